@@ -1,0 +1,17 @@
+"""DynaComm: when to send which layer between worker and parameter server.
+
+Cai et al., "DynaComm: Accelerating Distributed CNN Training between Edges and Clouds through
+Dynamic Communication Scheduling", 2021.
+"""
+
+from workbench.dynacomm.costs import (
+    Iteration,
+    LayerCosts,
+    Phase,
+    Plan,
+    iteration,
+    timeline,
+)
+from workbench.dynacomm.planners import PLANNERS
+
+__all__ = ["PLANNERS", "Iteration", "LayerCosts", "Phase", "Plan", "iteration", "timeline"]

@@ -1,0 +1,42 @@
+"""Files that appear whole or not at all, under whatever interruption."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write `data` to `path` in one step: readers see the old file or the new, never a part."""
+    _replace(path, lambda temporary: temporary.write_bytes(data))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` as UTF-8 to `path` in one step; see `write_bytes`."""
+    write_bytes(path, text.encode())
+
+
+def write_parquet(path: Path, frame: pl.DataFrame) -> None:
+    """Write a polars frame as parquet to `path` in one step; see `write_bytes`."""
+    _replace(path, frame.write_parquet)
+
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(descriptor)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

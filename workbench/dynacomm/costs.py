@@ -1,0 +1,316 @@
+"""DynaComm's cost model: what one iteration of a worker takes under a plan (Cai et al. 2021, III).
+
+A worker pulls the parameters of its L layers from the servers, computes forward, computes
+backward and pushes the gradients. Pulls and pushes go out in segments of consecutive layers;
+every segment costs an overhead on top of its layers' transfer times. The paper's symbols:
+pt, fc, bc, gt are `pull_s`, `forward_s`, `backward_s`, `push_s`, and Δt is `overhead_s`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
+from workbench.runtime.trace import Span, Trace
+
+FloatArray = NDArray[np.float64]
+VECTORS = ("pull_s", "forward_s", "backward_s", "push_s")
+
+
+@dataclass(frozen=True, eq=False)
+class LayerCosts:
+    """What each layer costs one worker in one iteration.
+
+    Parameters
+    ----------
+    pull_s, forward_s, backward_s, push_s
+        Seconds per layer, shape (L,), layer 1 first: transfer of its parameters, forward and
+        backward computation, transfer of its gradients.
+    overhead_s
+        Seconds that each transmission costs on top of its layers' transfer times (Δt).
+
+    Raises
+    ------
+    ValueError
+        Arrays that are not one-dimensional, empty, of unequal length, negative or not finite.
+    """
+
+    pull_s: FloatArray
+    forward_s: FloatArray
+    backward_s: FloatArray
+    push_s: FloatArray
+    overhead_s: float
+
+    def __post_init__(self) -> None:
+        for name in VECTORS:
+            object.__setattr__(self, name, _seconds(name, getattr(self, name)))
+        object.__setattr__(self, "overhead_s", float(_seconds("overhead_s", [self.overhead_s])[0]))
+        lengths = {name: len(getattr(self, name)) for name in VECTORS}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"every layer needs all four costs, but the lengths differ: {lengths}")
+        with np.errstate(over="ignore"):
+            longest_s = self.layers * self.overhead_s + sum(
+                float(getattr(self, name).sum()) for name in VECTORS
+            )
+        if not np.isfinite(longest_s):
+            raise ValueError("the costs are finite but their sum is not; give them in seconds")
+
+    @property
+    def layers(self) -> int:
+        """Number of layers, L."""
+        return len(self.pull_s)
+
+    @cached_property
+    def forward(self) -> Direction:
+        """Pull and forward computation, as the solvers see it."""
+        return Direction(self.pull_s, self.forward_s, self.overhead_s)
+
+    @cached_property
+    def backward(self) -> Direction:
+        """Push and backward computation, as the solvers see it: time reversed."""
+        return Direction(self.push_s, self.backward_s, self.overhead_s)
+
+
+def _seconds(name: str, values: ArrayLike) -> FloatArray:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} takes numbers of seconds, not {values!r}") from None
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(
+            f"{name} takes one number of seconds per layer, at least one layer; "
+            f"got an array of shape {array.shape}"
+        )
+    wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if wrong.size:
+        raise ValueError(
+            f"{name} of layer {wrong[0] + 1} is {array[wrong[0]]}; "
+            "seconds are finite and not negative"
+        )
+    array.setflags(write=False)
+    return array
+
+
+class Direction:
+    """One direction of an iteration as running sums: transfers first, computation behind them.
+
+    Pulling and computing forward is such a problem as it stands. Computing backward and pushing
+    is the same one with time reversed: the last push (layer 1 first in the segment order) then
+    comes first, and every computation follows its layer's transfer. A plan's cuts mean the same
+    in both, so one solver serves the two (Algs. 3 and 4 of the paper are mirror images).
+
+    With cuts 0 = c_0 < c_1 < ... < c_n = L, transfer j ends at ``j Δt + sent_s[c_j]``; from then
+    on the layers behind c_{j-1} still have to be computed. The duration is therefore
+
+        max over j of  j Δt + sent_s[c_j] + left_s[c_{j-1}]
+
+    which is the recursion of Eq. (13), unrolled.
+
+    Attributes
+    ----------
+    sent_s
+        sent_s[c]: transfer time of layers 1..c, without overheads. Shape (L+1,), as a list.
+    left_s
+        left_s[k]: computation time of layers k+1..L. Shape (L+1,), as a list.
+    """
+
+    __slots__ = ("layers", "left_s", "overhead_s", "sent_s")
+
+    def __init__(self, transfer_s: FloatArray, compute_s: FloatArray, overhead_s: float) -> None:
+        self.layers = len(transfer_s)
+        self.overhead_s = overhead_s
+        self.sent_s: list[float] = [0.0, *transfer_s.cumsum().tolist()]
+        self.left_s: list[float] = [*compute_s[::-1].cumsum()[::-1].tolist(), 0.0]
+
+    def duration_s(self, cuts: Sequence[int]) -> float:
+        """Seconds from the start to the end of this direction under `cuts`."""
+        sent_s, left_s, overhead_s = self.sent_s, self.left_s, self.overhead_s
+        longest_s, previous = 0.0, 0
+        for transfer, cut in enumerate((*cuts, self.layers), start=1):
+            longest_s = max(longest_s, (transfer * overhead_s + sent_s[cut]) + left_s[previous])
+            previous = cut
+        return longest_s
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where the transmissions of one iteration are cut (the decision sets of Eqs. 9-12).
+
+    Parameters
+    ----------
+    forward_cuts, backward_cuts
+        Sorted layer numbers l in 1..L-1; l is a cut between layers l and l+1. No cut at all is
+        one transmission of the whole model.
+    """
+
+    forward_cuts: tuple[int, ...] = ()
+    backward_cuts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("forward_cuts", "backward_cuts"):
+            given = tuple(getattr(self, name))
+            if any(int(cut) != cut for cut in given):
+                raise ValueError(f"{name} {given} are layer numbers; they must be whole")
+            cuts = tuple(map(int, given))
+            if any(cut < 1 for cut in cuts) or any(a >= b for a, b in pairwise(cuts)):
+                raise ValueError(
+                    f"{name} {cuts} must be increasing layer numbers from 1 on; "
+                    "l cuts between layers l and l+1"
+                )
+            object.__setattr__(self, name, cuts)
+
+    def check(self, layers: int) -> None:
+        """Refuse cuts that a model of `layers` layers does not have."""
+        for name in ("forward_cuts", "backward_cuts"):
+            cuts = getattr(self, name)
+            if cuts and cuts[-1] >= layers:
+                raise ValueError(
+                    f"{name} has a cut behind layer {cuts[-1]}, "
+                    f"but a model of {layers} layers is cut behind 1 to {layers - 1}"
+                )
+
+    def segments(self, layers: int) -> pl.DataFrame:
+        """Table of the transmissions in the order in which they go out.
+
+        Returns
+        -------
+        polars.DataFrame
+            A row per transmission: ``direction`` (pull or push), ``transmission`` (from 1),
+            ``first_layer``, ``last_layer`` (both included, layer 1 first).
+        """
+        self.check(layers)
+        pulls = list(_runs(self.forward_cuts, layers))
+        pushes = list(_runs(self.backward_cuts, layers))[::-1]
+        return pl.DataFrame(
+            [
+                (direction, number, first, last)
+                for direction, runs in (("pull", pulls), ("push", pushes))
+                for number, (first, last) in enumerate(runs, start=1)
+            ],
+            schema=["direction", "transmission", "first_layer", "last_layer"],
+            orient="row",
+        )
+
+
+def _runs(cuts: Sequence[int], layers: int) -> list[tuple[int, int]]:
+    """First and last layer of each segment, layer 1 first."""
+    return [(a + 1, b) for a, b in pairwise((0, *cuts, layers))]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One direction of an iteration, in seconds.
+
+    Transfers never pause before the last one has ended and computation never pauses after it, so
+    the two together cover the whole duration, and the parts follow from three sums.
+
+    Attributes
+    ----------
+    total_s
+        From the start of the direction to its end.
+    computation_s, communication_s
+        All computation, and all transfers with their overheads, whether overlapped or not.
+    """
+
+    total_s: float
+    computation_s: float
+    communication_s: float
+
+    @property
+    def computation_alone_s(self) -> float:
+        """Computation while nothing is transferred."""
+        return max(0.0, self.total_s - self.communication_s)
+
+    @property
+    def communication_alone_s(self) -> float:
+        """Transfers while nothing is computed."""
+        return max(0.0, self.total_s - self.computation_s)
+
+    @property
+    def overlap_s(self) -> float:
+        """Transfers and computation at the same time."""
+        return max(0.0, self.computation_s + self.communication_s - self.total_s)
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One iteration of a worker under a plan: both directions, one after the other (Eq. 3)."""
+
+    forward: Phase
+    backward: Phase
+
+    @property
+    def forward_s(self) -> float:
+        """Seconds from the first pull to the end of the forward computation."""
+        return self.forward.total_s
+
+    @property
+    def backward_s(self) -> float:
+        """Seconds from the start of the backward computation to the end of the last push."""
+        return self.backward.total_s
+
+    @property
+    def total_s(self) -> float:
+        """Seconds of the whole iteration."""
+        return self.forward_s + self.backward_s
+
+
+def iteration(costs: LayerCosts, plan: Plan) -> Iteration:
+    """Duration of one iteration under a plan: the measurement function f_m of Eq. (8).
+
+    Raises
+    ------
+    ValueError
+        The plan cuts behind a layer that the model does not have.
+    """
+    plan.check(costs.layers)
+    return Iteration(
+        _phase(costs.forward, plan.forward_cuts), _phase(costs.backward, plan.backward_cuts)
+    )
+
+
+def _phase(direction: Direction, cuts: Sequence[int]) -> Phase:
+    return Phase(
+        total_s=direction.duration_s(cuts),
+        computation_s=direction.left_s[0],
+        communication_s=(len(cuts) + 1) * direction.overhead_s + direction.sent_s[-1],
+    )
+
+
+def timeline(costs: LayerCosts, plan: Plan, node: str = "worker") -> Trace:
+    """What runs when in one iteration: a row per transmission and per layer's computation.
+
+    Lanes are ``pull``, ``forward``, ``backward``, ``push``; every step starts as soon as
+    Eqs. (1)-(7) allow, so the trace ends at ``iteration(costs, plan).total_s``. Rows carry no
+    bytes: costs are known in seconds only.
+    """
+    plan.check(costs.layers)
+    spans: list[Span] = []
+    pull_end_s, compute_end_s = 0.0, 0.0
+    for first, last in _runs(plan.forward_cuts, costs.layers):
+        start_s, name = pull_end_s, _name(first, last)
+        pull_end_s = start_s + costs.overhead_s + float(costs.pull_s[first - 1 : last].sum())
+        spans.append(Span(node, "pull", name, start_s, pull_end_s))
+        compute_end_s = max(compute_end_s, pull_end_s)
+        for layer in range(first, last + 1):
+            start_s, compute_end_s = compute_end_s, compute_end_s + costs.forward_s[layer - 1]
+            spans.append(Span(node, "forward", str(layer), start_s, float(compute_end_s)))
+    push_end_s = compute_end_s
+    for first, last in _runs(plan.backward_cuts, costs.layers)[::-1]:
+        for layer in range(last, first - 1, -1):
+            start_s, compute_end_s = compute_end_s, compute_end_s + costs.backward_s[layer - 1]
+            spans.append(Span(node, "backward", str(layer), start_s, float(compute_end_s)))
+        start_s = max(push_end_s, compute_end_s)
+        push_end_s = start_s + costs.overhead_s + float(costs.push_s[first - 1 : last].sum())
+        spans.append(Span(node, "push", _name(first, last), start_s, push_end_s))
+    return Trace.of(spans)
+
+
+def _name(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"

@@ -1,0 +1,43 @@
+"""Look-up of registries by name; a wrong name is answered with the nearest right one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class UnknownNameError(ValueError):
+    """A name that no registry entry bears; the message lists those that exist."""
+
+
+def check_name(kind: str, name: str, known: Iterable[str]) -> str:
+    """Return `name` if it is one of `known`, else raise with the nearest and all right names.
+
+    Parameters
+    ----------
+    kind
+        What the name names, in the user's words: ``"model"``, ``"planner"``.
+    name
+        The name as the user gave it.
+    known
+        Every right name, in the order in which to list them.
+
+    Raises
+    ------
+    UnknownNameError
+        The name is not among `known`.
+    """
+    names = list(known)
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise UnknownNameError(f"unknown {kind} {name!r}.{hint} Known: {', '.join(names)}")
+
+
+def choose(kind: str, name: str, options: Mapping[str, T]) -> T:
+    """Return the entry of a registry; see `check_name` for the error."""
+    return options[check_name(kind, name, options)]

@@ -1,0 +1,72 @@
+"""What ran where and when: the one value downstream of prediction, simulation and measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+
+from workbench import atomic
+
+SCHEMA = {
+    "node": pl.String,
+    "lane": pl.String,
+    "label": pl.String,
+    "start_s": pl.Float64,
+    "end_s": pl.Float64,
+    "bytes": pl.Int64,
+}
+
+
+class Span(NamedTuple):
+    """One thing that ran: on which lane of which node, from when to when (seconds)."""
+
+    node: str
+    lane: str
+    label: str
+    start_s: float
+    end_s: float
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Spans in the order in which they were recorded.
+
+    Attributes
+    ----------
+    frame
+        A row per span: ``node, lane, label, start_s, end_s, bytes``; seconds from the start.
+    """
+
+    frame: pl.DataFrame
+
+    def __post_init__(self) -> None:
+        if dict(self.frame.schema) != SCHEMA:
+            raise ValueError(f"a trace has the columns {SCHEMA}, not {dict(self.frame.schema)}")
+        backwards = self.frame.filter(~(pl.col("start_s") <= pl.col("end_s")))
+        if len(backwards):
+            raise ValueError(f"span ends before it starts: {backwards.row(0, named=True)}")
+
+    @classmethod
+    def of(cls, spans: Iterable[Span]) -> Trace:
+        """Make a trace of spans."""
+        return cls(pl.DataFrame(list(spans), schema=SCHEMA, orient="row"))
+
+    @property
+    def end_s(self) -> float:
+        """When the last span ends, in seconds; 0 for an empty trace."""
+        end_s = self.frame["end_s"].max()
+        return float(end_s) if isinstance(end_s, float) else 0.0
+
+    def save(self, path: Path | str) -> None:
+        """Write the trace to a parquet file."""
+        atomic.write_parquet(Path(path), self.frame)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Trace:
+        """Read a trace that `save` wrote."""
+        return cls(pl.read_parquet(path))
