@@ -130,6 +130,29 @@ def ibatch_from_first(pull_s, compute_s, overhead_s):
     return decision[:-1]
 
 
+def ibatch_from_last(pull_s, compute_s, overhead_s):
+    """Algorithm 1 mirrored, by enumeration: segments are set from the last layer back."""
+    layers = len(pull_s)
+    pairs = [(a, b) for b in range(1, layers) for a in range(b)]
+    if not pairs:
+        return []
+
+    def slack(start, last, end):
+        return overhead_s + sum(pull_s[last:end]) - sum(compute_s[start:last])
+
+    def nearest(last, end):
+        options = [a for a in range(last) if slack(a, last, end) >= 0]
+        return min(options) if options else last - 1
+
+    hidden = {b: sum(compute_s[nearest(b, layers) : b]) for b in range(1, layers)}
+    last = max(hidden, key=lambda b: (hidden[b], b))
+    cuts, end = [last], layers
+    while nearest(last, end) > 0:
+        last, end = nearest(last, end), last
+        cuts.append(last)
+    return sorted(cuts)
+
+
 def ibatch_backward(push_s, compute_s, overhead_s):
     """Algorithm 2 by enumerating every option; returns the cuts."""
     layers = len(push_s)
@@ -151,9 +174,7 @@ def ibatch_backward(push_s, compute_s, overhead_s):
 def mg_wfbp_backward(push_s, compute_s, overhead_s):
     """Merge gradients by the three conditions as stated, over explicit groups."""
     layers = len(push_s)
-    ready = {
-        layer: sum(compute_s[layer - 1 :]) for layer in range(1, layers + 1)
-    }
+    ready = {layer: sum(compute_s[layer - 1 :]) for layer in range(1, layers + 1)}
     groups, current, free = [], [layers], 0.0
     for layer in range(layers, 1, -1):
         start = max(free, ready[layer])
