@@ -4,14 +4,18 @@ Cai et al., "DynaComm: Accelerating Distributed CNN Training between Edges and C
 Dynamic Communication Scheduling", 2021.
 """
 
-from workbench.dynacomm.costs import (
-    Iteration,
-    LayerCosts,
-    Phase,
-    Plan,
-    iteration,
-    timeline,
-)
+from workbench.dynacomm.costs import Iteration, LayerCosts, Phase, iteration, layer_costs
+from workbench.dynacomm.plan import Plan
 from workbench.dynacomm.planners import PLANNERS
+from workbench.dynacomm.timeline import timeline
 
-__all__ = ["PLANNERS", "Iteration", "LayerCosts", "Phase", "Plan", "iteration", "timeline"]
+__all__ = [
+    "PLANNERS",
+    "Iteration",
+    "LayerCosts",
+    "Phase",
+    "Plan",
+    "iteration",
+    "layer_costs",
+    "timeline",
+]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.dynacomm.costs import FloatArray, LayerCosts, Plan
+from workbench.dynacomm.costs import FloatArray, LayerCosts
+from workbench.dynacomm.plan import Plan
 
 
 def bellman(costs: LayerCosts) -> Plan:

@@ -11,19 +11,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.runtime.trace import Span, Trace
+from workbench.dynacomm.plan import Plan
+
+if TYPE_CHECKING:
+    from workbench.clusters import Link
+    from workbench.profiles import LayerTimes, ModelProfile
 
 FloatArray = NDArray[np.float64]
 VECTORS = ("pull_s", "forward_s", "backward_s", "push_s")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class LayerCosts:
     """What each layer costs one worker in one iteration.
 
@@ -31,7 +34,7 @@ class LayerCosts:
     ----------
     pull_s, forward_s, backward_s, push_s
         Seconds per layer, shape (L,), layer 1 first: transfer of its parameters, forward and
-        backward computation, transfer of its gradients.
+        backward computation, transfer of its gradients. Kept as read-only arrays of float64.
     overhead_s
         Seconds that each transmission costs on top of its layers' transfer times (Δt).
 
@@ -47,10 +50,18 @@ class LayerCosts:
     push_s: FloatArray
     overhead_s: float
 
-    def __post_init__(self) -> None:
-        for name in VECTORS:
-            object.__setattr__(self, name, _seconds(name, getattr(self, name)))
-        object.__setattr__(self, "overhead_s", float(_seconds("overhead_s", [self.overhead_s])[0]))
+    def __init__(
+        self,
+        pull_s: ArrayLike,
+        forward_s: ArrayLike,
+        backward_s: ArrayLike,
+        push_s: ArrayLike,
+        overhead_s: float,
+    ) -> None:
+        vectors = dict(zip(VECTORS, (pull_s, forward_s, backward_s, push_s), strict=True))
+        for name, values in vectors.items():
+            object.__setattr__(self, name, _seconds(name, values))
+        object.__setattr__(self, "overhead_s", float(_seconds("overhead_s", [overhead_s])[0]))
         lengths = {name: len(getattr(self, name)) for name in VECTORS}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"every layer needs all four costs, but the lengths differ: {lengths}")
@@ -139,71 +150,6 @@ class Direction:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Where the transmissions of one iteration are cut (the decision sets of Eqs. 9-12).
-
-    Parameters
-    ----------
-    forward_cuts, backward_cuts
-        Sorted layer numbers l in 1..L-1; l is a cut between layers l and l+1. No cut at all is
-        one transmission of the whole model.
-    """
-
-    forward_cuts: tuple[int, ...] = ()
-    backward_cuts: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("forward_cuts", "backward_cuts"):
-            given = tuple(getattr(self, name))
-            if any(int(cut) != cut for cut in given):
-                raise ValueError(f"{name} {given} are layer numbers; they must be whole")
-            cuts = tuple(map(int, given))
-            if any(cut < 1 for cut in cuts) or any(a >= b for a, b in pairwise(cuts)):
-                raise ValueError(
-                    f"{name} {cuts} must be increasing layer numbers from 1 on; "
-                    "l cuts between layers l and l+1"
-                )
-            object.__setattr__(self, name, cuts)
-
-    def check(self, layers: int) -> None:
-        """Refuse cuts that a model of `layers` layers does not have."""
-        for name in ("forward_cuts", "backward_cuts"):
-            cuts = getattr(self, name)
-            if cuts and cuts[-1] >= layers:
-                raise ValueError(
-                    f"{name} has a cut behind layer {cuts[-1]}, "
-                    f"but a model of {layers} layers is cut behind 1 to {layers - 1}"
-                )
-
-    def segments(self, layers: int) -> pl.DataFrame:
-        """Table of the transmissions in the order in which they go out.
-
-        Returns
-        -------
-        polars.DataFrame
-            A row per transmission: ``direction`` (pull or push), ``transmission`` (from 1),
-            ``first_layer``, ``last_layer`` (both included, layer 1 first).
-        """
-        self.check(layers)
-        pulls = list(_runs(self.forward_cuts, layers))
-        pushes = list(_runs(self.backward_cuts, layers))[::-1]
-        return pl.DataFrame(
-            [
-                (direction, number, first, last)
-                for direction, runs in (("pull", pulls), ("push", pushes))
-                for number, (first, last) in enumerate(runs, start=1)
-            ],
-            schema=["direction", "transmission", "first_layer", "last_layer"],
-            orient="row",
-        )
-
-
-def _runs(cuts: Sequence[int], layers: int) -> list[tuple[int, int]]:
-    """First and last layer of each segment, layer 1 first."""
-    return [(a + 1, b) for a, b in pairwise((0, *cuts, layers))]
-
-
-@dataclass(frozen=True)
 class Phase:
     """One direction of an iteration, in seconds.
 
@@ -246,6 +192,16 @@ class Iteration:
     backward: Phase
 
     @property
+    def iteration(self) -> Phase:
+        """Both directions added up."""
+        both = (self.forward, self.backward)
+        return Phase(
+            total_s=sum(phase.total_s for phase in both),
+            computation_s=sum(phase.computation_s for phase in both),
+            communication_s=sum(phase.communication_s for phase in both),
+        )
+
+    @property
     def forward_s(self) -> float:
         """Seconds from the first pull to the end of the forward computation."""
         return self.forward.total_s
@@ -283,34 +239,33 @@ def _phase(direction: Direction, cuts: Sequence[int]) -> Phase:
     )
 
 
-def timeline(costs: LayerCosts, plan: Plan, node: str = "worker") -> Trace:
-    """What runs when in one iteration: a row per transmission and per layer's computation.
+def layer_costs(profile: ModelProfile, times: LayerTimes, link: Link) -> LayerCosts:
+    """Costs of a model on a worker behind a link: what the planners plan with.
 
-    Lanes are ``pull``, ``forward``, ``backward``, ``push``; every step starts as soon as
-    Eqs. (1)-(7) allow, so the trace ends at ``iteration(costs, plan).total_s``. Rows carry no
-    bytes: costs are known in seconds only.
+    Parameters
+    ----------
+    profile
+        Bytes of every layer; from `workbench.profiles.profile_model`.
+    times
+        Seconds of every layer at a batch size, measured or from FLOPs, of the same model.
+    link
+        Between worker and servers; the same both ways.
+
+    Raises
+    ------
+    ValueError
+        Profile and times have different layers.
     """
-    plan.check(costs.layers)
-    spans: list[Span] = []
-    pull_end_s, compute_end_s = 0.0, 0.0
-    for first, last in _runs(plan.forward_cuts, costs.layers):
-        start_s, name = pull_end_s, _name(first, last)
-        pull_end_s = start_s + costs.overhead_s + float(costs.pull_s[first - 1 : last].sum())
-        spans.append(Span(node, "pull", name, start_s, pull_end_s))
-        compute_end_s = max(compute_end_s, pull_end_s)
-        for layer in range(first, last + 1):
-            start_s, compute_end_s = compute_end_s, compute_end_s + costs.forward_s[layer - 1]
-            spans.append(Span(node, "forward", str(layer), start_s, float(compute_end_s)))
-    push_end_s = compute_end_s
-    for first, last in _runs(plan.backward_cuts, costs.layers)[::-1]:
-        for layer in range(last, first - 1, -1):
-            start_s, compute_end_s = compute_end_s, compute_end_s + costs.backward_s[layer - 1]
-            spans.append(Span(node, "backward", str(layer), start_s, float(compute_end_s)))
-        start_s = max(push_end_s, compute_end_s)
-        push_end_s = start_s + costs.overhead_s + float(costs.push_s[first - 1 : last].sum())
-        spans.append(Span(node, "push", _name(first, last), start_s, push_end_s))
-    return Trace.of(spans)
-
-
-def _name(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}-{last}"
+    if profile.layers != times.layers:
+        raise ValueError(
+            f"profile of {profile.name} ({len(profile)} layers) and times of {times.name} "
+            f"({len(times)} layers) do not name the same layers; make both from one model"
+        )
+    transfer_s = [link.transfer_s(sizes) for sizes in profile.tensor_bytes]
+    return LayerCosts(
+        pull_s=transfer_s,
+        forward_s=times.table["forward_s"].to_numpy(),
+        backward_s=times.table["backward_s"].to_numpy(),
+        push_s=transfer_s,
+        overhead_s=link.overhead_s,
+    )

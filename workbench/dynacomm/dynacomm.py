@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from workbench.dynacomm.costs import Direction, LayerCosts, Plan
+from workbench.dynacomm.costs import Direction, LayerCosts
+from workbench.dynacomm.plan import Plan
 
 
 def dynacomm(costs: LayerCosts) -> Plan:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from workbench.dynacomm.costs import Direction, LayerCosts, Plan
+from workbench.dynacomm.costs import Direction, LayerCosts
+from workbench.dynacomm.plan import Plan
 
 
 def ibatch(costs: LayerCosts) -> Plan:
@@ -76,28 +77,30 @@ def from_last_layer(direction: Direction) -> tuple[int, ...]:
 
 
 def backward_cuts(direction: Direction) -> tuple[int, ...]:
-    """Alg. 2: the same greedy from every possible first push; the fastest of all candidates."""
-    candidates = [_from_first_push(direction, first) for first in range(direction.layers, 1, -1)]
-    return min(candidates, key=direction.duration_s, default=())
-
-
-def _from_first_push(direction: Direction, first: int) -> tuple[int, ...]:
-    """Pushes when the first one holds layers L..first.
+    """Alg. 2: the same greedy from every possible first push; the fastest of all candidates.
 
     The k-th push ends no earlier than k overheads and all transfers so far; the next segment is
     the longest that computes within that time.
     """
     layers, overhead_s = direction.layers, direction.overhead_s
     sent_s, left_s = direction.sent_s, direction.left_s
-    cuts, lowest, pushes = [], first, 1
-    while lowest > 1:
-        cuts.append(lowest - 1)
-        busy_s = pushes * overhead_s + (sent_s[layers] - sent_s[lowest - 1])
-        # Longest run of layers below `lowest` that computes within busy_s: left_s falls with k.
-        start = bisect_left(left_s, -(left_s[lowest - 1] + busy_s), key=float.__neg__)
-        lowest = min(start, lowest - 2) + 1
-        pushes += 1
-    return tuple(cuts[::-1])
+    rising_s = [-seconds for seconds in left_s]  # left_s falls; bisection wants it to rise
+    best: tuple[int, ...] = ()
+    best_s = float("inf")
+    for first in range(layers, 1, -1):
+        cuts, lowest, pushes = [], first, 0
+        while lowest > 1:
+            pushes += 1
+            cut = lowest - 1
+            cuts.append(cut)
+            busy_s = pushes * overhead_s + (sent_s[layers] - sent_s[cut])
+            # The longest run of layers up to `cut` that computes within busy_s, at least one.
+            lowest = min(bisect_left(rising_s, -(left_s[cut] + busy_s), 0, cut), cut - 1) + 1
+        candidate = tuple(cuts[::-1])
+        duration_s = direction.duration_s(candidate)
+        if duration_s < best_s:
+            best, best_s = candidate, duration_s
+    return best
 
 
 def _done_s(direction: Direction) -> list[float]:

@@ -1,6 +1,7 @@
 """Poseidon's wait-free back-propagation: every layer is a transmission of its own."""
 
-from workbench.dynacomm.costs import LayerCosts, Plan
+from workbench.dynacomm.costs import LayerCosts
+from workbench.dynacomm.plan import Plan
 
 
 def layer_by_layer(costs: LayerCosts) -> Plan:

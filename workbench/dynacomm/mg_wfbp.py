@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.dynacomm.costs import Direction, LayerCosts, Plan
+from workbench.dynacomm.costs import Direction, LayerCosts
+from workbench.dynacomm.plan import Plan
 
 
 def mg_wfbp(costs: LayerCosts) -> Plan:

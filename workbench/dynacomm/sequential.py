@@ -1,6 +1,7 @@
 """The default parameter server: everything in one transmission, then computation, then back."""
 
-from workbench.dynacomm.costs import LayerCosts, Plan
+from workbench.dynacomm.costs import LayerCosts
+from workbench.dynacomm.plan import Plan
 
 
 def sequential(costs: LayerCosts) -> Plan:

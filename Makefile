@@ -1,0 +1,50 @@
+# The workbench's commands; `make` alone lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help reproduce test lab lock set-up
+
+PYTHON ?= python3
+# Test processes beside each other; two suit a laptop and leave it usable.
+JOBS ?= 2
+# Further options for the command behind a target: make reproduce ARGS="--scale smoke"
+ARGS ?=
+BIN := .venv/bin
+
+help: ## list the commands
+	@echo "The workbench's commands:"
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@echo "Options: PYTHON=python3.12 (to create .venv with), ARGS=\"...\" (for the command itself)"
+
+reproduce: set-up ## run every notebook, export the figures, print the scorecard
+	@echo "reproduce: running the notebooks into data/results, figures into figures"
+	@status=0; $(BIN)/workbench reproduce --figures figures $(ARGS) || status=$$?; \
+	if [ $$status -ge 128 ]; then exit $$status; fi; \
+	$(BIN)/workbench scorecard || status=$$?; \
+	exit $$status
+
+# Tests that measure seconds go first and by themselves; the large run has the last word.
+test: set-up ## check style and types, run all tests, those in a browser included
+	@echo "test: ruff"; $(BIN)/ruff check; $(BIN)/ruff format --check
+	@echo "test: mypy"; $(BIN)/mypy
+	@WORKBENCH_CHROMIUM=$$(scripts/chromium.sh); export WORKBENCH_CHROMIUM; \
+	echo "test: browser $$WORKBENCH_CHROMIUM"; \
+	status=0; \
+	echo "test: pytest, the tests that measure seconds"; \
+	$(BIN)/pytest -m alone || status=$$?; \
+	echo "test: pytest, all others, $(JOBS) at a time"; \
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not alone" -n $(JOBS) --dist loadfile $(ARGS) || status=$$?; \
+	exit $$status
+
+lab: set-up ## open the notebooks in JupyterLab, for this machine only
+	@$(BIN)/jupyter lab --ServerApp.ip=localhost --ServerApp.root_dir=notebooks \
+	    --LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
+	    $$([ "$$(id -u)" = 0 ] && echo --allow-root) $(ARGS)
+
+lock: ## resolve pyproject.toml anew and write requirements.lock
+	@$(PYTHON) scripts/lock.py
+
+set-up: ## create .venv and install the locked packages
+	@command -v $(PYTHON) >/dev/null || { echo "set-up: no $(PYTHON) found. Install Python 3.11" \
+	    "or newer (on Debian, as root: apt-get install python3 python3-venv)." >&2; exit 1; }
+	@$(PYTHON) scripts/set_up.py

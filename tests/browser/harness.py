@@ -1,0 +1,323 @@
+"""Drives a notebook in a real JupyterLab, in a real browser, offline, and tells what went wrong.
+
+def test_the_slider_moves_the_chart(open_lab):
+    with open_lab(Path("notebooks/01_dynacomm.ipynb")) as lab:
+        lab.run_all()
+        before = lab.marks()
+        lab.press("bandwidth (Mbps)", "ArrowRight", times=5)
+        lab.wait_for_other_marks(before)
+        assert lab.problems == []
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from playwright.sync_api import Browser, Locator, Page, Playwright, Route
+
+CHROMIUM_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+LOCAL = {"127.0.0.1", "localhost"}
+
+# What JupyterLab asks the world by itself, off; cells off screen, drawn.
+SETTINGS = {
+    "@jupyterlab/apputils-extension/notification": {
+        "checkForUpdates": False,
+        "fetchNews": "false",
+    },
+    "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
+}
+
+
+class NoChromiumError(RuntimeError):
+    """There is no browser to test in; the message says how to get one."""
+
+
+def find_chromium(playwright: Playwright) -> str:
+    """Path of a Chromium: ``$WORKBENCH_CHROMIUM``, the system's, or Playwright's own."""
+    named = os.environ.get("WORKBENCH_CHROMIUM")
+    if named:
+        found = shutil.which(named)
+        if found is None:
+            raise NoChromiumError(f"WORKBENCH_CHROMIUM is {named!r}, where no program is")
+        return found
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        found = shutil.which(name)
+        if found is not None:
+            return found
+    own = Path(playwright.chromium.executable_path)
+    if own.exists():
+        return str(own)
+    raise NoChromiumError(
+        "no Chromium for the browser tests: install one (Debian: apt-get install chromium; "
+        "elsewhere: playwright install chromium), or set WORKBENCH_CHROMIUM to its path"
+    )
+
+
+@contextlib.contextmanager
+def jupyterlab(folder: Path, state: Path, start_s: float = 40.0) -> Iterator[tuple[str, str]]:
+    """Serve `folder` on a free port of this machine only; yields address and token.
+
+    `state` takes everything JupyterLab writes, so that the user's settings stay out of the test.
+    """
+    for name, values in SETTINGS.items():
+        path = state / "settings" / f"{name}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    token = secrets.token_hex(16)
+    environment = {
+        **os.environ,
+        "JUPYTER_CONFIG_DIR": str(state / "config"),
+        "JUPYTER_DATA_DIR": str(state / "data"),
+        "JUPYTER_RUNTIME_DIR": str(state / "runtime"),
+        "JUPYTERLAB_SETTINGS_DIR": str(state / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(state / "workspaces"),
+        "IPYTHONDIR": str(state / "ipython"),
+        "JUPYTER_TOKEN": token,
+    }
+    arguments = [
+        *("--no-browser", "--allow-root", "--expose-app-in-browser"),
+        *("--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}", "--ServerApp.port_retries=0"),
+        *(f"--ServerApp.root_dir={folder}", "--LabApp.news_url=None"),
+        "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
+        "--LabApp.extension_manager=readonly",
+    ]
+    log = state / "jupyterlab.log"
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", *arguments],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            address = f"http://127.0.0.1:{port}"
+            _wait_for_server(server, f"{address}/api/status?token={token}", log, start_s)
+            yield address, token
+        finally:
+            server.terminate()
+            try:
+                server.wait(10)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+def _wait_for_server(
+    server: subprocess.Popen[bytes], status: str, log: Path, at_most_s: float
+) -> None:
+    deadline = time.monotonic() + at_most_s
+    while True:
+        with (
+            contextlib.suppress(urllib.error.URLError, ConnectionError),
+            urllib.request.urlopen(status),
+        ):
+            return
+        if server.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()[-4000:]}")
+        time.sleep(0.1)
+
+
+@dataclass
+class Lab:
+    """A notebook, open in JupyterLab.
+
+    Attributes
+    ----------
+    page
+        Playwright's page, for whatever has no method here.
+    folder
+        Where the notebook's copy lies: the kernel's working folder.
+    problems
+        Console errors, uncaught exceptions, failed requests, and requests that would have left
+        this machine (blocked). A good test ends with this list empty.
+    """
+
+    page: Page
+    folder: Path
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        page = self.page
+        page.on("console", lambda message: self._note_console(message.type, message.text))
+        page.on("pageerror", lambda error: self.problems.append(f"uncaught: {error}"))
+        page.on(
+            "requestfailed",
+            lambda request: self.problems.append(f"failed: {request.url} ({request.failure})"),
+        )
+        page.on("response", lambda response: self._note_response(response.status, response.url))
+        page.on("websocket", lambda socket: self._note_socket(socket.url))
+        page.route("**/*", self._keep_inside)
+
+    def _note_console(self, kind: str, text: str) -> None:
+        if kind == "error":
+            self.problems.append(f"console: {text}")
+
+    def _note_response(self, status: int, url: str) -> None:
+        if status >= 400:
+            self.problems.append(f"status {status}: {url}")
+
+    def _note_socket(self, url: str) -> None:
+        if urlsplit(url).hostname not in LOCAL:
+            self.problems.append(f"left this machine: {url}")
+
+    def _keep_inside(self, route: Route) -> None:
+        url = route.request.url
+        if url.startswith(("http:", "https:")) and urlsplit(url).hostname not in LOCAL:
+            self.problems.append(f"left this machine: {url}")
+            route.abort()
+        else:
+            route.continue_()
+
+    def open(self, address: str, token: str, name: str) -> None:
+        """Open the notebook `name` and wait for its kernel."""
+        self.page.goto(f"{address}/lab/tree/{quote(name)}?reset&token={token}")
+        self.page.wait_for_function(
+            "window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel?.status"
+            " === 'idle'",
+            timeout=40_000,
+        )
+
+    def run_all(self, at_most_s: float = 50.0) -> None:
+        """Run every cell, wait for the last, and fail with the first cell's error, if any."""
+        self._run("notebook:run-all-cells", at_most_s)
+
+    def run_cell(self, number: int, at_most_s: float = 50.0) -> None:
+        """Run one cell, counted from 0, and wait for it; fail with its error, if any."""
+        self.page.evaluate(
+            "n => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = n }", number
+        )
+        self._run("notebook:run-cell", at_most_s)
+
+    def _run(self, command: str, at_most_s: float) -> None:
+        self.page.evaluate(
+            """async ([command, at_most_s]) => {
+                const late = new Promise((_, fail) => setTimeout(
+                    () => fail(new Error(`cells still run after ${at_most_s} s`)),
+                    at_most_s * 1e3));
+                await Promise.race([window.jupyterapp.commands.execute(command), late]);
+            }""",
+            [command, at_most_s],
+        )
+        self.wait_for_idle()
+        for number, outputs in enumerate(self.outputs()):
+            for output in outputs:
+                if output["output_type"] == "error":
+                    raise AssertionError(
+                        f"cell {number} failed: {output['ename']}: {output['evalue']}"
+                    )
+
+    def wait_for_idle(self, at_most_s: float = 20.0) -> None:
+        """Wait until the kernel has nothing to do."""
+        self.page.wait_for_function(
+            "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'",
+            timeout=at_most_s * 1e3,
+        )
+
+    def outputs(self) -> list[list[dict[str, Any]]]:
+        """Outputs of every cell, as in the notebook's file; none for text cells."""
+        cells: list[list[dict[str, Any]]] = self.page.evaluate(
+            """() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.map(
+                cell => cell.toJSON().outputs ?? [])"""
+        )
+        return cells
+
+    def control(self, description: str) -> Locator:
+        """Find the slider or menu that bears `description`, or begins with it."""
+        labels = self.page.locator(".jupyter-widgets > .widget-label")
+        label = labels.filter(has_text=description).first
+        label.wait_for(timeout=15_000)
+        return label.locator("xpath=..")
+
+    def press(self, description: str, key: str, times: int = 1) -> None:
+        """Focus a control as the Tab key would, and press `key`, e.g. ``"ArrowRight"``."""
+        handle = self.control(description).locator(".noUi-handle, select").first
+        handle.focus()
+        for _ in range(times):
+            handle.press(key)
+
+    def choose(self, description: str, option: str) -> None:
+        """Choose an option of a menu."""
+        self.control(description).locator("select").select_option(label=option)
+
+    def setting(self, description: str) -> str:
+        """What a slider's read-out, or a menu, shows."""
+        control = self.control(description)
+        if control.locator("select").count():
+            return str(control.locator("select").evaluate("menu => menu.selectedOptions[0].label"))
+        return control.locator(".widget-readout").inner_text()
+
+    def marks(self, chart: int = 0) -> list[str]:
+        """Shapes and texts of the n-th interactive chart, in drawing order, as attributes."""
+        drawing = self.page.locator(".vega-embed svg").nth(chart)
+        drawing.wait_for(timeout=20_000)
+        marks: list[str] = drawing.evaluate(
+            """svg => [...svg.querySelectorAll('path, text, line')].map(mark =>
+                [mark.getAttribute('d'), mark.getAttribute('transform'), mark.getAttribute('x2'),
+                 mark.getAttribute('fill'), mark.textContent].join(' '))"""
+        )
+        return marks
+
+    def wait_for_other_marks(
+        self, before: list[str], chart: int = 0, at_most_s: float = 10.0
+    ) -> list[str]:
+        """Wait until the n-th chart shows something else than `before`; returns what it shows."""
+        deadline = time.monotonic() + at_most_s
+        while (now := self.marks(chart)) == before:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"the chart did not change within {at_most_s} s")
+            self.page.wait_for_timeout(50)
+        return now
+
+    def status(self, role: str = "status") -> str:
+        """Text of the explorer's line below the chart; ``role="alert"`` for an error."""
+        line = self.page.locator(f".widget-html [role={role}]").first
+        line.wait_for(timeout=10_000)
+        return line.inner_text()
+
+    def screenshot(self, path: Path) -> Path:
+        """Picture of the page, for a person to look at."""
+        self.page.screenshot(path=path)
+        return path
+
+
+@contextlib.contextmanager
+def opened(browser: Browser, notebook: Path, folder: Path) -> Iterator[Lab]:
+    """Copy `notebook` to `folder` and open the copy in a JupyterLab of its own."""
+    notebooks = folder / "notebooks"
+    notebooks.mkdir(parents=True)
+    shutil.copy(notebook, notebooks)
+    with (
+        jupyterlab(notebooks, folder / "state") as (address, token),
+        contextlib.closing(
+            browser.new_context(viewport={"width": 1400, "height": 1000})
+        ) as context,
+    ):
+        lab = Lab(context.new_page(), notebooks)
+        lab.open(address, token, notebook.name)
+        yield lab

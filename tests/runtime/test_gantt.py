@@ -1,0 +1,149 @@
+import json
+import re
+import time
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from workbench import figures
+from workbench.names import UnknownNameError
+from workbench.runtime import Span, Trace
+from workbench.runtime.gantt import gantt
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def trace(layers: int, nodes: tuple[str, ...] = ("worker",), layer_s: float = 0.01) -> Trace:
+    """Pull, then compute each layer; every second layer takes three times as long."""
+    spans = []
+    for node in nodes:
+        pulled_s = done_s = 0.0
+        for layer in range(layers):
+            length_s = layer_s * (1 + 2 * (layer % 2))
+            spans.append(Span(node, "pull", f"{layer + 1}", pulled_s, pulled_s + length_s, 4096))
+            pulled_s += length_s
+            start_s = max(pulled_s, done_s)
+            done_s = start_s + length_s
+            spans.append(Span(node, "forward", f"{layer + 1}", start_s, done_s))
+    return Trace.of(spans)
+
+
+def drawn(picture: str, mark: str) -> list[ElementTree.Element]:
+    """Elements of the marks of one kind, axes and legends left out."""
+    return [
+        element
+        for group in ElementTree.fromstring(picture).iter(f"{SVG}g")
+        if re.fullmatch(rf"mark-{mark} role-mark.*", group.get("class", ""))
+        for element in group
+    ]
+
+
+def test_every_span_is_a_bar_of_its_length_in_its_lane() -> None:
+    recorded = trace(4)
+    bars = drawn(figures.svg(gantt(recorded)), "rect")
+    boxes = [
+        tuple(map(float, re.findall(r"^M([\d.]+),([\d.]+)h([\d.]+)v", bar.get("d", ""))[0]))
+        for bar in bars
+    ]
+    assert len(boxes) == 8
+    frame = recorded.frame
+    per_s = boxes[0][2] / 0.01
+    for (left, _, width), start_s, end_s in zip(
+        boxes, frame["start_s"], frame["end_s"], strict=True
+    ):
+        assert left - boxes[0][0] == pytest.approx(start_s * per_s, abs=0.02)
+        assert width == pytest.approx((end_s - start_s) * per_s, abs=0.02)
+    tops = [{top for _, top, _ in boxes[lane::2]} for lane in (0, 1)]
+    assert all(len(top) == 1 for top in tops)
+    assert min(tops[0]) < min(tops[1])
+    assert len({bar.get("fill") for bar in bars}) == 2
+
+
+def test_few_spans_bear_their_labels_where_there_is_room() -> None:
+    labels = [text.text for text in drawn(figures.svg(gantt(trace(4))), "text")]
+    assert sorted(filter(None, labels)) == sorted("11223344")
+    spans = [Span("n", "pull", "a long label", 0, 0.01), Span("n", "pull", "b", 0.01, 1)]
+    assert [text.text for text in drawn(figures.svg(gantt(Trace.of(spans))), "text")] == ["b"]
+
+
+def test_many_spans_bear_none_and_take_turns() -> None:
+    picture = figures.svg(gantt(trace(152)))
+    assert drawn(picture, "text") == []
+    bars = drawn(picture, "rect")
+    assert len(bars) == 304
+    assert len({bar.get("opacity") for bar in bars}) == 2
+    assert len({bar.get("opacity") for bar in bars[::4]}) == 1
+
+
+def test_rows_name_the_node_where_there_are_several() -> None:
+    spec = gantt(trace(2, ("edge", "cloud"))).to_dict()
+    rows = spec["layer"][0]["encoding"]["y"]["scale"]["domain"]
+    assert rows == ["edge · pull", "edge · forward", "cloud · pull", "cloud · forward"]
+    assert gantt(trace(2)).to_dict()["layer"][0]["encoding"]["y"]["scale"]["domain"] == [
+        "pull",
+        "forward",
+    ]
+
+
+@pytest.mark.parametrize(("layer_s", "unit"), [(1.0, "s"), (0.01, "ms"), (1e-6, "µs")])
+def test_the_unit_suits_the_length(layer_s: float, unit: str) -> None:
+    recorded = trace(4, layer_s=layer_s)
+    x = gantt(recorded).to_dict()["layer"][0]["encoding"]["x"]
+    assert x["title"] == f"time ({unit})"
+    in_unit = {"s": 1, "ms": 1e3, "µs": 1e6}[unit]
+    assert x["scale"]["domain"] == pytest.approx([0, recorded.end_s * in_unit])
+
+
+@pytest.mark.parametrize(("colour", "kinds"), [("lane", 2), ("label", 3), ("node", 2)])
+def test_colour_tells_what_is_asked(colour: str, kinds: int) -> None:
+    spec = gantt(trace(3, ("a", "b")), colour=colour).to_dict()
+    scale = spec["layer"][0]["encoding"]["color"]["scale"]
+    assert len(scale["domain"]) == kinds
+    assert scale["range"] == list(figures.PALETTE[:kinds])
+
+
+def test_labels_are_drawn_in_ink_that_shows() -> None:
+    inks = {
+        str(text.text): text.get("fill")
+        for text in drawn(figures.svg(gantt(trace(2), colour="label")), "text")
+    }
+    assert inks == {"1": "white", "2": figures.INK}  # on dark blue and on orange
+
+
+def test_a_common_end_and_a_title() -> None:
+    spec = gantt(trace(2), end_s=5.0, title="DynaComm, simulated").to_dict()
+    assert spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0, 5.0]
+    assert spec["title"] == "DynaComm, simulated"
+    with pytest.raises(ValueError, match=r"end_s is 0\.01, but the trace runs until"):
+        gantt(trace(2), end_s=0.01)
+    with pytest.raises(ValueError, match="end_s is nan"):
+        gantt(trace(2), end_s=float("nan"))
+
+
+def test_an_empty_trace_is_an_empty_chart() -> None:
+    assert drawn(figures.svg(gantt(Trace.of([]))), "rect") == []
+
+
+def test_labels_with_quotes_do_not_break_out() -> None:
+    spans = [Span("n", "pu\"ll'", 'a"b', 0, 1), Span("n", "x", "c", 0, 1)]
+    texts = [text.text for text in drawn(figures.svg(gantt(Trace.of(spans))), "text")]
+    assert texts == ['a"b', "c"]
+
+
+def test_wrong_colouring_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown colouring 'lanes'. Did you mean 'lane'"):
+        gantt(trace(1), colour="lanes")
+
+
+def test_a_valid_specification_is_built_fast() -> None:
+    recorded = trace(300)
+    spec: dict[str, Any] = gantt(recorded).to_dict()  # altair's own check of the whole
+    assert json.loads(json.dumps(spec)) == spec
+
+    def once_ms() -> float:
+        before_s = time.process_time()
+        gantt(recorded)
+        return (time.process_time() - before_s) * 1e3
+
+    assert min(once_ms() for _ in range(7)) < 20

@@ -1,0 +1,266 @@
+"""The command answers at once, refuses in one line, and hides no fault."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import workbench
+from tests.test_results import store
+from workbench import cli, profiles
+from workbench.profiles import LayerTimes, ModelProfile
+
+HEAVY = (
+    *("altair", "ipywidgets", "jupyter_client", "nbclient", "nbformat", "numpy", "papermill"),
+    *("polars", "scipy", "torch", "vl_convert"),
+)
+
+
+def workbench_command(*arguments: str) -> Result:
+    return CliRunner(env={"COLUMNS": "200"}).invoke(cli.app, list(arguments))
+
+
+def refused(*arguments: str) -> str:
+    """Return what the command says when it refuses: on standard error, no traceback, status 2."""
+    result = workbench_command(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("workbench: ")
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import workbench",
+        "from workbench.cli import app; app(['--help'], standalone_mode=False)",
+        "from workbench.cli import app; app(['reproduce', '--help'], standalone_mode=False)",
+    ],
+)
+def test_help_and_import_load_nothing_heavy(code: str) -> None:
+    loaded = f"import json, sys; {code}; print(json.dumps(list(sys.modules)), file=sys.stderr)"
+    result = subprocess.run(
+        [sys.executable, "-c", loaded], capture_output=True, text=True, check=True
+    )
+    assert set(json.loads(result.stderr)).isdisjoint(HEAVY)
+
+
+def test_installed_command_helps_and_tells_its_version() -> None:
+    command = Path(sys.executable).parent / "workbench"
+    helped = subprocess.run([command, "--help"], capture_output=True, text=True, check=True)
+    for name in ("reproduce", "scorecard", "figures", "profile", "models", "planners"):
+        assert f" {name} " in helped.stdout
+    told = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+    assert told.stdout == f"workbench {workbench.__version__}\n"
+
+
+# --- Refusals and faults -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def notebooks(tmp_path: Path) -> Path:
+    """A folder with one notebook, which does not run in these tests."""
+    cell: dict[str, object] = {
+        "cell_type": "code",
+        "execution_count": None,
+        "id": "parameters",
+        "metadata": {"tags": ["parameters"]},
+        "outputs": [],
+        "source": "batch_size: int = 32\nworkers: int = 4\nbandwidth_mbps: float = 1000.0",
+    }
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (tmp_path / "01_dynacomm.ipynb").write_text(json.dumps(notebook))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-p", "batchsize=16"], "Did you mean 'batch_size'?"),
+        (["-p", "batch_size=zero"], "batch_size=zero: must be a whole number from 1 to 65536"),
+        (["-p", "batch_size=-3"], "batch_size=-3: must be a whole number from 1 to 65536"),
+        (["-p", "bandwidth_mbps=nan"], "bandwidth_mbps=nan: must be a number above 0"),
+        (["-p", "workers=0"], "workers=0: must be a whole number from 1 to 1024"),
+        (["-p", "workers"], "-p workers: write it as name=value"),
+        (["-p", "=3"], "-p =3: write it as name=value"),
+        (["-p", "workers=2", "-p", "workers=3"], "'workers' is given twice: 2 and 3"),
+        (["--scale", "smok"], "Did you mean 'smoke'?"),
+        (["dynacom"], "Did you mean '"),
+    ],
+)
+def test_reproduce_refuses_before_anything_runs(
+    notebooks: Path, arguments: list[str], message: str
+) -> None:
+    output = notebooks / "out"
+    said = refused("reproduce", "--notebooks", str(notebooks), "--output", str(output), *arguments)
+    assert message in said
+    assert not output.exists()
+
+
+def test_unknown_parameter_is_answered_with_names_and_ranges(notebooks: Path) -> None:
+    said = refused("reproduce", "--notebooks", str(notebooks), "-p", "batchsize=16")
+    assert "workers         a whole number from 1 to 1024" in said
+    assert "bandwidth_mbps  a number above 0" in said
+    assert "planner" not in said  # of the table, but not of this notebook
+
+
+def raise_outside() -> None:
+    raise ValueError("from outside the package")
+
+
+def fail_inside() -> None:
+    workbench.cli._parse_shape(3)  # type: ignore[arg-type]  # an AttributeError
+
+
+def convert_inside() -> None:
+    cli._table("x").add_column("y", ratio=int("seven"))
+
+
+@pytest.mark.parametrize("fault", [raise_outside, fail_inside, convert_inside])
+def test_a_fault_is_not_taken_for_a_refusal(fault: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "_shape", lambda shape: fault())  # type: ignore[operator]
+    result = workbench_command("models")
+    assert isinstance(result.exception, (ValueError, AttributeError))
+    assert result.exit_code == 1
+    assert "workbench:" not in result.stderr
+
+
+# --- Reproduce, figures, scorecard ---------------------------------------------------------------
+
+
+def test_reproduce_passes_its_exit_status_on(notebooks: Path) -> None:
+    path = notebooks / "01_dynacomm.ipynb"
+    notebook = json.loads(path.read_text())
+    failing = {
+        **notebook["cells"][0],
+        "metadata": {},
+        "id": "test",
+        "source": "assert batch_size != 16",
+    }
+    path.write_text(json.dumps({**notebook, "cells": [notebook["cells"][0], failing]}))
+    where = ("--notebooks", str(notebooks), "--output", str(notebooks / "out"))
+    result = workbench_command("reproduce", "01", "-p", "batch_size=16", *where)
+    assert result.exit_code == 1
+    assert "AssertionError" in result.stdout
+    assert workbench_command("reproduce", "01", "-p", "batch_size=17", *where).exit_code == 0
+    assert (notebooks / "out" / "01_dynacomm" / "manifest.json").is_file()
+
+
+def test_figures_are_exported(tmp_path: Path) -> None:
+    store(tmp_path / "results")
+    result = workbench_command(
+        *("figures", "toy", "--format", "pdf", "--column", "single"),
+        *("--results", str(tmp_path / "results"), "--output", str(tmp_path / "out")),
+    )
+    assert result.exit_code == 0, result.output
+    assert result.stdout == f"{tmp_path / 'out' / 'toy_fig1_single.pdf'}\n"
+    assert (tmp_path / "out" / "toy_fig1_single.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_figures_refuse_unknown_names(tmp_path: Path) -> None:
+    store(tmp_path)
+    assert "Did you mean 'pdf'" in refused("figures", "--results", str(tmp_path), "--format", "pfd")
+    assert "no such folder" in refused("figures", "--results", str(tmp_path / "nowhere"))
+
+
+def test_scorecard_is_a_list_of_claims(tmp_path: Path) -> None:
+    result = workbench_command(
+        "scorecard", "--system", "olpb", "--format", "json", "--results", str(tmp_path)
+    )
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)
+    assert rows
+    assert all({"id", "role", "paper", "ours", "verdict"} <= set(row) for row in rows)
+    assert {row["id"].partition(".")[0] for row in rows} == {"olpb"}
+
+
+def test_scorecard_refuses_unknown_names(tmp_path: Path) -> None:
+    where = ("--results", str(tmp_path))
+    assert "Did you mean 'dynacomm'" in refused("scorecard", "--system", "dynacom", *where)
+    assert "Did you mean 'json'" in refused("scorecard", "--format", "jsn", *where)
+
+
+# --- Profiles and lists --------------------------------------------------------------------------
+
+
+def test_profile_prints_layers_units_and_totals(tmp_path: Path) -> None:
+    saved = tmp_path / "lenet.parquet"
+    result = workbench_command("profile", "lenet5", "--batch-size", "32", "--save", str(saved))
+    assert result.exit_code == 0, result.output
+    assert "lenet5: 5 layers, a batch of 32 of 1×28×28" in result.stdout
+    assert "MB" in result.stdout
+    assert "GFLOP" in result.stdout
+    expected = profiles.profile_model("lenet5")
+    assert ModelProfile.load(saved) == expected
+    totals = next(line.split() for line in result.stdout.splitlines() if "total" in line)
+    assert totals[1:3] == ["10", "0.247"]  # 61,706 parameters of 4 bytes in 10 tensors
+    assert float(totals[4]) == pytest.approx(expected.forward_flops * 32 / 1e9, rel=0.02)
+
+
+def test_profile_measures(tmp_path: Path) -> None:
+    saved = tmp_path / "times.parquet"
+    result = workbench_command(
+        "profile", "lenet5", "--measure", "--batch-size", "2", "--save", str(saved)
+    )
+    assert result.exit_code == 0, result.output
+    assert " ms" in result.stdout
+    assert "measured in one piece" in result.stdout
+    times = LayerTimes.load(saved)
+    assert (times.batch_size, len(times)) == (2, 5)
+
+
+def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_models.py").write_text(
+        "import torch\n"
+        "def net():\n"
+        "    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(),\n"
+        "                               torch.nn.Linear(144, 2))\n"
+        "def number():\n"
+        "    return 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    result = workbench_command("profile", "--model", "my_models:net", "--input", "3,8,8")
+    assert result.exit_code == 0, result.output
+    assert "2 layers, one sample of 3×8×8" in result.stdout
+
+    def own(name: str, *arguments: str) -> str:
+        return refused("profile", "--model", name, *arguments)
+
+    shape = ("--input", "3,8,8")
+    assert "Did you mean 'net'" in own("my_models:nett", *shape)
+    assert "there is no module 'my_model'" in own("my_model:net", *shape)
+    assert "mypackage.module:factory" in own("my_models", *shape)
+    assert "gives a int, not a torch.nn.Module" in own("my_models:number", *shape)
+    assert "--input 3,224,224" in own("my_models:net")
+    assert "--input 3,x,8: give whole numbers" in own("my_models:net", "--input", "3,x,8")
+    assert "does not fit" in own("my_models:net", "--input", "4,8,8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name one model"),
+        (["lenet5", "--model", "a:b"], "name one model"),
+        (["resnet51"], "Did you mean 'resnet50'?"),
+        (["lenet5", "--batch-size", "0"], "from 1 to 65536"),
+        (["lenet5", "--by", "grapf"], "Did you mean 'graph'?"),
+        (["lenet5", "--measure", "--device", "tpu"], "tpu"),
+        (["lenet5", "--save", "nowhere/x.parquet"], "there is no folder"),
+    ],
+)
+def test_profile_refuses(arguments: list[str], message: str) -> None:
+    assert message in refused("profile", *arguments)
+
+
+def test_lists() -> None:
+    listed = workbench_command("models").stdout
+    assert "61,706" in listed
+    assert "3×224×224" in listed
+    assert "dynacomm" in workbench_command("planners").stdout

@@ -1,0 +1,169 @@
+"""What notebooks show and keep can be displayed offline, and read back."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import altair as alt
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from workbench import results
+from workbench.results import Manifest, Results
+
+FRAME = pl.DataFrame({"x": [1, 2, 3], "seconds": [1.0, 4.0, 9.0]})
+
+
+def draw(frame: pl.DataFrame) -> alt.Chart:
+    chart: alt.Chart = alt.Chart(frame).mark_line().encode(x="x", y="seconds")
+    return chart
+
+
+def store(folder: Path, notebook: str = "01_toy", **other: object) -> Manifest:
+    """Keep a frame and a figure as a run of a notebook would."""
+    kept = Results("toy", folder / notebook)
+    kept.show("fig1", FRAME, draw)
+    kept.keep("table1", FRAME.head(1))
+    files = [path for path in sorted((folder / notebook).rglob("*")) if path.is_file()]
+    about = {
+        "notebook": notebook,
+        "system": results.system_of(notebook),
+        "parameters": {"scale": "smoke", "seed": 3},
+        "inputs": {"notebook": "0"},
+        "made_at": "2026-01-01T00:00:00+00:00",
+        "wall_s": 1.5,
+        "revision": None,
+        "dirty": None,
+        "platform": "here",
+        "versions": {"python": "3.11"},
+        "outputs": {
+            path.relative_to(folder / notebook).as_posix(): results.file_digest(path)
+            for path in files
+        },
+        **other,
+    }
+    manifest = Manifest(**about)  # type: ignore[arg-type]
+    (folder / notebook / "manifest.json").write_text(manifest.to_json())
+    return manifest
+
+
+def test_shows_without_keeping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    kept = Results("toy")
+    figure = kept.show("fig1", FRAME, draw)
+    assert_frame_equal(kept.frames["fig1"], FRAME)
+    assert list(tmp_path.iterdir()) == []
+    bundle = figure._repr_mimebundle_()
+    assert bundle["image/svg+xml"].startswith("<svg")
+    assert base64.b64decode(bundle["image/png"]).startswith(b"\x89PNG")
+    assert "http" not in bundle["image/svg+xml"].replace("http://www.w3.org/", "")
+
+
+def test_keeps_frame_and_figure(tmp_path: Path) -> None:
+    figure = Results("toy", str(tmp_path)).show("fig1", FRAME, draw)
+    assert_frame_equal(pl.read_parquet(tmp_path / "fig1.parquet"), FRAME)
+    assert (tmp_path / "figures" / "fig1.svg").read_text() == figure.svg
+    assert sorted(path.name for path in tmp_path.rglob("*.*")) == [
+        "fig1.parquet",
+        "fig1.svg",
+        "fig1.vl.json",
+    ]
+
+
+def test_large_frames_can_be_drawn(tmp_path: Path) -> None:
+    many = pl.DataFrame({"x": range(6000), "seconds": [0.0] * 6000})
+    Results("toy", tmp_path).show("many", many, draw)
+    assert (tmp_path / "figures" / "many.vl.json").stat().st_size > 6000
+
+
+@pytest.mark.parametrize("name", ["", "Fig1", "a/b", "../a", "5fig", "a b"])
+def test_a_name_is_a_plain_word(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="small letters"):
+        Results("toy", tmp_path).keep(name, FRAME)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reads_back_what_was_stored(tmp_path: Path) -> None:
+    store(tmp_path)
+    frames = results.load(tmp_path, "toy")
+    assert_frame_equal(frames["fig1"], FRAME)
+    assert_frame_equal(frames["table1"], FRAME.head(1))
+    manifest = results.manifest(tmp_path, "toy")
+    assert manifest is not None
+    assert (manifest.scale, manifest.seed, manifest.wall_s) == ("smoke", 3, 1.5)
+    assert manifest.altered(tmp_path / "01_toy") == []
+
+
+def test_nothing_stored_is_no_error(tmp_path: Path) -> None:
+    assert results.load(tmp_path, "toy") == {}
+    assert results.load(tmp_path / "nowhere", "toy") == {}
+    assert results.manifest(tmp_path, "toy") is None
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 1}', '{"format": 2}'])
+def test_a_spoilt_manifest_counts_as_none(tmp_path: Path, content: str) -> None:
+    store(tmp_path)
+    (tmp_path / "01_toy" / "manifest.json").write_text(content)
+    assert results.stored(tmp_path) == {}
+
+
+def test_hidden_folders_are_overlooked(tmp_path: Path) -> None:
+    store(tmp_path, ".01_toy.partial-x")
+    assert results.stored(tmp_path) == {}
+
+
+def test_altered_outputs_are_named(tmp_path: Path) -> None:
+    manifest = store(tmp_path)
+    (tmp_path / "01_toy" / "table1.parquet").unlink()
+    (tmp_path / "01_toy" / "figures" / "fig1.svg").write_text("<svg/>")
+    assert manifest.altered(tmp_path / "01_toy") == ["figures/fig1.svg", "table1.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("format", "column", "name", "magic"),
+    [
+        ("svg", "double", "toy_fig1.svg", b"<svg"),
+        ("pdf", "single", "toy_fig1_single.pdf", b"%PDF"),
+        ("png", "single", "toy_fig1_single.png", b"\x89PNG"),
+    ],
+)
+def test_exports_stored_figures(
+    tmp_path: Path, format: str, column: str, name: str, magic: bytes
+) -> None:
+    store(tmp_path / "results")
+    written = results.export_figures(
+        tmp_path / "results", tmp_path / "out", ["toy"], format=format, column=column
+    )
+    assert written == [tmp_path / "out" / name]
+    assert written[0].read_bytes().startswith(magic)
+
+
+def test_export_repeats_the_kept_svg(tmp_path: Path) -> None:
+    store(tmp_path / "results")
+    (again,) = results.export_figures(tmp_path / "results", tmp_path / "out")
+    kept = tmp_path / "results" / "01_toy" / "figures" / "fig1.svg"
+    assert again.read_bytes() == kept.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("names", "format", "column", "message"),
+    [
+        (["toi"], "svg", "double", "Did you mean 'toy'"),
+        ([], "pfd", "double", "Did you mean 'pdf'"),
+        ([], "svg", "singel", "Did you mean 'single'"),
+    ],
+)
+def test_export_refuses_unknown_names(
+    tmp_path: Path, names: list[str], format: str, column: str, message: str
+) -> None:
+    store(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        results.export_figures(tmp_path, tmp_path / "out", names, format=format, column=column)
+    assert not (tmp_path / "out").exists()
+
+
+def test_export_of_nothing_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="workbench reproduce"):
+        results.export_figures(tmp_path, tmp_path / "out")

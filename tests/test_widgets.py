@@ -1,0 +1,198 @@
+import math
+from typing import Any
+
+import altair as alt
+import polars as pl
+import pytest
+from ipywidgets import Dropdown, FloatLogSlider, FloatSlider, IntSlider
+
+from workbench.names import UnknownNameError
+from workbench.widgets import Control, Menu, Slider, explorer, measure_ms
+
+CONTROLS: dict[str, Control] = {
+    "bandwidth": Slider(1, 1000, 10, unit="Mbps", scale="log"),
+    "workers": Slider(1, 8, 4, integer=True),
+    "planner": Menu(("dynacomm", "sequential")),
+}
+
+
+def draw(bandwidth: float, workers: int, planner: str) -> alt.Chart:
+    if workers > 6:
+        raise ValueError("the testbed has 6 workers")
+    if workers == 6:
+        raise KeyError("<spare>")
+    data = pl.DataFrame({"s": [workers / bandwidth]})
+    chart: alt.Chart = alt.Chart(data, title=planner).mark_bar().encode(x="s:Q")
+    return chart
+
+
+def dots(x: float) -> alt.Chart:
+    chart: alt.Chart = alt.Chart(pl.DataFrame({"x": [x]})).mark_point().encode(x="x:Q")
+    return chart
+
+
+def shown(chart: alt.JupyterChart) -> tuple[str, float]:
+    spec: dict[str, Any] = chart.spec
+    ((row,),) = spec["datasets"].values()
+    return spec["title"], row["s"]
+
+
+def test_a_moved_control_draws_the_chart_anew() -> None:
+    app = explorer(draw, CONTROLS)
+    assert shown(app.chart) == ("dynacomm", 0.4)
+    assert "answered in" in app.status.value
+    app.controls["bandwidth"].value = 100.0
+    assert shown(app.chart) == ("dynacomm", 0.04)
+    app.controls["planner"].value = "sequential"
+    assert shown(app.chart) == ("sequential", 0.04)
+    assert "of the last 3)" in app.status.value
+    assert app.chart.spec["config"]["range"]["category"]  # drawn in the workbench's theme
+
+
+def test_an_error_is_told_and_the_last_chart_stays() -> None:
+    app = explorer(draw, CONTROLS)
+    app.controls["workers"].value = 8
+    assert shown(app.chart) == ("dynacomm", 0.4)
+    assert 'role="alert"' in app.status.value
+    assert (
+        "No chart for bandwidth 10 Mbps, workers 8, planner dynacomm: the testbed has 6 workers. "
+        "Shown is the last that worked: bandwidth 10 Mbps, workers 4, planner dynacomm."
+    ) in app.status.value
+    app.controls["workers"].value = 6  # a defect, not a refusal: its type is told, and escaped
+    assert "KeyError: &#x27;&lt;spare&gt;&#x27;." in app.status.value
+    app.controls["workers"].value = 4  # back where the last chart was drawn: the error goes
+    assert "answered in" in app.status.value
+
+
+def test_a_first_chart_that_fails_leaves_the_explorer_usable() -> None:
+    app = explorer(draw, {**CONTROLS, "workers": Slider(1, 8, 8, integer=True)})
+    assert app.chart.chart is None
+    assert "the testbed has 6 workers" in app.status.value
+    assert "Shown is" not in app.status.value
+    app.controls["workers"].value = 1
+    assert shown(app.chart) == ("dynacomm", 0.1)
+
+
+def test_a_chart_that_is_no_chart_is_told() -> None:
+    app = explorer(lambda x: "no chart", {"x": Slider(0, 1, 0)})  # type: ignore[return-value]
+    assert "TraitError" in app.status.value
+
+
+def test_a_move_within_the_same_integer_draws_nothing() -> None:
+    calls = []
+
+    def count(batch: int) -> alt.Chart:
+        calls.append(batch)
+        return dots(batch)
+
+    app = explorer(count, {"batch": Slider(1, 256, 32, scale="log", integer=True)})
+    app.controls["batch"].value = 32.2
+    assert calls == [32]
+    app.controls["batch"].value = 33.4
+    assert calls == [32, 33]
+    assert all(isinstance(batch, int) for batch in calls)
+
+
+def test_widgets_are_laid_out_with_units_and_work_offline() -> None:
+    app = explorer(draw, CONTROLS)
+    panel, chart, status = app.widget.children
+    assert [child.description for child in panel.children] == [
+        "bandwidth (Mbps)",
+        "workers",
+        "planner",
+    ]
+    assert (chart, status) == (app.chart, app.status)
+    assert all(child.continuous_update for child in panel.children[:2])
+    assert "https://esm.sh" not in app.chart.get_state()["_esm"]
+    assert "text/plain" in app._repr_mimebundle_()
+
+
+@pytest.mark.parametrize(
+    ("control", "kind"),
+    [
+        (Slider(0.5, 2.5, 1), FloatSlider),
+        (Slider(1, 9, 3, integer=True, step=2), IntSlider),
+        (Slider(1e-3, 1e3, 1, scale="log"), FloatLogSlider),
+        (Slider(1, 256, 32, scale="log", step=2, integer=True), FloatLogSlider),
+        (Menu(("a", "b"), "b"), Dropdown),
+    ],
+)
+def test_controls_start_where_told_and_reach_their_bounds(control: Control, kind: Any) -> None:
+    widget: Any = control.widget("batch_size")
+    assert isinstance(widget, kind)
+    assert widget.description == "batch size"
+    assert control.read(widget.value) == control.value
+    if isinstance(control, Slider):
+        raw = (widget.min, widget.max)
+        bounds = [10**end for end in raw] if control.scale == "log" else raw
+        assert [control.read(end) for end in bounds] == [control.minimum, control.maximum]
+
+
+def test_a_step_on_a_logarithmic_scale_is_a_factor() -> None:
+    widget = Slider(1, 256, 32, scale="log", step=2, integer=True).widget("batch")
+    assert widget.step == pytest.approx(math.log10(2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"minimum": 5, "maximum": 5, "value": 5}, "minimum 5 is not below 5"),
+        ({"minimum": 0, "maximum": 1, "value": 2}, "starts at 2, outside 0 to 1"),
+        ({"minimum": 0, "maximum": math.nan, "value": 0}, "maximum is nan"),
+        ({"minimum": 0, "maximum": 1, "value": 1, "scale": "log"}, "starts above 0, not at 0"),
+        ({"minimum": 0, "maximum": 1, "value": 0, "step": 0}, "above 0, not 0"),
+        ({"minimum": 1, "maximum": 9, "value": 1, "scale": "log", "step": 1}, "above 1, not 1"),
+        ({"minimum": 0, "maximum": 1.5, "value": 0, "integer": True}, "maximum 1.5"),
+        ({"minimum": 0, "maximum": 2, "value": 0, "integer": True, "step": 0.5}, "step 0.5"),
+    ],
+)
+def test_sliders_refuse(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Slider(**arguments)
+
+
+def test_wrong_names_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'log'"):
+        Slider(1, 2, 1, scale="lgo")
+    with pytest.raises(UnknownNameError, match="Did you mean 'dynacomm'"):
+        Menu(("dynacomm", "sequential"), "dynacom")
+    with pytest.raises(ValueError, match="at least one option"):
+        Menu(())
+    with pytest.raises(ValueError, match="an option twice"):
+        Menu(("a", "a"))
+    with pytest.raises(ValueError, match="at least one control"):
+        explorer(draw, {})
+    with pytest.raises(TypeError, match="controls bandwith do not fit the drawing function draw"):
+        explorer(draw, {"bandwith": CONTROLS["bandwidth"]})
+
+
+def test_measured_answer_times() -> None:
+    controls = {**CONTROLS, "workers": Slider(1, 5, 4, integer=True)}
+    frame = measure_ms(draw, controls, repeats=3)
+    assert frame.columns == ["control", "setting", "median_ms", "worst_ms"]
+    assert frame.select("control", "setting").rows() == [
+        ("bandwidth", "1"),
+        ("bandwidth", "10"),
+        ("bandwidth", "1000"),
+        ("workers", "1"),
+        ("workers", "4"),
+        ("workers", "5"),
+        ("planner", "dynacomm"),
+        ("planner", "sequential"),
+    ]
+    assert ((frame["median_ms"] > 0) & (frame["median_ms"] <= frame["worst_ms"])).all()
+    with pytest.raises(ValueError, match="repeats is 0"):
+        measure_ms(draw, controls, repeats=0)
+
+
+def test_answer_times_count_the_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock_s = [0.0]
+    monkeypatch.setattr("workbench.widgets.time.perf_counter", lambda: clock_s[0])
+
+    def slow(x: float) -> alt.Chart:
+        clock_s[0] += 0.25
+        return dots(x)
+
+    controls = {"x": Slider(0, 1, 0.5)}
+    assert "answered in 250 ms" in explorer(slow, controls).status.value
+    assert measure_ms(slow, controls, 2)["median_ms"].to_list() == [250.0] * 3

@@ -1,0 +1,91 @@
+"""The zoo holds the published architectures and costs nothing until a model is built."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from workbench.names import UnknownNameError
+from workbench.zoo import MODELS, build
+
+PUBLISHED = {
+    "lenet5": 61_706,
+    "alexnet": 61_100_840,
+    "vgg16": 138_357_544,
+    "vgg19": 143_667_240,
+    "googlenet": 6_624_904,
+    "inception_v4": 42_679_816,
+    "resnet18": 11_689_512,
+    "resnet34": 21_797_672,
+    "resnet50": 25_557_032,
+    "resnet152": 60_192_808,
+    "resnet20_cifar": 269_722,
+}
+
+
+def test_names() -> None:
+    assert list(MODELS) == list(PUBLISHED)
+    assert all(name == model.name for name, model in MODELS.items())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parameters_and_output_shape(name: str) -> None:
+    model = MODELS[name]
+    module = build(name, device="meta")
+    parameters = sum(p.numel() for p in module.parameters() if p.requires_grad)
+    assert parameters == PUBLISHED[name] == model.parameters
+    assert all(tensor.is_meta for tensor in (*module.parameters(), *module.buffers()))
+    images = torch.zeros(2, *model.input_shape, device="meta")
+    assert module(images).shape == (2, model.classes)
+    assert not any(getattr(part, "inplace", False) for part in module.modules())
+
+
+@pytest.mark.parametrize("name", ["alexnet", "vgg16", "googlenet", "resnet18"])
+def test_other_classes_and_image_sizes(name: str) -> None:
+    with torch.device("meta"):
+        module = MODELS[name].factory(classes=7)
+        assert module(torch.zeros(2, 3, 96, 96)).shape == (2, 7)
+
+
+@pytest.mark.parametrize("name", ["lenet5", "resnet20_cifar"])
+def test_learns(name: str) -> None:
+    """A few steps on one batch bring the loss of a freshly built model down by half."""
+    torch.manual_seed(0)
+    module = build(name, device="cpu")
+    images, labels = torch.randn(16, *MODELS[name].input_shape), torch.arange(16) % 10
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.05, momentum=0.9)
+    losses = []
+    for _ in range(25):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(module(images), labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < losses[0] / 2
+
+
+def test_signal_survives_nineteen_layers() -> None:
+    """Started as PyTorch starts convolutions, VGG's last map would be smaller by 1e3 and more."""
+    torch.manual_seed(0)
+    features = build("vgg19", device="cpu")[0]  # type: ignore[index]
+    with torch.no_grad():
+        spread = float(features(torch.randn(2, 3, 64, 64)).std())
+    assert 0.1 < spread < 10
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown model 'resnet51'.*'resnet50'.*lenet5"):
+        build("resnet51")
+
+
+def test_names_are_listed_without_torch_and_polars() -> None:
+    code = (
+        "import sys, workbench.zoo as zoo; assert 'vgg19' in zoo.MODELS; "
+        "print([m for m in ('torch', 'polars', 'numpy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,430 @@
+"""The command `workbench`: notebooks, scorecard, figures and profiles from a terminal.
+
+Nothing heavy is imported before a command needs it, so that `workbench --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import dis
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import workbench
+from workbench.names import check_name
+
+if TYPE_CHECKING:
+    import torch
+
+    from workbench.profiles import LayerTimes, ModelProfile
+
+WRONG_INPUT = 2
+"""Exit status when the user gave something that cannot be."""
+
+
+class _Commands(TyperGroup):
+    """The commands; what our own code refuses becomes one line, anything else stays a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ValueError as error:
+            if not _is_refusal(error):
+                raise
+            typer.echo(f"workbench: {error}", err=True)
+            raise typer.Exit(WRONG_INPUT) from None
+
+
+app = typer.Typer(
+    cls=_Commands,
+    help="Train neural networks at the edge, on paper and in simulation: reproduce what five "
+    "systems' papers report, and see why.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ResultsFolder = Annotated[
+    Path | None,
+    typer.Option("--results", metavar="DIR", help="Stored results.  [default: data/results]"),
+]
+
+
+def main() -> None:
+    """Run the command `workbench`."""
+    app()
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"workbench {workbench.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAMES]...", help="Notebooks: 01_dynacomm, dynacomm or 01.  [default: all]"
+        ),
+    ] = None,
+    *,
+    scale: Annotated[
+        str | None,
+        typer.Option(metavar="SCALE", help="smoke, default or paper.  [default: default]"),
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parameter",
+            "-p",
+            metavar="NAME=VALUE",
+            help="Set a notebook's parameter; repeatable.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where results go.  [default: data/results]"),
+    ] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", help="How many notebooks run at once.")] = 1,
+    force: Annotated[
+        bool, typer.Option("--force", help="Run also notebooks whose inputs have not changed.")
+    ] = False,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also copy all SVG figures here.")
+    ] = None,
+    notebooks: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where the notebooks are.  [default: notebooks]"),
+    ] = None,
+) -> None:
+    """Run notebooks and keep what they make: executed copies, figures, tables, a manifest.
+
+    What has not changed is not run again; what was interrupted goes on.
+    """
+    from workbench.reproduce import reproduce as run
+
+    report = run(
+        names or (),
+        scale=scale,
+        given=_assignments(parameter or ()),
+        notebooks=notebooks,
+        output=output,
+        figures=figures,
+        jobs=jobs,
+        force=force,
+    )
+    raise typer.Exit(report.exit_status)
+
+
+@app.command()
+def scorecard(
+    *,
+    system: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of one system only: dynacomm, …")
+    ] = None,
+    format: Annotated[
+        str, typer.Option(metavar="FORMAT", help="table, json or markdown.")
+    ] = "table",
+    results: ResultsFolder = None,
+) -> None:
+    """Print each claim of the papers beside what the stored results say; nothing is run."""
+    from workbench import claims
+
+    card = claims.scorecard(_stored(results), system)
+    typer.echo(claims.render(card, format), nl=False)
+
+
+@app.command()
+def figures(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAMES]...", help="Notebooks or systems.  [default: all]"),
+    ] = None,
+    *,
+    format: Annotated[str, typer.Option(metavar="FORMAT", help="svg, pdf or png.")] = "svg",
+    column: Annotated[
+        str, typer.Option(metavar="COLUMN", help="single (3.5 in) or double (7.16 in).")
+    ] = "double",
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where they go.  [default: figures]")
+    ] = None,
+    results: ResultsFolder = None,
+) -> None:
+    """Export stored figures in the size and format of a paper; nothing is run."""
+    from workbench.results import export_figures, repository
+
+    written = export_figures(
+        _stored(results),
+        output or repository() / "figures",
+        names or (),
+        format=format,
+        column=column,
+    )
+    for path in written:
+        typer.echo(str(path))
+
+
+@app.command()
+def models() -> None:
+    """List the models of the zoo."""
+    from rich.console import Console
+
+    from workbench.zoo import MODELS
+
+    table = _table("model", "parameters", "input")
+    for model in MODELS.values():
+        table.add_row(model.name, f"{model.parameters:,}", _shape(model.input_shape))
+    Console().print(table)
+
+
+@app.command()
+def planners() -> None:
+    """List the planners that decide when to send what."""
+    from workbench.dynacomm import PLANNERS
+
+    for name, planner in PLANNERS.items():
+        first_line = (planner.__doc__ or "").strip().partition("\n")[0]
+        typer.echo(f"{name:<16}{first_line}")
+
+
+@app.command()
+def profile(
+    model: Annotated[
+        str | None, typer.Argument(metavar="[MODEL]", help="A model of the zoo.")
+    ] = None,
+    *,
+    factory: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="MODULE:FACTORY",
+            help="Your own: a function that returns a torch.nn.Module.",
+        ),
+    ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="C,H,W",
+            help="Shape of one sample, without the batch; once for each input of the model.",
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int, typer.Option(metavar="N", help="Samples in a batch; at most 65536.")
+    ] = 1,
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="WAY", help="How layers are found: in the graph, or by modules in their order."
+        ),
+    ] = "graph",
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Also measure seconds per layer on this machine.")
+    ] = False,
+    device: Annotated[
+        str, typer.Option(metavar="DEVICE", help="Where to measure: cpu or cuda.")
+    ] = "cpu",
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the profile here (parquet).")
+    ] = None,
+) -> None:
+    """Print what each layer of a model costs.
+
+    Models of the zoo go by name; your own as --model mypackage.module:factory --input 3,224,224.
+    """
+    from rich.console import Console
+
+    from workbench.parameters import PARAMETERS
+
+    PARAMETERS["batch_size"].parse(str(batch_size))
+    if (model is None) == (factory is None):
+        raise ValueError(
+            "name one model: of the zoo, as in `workbench profile resnet18`, or your own, as in "
+            "`workbench profile --model mypackage.module:factory --input 3,224,224`"
+        )
+    if save is not None and not save.resolve().parent.is_dir():
+        raise ValueError(f"--save {save}: there is no folder {save.resolve().parent}")
+    shapes = [_parse_shape(text) for text in shape or ()]
+    given = model if model is not None else _own_model(str(factory), shapes)
+    input_shape: Any = shapes[0] if len(shapes) == 1 else tuple(shapes) or None
+
+    from workbench import profiles
+
+    check_name("way", by, ("graph", "modules"))
+    way: Any = by
+    found = profiles.profile_model(given, input_shape, by=way)
+    times = None
+    if measure:
+        with Console(stderr=True).status("measuring") as status:
+            times = profiles.measure_layer_times(
+                given,
+                batch_size,
+                input_shape,
+                device=device,
+                by=way,
+                progress=lambda what, done, total: status.update(f"{what}, {done + 1} of {total}"),
+            )
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160  # a file or pipe takes whole rows
+    console.print(_profile_table(found, batch_size, times))
+    if save is not None:
+        (found if times is None else times).save(save)
+
+
+def _profile_table(profile: ModelProfile, batch_size: int, times: LayerTimes | None) -> Any:
+    """Return the table of a profile: a row per layer, and the totals."""
+    columns = ["layer", "tensors", "parameters\nMB", "output\nMB", "forward\nGFLOP"]
+    columns += ["backward\nGFLOP"]
+    rows: list[list[float]] = [
+        [
+            row["param_tensors"],
+            row["param_bytes"] / 1e6,
+            row["output_bytes"] * batch_size / 1e6,
+            row["forward_flops"] * batch_size / 1e9,
+            row["backward_flops"] * batch_size / 1e9,
+        ]
+        for row in profile.table.iter_rows(named=True)
+    ]
+    caption = "1 MB = 10⁶ bytes; a multiply-add is 2 FLOP"
+    if times is not None:
+        columns += ["forward\nms", "backward\nms", "update\nms"]
+        seconds = times.table.select("forward_s", "backward_s", "update_s").iter_rows()
+        for row, layer_s in zip(rows, seconds, strict=True):
+            row += [one_s * 1e3 for one_s in layer_s]
+        caption += f"; medians on this machine's {times.device}"
+        if times.iteration_s is not None and times.layers_over_iteration is not None:
+            caption += (
+                f"\nforward and backward measured in one piece: {times.iteration_s * 1e3:,.1f} ms; "
+                f"the layers' sum is {times.layers_over_iteration:.0%} of it"
+            )
+
+    batch = f"a batch of {batch_size}" if batch_size > 1 else "one sample"
+    table = _table(*columns)
+    table.title = f"{profile.name}: {len(profile)} layers, {batch} of {_shape(profile.input_shape)}"
+    table.caption = caption
+    table.show_footer = True
+    for name, row in zip(profile.layers, rows, strict=True):
+        table.add_row(name, *_cells(row))
+    totals = [sum(column) for column in zip(*rows, strict=True)]
+    for column, text in zip(table.columns, ["total", *_cells(totals)], strict=True):
+        column.footer = text
+    return table
+
+
+def _cells(row: Sequence[float]) -> list[str]:
+    return [
+        f"{row[0]:,}",
+        *(f"{value:,.3f}" if value >= 0.01 or value == 0 else f"{value:.2g}" for value in row[1:]),
+    ]
+
+
+def _table(first: str, *numbers: str) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
+    table.add_column(first, overflow="fold")
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _shape(shape: Sequence[int] | Sequence[Sequence[int]]) -> str:
+    """Return a shape as people write it: ``3×224×224``; several joined by ``and``."""
+    several = [one for one in shape if isinstance(one, Sequence)]
+    return " and ".join(map(_shape, several)) or "×".join(map(str, shape))
+
+
+def _parse_shape(text: str) -> tuple[int, ...]:
+    sizes = text.replace("x", ",").replace("×", ",").split(",")
+    if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
+        raise ValueError(f"--input {text}: give whole numbers, as in --input 3,224,224")
+    return tuple(map(int, sizes))
+
+
+def _own_model(factory: str, shapes: Sequence[tuple[int, ...]]) -> torch.nn.Module:
+    """Import and call the user's factory; modules of the current directory are found, too."""
+    module_name, colon, function_name = factory.partition(":")
+    if not (module_name and colon and function_name):
+        raise ValueError(f"--model {factory}: write it as mypackage.module:factory")
+    if not shapes:
+        raise ValueError(
+            f"--model {factory}: give the shape of one sample, too, as in --input 3,224,224"
+        )
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # a fault inside the user's module: its own traceback says more
+        raise ValueError(f"--model {factory}: there is no module {error.name!r}") from None
+    made: Any = getattr(module, function_name, None)
+    if made is None:
+        public = [name for name in vars(module) if not name.startswith("_")]
+        check_name(f"name in {module_name}", function_name, public)
+
+    import torch
+
+    if callable(made) and not isinstance(made, torch.nn.Module):
+        made = made()
+    if not isinstance(made, torch.nn.Module):
+        raise ValueError(f"--model {factory}: gives a {type(made).__name__}, not a torch.nn.Module")
+    return made
+
+
+def _stored(given: Path | None) -> Path:
+    from workbench.results import default_folder
+
+    if given is not None and not given.is_dir():
+        raise ValueError(f"--results {given}: there is no such folder")
+    return given or default_folder()
+
+
+def _assignments(texts: Sequence[str]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.strip()
+        if not (equals and name):
+            raise ValueError(f"-p {text}: write it as name=value, as in -p batch_size=16")
+        if name in given:
+            raise ValueError(f"parameter {name!r} is given twice: {given[name]} and {value}")
+        given[name] = value
+    return given
+
+
+def _is_refusal(error: ValueError) -> bool:
+    """Tell whether a `raise` statement of this package made an error, rather than a fault of it."""
+    last: TracebackType | None = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None:
+        return False
+    code = last.tb_frame.f_code
+    ours = Path(code.co_filename).is_relative_to(Path(workbench.__file__).parent)
+    return ours and code.co_code[last.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+
+
+if __name__ == "__main__":
+    main()

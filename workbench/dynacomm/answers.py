@@ -1,0 +1,152 @@
+"""What the stored results say to each of the paper's claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+
+from workbench.claims import Answer
+from workbench.dynacomm.calibration import reductions
+from workbench.dynacomm.experiments import DIRECTIONS, MODELS, slopes
+
+# The paper's own setting; results at another one answer none of its claims.
+BANDWIDTH_MBPS = 10_000.0
+WORKERS = 8
+
+# Where a reduction stands, by direction and batch size.
+_FIGURES = {
+    ("forward", 32): "fig5",
+    ("backward", 32): "fig6",
+    ("forward", 16): "fig7",
+    ("backward", 16): "fig8",
+    ("iteration", 32): "iterations",
+    ("iteration", 16): "iterations",
+}
+_CASE = ("model", "planner")
+_PLANNERS = ("layer_by_layer", "ibatch", "dynacomm")
+_NEEDS_TRAINING = "needs the training runtime"
+
+
+def answers(frames: Mapping[str, pl.DataFrame]) -> dict[str, Answer]:
+    """Answer every claim that the frames allow.
+
+    Parameters
+    ----------
+    frames
+        What ``01_dynacomm`` stored: `fig5` to `fig9b`, `fig11`, `fig12`, `iterations`, `table1`.
+    """
+    return dict(_answers({name: _at_paper_setting(frame) for name, frame in frames.items()}))
+
+
+def _at_paper_setting(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows at the bandwidth and number of workers of the paper, if the frame varies them not."""
+    for column, value in (("bandwidth_mbps", BANDWIDTH_MBPS), ("workers", WORKERS)):
+        if column in frame.columns and frame[column].n_unique() == 1:
+            frame = frame.filter(pl.col(column) == value)
+    return frame
+
+
+def _answers(frames: Mapping[str, pl.DataFrame]) -> Iterator[tuple[str, Answer]]:
+    for (direction, batch_size), figure in _FIGURES.items():
+        if figure in frames:
+            rows = frames[figure].filter(pl.col("batch_size") == batch_size)
+            saved = {row[:2]: row[2] for row in rows.select(*_CASE, "reduced_percent").iter_rows()}
+            claims = reductions(batch_size).filter(pl.col("direction") == direction)
+            for claim, case in zip(claims["id"], claims.select(_CASE).iter_rows(), strict=True):
+                if case in saved:
+                    yield claim, Answer(saved[case], f"{figure}: cost model, the paper's setting")
+    if {"fig5", "fig6", "fig7", "fig8"} <= set(frames):
+        yield from _orders(frames)
+    if "fig9a" in frames:
+        yield from _batch_sizes(frames["fig9a"])
+    if "fig9b" in frames:
+        yield from _bandwidths(frames["fig9b"])
+    if "fig11" in frames:
+        rows = frames["fig11"].filter(
+            pl.col("workers") == WORKERS, pl.col("planner").is_in(_PLANNERS)
+        )
+        for planner, speedup in rows.select("planner", "speedup").iter_rows():
+            yield f"dynacomm.fig11.{planner}", Answer(speedup, "fig11: cost model, 8 workers")
+    if "table1" in frames:
+        yield from _overheads(frames["table1"])
+    if "fig12" in frames:
+        exponents = slopes(frames["fig12"]).filter(solver="paper_programme")["exponent"]
+        largest = max(frames["fig12"]["layers"].to_list())
+        detail = f"fig12: the paper's programme in NumPy, to {largest} layers, mean of directions"
+        yield "dynacomm.fig12.exponent", Answer(exponents.mean(), detail)  # type: ignore[arg-type]
+    for claim in ("dynacomm.fig10.accuracy", "dynacomm.table2.loss"):
+        yield claim, Answer(not_run=_NEEDS_TRAINING)
+
+
+def _orders(frames: Mapping[str, pl.DataFrame]) -> Iterator[tuple[str, Answer]]:
+    bars = pl.concat([frames[name] for name in ("fig5", "fig6", "fig7", "fig8")])
+    bars = bars.filter(pl.col("batch_size").is_in([16, 32]))
+    cases = ["model", "batch_size", "direction"]
+    if bars.select(cases).n_unique() == len(MODELS) * 4:
+        fastest = bars.group_by(cases).agg(
+            pl.col("total_s").min().alias("best_s"),
+            pl.col("total_s").filter(pl.col("planner") == "dynacomm").first().alias("ours_s"),
+        )
+        slower = fastest.filter(pl.col("ours_s") > pl.col("best_s") * (1 + 1e-9))
+        detail = f"figs. 5-8: slower than another in {len(slower)} of {len(fastest)} cases"
+        yield "dynacomm.order.optimal", Answer(slower.is_empty(), detail)
+    forward = frames["fig5"].filter(pl.col("batch_size") == 32)
+    for claim, model, ibatch_slower in (
+        ("ibatch_inception", "inception_v4", True),
+        ("ibatch_resnet", "resnet152", False),
+    ):
+        total_s = dict(forward.filter(pl.col("model") == model).select("planner", "total_s").rows())
+        if total_s:
+            ibatch_s, layers_s = total_s["ibatch"], total_s["layer_by_layer"]
+            detail = f"fig5: iBatch {ibatch_s:.2f} s, layer-by-layer {layers_s:.2f} s"
+            holds = ibatch_s > layers_s if ibatch_slower else ibatch_s < layers_s
+            yield f"dynacomm.order.{claim}", Answer(holds, detail)
+
+
+def _batch_sizes(frame: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
+    saved = _by_planner(frame, "batch_size")
+    if saved.is_empty():
+        return
+    swept = f"{saved['batch_size'][0]} to {saved['batch_size'][-1]}"
+    peak = saved.sort("dynacomm", descending=True)["batch_size"][0]
+    yield "dynacomm.fig9a.peak_batch", Answer(peak, f"fig9a: swept from {swept}")
+    above = saved.filter(pl.col("batch_size") > 48)
+    if len(above):
+        wrong = above.filter(pl.col("ibatch") >= pl.col("layer_by_layer"))
+        detail = f"fig9a: in {len(above) - len(wrong)} of {len(above)} batch sizes above 48"
+        yield "dynacomm.fig9a.ibatch_below_lbl", Answer(wrong.is_empty(), detail)
+
+
+def _bandwidths(frame: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
+    saved = {row["bandwidth_mbps"]: row for row in _by_planner(frame, "bandwidth_mbps").to_dicts()}
+    if {1000, 5000, 10_000} <= set(saved):
+        low, middle, high = (saved[mbps] for mbps in (1000, 5000, 10_000))
+        holds = all(middle[p] > high[p] > low[p] for p in ("dynacomm", "ibatch"))
+        detail = "fig9b at 1, 5, 10 Gbit/s: " + "; ".join(
+            f"{planner} {low[planner]:.1f}, {middle[planner]:.1f}, {high[planner]:.1f} %"
+            for planner in ("dynacomm", "ibatch")
+        )
+        yield "dynacomm.fig9b.shape", Answer(holds, detail)
+
+
+def _by_planner(frame: pl.DataFrame, field: str) -> pl.DataFrame:
+    return (
+        frame.filter(pl.col("model") == "resnet152", pl.col("planner").is_in(_PLANNERS))
+        .pivot(on="planner", index=field, values="reduced_percent")
+        .sort(field)
+    )
+
+
+def _overheads(frame: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
+    sides = dict(zip(DIRECTIONS, ("fwd", "bwd"), strict=True))
+    for row in frame.iter_rows(named=True):
+        claim = f"dynacomm.table1.{row['model']}.{row['planner']}_{sides[row['direction']]}"
+        yield claim, Answer(row["mean_ms"], "table1: timed on this machine")
+    late = frame.filter(pl.col("mean_ms") >= pl.col("window_ms"))
+    slowest = frame.sort("mean_ms")[-1].row(0, named=True)
+    detail = (
+        f"table1: at most {slowest['mean_ms']:.2f} ms of {slowest['window_ms']:.1f} ms "
+        f"({slowest['planner']}, {slowest['model']})"
+    )
+    yield "dynacomm.table1.window", Answer(late.is_empty(), detail)

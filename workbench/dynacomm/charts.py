@@ -1,0 +1,303 @@
+"""The paper's figures and tables as charts: one function each, frame to altair chart."""
+
+from __future__ import annotations
+
+import altair as alt
+import polars as pl
+
+from workbench import figures
+from workbench.dynacomm.costs import iteration
+from workbench.dynacomm.planners import PLANNERS
+from workbench.dynacomm.testbed import variant
+from workbench.dynacomm.timeline import timeline
+from workbench.names import choose
+from workbench.runtime.gantt import gantt
+
+# Titles of planners and models, in the order in which they are drawn.
+PLANNER_TITLES = {
+    "sequential": "Sequential",
+    "layer_by_layer": "Layer-by-layer",
+    "ibatch": "iBatch",
+    "mg_wfbp": "MG-WFBP",
+    "dynacomm": "DynaComm",
+}
+# Order of lines, so that a planner keeps its colour where the sequential one is left out.
+_LINES = ("dynacomm", "ibatch", "layer_by_layer", "mg_wfbp", "sequential")
+MODEL_TITLES = {
+    "vgg19": "VGG-19",
+    "googlenet": "GoogLeNet",
+    "inception_v4": "Inception-v4",
+    "resnet152": "ResNet-152",
+}
+PARTS = {
+    "computation_alone_s": "computation alone",
+    "overlap_s": "overlap",
+    "communication_alone_s": "communication alone",
+}
+SOLVER_TITLES = {
+    "paper_programme": "the paper's programme",
+    "dynacomm": "ours, same optimum",
+    "ibatch": "iBatch",
+}
+
+
+def fig5(frame: pl.DataFrame) -> alt.FacetChart:
+    """Stacked bars of one direction: parts of the time, over the sequential time."""
+    direction = frame["direction"][0].capitalize()
+    title = f"{direction}, {_title(frame, 'batch_size', 'bandwidth_mbps', 'workers')}"
+    share = pl.col("seconds") / pl.col("total_s") * pl.col("normalised")
+    bars = (
+        alt.Chart(_long(frame).with_columns(normalised=share))
+        .mark_bar()
+        .encode(
+            y=alt.Y("planner:N", sort=_present(frame), title=None),
+            x=alt.X("normalised:Q", title="time over sequential", axis=alt.Axis(tickCount=5)),
+            **_part_colours(),
+        )
+        .properties(height=100, width=130)
+    )
+    return bars.facet(
+        column=alt.Column("model:N", sort=list(MODEL_TITLES.values()), title=None)
+    ).properties(title=title)
+
+
+fig6 = fig7 = fig8 = fig5
+
+
+def fig9a(frame: pl.DataFrame) -> alt.Chart:
+    """Reduction of the iteration time against batch size."""
+    return _reduction(frame, "batch_size", "batch size of a worker").properties(
+        title=_title(frame, "bandwidth_mbps", "workers")
+    )
+
+
+def fig9b(frame: pl.DataFrame) -> alt.Chart:
+    """Reduction of the iteration time against bandwidth."""
+    gigabits = frame.with_columns(pl.col("bandwidth_mbps") / 1e3)
+    return _reduction(gigabits, "bandwidth_mbps", "bandwidth in Gbit/s").properties(
+        title=_title(frame, "batch_size", "workers")
+    )
+
+
+def fig11(frame: pl.DataFrame) -> alt.LayerChart:
+    """Training speed against the number of workers."""
+    lines = (
+        alt.Chart(_titled(frame))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("workers:Q", title="workers", axis=alt.Axis(tickMinStep=1, format="d")),
+            y=alt.Y("speedup:Q", title="speed-up over one worker"),
+            **figures.series("planner", [PLANNER_TITLES[name] for name in _LINES]),
+        )
+        .properties(height=220, title=_title(frame, "batch_size", "bandwidth_mbps"))
+    )
+    most = int(frame["workers"].max())  # type: ignore[arg-type]
+    ideal = (
+        alt.Chart(pl.DataFrame({"workers": [0, most], "speedup": [0, most]}))
+        .mark_line(color="#888888", strokeWidth=1)
+        .encode(x="workers:Q", y="speedup:Q")
+    )
+    return ideal + lines
+
+
+def fig12(frame: pl.DataFrame) -> alt.FacetChart:
+    """Time to plan against the number of layers, both axes logarithmic."""
+    drawn = frame.with_columns(pl.col("solver").replace_strict(SOLVER_TITLES))
+    return (
+        alt.Chart(drawn)
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("layers:Q", scale=alt.Scale(type="log"), title="layers"),
+            y=alt.Y(
+                "median_ms:Q",
+                scale=alt.Scale(type="log"),
+                title="ms to plan, this machine",
+                axis=alt.Axis(format="~g"),
+            ),
+            **figures.series("solver", list(SOLVER_TITLES.values())),
+        )
+        .properties(height=200, width=290)
+        .facet(column=alt.Column("direction:N", sort=["forward", "backward"], title=None))
+        .properties(title="Time to plan random chains")
+    )
+
+
+def table1(frame: pl.DataFrame) -> alt.FacetChart:
+    """Time to plan against the window in which it is hidden (the grey rule)."""
+    drawn = frame.with_columns(
+        pl.col("model").replace_strict(MODEL_TITLES),
+        pl.col("planner").replace_strict(PLANNER_TITLES),
+        low_ms=pl.max_horizontal(pl.col("mean_ms") - pl.col("deviation_ms"), pl.col("mean_ms") / 2),
+        high_ms=pl.col("mean_ms") + pl.col("deviation_ms"),
+    )
+    models = alt.Y("model:N", sort=list(MODEL_TITLES.values()), title=None)
+    order = ["DynaComm", "iBatch"]
+    base = alt.Chart(drawn).encode(y=models)
+    time = alt.X("mean_ms:Q", scale=alt.Scale(type="log"), title="ms to plan, this machine")
+    points = base.mark_point(filled=True, size=55).encode(
+        x=time,
+        color=alt.Color(
+            "planner:N", title=None, scale=alt.Scale(domain=order, range=figures.PALETTE[:2])
+        ),
+        shape=alt.Shape(
+            "planner:N", title=None, scale=alt.Scale(domain=order, range=figures.SHAPES[:2])
+        ),
+        yOffset=alt.YOffset("planner:N", sort=order),
+    )
+    spread = base.mark_rule().encode(
+        x="low_ms:Q", x2="high_ms:Q", yOffset=alt.YOffset("planner:N", sort=order)
+    )
+    window = base.mark_tick(color="#888888", thickness=2).encode(x="window_ms:Q")
+    return (
+        alt.layer(window, spread, points)
+        .properties(height=150, width=260)
+        .facet(column=alt.Column("direction:N", sort=["forward", "backward"], title=None))
+        .properties(title="Time to plan; the grey mark is the idle window of the cost model")
+    )
+
+
+def explanations(frame: pl.DataFrame) -> alt.FacetChart:
+    """Every claim's error under each explanation of the open constants."""
+    titles = {name: name.replace("_", " ") for name in frame["explanation"].unique()}
+    return (
+        alt.Chart(frame.with_columns(pl.col("explanation").replace(titles)))
+        .mark_tick(thickness=1.5)
+        .encode(
+            x=alt.X("error_points:Q", title="ours minus the paper's, percentage points"),
+            y=alt.Y(
+                "explanation:N",
+                sort=[titles[name] for name in frame["explanation"].unique(maintain_order=True)],
+                title=None,
+            ),
+            color=alt.Color("role:N", scale=alt.Scale(range=figures.PALETTE[:2]), legend=None),
+        )
+        .properties(height=90, width=280)
+        .facet(column=alt.Column("role:N", title=None))
+    )
+
+
+def explorer(
+    *,
+    model: str,
+    planner: str,
+    batch_size: int,
+    bandwidth_mbps: float,
+    workers: int,
+    overhead_ms: float,
+) -> alt.VConcatChart:
+    """One iteration under a plan as a timeline, and every planner's time beside it.
+
+    Parameters
+    ----------
+    model
+        One of the paper's four.
+    planner
+        Whose plan the timeline shows.
+    batch_size
+        Samples of one worker.
+    bandwidth_mbps
+        Rate of every node's interface.
+    workers
+        How many share the four servers.
+    overhead_ms
+        Cost of every transmission: the round trip and what comes with it.
+    """
+    costs = variant(workers, bandwidth_mbps, overhead_ms).costs(model, batch_size)
+    plans = {name: plan(costs) for name, plan in PLANNERS.items()}
+    done = {name: iteration(costs, plan) for name, plan in plans.items()}
+    chosen = choose("planner", planner, plans)
+    saved = 100 * (1 - done[planner].total_s / done["sequential"].total_s)
+    pulls, pushes = len(chosen.forward_cuts) + 1, len(chosen.backward_cuts) + 1
+    title = (
+        f"{MODEL_TITLES[model]}, {PLANNER_TITLES[planner]}: {done[planner].total_s:.3g} s, "
+        f"{saved:+.1f} % saved, {pulls} pulls and {pushes} pushes"
+    )
+    longest_s = max(one.total_s for one in done.values())
+    table = pl.DataFrame(
+        [
+            {"planner": name, **{part: getattr(one.iteration, part) for part in PARTS}}
+            for name, one in done.items()
+        ]
+    )
+    bars = (
+        alt.Chart(_long(table))
+        .mark_bar()
+        .encode(
+            y=alt.Y("planner:N", sort=list(PLANNER_TITLES.values()), title=None),
+            x=alt.X(
+                "seconds:Q", title="seconds an iteration", scale=alt.Scale(domain=[0, longest_s])
+            ),
+            **_part_colours(),
+        )
+        .properties(height=110, width=560)
+    )
+    trace = gantt(timeline(costs, chosen), title=title).properties(width=560)
+    return alt.vconcat(trace, bars).resolve_scale(color="independent")
+
+
+def _long(frame: pl.DataFrame) -> pl.DataFrame:
+    """A row per part of the time instead of a column, everything else repeated."""
+    return (
+        _titled(frame)
+        .unpivot(
+            on=list(PARTS),
+            index=[column for column in frame.columns if column not in PARTS],
+            variable_name="part",
+            value_name="seconds",
+        )
+        .with_columns(
+            part=pl.col("part").replace_strict(PARTS),
+            order=pl.col("part").replace_strict({part: i for i, part in enumerate(PARTS)}),
+        )
+    )
+
+
+def _part_colours() -> dict[str, object]:
+    names = list(PARTS.values())
+    return {
+        "color": alt.Color(
+            "part:N",
+            sort=names,
+            scale=alt.Scale(domain=names, range=list(figures.PALETTE[:3])),
+            title=None,
+        ),
+        "order": alt.Order("order:Q"),
+    }
+
+
+def _reduction(frame: pl.DataFrame, field: str, title: str) -> alt.Chart:
+    planners = [PLANNER_TITLES[name] for name in _LINES[:-1]]
+    return (
+        alt.Chart(_titled(frame.filter(pl.col("planner") != "sequential")))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X(f"{field}:Q", title=title),
+            y=alt.Y("reduced_percent:Q", title="iteration time saved, %"),
+            **figures.series("planner", planners),
+        )
+        .properties(height=200)
+    )
+
+
+def _title(frame: pl.DataFrame, *fields: str) -> str:
+    """What a figure holds constant, from its first row, and where the numbers come from."""
+    setting = frame.row(0, named=True)
+    words = {
+        "batch_size": "batch {:g}",
+        "bandwidth_mbps": "{:g} Mbit/s",
+        "workers": "{:g} workers",
+    }
+    one_model = [MODEL_TITLES[setting["model"]]] if frame["model"].n_unique() == 1 else []
+    return ", ".join([*one_model, *(words[f].format(setting[f]) for f in fields)]) + " (cost model)"
+
+
+def _titled(frame: pl.DataFrame) -> pl.DataFrame:
+    titles = {"model": MODEL_TITLES, "planner": PLANNER_TITLES}
+    return frame.with_columns(
+        pl.col(column).replace(new) for column, new in titles.items() if column in frame.columns
+    )
+
+
+def _present(frame: pl.DataFrame) -> list[str]:
+    found = set(frame["planner"])
+    return [title for name, title in PLANNER_TITLES.items() if name in found]

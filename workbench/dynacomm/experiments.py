@@ -1,0 +1,347 @@
+"""The paper's figures and tables as frames: one function each (Cai et al. 2021, Sec. V).
+
+Everything here is the cost model on the paper's testbed, except what is timed on this machine
+(`table1`, `fig12`, `profile_check`).
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from workbench.dynacomm import bellman, calibration, ibatch
+from workbench.dynacomm.costs import Direction, LayerCosts, Phase, iteration
+from workbench.dynacomm.dynacomm import optimal_cuts
+from workbench.dynacomm.planners import PLANNERS
+from workbench.dynacomm.testbed import (
+    Constants,
+    paper_testbed,
+    stated_testbed,
+    variant,
+)
+from workbench.names import choose
+from workbench.profiles import measure_layer_times
+
+MODELS = ("vgg19", "googlenet", "inception_v4", "resnet152")
+BANDWIDTHS_MBPS = tuple(range(1000, 10_001, 1000))
+
+
+class Scale(NamedTuple):
+    """How much of what can be made smaller is run."""
+
+    batch_sizes: Sequence[int]  # Fig. 9a
+    timed_layers: Sequence[int]  # Fig. 12
+    repeats: int  # Table I, Fig. 12
+    measured: Sequence[str]  # models profiled on this machine
+    measured_batch: int
+
+
+SCALES = {
+    "smoke": Scale((8, 16, 24, 32, 64), (20, 40, 80), 2, ("lenet5",), 2),
+    "default": Scale(
+        tuple(range(4, 65, 2)), (25, 50, 100, 200, 400, 800), 5, ("vgg19", "resnet50"), 8
+    ),
+    "paper": Scale(
+        tuple(range(1, 65)), (25, 50, 100, 200, 400, 800, 1200), 5, ("vgg19", "resnet50"), 8
+    ),
+}
+"""What each scale means for this system; figures that are not named here are always whole."""
+
+
+def fig5(batch_size: int = 32, bandwidth_mbps: float = 10_000.0, workers: int = 8) -> pl.DataFrame:
+    """Forward propagation by model and planner, as parts of the sequential time.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row per model and planner: the setting, ``computation_alone_s``, ``overlap_s``,
+        ``communication_alone_s``, ``total_s``, ``normalised`` (over the sequential total) and
+        ``reduced_percent``.
+    """
+    return _planned(MODELS, "forward", [batch_size], [bandwidth_mbps], [workers])
+
+
+def fig6(batch_size: int = 32, bandwidth_mbps: float = 10_000.0, workers: int = 8) -> pl.DataFrame:
+    """Backward propagation; columns as in `fig5`."""
+    return _planned(MODELS, "backward", [batch_size], [bandwidth_mbps], [workers])
+
+
+def fig7(batch_size: int = 16, bandwidth_mbps: float = 10_000.0, workers: int = 8) -> pl.DataFrame:
+    """Forward propagation at half the batch; columns as in `fig5`."""
+    return fig5(batch_size, bandwidth_mbps, workers)
+
+
+def fig8(batch_size: int = 16, bandwidth_mbps: float = 10_000.0, workers: int = 8) -> pl.DataFrame:
+    """Backward propagation at half the batch; columns as in `fig5`."""
+    return fig6(batch_size, bandwidth_mbps, workers)
+
+
+def iterations(
+    batch_sizes: Sequence[int] = (32, 16), bandwidth_mbps: float = 10_000.0, workers: int = 8
+) -> pl.DataFrame:
+    """Whole iterations (Sec. V-B, text); columns as in `fig5`."""
+    return _planned(MODELS, "iteration", batch_sizes, [bandwidth_mbps], [workers])
+
+
+def fig9a(
+    scale: str = "default",
+    model: str = "resnet152",
+    bandwidth_mbps: float = 10_000.0,
+    workers: int = 8,
+) -> pl.DataFrame:
+    """Reduction of the iteration time against batch size; columns as in `fig5`."""
+    batch_sizes = choose("scale", scale, SCALES).batch_sizes
+    return _planned([model], "iteration", batch_sizes, [bandwidth_mbps], [workers])
+
+
+def fig9b(
+    bandwidths_mbps: Sequence[float] = BANDWIDTHS_MBPS,
+    model: str = "resnet152",
+    batch_size: int = 32,
+    workers: int = 8,
+) -> pl.DataFrame:
+    """Reduction of the iteration time against bandwidth; columns as in `fig5`."""
+    return _planned([model], "iteration", [batch_size], bandwidths_mbps, [workers])
+
+
+def fig11(
+    workers: Iterable[int] = range(1, 9),
+    model: str = "resnet152",
+    batch_size: int = 32,
+    bandwidth_mbps: float = 10_000.0,
+) -> pl.DataFrame:
+    """Training speed of all workers over that of one without a network, against their number.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns ``model, batch_size, bandwidth_mbps, workers, planner, speedup``.
+    """
+    rows = []
+    for count in workers:
+        testbed = variant(count, bandwidth_mbps)
+        costs = testbed.costs(model, batch_size)
+        for planner, plan in PLANNERS.items():
+            speedup = testbed.speedup(model, batch_size, plan(costs))
+            rows.append((model, batch_size, bandwidth_mbps, count, planner, speedup))
+    return pl.DataFrame(
+        rows,
+        schema=["model", "batch_size", "bandwidth_mbps", "workers", "planner", "speedup"],
+        orient="row",
+    )
+
+
+def _planned(
+    models: Sequence[str],
+    direction: str,
+    batch_sizes: Sequence[int],
+    bandwidths_mbps: Sequence[float],
+    worker_counts: Sequence[int],
+) -> pl.DataFrame:
+    rows = []
+    for workers in worker_counts:
+        for bandwidth_mbps in bandwidths_mbps:
+            testbed = variant(workers, bandwidth_mbps)
+            for batch_size in batch_sizes:
+                for model in models:
+                    costs = testbed.costs(model, batch_size)
+                    setting = (model, batch_size, bandwidth_mbps, workers, direction)
+                    for planner, phase, sequential_s in planned(costs, direction):
+                        normalised = phase.total_s / sequential_s
+                        parts_s = (
+                            phase.computation_alone_s,
+                            phase.overlap_s,
+                            phase.communication_alone_s,
+                        )
+                        reduced_percent = 100 * (1 - normalised)
+                        rows.append(
+                            (
+                                *setting,
+                                planner,
+                                *parts_s,
+                                phase.total_s,
+                                normalised,
+                                reduced_percent,
+                            )
+                        )
+    return pl.DataFrame(
+        rows,
+        schema=[
+            "model",
+            "batch_size",
+            "bandwidth_mbps",
+            "workers",
+            "direction",
+            "planner",
+            "computation_alone_s",
+            "overlap_s",
+            "communication_alone_s",
+            "total_s",
+            "normalised",
+            "reduced_percent",
+        ],
+        orient="row",
+    )
+
+
+def planned(costs: LayerCosts, direction: str) -> list[tuple[str, Phase, float]]:
+    """Every planner's name and phase in one direction, and the sequential total in seconds."""
+    phases = {
+        name: getattr(iteration(costs, planner(costs)), direction)
+        for name, planner in PLANNERS.items()
+    }
+    sequential_s = phases["sequential"].total_s
+    return [(name, phase, sequential_s) for name, phase in phases.items()]
+
+
+def table1(scale: str = "default", batch_size: int = 32) -> pl.DataFrame:
+    """Time to plan on this machine, against the window in which it can be hidden.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row per model, planner (``dynacomm``, ``ibatch``) and direction: ``mean_ms``,
+        ``deviation_ms`` over the repeats, and ``window_ms``, the overhead and transfer of layer 1
+        by the cost model (pushed last and pulled first).
+    """
+    repeats = choose("scale", scale, SCALES).repeats
+    testbed, rows = paper_testbed(), []
+    for model in MODELS:
+        costs = testbed.costs(model, batch_size)
+        window_ms = 1e3 * (costs.overhead_s + float(costs.push_s[0]))
+        for planner in ("dynacomm", "ibatch"):
+            for direction in DIRECTIONS:
+                times_ms = [1e3 * s for s in _timed(planner, costs, direction, repeats)]
+                mean_ms, deviation_ms = statistics.mean(times_ms), statistics.stdev(times_ms)
+                rows.append((model, planner, direction, mean_ms, deviation_ms, window_ms))
+    return pl.DataFrame(
+        rows,
+        schema=["model", "planner", "direction", "mean_ms", "deviation_ms", "window_ms"],
+        orient="row",
+    )
+
+
+def fig12(scale: str = "default", seed: int = 1) -> pl.DataFrame:
+    """Time to plan against the number of layers, on random costs, on this machine.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row per direction, solver and number of layers: ``median_ms`` over the repeats.
+        ``paper_programme`` is the paper's dynamic programme in NumPy, ``dynacomm`` the solver
+        that is shipped, of the same optimum.
+    """
+    sizes = choose("scale", scale, SCALES)
+    generator, rows = np.random.default_rng(seed), []
+    for layers in sizes.timed_layers:
+        costs = LayerCosts(*generator.lognormal(size=(4, layers)), 1.0)
+        for direction in DIRECTIONS:
+            for solver in SOLVERS:
+                median_ms = 1e3 * statistics.median(_timed(solver, costs, direction, sizes.repeats))
+                rows.append((direction, solver, layers, median_ms))
+    return pl.DataFrame(rows, schema=["direction", "solver", "layers", "median_ms"], orient="row")
+
+
+def slopes(frame: pl.DataFrame, from_layers: int = 100) -> pl.DataFrame:
+    """Log-log slope of `fig12`'s times, over the sizes at which the leading term rules.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns ``direction, solver, exponent``; fitted from `from_layers` on, or on the two
+        largest sizes if fewer are that large.
+    """
+    rows = []
+    for (direction, solver), part in frame.group_by("direction", "solver", maintain_order=True):
+        large = part.filter(pl.col("layers") >= from_layers)
+        large = large if len(large) >= 2 else part.sort("layers").tail(2)
+        x, y = large["layers"].log().to_numpy(), large["median_ms"].log().to_numpy()
+        rows.append((direction, solver, float(np.polyfit(x, y, 1)[0])))
+    return pl.DataFrame(rows, schema=["direction", "solver", "exponent"], orient="row")
+
+
+def _timed(solver: str, costs: LayerCosts, direction: str, repeats: int) -> list[float]:
+    """Seconds of each repeat, after one that does not count."""
+    seconds = []
+    for _ in range(repeats + 1):
+        before_s = time.perf_counter()
+        SOLVERS[solver][direction](costs)
+        seconds.append(time.perf_counter() - before_s)
+    return seconds[1:]
+
+
+def _forward(costs: LayerCosts) -> Direction:
+    return Direction(costs.pull_s, costs.forward_s, costs.overhead_s)
+
+
+def _backward(costs: LayerCosts) -> Direction:
+    return Direction(costs.push_s, costs.backward_s, costs.overhead_s)
+
+
+DIRECTIONS = ("forward", "backward")
+
+# From the costs to the cuts, running sums included, as Table I times it.
+SOLVERS: dict[str, dict[str, Callable[[LayerCosts], object]]] = {
+    "paper_programme": {
+        "forward": bellman.forward_cuts,
+        "backward": bellman.backward_cuts,
+    },
+    "dynacomm": {
+        "forward": lambda costs: optimal_cuts(_forward(costs)),
+        "backward": lambda costs: optimal_cuts(_backward(costs)),
+    },
+    "ibatch": {
+        "forward": lambda costs: ibatch.forward_cuts(_forward(costs)),
+        "backward": lambda costs: ibatch.backward_cuts(_backward(costs)),
+    },
+}
+
+
+def explanations() -> pl.DataFrame:
+    """How far each explanation of the open constants is off, claim by claim.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row per explanation and claim: ``explanation, role`` (fitted on batch size 32,
+        predicted at 16), ``claim, error_points`` (ours minus the paper's).
+    """
+    rows = [
+        (name, role, claim, error)
+        for name in calibration.EXPLANATIONS
+        for role, batch_size in (("fitted", 32), ("predicted", 16))
+        for claim, error in calibration.errors(
+            stated_testbed(Constants.load(name)), batch_size
+        ).items()
+    ]
+    return pl.DataFrame(rows, schema=["explanation", "role", "claim", "error_points"], orient="row")
+
+
+def profile_check(scale: str = "default") -> pl.DataFrame:
+    """Layers timed one by one on this machine, against the whole iteration.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row per model: ``model, batch_size, layers, layers_s`` (sum of all layers forward and
+        backward), ``iteration_s``, ``ratio``.
+    """
+    sizes, rows = choose("scale", scale, SCALES), []
+    for model in sizes.measured:
+        times = measure_layer_times(model, batch_size=sizes.measured_batch)
+        rows.append(
+            {
+                "model": model,
+                "batch_size": times.batch_size,
+                "layers": len(times),
+                "layers_s": times.forward_s + times.backward_s,
+                "iteration_s": times.iteration_s,
+                "ratio": times.layers_over_iteration,
+            }
+        )
+    return pl.DataFrame(rows)

@@ -1,0 +1,74 @@
+"""What a planner of transmissions decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import polars as pl
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where the transmissions of one iteration are cut (the decision sets of Eqs. 9-12).
+
+    Parameters
+    ----------
+    forward_cuts, backward_cuts
+        Sorted layer numbers l in 1..L-1; l is a cut between layers l and l+1. No cut at all is
+        one transmission of the whole model.
+    """
+
+    forward_cuts: tuple[int, ...] = ()
+    backward_cuts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("forward_cuts", "backward_cuts"):
+            given = tuple(getattr(self, name))
+            if any(int(cut) != cut for cut in given):
+                raise ValueError(f"{name} {given} are layer numbers; they must be whole")
+            cuts = tuple(map(int, given))
+            if any(cut < 1 for cut in cuts) or any(a >= b for a, b in pairwise(cuts)):
+                raise ValueError(
+                    f"{name} {cuts} must be increasing layer numbers from 1 on; "
+                    "l cuts between layers l and l+1"
+                )
+            object.__setattr__(self, name, cuts)
+
+    def check(self, layers: int) -> None:
+        """Refuse cuts that a model of `layers` layers does not have."""
+        for name in ("forward_cuts", "backward_cuts"):
+            cuts = getattr(self, name)
+            if cuts and cuts[-1] >= layers:
+                raise ValueError(
+                    f"{name} has a cut behind layer {cuts[-1]}, "
+                    f"but a model of {layers} layers is cut behind 1 to {layers - 1}"
+                )
+
+    def segments(self, layers: int) -> pl.DataFrame:
+        """Table of the transmissions in the order in which they go out.
+
+        Returns
+        -------
+        polars.DataFrame
+            A row per transmission: ``direction`` (pull or push), ``transmission`` (from 1),
+            ``first_layer``, ``last_layer`` (both included, layer 1 first).
+        """
+        self.check(layers)
+        pulls = list(runs(self.forward_cuts, layers))
+        pushes = list(runs(self.backward_cuts, layers))[::-1]
+        return pl.DataFrame(
+            [
+                (direction, number, first, last)
+                for direction, runs in (("pull", pulls), ("push", pushes))
+                for number, (first, last) in enumerate(runs, start=1)
+            ],
+            schema=["direction", "transmission", "first_layer", "last_layer"],
+            orient="row",
+        )
+
+
+def runs(cuts: Sequence[int], layers: int) -> list[tuple[int, int]]:
+    """First and last layer of each segment that `cuts` make, layer 1 first."""
+    return [(a + 1, b) for a, b in pairwise((0, *cuts, layers))]

@@ -1,0 +1,258 @@
+"""A module becomes a chain of layers (DynaComm, Cai et al. 2021, Sec. III-A).
+
+"If the computation graph contains branches, the parameters from different branches with the same
+depth will be considered as one layer. As for the transformation layers with no actual parameter,
+[…] they are considered as a computation portion of their previous layer."
+
+The rule, as it is read here, for operations in the order in which the module calls them:
+
+- An operation that multiplies with, or looks up in, a weight matrix not used before (`WEIGHTED`:
+  convolution, matrix product, embedding, recurrent cell, …) is one deeper than its deepest
+  input. Every other operation is as deep as its deepest input.
+- Depth is the number of the layer; depth 0, before the first weighted operation, is layer 1.
+- So normalisation, biases, scales, activations and poolings belong to the layer before, and so
+  does a further use of tied weights, though never to a layer before the weights' own.
+- What is computed from parameters alone (weight normalisation) belongs to the layer that uses it.
+- A parameter that is never used belongs to the layer of the one registered before it.
+
+The graph is that of tensor operations, seen below autograd while the module runs once (on meta
+tensors: shapes only, no numbers), so any Python in `forward` is followed, except where it asks
+for a number. Storages stand for values, since views and in-place operations share them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+_aten = torch.ops.aten
+
+WEIGHTED = frozenset(flop_registry) | {
+    _aten.mv,
+    _aten.embedding,
+    _aten._embedding_bag,
+    _aten._trilinear,
+    _aten._cdist_forward,
+    _aten.mkldnn_rnn_layer,
+    _aten._cudnn_rnn,
+    _aten.miopen_rnn,
+}
+
+CONSTANT = -1  # depth of what no input of the module has touched
+
+
+@dataclass(eq=False)
+class Value:
+    """What a storage holds between two writes.
+
+    `uses` maps a view of it (offset, shape, strides) to its bytes and the last layer that reads
+    it; `weights` and `operations` are what a constant was made from.
+    """
+
+    depth: int
+    made_in: int = 0
+    storage_bytes: int = 0
+    uses: dict[tuple[object, ...], tuple[int, int]] = field(default_factory=dict)
+    weights: frozenset[int] = frozenset()
+    operations: tuple[int, ...] = ()
+
+
+def next_node() -> int:
+    """Sequence number of the next autograd node that this thread makes."""
+    return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
+
+
+class NodeOwners:
+    """Finds which mark of the forward pass an autograd node belongs to, by sequence number.
+
+    Nodes are numbered as the forward pass makes them, so a node belongs to the last mark whose
+    first node is not later; of marks with the same first node, the earliest made it.
+    """
+
+    def __init__(self, first_nodes: Sequence[int]) -> None:
+        self._starts: list[int] = []
+        self._marks: list[int] = []
+        for mark, first in enumerate(first_nodes):
+            if not self._starts or first > self._starts[-1]:
+                self._starts.append(first)
+                self._marks.append(mark)
+
+    def __getitem__(self, node: int) -> int:
+        return self._marks[max(bisect_right(self._starts, node) - 1, 0)]
+
+
+@dataclass
+class Operation:
+    """A forward operation: its layer, FLOPs, and the first autograd node that may be its own."""
+
+    layer: int
+    first_node: int
+    forward_flops: int
+    backward_flops: int = 0
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Follows one forward and backward pass and gives every operation its layer.
+
+    Parameters
+    ----------
+    parameters
+        The module's parameters by name, each once.
+    by_modules
+        Layers are not found by depth but told: whoever runs the module raises `current`.
+    """
+
+    def __init__(
+        self, parameters: Mapping[str, torch.nn.Parameter], *, by_modules: bool = False
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names = list(parameters)
+        self.matrices = {i for i, p in enumerate(parameters.values()) if p.dim() > 1}
+        self.by_modules = by_modules
+        self.current = 0
+        self.in_backward = False
+        self.home: dict[int, int] = {}  # parameter -> its layer
+        self.bearers: dict[int, list[str]] = {}  # layer -> who bears its weights
+        self.operations: list[Operation] = []
+        self.values: list[Value] = []
+        self._held: dict[int, tuple[StorageWeakRef, Value]] = {}
+        self._owners: NodeOwners | None = None
+        for index, parameter in enumerate(parameters.values()):
+            before = self._value(parameter).weights
+            self._hold(parameter, Value(CONSTANT, weights=before | {index}))
+
+    def take_input(self, tensor: torch.Tensor) -> None:
+        """Declare a tensor an input of the module."""
+        self._hold(tensor, Value(0, storage_bytes=tensor.untyped_storage().nbytes()))
+
+    def give_output(self, tensor: torch.Tensor) -> None:
+        """Declare a tensor an output of the module, needed beyond the last layer."""
+        _note_use(self._value(tensor), tensor, self.layer_count() + 1)
+
+    def layer_count(self) -> int:
+        """Layers seen so far, at least one."""
+        return max([1, self.current, *self.home.values()])
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        tensors = list(_tensors((*args, *kwargs.values())))
+        _refuse_numbers(func, tensors)
+        out = func(*args, **kwargs)
+        formula = flop_registry.get(func._overloadpacket)
+        flops = int(formula(*args, **kwargs, out_val=out)) if formula else 0
+        if self.in_backward:
+            if flops:
+                self._running_operation().backward_flops += flops
+        else:
+            self._follow(func, tensors, list(_tensors((out,))), flops)
+        return out
+
+    def _follow(
+        self, func: Any, inputs: list[torch.Tensor], outputs: list[torch.Tensor], flops: int
+    ) -> None:
+        values = [self._value(tensor) for tensor in inputs]
+        weights = frozenset[int]().union(*(value.weights for value in values))
+        depth = max((value.depth for value in values), default=CONSTANT)
+        index = len(self.operations)
+        operation = Operation(max(self.current, 1), next_node() - 1, flops)
+        self.operations.append(operation)
+
+        if depth == CONSTANT:
+            pending = [earlier for value in values for earlier in value.operations]
+            made = Value(CONSTANT, weights=weights, operations=(*pending, index))
+        else:
+            depth = self._settle(func, depth, weights)
+            operation.layer = max(depth, 1)
+            for value, tensor in zip(values, inputs, strict=True):
+                _note_use(value, tensor, operation.layer)
+                for earlier in value.operations:
+                    self.operations[earlier].layer = operation.layer
+                value.operations = ()
+            made = Value(depth, operation.layer)
+
+        read = {tensor.untyped_storage()._cdata for tensor in inputs}
+        fresh: set[int] = set()
+        for tensor in outputs:
+            storage = tensor.untyped_storage()
+            seen = storage._cdata in read and not func._schema.is_mutable
+            if seen or storage._cdata in fresh:  # a view, or a second one of the same output
+                continue
+            fresh.add(storage._cdata)
+            self._hold(
+                tensor,
+                Value(
+                    made.depth, made.made_in, storage.nbytes(), {}, made.weights, made.operations
+                ),
+            )
+
+    def _settle(self, func: Any, depth: int, weights: frozenset[int]) -> int:
+        """Depth of an operation on activations of `depth` and on `weights`, which find a home."""
+        new = sorted(weights - self.home.keys())
+        borne = [w for w in new if w in self.matrices] if func._overloadpacket in WEIGHTED else []
+        if self.by_modules:
+            depth = max(depth, self.current)
+        else:
+            depth = max([depth + bool(borne), *(self.home[w] for w in weights if w in self.home)])
+        for weight in new:
+            self.home[weight] = max(depth, 1)
+        if borne:
+            self.bearers.setdefault(max(depth, 1), []).append(_bearer(self.names[borne[0]]))
+        return depth
+
+    def _running_operation(self) -> Operation:
+        if self._owners is None:
+            self._owners = NodeOwners([operation.first_node for operation in self.operations])
+        node = torch._C._current_autograd_node()
+        return self.operations[self._owners[node._sequence_nr()] if node else -1]
+
+    def _value(self, tensor: torch.Tensor) -> Value:
+        held = self._held.get(tensor.untyped_storage()._cdata)
+        return held[1] if held else Value(CONSTANT)
+
+    def _hold(self, tensor: torch.Tensor, value: Value) -> None:
+        # The weak reference keeps the storage's address from being used again, not its memory.
+        storage = tensor.untyped_storage()
+        reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+        self._held[storage._cdata] = (reference, value)
+        self.values.append(value)
+
+
+def _bearer(parameter: str) -> str:
+    """Name of the module whose weight a parameter is, else of the parameter itself."""
+    for ending in (".parametrizations.weight.original", ".parametrizations.weight.original0"):
+        parameter = parameter.removesuffix(ending)
+    return parameter.removesuffix(".weight")
+
+
+def _note_use(value: Value, tensor: torch.Tensor, layer: int) -> None:
+    if value.depth != CONSTANT:
+        view = (tensor.storage_offset(), tensor.shape, tensor.stride())
+        last = value.uses.get(view, (0, 0))[1]
+        value.uses[view] = (tensor.numel() * tensor.element_size(), max(last, layer))
+
+
+def _tensors(arguments: Sequence[Any]) -> Iterator[torch.Tensor]:
+    for argument in arguments:
+        if isinstance(argument, torch.Tensor):
+            yield argument
+        elif isinstance(argument, (list, tuple)):
+            yield from _tensors(argument)
+
+
+def _refuse_numbers(func: Any, tensors: list[torch.Tensor]) -> None:
+    asks = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
+    if any(tag in func.tags for tag in asks) and any(tensor.is_meta for tensor in tensors):
+        raise RuntimeError(f"{func} asks a meta tensor for its numbers")

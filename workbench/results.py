@@ -1,0 +1,341 @@
+"""What notebooks show and keep, and how it is read back.
+
+A notebook holds one `Results`; `workbench reproduce` gives it the folder to keep things in::
+
+    results = Results("dynacomm", output)
+    results.show("fig5", experiments.fig5(batch_size=batch_size), charts.fig5)
+    results.keep("table1", experiments.table1())
+
+Stored results are laid out as ``RESULTS/NOTEBOOK/``::
+
+    01_dynacomm.ipynb      the executed notebook
+    fig5.parquet           every frame, by name
+    figures/fig5.svg       every figure, double column
+    figures/fig5.vl.json   the same as Vega-Lite, from which `workbench figures` makes other formats
+    manifest.json          when, from what and with which versions; hashes of all the above
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from workbench import atomic, paths
+from workbench.names import check_name
+from workbench.parameters import Value
+
+if TYPE_CHECKING:
+    import polars as pl
+    from altair.typing import ChartType
+
+MANIFEST = "manifest.json"
+
+Column = Literal["single", "double"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure as Jupyter shows it: an SVG, and a PNG where SVG is not trusted; needs no network.
+
+    JupyterLab draws no SVG in a notebook that it has not run itself, such as an executed copy.
+    """
+
+    svg: str
+    png: bytes
+    alt: str
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {
+            "image/svg+xml": self.svg,
+            "image/png": base64.b64encode(self.png).decode(),
+            "text/plain": self.alt,
+        }
+
+
+class Results:
+    """The frames and figures of one notebook.
+
+    Parameters
+    ----------
+    system
+        Whose results these are: ``"dynacomm"``.
+    output
+        The folder to keep them in; empty (a notebook used by hand) shows them only.
+
+    Attributes
+    ----------
+    frames : dict[str, pl.DataFrame]
+        Everything shown or kept so far, by name, whether or not it is written.
+    """
+
+    def __init__(self, system: str, output: str | Path = "") -> None:
+        self.system = system
+        self.folder = Path(output) if output else None
+        self.frames: dict[str, pl.DataFrame] = {}
+
+    def keep(self, name: str, frame: pl.DataFrame) -> pl.DataFrame:
+        """Keep a frame as ``NAME.parquet`` and return it.
+
+        Raises
+        ------
+        ValueError
+            `name` is not made of small letters, digits and underscores.
+        """
+        if re.fullmatch(r"[a-z][a-z0-9_]*", name) is None:
+            raise ValueError(f"result {name!r}: a name has small letters, digits and _ only")
+        self.frames[name] = frame
+        if self.folder is not None:
+            atomic.write_parquet(self.folder / f"{name}.parquet", frame)
+        return frame
+
+    def show(
+        self,
+        name: str,
+        frame: pl.DataFrame,
+        chart: Callable[[pl.DataFrame], ChartType],
+        *,
+        column: Column = "double",
+    ) -> Figure:
+        """Draw a frame, keep both frame and figure, and return what Jupyter displays.
+
+        Parameters
+        ----------
+        name
+            Of frame and figure.
+        frame
+            What `chart` draws.
+        chart
+            Makes an Altair chart of any kind from the frame.
+        column
+            How wide the figure is: IEEE ``"single"`` or ``"double"`` column.
+
+        Raises
+        ------
+        ValueError
+            `name` is not made of small letters, digits and underscores.
+        """
+        import vl_convert
+
+        from workbench import figures
+
+        self.keep(name, frame)
+        drawn = chart(frame)
+        svg = figures.svg(drawn, column=column)
+        if self.folder is not None:
+            specification = figures.specification(drawn)
+            atomic.write_text(
+                self.folder / "figures" / f"{name}.vl.json",
+                json.dumps(specification, indent=1, sort_keys=True) + "\n",
+            )
+            atomic.write_text(self.folder / "figures" / f"{name}.svg", svg)
+        png = vl_convert.svg_to_png(svg, scale=2)
+        return Figure(svg, png, f"{self.system}: {name} (figure)")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """How one notebook's stored results came about.
+
+    Attributes
+    ----------
+    notebook, system
+        ``"01_dynacomm"`` and ``"dynacomm"``.
+    parameters
+        Every parameter of the notebook with the value it ran with.
+    inputs
+        SHA-256 of each group of inputs: the results stand while none of them changes.
+    made_at, wall_s
+        When the run ended (UTC, ISO 8601), and how many seconds it took.
+    revision, dirty
+        Git's revision of the inputs, and whether they differed from it; None outside git.
+    versions
+        Of Python and the packages that numbers and figures depend on.
+    outputs
+        SHA-256 of each file, by its path in the results folder.
+    """
+
+    notebook: str
+    system: str
+    parameters: Mapping[str, Value]
+    inputs: Mapping[str, str]
+    made_at: str
+    wall_s: float
+    revision: str | None
+    dirty: bool | None
+    platform: str
+    versions: Mapping[str, str]
+    outputs: Mapping[str, str]
+
+    @property
+    def scale(self) -> str | None:
+        """The scale it ran at; None for a notebook without scales."""
+        scale = self.parameters.get("scale")
+        return None if scale is None else str(scale)
+
+    @property
+    def seed(self) -> int | None:
+        """The seed it ran with; None for a notebook without chance."""
+        seed = self.parameters.get("seed")
+        return None if seed is None else int(seed)
+
+    def altered(self, folder: Path) -> list[str]:
+        """Return the outputs in `folder` that are missing or no longer what the run wrote."""
+        return [
+            name for name, digest in self.outputs.items() if file_digest(folder / name) != digest
+        ]
+
+    def to_json(self) -> str:
+        """Return the manifest as readable JSON, ending in a newline."""
+        return json.dumps({"format": 1, **dataclasses.asdict(self)}, indent=2) + "\n"
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """Return the manifest of one notebook's results folder; None where there is no valid one."""
+    try:
+        found: Any = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(found, dict) or found.pop("format", None) != 1:
+        return None
+    try:
+        return Manifest(**found)
+    except TypeError:
+        return None
+
+
+def stored(results: Path) -> dict[str, Manifest]:
+    """Return the manifests of all stored results, by notebook, in order."""
+    if not results.is_dir():
+        return {}
+    folders = sorted(path for path in results.iterdir() if not path.name.startswith("."))
+    found = {folder.name: read_manifest(folder) for folder in folders}
+    return {name: manifest for name, manifest in found.items() if manifest is not None}
+
+
+def manifest(results: Path, system: str) -> Manifest | None:
+    """Return the manifest of a system's stored results; None where nothing is stored."""
+    return next((one for one in stored(results).values() if one.system == system), None)
+
+
+def load(results: Path, system: str) -> dict[str, pl.DataFrame]:
+    """Return a system's stored frames by name; empty where nothing is stored.
+
+    Parameters
+    ----------
+    results
+        What `workbench reproduce` wrote: ``data/results``.
+    system
+        The notebook's name without its number: ``"dynacomm"``.
+    """
+    import polars as pl
+
+    found = manifest(results, system)
+    if found is None:
+        return {}
+    folder = results / found.notebook
+    return {
+        Path(name).stem: pl.read_parquet(folder / name)
+        for name in found.outputs
+        if name.endswith(".parquet") and (folder / name).is_file()
+    }
+
+
+def system_of(notebook: str) -> str:
+    """Return the system that a notebook is about: its name without the number in front."""
+    return re.sub(r"^\d+_", "", notebook)
+
+
+def export_figures(
+    results: Path,
+    output: Path,
+    names: Collection[str] = (),
+    *,
+    format: str = "svg",
+    column: str = "double",
+) -> list[Path]:
+    """Write stored figures to one folder as ``SYSTEM_FIGURE.FORMAT``, without running anything.
+
+    Parameters
+    ----------
+    results
+        What `workbench reproduce` wrote.
+    output
+        Where to; made if missing. Single-column figures are called ``SYSTEM_FIGURE_single``.
+    names
+        Notebooks or systems to export; all by default.
+    format
+        ``"svg"``, ``"pdf"`` or ``"png"``.
+    column
+        ``"single"`` or ``"double"``.
+
+    Returns
+    -------
+    list[Path]
+        The files written.
+
+    Raises
+    ------
+    ValueError
+        Nothing is stored, or an unknown notebook, format or column.
+    """
+    from workbench import figures
+
+    check_name("format", format, figures.FORMATS)
+    check_name("column", column, figures.COLUMNS)
+    kept = stored(results)
+    if not kept:
+        raise ValueError(f"{results} holds no results yet; `workbench reproduce` makes them")
+    systems = {one.system: one for one in kept.values()}
+    chosen = [
+        systems.get(name) or kept[check_name("notebook", name, {**kept, **systems})]
+        for name in names
+    ] or list(kept.values())
+
+    written = []
+    suffix = "" if column == "double" else f"_{column}"
+    for one in chosen:
+        for specification in sorted((results / one.notebook / "figures").glob("*.vl.json")):
+            name = specification.name.removesuffix(".vl.json")
+            path = output / f"{one.system}_{name}{suffix}.{format}"
+            try:
+                chart = json.loads(specification.read_text(encoding="utf-8"))
+                written.append(figures.save(chart, path, column, format))
+            except ValueError as error:
+                raise ValueError(f"{specification}: {error}") from None
+    return written
+
+
+def copy_figures(results: Path, notebook: str, output: Path) -> list[Path]:
+    """Copy a notebook's stored SVG figures to one folder as ``SYSTEM_FIGURE.svg``."""
+    written = []
+    for source in sorted((results / notebook / "figures").glob("*.svg")):
+        path = output / f"{system_of(notebook)}_{source.name}"
+        atomic.write_bytes(path, source.read_bytes())
+        written.append(path)
+    return written
+
+
+def file_digest(path: Path) -> str | None:
+    """Return a file's SHA-256 in hexadecimal; None if there is no such file."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None
+
+
+def default_folder(root: Path | None = None) -> Path:
+    """Return where results lie unless told otherwise: ``data/results`` of the repository."""
+    return (root or repository()) / "data" / "results"
+
+
+def repository() -> Path:
+    """Return the clone that the package runs from, else the current directory."""
+    return paths.ROOT if (paths.ROOT / "notebooks").is_dir() else Path.cwd()

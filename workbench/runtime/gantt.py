@@ -1,0 +1,187 @@
+"""A trace as a Gantt chart: who did what, when."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from workbench import figures
+from workbench.names import check_name
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from workbench.runtime.trace import Trace
+
+COLOURINGS: Final = ("lane", "label", "node")
+"""Columns of a trace that can give the spans their colour."""
+
+_ROW_PX: Final = 24
+_MOST_TEXTS: Final = 60
+_CHARACTER_PX: Final = 5.6  # mean width of a character of 7 pt, with room to breathe
+_UNITS: Final = ((1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (0.0, 1e6, "µs"))
+
+
+def gantt(
+    trace: Trace,
+    *,
+    colour: str = "lane",
+    title: str | None = None,
+    end_s: float | None = None,
+    column: str = "double",
+) -> alt.LayerChart:
+    """Draw a trace: a row for every lane of every node, a bar for every span, time on x.
+
+    A few spans are drawn with a border, and those with room bear their label. Many take turns,
+    along a lane, between full and lighter colour, so that hundreds of layers remain countable.
+
+    Parameters
+    ----------
+    trace
+        What ran. Rows keep the order in which lanes first appear.
+    colour
+        What the colour tells: ``"lane"``, ``"label"`` or ``"node"``.
+    title
+        Heading; None for none.
+    end_s
+        End of the axis in seconds, so that two charts can be compared; by default the trace's.
+    column
+        The width the chart is meant for; decides which labels have room.
+
+    Returns
+    -------
+    altair chart
+        Of spans in seconds, milliseconds or microseconds, whichever suits the length.
+
+    Raises
+    ------
+    UnknownNameError
+        No such colouring or column.
+    ValueError
+        `end_s` is before the trace's end, or not positive.
+    """
+    import altair as alt
+    from altair.utils.schemapi import debug_mode
+
+    check_name("colouring", colour, COLOURINGS)
+    width_px = figures.width_px(column)
+    last_s = trace.end_s if end_s is None else end_s
+    if not last_s >= trace.end_s or (end_s is not None and last_s <= 0):
+        raise ValueError(
+            f"end_s is {end_s}, but the trace runs until {trace.end_s} s: give a later end"
+        )
+    scale, unit = next((factor, unit) for least, factor, unit in _UNITS if last_s >= least)
+    spans = _spans(trace, colour, scale)
+    rows = spans["row"].unique(maintain_order=True).to_list()
+    kinds = spans["kind"].unique(maintain_order=True).to_list()
+    end = last_s * scale or 1.0
+    few = len(spans) <= _MOST_TEXTS
+    plot_px = max(width_px - _CHARACTER_PX * max(map(len, rows), default=0) - 20, 60.0)
+    heading: dict[str, Any] = {} if title is None else {"title": title}
+    # altair checks every part of a chart against its schema as it is made, which takes most of
+    # the time; all parts are spelt out below, and `to_dict` checks the whole.
+    with debug_mode(False):
+        chart = alt.Chart(spans).encode(y=_lane(rows))
+        layers = [_bars(chart, kinds, end, unit, few=few, legend=kinds != rows)]
+        if few:
+            layers.append(_texts(chart, kinds, end / plot_px))
+        return alt.LayerChart(layer=layers, height=_ROW_PX * max(len(rows), 1), **heading)
+
+
+def _spans(trace: Trace, colour: str, scale: float) -> pl.DataFrame:
+    frame = trace.frame
+    one_node = frame["node"].n_unique() <= 1
+    row = pl.col("lane") if one_node else pl.concat_str("node", "lane", separator=" · ")
+    return frame.select(
+        row.alias("row"),
+        pl.col(colour).alias("kind"),
+        "node",
+        "lane",
+        "label",
+        (pl.col("start_s") * scale).alias("start"),
+        (pl.col("end_s") * scale).alias("end"),
+        ((pl.col("end_s") - pl.col("start_s")) * scale).alias("length"),
+        "bytes",
+        (pl.int_range(pl.len()).over("node", "lane") % 2).alias("turn"),
+    )
+
+
+def _lane(rows: list[str]) -> alt.Y:
+    import altair as alt
+
+    return alt.Y(
+        "row:N",
+        title=None,
+        scale=alt.Scale(domain=rows, paddingInner=0.2, paddingOuter=0.1),
+        axis=alt.Axis(domain=False, labelLimit=180),
+    )
+
+
+def _bars(
+    chart: alt.Chart, kinds: list[str], end: float, unit: str, *, few: bool, legend: bool
+) -> alt.Chart:
+    import altair as alt
+
+    def number(name: str) -> alt.Tooltip:
+        return alt.Tooltip(name, type="quantitative", title=f"{name} ({unit})", format=".4~g")
+
+    # A border parts few bars well, but of a bar of half a pixel it would be all that is seen.
+    border: dict[str, Any] = {} if few else {"strokeWidth": 0}
+    shades = [1, 1] if few else [1, 0.72]
+    bars: alt.Chart = chart.mark_bar(**border).encode(
+        x=alt.X(
+            "start:Q",
+            title=f"time ({unit})",
+            scale=alt.Scale(domain=[0, end], nice=False),
+            axis=alt.Axis(grid=True, tickCount=8),
+        ),
+        x2=alt.X2("end:Q"),
+        color=alt.Color(
+            "kind:N",
+            title=None,
+            scale=alt.Scale(domain=kinds, range=_colours(len(kinds))),
+            legend=alt.Legend(symbolType="square")
+            if legend and len(kinds) <= len(figures.PALETTE)
+            else None,
+        ),
+        opacity=alt.Opacity("turn:N", scale=alt.Scale(domain=[0, 1], range=shades), legend=None),
+        tooltip=[
+            alt.Tooltip("label:N", title="what"),
+            alt.Tooltip("lane:N"),
+            alt.Tooltip("node:N"),
+            *map(number, ("start", "end", "length")),
+            alt.Tooltip("bytes:Q", format=",d"),
+        ],
+    )
+    return bars
+
+
+def _texts(chart: alt.Chart, kinds: list[str], per_px: float) -> alt.Chart:
+    """Labels in the middle of the bars that have room for them, in the ink that shows."""
+    import altair as alt
+
+    inks = ["white" if _dark(colour) else figures.INK for colour in _colours(len(kinds))]
+    texts: alt.Chart = (
+        chart.mark_text(baseline="middle")
+        .transform_filter(f"datum.length > length(datum.label) * {_CHARACTER_PX * per_px:.8g}")
+        .transform_calculate(middle="(datum.start + datum.end) / 2", ink=_switch(kinds, inks))
+        .encode(x=alt.X("middle:Q"), text=alt.Text("label:N"), color=alt.Color("ink:N", scale=None))
+    )
+    return texts
+
+
+def _switch(kinds: list[str], inks: list[str]) -> str:
+    """Vega expression: the ink of a span's kind."""
+    return f"{json.dumps(dict(zip(kinds, inks, strict=True)))}[datum.kind]"
+
+
+def _colours(count: int) -> list[str]:
+    palette = figures.PALETTE
+    return [palette[n % len(palette)] for n in range(count)]
+
+
+def _dark(colour: str) -> bool:
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 128

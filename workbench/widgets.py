@@ -1,0 +1,384 @@
+"""Sliders and menus bound to one chart: the explorers of the notebooks.
+
+The chart is a pure function of the controls' values, so it can be tested, timed and drawn
+without a browser; `explorer` only wires it up. Nothing here needs the network.
+"""
+
+from __future__ import annotations
+
+import html
+import inspect
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.names import check_name
+
+if TYPE_CHECKING:
+    import altair as alt
+    import ipywidgets
+    import polars as pl
+    from altair.typing import ChartType
+
+    Draw = Callable[..., ChartType]
+
+SCALES: Final = ("linear", "log")
+
+_STEPS: Final = 100
+_REMEMBERED: Final = 100
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A number between two bounds.
+
+    Attributes
+    ----------
+    minimum, maximum, value
+        Bounds, both reachable, and the number to start with.
+    unit
+        Written behind the name: ``"Mbps"``.
+    scale
+        ``"linear"``, or ``"log"`` for ranges over orders of magnitude.
+    step
+        What a press of an arrow key adds on a linear scale, or multiplies by on a logarithmic
+        one; by default a hundredth of the way, or 1 for integers on a linear scale.
+    integer
+        Whether `draw` gets whole numbers (int), not floats.
+    label
+        The name on screen; by default the control's own, with spaces for underscores.
+    """
+
+    minimum: float
+    maximum: float
+    value: float
+    unit: str = ""
+    scale: str = "linear"
+    step: float | None = None
+    integer: bool = False
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name("scale", self.scale, SCALES)
+        numbers = {"minimum": self.minimum, "maximum": self.maximum, "value": self.value}
+        for name, number in numbers.items():
+            if not math.isfinite(number):
+                raise ValueError(f"slider's {name} is {number}, not a finite number")
+            if self.integer and number != int(number):
+                raise ValueError(f"slider of integers has the {name} {number}")
+        if not self.minimum < self.maximum:
+            raise ValueError(f"slider's minimum {self.minimum} is not below {self.maximum}")
+        if not self.minimum <= self.value <= self.maximum:
+            raise ValueError(
+                f"slider starts at {self.value}, outside {self.minimum} to {self.maximum}"
+            )
+        if self.scale == "log" and self.minimum <= 0:
+            raise ValueError(f"a logarithmic slider starts above 0, not at {self.minimum}")
+        least = 1.0 if self.scale == "log" else 0.0
+        if self.step is not None and not least < self.step < math.inf:
+            raise ValueError(f"a step on a {self.scale} scale is above {least:g}, not {self.step}")
+        if self.integer and self.scale == "linear" and self.step not in (None, int(self.step or 0)):
+            raise ValueError(f"slider of integers has the step {self.step}")
+
+    @property
+    def settings(self) -> tuple[float, ...]:
+        """The values to try in a measurement: lowest, first, highest."""
+        return tuple(map(self.read, (self.minimum, self.value, self.maximum)))
+
+    def read(self, raw: float) -> float:
+        """The value that `draw` gets for the widget's: within bounds, an int if it is to be."""
+        within = min(max(raw, self.minimum), self.maximum)
+        # On the way through exponents a number loses its last digits; 12 are left.
+        return round(within) if self.integer else float(f"{within:.12g}")
+
+    def widget(self, name: str) -> ipywidgets.Widget:
+        """Build the ipywidget."""
+        import ipywidgets
+
+        shown = self.label or name.replace("_", " ")
+        common = {
+            "description": f"{shown} ({self.unit})" if self.unit else shown,
+            "continuous_update": True,
+            "style": {"description_width": "10em"},
+            "layout": {"width": "30em"},
+        }
+        if self.scale == "log":
+            low, high = math.log10(self.minimum), math.log10(self.maximum)
+            step = (high - low) / _STEPS if self.step is None else math.log10(self.step)
+            return ipywidgets.FloatLogSlider(
+                value=self.value,
+                min=low,
+                max=high,
+                step=step,
+                readout_format=".0f" if self.integer else ".3r",
+                **common,
+            )
+        if self.integer:
+            return ipywidgets.IntSlider(
+                value=int(self.value),
+                min=int(self.minimum),
+                max=int(self.maximum),
+                step=int(self.step or 1),
+                **common,
+            )
+        return ipywidgets.FloatSlider(
+            value=self.value,
+            min=self.minimum,
+            max=self.maximum,
+            step=(self.maximum - self.minimum) / _STEPS if self.step is None else self.step,
+            readout_format=".4r",
+            **common,
+        )
+
+
+@dataclass(frozen=True)
+class Menu:
+    """One of several names.
+
+    Attributes
+    ----------
+    options
+        The names, in the order shown; no name twice.
+    value
+        The one to start with; by default the first.
+    label
+        See `Slider`.
+    """
+
+    options: tuple[str, ...]
+    value: str | None = None
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", tuple(self.options))
+        if not self.options:
+            raise ValueError("a menu needs at least one option")
+        if len(set(self.options)) < len(self.options):
+            raise ValueError(f"a menu lists an option twice: {', '.join(self.options)}")
+        if self.value is not None:
+            check_name("menu option", self.value, self.options)
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The values to try in a measurement: all."""
+        return self.options
+
+    def read(self, raw: str) -> str:
+        """The value that `draw` gets for the widget's."""
+        return raw
+
+    def widget(self, name: str) -> ipywidgets.Widget:
+        """Build the ipywidget."""
+        import ipywidgets
+
+        return ipywidgets.Dropdown(
+            options=self.options,
+            value=self.value or self.options[0],
+            description=self.label or name.replace("_", " "),
+            style={"description_width": "10em"},
+            layout={"width": "30em"},
+        )
+
+
+Control = Slider | Menu
+
+
+@dataclass(frozen=True)
+class Explorer:
+    """A chart that answers to its controls; show it by ending a cell with it.
+
+    Attributes
+    ----------
+    controls
+        The ipywidgets by name, for setting values in code: ``.controls["workers"].value = 4``.
+    chart
+        The one chart, exchanged whenever a control moves.
+    status
+        Below the chart: the milliseconds from control to new specification, or what went wrong.
+    widget
+        All of them, laid out.
+    """
+
+    controls: Mapping[str, ipywidgets.Widget]
+    chart: alt.JupyterChart
+    status: ipywidgets.HTML
+    widget: ipywidgets.VBox
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        return self.widget._repr_mimebundle_(**options)
+
+
+def explorer(draw: Draw, controls: Mapping[str, Control]) -> Explorer:
+    """Bind `draw` to controls: moving one draws the chart anew.
+
+    The chart follows while a slider moves. It cannot fall behind: JupyterLab holds a control's
+    further messages back while the kernel answers one, and then sends only the latest value.
+
+    A chart that cannot be drawn leaves the last one in place, and the error below it.
+
+    Parameters
+    ----------
+    draw
+        Makes the chart of the controls' values, passed by name.
+    controls
+        What to set, in the order shown. The names are `draw`'s parameters.
+
+    Returns
+    -------
+    Explorer
+        To be shown by a notebook cell.
+
+    Raises
+    ------
+    ValueError
+        There are no controls.
+    TypeError
+        A control's name is no parameter of `draw`, or a parameter has no control.
+    """
+    import altair as alt
+    import ipywidgets
+
+    from workbench import figures
+
+    _check_parameters(draw, controls)
+    figures.theme()
+    alt.JupyterChart.enable_offline()
+    widgets = {name: control.widget(name) for name, control in controls.items()}
+    status = ipywidgets.HTML()
+    chart = alt.JupyterChart(
+        None,  # type: ignore[arg-type]  # nothing yet, which altair's annotation forgets
+        embed_options={"actions": False, "renderer": "svg"},
+    )
+    answers_ms: list[float] = []
+    asked: dict[str, Any] = {}
+    drawn: dict[str, Any] = {}
+
+    def update(_: object = None) -> None:
+        values = {name: controls[name].read(widget.value) for name, widget in widgets.items()}
+        if values == asked:  # a slider of integers moved by less than one
+            return
+        asked.update(values)
+        before_s = time.perf_counter()
+        try:
+            chart.chart = draw(**values)
+        except Exception as error:  # whatever it is, the reader of a notebook is to see it
+            status.value = _apology(error, values, controls, drawn)
+            return
+        answers_ms.append((time.perf_counter() - before_s) * 1e3)
+        del answers_ms[:-_REMEMBERED]
+        drawn.update(values)
+        status.value = _praise(answers_ms)
+
+    for widget in widgets.values():
+        widget.observe(update, "value")
+    update()
+    panel = ipywidgets.Box(list(widgets.values()), layout={"flex_flow": "row wrap"})
+    return Explorer(widgets, chart, status, ipywidgets.VBox([panel, chart, status]))
+
+
+def measure_ms(draw: Draw, controls: Mapping[str, Control], repeats: int = 5) -> pl.DataFrame:
+    """Time `draw` from values to specification, as `explorer` does, without a browser.
+
+    Each control in turn goes through its settings (a slider's lowest, first and highest; every
+    option of a menu) while the others keep their first values.
+
+    Parameters
+    ----------
+    draw, controls
+        See `explorer`.
+    repeats
+        How often each chart is drawn; one more, not counted, comes first.
+
+    Returns
+    -------
+    polars frame
+        A row per setting: ``control, setting, median_ms, worst_ms``.
+
+    Raises
+    ------
+    ValueError
+        `repeats` is below 1, or there are no controls.
+    """
+    import polars as pl
+
+    from workbench import figures
+
+    if repeats < 1:
+        raise ValueError(f"repeats is {repeats}; at least 1 drawing is needed to time one")
+    _check_parameters(draw, controls)
+    figures.theme()
+    first = {name: control.read(_start(control)) for name, control in controls.items()}
+    rows = []
+    for name, control in controls.items():
+        for setting in dict.fromkeys(control.settings):
+            values = {**first, name: setting}
+            draw(**values).to_dict()
+            times_ms = []
+            for _ in range(repeats):
+                before_s = time.perf_counter()
+                draw(**values).to_dict()
+                times_ms.append((time.perf_counter() - before_s) * 1e3)
+            shown = setting if isinstance(setting, str) else f"{setting:g}"
+            rows.append((name, shown, median(times_ms), max(times_ms)))
+    schema = {
+        "control": pl.String,
+        "setting": pl.String,
+        "median_ms": pl.Float64,
+        "worst_ms": pl.Float64,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _start(control: Control) -> Any:
+    return control.options[0] if isinstance(control, Menu) and not control.value else control.value
+
+
+def _check_parameters(draw: Draw, controls: Mapping[str, Control]) -> None:
+    if not controls:
+        raise ValueError("an explorer needs at least one control")
+    try:
+        inspect.signature(draw).bind(**controls)
+    except TypeError as error:
+        raise TypeError(
+            f"controls {', '.join(controls)} do not fit the drawing function "
+            f"{getattr(draw, '__name__', draw)}{inspect.signature(draw)}: {error}"
+        ) from error
+
+
+def _praise(answers_ms: list[float]) -> str:
+    text = f"answered in {answers_ms[-1]:.0f} ms"
+    if len(answers_ms) > 1:
+        text += (
+            f" (median {median(answers_ms):.0f} ms, worst {max(answers_ms):.0f} ms "
+            f"of the last {len(answers_ms)})"
+        )
+    return f'<span role="status" style="color: var(--jp-ui-font-color2)">{text}</span>'
+
+
+def _apology(
+    error: Exception,
+    values: Mapping[str, Any],
+    controls: Mapping[str, Control],
+    drawn: Mapping[str, Any],
+) -> str:
+    def listed(settings: Mapping[str, Any]) -> str:
+        return ", ".join(_shown(name, controls[name], value) for name, value in settings.items())
+
+    # A ValueError speaks to the user; anything else is a defect, and its type helps to report it.
+    kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+    text = f"No chart for {listed(values)}: {kind}{str(error).rstrip('.')}."
+    if drawn:
+        text += f" Shown is the last that worked: {listed(drawn)}."
+    return (
+        '<span role="alert" style="color: var(--jp-error-color0, #b00020)">'
+        f"{html.escape(text)}</span>"
+    )
+
+
+def _shown(name: str, control: Control, value: Any) -> str:
+    number = value if isinstance(value, str) else f"{value:.4g}"
+    unit = f" {control.unit}" if isinstance(control, Slider) and control.unit else ""
+    return f"{control.label or name.replace('_', ' ')} {number}{unit}"

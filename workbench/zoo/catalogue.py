@@ -1,0 +1,99 @@
+"""The names of the zoo, with what is known of a model before PyTorch is imported."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from workbench.names import choose
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Model:
+    """One architecture of the zoo.
+
+    Attributes
+    ----------
+    name
+        Its name in `MODELS`.
+    factory
+        Makes the module, randomly initialised; ``factory(classes=10)`` for other data.
+    input_shape
+        Of one sample: channels, height, width.
+    classes
+        Outputs of the classifier that `factory` makes by default.
+    parameters
+        Number of trainable scalars with that classifier, as published.
+    """
+
+    name: str
+    factory: Callable[..., torch.nn.Module]
+    input_shape: tuple[int, int, int]
+    classes: int
+    parameters: int
+
+
+def _imported_late(module: str, function: str) -> Callable[..., torch.nn.Module]:
+    def factory(**options: Any) -> torch.nn.Module:
+        loaded = importlib.import_module(f"workbench.zoo.{module}")
+        made: torch.nn.Module = getattr(loaded, function)(**options)
+        return made
+
+    factory.__name__ = factory.__qualname__ = function
+    return factory
+
+
+def _model(
+    name: str, module: str, input_shape: tuple[int, int, int], classes: int, parameters: int
+) -> Model:
+    return Model(name, _imported_late(module, name), input_shape, classes, parameters)
+
+
+_IMAGENET = (3, 224, 224)
+
+MODELS: dict[str, Model] = {
+    model.name: model
+    for model in (
+        _model("lenet5", "lenet", (1, 28, 28), 10, 61_706),
+        _model("alexnet", "alexnet", _IMAGENET, 1000, 61_100_840),
+        _model("vgg16", "vgg", _IMAGENET, 1000, 138_357_544),
+        _model("vgg19", "vgg", _IMAGENET, 1000, 143_667_240),
+        _model("googlenet", "googlenet", _IMAGENET, 1000, 6_624_904),
+        _model("inception_v4", "inception_v4", (3, 299, 299), 1000, 42_679_816),
+        _model("resnet18", "resnet", _IMAGENET, 1000, 11_689_512),
+        _model("resnet34", "resnet", _IMAGENET, 1000, 21_797_672),
+        _model("resnet50", "resnet", _IMAGENET, 1000, 25_557_032),
+        _model("resnet152", "resnet", _IMAGENET, 1000, 60_192_808),
+        _model("resnet20_cifar", "resnet", (3, 32, 32), 10, 269_722),
+    )
+}
+
+
+def build(name: str, device: str | torch.device | None = None) -> torch.nn.Module:
+    """Build a model of the zoo, randomly initialised.
+
+    Parameters
+    ----------
+    name
+        One of `MODELS`.
+    device
+        Where its weights live; ``"meta"`` gives the architecture without any memory. PyTorch's
+        default device when None.
+
+    Raises
+    ------
+    workbench.names.UnknownNameError
+        No model of that name; the message lists all and the nearest.
+    """
+    model = choose("model", name, MODELS)
+    import torch
+
+    if device is None:
+        return model.factory()
+    with torch.device(device):
+        return model.factory()
