@@ -74,7 +74,10 @@ def test_a_first_chart_that_fails_leaves_the_explorer_usable() -> None:
 
 
 def test_a_chart_that_is_no_chart_is_told() -> None:
-    app = explorer(lambda x: "no chart", {"x": Slider(0, 1, 0)})  # type: ignore[return-value]
+    def sentence(x: float) -> Any:
+        return f"no chart of {x}"
+
+    app = explorer(sentence, {"x": Slider(0, 1, 0)})
     assert "TraitError" in app.status.value
 
 

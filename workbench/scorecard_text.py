@@ -110,16 +110,16 @@ def _lines(card: Scorecard, width: int) -> Iterator[Text]:
 def _rows(rows: Sequence[Row], width: int) -> Iterator[Text]:
     """Lay rows out by source, in the order in which the sources first come up."""
     id_width = max(len(_name(row)) for row in rows)
-    head = f"  {'':<{id_width}} {'paper':>14} {'ours':>10} {'diff.':>8}  verdict"
+    head = f"  {'':<{id_width}} {'paper':>15} {'ours':>10} {'diff.':>8}  verdict"
     yield Text(head, style="dim")
     sources: dict[str, list[Row]] = {}
     for row in rows:
         sources.setdefault(f"{row.system}, {row.source}", []).append(row)
-    said = ""
     for source, group in sources.items():
         yield Text(source, style="italic")
+        said = ""
         for row in group:
-            numbers = f"{_paper(row):>14} {_ours(row):>10} {_difference(row):>8}"
+            numbers = f"{_paper(row):>15} {_ours(row):>10} {_difference(row):>8}"
             line = Text(f"  {_name(row):<{id_width}} {numbers}  ")
             yield line.append(row.verdict, style=STYLES[row.verdict])
             if row.check == "order":
@@ -192,12 +192,13 @@ def _difference(row: Row) -> str:
 
 
 def _number(value: float, sign: str = "") -> str:
-    """Write a number with four digits that count, and no exponent where it can be read without."""
-    if value == 0 or 1e-3 <= abs(value) < 1e4:
-        places = 0 if value == 0 else max(0, 3 - max(0, int(f"{value:e}".partition("e")[2])))
-        text = f"{value:{sign}.{min(places, 3 if abs(value) < 1 else 2)}f}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    return f"{value:{sign}.3g}"
+    """Write a number with the places that its size lets count: 0.084, 42.86, 153.4, 1097."""
+    size = abs(value)
+    if 0 < size < 1e-3:
+        return f"{value:{sign}.2g}"
+    places = 3 if size < 1 else 2 if size < 100 else 1 if size < 1000 else 0
+    text = f"{value:{sign}.{places}f}"
+    return text.rstrip("0").rstrip(".") if places else text
 
 
 def _markdown_table(

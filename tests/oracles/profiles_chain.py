@@ -23,6 +23,13 @@ def chain_rows(
     Deviation from a plain reading: the batch is of two, for batch normalisation's sake.
     """
     traced = fx.symbolic_trace(module)
+    for node in traced.graph.nodes:
+        if node.op == "call_module" and isinstance(
+            traced.get_submodule(str(node.target)), nn.Identity
+        ):
+            node.replace_all_uses_with(node.all_input_nodes[0])
+            traced.graph.erase_node(node)
+    traced.recompile()
     ShapeProp(traced).propagate(torch.zeros(2, *input_shape, device="meta"))
     modules = dict(traced.named_modules())
     depth: dict[fx.Node, int] = {}

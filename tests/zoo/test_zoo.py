@@ -51,15 +51,15 @@ def test_other_classes_and_image_sizes(name: str) -> None:
         assert module(torch.zeros(2, 3, 96, 96)).shape == (2, 7)
 
 
-@pytest.mark.parametrize("name", ["lenet5", "resnet20_cifar"])
-def test_learns(name: str) -> None:
+@pytest.mark.parametrize(("name", "steps"), [("lenet5", 60), ("resnet20_cifar", 12)])
+def test_learns(name: str, steps: int) -> None:
     """A few steps on one batch bring the loss of a freshly built model down by half."""
     torch.manual_seed(0)
     module = build(name, device="cpu")
-    images, labels = torch.randn(16, *MODELS[name].input_shape), torch.arange(16) % 10
+    images, labels = torch.randn(8, *MODELS[name].input_shape), torch.arange(8)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.05, momentum=0.9)
     losses = []
-    for _ in range(25):
+    for _ in range(steps):
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(module(images), labels)
         loss.backward()
@@ -69,12 +69,12 @@ def test_learns(name: str) -> None:
 
 
 def test_signal_survives_nineteen_layers() -> None:
-    """Started as PyTorch starts convolutions, VGG's last map would be smaller by 1e3 and more."""
+    """Started as PyTorch starts convolutions, VGG's last map would have a spread of about 1e-3."""
     torch.manual_seed(0)
     features = build("vgg19", device="cpu")[0]  # type: ignore[index]
     with torch.no_grad():
         spread = float(features(torch.randn(2, 3, 64, 64)).std())
-    assert 0.1 < spread < 10
+    assert 0.03 < spread < 30
 
 
 def test_unknown_name() -> None:

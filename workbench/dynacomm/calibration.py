@@ -120,7 +120,7 @@ def _aggregation_mbps(
     costs = testbed.costs(model, batch_size)
     paper = float(load_claims().filter(pl.col("id") == SPEEDUP_CLAIM)["value"].item())
     iteration_s = iteration(costs, PLANNERS["dynacomm"](costs)).total_s
-    waiting_s = testbed.workers * batch_size / testbed.samples_per_s[model] / paper - iteration_s
+    waiting_s = testbed.workers * batch_size / testbed.speed(model) / paper - iteration_s
     summed_bits = testbed.workers * profile.param_bytes * 8 / testbed.servers
     return _rounded(summed_bits / waiting_s / 1e6)
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.dynacomm.costs import iteration
-from workbench.dynacomm.planners import PLANNERS
-from workbench.dynacomm.testbed import variant
-from workbench.dynacomm.timeline import timeline
-from workbench.names import choose
-from workbench.runtime.gantt import gantt
+from workbench.dynacomm.costs import Iteration
 
 # Titles of planners and models, in the order in which they are drawn.
 PLANNER_TITLES = {
@@ -176,51 +173,15 @@ def explanations(frame: pl.DataFrame) -> alt.FacetChart:
     )
 
 
-def explorer(
-    *,
-    model: str,
-    planner: str,
-    batch_size: int,
-    bandwidth_mbps: float,
-    workers: int,
-    overhead_ms: float,
-) -> alt.VConcatChart:
-    """One iteration under a plan as a timeline, and every planner's time beside it.
-
-    Parameters
-    ----------
-    model
-        One of the paper's four.
-    planner
-        Whose plan the timeline shows.
-    batch_size
-        Samples of one worker.
-    bandwidth_mbps
-        Rate of every node's interface.
-    workers
-        How many share the four servers.
-    overhead_ms
-        Cost of every transmission: the round trip and what comes with it.
-    """
-    costs = variant(workers, bandwidth_mbps, overhead_ms).costs(model, batch_size)
-    plans = {name: plan(costs) for name, plan in PLANNERS.items()}
-    done = {name: iteration(costs, plan) for name, plan in plans.items()}
-    chosen = choose("planner", planner, plans)
-    saved = 100 * (1 - done[planner].total_s / done["sequential"].total_s)
-    pulls, pushes = len(chosen.forward_cuts) + 1, len(chosen.backward_cuts) + 1
-    title = (
-        f"{MODEL_TITLES[model]}, {PLANNER_TITLES[planner]}: {done[planner].total_s:.3g} s, "
-        f"{saved:+.1f} % saved, {pulls} pulls and {pushes} pushes"
-    )
+def iteration_parts(done: Mapping[str, Iteration]) -> alt.Chart:
+    """Whole iterations, a bar per planner, in seconds."""
+    rows = [
+        {"planner": name, **{part: getattr(one.iteration, part) for part in PARTS}}
+        for name, one in done.items()
+    ]
     longest_s = max(one.total_s for one in done.values())
-    table = pl.DataFrame(
-        [
-            {"planner": name, **{part: getattr(one.iteration, part) for part in PARTS}}
-            for name, one in done.items()
-        ]
-    )
-    bars = (
-        alt.Chart(_long(table))
+    return (
+        alt.Chart(_long(pl.DataFrame(rows)))
         .mark_bar()
         .encode(
             y=alt.Y("planner:N", sort=list(PLANNER_TITLES.values()), title=None),
@@ -229,10 +190,8 @@ def explorer(
             ),
             **_part_colours(),
         )
-        .properties(height=110, width=560)
+        .properties(height=110)
     )
-    trace = gantt(timeline(costs, chosen), title=title).properties(width=560)
-    return alt.vconcat(trace, bars).resolve_scale(color="independent")
 
 
 def _long(frame: pl.DataFrame) -> pl.DataFrame:
@@ -287,7 +246,11 @@ def _title(frame: pl.DataFrame, *fields: str) -> str:
         "bandwidth_mbps": "{:g} Mbit/s",
         "workers": "{:g} workers",
     }
-    one_model = [MODEL_TITLES[setting["model"]]] if frame["model"].n_unique() == 1 else []
+    one_model = (
+        [MODEL_TITLES.get(setting["model"], setting["model"])]
+        if frame["model"].n_unique() == 1
+        else []
+    )
     return ", ".join([*one_model, *(words[f].format(setting[f]) for f in fields)]) + " (cost model)"
 
 

@@ -239,12 +239,18 @@ def fig12(scale: str = "default", seed: int = 1) -> pl.DataFrame:
     sizes = choose("scale", scale, SCALES)
     generator, rows = np.random.default_rng(seed), []
     for layers in sizes.timed_layers:
-        costs = LayerCosts(*generator.lognormal(size=(4, layers)), 1.0)
+        costs = random_costs(layers, generator)
         for direction in DIRECTIONS:
             for solver in SOLVERS:
                 median_ms = 1e3 * statistics.median(_timed(solver, costs, direction, sizes.repeats))
                 rows.append((direction, solver, layers, median_ms))
     return pl.DataFrame(rows, schema=["direction", "solver", "layers", "median_ms"], orient="row")
+
+
+def random_costs(layers: int, generator: np.random.Generator) -> LayerCosts:
+    """Costs of random layers, log-normal around a second, with an overhead of one."""
+    pull_s, forward_s, backward_s, push_s = generator.lognormal(size=(4, layers))
+    return LayerCosts(pull_s, forward_s, backward_s, push_s, overhead_s=1.0)
 
 
 def slopes(frame: pl.DataFrame, from_layers: int = 100) -> pl.DataFrame:
@@ -320,6 +326,13 @@ def explanations() -> pl.DataFrame:
         ).items()
     ]
     return pl.DataFrame(rows, schema=["explanation", "role", "claim", "error_points"], orient="row")
+
+
+def explanation_errors(frame: pl.DataFrame) -> pl.DataFrame:
+    """Mean absolute error in points of each explanation, fitted and predicted apart."""
+    return frame.group_by("explanation", "role", maintain_order=True).agg(
+        claims=pl.len(), mean_absolute_points=pl.col("error_points").abs().mean()
+    )
 
 
 def profile_check(scale: str = "default") -> pl.DataFrame:

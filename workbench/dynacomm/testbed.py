@@ -9,6 +9,7 @@ size, bandwidth and number of workers; `workbench.dynacomm.calibration` fits the
 from __future__ import annotations
 
 import math
+import statistics
 import tomllib
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -16,7 +17,7 @@ from functools import lru_cache
 from workbench.clusters import Link, load_testbed
 from workbench.dynacomm.costs import Iteration, LayerCosts, iteration, layer_costs
 from workbench.dynacomm.plan import Plan
-from workbench.names import check_name, choose
+from workbench.names import choose
 from workbench.paths import DATA
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
 
@@ -78,7 +79,7 @@ class Testbed:
     Attributes
     ----------
     samples_per_s
-        Local training speed of one worker by model: Table II, profiling off.
+        Local training speed of one worker by model: Table II, profiling off; see `speed`.
     bandwidth_mbps
         Rate of every node's network interface, each way.
 
@@ -114,25 +115,34 @@ class Testbed:
             whole_share=self.constants.whole_share,
         )
 
-    def times(self, model: str, batch_size: int) -> LayerTimes:
-        """Computation per layer: Table II's total, spread in proportion to FLOPs.
+    def speed(self, model: str) -> float:
+        """Samples a second of one worker without a network.
+
+        Stated in Table II for four models. Any other of the zoo is taken to run at the geometric
+        mean of their FLOP rates, which differ by a factor of two.
 
         Raises
         ------
         UnknownNameError
-            The paper does not state the speed of `model`.
+            No such model in the zoo.
         """
-        check_name("model of the DynaComm testbed", model, self.samples_per_s)
+        if model in self.samples_per_s:
+            return self.samples_per_s[model]
+        rates = [profile_model(m).forward_flops * s for m, s in self.samples_per_s.items()]
+        return statistics.geometric_mean(rates) / profile_model(model).forward_flops
+
+    def times(self, model: str, batch_size: int) -> LayerTimes:
+        """Computation per layer: `speed`, spread in proportion to FLOPs."""
         profile, ratio = profile_model(model), self.constants.backward_over_forward
         return LayerTimes.from_flops(
             profile,
-            flops_per_s=profile.forward_flops * self.samples_per_s[model] * (1 + ratio),
+            flops_per_s=profile.forward_flops * self.speed(model) * (1 + ratio),
             batch_size=batch_size,
             backward_over_forward=ratio,
         )
 
     def costs(self, model: str, batch_size: int) -> LayerCosts:
-        """What the planners plan with, for one of the paper's models."""
+        """What the planners plan with, for a model of the zoo."""
         return layer_costs(profile_model(model), self.times(model, batch_size), self.link)
 
     def aggregation_s(self, profile: ModelProfile) -> float:
@@ -150,7 +160,7 @@ class Testbed:
         speed-up below 7.9, so a worker must also wait between its last push and its next pull.
         That wait is modelled as the servers' aggregation.
         """
-        alone_s = batch_size / self.samples_per_s[model]
+        alone_s = batch_size / self.speed(model)
         done: Iteration = iteration(self.costs(model, batch_size), plan)
         return self.workers * alone_s / (done.total_s + self.aggregation_s(profile_model(model)))
 

@@ -20,7 +20,7 @@ SCHEMA = {
     "update_iqr_s": pl.Float64,
 }
 
-KIND = "table of layer times"
+KIND = "a table of layer times"
 
 
 @dataclass(frozen=True, eq=False)

@@ -133,7 +133,7 @@ class ModelProfile:
         return cls(str(name), _tuples(input_shape), table, _tuples(sizes))  # type: ignore[arg-type]
 
 
-KIND = "model profile"
+KIND = "a model profile"
 
 
 def check_layers(table: pl.DataFrame) -> None:
@@ -164,7 +164,7 @@ def load_frame(path: Path | str, kind: str) -> tuple[pl.DataFrame, dict[str, obj
     about = json.loads(pl.read_parquet_metadata(Path(path)).get("workbench", "{}"))
     found = about.pop("kind", "another program's table")
     if found != kind:
-        raise ValueError(f"{path} holds no {kind} but a {found}")
+        raise ValueError(f"{path} holds not {kind} but {found}")
     return pl.read_parquet(Path(path)), about
 
 

@@ -42,7 +42,7 @@ def synthetic_profile(
     """
     if layers < 1:
         raise ValueError(f"a chain has at least 1 layer, not {layers}")
-    if spread < 0:
+    if not 0 <= spread < np.inf:
         raise ValueError(f"spread is {spread}, not a number of at least 0")
     means = np.array([mean_param_bytes, mean_output_bytes, mean_forward_flops])
     if not np.all((means > 0) & np.isfinite(means)):

@@ -1,0 +1,100 @@
+"""Layer times validate themselves, survive their file, and follow FLOPs where they are derived."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from workbench.profiles import LayerTimes, profile_model
+from workbench.profiles.layer_times import SCHEMA
+
+
+def times(**columns: list[object]) -> pl.DataFrame:
+    defaults: dict[str, list[object]] = {"layer": ["a", "b"]}
+    defaults |= {name: [0.5, 1.0] for name in SCHEMA if name != "layer"}
+    return pl.DataFrame(defaults | columns, schema=SCHEMA)
+
+
+def test_sums_and_ratio() -> None:
+    measured = LayerTimes("m", 4, "cpu", times(update_s=[0.0, 0.25]), iteration_s=2.5)
+    assert len(measured) == 2
+    assert (measured.forward_s, measured.backward_s, measured.update_s) == (1.5, 1.5, 0.25)
+    assert measured.layers_over_iteration == pytest.approx(1.2)
+    assert LayerTimes("m", 4, "cpu", times()).layers_over_iteration is None
+
+
+@pytest.mark.parametrize("batch_size", [0, -3, 1.0, True, "8", None])
+def test_batch_size_is_a_positive_whole_number(batch_size: object) -> None:
+    with pytest.raises(ValueError, match="batch_size is .*, not a whole number of at least 1"):
+        LayerTimes("m", batch_size, "cpu", times())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (times().drop("update_s"), "layer times have the columns"),
+        (times().head(0), "at least one row"),
+        (times(forward_s=[-1.0, 1.0]), "forward_s of layer 'a' is -1.0"),
+        (times(backward_s=[1.0, math.nan]), "backward_s of layer 'b' is nan"),
+        (times(update_s=[1.0, math.inf]), "update_s of layer 'b' is inf"),
+    ],
+)
+def test_refusals(wrong: pl.DataFrame, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LayerTimes("wrong", 1, "cpu", wrong)
+
+
+@pytest.mark.parametrize("iteration_s", [0.0, -1.0, math.nan, math.inf])
+def test_iteration_is_a_duration(iteration_s: float) -> None:
+    with pytest.raises(ValueError, match="iteration_s is"):
+        LayerTimes("m", 1, "cpu", times(), iteration_s=iteration_s)
+
+
+@pytest.mark.parametrize("iteration", [(None, None), (0.1 + 0.2, 1e-17)])
+def test_round_trip(iteration: tuple[float | None, float | None], tmp_path: Path) -> None:
+    saved = LayerTimes("m", 4, "cuda", times(forward_s=[0.1, 1 / 3]), *iteration)
+    saved.save(tmp_path / "times.parquet")
+    loaded = LayerTimes.load(tmp_path / "times.parquet")
+    assert loaded == saved
+    assert (loaded.iteration_s, loaded.iteration_iqr_s) == iteration
+    profile_model("lenet5").save(tmp_path / "profile.parquet")
+    with pytest.raises(ValueError, match="holds not a table of layer times but a model profile"):
+        LayerTimes.load(tmp_path / "profile.parquet")
+
+
+def test_from_flops() -> None:
+    profile = profile_model("vgg19")
+    derived = LayerTimes.from_flops(profile, flops_per_s=2e12, batch_size=32)
+    assert derived.layers == profile.layers
+    assert derived.device == "analytic"
+    assert derived.forward_s == pytest.approx(profile.forward_flops * 32 / 2e12)
+    assert derived.backward_s == pytest.approx(profile.backward_flops * 32 / 2e12)
+    assert derived.update_s == pytest.approx(143_667_240 * 2 / 2e12)
+    expected = profile.table["forward_flops"] / profile.forward_flops * derived.forward_s
+    assert derived.table["forward_s"].to_list() == pytest.approx(expected.to_list())
+
+    stretched = LayerTimes.from_flops(
+        profile, flops_per_s=2e12, batch_size=32, backward_over_forward=1.95
+    )
+    ratios = stretched.table["backward_s"] / stretched.table["forward_s"]
+    assert ratios.to_list() == pytest.approx([1.95] * 19)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"flops_per_s": 0.0, "batch_size": 1}, "flops_per_s is 0.0"),
+        ({"flops_per_s": math.nan, "batch_size": 1}, "flops_per_s is nan"),
+        ({"flops_per_s": 1e9, "batch_size": 0}, "batch_size is 0"),
+        (
+            {"flops_per_s": 1e9, "batch_size": 1, "backward_over_forward": -1.0},
+            "backward_over_forward is -1.0",
+        ),
+    ],
+)
+def test_from_flops_refusals(options: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LayerTimes.from_flops(profile_model("lenet5"), **options)  # type: ignore[arg-type]

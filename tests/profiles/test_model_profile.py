@@ -1,0 +1,80 @@
+"""A profile validates itself and survives its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from workbench.profiles import LayerTimes, ModelProfile, profile_model, synthetic_profile
+from workbench.profiles.model_profile import SCHEMA
+
+
+def table(**columns: list[object]) -> pl.DataFrame:
+    defaults: dict[str, list[object]] = {"layer": ["a", "b"]}
+    defaults |= {name: [1, 2] for name in SCHEMA if name != "layer"}
+    return pl.DataFrame(defaults | columns, schema=SCHEMA)
+
+
+def test_totals_and_length() -> None:
+    profile = ModelProfile("small", (3,), table(param_bytes=[10, 20], output_bytes=[7, 5]))
+    assert len(profile) == 2
+    assert profile.layers == ("a", "b")
+    assert (profile.param_bytes, profile.param_tensors) == (30, 3)
+    assert profile.output_bytes == 5  # what leaves the model, not a sum of cuts
+    assert (profile.forward_flops, profile.backward_flops) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (table().drop("param_bytes"), "a model profile has the columns"),
+        (table().cast({"param_bytes": pl.Float64}), "a model profile has the columns"),
+        (table().head(0), "at least one row"),
+        (table(layer=["a", "a"]), "'a' appears twice"),
+        (table(output_bytes=[1, -2]), "output_bytes of layer 'b' is -2"),
+        (table(param_tensors=[None, 2]), "param_tensors of layer 'a' is None"),
+    ],
+)
+def test_refusals(wrong: pl.DataFrame, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ModelProfile("wrong", (3,), wrong)
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        profile_model("lenet5"),
+        synthetic_profile(40, seed=3),
+        ModelProfile("two inputs", ((3, 4), (5,)), table()),
+    ],
+    ids=lambda profile: profile.name,
+)
+def test_round_trip(profile: ModelProfile, tmp_path: Path) -> None:
+    path = tmp_path / "new folder" / "profile.parquet"
+    profile.save(path)
+    loaded = ModelProfile.load(path)
+    assert loaded == profile
+    assert hash(loaded) == hash(profile)
+    assert loaded.input_shape == profile.input_shape
+    assert [entry.name for entry in path.parent.iterdir()] == ["profile.parquet"]
+    assert pl.read_parquet(path).equals(profile.table)  # anyone can read the table
+
+
+def test_equality_looks_at_everything() -> None:
+    profile = profile_model("lenet5")
+    assert profile != ModelProfile("other", profile.input_shape, profile.table)
+    assert profile != ModelProfile(profile.name, (1, 1, 1), profile.table)
+    more = profile.table.with_columns(pl.col("param_bytes") + 1)
+    assert profile != ModelProfile(profile.name, profile.input_shape, more)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file.parquet"
+    table().write_parquet(path)
+    with pytest.raises(ValueError, match="holds not a model profile but another program's table"):
+        ModelProfile.load(path)
+    LayerTimes.from_flops(profile_model("lenet5"), flops_per_s=1e9, batch_size=1).save(path)
+    with pytest.raises(ValueError, match="holds not a model profile but a table of layer times"):
+        ModelProfile.load(path)

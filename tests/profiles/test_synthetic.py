@@ -1,0 +1,62 @@
+"""Random chains repeat with their seed and are spread as they are told."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from workbench.profiles import synthetic_profile
+
+
+def test_a_seed_repeats() -> None:
+    assert synthetic_profile(50, seed=7) == synthetic_profile(50, seed=7)
+    assert synthetic_profile(50, seed=7) != synthetic_profile(50, seed=8)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 2000])
+def test_shape(layers: int) -> None:
+    profile = synthetic_profile(layers, seed=0)
+    assert len(profile) == layers
+    forward = profile.table["forward_flops"].to_numpy()
+    backward = profile.table["backward_flops"].to_numpy()
+    assert backward[0] == forward[0]
+    assert (backward[1:] == 2 * forward[1:]).all()
+
+
+@pytest.mark.parametrize("column", ["param_bytes", "output_bytes", "forward_flops"])
+def test_log_normal_with_the_mean_asked_for(column: str) -> None:
+    """Both moments of the logarithm are within five standard errors."""
+    count, spread, mean = 20_000, 0.7, 1e6
+    profile = synthetic_profile(
+        count,
+        seed=1,
+        mean_param_bytes=mean,
+        mean_output_bytes=mean,
+        mean_forward_flops=mean,
+        spread=spread,
+    )
+    logarithms = np.log(profile.table[column].to_numpy())
+    centre = math.log(mean) - spread**2 / 2
+    assert abs(logarithms.mean() - centre) < 5 * spread / math.sqrt(count)
+    assert abs(logarithms.std() - spread) < 5 * spread / math.sqrt(2 * count)
+
+
+def test_no_spread_makes_all_layers_equal() -> None:
+    table = synthetic_profile(9, seed=0, spread=0.0).table
+    assert table.drop("layer", "backward_flops").n_unique() == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"layers": 0}, "at least 1 layer, not 0"),
+        ({"layers": 3, "spread": -1.0}, "spread is -1.0"),
+        ({"layers": 3, "spread": math.nan}, "spread is nan"),
+        ({"layers": 3, "mean_param_bytes": 0.0}, "not positive numbers"),
+    ],
+)
+def test_refusals(options: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        synthetic_profile(seed=0, **options)  # type: ignore[arg-type]

@@ -1,0 +1,114 @@
+"""DynaComm's explorer: one iteration on the paper's testbed, with its parameters on sliders."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypedDict, Unpack
+
+import altair as alt
+
+from workbench.dynacomm import charts
+from workbench.dynacomm.costs import LayerCosts, iteration
+from workbench.dynacomm.planners import PLANNERS
+from workbench.dynacomm.testbed import variant
+from workbench.dynacomm.timeline import timeline
+from workbench.names import choose
+from workbench.runtime import Trace
+from workbench.runtime.gantt import gantt
+from workbench.widgets import Control, Menu, Slider
+from workbench.zoo import MODELS
+
+_PLOT_PX = 560
+
+CONTROLS: dict[str, Control] = {
+    "model": Menu(tuple(MODELS), "resnet152"),
+    "planner": Menu(tuple(PLANNERS), "dynacomm"),
+    "batch_size": Slider(1, 128, 32, "samples", integer=True),
+    "bandwidth_mbps": Slider(100, 40_000, 10_000, "Mbit/s", scale="log", label="bandwidth"),
+    "workers": Slider(1, 32, 8, integer=True),
+    "overhead_ms": Slider(0, 100, 13, "ms", step=0.5, label="round-trip overhead"),
+}
+"""What can be moved, and how far."""
+
+
+class Setting(TypedDict):
+    """Where the controls stand."""
+
+    model: str
+    planner: str
+    batch_size: int
+    bandwidth_mbps: float
+    workers: int
+    overhead_ms: float
+
+
+def controls_at(**setting: Unpack[Setting]) -> dict[str, Control]:
+    """Return the controls, standing at a setting; a slider reaches as far as it has to."""
+    return {name: _at(CONTROLS[name], value) for name, value in setting.items()}
+
+
+def _at(control: Control, value: Any) -> Control:
+    if isinstance(control, Menu):
+        return replace(control, value=value)
+    low, high = min(control.minimum, value), max(control.maximum, value)
+    return replace(control, minimum=low, maximum=high, value=value)
+
+
+def draw(
+    model: str,
+    planner: str,
+    *,
+    batch_size: int,
+    bandwidth_mbps: float,
+    workers: int,
+    overhead_ms: float,
+) -> alt.VConcatChart:
+    """One iteration under a plan as a timeline, and every planner's time below it.
+
+    Parameters
+    ----------
+    model
+        Of the zoo.
+    planner
+        Whose plan the timeline shows.
+    batch_size
+        Samples of one worker.
+    bandwidth_mbps
+        Rate of every node's interface.
+    workers
+        How many share the four servers.
+    overhead_ms
+        Cost of every transmission: the round trip and what comes with it.
+    """
+    costs = _costs(model, batch_size, bandwidth_mbps, workers, overhead_ms)
+    plans = {name: plan(costs) for name, plan in PLANNERS.items()}
+    done = {name: iteration(costs, plan) for name, plan in plans.items()}
+    chosen = choose("planner", planner, plans)
+    saved = 100 * (1 - done[planner].total_s / done["sequential"].total_s)
+    title = (
+        f"{charts.MODEL_TITLES.get(model, model)}, {charts.PLANNER_TITLES[planner]}: "
+        f"{done[planner].total_s:.3g} s, {saved:.1f} % saved, "
+        f"{len(chosen.forward_cuts) + 1} pulls, {len(chosen.backward_cuts) + 1} pushes (cost model)"
+    )
+    return alt.vconcat(
+        gantt(timeline(costs, chosen), title=title).properties(width=_PLOT_PX),
+        charts.iteration_parts(done).properties(width=_PLOT_PX),
+    ).resolve_scale(color="independent")
+
+
+def trace(**setting: Unpack[Setting]) -> Trace:
+    """Return the timeline that `draw` shows."""
+    costs = _costs(
+        setting["model"],
+        setting["batch_size"],
+        setting["bandwidth_mbps"],
+        setting["workers"],
+        setting["overhead_ms"],
+    )
+    return timeline(costs, choose("planner", setting["planner"], PLANNERS)(costs))
+
+
+def _costs(
+    model: str, batch_size: int, bandwidth_mbps: float, workers: int, overhead_ms: float
+) -> LayerCosts:
+    return variant(workers, bandwidth_mbps, overhead_ms).costs(model, batch_size)
