@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from tests.dynacomm.strategies import layer_costs
+from tests.dynacomm.strategies import costs_of, layer_costs
 from tests.oracles import dynacomm as oracle
 from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration, timeline
 from workbench.dynacomm.bellman import bellman
@@ -130,7 +130,7 @@ def test_dynacomm_is_as_fast_as_brute_force_and_no_planner_is_faster(costs: Laye
 def test_brute_force_at_twelve_layers() -> None:
     generator = np.random.default_rng(12)
     for overhead_s in (0.0, 0.1, 0.7, 5.0):
-        costs = LayerCosts(*generator.lognormal(size=(4, 12)), overhead_s)
+        costs = costs_of(generator.lognormal(size=(4, 12)), overhead_s)
         pull_s, forward_s, backward_s, push_s = vectors(costs)
         ours = iteration(costs, PLANNERS["dynacomm"](costs))
         assert ours.forward_s == pytest.approx(
@@ -159,7 +159,7 @@ def test_dynacomm_is_as_fast_as_the_papers_programme(costs: LayerCosts) -> None:
 @pytest.mark.parametrize("overhead_s", [0.0, 0.01, 1.0])
 def test_dynacomm_stays_optimal_at_full_size(layers: int, overhead_s: float) -> None:
     generator = np.random.default_rng(layers)
-    costs = LayerCosts(*generator.lognormal(sigma=2, size=(4, layers)), overhead_s)
+    costs = costs_of(generator.lognormal(sigma=2, size=(4, layers)), overhead_s)
     ours, printed = iteration(costs, PLANNERS["dynacomm"](costs)), iteration(costs, bellman(costs))
     assert ours.forward_s == pytest.approx(printed.forward_s, rel=RELATIVE)
     assert ours.backward_s == pytest.approx(printed.backward_s, rel=RELATIVE)
@@ -181,8 +181,8 @@ def test_one_transmission_when_overhead_is_very_large() -> None:
 
 # Sums that are equal on paper may round to either side of a comparison; whole numbers do not.
 exact_costs = layer_costs(max_layers=10).map(
-    lambda costs: LayerCosts(
-        *(np.rint(np.minimum(vector, 1e6)) for vector in vectors(costs)),
+    lambda costs: costs_of(
+        (np.rint(np.minimum(vector, 1e6)) for vector in vectors(costs)),
         float(round(costs.overhead_s)),
     )
 )

@@ -1,9 +1,12 @@
 """DynaComm from the paper in clear loops: no reuse of the package's code, no speed."""
 
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
+Seconds = Sequence[float]
 
-def forward_s(pull_s, compute_s, overhead_s, cuts):
+
+def forward_s(pull_s: Seconds, compute_s: Seconds, overhead_s: float, cuts: Sequence[int]) -> float:
     """Play the forward direction layer by layer (Eqs. 1, 4, 5)."""
     clock_s, arrived_s = 0.0, {}
     for first, last in segments(cuts, len(pull_s)):
@@ -18,7 +21,9 @@ def forward_s(pull_s, compute_s, overhead_s, cuts):
     return done_s
 
 
-def backward_s(push_s, compute_s, overhead_s, cuts):
+def backward_s(
+    push_s: Seconds, compute_s: Seconds, overhead_s: float, cuts: Sequence[int]
+) -> float:
     """Play the backward direction layer by layer (Eqs. 2, 6, 7)."""
     clock_s, ready_s = 0.0, {}
     for layer in range(len(push_s), 0, -1):
@@ -32,25 +37,25 @@ def backward_s(push_s, compute_s, overhead_s, cuts):
     return done_s
 
 
-def segments(cuts, layers):
+def segments(cuts: Sequence[int], layers: int) -> list[tuple[int, int]]:
     bounds = [0, *sorted(cuts), layers]
     return [(bounds[i] + 1, bounds[i + 1]) for i in range(len(bounds) - 1)]
 
 
-def all_cuts(layers):
+def all_cuts(layers: int) -> Iterator[tuple[int, ...]]:
     for count in range(layers):
         yield from combinations(range(1, layers), count)
 
 
-def brute_force_forward_s(pull_s, compute_s, overhead_s):
+def brute_force_forward_s(pull_s: Seconds, compute_s: Seconds, overhead_s: float) -> float:
     return min(forward_s(pull_s, compute_s, overhead_s, cuts) for cuts in all_cuts(len(pull_s)))
 
 
-def brute_force_backward_s(push_s, compute_s, overhead_s):
+def brute_force_backward_s(push_s: Seconds, compute_s: Seconds, overhead_s: float) -> float:
     return min(backward_s(push_s, compute_s, overhead_s, cuts) for cuts in all_cuts(len(push_s)))
 
 
-def algorithm_3(pull_s, compute_s, overhead_s):
+def algorithm_3(pull_s: Seconds, compute_s: Seconds, overhead_s: float) -> list[int]:
     """The paper's Algorithm 3, line by line; returns the enabled cuts."""
     layers = len(pull_s)
     infinity = float("inf")
@@ -74,7 +79,7 @@ def algorithm_3(pull_s, compute_s, overhead_s):
     return sorted(cuts)
 
 
-def algorithm_4(push_s, compute_s, overhead_s):
+def algorithm_4(push_s: Seconds, compute_s: Seconds, overhead_s: float) -> list[int]:
     """The paper's Algorithm 4 (its lines 23-26 print F for B); returns the enabled cuts."""
     layers = len(push_s)
     infinity = float("inf")
@@ -99,14 +104,14 @@ def algorithm_4(push_s, compute_s, overhead_s):
     return sorted(cuts)
 
 
-def ibatch_from_first(pull_s, compute_s, overhead_s):
+def ibatch_from_first(pull_s: Seconds, compute_s: Seconds, overhead_s: float) -> list[int]:
     """Algorithm 1 by enumerating every pair and every option; returns the cuts."""
     layers = len(pull_s)
     pairs = [(a, b) for a in range(1, layers) for b in range(a + 1, layers + 1)]
     if not pairs:
         return []
 
-    def excess(previous, last, end):
+    def excess(previous: int, last: int, end: int) -> float:
         return overhead_s + sum(pull_s[last:end]) - sum(compute_s[previous:last])
 
     enough = [pair for pair in pairs if excess(0, *pair) >= 0]
@@ -130,17 +135,17 @@ def ibatch_from_first(pull_s, compute_s, overhead_s):
     return decision[:-1]
 
 
-def ibatch_from_last(pull_s, compute_s, overhead_s):
+def ibatch_from_last(pull_s: Seconds, compute_s: Seconds, overhead_s: float) -> list[int]:
     """Algorithm 1 mirrored, by enumeration: segments are set from the last layer back."""
     layers = len(pull_s)
     pairs = [(a, b) for b in range(1, layers) for a in range(b)]
     if not pairs:
         return []
 
-    def slack(start, last, end):
+    def slack(start: int, last: int, end: int) -> float:
         return overhead_s + sum(pull_s[last:end]) - sum(compute_s[start:last])
 
-    def nearest(last, end):
+    def nearest(last: int, end: int) -> int:
         options = [a for a in range(last) if slack(a, last, end) >= 0]
         return min(options) if options else last - 1
 
@@ -153,7 +158,7 @@ def ibatch_from_last(pull_s, compute_s, overhead_s):
     return sorted(cuts)
 
 
-def ibatch_backward(push_s, compute_s, overhead_s):
+def ibatch_backward(push_s: Seconds, compute_s: Seconds, overhead_s: float) -> list[int]:
     """Algorithm 2 by enumerating every option; returns the cuts."""
     layers = len(push_s)
     candidates = []
@@ -171,7 +176,7 @@ def ibatch_backward(push_s, compute_s, overhead_s):
     return min(candidates, key=lambda cuts: backward_s(push_s, compute_s, overhead_s, cuts))
 
 
-def mg_wfbp_backward(push_s, compute_s, overhead_s):
+def mg_wfbp_backward(push_s: Seconds, compute_s: Seconds, overhead_s: float) -> list[int]:
     """Merge gradients by the three conditions as stated, over explicit groups."""
     layers = len(push_s)
     ready = {layer: sum(compute_s[layer - 1 :]) for layer in range(1, layers + 1)}

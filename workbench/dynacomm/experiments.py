@@ -39,15 +39,16 @@ class Scale(NamedTuple):
     repeats: int  # Table I, Fig. 12
     measured: Sequence[str]  # models profiled on this machine
     measured_batch: int
+    measured_repeats: int
 
 
 SCALES = {
-    "smoke": Scale((8, 16, 24, 32, 64), (20, 40, 80), 2, ("lenet5",), 2),
+    "smoke": Scale((8, 16, 24, 32, 64), (20, 40, 80), 2, ("lenet5",), 2, 3),
     "default": Scale(
-        tuple(range(4, 65, 2)), (25, 50, 100, 200, 400, 800), 5, ("vgg19", "resnet50"), 8
+        tuple(range(4, 65, 2)), (25, 50, 100, 200, 400, 800), 5, ("vgg19", "resnet50"), 8, 3
     ),
     "paper": Scale(
-        tuple(range(1, 65)), (25, 50, 100, 200, 400, 800, 1200), 5, ("vgg19", "resnet50"), 8
+        tuple(range(1, 65)), (25, 50, 100, 200, 400, 800, 1200), 5, ("vgg19", "resnet50"), 8, 9
     ),
 }
 """What each scale means for this system; figures that are not named here are always whole."""
@@ -346,7 +347,9 @@ def profile_check(scale: str = "default") -> pl.DataFrame:
     """
     sizes, rows = choose("scale", scale, SCALES), []
     for model in sizes.measured:
-        times = measure_layer_times(model, batch_size=sizes.measured_batch)
+        times = measure_layer_times(
+            model, batch_size=sizes.measured_batch, repeats=sizes.measured_repeats
+        )
         rows.append(
             {
                 "model": model,

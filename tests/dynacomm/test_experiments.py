@@ -1,0 +1,148 @@
+"""Frames behind the figures: what they hold, and what must be so in each."""
+
+import altair as alt
+import polars as pl
+import pytest
+
+from workbench import figures
+from workbench.dynacomm import charts, experiments, explorer
+from workbench.dynacomm.planners import PLANNERS
+from workbench.names import UnknownNameError
+from workbench.widgets import Slider, measure_ms
+
+FRAMES = {
+    "fig5": experiments.fig5,
+    "fig6": experiments.fig6,
+    "fig7": experiments.fig7,
+    "fig8": experiments.fig8,
+    "fig9a": lambda: experiments.fig9a("smoke"),
+    "fig9b": experiments.fig9b,
+    "fig11": experiments.fig11,
+    "fig12": lambda: experiments.fig12("smoke"),
+    "table1": lambda: experiments.table1("smoke"),
+    "explanations": experiments.explanations,
+}
+
+
+@pytest.mark.parametrize("figure", ["fig5", "fig6", "fig7", "fig8"])
+def test_bars(figure: str) -> None:
+    frame = FRAMES[figure]()
+    assert len(frame) == len(experiments.MODELS) * len(PLANNERS)
+    parts = pl.sum_horizontal("computation_alone_s", "overlap_s", "communication_alone_s")
+    assert frame.filter((parts - pl.col("total_s")).abs() > 1e-9).is_empty()
+    sequential = frame.filter(pl.col("planner") == "sequential")
+    assert sequential["normalised"].to_list() == [1.0] * len(experiments.MODELS)
+    assert sequential["overlap_s"].to_list() == pytest.approx([0.0] * len(experiments.MODELS))
+    fastest = frame.group_by("model").agg(pl.col("total_s").min()).sort("model")["total_s"]
+    ours = frame.filter(pl.col("planner") == "dynacomm").sort("model")["total_s"]
+    assert ours.to_list() == pytest.approx(fastest.to_list(), rel=1e-12)
+
+
+def test_iterations_are_both_directions_together() -> None:
+    whole = experiments.iterations([32]).select("model", "planner", "total_s")
+    halves = pl.concat([experiments.fig5(), experiments.fig6()])
+    summed = halves.group_by("model", "planner", maintain_order=True).agg(pl.col("total_s").sum())
+    joined = whole.join(summed, on=["model", "planner"])
+    assert len(joined) == len(whole)
+    assert joined["total_s"].to_list() == pytest.approx(joined["total_s_right"].to_list())
+
+
+def test_more_bandwidth_never_slows_an_iteration() -> None:
+    frame = experiments.fig9b().sort("bandwidth_mbps")
+    for _, part in frame.group_by("planner"):
+        assert (part["total_s"].diff().drop_nulls() <= 1e-12).all()
+
+
+def test_speed_ups_grow_but_never_beyond_the_workers() -> None:
+    frame = experiments.fig11()
+    assert frame.filter(pl.col("speedup") > pl.col("workers")).is_empty()
+    ours = frame.filter(pl.col("planner") == "dynacomm").sort("workers")["speedup"]
+    assert (ours.diff().drop_nulls() > 0).all()
+
+
+def test_slopes_of_known_powers() -> None:
+    frame = pl.DataFrame(
+        [
+            (direction, solver, layers, 1e-6 * float(layers) ** power)
+            for direction in experiments.DIRECTIONS
+            for solver, power in (("paper_programme", 3), ("dynacomm", 1))
+            for layers in (50, 100, 200, 400)
+        ],
+        schema=["direction", "solver", "layers", "median_ms"],
+        orient="row",
+    )
+    exponents = experiments.slopes(frame)["exponent"].to_list()
+    assert exponents == pytest.approx([3, 1, 3, 1])
+
+
+def test_random_costs_repeat_with_the_seed() -> None:
+    frames = [experiments.fig12("smoke", seed=3) for _ in range(2)]
+    assert frames[0].drop("median_ms").equals(frames[1].drop("median_ms"))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [experiments.fig9a, experiments.table1, experiments.fig12, experiments.profile_check],
+)
+def test_unknown_scale_is_refused(make) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(UnknownNameError, match="smoke, default, paper"):
+        make("full")
+
+
+@pytest.mark.parametrize("figure", FRAMES)
+def test_every_figure_can_be_printed(figure: str) -> None:
+    chart = getattr(charts, figure)(FRAMES[figure]())
+    svg = figures.svg(chart)
+    assert svg.count("<path") > 10
+    if figure not in ("fig12", "table1", "explanations"):
+        assert "(cost model)" in svg  # what is not measured says so
+
+
+SETTING = explorer.Setting(
+    model="resnet152",
+    planner="dynacomm",
+    batch_size=32,
+    bandwidth_mbps=10_000.0,
+    workers=8,
+    overhead_ms=13.1,
+)
+
+
+def test_explorer_is_a_valid_chart_that_follows_every_control() -> None:
+    drawn = explorer.draw(**SETTING).to_dict()
+    others = {
+        "model": "vgg19",
+        "planner": "ibatch",
+        "batch_size": 16,
+        "bandwidth_mbps": 1000.0,
+        "workers": 2,
+        "overhead_ms": 50.0,
+    }
+    for name, value in others.items():
+        changed = explorer.draw(**(SETTING | {name: value})).to_dict()  # type: ignore[arg-type]
+        assert changed != drawn, name
+
+
+def test_explorer_says_what_the_plan_takes() -> None:
+    chart = explorer.draw(**SETTING)
+    assert isinstance(chart, alt.VConcatChart)
+    title = chart.to_dict()["vconcat"][0]["title"]
+    seconds = explorer.trace(**SETTING).end_s
+    assert title.startswith(f"ResNet-152, DynaComm: {seconds:.3g} s, 36.7 % saved")
+
+
+def test_explorer_answers_at_every_end_of_every_control() -> None:
+    answers = measure_ms(explorer.draw, explorer.CONTROLS, repeats=1)
+    assert set(answers["control"]) == set(explorer.CONTROLS)
+
+
+def test_controls_stand_where_the_notebook_says() -> None:
+    controls = explorer.controls_at(**(SETTING | {"bandwidth_mbps": 100_000.0}))
+    bandwidth = controls["bandwidth_mbps"]
+    assert isinstance(bandwidth, Slider)
+    assert (bandwidth.value, bandwidth.maximum) == (100_000.0, 100_000.0)
+
+
+def test_unknown_planner_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'dynacomm'"):
+        explorer.draw(**(SETTING | {"planner": "dynacom"}))
