@@ -306,6 +306,8 @@ def export_figures(
             path = output / f"{one.system}_{name}{suffix}.{format}"
             try:
                 chart = json.loads(specification.read_text(encoding="utf-8"))
+                if not isinstance(chart, dict):
+                    raise ValueError("holds no Vega-Lite specification")
                 written.append(figures.save(chart, path, column, format))
             except ValueError as error:
                 raise ValueError(f"{specification}: {error}") from None

@@ -109,8 +109,12 @@ def _batch_sizes(frame: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
     if saved.is_empty():
         return
     swept = f"{saved['batch_size'][0]} to {saved['batch_size'][-1]}"
-    peak = saved.sort("dynacomm", descending=True)["batch_size"][0]
-    yield "dynacomm.fig9a.peak_batch", Answer(peak, f"fig9a: swept from {swept}")
+    best = saved.sort("dynacomm", descending=True).row(0, named=True)
+    detail = f"fig9a: swept from {swept}; {best['dynacomm']:.1f} % at the peak"
+    for batch_size, percent in saved.select("batch_size", "dynacomm").iter_rows():
+        if batch_size in (24, 32):
+            detail += f", {percent:.1f} % at {batch_size}"
+    yield "dynacomm.fig9a.peak_batch", Answer(best["batch_size"], detail)
     above = saved.filter(pl.col("batch_size") > 48)
     if len(above):
         wrong = above.filter(pl.col("ibatch") >= pl.col("layer_by_layer"))

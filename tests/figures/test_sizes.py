@@ -1,0 +1,91 @@
+import re
+import struct
+from pathlib import Path
+from xml.etree import ElementTree
+
+import altair as alt
+import polars as pl
+import pytest
+
+from tests.figures.examples import charts
+from workbench import figures
+from workbench.figures.export import to_pdf, to_png, to_svg
+from workbench.figures.fitting import fitted
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.mark.parametrize(("column", "inches"), [("single", 3.5), ("double", 7.16)])
+@pytest.mark.parametrize("kind", charts())
+def test_every_kind_of_chart_is_exactly_a_column_wide(
+    kind: str, column: str, inches: float
+) -> None:
+    picture = fitted(charts()[kind], column)
+    root = ElementTree.fromstring(to_svg(picture))
+    assert root.get("width") == f"{inches:g}in"
+    left, top, width, height = map(float, root.get("viewBox", "").split())
+    assert width == pytest.approx(inches * 96)
+    assert float(root.get("height", "").removesuffix("in")) == pytest.approx(height / 96, abs=1e-3)
+    # What is centred in the window fills it but for a few pixels.
+    assert -2.5 <= left <= 0 == top
+    # Text is 8 pt or 7 pt at this size, not shrunk to fit.
+    sizes = {text.get("font-size") for text in root.iter(f"{SVG}text")}
+    assert sizes <= {"10.67px", "9.33px"}
+
+    (box,) = re.findall(rb"/MediaBox \[([^\]]*)\]", to_pdf(picture))
+    assert [float(side) for side in box.split()][:3] == pytest.approx([0, 0, inches * 72], abs=1e-3)
+
+    png = to_png(picture)
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    assert struct.unpack(">L", png[16:20]) == (round(inches * 300),)
+    per_metre = struct.unpack(">LL", png[png.index(b"pHYs") + 4 :][:8])
+    assert per_metre == pytest.approx((300 / 0.0254,) * 2, rel=1e-3)
+
+
+def test_widths_keep_their_proportion_in_a_concatenation() -> None:
+    root = ElementTree.fromstring(figures.svg(charts()["hconcat"]))
+    plots = [
+        float(line.get("x2", 0))
+        for group in root.iter(f"{SVG}g")
+        if "role-axis-domain" in group.get("class", "")
+        for line in group
+        if float(line.get("x2", 0)) > 0
+    ]
+    assert len(plots) == 2
+    assert plots[0] == pytest.approx(2 * plots[1], rel=0.01)
+
+
+def test_a_wide_legend_wraps_where_the_column_is_narrow() -> None:
+    names = [f"a planner with a long name, {n}" for n in range(4)]
+    data = pl.DataFrame({"name": names, "y": [1.0, 2.0, 3.0, 4.0]})
+    chart = alt.Chart(data).mark_bar().encode(x="y:Q", color=alt.Color("name:N", title=None))
+    rows = {}
+    for column in figures.COLUMNS:
+        root = ElementTree.fromstring(figures.svg(chart, column))
+        labels = [
+            text.get("transform", "")
+            for group in root.iter(f"{SVG}g")
+            if "role-legend-label" in group.get("class", "")
+            for text in group
+        ]
+        entries = [
+            re.findall(r"translate\([\d.]+,([\d.]+)\)", group.get("transform", ""))
+            for scope in root.iter(f"{SVG}g")
+            if "role-scope" in scope.get("class", "")
+            for group in scope
+        ]
+        assert len(labels) == 4
+        rows[column] = len({place for (place,) in entries})
+    assert rows["double"] < rows["single"]
+
+
+def test_what_cannot_fit_is_refused_and_the_old_file_stays(tmp_path: Path) -> None:
+    data = pl.DataFrame({"name": ["W" * 60], "y": [1.0]})
+    axis = alt.Axis(labelLimit=0)
+    chart = alt.Chart(data).mark_bar().encode(x="y:Q", y=alt.Y("name:N", axis=axis))
+    path = tmp_path / "chart.svg"
+    path.write_text("old")
+    with pytest.raises(ValueError, match=r"needs at least \d\.\d\d in, more than the single col"):
+        figures.save(chart, path, "single")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,29 @@
+"""One look for every figure, and its way into a file: theme, sizes, SVG, PDF and PNG.
+
+A chart's author leaves the width alone (or gives widths that only set proportions between the
+views of a concatenation) and sets heights. On the way into a file the plots are widened or
+narrowed until the whole picture, axes and legends included, is exactly one column wide; text
+keeps its size, so 8 pt stay 8 pt in print.
+
+A pixel of Vega is a CSS pixel, 1/96 inch: a figure has the same size on screen and on paper.
+"""
+
+from workbench.figures.export import FORMATS, save, svg
+from workbench.figures.fitting import COLUMNS, width_px
+from workbench.figures.palette import DASHES, INK, PALETTE, SHAPES, series
+from workbench.figures.style import specification, theme
+
+__all__ = [
+    "COLUMNS",
+    "DASHES",
+    "FORMATS",
+    "INK",
+    "PALETTE",
+    "SHAPES",
+    "save",
+    "series",
+    "specification",
+    "svg",
+    "theme",
+    "width_px",
+]

@@ -1,0 +1,109 @@
+"""A chart's way into a file or a notebook: SVG, PDF and PNG, byte for byte the same each time."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from workbench import atomic
+from workbench.figures import fonts
+from workbench.figures.fitting import fitted
+from workbench.figures.style import PX_PER_INCH
+from workbench.names import choose
+
+if TYPE_CHECKING:
+    from workbench.figures.picture import Picture
+    from workbench.figures.style import Figure
+
+PNG_DPI: Final = 300
+
+
+def svg(chart: Figure, column: str = "double") -> str:
+    """Draw `chart` as SVG, exactly one column wide, its fonts embedded.
+
+    Parameters
+    ----------
+    chart
+        An altair chart (single, layered, faceted or concatenated) or its specification.
+    column
+        ``"single"`` (3.5 in) or ``"double"`` (7.16 in).
+
+    Raises
+    ------
+    UnknownNameError
+        No such column.
+    ValueError
+        Labels and legends leave no room for the plots in this column.
+    """
+    return to_svg(fitted(chart, column)).decode()
+
+
+def save(
+    chart: Figure, path: Path | str, column: str = "double", format: str | None = None
+) -> Path:
+    """Write `chart` to `path`, whole or not at all; the same chart gives the same bytes.
+
+    Parameters
+    ----------
+    chart, column
+        See `svg`.
+    path
+        Where to; parent folders are made.
+    format
+        ``"svg"``, ``"pdf"`` or ``"png"`` (300 dpi); by default what `path` ends in.
+
+    Returns
+    -------
+    Path
+        `path`.
+
+    Raises
+    ------
+    UnknownNameError
+        No such format or column.
+    ValueError
+        Labels and legends leave no room for the plots in this column.
+    """
+    target = Path(path)
+    given = target.suffix.removeprefix(".").lower() if format is None else format
+    render = choose("figure format", given, _RENDERERS)
+    atomic.write_bytes(target, render(fitted(chart, column)))
+    return target
+
+
+def to_svg(picture: Picture) -> bytes:
+    """Write a picture as SVG in inches, its fonts embedded."""
+    return fonts.embedded(picture.svg(1 / PX_PER_INCH, "in")).encode()
+
+
+def to_pdf(picture: Picture) -> bytes:
+    """Write a picture as PDF, its objects in the order in which the catalogue leads to them.
+
+    vl-convert keeps resources in hash tables and so writes the same page in several orders.
+    """
+    import pikepdf
+    import vl_convert
+
+    ordered = io.BytesIO()
+    with pikepdf.open(io.BytesIO(vl_convert.svg_to_pdf(_in_points(picture)))) as document:
+        document.save(ordered, deterministic_id=True)
+    return ordered.getvalue()
+
+
+def to_png(picture: Picture) -> bytes:
+    """Write a picture as PNG of 300 dots an inch."""
+    import vl_convert
+
+    return vl_convert.svg_to_png(_in_points(picture), scale=1, ppi=PNG_DPI)
+
+
+def _in_points(picture: Picture) -> str:
+    # vl-convert takes a unit of the SVG for a point, 1/72 inch, whatever the resolution.
+    return picture.svg(72 / PX_PER_INCH)
+
+
+_RENDERERS: Final = {"svg": to_svg, "pdf": to_pdf, "png": to_png}
+
+FORMATS: Final = tuple(_RENDERERS)
+"""What `save` writes."""

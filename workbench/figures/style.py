@@ -1,0 +1,137 @@
+"""The one look of every figure, as altair's theme and inside a specification."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from workbench.figures.fonts import FAMILIES
+from workbench.figures.palette import INK, PALETTE, SHAPES
+
+if TYPE_CHECKING:
+    from altair.theme import ThemeConfig
+    from altair.typing import ChartType
+
+    Figure = ChartType | Mapping[str, Any]
+
+PX_PER_INCH: Final = 96
+_TEXT_PX: Final = round(8 * PX_PER_INCH / 72, 2)
+_SMALL_PX: Final = round(7 * PX_PER_INCH / 72, 2)
+
+
+def _text(label_px: float, title_px: float) -> dict[str, Any]:
+    return {
+        "labelColor": INK,
+        "labelFontSize": label_px,
+        "titleColor": INK,
+        "titleFontSize": title_px,
+        "titleFontWeight": "normal",
+    }
+
+
+CONFIG: Final[dict[str, Any]] = {
+    "background": "white",
+    "font": FAMILIES,
+    "padding": 2,
+    "view": {
+        "continuousWidth": 560,
+        "continuousHeight": 170,
+        "discreteWidth": 560,
+        "discreteHeight": {"step": 20},
+        "stroke": None,
+    },
+    "axis": {
+        **_text(_SMALL_PX, _TEXT_PX),
+        "domainColor": INK,
+        "domainWidth": 0.75,
+        "grid": True,
+        "gridColor": "#dcdcdc",
+        "gridWidth": 0.5,
+        "labelPadding": 3,
+        "tickColor": INK,
+        "tickSize": 3,
+        "tickWidth": 0.75,
+        "titlePadding": 6,
+    },
+    "axisDiscrete": {"grid": False, "ticks": False, "labelPadding": 5, "zindex": 1},
+    "axisX": {"grid": False, "labelAngle": 0, "labelFlush": False},
+    "axisYQuantitative": {"domain": False, "labelPadding": 6, "ticks": False, "tickCount": 5},
+    "header": {
+        **_text(_TEXT_PX, _TEXT_PX),
+        "labelPadding": 4,
+        "title": None,
+    },
+    "legend": {
+        **_text(_SMALL_PX, _SMALL_PX),
+        "columnPadding": 10,
+        "labelLimit": 0,
+        "layout": {"top": {"anchor": "start", "direction": "vertical"}},
+        "offset": 6,
+        "orient": "top",
+        "symbolSize": 70,
+        "symbolStrokeWidth": 1.5,
+        "titleLimit": 0,
+        "titleOrient": "left",
+    },
+    "title": {
+        "anchor": "start",
+        "color": INK,
+        "fontSize": _TEXT_PX,
+        "fontWeight": "bold",
+        "frame": "group",
+        "offset": 6,
+        "subtitleColor": "#4d4d4d",
+        "subtitleFontSize": _SMALL_PX,
+    },
+    "facet": {"spacing": 14},
+    "concat": {"spacing": 14},
+    "mark": {"color": PALETTE[0]},
+    "bar": {"stroke": "white", "strokeWidth": 0.5},
+    "line": {"strokeWidth": 1.5, "strokeJoin": "round"},
+    "point": {"filled": True, "size": 34, "opacity": 1},
+    "rule": {"color": INK, "strokeWidth": 0.75},
+    "text": {"color": INK, "fontSize": _SMALL_PX},
+    "range": {
+        "category": list(PALETTE),
+        "symbol": list(SHAPES),
+        "ramp": {"scheme": "cividis"},
+        "heatmap": {"scheme": "cividis"},
+        "ordinal": {"scheme": "cividis"},
+        "diverging": {"scheme": "blueorange"},
+    },
+}
+
+
+def theme() -> None:
+    """Register altair's theme ``workbench`` and enable it; again is harmless."""
+    import altair as alt
+
+    if "workbench" not in alt.theme.names():
+
+        @alt.theme.register("workbench", enable=False)
+        def workbench() -> ThemeConfig:
+            return cast("ThemeConfig", {"config": copy.deepcopy(CONFIG)})
+
+    if alt.theme.active != "workbench":
+        alt.theme.enable("workbench")
+
+
+def specification(chart: Figure) -> dict[str, Any]:
+    """Vega-Lite specification of `chart` with the theme inside: what to store as ``*.vl.json``.
+
+    Parameters
+    ----------
+    chart
+        An altair chart, or a specification as a mapping; its own configuration wins.
+    """
+    import altair as alt
+    from altair.utils import update_nested
+
+    if isinstance(chart, Mapping):
+        spec = copy.deepcopy(dict(chart))
+    else:
+        with alt.theme.enable("none"), alt.data_transformers.enable("default", max_rows=None):
+            spec = chart.to_dict()
+    spec["config"] = update_nested(CONFIG, spec.get("config", {}), copy=True)
+    return spec
