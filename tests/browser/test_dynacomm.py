@@ -1,0 +1,108 @@
+"""DynaComm's notebook in JupyterLab, offline: it runs, its explorer answers, its pictures show."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.browser.conftest import OpenLab
+from tests.browser.harness import Lab
+from tests.conftest import Smoke
+from workbench.paths import ROOT
+
+NAME = "01_dynacomm.ipynb"
+SHOWN_PICTURES = """() => [...document.querySelectorAll('.jp-OutputArea-output')].flatMap(
+    output => [...output.querySelectorAll('img, .jp-RenderedSVG svg')]).filter(picture => {
+        const box = picture.getBoundingClientRect();
+        return (picture.complete ?? true) && (picture.naturalWidth ?? 1) > 0
+            && box.width > 200 && box.height > 50;
+    }).length"""
+
+
+@pytest.fixture
+def at_smoke_scale(tmp_path: Path) -> Path:
+    source = (ROOT / "notebooks" / NAME).read_text(encoding="utf-8")
+    smaller = source.replace(r"scale: str = \"default\"", r"scale: str = \"smoke\"")
+    assert smaller != source
+    path = tmp_path / NAME
+    path.write_text(smaller, encoding="utf-8")
+    return path
+
+
+def title(marks: list[str]) -> tuple[str, float, float]:
+    """Return what the timeline's title says: the planner, the seconds, the percent saved."""
+    pattern = r"ResNet-152, (.+): ([\d.]+) s, (-?[\d.]+) % saved"
+    found = [match for match in (re.search(pattern, mark) for mark in marks) if match]
+    assert len(found) == 1, f"{len(found)} titles"
+    return found[0][1], float(found[0][2]), float(found[0][3])
+
+
+def settled(lab: Lab) -> list[str]:
+    """Return the explorer's marks once they no longer change."""
+    while True:
+        marks = lab.marks()
+        lab.page.wait_for_timeout(700)
+        lab.wait_for_idle()
+        if lab.marks() == marks:
+            return marks
+
+
+def assert_shows_every_picture(lab: Lab, pictures: int) -> None:
+    wanted = f"({SHOWN_PICTURES})() >= {pictures}"
+    lab.page.wait_for_function(wanted, timeout=20_000)
+    assert lab.page.evaluate(SHOWN_PICTURES) == pictures
+
+
+def pictures_in(lab: Lab) -> int:
+    outputs = [output for cell in lab.outputs() for output in cell]
+    return sum("image/svg+xml" in output.get("data", {}) for output in outputs)
+
+
+def test_the_explorer_answers_in_the_notebook(open_lab: OpenLab, at_smoke_scale: Path) -> None:
+    with open_lab(at_smoke_scale) as lab:
+        lab.run_all(at_most_s=240)
+        first = settled(lab)
+        planner, first_s, _ = title(first)
+        assert planner == "DynaComm"
+        assert "answered in" in lab.status()
+        lab.control("bandwidth").scroll_into_view_if_needed()
+        lab.screenshot(at_smoke_scale.with_name("explorer.png"))
+
+        lab.press("bandwidth", "ArrowLeft", times=10)
+        lab.wait_for_other_marks(first)
+        second = settled(lab)
+        assert float(lab.setting("bandwidth").replace(",", "")) < 10_000
+        planner, second_s, saved_percent = title(second)
+        assert planner == "DynaComm"
+        assert second_s > first_s  # a slower network
+        assert saved_percent > 0
+
+        lab.choose("planner", "sequential")
+        lab.wait_for_other_marks(second)
+        planner, third_s, saved_percent = title(settled(lab))
+        assert planner == "Sequential"
+        assert saved_percent == 0
+        assert third_s > second_s
+        lab.screenshot(at_smoke_scale.with_name("slower.png"))
+
+        # All else that the notebook shows: pictures, and the scorecard as a table.
+        assert_shows_every_picture(lab, pictures_in(lab))
+        rows = lab.page.locator(".jp-RenderedMarkdown tr", has_text="dynacomm.")
+        assert rows.count() > 20
+        rows.first.scroll_into_view_if_needed()
+        lab.screenshot(at_smoke_scale.with_name("scorecard.png"))
+        strange = [out for cell in lab.outputs() for out in cell if out.get("name") == "stderr"]
+        assert strange == []
+        assert lab.problems == []
+
+
+def test_an_executed_copy_shows_its_pictures_without_being_run(
+    open_lab: OpenLab, smoke: Smoke
+) -> None:
+    with open_lab(smoke.results / "01_dynacomm" / NAME) as lab:
+        assert_shows_every_picture(lab, pictures_in(lab))
+        assert pictures_in(lab) > 5
+        assert lab.page.locator(".jp-RenderedMarkdown tr", has_text="dynacomm.").count() > 20
+        assert lab.problems == []

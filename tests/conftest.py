@@ -1,0 +1,109 @@
+"""One smoke-scale reproduction of every notebook, made once and shared by all that look at it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from workbench.paths import ROOT
+
+COMMAND = Path(sys.executable).with_name("workbench")
+RUN = ("reproduce", "--scale", "smoke", "--jobs", "2")
+
+
+@dataclass(frozen=True)
+class Clone:
+    """A copy of the repository, as its files stand, where commands may write what they like.
+
+    The user's own ``data/results`` and ``figures`` stay as they are, and a file that is edited
+    while the tests run does not change what they see.
+    """
+
+    root: Path
+
+    @property
+    def results(self) -> Path:
+        return self.root / "data" / "results"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables under which Python and `workbench` are this interpreter's, on the copy."""
+        path = f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"
+        return {**os.environ, "PATH": path, "PYTHONPATH": str(self.root)}
+
+    def workbench(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the installed command as a user would, in the copy."""
+        return subprocess.run(
+            [COMMAND, *arguments],
+            cwd=self.root,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=False,
+        )
+
+    def copy(self, root: Path) -> Clone:
+        """Copy the copy, with its results."""
+        shutil.copytree(self.root, root)
+        return Clone(root)
+
+
+@dataclass(frozen=True)
+class Smoke(Clone):
+    """The copy after ``workbench reproduce --scale smoke``, which ended well.
+
+    Attributes
+    ----------
+    printed
+        What the run wrote to its standard output.
+    wall_s
+        Seconds it took.
+    """
+
+    printed: str
+    wall_s: float
+
+
+def copy_repository(root: Path) -> Clone:
+    """Copy what a fresh clone would hold: nothing hidden, nothing made."""
+
+    def left_out(folder: str, names: list[str]) -> list[str]:
+        made = {"results", "downloads"} if Path(folder) == ROOT / "data" else {"__pycache__"}
+        return [name for name in names if name in made or name.startswith(".")]
+
+    shutil.copytree(ROOT, root, ignore=left_out)
+    return Clone(root)
+
+
+@pytest.fixture(scope="session")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> Smoke:
+    """Every notebook at smoke scale: one run, whichever test process asks first."""
+    shared = tmp_path_factory.getbasetemp()
+    if (
+        "PYTEST_XDIST_WORKER" in os.environ
+    ):  # then it is the process's own; its parent is everyone's
+        shared = shared.parent
+    root, record = shared / "smoke", shared / "smoke.json"
+    with (shared / "smoke.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not record.exists():
+            started_s = time.monotonic()
+            done = copy_repository(root).workbench(*RUN)
+            wall_s = time.monotonic() - started_s
+            content = [done.returncode, done.stdout, done.stderr, wall_s]
+            record.write_text(json.dumps(content))
+    status, printed, errors, wall_s = json.loads(record.read_text())
+    if status != 0 or errors:
+        told = f"{printed}\n{errors}"
+        pytest.fail(f"workbench {' '.join(RUN)} ended with {status}:\n{told}", pytrace=False)
+    return Smoke(root, printed, wall_s)

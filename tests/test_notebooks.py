@@ -1,0 +1,305 @@
+"""Notebooks are thin and stored clean, and each runs from start to end at smoke scale."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import xml.etree.ElementTree as ET
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.conftest import RUN, Smoke
+from workbench import parameters
+from workbench.claims import VERDICTS, built, load_claims
+from workbench.figures import COLUMNS
+from workbench.paths import ROOT
+from workbench.reproduce import fingerprint, read_notebook
+from workbench.results import MANIFEST, read_manifest, stored, system_of
+
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+CLAIMS = load_claims()
+PAPERS = [path for path in NOTEBOOKS if system_of(path.stem) in set(CLAIMS["system"])]
+LAST_SECTIONS = ["Scorecard", "Deviations", "References"]
+LONGEST_FUNCTION = 12  # lines; an example model or chart fits, an algorithm belongs to the package
+KINDS = {kind.__name__: kind for kind in (bool, int, float, str)}
+MARKS = re.compile(r"mark-(rect|line|symbol|area|rule) role-mark")  # data, not axes
+SVG = "{http://www.w3.org/2000/svg}"
+
+every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+every_paper = pytest.mark.parametrize("path", PAPERS, ids=lambda path: path.stem)
+
+
+@cache
+def content(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def sources(path: Path, kind: str) -> list[str]:
+    """Return the text of each cell of a kind."""
+    return ["".join(one["source"]) for one in content(path)["cells"] if one["cell_type"] == kind]
+
+
+def declared(path: Path) -> dict[str, tuple[str, object]]:
+    """Return each parameter's annotation and default; fail where the cell holds anything else."""
+    found = {}
+    for statement in ast.parse(sources(path, "code")[0]).body:
+        assert isinstance(statement, ast.AnnAssign), ast.unparse(statement)
+        assert isinstance(statement.target, ast.Name)
+        assert statement.value is not None, ast.unparse(statement)
+        annotation = ast.unparse(statement.annotation)
+        found[statement.target.id] = annotation, ast.literal_eval(statement.value)
+    return found
+
+
+def sections(path: Path) -> list[tuple[str, str, list[str]]]:
+    """Return each ``##`` section: its heading, its text, its code cells."""
+    found: list[tuple[str, str, list[str]]] = [("", "", [])]
+    for cell in content(path)["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "code":
+            found[-1][2].append(source)
+            continue
+        for part in re.split(r"(?m)^(?=## )", source):
+            if part.startswith("## "):
+                heading, _, text = part.removeprefix("## ").partition("\n")
+                found.append((heading.strip(), text, []))
+            else:
+                heading, text, code = found[-1]
+                found[-1] = heading, text + part, code
+    return found
+
+
+def kept_names(path: Path) -> tuple[set[str], set[str]]:
+    """Return the names of the frames and of the figures that a notebook's cells keep."""
+    code = "\n".join(sources(path, "code"))
+    figures = set(re.findall(r"\bresults\.show\(\s*\"(\w+)\"", code))
+    return figures | set(re.findall(r"\bresults\.keep\(\s*\"(\w+)\"", code)), figures
+
+
+def test_there_are_notebooks_to_test() -> None:
+    assert "00_start_here" in [path.stem for path in NOTEBOOKS]
+    assert {system_of(path.stem) for path in PAPERS} >= set(filter(built, CLAIMS["system"]))
+
+
+# --- As stored -----------------------------------------------------------------------------------
+
+
+@every_notebook
+def test_is_stored_without_what_a_run_leaves(path: Path) -> None:
+    notebook = content(path)
+    assert notebook["nbformat"] == 4
+    assert notebook["metadata"]["kernelspec"]["name"] == "python3"
+    assert set(notebook["metadata"]) <= {"kernelspec", "language_info"}
+    assert set(notebook["metadata"]["language_info"]) == {"name"}  # no version of whoever saved it
+    identities = [cell["id"] for cell in notebook["cells"]]
+    assert len(set(identities)) == len(identities)
+    for cell in notebook["cells"]:
+        assert set(cell["metadata"]) <= {"tags"}
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []
+            assert cell["execution_count"] is None
+
+
+@every_notebook
+def test_begins_with_a_title_and_its_parameters(path: Path) -> None:
+    first, *others = content(path)["cells"]
+    assert first["cell_type"] == "markdown"
+    assert "".join(first["source"]).startswith("# ")
+    tags = [cell["metadata"].get("tags", []) for cell in others if cell["cell_type"] == "code"]
+    assert "parameters" in tags[0]
+    assert not any("parameters" in one for one in tags[1:])
+    assert {"scale", "seed", "output"} <= set(declared(path))
+
+
+@every_notebook
+def test_every_default_has_its_annotated_type_and_is_valid(path: Path) -> None:
+    for name, (annotation, default) in declared(path).items():
+        assert type(default) is KINDS[annotation], f"{name}: {annotation} = {default!r}"
+        if name == parameters.DRIVER_PARAMETER:
+            assert default == ""
+        elif name in parameters.PARAMETERS:
+            parameter = parameters.PARAMETERS[name]
+            assert parameter.kind is KINDS[annotation], name
+            assert parameter.parse(str(default)) == default
+    assert declared(path)["scale"][1] == "default"
+
+
+@every_notebook
+def test_uses_every_parameter_that_it_offers(path: Path) -> None:
+    _, *cells = sources(path, "code")
+    used = {
+        node.id
+        for cell in cells
+        for node in ast.walk(ast.parse(cell))
+        if isinstance(node, ast.Name)
+    }
+    unused = set(declared(path)) - used
+    # A notebook without experiments and chance takes both, so that one command fits all.
+    assert unused <= (set() if path in PAPERS else {"scale", "seed"})
+
+
+@every_notebook
+def test_holds_no_algorithm(path: Path) -> None:
+    for cell in sources(path, "code"):
+        for node in ast.walk(ast.parse(cell)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                assert lines <= LONGEST_FUNCTION, f"{node.name} has {lines} lines"
+                assert path not in PAPERS, f"{node.name} belongs to the package"
+
+
+@every_notebook
+def test_needs_nothing_of_one_machine_and_nothing_from_the_network(path: Path) -> None:
+    for cell in sources(path, "code"):
+        assert "://" not in cell
+        assert not re.search(r"^\s*[!%]", cell, re.MULTILINE), "shell commands, magics"
+        for node in ast.walk(ast.parse(cell)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not re.match(r"/|~|[A-Za-z]:\\|\\\\", node.value), node.value
+    for text in sources(path, "markdown"):
+        # A link waits for its reader; an image or script would be fetched.
+        assert not re.search(r"!\[[^]]*\]\(\s*\w+:|<\s*(img|script|iframe|link)\b", text)
+        assert not re.search(r"(?<![\w.:/])/(home|root|tmp|usr|opt|mnt|work|Users)/", text)
+
+
+@every_paper
+def test_of_a_paper_tells_its_claims_first(path: Path) -> None:
+    _, text, _ = sections(path)[0]
+    assert re.search(r"paper claims", text, re.IGNORECASE)
+
+
+@every_paper
+def test_of_a_paper_ends_with_scorecard_deviations_references(path: Path) -> None:
+    scorecard, deviations, references = sections(path)[-3:]
+    assert [scorecard[0], deviations[0], references[0]] == LAST_SECTIONS
+    assert any(f'of_frames("{system_of(path.stem)}"' in cell for cell in scorecard[2])
+    for _, text, code in (deviations, references):
+        assert re.search(r"(?m)^- \S", text)
+        assert code == []
+
+
+# --- As run --------------------------------------------------------------------------------------
+
+
+def folder_of(smoke: Smoke, path: Path) -> Path:
+    return smoke.results / path.stem
+
+
+@every_notebook
+def test_a_run_leaves_a_manifest_of_all_that_it_made(path: Path, smoke: Smoke) -> None:
+    folder = folder_of(smoke, path)
+    manifest = read_manifest(folder)
+    assert manifest is not None
+    assert (manifest.notebook, manifest.system) == (path.stem, system_of(path.stem))
+    assert manifest.altered(folder) == []
+    made = {one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file()}
+    assert made == {*manifest.outputs, MANIFEST}
+    notebook = read_notebook(smoke.root / "notebooks" / path.name)
+    assert manifest.parameters == {**notebook.defaults, "scale": "smoke"}
+    assert manifest.wall_s > 0
+    assert {"python", "workbench", "altair", "polars", "torch"} <= set(manifest.versions)
+    groups = fingerprint(notebook, manifest.parameters, smoke.root, manifest.versions)
+    assert set(manifest.inputs) == set(groups)
+    same = [name for name in groups if name != "package"]  # whose copy is not the one imported here
+    assert {name: manifest.inputs[name] for name in same} == {name: groups[name] for name in same}
+
+
+@every_notebook
+def test_a_run_keeps_every_frame_and_figure_that_its_cells_name(path: Path, smoke: Smoke) -> None:
+    folder = folder_of(smoke, path)
+    frames, figures = kept_names(path)
+    assert figures
+    assert {one.stem for one in folder.glob("*.parquet")} == frames
+    for name in frames:
+        frame = pl.read_parquet(folder / f"{name}.parquet")
+        assert frame.height > 0, name
+        numbers = frame.select(pl.col(pl.Float64))
+        assert not any(frame[column].is_nan().any() for column in numbers.columns), name
+    assert {one.name for one in (folder / "figures").glob("*.svg")} == {
+        f"{name}.svg" for name in figures
+    }
+
+
+@every_notebook
+def test_every_figure_of_a_run_shows_something(path: Path, smoke: Smoke) -> None:
+    for name in kept_names(path)[1]:
+        figure = folder_of(smoke, path) / "figures" / f"{name}.svg"
+        drawing = ET.parse(figure).getroot()
+        assert drawing.tag == f"{SVG}svg"
+        assert drawing.attrib["width"] == f"{COLUMNS['double']}in"
+        assert float(drawing.attrib["height"].removesuffix("in")) > 0.5
+        values = [value for element in drawing.iter() for value in element.attrib.values()]
+        assert not any(re.search(r"NaN|undefined|Infinity", value) for value in values), name
+        groups = [group for group in drawing.iter(f"{SVG}g") if MARKS.match(group.get("class", ""))]
+        marks = [mark for group in groups for mark in group if mark.tag != f"{SVG}g"]
+        assert len(marks) >= 2, name
+        texts = ["".join(text.itertext()) for text in drawing.iter(f"{SVG}text")]
+        assert sum(bool(text.strip()) for text in texts) >= 5, (
+            name
+        )  # a title, axes and their labels
+        specification = json.loads(figure.with_suffix(".vl.json").read_text(encoding="utf-8"))
+        assert specification["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
+
+
+@every_notebook
+def test_the_executed_copy_is_fit_to_be_read(path: Path, smoke: Smoke) -> None:
+    text = (folder_of(smoke, path) / path.name).read_text(encoding="utf-8")
+    assert str(smoke.root) not in text
+    cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["execution_count"] for cell in cells)
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    strange = [
+        output
+        for output in outputs
+        if output["output_type"] == "error" or output.get("name") == "stderr"
+    ]
+    assert strange == []
+    pictures = [one["data"] for one in outputs if "image/svg+xml" in one.get("data", {})]
+    assert len(pictures) == len(kept_names(path)[1])
+    assert all("image/png" in picture for picture in pictures)  # shown where SVG is not trusted
+
+
+@every_paper
+def test_the_scorecard_of_a_run_has_a_verdict_for_every_claim(path: Path, smoke: Smoke) -> None:
+    system = system_of(path.stem)
+    done = smoke.workbench("scorecard", "--system", system, "--format", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = json.loads(done.stdout)
+    identities = CLAIMS.filter(pl.col("system") == system)["id"].to_list()
+    assert [row["id"] for row in rows] == identities
+    for row in rows:
+        assert row["verdict"] in VERDICTS
+        assert row["role"] in ("input", "fit", "predicted")
+        if row["verdict"] in ("not run", "not reproduced"):
+            assert row["reason"], row["id"]
+    assert sum(row["verdict"] in ("near", "holds") for row in rows) > len(rows) / 3
+
+    # The executed copy shows the same ones, as text that Jupyter renders.
+    cells = content(folder_of(smoke, path) / path.name)["cells"]
+    shown = [
+        "".join(output["data"]["text/markdown"])
+        for cell in cells
+        for output in cell.get("outputs", ())
+        if "text/markdown" in output.get("data", {})
+    ]
+    assert [name for name in identities if f"`{name}`" not in "".join(shown)] == []
+
+
+def test_a_second_run_does_nothing(smoke: Smoke) -> None:
+    def state() -> dict[Path, tuple[int, int]]:
+        found = [one for one in smoke.results.rglob("*") if one.name != ".lock"]
+        return {one: (one.stat().st_ino, one.stat().st_mtime_ns) for one in found if one.is_file()}
+
+    before = state()
+    assert set(stored(smoke.results)) == {path.stem for path in NOTEBOOKS}
+    done = smoke.workbench(*RUN)
+    assert (done.returncode, done.stderr) == (0, "")
+    for path in NOTEBOOKS:
+        assert f"{path.stem}: unchanged, not run again" in done.stdout
+    assert "started" not in done.stdout
+    assert state() == before

@@ -1,0 +1,98 @@
+"""What the README tells its reader to type works, as it stands there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Clone, Smoke
+from workbench.paths import ROOT
+
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+FENCED = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
+BLOCKS = [(match[1].strip(), match[2]) for match in FENCED.finditer(TEXT)]
+PROSE = FENCED.sub("", TEXT)
+LIMIT_S = 300  # an example that takes longer belongs at `--scale smoke`
+
+
+def lines() -> list[str]:
+    """Return every command line of the shell blocks, and those within the text."""
+    shell = "".join(text for language, text in BLOCKS if language in ("sh", "bash"))
+    whole = shell.replace("\\\n", " ").splitlines()
+    found = [line.strip() for line in whole if line.strip() and not line.startswith("#")]
+    return list(dict.fromkeys([*found, *re.findall(r"`((?:workbench|make|python) [^`]+)`", PROSE)]))
+
+
+COMMANDS = [line for line in lines() if line.startswith("workbench ")]
+TARGETS = [line for line in lines() if line.startswith("make ")]
+SCRIPTS = [line for line in lines() if line.startswith("python ")]
+EXAMPLES = [text for language, text in BLOCKS if language == "python"]
+
+
+@pytest.fixture(scope="module")
+def clone(smoke: Smoke, tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    """A copy with results that the commands may change."""
+    return smoke.copy(tmp_path_factory.mktemp("readme") / "clone")
+
+
+def run(clone: Clone, *command: str | Path) -> str:
+    """Run a command as a user would, in the copy; return what it prints."""
+    done = subprocess.run(
+        command,
+        cwd=clone.root,
+        env=clone.environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert done.stderr == ""
+    assert done.stdout.strip()
+    return done.stdout
+
+
+def test_nothing_in_it_goes_untested() -> None:
+    fences = re.findall(r"^\s*(?:```|~~~)", TEXT, re.MULTILINE)
+    assert len(fences) == 2 * len(BLOCKS)
+    assert {language for language, _ in BLOCKS} <= {"sh", "bash", "python"}
+    assert set(lines()) == {*COMMANDS, *TARGETS, *SCRIPTS}
+    assert COMMANDS
+    assert EXAMPLES
+    assert {"make reproduce", "make test", "make lab"} <= set(TARGETS)
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_the_command_runs_as_written(line: str, clone: Clone) -> None:
+    printed = run(clone, "bash", "-euc", line)
+    for path in re.findall(r"^\S+\.(?:svg|pdf|png)$", printed, re.MULTILINE):
+        assert Path(path).stat().st_size > 1000
+        assert Path(path).is_relative_to(clone.root)
+
+
+@pytest.mark.parametrize("line", TARGETS)
+def test_the_target_can_be_made(line: str, clone: Clone) -> None:
+    # Made for real, `make test` would run this test, and `make lab` would not end.
+    assert ".venv/bin" in run(clone, "bash", "-euc", line.replace("make ", "make --dry-run ", 1))
+
+
+@pytest.mark.parametrize("line", SCRIPTS)
+def test_the_script_exists(line: str) -> None:
+    script = ROOT / line.split()[1]
+    compile(script.read_text(encoding="utf-8"), script, "exec")
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
+def test_the_example_runs_by_itself(example: str, clone: Clone) -> None:
+    run(clone, sys.executable, "-c", example)
+
+
+def test_its_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", PROSE)
+    assert links
+    here = [link.partition("#")[0] for link in links if not re.match(r"https?://|#", link)]
+    assert [link for link in here if not (ROOT / link).exists()] == []
