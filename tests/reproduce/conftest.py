@@ -1,0 +1,92 @@
+"""Runs that several tests look at."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import workbench
+from tests.reproduce.helpers import KEPT, Finished, run, why, write_notebook
+from workbench.reproduce import driver
+
+FIGURE = """\
+import altair as alt
+import polars as pl
+from workbench.results import Results
+results = Results("good", output)
+frame = pl.DataFrame({"x": [1, 2], "y": [batch_size, seed]})
+results.show("fig1", frame, lambda f: alt.Chart(f).mark_line().encode(x="x", y="y"))
+"""
+# Its kernel dies and leaves a process of its own behind.
+DIES = """\
+import os, subprocess
+from pathlib import Path
+child = subprocess.Popen(["sleep", "300"])
+Path("child").write_text(str(child.pid))
+os._exit(9)
+"""
+
+
+@pytest.fixture(autouse=True, scope="package")
+def steady_package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let fingerprints see another package, so that tests pass while this one is being edited."""
+    folder = tmp_path_factory.mktemp("package")
+    (folder / "module.py").write_text("x = 1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workbench, "__file__", str(folder / "__init__.py"))
+        yield
+
+
+@pytest.fixture(scope="package")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Two notebooks that end well and two that do not, beside a wrong kernel named `python3`."""
+    root = tmp_path_factory.mktemp("a {curly} place")
+    kernels = root / "jupyter" / "kernels" / "python3"
+    kernels.mkdir(parents=True)
+    wrong = {"argv": ["/bin/false"], "display_name": "Wrong", "language": "python"}
+    (kernels / "kernel.json").write_text(json.dumps(wrong))
+    notebooks = root / "notebooks"
+    write_notebook(notebooks / "01_good.ipynb", "# A figure", FIGURE, "print(scale, seed)")
+    write_notebook(
+        notebooks / "02_bad.ipynb", "# Where it breaks", KEPT, "no = {}\nno['such key']", "1"
+    )
+    write_notebook(notebooks / "03_dies.ipynb", DIES)
+    write_notebook(
+        notebooks / "04_plain.ipynb",
+        "import os, sys\nprint(sys.executable)\nprint(os.getcwd())",
+        parameters="repeats: int = 2",
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_PATH", str(root / "jupyter"))
+        patch.setenv("JUPYTER_PREFER_ENV_PATH", "0")
+        report, text = run(
+            root, jobs=2, given={"seed": "7", "repeats": "3"}, figures=root / "figures"
+        )
+    return root, report, text
+
+
+@pytest.fixture
+def stored(finished: Finished, tmp_path: Path) -> Path:
+    """A copy of what notebook 04 made, to be spoilt."""
+    root, _, _ = finished
+    for name in ("notebooks/04_plain.ipynb", "out/04_plain"):
+        target = tmp_path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cp", "-r", str(root / name), str(target)], check=True)
+    assert why(tmp_path) == ""
+    return tmp_path
+
+
+@pytest.fixture
+def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two notebooks of which only one has a bandwidth; none may start."""
+    write_notebook(tmp_path / "notebooks" / "01_dynacomm.ipynb")
+    write_notebook(
+        tmp_path / "notebooks" / "02_hiertrain.ipynb", parameters="workers: int = 4\nmine = True"
+    )
+    monkeypatch.setattr(driver, "carry_out", None)
+    return tmp_path

@@ -1,0 +1,96 @@
+"""Notebooks to run, and what became of them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat as untyped_nbformat
+import psutil
+from rich.console import Console
+
+from workbench.reproduce import Report, find, reproduce, resolve
+from workbench.reproduce.driver import plan
+
+nbformat: Any = untyped_nbformat
+
+
+PARAMETERS = """\
+scale: str = "smoke"
+seed: int = 0
+batch_size: int = 32
+bandwidth_mbps: float = 1000
+output: str = ""
+"""
+KEPT = "from workbench.results import Results\nimport polars as pl\n"
+KEPT += 'Results("x", output).keep("early", pl.DataFrame({"x": [1]}))'
+
+Finished = tuple[Path, Report, str]
+
+
+def write_notebook(path: Path, *cells: str, parameters: str = PARAMETERS) -> Path:
+    """Write a notebook: a parameters cell, then `cells`; those that begin with # are headings."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    v4 = nbformat.v4
+    first = v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})
+    others = [
+        v4.new_markdown_cell(cell) if cell.startswith("# ") else v4.new_code_cell(cell)
+        for cell in cells
+    ]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook = v4.new_notebook(cells=[first, *others], metadata={"kernelspec": kernel})
+    path.write_text(nbformat.writes(notebook))
+    return path
+
+
+def run(root: Path, *names: str, **options: Any) -> tuple[Report, str]:
+    """Run the notebooks of `root` with results in `root`/out; return the report and all lines."""
+    text = io.StringIO()
+    options.setdefault("console", Console(file=text, width=200))
+    options.setdefault("output", root / "out")
+    report = reproduce(names, notebooks=root / "notebooks", **options)
+    return report, text.getvalue()
+
+
+def statuses(report: Report) -> dict[str, str]:
+    return {outcome.notebook: outcome.status for outcome in report.outcomes}
+
+
+def hidden(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def why(root: Path, **options: Any) -> str:
+    """Return why notebook 04 would run again; empty if it would not."""
+    chosen = find(root / "notebooks", ["04"])
+    values = resolve(chosen, None, {"repeats": "3"} | options.pop("given", {}))
+    (task,) = plan(chosen, values, root, root / "out", options.pop("force", False))
+    return task.progress.reason
+
+
+def kernels_below(pid: int) -> list[int]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return [
+            child.pid
+            for child in psutil.Process(pid).children(recursive=True)
+            if "ipykernel_launcher" in " ".join(child.cmdline())
+        ]
+    return []
+
+
+def gone(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    end_s = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end_s, "waited in vain"
+        time.sleep(0.05)

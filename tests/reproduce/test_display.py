@@ -1,0 +1,58 @@
+"""Progress shows as a table that is redrawn, or as lines."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.reproduce.helpers import run, statuses, write_notebook
+from workbench.reproduce.display import shown
+from workbench.reproduce.progress import Progress, seconds
+
+
+def test_jobs_run_side_by_side(tmp_path: Path) -> None:
+    """Each notebook waits for the other's sign, so they end only if both run at once."""
+    meet = """\
+import time
+from pathlib import Path
+Path("{mine}").touch()
+end_s = time.monotonic() + 20
+while not Path("{other}").exists():
+    assert time.monotonic() < end_s
+    time.sleep(0.05)
+"""
+    write_notebook(tmp_path / "notebooks" / "01_a.ipynb", meet.format(mine="a", other="b"))
+    write_notebook(tmp_path / "notebooks" / "02_b.ipynb", meet.format(mine="b", other="a"))
+    terminal = io.StringIO()
+    report, _ = run(
+        tmp_path, jobs=2, console=Console(file=terminal, force_terminal=True, width=100)
+    )
+    assert statuses(report) == {"01_a": "ran", "02_b": "ran"}
+    assert "running" in terminal.getvalue()  # the live table was drawn
+    assert "\x1b[" in terminal.getvalue()
+
+
+def test_signs_of_life_where_there_is_no_terminal(tmp_path: Path) -> None:
+    wait = "# Long figure", "import time; time.sleep(1)"
+    write_notebook(tmp_path / "notebooks" / "01_x.ipynb", *wait)
+    _, text = run(tmp_path, heartbeat_s=0.3)
+    assert "01_x: cell 2 of 2, Long figure, " in text
+
+
+def test_terminal_that_cannot_redraw_gets_lines() -> None:
+    text = io.StringIO()
+    dumb = Console(file=text, force_terminal=True, _environ={"TERM": "dumb"})
+    progress = {"01_x": Progress(cells=2)}
+    with shown(dumb, progress, heartbeat_s=60):
+        progress["01_x"].begin()
+    assert "01_x: started, 2 cells" in text.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "written"), [(2.54, "2.5 s"), (59.97, "1 min 0 s"), (200.4, "3 min 20 s")]
+)
+def test_durations(duration_s: float, written: str) -> None:
+    assert seconds(duration_s) == written

@@ -1,0 +1,154 @@
+"""A notebook runs again if, and only if, what its results depend on has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import workbench
+from tests.reproduce.helpers import run, why, write_notebook
+from workbench.reproduce import find, fingerprint, origin, read_notebook, resolve
+from workbench.reproduce.driver import plan
+
+
+def test_opening_and_saving_a_notebook_changes_nothing(stored: Path) -> None:
+    path = stored / "notebooks" / "04_plain.ipynb"
+    notebook = json.loads(path.read_text())
+    notebook["cells"][1]["execution_count"] = 12
+    notebook["cells"][1]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "x"}]
+    notebook["metadata"]["language_info"] = {"name": "python", "version": "3.99"}
+    path.write_text(json.dumps(notebook))
+    assert why(stored) == ""
+
+
+def change_cell(root: Path) -> None:
+    path = root / "notebooks" / "04_plain.ipynb"
+    path.write_text(path.read_text().replace("print(os.getcwd())", "pass"))
+
+
+def change_claims(root: Path) -> None:
+    (root / "data").mkdir()
+    (root / "data" / "claims.csv").write_text("id\n")
+
+
+def change_testbed(root: Path) -> None:
+    (root / "data" / "testbeds" / "deep").mkdir(parents=True)
+    (root / "data" / "testbeds" / "deep" / "x.toml").write_text("a = 1")
+
+
+def change_lock(root: Path) -> None:
+    (root / "requirements.lock").write_text("torch==2.13.0")
+
+
+def spoil_output(root: Path) -> None:
+    (root / "out" / "04_plain" / "04_plain.ipynb").write_text("{}")
+
+
+def lose_output(root: Path) -> None:
+    (root / "out" / "04_plain" / "04_plain.ipynb").unlink()
+
+
+def lose_manifest(root: Path) -> None:
+    (root / "out" / "04_plain" / "manifest.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (change_cell, "changed: notebook"),
+        (change_claims, "changed: data"),
+        (change_testbed, "changed: data"),
+        (change_lock, "changed: lock"),
+        (spoil_output, "altered or missing: 04_plain.ipynb"),
+        (lose_output, "altered or missing: 04_plain.ipynb"),
+        (lose_manifest, "no results yet"),
+    ],
+)
+def test_a_change_makes_it_run_again(
+    stored: Path, change: Callable[[Path], None], reason: str
+) -> None:
+    change(stored)
+    assert why(stored) == reason
+
+
+def test_other_parameters_and_force_make_it_run_again(stored: Path) -> None:
+    assert why(stored, given={"repeats": "4"}) == "changed: parameters"
+    assert why(stored, force=True) == "forced"
+
+
+def test_package_source_and_data_files_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook = read_notebook(write_notebook(tmp_path / "notebooks" / "01_x.ipynb"))
+    (tmp_path / "package" / "inner").mkdir(parents=True)
+    source = tmp_path / "package" / "inner" / "module.py"
+    source.write_text("x = 1")
+    data = tmp_path / "mine.npz"
+    data.write_bytes(b"1")
+    monkeypatch.setattr(workbench, "__file__", str(tmp_path / "package" / "__init__.py"))
+
+    def inputs(**versions: str) -> dict[str, str]:
+        return fingerprint(notebook, {"dataset": str(data)}, tmp_path, versions)
+
+    def changed(before: dict[str, str], after: dict[str, str]) -> list[str]:
+        return [group for group in before if before[group] != after[group]]
+
+    first = inputs()
+    source.write_text("x = 2")
+    assert changed(first, inputs()) == ["package"]
+    source.write_text("x = 1")
+    data.write_bytes(b"2")
+    assert changed(first, inputs()) == ["parameters"]
+    data.write_bytes(b"1")
+    assert changed(first, inputs(torch="9")) == ["versions"]
+    assert inputs(pytest="9") == first
+
+
+def test_revision_tells_whether_inputs_differ_from_it(tmp_path: Path) -> None:
+    assert origin.revision(tmp_path) == (None, None)
+
+    def git(*arguments: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        command = ["git", "-C", str(tmp_path), *who, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init")
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "a.svg").write_text("old")
+    (tmp_path / "input").write_text("old")
+    git("add", ".")
+    git("commit", "-m", "first")
+    revision = git("rev-parse", "HEAD")
+    (tmp_path / "figures" / "a.svg").write_text("new")  # an output: `make reproduce` writes it
+    os.utime(tmp_path / "input", (1, 1))
+    index = (tmp_path / ".git" / "index").read_bytes()
+    assert origin.revision(tmp_path) == (revision, False)
+    assert (tmp_path / ".git" / "index").read_bytes() == index  # locked by nobody: a commit goes on
+    (tmp_path / "input").write_text("new")
+    assert origin.revision(tmp_path) == (revision, True)
+
+
+def test_what_changes_during_a_run_does_not_pass_for_its_input(tmp_path: Path) -> None:
+    """A waiting notebook runs as it was checked; mixed results stand for no input at all."""
+    claims, later = tmp_path / "data" / "claims.csv", tmp_path / "notebooks" / "02_y.ipynb"
+    claims.parent.mkdir()
+    claims.write_text("old")
+    edit = f"""\
+from pathlib import Path
+Path({str(claims)!r}).write_text("new")
+Path({str(later)!r}).write_text(Path({str(later)!r}).read_text().replace("before", "after"))
+"""
+    write_notebook(tmp_path / "notebooks" / "01_x.ipynb", edit)
+    write_notebook(later, "'before'")
+    run(tmp_path)
+    assert "'before'" in (tmp_path / "out" / "02_y" / "02_y.ipynb").read_text()
+    claims.write_text("old")
+    chosen = find(tmp_path / "notebooks")
+    tasks = plan(chosen, resolve(chosen, None, {}), tmp_path, tmp_path / "out", force=False)
+    reasons = [task.progress.reason for task in tasks]
+    assert reasons == ["changed: data", "changed: notebook, data"]

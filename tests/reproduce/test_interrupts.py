@@ -1,0 +1,159 @@
+"""Ctrl-C, SIGTERM, kill -9: kernels end, what is finished stands, the next run goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workbench
+from tests.reproduce.helpers import (
+    KEPT,
+    gone,
+    hidden,
+    run,
+    statuses,
+    wait_for,
+    write_notebook,
+)
+from workbench.reproduce import runner
+from workbench.reproduce.interrupts import one_interrupt
+from workbench.reproduce.kernels import Kernels
+
+# Tells its process id, then waits until it is let go.
+SLOW = """\
+import os, time
+from pathlib import Path
+Path(os.environ["PID_FILE"] + ".part").write_text(str(os.getpid()))
+Path(os.environ["PID_FILE"] + ".part").rename(os.environ["PID_FILE"])
+while not Path(os.environ["GO_FILE"]).exists():
+    time.sleep(0.05)
+"""
+# With the package that all these tests see, which nobody edits meanwhile.
+COMMAND = """\
+import sys, workbench
+from workbench.cli import main
+workbench.__file__ = sys.argv.pop(1)
+main()
+"""
+
+
+@contextlib.contextmanager
+def stuck(root: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Start `workbench reproduce` on a quick and a slow notebook; yield it when the latter hangs.
+
+    Gives the process and its slow kernel's process id; lets the kernel go at the end.
+    """
+    notebooks = root / "notebooks"
+    write_notebook(notebooks / "01_quick.ipynb", KEPT)
+    write_notebook(notebooks / "02_slow.ipynb", KEPT, "# The long part", SLOW)
+    environment = os.environ | {
+        "PID_FILE": str(root / "pid"),
+        "GO_FILE": str(root / "go"),
+        "COLUMNS": "200",
+    }
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-c", COMMAND, workbench.__file__, "reproduce"),
+            *("--notebooks", str(notebooks), "--output", str(root / "out")),
+        ],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        wait_for(lambda: (root / "pid").exists() or process.poll() is not None)
+        assert process.poll() is None, process.communicate()[0]
+        yield process, int((root / "pid").read_text())
+    finally:
+        (root / "go").touch()
+        process.kill()
+        process.communicate()
+
+
+def go_on(root: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Run the same notebooks again with nothing to wait for."""
+    (root / "go").touch()
+    monkeypatch.setenv("PID_FILE", str(root / "pid"))
+    monkeypatch.setenv("GO_FILE", str(root / "go"))
+    return statuses(run(root)[0])
+
+
+def test_goes_on_after_kill_9_and_refuses_company(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    with stuck(tmp_path) as (process, kernel):
+        with pytest.raises(ValueError, match=f"process {process.pid}.*--output DIR"):
+            run(tmp_path)
+        (partial,) = out.glob(".02_slow.partial-*")
+        assert (partial / "early.parquet").is_file()
+        assert sorted(path.name for path in out.glob("[!.]*")) == ["01_quick"]
+        process.kill()
+        process.wait()
+        wait_for(lambda: gone(kernel), seconds=5)  # nobody is left to end it: it ends itself
+    assert sorted(path.name for path in out.glob("[!.]*")) == ["01_quick"]
+    assert go_on(tmp_path, monkeypatch) == {"01_quick": "unchanged", "02_slow": "ran"}
+    assert hidden(out) == [".lock"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(signal.SIGINT, signal.SIGTERM), (signal.SIGTERM, signal.SIGHUP)],
+    ids=["SIGINT", "SIGTERM"],
+)
+def test_interrupt_ends_kernels_and_says_how_to_go_on(
+    tmp_path: Path, first: signal.Signals, second: signal.Signals
+) -> None:
+    out = tmp_path / "out"
+    with stuck(tmp_path) as (process, kernel):
+        process.send_signal(first)
+        time.sleep(0.05)
+        process.send_signal(second)  # while it tidies up: changes nothing
+        text, _ = process.communicate(timeout=20)
+        assert process.returncode == 130
+        assert gone(kernel)
+    assert "Traceback" not in text
+    assert (
+        "Interrupted. Finished notebooks are kept; the same command goes on with 02_slow." in text
+    )
+    assert hidden(out) == [".lock"]
+    assert sorted(path.name for path in out.glob("[!.]*")) == ["01_quick"]
+
+
+def test_what_was_finished_when_the_interrupt_came_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def execute(*arguments: Any) -> str:
+        kernels: Kernels = arguments[-1]
+        kernels.end_all()
+        return ""
+
+    monkeypatch.setattr(runner, "execute", execute)
+    write_notebook(tmp_path / "notebooks" / "01_x.ipynb")
+    assert statuses(run(tmp_path)[0]) == {"01_x": "ran"}
+    assert (tmp_path / "out" / "01_x" / "manifest.json").is_file()
+
+
+def test_handlers_of_before_are_restored_and_ignored_signals_stay_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    found = signal.getsignal(signal.SIGINT)
+    try:
+        with one_interrupt():
+            signal.raise_signal(signal.SIGHUP)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        assert signal.getsignal(signal.SIGINT) == found
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -1,0 +1,63 @@
+"""The results folder has one writer and no leftovers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.reproduce.helpers import hidden, run, statuses, why
+from workbench.reproduce import runner
+from workbench.reproduce.store import clean
+
+
+def test_death_between_two_renames_loses_nothing(stored: Path) -> None:
+    out = stored / "out"
+    (out / "04_plain").rename(out / ".04_plain.old")
+    (out / ".04_plain.partial-dead").mkdir()
+    clean(out, ["04_plain"])
+    assert why(stored) == ""
+    (out / ".04_plain.old").mkdir()
+    clean(out, ["04_plain"])
+    assert why(stored) == ""
+    assert hidden(out) == []
+
+
+def test_output_that_cannot_be_written(two: Path) -> None:
+    (two / "file").touch()
+    with pytest.raises(ValueError, match="cannot write to"):
+        run(two, output=two / "file" / "out")
+
+
+def test_only_leftovers_of_these_notebooks_are_removed(tmp_path: Path) -> None:
+    """The folder may be any of the user's, with hidden files that look alike."""
+    (tmp_path / "config").mkdir()
+    mine = [".config.old", ".bashrc.old", ".02_other.partial-x", ".04_plain.ipynb.part"]
+    for name in mine:
+        (tmp_path / name).mkdir()
+    for name in (".04_plain.partial-x", ".04_plain.failed.ipynb.x.part"):
+        (tmp_path / name).touch()
+    clean(tmp_path, ["04_plain"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*mine, "config"])
+
+
+def test_lock_that_cannot_be_opened(two: Path) -> None:
+    (two / "out" / ".lock").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"cannot write to .*\.lock"):
+        run(two)
+
+
+def test_figures_that_cannot_be_written_are_refused_before_anything_runs(two: Path) -> None:
+    (two / "file").touch()
+    with pytest.raises(ValueError, match="file: there is a file in its place"):
+        run(two, figures=two / "file")
+    assert not (two / "out").exists()
+
+
+def test_result_that_was_about_to_be_replaced_stands_in_the_next_run(
+    stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "execute", None)  # running anything would fail
+    (stored / "out" / "04_plain").rename(stored / "out" / ".04_plain.old")
+    report, _ = run(stored, given={"repeats": "3"})
+    assert statuses(report) == {"04_plain": "unchanged"}

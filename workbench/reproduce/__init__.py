@@ -1,0 +1,40 @@
+"""Runs the notebooks from start to end and keeps what they make; papermill underneath.
+
+What a notebook makes is written to a hidden folder beside its final place and takes that place in
+one step when all of it is there, so a run may be stopped at any moment and started again: finished
+notebooks stand, the others run. A notebook whose inputs have not changed does not run again.
+
+One call goes through these files::
+
+    driver.py      the call itself: check, plan, run, report
+    notebooks.py   finds and reads notebooks and the parameters they declare
+    values.py      what the user gave, checked; the value of every parameter
+    inputs.py      what results depend on, and whether stored ones still stand
+    origin.py      the versions and the revision that results are recorded with
+    store.py       the results folder: one writer, whole results, no leftovers
+    runner.py      one notebook, from its hidden folder to its place
+    execution.py   papermill, and its failures in the notebook's own terms
+    kernels.py     the processes that notebooks run in, and their certain end
+    interrupts.py  Ctrl-C and its kin
+    progress.py    what each notebook is doing now
+    display.py     progress as a live table or as lines
+    report.py      how it went, and how that is told
+"""
+
+from workbench.reproduce.driver import reproduce
+from workbench.reproduce.inputs import fingerprint
+from workbench.reproduce.notebooks import Notebook, find, notebooks_folder, read_notebook
+from workbench.reproduce.report import Outcome, Report
+from workbench.reproduce.values import resolve
+
+__all__ = [
+    "Notebook",
+    "Outcome",
+    "Report",
+    "find",
+    "fingerprint",
+    "notebooks_folder",
+    "read_notebook",
+    "reproduce",
+    "resolve",
+]

@@ -1,0 +1,127 @@
+"""Papermill, and its failures in the notebook's own terms."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from workbench import atomic
+from workbench.parameters import DRIVER_PARAMETER, Value
+from workbench.reproduce.kernels import Kernels, kernel_manager
+from workbench.reproduce.notebooks import Notebook
+from workbench.reproduce.progress import Progress
+
+KERNEL = "python3"
+_IOPUB_S = 60.0  # how late a cell's last output may come on a machine that is busy; 4 by default
+_TRACEBACK_LINES = 40
+_LOG_LINES = 10
+
+
+def execute(
+    notebook: Notebook,
+    values: Mapping[str, Value],
+    folder: Path,
+    progress: Progress,
+    kernels: Kernels,
+) -> str:
+    """Execute a notebook into `folder`; return its error, empty if it ended well.
+
+    Parameters
+    ----------
+    notebook, values
+        What to run, with the value of each of its parameters.
+    folder
+        Gets the executed copy, and all that the notebook keeps.
+    progress
+        Told of each cell.
+    kernels
+        Told of the kernel while it runs.
+
+    Raises
+    ------
+    OSError
+        Something cannot be written to `folder`.
+    """
+    executed = folder / f"{notebook.name}.ipynb"
+    executed.write_text(notebook.text, encoding="utf-8")
+    driven = {DRIVER_PARAMETER: str(folder)} if notebook.keeps else {}
+    try:
+        return _run(executed, notebook.path.parent, {**values, **driven}, progress, kernels)
+    finally:
+        _forget_folder(executed, notebook)
+
+
+def _run(
+    executed: Path,
+    current: Path,
+    values: Mapping[str, Value],
+    progress: Progress,
+    kernels: Kernels,
+) -> str:
+    """Run `executed` in place, with `current` as its current directory; return its error."""
+    import papermill
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+    from papermill import exceptions as failures
+
+    logging.getLogger("papermill").setLevel(logging.CRITICAL)  # errors are returned instead
+    log_path = executed.with_name("kernel.log")
+    started: list[int] = []
+
+    def kernel_started(pid: int) -> None:
+        started.append(pid)
+        kernels.add(pid)
+
+    try:
+        with log_path.open("wb") as log:
+            papermill.execute_notebook(
+                _literal(executed),
+                _literal(executed),
+                parameters=values,
+                kernel_name=KERNEL,
+                language="python",
+                progress_bar=False,
+                kernel_manager_class=kernel_manager(log, kernel_started),
+                resources={"metadata": {"path": str(current)}},
+                iopub_timeout=_IOPUB_S,
+                on_cell_start=lambda cell, cell_index: progress.begin_cell(cell),
+            )
+    except failures.PapermillExecutionError as error:
+        lines = failures.strip_color("\n".join(error.traceback)).splitlines()
+        summary = f"{error.ename}: {error.evalue}" if error.evalue else str(error.ename)
+        return "\n".join([f"{progress.where}: {summary}", *lines[-_TRACEBACK_LINES:]])
+    except (failures.PapermillException, CellTimeoutError, RuntimeError) as error:
+        why = str(error)
+        if isinstance(error, DeadKernelError):
+            why = f"the kernel died: out of memory, or a crash in compiled code. {why}"
+        log_lines = log_path.read_text(errors="replace").strip().splitlines()
+        return "\n".join([f"{progress.where}: {why}", *log_lines[-_LOG_LINES:]])
+    finally:
+        for pid in started:
+            kernels.end(pid)
+        log_path.unlink(missing_ok=True)
+    return ""
+
+
+def _forget_folder(executed: Path, notebook: Notebook) -> None:
+    """Take the hidden folder's path out of an executed copy, so that it can be run by hand."""
+    try:
+        content = json.loads(executed.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return  # interrupted while it was being written
+    for cell in content["cells"]:
+        if "injected-parameters" in cell["metadata"].get("tags", ()):
+            source = "".join(cell["source"])
+            kept = re.sub(rf"(?m)^{DRIVER_PARAMETER} = .*$", f'{DRIVER_PARAMETER} = ""', source)
+            cell["source"] = kept.splitlines(keepends=True)
+    about = content["metadata"].get("papermill", {})
+    about.update(input_path=notebook.path.name, output_path=notebook.path.name)
+    about.get("parameters", {}).pop(DRIVER_PARAMETER, None)
+    atomic.write_text(executed, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def _literal(path: Path) -> str:
+    """Return a path that papermill's `str.format` leaves as it is."""
+    return str(path).replace("{", "{{").replace("}", "}}")

@@ -1,0 +1,95 @@
+"""What results depend on, and whether stored ones still stand."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import workbench
+from workbench import results
+from workbench.parameters import Value
+from workbench.reproduce.notebooks import Notebook
+from workbench.reproduce.origin import VERSIONS_THAT_MATTER
+from workbench.results import Manifest
+
+
+def fingerprint(
+    notebook: Notebook, values: Mapping[str, Value], root: Path, versions: Mapping[str, str]
+) -> dict[str, str]:
+    """Return a SHA-256 of each group of inputs that a notebook's results depend on.
+
+    The groups are the notebook's cells, its parameters (with the content of a data file that one
+    names), the package's source, the tables in ``data/``, the lock files and the versions of what
+    is installed.
+
+    Parameters
+    ----------
+    notebook, values
+        What runs, and the value of each of its parameters.
+    root
+        Holds ``data/`` and the lock files.
+    versions
+        By the name of the package; see `workbench.reproduce.origin.versions`.
+    """
+    package = Path(workbench.__file__).parent
+    named = [Path(str(value)) for value in values.values() if str(value).endswith(".npz")]
+    data = root / "data"
+    tables = [*data.glob("*.csv"), *(data / "testbeds").rglob("*")]
+    tables += (data / "calibration").rglob("*")
+    locks = [
+        path
+        for pattern in ("*.lock", "pylock*.toml", "requirements*.txt")
+        for path in root.glob(pattern)
+    ]
+    that_matter = {name: versions.get(name) for name in ("python", *VERSIONS_THAT_MATTER)}
+    return {
+        "notebook": _digest(notebook.cells),
+        "parameters": _digest([dict(values), _digests(named, root)]),
+        "package": _digest(_digests(package.rglob("*.py"), package)),
+        "data": _digest(_digests(tables, root)),
+        "lock": _digest(_digests(locks, root)),
+        "versions": _digest(that_matter),
+    }
+
+
+def steady(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
+    """Return the fingerprint of a run: a group that changed meanwhile is empty, matching nothing.
+
+    Which parts of the run saw the old and which the new source cannot be told, so its results
+    stand for neither.
+    """
+    return {group: digest if after[group] == digest else "" for group, digest in before.items()}
+
+
+def why(folder: Path, kept: Manifest | None, inputs: Mapping[str, str]) -> str:
+    """Return why a notebook has to run; empty if its results in `folder` stand.
+
+    Parameters
+    ----------
+    folder, kept
+        Of the notebook's results, and their manifest; None where there are none.
+    inputs
+        The `fingerprint` of what the notebook would run with now.
+    """
+    if kept is None:
+        return "no results yet"
+    changed = [group for group in inputs if kept.inputs.get(group) != inputs[group]]
+    if changed:
+        return f"changed: {', '.join(changed)}"
+    altered = kept.altered(folder)
+    return f"altered or missing: {', '.join(altered)}" if altered else ""
+
+
+def _digests(files: Iterable[Path], root: Path) -> dict[str, str | None]:
+    return {
+        os.path.relpath(file, root): results.file_digest(file)
+        for file in sorted(files)
+        if file.is_file()
+    }
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

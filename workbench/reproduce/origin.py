@@ -1,0 +1,45 @@
+"""Which versions and which revision results come from."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import subprocess
+from pathlib import Path
+
+import workbench
+
+VERSIONS_THAT_MATTER = ("altair", "numpy", "polars", "scipy", "torch", "vl-convert-python")
+"""Of these a change makes a notebook run again."""
+
+_VERSIONS_NOTED = ("anywidget", "ipykernel", "ipywidgets", "jupyterlab", "papermill")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, of the workbench and of what it rests on."""
+    from importlib import metadata
+
+    found = {"python": platform.python_version(), "workbench": workbench.__version__}
+    for name in sorted((*VERSIONS_THAT_MATTER, *_VERSIONS_NOTED)):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def revision(root: Path) -> tuple[str | None, bool | None]:
+    """Return git's revision of `root`, and whether what a run reads differs from it.
+
+    Both are None outside git.
+    """
+    try:
+        head = _git(root, "rev-parse", "HEAD")
+        changed = _git(root, "status", "--porcelain", "--", ".", ":!figures")
+    except (OSError, subprocess.CalledProcessError):
+        return None, None
+    return head, bool(changed)
+
+
+def _git(root: Path, *arguments: str) -> str:
+    # Without optional locks, or a `git commit` of the user's at this moment would be refused.
+    command = ["git", "--no-optional-locks", "-C", str(root), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

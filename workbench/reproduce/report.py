@@ -1,0 +1,113 @@
+"""How it went, and how that is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from workbench import results
+from workbench.reproduce.progress import STYLES, Progress, Status, seconds
+from workbench.reproduce.store import failed_copy
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How it went with one notebook.
+
+    Attributes
+    ----------
+    notebook
+        Its name.
+    status
+        ``"ran"``, ``"unchanged"``, ``"failed"``, or ``"stopped"`` (interrupted, or never begun).
+    wall_s
+        Seconds that this run took.
+    place
+        The folder of its results, or the executed copy that holds the error.
+    message
+        The notebook's own error, or empty.
+    """
+
+    notebook: str
+    status: Status
+    wall_s: float
+    place: Path
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """How it went with all notebooks, in their order.
+
+    Attributes
+    ----------
+    outcomes
+        One a notebook.
+    interrupted
+        Whether an interrupt ended the run.
+    figures
+        The copies that were asked for.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    interrupted: bool
+    figures: tuple[Path, ...]
+
+    @property
+    def exit_status(self) -> int:
+        """0 if every notebook stands, 130 after an interrupt, 1 if one failed."""
+        if self.interrupted:
+            return 130
+        return int(any(outcome.status == "failed" for outcome in self.outcomes))
+
+
+def outcome(output: Path, name: str, progress: Progress) -> Outcome:
+    """Return how it went with one notebook whose run is over."""
+    status = progress.status if progress.status != "waiting" else "stopped"
+    place = failed_copy(output, name) if status == "failed" else output / name
+    return Outcome(name, status, progress.wall_s, place, progress.message)
+
+
+def print_report(console: Console, report: Report, output: Path, figures: Path | None) -> None:
+    """Print a line per notebook, then the errors, then what was copied and what was left."""
+    from rich.text import Text
+
+    def line(*parts: str | tuple[str, str]) -> None:
+        console.print(Text.assemble(*parts), soft_wrap=True)
+
+    width = max(len(one.notebook) for one in report.outcomes)
+    line()
+    for one in report.outcomes:
+        line(
+            f"{one.notebook:<{width}}  ",
+            (f"{one.status:<9}", STYLES[one.status]),
+            f"  {seconds(one.wall_s):>8}" if one.wall_s else " " * 10,
+            "" if one.status == "stopped" else f"  {_near(one.place)}",
+        )
+    for one in report.outcomes:
+        if one.status == "failed":
+            line()
+            line(f"{one.notebook} failed in {one.message}")
+            kept = results.read_manifest(output / one.notebook)
+            if kept is not None:
+                line(f"Its results from {kept.made_at} are still in {_near(output)}.")
+    if report.figures and figures is not None:
+        count = len(report.figures)
+        line(f"{count} figure{'' if count == 1 else 's'} in {_near(figures)}")
+    if report.interrupted:
+        stopped = [one.notebook for one in report.outcomes if one.status == "stopped"]
+        line()
+        line(
+            "Interrupted. Finished notebooks are kept; the same command goes on with "
+            f"{', '.join(stopped) or 'nothing: all are finished'}."
+        )
+
+
+def _near(path: Path) -> str:
+    """Return a path as seen from the current directory, if it lies below it."""
+    path = path.resolve()
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

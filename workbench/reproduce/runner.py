@@ -1,0 +1,101 @@
+"""One notebook, from its hidden folder to its place."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench import atomic, results
+from workbench.parameters import Value
+from workbench.reproduce.execution import execute
+from workbench.reproduce.inputs import fingerprint, steady
+from workbench.reproduce.kernels import Kernels
+from workbench.reproduce.notebooks import Notebook
+from workbench.reproduce.progress import Progress
+from workbench.reproduce.store import failed_copy, partial_folder, put_in_place
+
+
+@dataclass(frozen=True)
+class Task:
+    """One notebook to run, with all that its results are recorded with.
+
+    Attributes
+    ----------
+    notebook, values
+        What runs, and the value of each of its parameters.
+    root, output
+        Where its data lie, and where ``NOTEBOOK/`` is put.
+    versions, revision, dirty
+        Where the results come from; see `workbench.reproduce.origin`.
+    progress
+        What it is doing now.
+    """
+
+    notebook: Notebook
+    values: Mapping[str, Value]
+    root: Path
+    output: Path
+    versions: Mapping[str, str]
+    revision: str | None
+    dirty: bool | None
+    progress: Progress
+
+    def inputs(self) -> dict[str, str]:
+        """Return the fingerprint of what the notebook depends on, as it is now."""
+        return fingerprint(self.notebook, self.values, self.root, self.versions)
+
+
+def run(task: Task, kernels: Kernels) -> None:
+    """Run one notebook in a hidden folder and put that in its place; in a thread."""
+    if kernels.stopping.is_set():
+        return
+    name, progress = task.notebook.name, task.progress
+    progress.begin()
+    try:
+        with partial_folder(task.output, name) as partial:
+            before = task.inputs()
+            error = execute(task.notebook, task.values, partial, progress, kernels)
+            if not error:
+                manifest = _manifest(task, partial, steady(before, task.inputs()))
+                atomic.write_text(partial / results.MANIFEST, manifest.to_json())
+                put_in_place(partial, task.output, name)
+                progress.end("ran")
+            elif kernels.stopping.is_set():
+                progress.end("stopped")
+            else:
+                _keep_failure(task, (partial / f"{name}.ipynb").read_text(encoding="utf-8"))
+                progress.end("failed", error)
+    except OSError as error:
+        if kernels.stopping.is_set():
+            progress.end("stopped")
+            return
+        with contextlib.suppress(OSError):  # where one file cannot be written, this cannot either
+            _keep_failure(task, task.notebook.text)
+        progress.end("failed", f"{progress.where}: reading or writing failed: {error}")
+
+
+def _keep_failure(task: Task, executed: str) -> None:
+    atomic.write_text(failed_copy(task.output, task.notebook.name), executed)
+
+
+def _manifest(task: Task, partial: Path, inputs: Mapping[str, str]) -> results.Manifest:
+    files = sorted(path for path in partial.rglob("*") if path.is_file())
+    return results.Manifest(
+        notebook=task.notebook.name,
+        system=results.system_of(task.notebook.name),
+        parameters=task.values,
+        inputs=inputs,
+        made_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        wall_s=round(task.progress.elapsed_s, 3),
+        revision=task.revision,
+        dirty=task.dirty,
+        platform=platform.platform(),
+        versions=task.versions,
+        outputs={
+            path.relative_to(partial).as_posix(): results.file_digest(path) or "" for path in files
+        },
+    )

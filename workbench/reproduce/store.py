@@ -1,0 +1,132 @@
+"""The results folder: one writer, whole results only, no leftovers."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import glob
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+
+def writable(folder: Path) -> None:
+    """Make a folder, if need be, or refuse.
+
+    Raises
+    ------
+    ValueError
+        Nothing can be written there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ValueError(f"cannot write to {folder}: there is a file in its place") from None
+    except OSError as error:
+        raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError(f"cannot write to {folder}: it is not yours to write to")
+
+
+@contextlib.contextmanager
+def sole_writer(output: Path, names: Collection[str]) -> Iterator[None]:
+    """Be the only run that writes to `output`, and find and leave it clean; see `clean`.
+
+    The system frees the lock when this process ends, however it does.
+
+    Raises
+    ------
+    ValueError
+        Nothing can be written there, or another run is at it.
+    """
+    writable(output)
+    try:
+        lock = (output / ".lock").open("a+")
+    except OSError as error:
+        raise ValueError(f"cannot write to {error.filename}: {error.strerror}") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise ValueError(
+                f"another run (process {lock.read().strip() or 'unknown'}) is writing to {output}; "
+                "wait for it to end, or choose another folder with --output DIR"
+            ) from None
+        except OSError as error:
+            raise ValueError(
+                f"cannot lock {output}: {error.strerror}; "
+                "choose a folder on another disk with --output DIR"
+            ) from None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        clean(output, names)
+        try:
+            yield
+        finally:
+            clean(output, names)
+
+
+def clean(output: Path, names: Collection[str]) -> None:
+    """Remove what dead runs have left, bringing back a result that was about to be replaced.
+
+    Parameters
+    ----------
+    output
+        Any folder of the user's: nothing but leftovers of these notebooks is touched.
+    names
+        Of the notebooks.
+    """
+    for name in names:
+        old = _old(output, name)
+        if old.exists() and not (output / name).exists():
+            old.rename(output / name)
+        _remove(old)
+        for hidden, rest in ((_partial(name), "*"), (f".{name}.failed.ipynb.", "*.part")):
+            for path in output.glob(glob.escape(hidden) + rest):
+                _remove(path)
+
+
+@contextlib.contextmanager
+def partial_folder(output: Path, name: str) -> Iterator[Path]:
+    """Give a hidden folder for a notebook's results until they are put in place."""
+    partial = Path(tempfile.mkdtemp(prefix=_partial(name), dir=output))
+    try:
+        partial.chmod(0o755)
+        yield partial
+    finally:
+        _remove(partial)
+
+
+def put_in_place(partial: Path, output: Path, name: str) -> None:
+    """Let a notebook's whole results take the place of its earlier ones."""
+    final = output / name
+    old = _old(output, name)
+    if final.exists():
+        final.rename(old)  # `clean` brings it back if we die between the two
+    partial.rename(final)
+    _remove(old)
+    failed_copy(output, name).unlink(missing_ok=True)
+
+
+def failed_copy(output: Path, name: str) -> Path:
+    """Return where the executed copy of a notebook that failed is kept."""
+    return output / f"{name}.failed.ipynb"
+
+
+def _partial(name: str) -> str:
+    return f".{name}.partial-"
+
+
+def _old(output: Path, name: str) -> Path:
+    return output / f".{name}.old"
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
