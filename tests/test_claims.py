@@ -477,7 +477,7 @@ class TestRendering:
         assert text == card._repr_markdown_()
         tables = [line for line in text.splitlines() if line.startswith("|")]
         assert sum(line.startswith("| `toy.") for line in tables) == len(card.rows)
-        assert "| `toy.fig1.best` | Fig. 1 | 40 % | 30 | -10 | trend |" in text
+        assert "| `toy.fig1.best` | Fig.\u00a01 | 40\u00a0% | 30 | -10 | trend |" in text
 
     def test_the_frame_keeps_numbers_as_numbers(self, toy: Toy) -> None:
         toy.store(fig1=FIG1)

@@ -40,12 +40,12 @@ def shown(chart: alt.JupyterChart) -> tuple[str, float]:
 def test_a_moved_control_draws_the_chart_anew() -> None:
     app = explorer(draw, CONTROLS)
     assert shown(app.chart) == ("dynacomm", 0.4)
-    assert "answered in" in app.status.value
+    assert app.status.value == ""  # the first drawing answers nobody
     app.controls["bandwidth"].value = 100.0
     assert shown(app.chart) == ("dynacomm", 0.04)
     app.controls["planner"].value = "sequential"
     assert shown(app.chart) == ("sequential", 0.04)
-    assert "of the last 3)" in app.status.value
+    assert "of the last 2)" in app.status.value
     assert app.chart.spec["config"]["range"]["category"]  # drawn in the workbench's theme
 
 
@@ -197,5 +197,27 @@ def test_answer_times_count_the_drawing(monkeypatch: pytest.MonkeyPatch) -> None
         return dots(x)
 
     controls = {"x": Slider(0, 1, 0.5)}
-    assert "answered in 250 ms" in explorer(slow, controls).status.value
+    app = explorer(slow, controls)
+    app.controls["x"].value = 1.0
+    assert "answered in 250 ms" in app.status.value
     assert measure_ms(slow, controls, 2)["median_ms"].to_list() == [250.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("slider", "name"),
+    [
+        (Slider(100, 40_000, 10_000, scale="log"), "log"),
+        (Slider(100, 40_000, 777, scale="log", step=10**0.02), "log off the grid"),
+        (Slider(0, 100, 13.1, step=0.5), "linear off the grid"),
+        (Slider(0, 100, 13.1, step=0.1), "linear"),
+        (Slider(0, 1, 0), "at the minimum"),
+    ],
+)
+def test_the_first_value_lies_on_a_step(slider: Slider, name: str) -> None:
+    widget = slider.widget(name)
+    value, low = slider.value, slider.minimum
+    if slider.scale == "log":
+        value, low = math.log10(value), math.log10(low)
+    steps = (value - low) / widget.step
+    assert steps == pytest.approx(round(steps), abs=1e-6)
+    assert slider.step is None or widget.step <= slider.step * (1 + 1e-9)

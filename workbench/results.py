@@ -283,7 +283,8 @@ def export_figures(
     Raises
     ------
     ValueError
-        Nothing is stored, or an unknown notebook, format or column.
+        Nothing is stored, or an unknown notebook, format or column; or figures that cannot be
+        drawn so, after all others are written.
     """
     from workbench import figures
 
@@ -298,7 +299,7 @@ def export_figures(
         for name in names
     ] or list(kept.values())
 
-    written = []
+    written, failed = [], []
     suffix = "" if column == "double" else f"_{column}"
     for one in chosen:
         for specification in sorted((results / one.notebook / "figures").glob("*.vl.json")):
@@ -310,7 +311,9 @@ def export_figures(
                     raise ValueError("holds no Vega-Lite specification")
                 written.append(figures.save(chart, path, column, format))
             except ValueError as error:
-                raise ValueError(f"{specification}: {error}") from None
+                failed.append(f"{specification}: {error}")
+    if failed:
+        raise ValueError("\n".join([f"{len(written)} figures written, but not:", *failed]))
     return written
 
 

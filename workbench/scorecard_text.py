@@ -39,6 +39,9 @@ NAMED = 5  # of a list of claims, before the rest is counted
 NARROWEST, PIPED_WIDTH = 80, 100
 
 
+_SHORT_CELL = 18
+
+
 def table(card: Scorecard) -> str:
     """Return the scorecard for a terminal: by role and source, totals, what is missing."""
     width = PIPED_WIDTH
@@ -206,5 +209,10 @@ def _markdown_table(
 ) -> str:
     aligned = set(right)
     rule = ["--:" if column in aligned else "---" for column in range(len(header))]
-    cells = [[cell.replace("|", "\\|") for cell in row] for row in body]
+    cells = [[_unbroken(cell.replace("|", "\\|")) for cell in row] for row in body]
     return "\n".join(f"| {' | '.join(row)} |" for row in [list(header), rule, *cells])
+
+
+def _unbroken(cell: str) -> str:
+    """Hold a short cell, such as a number and its unit, on one line."""
+    return cell.replace(" ", "\N{NO-BREAK SPACE}") if len(cell) <= _SHORT_CELL else cell

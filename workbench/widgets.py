@@ -102,12 +102,13 @@ class Slider:
         common = {
             "description": f"{shown} ({self.unit})" if self.unit else shown,
             "continuous_update": True,
-            "style": {"description_width": "10em"},
-            "layout": {"width": "30em"},
+            "style": {"description_width": "13em"},
+            "layout": {"width": "33em"},
         }
         if self.scale == "log":
             low, high = math.log10(self.minimum), math.log10(self.maximum)
             step = (high - low) / _STEPS if self.step is None else math.log10(self.step)
+            step = _landing(step, math.log10(self.value) - low)
             return ipywidgets.FloatLogSlider(
                 value=self.value,
                 min=low,
@@ -124,14 +125,24 @@ class Slider:
                 step=int(self.step or 1),
                 **common,
             )
+        step = (self.maximum - self.minimum) / _STEPS if self.step is None else self.step
         return ipywidgets.FloatSlider(
             value=self.value,
             min=self.minimum,
             max=self.maximum,
-            step=(self.maximum - self.minimum) / _STEPS if self.step is None else self.step,
+            step=_landing(step, self.value - self.minimum),
             readout_format=".4r",
             **common,
         )
+
+
+def _landing(step: float, way: float) -> float:
+    """Largest step up to `step` that divides the way from the minimum to the first value.
+
+    The browser moves a value between two steps onto the next one, unasked.
+    """
+    steps = math.ceil(round(way / step, 9))
+    return way / steps if steps else step
 
 
 @dataclass(frozen=True)
@@ -208,7 +219,8 @@ class Explorer:
     widget: ipywidgets.VBox
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        return self.widget._repr_mimebundle_(**options)
+        bundle = self.widget._repr_mimebundle_(**options)
+        return bundle | {"text/plain": "An explorer: run this cell to move its sliders."}
 
 
 def explorer(draw: Draw, controls: Mapping[str, Control]) -> Explorer:
@@ -267,10 +279,13 @@ def explorer(draw: Draw, controls: Mapping[str, Control]) -> Explorer:
         except Exception as error:  # whatever it is, the reader of a notebook is to see it
             status.value = _apology(error, values, controls, drawn)
             return
-        answers_ms.append((time.perf_counter() - before_s) * 1e3)
-        del answers_ms[:-_REMEMBERED]
+        if drawn:  # the first chart is no answer: it also loads what all later ones use
+            answers_ms.append((time.perf_counter() - before_s) * 1e3)
+            del answers_ms[:-_REMEMBERED]
+            status.value = _praise(answers_ms)
+        else:
+            status.value = ""
         drawn.update(values)
-        status.value = _praise(answers_ms)
 
     for widget in widgets.values():
         widget.observe(update, "value")

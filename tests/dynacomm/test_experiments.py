@@ -92,8 +92,9 @@ def test_unknown_scale_is_refused(make) -> None:  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize("figure", FRAMES)
 def test_every_figure_can_be_printed(figure: str) -> None:
     chart = getattr(charts, figure)(FRAMES[figure]())
-    svg = figures.svg(chart)
-    assert svg.count("<path") > 10
+    for column in figures.COLUMNS:
+        svg = figures.svg(chart, column)
+        assert svg.count("<path") > 10
     if figure not in ("fig12", "table1", "explanations"):
         assert "(cost model)" in svg  # what is not measured says so
 
@@ -123,12 +124,20 @@ def test_explorer_is_a_valid_chart_that_follows_every_control() -> None:
         assert changed != drawn, name
 
 
+def test_explorer_fits_both_columns() -> None:
+    for column in figures.COLUMNS:
+        assert "MG-WFBP" in figures.svg(explorer.draw(**SETTING), column)
+
+
 def test_explorer_says_what_the_plan_takes() -> None:
     chart = explorer.draw(**SETTING)
     assert isinstance(chart, alt.VConcatChart)
     title = chart.to_dict()["vconcat"][0]["title"]
     seconds = explorer.trace(**SETTING).end_s
-    assert title.startswith(f"ResNet-152, DynaComm: {seconds:.3g} s, 36.7 % saved")
+    assert title == [
+        f"ResNet-152, DynaComm: {seconds:.3g} s, 36.7 % saved",
+        "8 pulls, 5 pushes (cost model)",
+    ]
 
 
 def test_explorer_answers_at_every_end_of_every_control() -> None:

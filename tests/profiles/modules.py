@@ -41,6 +41,8 @@ class Siamese(nn.Module):
 class Functional(nn.Module):
     """Holds parameters of its own, one of them idle."""
 
+    scale: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.token = nn.Parameter(torch.zeros(1, 1, 4))
@@ -48,7 +50,6 @@ class Functional(nn.Module):
         self.weight = nn.Parameter(torch.zeros(4, 4))
         self.unused = nn.Linear(2, 2)
         self.head = nn.Linear(4, 2)
-        # Registered last, so that `unused` comes before it.
         self.register_buffer("scale", torch.ones(4))
 
     def forward(self, x: Tensor) -> Tensor:

@@ -12,13 +12,14 @@ from itertools import pairwise
 import pytest
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.profiles.modules import DataDependent, Functional, Siamese
 from workbench.profiles import measure_layer_times, profile_model, stopwatch
 from workbench.profiles.chain import NodeOwners
 from workbench.profiles.tracing import UntraceableError
-from workbench.zoo import build
+from workbench.zoo import build, googlenet, resnet
 
 
 class FlopClock:
@@ -36,15 +37,33 @@ class FlopClock:
 
 @contextmanager
 def flops_for_seconds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with FlopCounterMode(display=False) as counter:
+    # A CPU's own attention kernels are unknown to PyTorch's counter.
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         monkeypatch.setattr(stopwatch, "clock_for", lambda _: FlopClock(counter))
         yield
 
 
 MODULES: dict[str, tuple[str | nn.Module, tuple[int, ...] | tuple[tuple[int, ...], ...]]] = {
     "lenet5": ("lenet5", (1, 28, 28)),
-    "branches": ("googlenet", (3, 64, 64)),
-    "shortcuts": ("resnet20_cifar", (3, 32, 32)),
+    "branches": (
+        nn.Sequential(
+            googlenet.ConvNorm(3, 8, 3),
+            googlenet.Inception(8, 2, (3, 4), (2, 3), 5),
+            googlenet.Inception(14, 2, (3, 4), (2, 3), 5),
+        ),
+        (3, 8, 8),
+    ),
+    "shortcuts": (
+        nn.Sequential(
+            nn.Conv2d(3, 4, 3),
+            resnet.Residual(nn.Conv2d(4, 8, 3, 2, 1), nn.Conv2d(4, 8, 1, 2)),
+            resnet.Residual(
+                nn.Sequential(nn.Conv2d(8, 2, 1), nn.BatchNorm2d(2), nn.Conv2d(2, 8, 1)),
+                nn.Identity(),
+            ),
+        ),
+        (3, 10, 10),
+    ),
     "shared": (Siamese(), ((4,), (4,))),
     "functional": (Functional(), (5, 4)),
     "attention": (nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), (5, 8)),
@@ -102,6 +121,31 @@ def test_wall_time() -> None:
     forward = times.table["forward_s"]
     assert forward.arg_max() == times.table["backward_s"].arg_max() == 1
     assert (times.table.drop("layer", "^.*iqr_s$").to_numpy() > 0).all()
+
+
+def test_a_busy_machine_shows_in_the_spread_and_not_in_the_medians(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three of seven turns are slowed down, here one pass and there the other."""
+    quiet = (1.0, 1.0)
+    turns = iter([quiet, (8.0, 1.0), (1.0, 6.0), quiet, (9.0, 7.0), quiet, quiet])
+    slow: list[float] = []
+
+    def whole(*_: object) -> float:
+        slow[:] = next(turns)
+        return slow[0]
+
+    monkeypatch.setattr(stopwatch, "whole_iteration_s", whole)
+    monkeypatch.setattr(
+        stopwatch, "layered_iteration_s", lambda *_: ([0.1 * slow[1]] * 5, [0.1 * slow[1]] * 5)
+    )
+    times = measure_layer_times("lenet5", 1, warmup=0, repeats=7)
+    assert times.table["forward_s"].to_list() == pytest.approx([0.1] * 5)
+    assert times.iteration_s == 1.0
+    assert times.layers_over_iteration == pytest.approx(1.0)
+    assert times.iteration_iqr_s is not None
+    assert times.iteration_iqr_s > 1
+    assert times.table["backward_iqr_s"].min() > 0.1  # type: ignore[operator]
 
 
 def test_progress_and_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,8 +232,8 @@ def test_cuda_clock_reads_events_after_the_gpu_is_done(monkeypatch: pytest.Monke
 
 
 def test_node_owners() -> None:
-    owners = NodeOwners([-1, 4, 4, 7])
-    assert [owners[node] for node in (0, 3, 4, 5, 6, 7, 100)] == [0, 0, 1, 1, 1, 3, 3]
+    owners = NodeOwners([0, 4, 4, 7])
+    assert [owners[node] for node in (0, 3, 4, 5, 6, 7, 100)] == [0, 0, 2, 2, 2, 3, 3]
 
 
 def test_profiles_are_imported_without_torch() -> None:

@@ -42,6 +42,14 @@ def test_refusals(wrong: pl.DataFrame, message: str) -> None:
         ModelProfile("wrong", (3,), wrong)
 
 
+def test_sizes_of_tensors() -> None:
+    sizes = profile_model("lenet5").tensor_bytes
+    assert sizes[0] == (6 * 25 * 4, 6 * 4)
+    assert ModelProfile("even", (3,), table(param_bytes=[9, 5])).tensor_bytes == ((9,), (3, 2))
+    with pytest.raises(ValueError, match="tensor_bytes do not add up"):
+        ModelProfile("wrong", (3,), table(), tensor_bytes=((1,), (1, 2)))
+
+
 @pytest.mark.parametrize(
     "profile",
     [

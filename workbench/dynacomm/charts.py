@@ -26,6 +26,8 @@ MODEL_TITLES = {
     "inception_v4": "Inception-v4",
     "resnet152": "ResNet-152",
 }
+_APART_PX = 24  # between facets, so that the axes' outermost labels stay apart
+
 PARTS = {
     "computation_alone_s": "computation alone",
     "overlap_s": "overlap",
@@ -40,8 +42,13 @@ SOLVER_TITLES = {
 
 def fig5(frame: pl.DataFrame) -> alt.FacetChart:
     """Stacked bars of one direction: parts of the time, over the sequential time."""
-    direction = frame["direction"][0].capitalize()
-    title = f"{direction}, {_title(frame, 'batch_size', 'bandwidth_mbps', 'workers')}"
+    title = _title(
+        frame,
+        "batch_size",
+        "bandwidth_mbps",
+        "workers",
+        subject=f"{frame['direction'][0].capitalize()} propagation",
+    )
     share = pl.col("seconds") / pl.col("total_s") * pl.col("normalised")
     bars = (
         alt.Chart(_long(frame).with_columns(normalised=share))
@@ -51,11 +58,14 @@ def fig5(frame: pl.DataFrame) -> alt.FacetChart:
             x=alt.X("normalised:Q", title="time over sequential", axis=alt.Axis(tickCount=5)),
             **_part_colours(),
         )
-        .properties(height=100, width=130)
+        .properties(height=85)
     )
     return bars.facet(
-        column=alt.Column("model:N", sort=list(MODEL_TITLES.values()), title=None)
-    ).properties(title=title)
+        facet=alt.Facet("model:N", sort=list(MODEL_TITLES.values()), title=None),
+        columns=2,
+        title=title,
+        spacing=_APART_PX,
+    )
 
 
 fig6 = fig7 = fig8 = fig5
@@ -104,7 +114,12 @@ def fig12(frame: pl.DataFrame) -> alt.FacetChart:
         alt.Chart(drawn)
         .mark_line(point=True)
         .encode(
-            x=alt.X("layers:Q", scale=alt.Scale(type="log"), title="layers"),
+            x=alt.X(
+                "layers:Q",
+                scale=alt.Scale(type="log", nice=False, padding=8),
+                title="layers",
+                axis=alt.Axis(values=frame["layers"].unique().to_list(), format="d"),
+            ),
             y=alt.Y(
                 "median_ms:Q",
                 scale=alt.Scale(type="log"),
@@ -113,9 +128,12 @@ def fig12(frame: pl.DataFrame) -> alt.FacetChart:
             ),
             **figures.series("solver", list(SOLVER_TITLES.values())),
         )
-        .properties(height=200, width=290)
-        .facet(column=alt.Column("direction:N", sort=["forward", "backward"], title=None))
-        .properties(title="Time to plan random chains")
+        .properties(height=200)
+        .facet(
+            column=alt.Column("direction:N", sort=["forward", "backward"], title=None),
+            title="Time to plan random chains",
+            spacing=_APART_PX,
+        )
     )
 
 
@@ -147,9 +165,11 @@ def table1(frame: pl.DataFrame) -> alt.FacetChart:
     window = base.mark_tick(color="#888888", thickness=2).encode(x="window_ms:Q")
     return (
         alt.layer(window, spread, points)
-        .properties(height=150, width=260)
-        .facet(column=alt.Column("direction:N", sort=["forward", "backward"], title=None))
-        .properties(title="Time to plan; the grey mark is the idle window of the cost model")
+        .properties(height=110)
+        .facet(
+            row=alt.Row("direction:N", sort=["forward", "backward"], title=None),
+            title=["Time to plan", "(grey: the idle window, by the cost model)"],
+        )
     )
 
 
@@ -168,8 +188,8 @@ def explanations(frame: pl.DataFrame) -> alt.FacetChart:
             ),
             color=alt.Color("role:N", scale=alt.Scale(range=figures.PALETTE[:2]), legend=None),
         )
-        .properties(height=90, width=280)
-        .facet(column=alt.Column("role:N", title=None))
+        .properties(height=90)
+        .facet(column=alt.Column("role:N", title=None), spacing=_APART_PX)
     )
 
 
@@ -238,20 +258,17 @@ def _reduction(frame: pl.DataFrame, field: str, title: str) -> alt.Chart:
     )
 
 
-def _title(frame: pl.DataFrame, *fields: str) -> str:
-    """What a figure holds constant, from its first row, and where the numbers come from."""
+def _title(frame: pl.DataFrame, *fields: str, subject: str = "") -> list[str]:
+    """Two lines: what is shown, then what is held constant and where the numbers come from."""
     setting = frame.row(0, named=True)
     words = {
         "batch_size": "batch {:g}",
         "bandwidth_mbps": "{:g} Mbit/s",
         "workers": "{:g} workers",
     }
-    one_model = (
-        [MODEL_TITLES.get(setting["model"], setting["model"])]
-        if frame["model"].n_unique() == 1
-        else []
-    )
-    return ", ".join([*one_model, *(words[f].format(setting[f]) for f in fields)]) + " (cost model)"
+    given = ", ".join(words[field].format(setting[field]) for field in fields)
+    model = MODEL_TITLES.get(setting["model"], setting["model"])
+    return [subject or model, f"{given} (cost model)"]
 
 
 def _titled(frame: pl.DataFrame) -> pl.DataFrame:

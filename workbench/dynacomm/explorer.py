@@ -18,15 +18,15 @@ from workbench.runtime.gantt import gantt
 from workbench.widgets import Control, Menu, Slider
 from workbench.zoo import MODELS
 
-_PLOT_PX = 560
-
 CONTROLS: dict[str, Control] = {
     "model": Menu(tuple(MODELS), "resnet152"),
     "planner": Menu(tuple(PLANNERS), "dynacomm"),
     "batch_size": Slider(1, 128, 32, "samples", integer=True),
-    "bandwidth_mbps": Slider(100, 40_000, 10_000, "Mbit/s", scale="log", label="bandwidth"),
+    "bandwidth_mbps": Slider(
+        100, 40_000, 10_000, "Mbit/s", scale="log", step=10**0.02, label="bandwidth"
+    ),
     "workers": Slider(1, 32, 8, integer=True),
-    "overhead_ms": Slider(0, 100, 13, "ms", step=0.5, label="round-trip overhead"),
+    "overhead_ms": Slider(0, 100, 13, "ms", step=0.1, label="overhead"),
 }
 """What can be moved, and how far."""
 
@@ -85,14 +85,15 @@ def draw(
     done = {name: iteration(costs, plan) for name, plan in plans.items()}
     chosen = choose("planner", planner, plans)
     saved = 100 * (1 - done[planner].total_s / done["sequential"].total_s)
-    title = (
+    pulls, pushes = len(chosen.forward_cuts) + 1, len(chosen.backward_cuts) + 1
+    title = [
         f"{charts.MODEL_TITLES.get(model, model)}, {charts.PLANNER_TITLES[planner]}: "
-        f"{done[planner].total_s:.3g} s, {saved:.1f} % saved, "
-        f"{len(chosen.forward_cuts) + 1} pulls, {len(chosen.backward_cuts) + 1} pushes (cost model)"
-    )
+        f"{done[planner].total_s:.3g} s, {saved:.1f} % saved",
+        f"{_count(pulls, 'pull')}, {_count(pushes, 'push')} (cost model)",
+    ]
     return alt.vconcat(
-        gantt(timeline(costs, chosen), title=title).properties(width=_PLOT_PX),
-        charts.iteration_parts(done).properties(width=_PLOT_PX),
+        gantt(timeline(costs, chosen)).properties(title=title),
+        charts.iteration_parts(done),
     ).resolve_scale(color="independent")
 
 
@@ -106,6 +107,11 @@ def trace(**setting: Unpack[Setting]) -> Trace:
         setting["overhead_ms"],
     )
     return timeline(costs, choose("planner", setting["planner"], PLANNERS)(costs))
+
+
+def _count(number: int, noun: str) -> str:
+    plural = "" if number == 1 else "es" if noun.endswith("sh") else "s"
+    return f"{number} {noun}{plural}"
 
 
 def _costs(

@@ -12,7 +12,8 @@ The rule, as it is read here, for operations in the order in which the module ca
 - Depth is the number of the layer; depth 0, before the first weighted operation, is layer 1.
 - So normalisation, biases, scales, activations and poolings belong to the layer before, and so
   does a further use of tied weights, though never to a layer before the weights' own.
-- What is computed from parameters alone (weight normalisation) belongs to the layer that uses it.
+- What is computed from parameters alone (weight normalisation) belongs to the layer that uses
+  it; what nothing uses (a counter of batches) to that of the operation before.
 - A parameter that is never used belongs to the layer of the one registered before it.
 
 The graph is that of tensor operations, seen below autograd while the module runs once (on meta
@@ -70,22 +71,32 @@ def next_node() -> int:
 
 
 class NodeOwners:
-    """Finds which mark of the forward pass an autograd node belongs to, by sequence number.
+    """Finds which mark of the forward pass made an autograd node, by sequence number.
 
-    Nodes are numbered as the forward pass makes them, so a node belongs to the last mark whose
-    first node is not later; of marks with the same first node, the earliest made it.
+    Nodes are numbered in the order in which the forward pass makes them, so a node belongs to
+    the last mark whose first node is not later.
     """
 
     def __init__(self, first_nodes: Sequence[int]) -> None:
-        self._starts: list[int] = []
-        self._marks: list[int] = []
-        for mark, first in enumerate(first_nodes):
-            if not self._starts or first > self._starts[-1]:
-                self._starts.append(first)
-                self._marks.append(mark)
+        self._starts = first_nodes
 
     def __getitem__(self, node: int) -> int:
-        return self._marks[max(bisect_right(self._starts, node) - 1, 0)]
+        return max(bisect_right(self._starts, node) - 1, 0)
+
+
+class NodeCounter:
+    """Tells, operation by operation and from within each, the first node that may be its own.
+
+    Autograd numbers an operation's node just before it runs the operation, if it makes one.
+    """
+
+    def __init__(self) -> None:
+        self._next = next_node()
+
+    def first_node(self) -> int:
+        """Its number; that of a node still to come, if the running operation made none."""
+        before, self._next = self._next, next_node()
+        return self._next - 1 if self._next > before else self._next
 
 
 @dataclass
@@ -123,6 +134,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.operations: list[Operation] = []
         self.values: list[Value] = []
         self._held: dict[int, tuple[StorageWeakRef, Value]] = {}
+        self._nodes = NodeCounter()
         self._owners: NodeOwners | None = None
         for index, parameter in enumerate(parameters.values()):
             before = self._value(parameter).weights
@@ -167,7 +179,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         weights = frozenset[int]().union(*(value.weights for value in values))
         depth = max((value.depth for value in values), default=CONSTANT)
         index = len(self.operations)
-        operation = Operation(max(self.current, 1), next_node() - 1, flops)
+        before = self.operations[-1].layer if self.operations else 1
+        operation = Operation(max(self.current, before), self._nodes.first_node(), flops)
         self.operations.append(operation)
 
         if depth == CONSTANT:

@@ -40,6 +40,9 @@ def measure_layer_times(
     undisturbed iterations tell how far the layers' sum can be trusted: see
     `LayerTimes.layers_over_iteration`.
 
+    Medians are over the faster half of the turns, since other programs only ever add time;
+    interquartile ranges are over all of them, and so show how busy the machine was.
+
     Parameters
     ----------
     model, input_shape, input_dtype, name
@@ -95,7 +98,7 @@ def measure_layer_times(
         )
         clock = stopwatch.clock_for(device)
         whole: list[float] = []
-        layered: list[list[list[float]]] = []  # [repeat][forward, backward, update][layer]
+        layered: list[list[list[float]]] = []  # [turn][forward, backward, update][layer]
         for turn in range(warmup + repeats):
             if progress:
                 progress(f"{title} on {device}", turn, warmup + repeats)
@@ -107,9 +110,10 @@ def measure_layer_times(
         if progress:
             progress(f"{title} on {device}", warmup + repeats, warmup + repeats)
 
-    # R = repeat, P = forward, backward, update, L = layer
-    medians, spreads = _median_and_iqr(np.array(layered[warmup:]))
-    iteration_s, iteration_iqr_s = _median_and_iqr(np.array(whole[warmup:]))
+    whole_s, layered_s = np.array(whole[warmup:]), np.array(layered[warmup:])
+    quiet = quieter_half(whole_s + layered_s[:, :2].sum((1, 2)))
+    medians, spreads = np.median(layered_s[quiet], 0), _iqr(layered_s)
+    iteration_s, iteration_iqr_s = np.median(whole_s[quiet]), _iqr(whole_s)
     columns = [chain.layers, *medians.tolist(), *spreads.tolist()]
     table = pl.DataFrame(dict(zip(SCHEMA, columns, strict=True)), schema=SCHEMA)
     return LayerTimes(title, batch_size, device, table, float(iteration_s), float(iteration_iqr_s))
@@ -147,6 +151,15 @@ def _check_device(device: str) -> None:
         )
 
 
-def _median_and_iqr(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    lower, median, upper = np.percentile(samples, [25, 50, 75], axis=0)
-    return median, upper - lower
+def quieter_half(turn_s: np.ndarray) -> np.ndarray:
+    """Which turns to believe: the faster ones, just over half of them.
+
+    Other programs only ever add time, and often a multiple of it, for some turns and not others;
+    the median of all turns would then be the median of two different machines.
+    """
+    return np.argsort(turn_s, kind="stable")[: len(turn_s) // 2 + 1]
+
+
+def _iqr(samples: np.ndarray) -> np.ndarray:
+    lower, upper = np.percentile(samples, [25, 75], axis=0)
+    return np.asarray(upper - lower)

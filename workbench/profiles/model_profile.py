@@ -144,7 +144,8 @@ def check_layers(table: pl.DataFrame) -> None:
     if len(repeated):
         raise ValueError(f"layer names are unique, but {repeated['layer'][0]!r} appears twice")
     for column in table.columns[1:]:
-        wrong = table.filter(~(pl.col(column) >= 0).fill_null(False) | pl.col(column).is_infinite())
+        number = pl.col(column).cast(pl.Float64)
+        wrong = table.filter(~((number >= 0) & number.is_finite()).fill_null(False))
         if len(wrong):
             layer, value = wrong["layer"][0], wrong[column][0]
             raise ValueError(f"{column} of layer {layer!r} is {value}, not a number of at least 0")

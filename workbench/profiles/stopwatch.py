@@ -20,7 +20,7 @@ from torch.autograd.graph import Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from workbench.profiles import tracing
-from workbench.profiles.chain import NodeOwners, next_node
+from workbench.profiles.chain import NodeCounter, NodeOwners, next_node
 
 
 class Clock(Protocol):
@@ -109,6 +109,7 @@ class OperationMarks(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.laps = laps
         self.operations = operations
+        self.nodes = NodeCounter()
         self.seen = 0
 
     def __torch_dispatch__(
@@ -118,10 +119,10 @@ class OperationMarks(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        seen = self.seen
+        first_node = self.nodes.first_node()
+        if self.seen < len(self.operations):
+            self.laps.switch(self.operations[self.seen], first_node)
         self.seen += 1
-        if seen < len(self.operations) and self.operations[seen] != self.laps.layers[-1]:
-            self.laps.switch(self.operations[seen], next_node() - 1)
         return func(*args, **(kwargs or {}))
 
 
