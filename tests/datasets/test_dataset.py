@@ -1,0 +1,127 @@
+"""A data set's own rules: read-only arrays, subsets by seed, images of another shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.datasets import Dataset, DatasetError, load
+from workbench.datasets.fitting import fit_images
+
+DIGITS = load("digits")
+
+
+def test_arrays_cannot_be_written_to() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        DIGITS.x_train[0] = 0
+    with pytest.raises(AttributeError):
+        DIGITS.name = "other"  # type: ignore[misc]
+
+
+def test_the_givers_arrays_stay_writable() -> None:
+    x, y = np.zeros((2, 1, 3, 3), np.float32), np.zeros(2, np.int64)
+    Dataset("own", x, y, x, y, ("a",))
+    x[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"x_train": np.zeros((2, 1, 3, 3))}, "x_train is float64"),
+        ({"y_test": np.zeros(2, np.int32)}, "y_test is int32"),
+        ({"y_test": np.zeros(3, np.int64)}, r"shape \(3,\).*each of the 2"),
+        ({"y_test": np.array([0, 1])}, "labels from 0 to 1, but there are 1 classes"),
+    ],
+)
+def test_refuses_what_is_not_images_and_labels(changed: Any, words: str) -> None:
+    x, y = np.zeros((2, 1, 3, 3), np.float32), np.zeros(2, np.int64)
+    fields = {"x_train": x, "y_train": y, "x_test": x, "y_test": y, "classes": ("a",)}
+    with pytest.raises(DatasetError, match=words):
+        Dataset("own", **{**fields, **changed})
+
+
+class TestLimit:
+    def test_draws_by_seed_without_repeating(self) -> None:
+        a, b = (DIGITS.limit(train=100, test=50, seed=7) for _ in range(2))
+        np.testing.assert_array_equal(a.x_train, b.x_train)
+        np.testing.assert_array_equal(a.y_test, b.y_test)
+        assert (len(a.y_train), len(a.y_test)) == (100, 50)
+        assert len(np.unique(a.x_train.reshape(100, -1), axis=0)) == 100
+        assert not np.array_equal(a.x_train, DIGITS.limit(train=100, seed=8).x_train)
+
+    def test_keeps_images_with_their_labels(self) -> None:
+        small = DIGITS.limit(train=20, seed=1)
+        for image, label in zip(small.x_train, small.y_train, strict=True):
+            (at,) = np.flatnonzero((DIGITS.x_train == image).all((1, 2, 3)))
+            assert DIGITS.y_train[at] == label
+
+    def test_fewer_are_the_first_of_more(self) -> None:
+        few, more = DIGITS.limit(train=10), DIGITS.limit(train=30)
+        np.testing.assert_array_equal(few.x_train, more.x_train[:10])
+
+    def test_more_than_there_are_is_all(self) -> None:
+        np.testing.assert_array_equal(DIGITS.limit(train=10**6).x_train, DIGITS.x_train)
+
+    def test_none_at_all_is_refused(self) -> None:
+        with pytest.raises(DatasetError, match="at least one sample"):
+            DIGITS.limit(train=0)
+
+
+class TestSubset:
+    def test_keeps_the_given_order(self) -> None:
+        got = DIGITS.subset([5, 3])
+        np.testing.assert_array_equal(got.x_train, DIGITS.x_train[[5, 3]])
+        assert len(got.y_test) == 355
+
+    @pytest.mark.parametrize("wanted", [[1442], [-1], [], [0.5], [[1]]])
+    def test_refuses_what_is_not_there(self, wanted: Any) -> None:
+        with pytest.raises(DatasetError, match=r"train"):
+            DIGITS.subset(wanted)
+
+
+class TestFitted:
+    def test_enlarges_by_a_whole_factor_and_frames(self) -> None:
+        fitted = DIGITS.fitted((3, 28, 28))
+        assert fitted.input_shape == (3, 28, 28)
+        for channel in range(3):
+            inner = fitted.x_test[:, channel, 2:26, 2:26]
+            np.testing.assert_array_equal(inner[:, 1::3, 1::3], DIGITS.x_test[:, 0])
+        assert fitted.x_test.sum(dtype=np.float64) == pytest.approx(
+            27 * DIGITS.x_test.sum(dtype=np.float64)
+        )
+        np.testing.assert_array_equal(fitted.y_train, DIGITS.y_train)
+
+    def test_the_same_shape_is_the_same_images(self) -> None:
+        np.testing.assert_array_equal(DIGITS.fitted((1, 8, 8)).x_train, DIGITS.x_train)
+
+    @pytest.mark.parametrize("size", [(4, 4), (2, 4), (3, 3), (5, 9), (8, 16), (1, 1), (17, 8)])
+    @pytest.mark.parametrize("channels", [1, 3])
+    def test_gives_the_shape_asked_for(self, channels: int, size: tuple[int, int]) -> None:
+        assert DIGITS.limit(5, 5).fitted((channels, *size)).input_shape == (channels, *size)
+
+    def test_reduces_by_means_of_blocks(self) -> None:
+        x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+        np.testing.assert_array_equal(fit_images(x, (1, 2, 2))[0, 0], [[2.5, 4.5], [10.5, 12.5]])
+
+    @given(side=st.integers(1, 40), wanted=st.integers(1, 40))
+    def test_a_grey_sheet_stays_grey_within(self, side: int, wanted: int) -> None:
+        sheet = np.full((1, 1, side, side), 0.5, np.float32)
+        got = fit_images(sheet, (1, wanted, wanted))
+        assert got.shape == (1, 1, wanted, wanted)
+        assert got[0, 0, wanted // 2, wanted // 2] == np.float32(0.5)
+        assert set(np.unique(got)) <= {np.float32(0), np.float32(0.5)}
+
+    def test_colours_become_grey_but_not_two(self) -> None:
+        x = np.stack([np.full((4, 4), value, np.float32) for value in (0.0, 0.3, 0.9)])[None]
+        np.testing.assert_allclose(fit_images(x, (1, 4, 4)), 0.4, rtol=1e-6)
+        with pytest.raises(ValueError, match="3 channels do not give 2"):
+            fit_images(x, (2, 4, 4))
+
+    @pytest.mark.parametrize("shape", [(28, 28), (1, 0, 28), ()])
+    def test_refuses_a_shape_that_is_none(self, shape: tuple[int, ...]) -> None:
+        with pytest.raises(DatasetError, match="channels, height, width"):
+            DIGITS.fitted(shape)

@@ -1,0 +1,121 @@
+"""Data sets by name: which there are, what they hold, where they are looked for."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.datasets.conftest import REAL
+from workbench.datasets import SOURCES, DatasetError, data_folder, load, mnist
+from workbench.names import UnknownNameError
+from workbench.parameters import DATASETS
+from workbench.paths import DATA
+
+# Of the unpacked files as first published; MD5, as their users have quoted it since.
+UNPACKED_MD5 = (
+    "6bbc9ace898e44ae57da46a324031adb",
+    "a25bea736e30d166cdddb491f175f624",
+    "2646ac647ad5339dbf082846283269ea",
+    "27ae3e4e09519cfbb04c329615203637",
+)
+
+
+def test_names_are_those_of_the_notebook_parameter() -> None:
+    assert tuple(SOURCES) == DATASETS
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match=r"Did you mean 'fashion_mnist'.*PATH\.npz"):
+        load("fashionmnist")
+
+
+def test_importing_brings_in_nothing_heavy() -> None:
+    code = (
+        "import sys, workbench.datasets, workbench.training;"
+        "print({'torch', 'sklearn', 'pooch', 'requests', 'scipy'} & set(sys.modules))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
+
+
+class TestFolder:
+    def test_is_the_repositorys_without_the_variable(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("WORKBENCH_DATA", raising=False)
+        assert data_folder() == DATA / "downloads"
+
+    def test_is_the_users(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
+        assert data_folder() == tmp_path
+
+    def test_must_exist_but_digits_do_not_need_it(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path / "none"))
+        with pytest.raises(DatasetError, match=r"WORKBENCH_DATA=.*is not a folder"):
+            load("mnist")
+        assert load("digits").name == "digits"
+
+
+class TestDigits:
+    def test_are_all_there_once_and_balanced(self) -> None:
+        digits = load("digits")
+        assert digits.x_train.shape == (1442, 1, 8, 8)
+        assert digits.x_test.shape == (355, 1, 8, 8)
+        assert (digits.x_train.min(), digits.x_train.max()) == (0, 1)
+        counts = np.bincount(digits.y_test)
+        assert counts.min() >= 34
+        assert counts.max() <= 36
+        both = np.concatenate([digits.x_train, digits.x_test])
+        assert len(np.unique(both.reshape(1797, -1), axis=0)) == 1797
+
+    def test_come_in_the_same_order_always(self) -> None:
+        a, b = load("digits"), load("digits")
+        np.testing.assert_array_equal(a.x_train, b.x_train)
+        np.testing.assert_array_equal(a.y_test, b.y_test)
+
+
+def test_real_images_can_be_told_apart(real_mnist: Path | None) -> None:
+    """The nearest class mean is right far beyond chance: images and labels belong together."""
+    data = load("mnist", folder=real_mnist) if real_mnist else load("digits")
+    data = data.limit(train=2000, test=300)
+    means = np.stack([data.x_train[data.y_train == label].mean(0) for label in range(10)])
+    distances = ((data.x_test[:, None] - means) ** 2).sum((2, 3, 4))
+    assert (distances.argmin(1) == data.y_test).mean() > 0.7
+
+
+def test_the_real_mnist_is_the_published_one(real_mnist: Path | None) -> None:
+    if real_mnist is None:
+        pytest.skip(f"no MNIST in {REAL.name} beside the repository; digits stand in elsewhere")
+    found = [
+        hashlib.md5(gzip.decompress((real_mnist / "MNIST/raw" / name).read_bytes())).hexdigest()
+        for name in mnist.FILES
+    ]
+    assert tuple(found) == UNPACKED_MD5
+    data = load("mnist", folder=real_mnist)
+    assert (len(data.y_train), len(data.y_test)) == (60_000, 10_000)
+    assert data.y_train[:5].tolist() == [5, 0, 4, 1, 9]
+
+
+def test_a_real_npz_of_colour_images(tmp_path: Path) -> None:
+    path = REAL / "cifar10_10k.npz"
+    if not path.is_file():
+        path = tmp_path / "digits.npz"
+        digits = load("digits")
+        x = [
+            (255 * images.transpose(0, 2, 3, 1)).astype(np.uint8).repeat(3, 3)
+            for images in (digits.x_train, digits.x_test)
+        ]
+        np.savez(path, x_train=x[0], y_train=digits.y_train, x_test=x[1], y_test=digits.y_test)
+    data = load(str(path))
+    with np.load(path) as raw:
+        pixels = np.rint(data.x_test * 255).transpose(0, 2, 3, 1)
+        np.testing.assert_array_equal(pixels, raw["x_test"])
+        np.testing.assert_array_equal(data.y_train, raw["y_train"])
+    assert data.input_shape[0] == 3
+    assert data.name == path.stem
+    assert len(data.classes) == 10

@@ -1,0 +1,119 @@
+"""Users' own files: what is accepted, and what every broken one is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workbench.datasets import Dataset, DatasetError, load
+
+RNG = np.random.default_rng(0)
+PIXELS = RNG.integers(0, 256, (6, 5, 7, 3), dtype=np.uint8)
+GOOD: dict[str, Any] = {
+    "x_train": PIXELS,
+    "y_train": np.array([0, 1, 2, 0, 1, 2], np.uint8),
+    "x_test": PIXELS[:4],
+    "y_test": np.array([3, 1, 0, 0], np.uint8),
+}
+
+
+def read(tmp_path: Path, **changed: Any) -> Dataset:
+    path = tmp_path / "own.npz"
+    np.savez(path, **{key: a for key, a in {**GOOD, **changed}.items() if a is not None})
+    return load(path)
+
+
+def test_bytes_are_scaled_and_channels_moved(tmp_path: Path) -> None:
+    own = read(tmp_path)
+    assert own.name == "own"
+    assert own.x_train.dtype == np.float32
+    assert own.y_train.dtype == np.int64
+    np.testing.assert_allclose(own.x_train, PIXELS.transpose(0, 3, 1, 2) / 255, rtol=1e-6)
+    assert own.classes == ("0", "1", "2", "3")
+
+
+def test_grey_images_get_a_channel(tmp_path: Path) -> None:
+    own = read(tmp_path, x_train=PIXELS[..., 0], x_test=PIXELS[:4, ..., 1])
+    assert own.input_shape == (1, 5, 7)
+    np.testing.assert_allclose(own.x_test[:, 0], PIXELS[:4, ..., 1] / 255, rtol=1e-6)
+
+
+def test_floats_are_taken_as_they_are_and_channels_found_first(tmp_path: Path) -> None:
+    x = RNG.normal(size=(6, 3, 5, 7))
+    own = read(tmp_path, x_train=x, x_test=x[:4])
+    np.testing.assert_array_equal(own.x_train, x.astype(np.float32))
+
+
+def test_a_column_of_labels_is_labels(tmp_path: Path) -> None:
+    own = read(tmp_path, y_train=GOOD["y_train"][:, None])
+    np.testing.assert_array_equal(own.y_train, GOOD["y_train"])
+
+
+def holed(value: float) -> Any:
+    x = np.ones((6, 5, 7, 3))
+    x[2, 1, 1, 0] = value
+    return x
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"x_test": None, "y_test": None}, "has no x_test, y_test; a data set has the arrays"),
+        ({"x_train": PIXELS.astype(np.int64)}, "x_train is int64; images are uint8"),
+        ({"x_train": PIXELS > 9}, "x_train is bool"),
+        ({"x_train": PIXELS.astype(np.complex64)}, "x_train is complex64"),
+        ({"x_train": PIXELS[0, 0]}, r"x_train has shape \(7, 3\)"),
+        ({"x_train": PIXELS.repeat(3, 3).repeat(2, 1)}, r"x_train has shape \(6, 10, 7, 9\)"),
+        ({"x_train": PIXELS[:0], "y_train": GOOD["y_train"][:0]}, "at least one"),
+        ({"x_test": PIXELS[:4, :4]}, r"images of \(3, 5, 7\) in x_train, but of \(3, 4, 7\)"),
+        ({"x_train": holed(np.nan)}, "x_train holds NaN or infinite"),
+        ({"x_train": holed(-np.inf)}, "x_train holds NaN or infinite"),
+        ({"x_train": holed(1e300)}, "x_train holds NaN or infinite"),
+        ({"y_train": GOOD["y_train"][:5]}, "6 images in x_train, but 5 labels in y_train"),
+        ({"y_train": GOOD["y_train"].astype(float)}, "y_train is float64"),
+        ({"y_train": np.eye(6, dtype=np.uint8)}, r"y_train is uint8 of shape \(6, 6\)"),
+        ({"y_train": np.array([0, 1, -1, 0, 0, 0])}, "labels from -1 to 1"),
+        ({"y_train": np.array(list("abcdef"))}, "y_train is <U1"),
+        ({"y_train": np.array(list("abcdef"), object)}, "not an .npz file of plain arrays"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path: Path, changed: Any, words: str) -> None:
+    with pytest.raises(DatasetError, match=words):
+        read(tmp_path, **changed)
+
+
+@pytest.mark.parametrize("kept", [0.01, 0.5, 0.9, 0.999])
+def test_a_truncated_file_is_refused(tmp_path: Path, kept: float) -> None:
+    read(tmp_path)
+    path = tmp_path / "own.npz"
+    path.write_bytes(path.read_bytes()[: int(kept * path.stat().st_size)])
+    with pytest.raises(DatasetError, match=r"own\.npz"):
+        load(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"\x80\x04N."])
+def test_another_kind_of_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "own.npz"
+    path.write_bytes(content)
+    with pytest.raises(DatasetError, match=r"own\.npz"):
+        load(path)
+
+
+def test_an_array_alone_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "own.npz").open("wb") as file:
+        np.save(file, PIXELS)
+    with pytest.raises(DatasetError, match=r"not an \.npz file"):
+        load(tmp_path / "own.npz")
+
+
+def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="no such file"):
+        load(str(tmp_path / "none.npz"))
+    (tmp_path / "folder.npz").mkdir()
+    with pytest.raises(DatasetError, match="cannot be read"):
+        load(tmp_path / "folder.npz")
+    with pytest.raises(DatasetError, match=r"is no \.npz file"):
+        load(tmp_path / "digits")

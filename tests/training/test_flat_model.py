@@ -1,0 +1,185 @@
+"""One vector for all parameters: in the profile's order, without gaps, without copies."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import prod
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from tests.profiles.modules import DataDependent, RandomGraph
+from tests.training.modules import Awkward
+from workbench import zoo
+from workbench.profiles import ModelProfile, profile_model
+from workbench.training import Layout, flatten, gradient_step, model_layout
+
+X, Y = torch.randn(8, 5, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 4
+
+
+def check_covers(layout: Layout, profile: ModelProfile) -> None:
+    """Layers and tensors are the profile's, one after the other, and fill the vector."""
+    assert layout.layers == profile.layers
+    assert list(layout.param_bytes) == profile.table["param_bytes"].to_list()
+    sizes = tuple(
+        tuple(prod(shape) * layout.item_bytes for _, shape in layer) for layer in layout.tensors
+    )
+    assert sizes == profile.tensor_bytes
+    slices = [layout.layers_slice(layer, layer) for layer in range(1, len(layout) + 1)]
+    assert slices[0].start == 0
+    assert slices[-1].stop == layout.size == profile.param_bytes // layout.item_bytes
+    assert all(a.stop == b.start for a, b in pairwise(slices))
+    for layer, where in zip(layout.tensors, slices, strict=True):
+        within = [layout.tensor_slices[name] for name, _ in layer]
+        assert [one.stop - one.start for one in within] == [prod(shape) for _, shape in layer]
+        bounds = [where.start, *(one.stop for one in within)]
+        assert [one.start for one in within] == bounds[:-1]
+        assert bounds[-1] == where.stop
+
+
+@pytest.mark.parametrize("name", zoo.MODELS)
+def test_every_model_of_the_zoo_lies_as_its_profile_says(name: str) -> None:
+    flat = flatten(zoo.build(name, "meta"), zoo.MODELS[name].input_shape)
+    check_covers(flat.layout, profile_model(name))
+    assert flat.parameters.shape == (zoo.MODELS[name].parameters,)
+    assert flat.parameters.is_contiguous()
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_random_modules_lie_as_their_profile_says(data: st.DataObject) -> None:
+    module = RandomGraph.draw(data)
+    check_covers(model_layout(module, (4,)), profile_model(module, (4,)))
+
+
+def test_modules_in_their_order_too() -> None:
+    module = DataDependent()
+    layout = model_layout(module, (4,), by="modules")
+    check_covers(layout, profile_model(module, (4,), by="modules"))
+
+
+def test_an_awkward_module_lies_as_its_profile_says() -> None:
+    module = Awkward()
+    flat = flatten(module, (5,))
+    check_covers(flat.layout, profile_model(module, (5,)))
+    assert [sorted(name for name, _ in layer) for layer in flat.layout.tensors[:2]] == [
+        ["first.bias", "first.weight", "norm.bias", "norm.weight", "scale"],
+        ["again.bias", "left.bias", "left.weight", "right.weight"],
+    ]
+
+
+class TestVectors:
+    def test_hold_the_modules_numbers_and_leave_its_outputs_alone(self) -> None:
+        module = Awkward()
+        before = {name: p.detach().clone() for name, p in module.named_parameters()}
+        module.eval()
+        expected = module(X)
+        flat = flatten(module, (5,))
+        assert not module.training
+        assert torch.equal(module(X), expected)
+        for name, where in flat.layout.tensor_slices.items():
+            assert torch.equal(flat.parameters[where], before[name].reshape(-1))
+
+    def test_are_the_modules_memory(self) -> None:
+        flat = flatten(Awkward(), (5,))
+        span = flat.layout.size * 4
+        for vector, tensors in (
+            (flat.parameters, list(flat.module.parameters())),
+            (flat.gradients, [p.grad for p in flat.module.parameters()]),
+        ):
+            assert vector.is_contiguous()
+            assert vector.dim() == 1
+            for tensor in tensors:
+                assert tensor is not None
+                assert 0 <= tensor.data_ptr() - vector.data_ptr() < span
+        flat.parameters.fill_(0.25)
+        assert all(bool((p == 0.25).all()) for p in flat.module.parameters())
+        with torch.no_grad():
+            flat.module.get_parameter("head.weight").fill_(7)
+        assert bool((flat.parameters[flat.layout.tensor_slices["head.weight"]] == 7).all())
+
+    def test_take_a_saved_state(self) -> None:
+        flat, other = flatten(Awkward(), (5,)), Awkward()
+        flat.module.load_state_dict(other.state_dict())
+        flat.check_attached()
+        where = flat.layout.tensor_slices["right.weight"]
+        assert torch.equal(flat.parameters[where], other.right.weight.detach().reshape(-1))
+
+    def test_a_replica_has_its_own(self) -> None:
+        flat = flatten(Awkward(), (5,))
+        other = flat.replica()
+        assert torch.equal(other.parameters, flat.parameters)
+        before = flat.parameters.clone()
+        other.parameters.fill_(0.5)
+        gradient_step(other, X, Y)
+        assert torch.equal(flat.parameters, before)
+        assert not bool(flat.gradients.any())
+        mine, its = (one.module.get_buffer("norm.running_mean") for one in (flat, other))
+        assert not bool(mine.any())
+        assert bool(its.any())
+
+    def test_a_module_that_was_converted_is_refused(self) -> None:
+        flat = flatten(Awkward(), (5,))
+        flat.module.double()
+        with pytest.raises(ValueError, match="flatten it again"):
+            gradient_step(flat, X.double(), Y)
+
+    def test_a_parameter_that_was_replaced_is_refused(self) -> None:
+        module = Awkward()
+        flat = flatten(module, (5,))
+        module.head.weight = nn.Parameter(torch.zeros(4, 6))
+        with pytest.raises(ValueError, match="another 'weight'"):
+            gradient_step(flat, X, Y)
+
+
+class TestSlices:
+    LAYOUT = model_layout(zoo.build("lenet5", "meta"), (1, 28, 28))
+
+    def test_between_cuts_are_runs_of_layers(self) -> None:
+        bounds = [0, 156, 2572, 50692, 60856, 61706]  # 6(25+1), 16(150+1), 120·401, 84·121, 10·85
+        assert self.LAYOUT.starts == tuple(bounds)
+        assert self.LAYOUT.cut_slices((1, 3)) == (
+            slice(0, 156),
+            slice(156, 50692),
+            slice(50692, 61706),
+        )
+        assert self.LAYOUT.cut_slices(()) == (slice(0, 61706),)
+        assert self.LAYOUT.layers_slice(2, 4) == slice(156, 60856)
+
+    @given(cuts=st.sets(st.integers(1, 4)).map(sorted))
+    def test_any_plan_covers_the_vector_once(self, cuts: list[int]) -> None:
+        slices = self.LAYOUT.cut_slices(cuts)
+        covered = [index for one in slices for index in range(one.start, one.stop)]
+        assert covered == list(range(61706))
+
+    @pytest.mark.parametrize("cuts", [(0,), (5,), (2, 2), (3, 1), (-1,)])
+    def test_cuts_that_cannot_be_are_refused(self, cuts: tuple[int, ...]) -> None:
+        with pytest.raises(ValueError, match="stay below 5 layers"):
+            self.LAYOUT.cut_slices(cuts)
+
+    @pytest.mark.parametrize("layers", [(0, 1), (3, 2), (1, 6)])
+    def test_layers_that_are_not_there_are_refused(self, layers: tuple[int, int]) -> None:
+        with pytest.raises(ValueError, match="not within 1 to 5"):
+            self.LAYOUT.layers_slice(*layers)
+
+
+class TestRefusals:
+    def test_mixed_types(self) -> None:
+        module = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).double())
+        with pytest.raises(ValueError, match=r"torch\.float32, torch\.float64.*module\.float\(\)"):
+            flatten(module, (2,))
+
+    def test_nothing_to_send(self) -> None:
+        with pytest.raises(ValueError, match="no parameters"):
+            flatten(nn.ReLU(), (2,))
+
+    def test_an_input_that_does_not_fit(self) -> None:
+        with pytest.raises(ValueError, match="does not fit"):
+            flatten(Awkward(), (7,))
+
+    def test_control_flow_by_data(self) -> None:
+        with pytest.raises(ValueError, match='by="modules"'):
+            flatten(DataDependent(), (4,))

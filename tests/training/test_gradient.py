@@ -1,0 +1,132 @@
+"""Gradients are PyTorch's own, written where they belong; refusals in the user's terms."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from tests.training.modules import Awkward, Dropping
+from workbench.training import LOSSES, FlatModel, flatten, gradient_step, seeded
+
+X, Y = torch.randn(8, 5, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 4
+
+
+def expected_gradients(module: nn.Module, loss: Tensor) -> dict[str, Tensor]:
+    loss.backward()  # type: ignore[no-untyped-call]
+    named = module.named_parameters()
+    return {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in named}
+
+
+def check_gradients(flat: FlatModel, expected: dict[str, Tensor]) -> None:
+    assert flat.layout.tensor_slices.keys() == expected.keys()
+    for name, where in flat.layout.tensor_slices.items():
+        assert torch.equal(flat.gradients[where], expected[name].reshape(-1)), name
+
+
+def test_are_those_of_autograd_bit_for_bit() -> None:
+    plain = Awkward()
+    flat = flatten(copy.deepcopy(plain), (5,))
+    loss = F.cross_entropy(plain(X), Y)
+    expected = expected_gradients(plain, loss)
+    before = flat.parameters.clone()
+    assert gradient_step(flat, X, Y) == loss.item()
+    check_gradients(flat, expected)
+    assert torch.equal(flat.parameters, before)
+    assert not bool(flat.gradients[flat.layout.tensor_slices["idle.weight"]].any())
+    assert not bool(flat.gradients[flat.layout.tensor_slices["first.bias"]].any())
+
+
+def test_overwrite_what_was_there_and_survive_zero_grad() -> None:
+    flat = flatten(nn.Linear(5, 4), (5,))
+    gradient_step(flat, X, Y)
+    first = flat.gradients.clone()
+    flat.gradients.fill_(9)
+    flat.module.zero_grad(set_to_none=True)
+    gradient_step(flat, X, Y)
+    assert torch.equal(flat.gradients, first)
+
+
+def test_numpy_and_tensors_are_alike() -> None:
+    flat = flatten(nn.Linear(5, 4), (5,))
+    x, y = X.numpy().copy(), Y.numpy().copy()
+    x.flags.writeable = y.flags.writeable = False
+    assert gradient_step(flat, x, y) == gradient_step(flat, X, Y)
+
+
+def test_squared_error_is_the_mean_over_samples_and_classes() -> None:
+    plain = nn.Linear(5, 4)
+    flat = flatten(copy.deepcopy(plain), (5,))
+    loss = ((plain(X) - torch.eye(4)[Y]) ** 2).mean()
+    got = gradient_step(flat, X, Y, loss=LOSSES["squared_error"])
+    assert got == pytest.approx(loss.item())
+    for name, tensor in expected_gradients(plain, loss).items():
+        torch.testing.assert_close(
+            flat.gradients[flat.layout.tensor_slices[name]], tensor.reshape(-1)
+        )
+
+
+def test_a_module_that_is_frozen_has_none() -> None:
+    module = nn.Linear(5, 4).requires_grad_(False)
+    flat = flatten(module, (5,))
+    assert gradient_step(flat, X, Y) > 0
+    assert not bool(flat.gradients.any())
+    module.requires_grad_(True)
+    gradient_step(flat, X, Y)
+    assert bool(flat.gradients.any())
+
+
+def test_inside_no_grad_too() -> None:
+    flat = flatten(nn.Linear(5, 4), (5,))
+    with torch.no_grad():
+        gradient_step(flat, X, Y)
+    assert bool(flat.gradients.any())
+
+
+class TestDropout:
+    def test_is_drawn_by_seed(self) -> None:
+        flat = flatten(Dropping(), (5,))
+        losses = [gradient_step(flat, X, Y, seed=seed) for seed in (3, 4, 3)]
+        assert losses[0] == losses[2] != losses[1]
+
+    def test_leaves_the_global_generator_where_it_was(self) -> None:
+        flat = flatten(Dropping(), (5,))
+        with seeded(1):
+            before = torch.get_rng_state()
+            gradient_step(flat, X, Y, seed=3)
+            assert torch.equal(torch.get_rng_state(), before)
+            gradient_step(flat, X, Y)
+            assert not torch.equal(torch.get_rng_state(), before)
+
+
+class Pair(nn.Linear):
+    def forward(self, input: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        return super().forward(input), input
+
+
+@pytest.mark.parametrize(
+    ("module", "x", "y", "words"),
+    [
+        (nn.Linear(5, 3), X, Y, "labels go from 0 to 3, but the model has 3 outputs"),
+        (nn.Linear(5, 4), X, Y - 1, "labels go from -1"),
+        (nn.Linear(5, 4), X, Y[:5], "8 samples and 5 labels"),
+        (nn.Linear(5, 4), X[:0], Y[:0], "at least one"),
+        (Pair(5, 4), X, Y, "outputs of type tuple for 8 samples"),
+        (nn.Sequential(nn.Linear(5, 4), nn.Flatten(0)), X, Y, r"outputs of shape \(32,\)"),
+    ],
+)
+def test_what_does_not_fit_is_refused(module: nn.Module, x: Tensor, y: Tensor, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        gradient_step(flatten(module, (5,)), x, y)
+
+
+def test_numpy_batches_of_a_data_set_give_no_warning(recwarn: pytest.WarningsRecorder) -> None:
+    flat = flatten(nn.Linear(5, 4), (5,))
+    x = np.zeros((2, 5), np.float32)
+    x.flags.writeable = False
+    gradient_step(flat, x[:1], np.zeros(1, np.int64))
+    assert not recwarn.list

@@ -1,0 +1,16 @@
+"""Data sets by name, or from a file: images and labels as numpy arrays.
+
+>>> from workbench import datasets
+>>> digits = datasets.load("digits")
+>>> digits.x_train.shape, digits.x_train.dtype
+((1442, 1, 8, 8), dtype('float32'))
+
+`digits` comes with scikit-learn and needs no network. `mnist`, `fashion_mnist` and `cifar10` are
+read from `data_folder()` and fetched into it once. Nothing is ever replaced by other data.
+"""
+
+from workbench.datasets.catalogue import SOURCES, load
+from workbench.datasets.dataset import Dataset, DatasetError
+from workbench.datasets.fetch import data_folder
+
+__all__ = ["SOURCES", "Dataset", "DatasetError", "data_folder", "load"]

@@ -1,0 +1,144 @@
+"""Images and labels, for training and for testing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from workbench.datasets.fitting import fit_images
+
+Images = NDArray[np.float32]
+Labels = NDArray[np.int64]
+
+
+class DatasetError(ValueError):
+    """A data set that is not there, cannot be fetched, or holds something else."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A named set of labelled images; its arrays cannot be written to.
+
+    Attributes
+    ----------
+    name
+        What it was loaded by.
+    x_train, x_test
+        float32 images, N x C x H x W. Whole-number pixels are scaled to [0, 1]; nothing else is
+        done to them. An ``.npz`` file that holds floats is taken as it is.
+    y_train, y_test
+        int64 labels, N, from 0 to ``len(classes) - 1``.
+    classes
+        What each label means.
+    """
+
+    name: str
+    x_train: Images
+    y_train: Labels
+    x_test: Images
+    y_test: Labels
+    classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for part in ("train", "test"):
+            self._check(part, getattr(self, f"x_{part}"), getattr(self, f"y_{part}"))
+        if self.x_train.shape[1:] != self.x_test.shape[1:]:
+            raise DatasetError(
+                f"{self.name}: images of {self.x_train.shape[1:]} in x_train, but of "
+                f"{self.x_test.shape[1:]} in x_test"
+            )
+        for field in ("x_train", "y_train", "x_test", "y_test"):
+            array = getattr(self, field).view()
+            array.flags.writeable = False
+            object.__setattr__(self, field, array)
+
+    def _check(self, part: str, x: Images, y: Labels) -> None:
+        if x.dtype != np.float32 or x.ndim != 4 or not x.size:
+            raise DatasetError(
+                f"{self.name}: x_{part} is {x.dtype} of shape {x.shape}; "
+                "it must be float32, N x C x H x W, of at least one image"
+            )
+        if y.dtype != np.int64 or y.shape != (len(x),):
+            raise DatasetError(
+                f"{self.name}: y_{part} is {y.dtype} of shape {y.shape}; "
+                f"it must be int64, one label for each of the {len(x)} images"
+            )
+        if not (np.isfinite(x.min()) and np.isfinite(x.max())):
+            raise DatasetError(f"{self.name}: x_{part} holds NaN or infinite pixels")
+        if y.min() < 0 or y.max() >= len(self.classes):
+            raise DatasetError(
+                f"{self.name}: y_{part} has labels from {y.min()} to {y.max()}, "
+                f"but there are {len(self.classes)} classes, numbered from 0"
+            )
+
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """Of one image: channels, height, width."""
+        channels, height, width = self.x_train.shape[1:]
+        return channels, height, width
+
+    def subset(self, train: ArrayLike | None = None, test: ArrayLike | None = None) -> Dataset:
+        """Keep the samples of the given indices, in their order; all where None.
+
+        Raises
+        ------
+        DatasetError
+            An index beyond the data, or none at all.
+        """
+        chosen = [
+            (_indices(self.name, part, wanted, len(y)), x, y)
+            for part, wanted, x, y in (
+                ("train", train, self.x_train, self.y_train),
+                ("test", test, self.x_test, self.y_test),
+            )
+        ]
+        (x_train, y_train), (x_test, y_test) = ((x[at], y[at]) for at, x, y in chosen)
+        return replace(self, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+
+    def limit(self, train: int | None = None, test: int | None = None, *, seed: int = 0) -> Dataset:
+        """Draw so many samples at random, none twice; all where None or where there are no more.
+
+        The same seed draws the same samples, and fewer are the first of more.
+        """
+        drawn: list[NDArray[np.int64] | None] = []
+        for stream, (wanted, y) in enumerate(((train, self.y_train), (test, self.y_test))):
+            if wanted is not None and wanted < 1:
+                raise DatasetError(f"{self.name}: limit is {wanted}; at least one sample is needed")
+            if wanted is None or wanted >= len(y):
+                drawn.append(None)
+            else:
+                rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stream,)))
+                drawn.append(rng.permutation(len(y))[:wanted])
+        return self.subset(*drawn)
+
+    def fitted(self, input_shape: Sequence[int]) -> Dataset:
+        """Bring the images to a model's input shape; see `fit_images` for how.
+
+        Raises
+        ------
+        DatasetError
+            The channels cannot be had from those of the images.
+        """
+        try:
+            x_train, x_test = (fit_images(x, input_shape) for x in (self.x_train, self.x_test))
+        except ValueError as error:
+            raise DatasetError(f"{self.name}: {error}") from error
+        return replace(self, x_train=x_train, x_test=x_test)
+
+
+def _indices(name: str, part: str, wanted: ArrayLike | None, count: int) -> slice | Labels:
+    if wanted is None:
+        return slice(None)
+    indices = np.asarray(wanted)
+    whole = np.issubdtype(indices.dtype, np.integer)
+    if indices.ndim != 1 or not indices.size or not whole:
+        raise DatasetError(f"{name}: a subset of {part} is a list of at least one whole number")
+    if indices.min() < 0 or indices.max() >= count:
+        raise DatasetError(
+            f"{name}: indices from {indices.min()} to {indices.max()}, "
+            f"but {part} has samples 0 to {count - 1}"
+        )
+    return indices.astype(np.int64)

@@ -1,0 +1,150 @@
+"""Files from the network: once, with their published checksum, whole or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from workbench.datasets.dataset import DatasetError
+from workbench.paths import DATA
+
+FOLDER_VARIABLE = "WORKBENCH_DATA"
+TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file on the network.
+
+    Attributes
+    ----------
+    name
+        Of the file, there and here.
+    sha256
+        Its published checksum.
+    mirrors
+        URLs of folders that hold it, to be tried in turn.
+    """
+
+    name: str
+    sha256: str
+    mirrors: tuple[str, ...]
+
+    def urls(self, mirror: str | None = None) -> list[str]:
+        """Where to look for the file; on one mirror alone if it is given."""
+        bases = self.mirrors if mirror is None else (mirror,)
+        return [f"{base.rstrip('/')}/{self.name}" for base in bases]
+
+
+def data_folder() -> Path:
+    """Return where data sets lie: ``$WORKBENCH_DATA``, else ``data/downloads``.
+
+    Raises
+    ------
+    DatasetError
+        The variable is set to what is no folder.
+    """
+    given = os.environ.get(FOLDER_VARIABLE)
+    if not given:
+        return DATA / "downloads"
+    folder = Path(given).expanduser()
+    if not folder.is_dir():
+        raise DatasetError(
+            f"{FOLDER_VARIABLE}={given} is not a folder; create it, or unset the variable to use "
+            f"{DATA / 'downloads'}"
+        )
+    return folder
+
+
+def fetch(file: Remote, into: Path, mirror: str | None = None) -> Path:
+    """Return the path of a file in folder `into`, fetched if it is not there.
+
+    However many processes ask, one fetches and the others wait for it. The file gets its name
+    when it is complete and its checksum right; what broke off is removed.
+
+    Raises
+    ------
+    DatasetError
+        No mirror gives it; the message says what happened at each.
+    """
+    import pooch
+    from requests import RequestException
+
+    target = into / file.name
+    if target.exists():
+        return target
+    failures: list[str] = []
+    try:
+        with _alone(into):
+            for url in file.urls(mirror):
+                if target.exists():
+                    return target
+                try:
+                    pooch.retrieve(
+                        url,
+                        known_hash=f"sha256:{file.sha256}",
+                        fname=file.name,
+                        path=into,
+                        downloader=pooch.HTTPDownloader(chunk_size=1 << 16, timeout=TIMEOUT_S),
+                    )
+                    target.chmod(0o644)
+                    return target
+                except (RequestException, ValueError) as error:
+                    failures.append(f"{url}: {_reason(error)}")
+    except OSError as error:
+        failures.append(f"{into} cannot be written to: {error}")
+    raise DatasetError("; ".join(failures))
+
+
+def unavailable(
+    name: str, files: Sequence[Remote], into: Path, *, layout: str, folder: Path, why: Exception
+) -> DatasetError:
+    """Return the error of a data set that is neither here nor to be had: what the user can do.
+
+    Parameters
+    ----------
+    name
+        Of the data set.
+    files, into
+        What would have been fetched, and to which folder.
+    layout, folder
+        Where its files are read: the usual layout, below the data folder.
+    why
+        What went wrong.
+    """
+    names = " and ".join(file.name for file in files)
+    return DatasetError(
+        f"data set {name!r} is not in {folder / layout} and cannot be fetched ({why}). Go online "
+        f"and try again; or put {names} from {files[0].mirrors[0]} into {into}; or set "
+        f"{FOLDER_VARIABLE} to a folder that holds {layout}; or use 'digits', which needs no "
+        "network"
+    )
+
+
+def _reason(error: Exception) -> str:
+    import requests
+
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"the server answers {error.response.status_code} {error.response.reason}"
+    if isinstance(error, requests.exceptions.ChunkedEncodingError):
+        return "the transfer broke off"
+    if isinstance(error, requests.Timeout):
+        return f"no answer within {TIMEOUT_S:g} s"
+    if isinstance(error, requests.ConnectionError):
+        return "no connection"
+    if isinstance(error, requests.RequestException):
+        return str(error)
+    return "what arrived is damaged or another file: its checksum is not the published one"
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait until no other thread or process fetches into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

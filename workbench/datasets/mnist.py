@@ -1,0 +1,139 @@
+"""MNIST and Fashion-MNIST: four IDX files each.
+
+LeCun, Cortes and Burges, "The MNIST database of handwritten digits", 1998; Xiao, Rasul and
+Vollgraf, "Fashion-MNIST", 2017. The checksums are those of the files as first published.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from workbench.datasets.dataset import Dataset, DatasetError, Images, Labels
+from workbench.datasets.fetch import Remote, fetch, unavailable
+from workbench.datasets.idx import read_idx
+
+FILES = (
+    "train-images-idx3-ubyte.gz",
+    "train-labels-idx1-ubyte.gz",
+    "t10k-images-idx3-ubyte.gz",
+    "t10k-labels-idx1-ubyte.gz",
+)
+
+
+@dataclass(frozen=True)
+class IdxSource:
+    """Where a set of four IDX files lies.
+
+    Attributes
+    ----------
+    name
+        Of the data set.
+    layout
+        The usual folder of the files, below the data folder.
+    mirrors
+        URLs of folders with the files.
+    sha256
+        Of each of `FILES`.
+    classes
+        What the labels mean.
+    """
+
+    name: str
+    layout: str
+    mirrors: tuple[str, ...]
+    sha256: tuple[str, str, str, str]
+    classes: tuple[str, ...]
+
+    @property
+    def remotes(self) -> list[Remote]:
+        """The files on the network."""
+        pairs = zip(FILES, self.sha256, strict=True)
+        return [Remote(name, sha256, self.mirrors) for name, sha256 in pairs]
+
+
+MNIST = IdxSource(
+    "mnist",
+    "MNIST/raw",
+    (
+        "https://ossci-datasets.s3.amazonaws.com/mnist",
+        "https://storage.googleapis.com/cvdf-datasets/mnist",
+    ),
+    (
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+    ),
+    tuple(map(str, range(10))),
+)
+
+FASHION_MNIST = IdxSource(
+    "fashion_mnist",
+    "FashionMNIST/raw",
+    ("https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",),
+    (
+        "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+        "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+        "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+        "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+    ),
+    (
+        "T-shirt/top",
+        "Trouser",
+        "Pullover",
+        "Dress",
+        "Coat",
+        "Sandal",
+        "Shirt",
+        "Sneaker",
+        "Bag",
+        "Ankle boot",
+    ),
+)
+
+
+def load(source: IdxSource, folder: Path, mirror: str | None = None) -> Dataset:
+    """Read the four files of `folder`, packed or unpacked, fetching those that are missing.
+
+    Raises
+    ------
+    DatasetError
+        A file cannot be fetched, or is broken.
+    """
+    paths = [_find(source, file, folder, mirror) for file in source.remotes]
+    x_train, x_test = (_images(path) for path in paths[::2])
+    y_train, y_test = (_labels(path) for path in paths[1::2])
+    return Dataset(source.name, x_train, y_train, x_test, y_test, source.classes)
+
+
+def _find(source: IdxSource, file: Remote, folder: Path, mirror: str | None) -> Path:
+    packed = folder / source.layout / file.name
+    unpacked = packed.with_suffix("")
+    for path in (unpacked, packed):
+        if path.is_file():
+            return path
+    try:
+        return fetch(file, packed.parent, mirror)
+    except DatasetError as error:
+        raise unavailable(
+            source.name,
+            source.remotes,
+            packed.parent,
+            layout=source.layout,
+            folder=folder,
+            why=error,
+        ) from error
+
+
+def _images(path: Path) -> Images:
+    pixels = read_idx(path, 3)
+    images = pixels[:, None].astype(np.float32)
+    images /= np.float32(255)
+    return images
+
+
+def _labels(path: Path) -> Labels:
+    return read_idx(path, 1).astype(np.int64)

@@ -1,0 +1,102 @@
+"""Data sets of the user's own: an ``.npz`` file of four arrays."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.datasets.dataset import Dataset, DatasetError, Images, Labels
+
+KEYS = ("x_train", "y_train", "x_test", "y_test")
+_MOST_CHANNELS = 4
+
+
+def load(path: Path) -> Dataset:
+    """Read a data set from an ``.npz`` file.
+
+    It holds ``x_train``, ``y_train``, ``x_test`` and ``y_test``. Images are N x H x W or
+    N x H x W x C with one to four channels; N x C x H x W is understood where the last axis is
+    longer than four. Bytes (uint8) are scaled to [0, 1]; floats are taken as they are. Labels
+    are whole numbers from 0, N or N x 1; the highest tells how many classes there are. Objects
+    are refused, since unpickling a file runs code.
+
+    Raises
+    ------
+    DatasetError
+        No such file, or it holds something else; the message says which array and why.
+    """
+    arrays = _read(path)
+    x_train, x_test = (_images(path, key, arrays[key]) for key in ("x_train", "x_test"))
+    y_train, y_test = (_labels(path, key, arrays[key]) for key in ("y_train", "y_test"))
+    for key, x, y in (("train", x_train, y_train), ("test", x_test, y_test)):
+        if len(x) != len(y):
+            raise DatasetError(
+                f"{path}: {len(x)} images in x_{key}, but {len(y)} labels in y_{key}"
+            )
+    classes = int(max(y_train.max(), y_test.max())) + 1
+    names = tuple(map(str, range(classes)))
+    return Dataset(path.stem, x_train, y_train, x_test, y_test, names)
+
+
+def _read(path: Path) -> dict[str, NDArray[Any]]:
+    if path.suffix != ".npz":
+        raise DatasetError(f"{path} is no .npz file; write one with numpy.savez")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            missing = [key for key in KEYS if key not in file]
+            if missing:
+                raise DatasetError(
+                    f"{path} has no {', '.join(missing)}; a data set has the arrays "
+                    f"{', '.join(KEYS)}, and this file {', '.join(file.files) or 'none'}"
+                )
+            return {key: file[key] for key in KEYS}
+    except DatasetError:
+        raise
+    except FileNotFoundError as error:
+        raise DatasetError(f"{path}: there is no such file") from error
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DatasetError(f"{path} cannot be read: {error}") from error
+    except (ValueError, TypeError) as error:
+        # numpy's words for what is no zip archive, for objects within one, for a single array
+        raise DatasetError(f"{path} is not an .npz file of plain arrays: {error}") from error
+
+
+def _images(path: Path, key: str, images: NDArray[Any]) -> Images:
+    floats = np.issubdtype(images.dtype, np.floating)
+    if images.dtype != np.uint8 and not floats:
+        raise DatasetError(
+            f"{path}: {key} is {images.dtype}; images are uint8 from 0 to 255, or floats"
+        )
+    if images.ndim == 3:
+        images = images[:, None]
+    elif images.ndim == 4 and images.shape[3] <= _MOST_CHANNELS:
+        images = images.transpose(0, 3, 1, 2)
+    if images.ndim != 4 or not 0 < images.shape[1] <= _MOST_CHANNELS or not images.size:
+        raise DatasetError(
+            f"{path}: {key} has shape {images.shape}; images are N x H x W or N x H x W x C "
+            f"with one to {_MOST_CHANNELS} channels, and there is at least one"
+        )
+    with np.errstate(over="ignore"):  # what overflows is infinite, and refused as such
+        made = np.ascontiguousarray(images, dtype=np.float32)
+    return made if floats else made / np.float32(255)
+
+
+def _labels(path: Path, key: str, labels: NDArray[Any]) -> Labels:
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if not np.issubdtype(labels.dtype, np.integer) or labels.ndim != 1 or not labels.size:
+        raise DatasetError(
+            f"{path}: {key} is {labels.dtype} of shape {labels.shape}; "
+            "labels are whole numbers, one for each image"
+        )
+    if labels.min() < 0 or labels.max() >= 1_000_000:
+        raise DatasetError(
+            f"{path}: {key} has labels from {labels.min()} to {labels.max()}; "
+            "classes are numbered from 0"
+        )
+    return labels.astype(np.int64)

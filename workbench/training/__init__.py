@@ -1,0 +1,52 @@
+"""The PyTorch side of training, shared by all systems: batches, gradients, steps, evaluation.
+
+>>> from workbench import datasets, training
+>>> digits = datasets.load("digits").fitted((1, 28, 28))
+>>> with training.fixed_threads():
+...     flat = training.flatten(training.initialise("lenet5", seed=0), (1, 28, 28))
+...     sgd = training.Sgd(learning_rate=0.1, momentum=0.9)
+...     velocity = sgd.start(flat.parameters)
+...     for batch in training.batches(digits, 32, seed=0, epoch=0):
+...         loss = training.gradient_step(flat, digits.x_train[batch], digits.y_train[batch])
+...         sgd.step(flat.parameters, flat.gradients, velocity)
+...     result = training.evaluate(flat.module, digits.x_test, digits.y_test)
+>>> result.samples
+355
+
+The same seed gives the same weights, bit for bit, in any process of the same machine: numbers are
+drawn from generators of their own, and `fixed_threads` keeps PyTorch from splitting sums
+differently. Another processor or PyTorch may round differently. PyTorch itself is imported when
+one of these functions needs it.
+"""
+
+from workbench.training.batches import batches
+from workbench.training.buffers import average_buffers, get_buffers, set_buffers
+from workbench.training.evaluation import Evaluation, evaluate
+from workbench.training.flat_model import FlatModel, flatten
+from workbench.training.gradient import gradient_step
+from workbench.training.initialise import initialise
+from workbench.training.layout import Layout, model_layout
+from workbench.training.losses import LOSSES, Loss
+from workbench.training.repeatable import fixed_threads, generator, seeded
+from workbench.training.sgd import Sgd
+
+__all__ = [
+    "LOSSES",
+    "Evaluation",
+    "FlatModel",
+    "Layout",
+    "Loss",
+    "Sgd",
+    "average_buffers",
+    "batches",
+    "evaluate",
+    "fixed_threads",
+    "flatten",
+    "generator",
+    "get_buffers",
+    "gradient_step",
+    "initialise",
+    "model_layout",
+    "seeded",
+    "set_buffers",
+]

@@ -1,0 +1,71 @@
+"""Which samples are learnt from, when and by whom."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.datasets.dataset import Dataset
+from workbench.training.repeatable import SHUFFLE
+
+
+def batches(
+    samples: Dataset | int,
+    batch_size: int,
+    seed: int,
+    epoch: int,
+    *,
+    worker: int = 0,
+    workers: int = 1,
+) -> list[NDArray[np.int64]]:
+    """Draw one worker's batches of one epoch.
+
+    All samples are shuffled by seed and epoch and dealt out in rounds of ``workers * batch_size``:
+    within a round the first `batch_size` go to worker 0, the next to worker 1, and so on. So the
+    workers' batches of one round are together the batch of a single worker with `workers` times
+    the size. In an epoch every sample is in exactly one batch of one worker; the last round shares
+    out evenly what is left, or leaves it out where that is less than one sample for each worker.
+    All workers have equally many batches.
+
+    Parameters
+    ----------
+    samples
+        A data set, whose training samples are meant, or their number.
+    batch_size
+        Samples in a batch of one worker.
+    seed, epoch
+        Of the run; of the shuffle within it, from 0.
+    worker, workers
+        Which of how many, from 0.
+
+    Returns
+    -------
+    list of int64 arrays
+        Indices of the samples, a batch each.
+
+    Raises
+    ------
+    ValueError
+        More workers than samples, or a number that cannot be.
+    """
+    count = len(samples.y_train) if isinstance(samples, Dataset) else samples
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}; a batch has at least one sample")
+    if min(seed, epoch) < 0:
+        raise ValueError(f"seed {seed} and epoch {epoch} must be at least 0")
+    if not 0 <= worker < workers:
+        raise ValueError(f"worker {worker} is not one of 0 to {workers - 1}")
+    if count < workers:
+        raise ValueError(
+            f"{workers} workers cannot share {count} samples; each needs at least one. "
+            "Use fewer workers or more samples"
+        )
+    stream = np.random.SeedSequence(seed, spawn_key=(SHUFFLE, epoch))
+    order = np.random.default_rng(stream).permutation(count)
+    per_round = batch_size * workers
+    rounds, left = divmod(count, per_round)
+    whole = order[: rounds * per_round].reshape(rounds, workers, batch_size)
+    dealt = list(whole[:, worker])
+    if left >= workers:
+        dealt.append(np.array_split(order[count - left :], workers)[worker])
+    return dealt

@@ -1,0 +1,132 @@
+"""A module whose parameters are views of one vector, and whose gradients are of another."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from workbench.profiles.analytic import By
+from workbench.training.layout import Layout, model_layout
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Where a module holds a parameter that is a view, and what it must be.
+
+    Looked up in the module's own table, which is many times faster than walking the module and
+    as sure.
+    """
+
+    owner: dict[str, torch.nn.Parameter | None]
+    key: str
+    parameter: torch.nn.Parameter
+    address: int
+    gradient: torch.Tensor | None  # as PyTorch types what every parameter here has
+
+
+@dataclass(frozen=True, eq=False)
+class FlatModel:
+    """A module and the two vectors that its parameters and gradients are views of.
+
+    Writing to a slice of `parameters` changes the module at once, and `gradient_step` leaves its
+    gradients in `gradients`; nothing is copied. Buffers, such as the running statistics of batch
+    normalisation, are no parameters: no profile counts them and no plan sends them, so each
+    replica keeps its own; see `workbench.training.average_buffers`.
+
+    Attributes
+    ----------
+    module
+        Used as it is. Do not convert it, move it or give its parameters other tensors:
+        `gradient_step` refuses a module that has left its vectors.
+    layout
+        Which slice belongs to which layer and tensor.
+    parameters, gradients
+        One-dimensional and contiguous, of ``layout.size`` elements. Where a parameter is frozen
+        (``requires_grad`` is false), or takes no part, its gradient stays zero.
+    views
+        The module's parameters, a shared one at each of its places.
+    """
+
+    module: torch.nn.Module
+    layout: Layout
+    parameters: torch.Tensor
+    gradients: torch.Tensor
+    views: tuple[View, ...] = field(repr=False)
+
+    @property
+    def device(self) -> torch.device:
+        """Where module and vectors are."""
+        return self.parameters.device
+
+    def replica(self) -> FlatModel:
+        """Return a copy with a module, buffers and vectors of its own."""
+        return _attach(copy.deepcopy(self.module), self.layout)
+
+    def check_attached(self) -> None:
+        """Refuse a module whose parameters are no longer views; put lost gradients back.
+
+        Raises
+        ------
+        ValueError
+            A parameter was replaced, or has other memory than its slice.
+        """
+        for view in self.views:
+            held = view.owner.get(view.key)
+            if held is not view.parameter or held.data_ptr() != view.address:
+                raise ValueError(
+                    f"{type(self.module).__name__} was converted, moved or given another "
+                    f"{view.key!r}, so that its parameters are no longer views of the flat "
+                    "vector; flatten it again"
+                )
+            if held.grad is not view.gradient:
+                held.grad = view.gradient
+
+
+def flatten(
+    module: torch.nn.Module,
+    input_shape: Sequence[int] | Sequence[Sequence[int]],
+    *,
+    input_dtype: str = "float32",
+    by: By = "graph",
+) -> FlatModel:
+    """Lay a module's parameters into one vector, in the order of its profile's layers.
+
+    The module's numbers stay what they are, but its parameters become views of the new vector.
+
+    Parameters
+    ----------
+    module, input_shape, input_dtype, by
+        As for `workbench.profiles.profile_model`, whose layers these are.
+
+    Raises
+    ------
+    ValueError
+        As `model_layout` does.
+    """
+    return _attach(module, model_layout(module, input_shape, input_dtype=input_dtype, by=by))
+
+
+def _attach(module: torch.nn.Module, layout: Layout) -> FlatModel:
+    import torch
+
+    first = next(module.parameters())
+    flat = torch.empty(layout.size, dtype=first.dtype, device=first.device)
+    gradients = torch.zeros_like(flat)
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            where = layout.tensor_slices[name]
+            flat[where].copy_(parameter.reshape(-1))
+            parameter.data = flat[where].view(parameter.shape)
+            parameter.grad = gradients[where].view(parameter.shape)
+    views = tuple(
+        View(part._parameters, key, parameter, parameter.data_ptr(), parameter.grad)
+        for part in module.modules()
+        for key, parameter in part._parameters.items()
+        if parameter is not None
+    )
+    return FlatModel(module, layout, flat, gradients, views)

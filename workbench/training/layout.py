@@ -1,0 +1,142 @@
+"""Where each layer of a model lies in one flat vector of all its parameters.
+
+The vector follows the chain of `workbench.profiles.profile_model`: layer by layer, within a layer
+tensor by tensor as the module registers them. So what a plan transmits between two cuts is one
+slice. Layers are numbered from 1, as in plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
+from math import prod
+from typing import TYPE_CHECKING
+
+from workbench.profiles.analytic import By, check_by, input_shapes
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Layers and tensors of a flat vector, first layer first.
+
+    Attributes
+    ----------
+    layers
+        Names, as in the model's profile.
+    tensors
+        Of each layer: name and shape of its tensors. A tied weight stands at its first use only.
+    item_bytes
+        Bytes of one element.
+    """
+
+    layers: tuple[str, ...]
+    tensors: tuple[tuple[tuple[str, tuple[int, ...]], ...], ...]
+    item_bytes: int
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """First element of each layer, and behind the last one the number of all elements."""
+        sizes = (sum(prod(shape) for _, shape in layer) for layer in self.tensors)
+        return tuple(accumulate(sizes, initial=0))
+
+    @property
+    def size(self) -> int:
+        """Elements of the whole vector."""
+        return self.starts[-1]
+
+    @property
+    def param_bytes(self) -> tuple[int, ...]:
+        """Bytes of each layer."""
+        return tuple((b - a) * self.item_bytes for a, b in pairwise(self.starts))
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def layers_slice(self, first: int, last: int) -> slice:
+        """Slice of the layers `first` to `last`, both included, the first layer being 1.
+
+        Raises
+        ------
+        ValueError
+            No such layers.
+        """
+        if not 1 <= first <= last <= len(self):
+            raise ValueError(f"layers {first} to {last} are not within 1 to {len(self)}")
+        return slice(self.starts[first - 1], self.starts[last])
+
+    def cut_slices(self, cuts: Sequence[int]) -> tuple[slice, ...]:
+        """Slices between a plan's cuts, first layers first; l cuts between layers l and l+1.
+
+        Raises
+        ------
+        ValueError
+            Cuts that are not increasing, or not within 1 to L-1.
+        """
+        bounds = [0, *cuts, len(self)]
+        if any(a >= b for a, b in pairwise(bounds)):
+            raise ValueError(
+                f"cuts {tuple(cuts)} must increase from 1 on and stay below {len(self)} layers"
+            )
+        return tuple(self.layers_slice(a + 1, b) for a, b in pairwise(bounds))
+
+    @cached_property
+    def tensor_slices(self) -> dict[str, slice]:
+        """Slice of each tensor by the name it has in the module."""
+        named = [(name, prod(shape)) for layer in self.tensors for name, shape in layer]
+        starts = accumulate((size for _, size in named), initial=0)
+        return {
+            name: slice(start, start + size)
+            for (name, size), start in zip(named, starts, strict=False)
+        }
+
+
+def model_layout(
+    module: torch.nn.Module,
+    input_shape: Sequence[int] | Sequence[Sequence[int]],
+    *,
+    input_dtype: str = "float32",
+    by: By = "graph",
+) -> Layout:
+    """Return the layout of a module, by tracing it on meta tensors; it is not touched.
+
+    Parameters
+    ----------
+    module, input_shape, input_dtype, by
+        As for `workbench.profiles.profile_model`, whose layers these are.
+
+    Raises
+    ------
+    ValueError
+        As `profile_model` does; also for parameters of different types, which have no place in
+        one vector.
+    """
+    from workbench.profiles import tracing
+
+    name = type(module).__name__
+    shapes = input_shapes(module, input_shape)
+    check_by(by)
+    tracing.check_has_parameters(name, module)
+    named = dict(module.named_parameters())
+    kinds = {parameter.dtype for parameter in named.values()}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"{name} has parameters of types {', '.join(sorted(map(str, kinds)))}; "
+            "one flat vector holds one type, so convert it first: module.float()"
+        )
+    if by == "graph":
+        copied, device = tracing.meta_copy(name, module), "meta"
+    else:
+        copied, device = tracing.real_copy(name, module, "cpu"), "cpu"
+    inputs = tracing.make_inputs(shapes, 2, input_dtype, device)
+    chain = tracing.record(name, copied, inputs, by_modules=by == "modules", backward=False)
+    tensors = tuple(
+        tuple((tensor, tuple(named[tensor].shape)) for tensor in layer)
+        for layer in chain.parameters
+    )
+    (kind,) = kinds
+    return Layout(chain.layers, tensors, kind.itemsize)

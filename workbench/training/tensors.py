@@ -1,0 +1,35 @@
+"""Samples as tensors, wherever they come from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+
+def as_tensor(samples: NDArray[Any] | torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Give an array or tensor as a tensor on a device, copied only where it must be."""
+    import torch
+
+    if isinstance(samples, torch.Tensor):
+        return samples.to(device)
+    # PyTorch has no tensors that cannot be written to, which those of a data set cannot.
+    own = samples if samples.flags.writeable else np.array(samples)
+    return torch.from_numpy(own).to(device)
+
+
+def check_pairs(x: NDArray[Any] | torch.Tensor, y: NDArray[Any] | torch.Tensor) -> int:
+    """Return how many samples there are, if each has one label.
+
+    Raises
+    ------
+    ValueError
+        There are none, or not as many labels.
+    """
+    if len(x) != len(y) or not len(x):
+        raise ValueError(f"{len(x)} samples and {len(y)} labels; one label each, at least one")
+    return len(x)
