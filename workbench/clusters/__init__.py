@@ -1,6 +1,21 @@
-"""Who computes, over which links; the papers' testbeds."""
+"""Who computes, over which links, how that changes over time; the papers' testbeds."""
 
+from workbench.clusters.cluster import Cluster, MissingLinkError, UnknownNodeError
 from workbench.clusters.link import Link
+from workbench.clusters.node import Node
+from workbench.clusters.schedule import Schedule
+from workbench.clusters.shapes import full_mesh, graph, star
 from workbench.clusters.testbeds import load_testbed
 
-__all__ = ["Link", "load_testbed"]
+__all__ = [
+    "Cluster",
+    "Link",
+    "MissingLinkError",
+    "Node",
+    "Schedule",
+    "UnknownNodeError",
+    "full_mesh",
+    "graph",
+    "load_testbed",
+    "star",
+]

@@ -86,6 +86,47 @@ def fig9b(frame: pl.DataFrame) -> alt.Chart:
     )
 
 
+def fig10(frame: pl.DataFrame) -> alt.FacetChart:
+    """Accuracy by epoch: DynaComm's points on the sequential plan's lines."""
+    names = {
+        "train_top1": "training, top-1",
+        "train_top5": "training, top-5",
+        "top1": "validation, top-1",
+        "top5": "validation, top-5",
+    }
+    drawn = (
+        _titled(frame)
+        .unpivot(on=list(names), index=["planner", "epoch"], variable_name="measure")
+        .with_columns(pl.col("measure").replace_strict(names), percent=pl.col("value") * 100)
+    )
+    planners = [PLANNER_TITLES[name] for name in ("sequential", "dynacomm")]
+    base = alt.Chart(drawn).encode(
+        x=alt.X("epoch:Q", axis=alt.Axis(tickMinStep=1, format="d")),
+        y=alt.Y("percent:Q", title="accuracy, %", scale=alt.Scale(domain=[0, 100])),
+        color=alt.Color(
+            "planner:N",
+            title=None,
+            scale=alt.Scale(domain=planners, range=list(figures.PALETTE[:2])),
+        ),
+    )
+    sequential = base.mark_line(strokeWidth=3).transform_filter(
+        alt.datum.planner == PLANNER_TITLES["sequential"]
+    )
+    ours = base.mark_point(filled=True, size=40).transform_filter(
+        alt.datum.planner == PLANNER_TITLES["dynacomm"]
+    )
+    return (
+        alt.layer(sequential, ours)
+        .properties(height=110)
+        .facet(
+            facet=alt.Facet("measure:N", sort=list(names.values()), title=None),
+            columns=2,
+            title="ResNet-20, simulated parameter servers",
+            spacing=_APART_PX,
+        )
+    )
+
+
 def fig11(frame: pl.DataFrame) -> alt.LayerChart:
     """Training speed against the number of workers."""
     lines = (

@@ -1,5 +1,32 @@
-"""What carries plans out, and the record of it."""
+"""Runs worker programs in virtual time, and the record of it."""
 
+from workbench.runtime.context import Context, Program
+from workbench.runtime.fault_drawing import draw_faults
+from workbench.runtime.faults import Crash, Fault, LinkDown, Lossy, Restart, SlowDown
+from workbench.runtime.messages import Message, Transfer
+from workbench.runtime.run import DeadlockError, ProgramError, Run, SimulationError
+from workbench.runtime.simulate import simulate
+from workbench.runtime.simulation import Simulation
 from workbench.runtime.trace import Span, Trace
 
-__all__ = ["Span", "Trace"]
+__all__ = [
+    "Context",
+    "Crash",
+    "DeadlockError",
+    "Fault",
+    "LinkDown",
+    "Lossy",
+    "Message",
+    "Program",
+    "ProgramError",
+    "Restart",
+    "Run",
+    "Simulation",
+    "SimulationError",
+    "SlowDown",
+    "Span",
+    "Trace",
+    "Transfer",
+    "draw_faults",
+    "simulate",
+]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import polars as pl
 
 from workbench import atomic
+from workbench.runtime.chrome import chrome_trace
 
 SCHEMA = {
     "node": pl.String,
@@ -70,3 +71,7 @@ class Trace:
     def load(cls, path: Path | str) -> Trace:
         """Read a trace that `save` wrote."""
         return cls(pl.read_parquet(path))
+
+    def to_chrome(self, path: Path | str) -> None:
+        """Write the trace as JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open."""
+        atomic.write_text(Path(path), chrome_trace(self.frame))

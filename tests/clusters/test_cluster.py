@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from workbench.clusters import (
+    Cluster,
+    Link,
+    MissingLinkError,
+    Node,
+    Schedule,
+    UnknownNodeError,
+    full_mesh,
+    graph,
+    star,
+)
+
+LINK = Link(8e6)
+
+
+def test_link_over_a_schedule_by_hand() -> None:
+    link = Link(Schedule.of([(0, 8e6), (2, 16e6)]), tensor_s=0.25, latency_s=0.1)
+    assert link.transfer_s([1_000_000]) == 0.25 + 1
+    assert link.transfer_s([1_000_000], start_s=1.25) == 0.25 + 0.5 + 0.25
+    assert str(link) == "8 to 16 Mbit/s in 2 steps over 2 s, 0 ms a transmission, 100 ms latency"
+
+
+def test_links_are_found_by_index_and_by_name() -> None:
+    back = Link(1e6)
+    cluster = Cluster([Node("a"), Node("b")], {("b", "a"): back, (0, "b"): LINK})
+    assert cluster.links == {(0, 1): LINK, (1, 0): back}
+    assert cluster.link("a", 1) is LINK
+    assert cluster.targets(0) == (1,)
+    assert len(cluster) == 2
+
+
+def test_a_missing_link_tells_where_links_lead() -> None:
+    cluster = star(2, 1, LINK)
+    with pytest.raises(
+        MissingLinkError, match=r"from worker0 to worker1; links lead from worker0 to: server0"
+    ):
+        cluster.link(0, 1)
+    with pytest.raises(MissingLinkError, match="nowhere"):
+        Cluster([Node("a"), Node("b")]).link(0, 1)
+
+
+@pytest.mark.parametrize("node", [3, -1, "worker7", True])
+def test_unknown_nodes_are_told(node: Any) -> None:
+    with pytest.raises(UnknownNodeError, match="worker0, worker1, server0"):
+        star(2, 1, LINK).link(0, node)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Cluster([]), "at least one node"),
+        (lambda: Cluster([Node("a"), Node("a")]), "two nodes are called 'a'"),
+        (lambda: Cluster([Node("a")], {(0, 0): LINK}), "from a to itself"),
+        (lambda: Cluster([Node("a")], {(0, "b"): LINK}), "unknown node 'b'"),
+        (
+            lambda: Cluster([Node("a"), Node("b")], {(0, 1): LINK, ("a", "b"): LINK}),
+            "two links lead from a to b",
+        ),
+        (lambda: Node(""), "needs a name"),
+        (lambda: Node("a", cores=0), "cores of a is 0"),
+        (lambda: Node("a", cores=1.5), "cores of a is 1.5"),  # type: ignore[arg-type]
+        (lambda: Node("a", speed=0), "speed of a: the schedule is 0 for ever"),
+        (lambda: Node("a", speed=math.nan), "speed of a: the schedule is nan"),
+        (lambda: Node("a", uplink_bps=-1), "uplink_bps of a: the schedule is -1.0"),
+        (lambda: Node("a", downlink_bps=[]), "downlink_bps of a: the schedule is empty"),
+    ],
+)
+def test_clusters_that_make_no_sense_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_unlimited_interfaces() -> None:
+    assert Node("a").uplink is None
+    assert Node("a", uplink_bps=math.inf).uplink is None
+    assert Node("a", uplink_bps=[(0, 5)]).uplink == Schedule.of(5)
+
+
+def test_shapes() -> None:
+    down = Link(2e6)
+    shape = star(2, [Node("hub")], LINK, down)
+    assert shape.names == ("worker0", "worker1", "hub")
+    assert shape.links == {(0, 2): LINK, (1, 2): LINK, (2, 0): down, (2, 1): down}
+    assert list(full_mesh(3, LINK).links) == [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)]
+    assert list(graph(3, [(0, 1), (2, 1)], LINK).links) == [(0, 1), (1, 0), (1, 2), (2, 1)]
+
+
+def test_shows_its_nodes_and_links() -> None:
+    cluster = star([Node("pi", cores=4, speed=0.5, uplink_bps=5e6)], 1, LINK)
+    assert str(cluster).splitlines() == [
+        "2 nodes, 2 links",
+        "  0: pi, 4 cores, speed 0.5, up 5 Mbit/s",
+        "  1: server0, speed 1",
+        "  8 Mbit/s, 0 ms a transmission: pi>server0, server0>pi",
+    ]
+    assert cluster.table().rows() == [
+        ("pi", "server0", "8 Mbit/s, 0 ms a transmission"),
+        ("server0", "pi", "8 Mbit/s, 0 ms a transmission"),
+    ]

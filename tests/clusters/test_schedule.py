@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.clusters import Schedule
+
+STEPS = Schedule.of([(0, 2), (1, 0), (3, 4)])
+
+
+@st.composite
+def schedules(draw: st.DrawFn) -> Schedule:
+    lengths_s = draw(st.lists(st.floats(0.01, 5), max_size=6))
+    starts_s = [sum(lengths_s[:place]) for place in range(len(lengths_s) + 1)]
+    values = draw(
+        st.lists(
+            st.just(0.0) | st.floats(0.01, 100), min_size=len(starts_s), max_size=len(starts_s)
+        )
+    )
+    return Schedule(tuple(starts_s), (*values[:-1], values[-1] or 1.0))
+
+
+def test_by_hand() -> None:
+    assert [STEPS.at(at_s) for at_s in (0, 0.9, 1, 2.9, 3, 99)] == [2, 2, 0, 0, 4, 4]
+    assert [STEPS.next_change_s(at_s) for at_s in (0, 1, 2.9, 3)] == [1, 3, 3, math.inf]
+    assert STEPS.served(0.5, 3.5) == 1 + 0 + 2
+    assert STEPS.seconds_for(3, 0.5) == 3.0  # 1 until 1 s, nothing until 3 s, 2 in half a second
+    assert STEPS.seconds_for(1, 0.5) == 0.5  # ends where the value ends
+    assert STEPS.seconds_for(0, 2) == 0
+    assert STEPS.seconds_for(4, 10) == 1
+
+
+def test_a_constant_is_exact_to_the_last_bit() -> None:
+    assert Schedule.of(3.0).seconds_for(0.7, 12.34) == 0.7 / 3.0
+    assert Schedule.of(3).constant == 3
+    assert STEPS.constant is None
+
+
+@given(schedules(), st.floats(0, 20), st.floats(0, 500))
+def test_seconds_for_inverts_served(schedule: Schedule, from_s: float, amount: float) -> None:
+    seconds = schedule.seconds_for(amount, from_s)
+    assert schedule.served(from_s, from_s + seconds) == pytest.approx(amount, rel=1e-9, abs=1e-9)
+
+
+@given(schedules(), st.floats(0, 10), st.floats(0, 10), st.floats(0, 10))
+def test_served_adds_up(schedule: Schedule, a: float, b: float, c: float) -> None:
+    first, middle, last = sorted((a, b, c))
+    parts = schedule.served(first, middle) + schedule.served(middle, last)
+    assert schedule.served(first, last) == pytest.approx(parts, rel=1e-9, abs=1e-9)
+
+
+def test_scaled_between_two_times() -> None:
+    assert STEPS.scaled(0.5, 0.5, 4) == Schedule.of([(0, 2), (0.5, 1), (1, 0), (3, 2), (4, 4)])
+    assert STEPS.scaled(3, 0, math.inf) == Schedule.of([(0, 6), (1, 0), (3, 12)])
+
+
+def test_of_a_function() -> None:
+    saw = Schedule.sampled(lambda at_s: 1 + at_s % 2, step_s=0.5, end_s=2)
+    assert saw == Schedule.of([(0, 1), (0.5, 1.5), (1, 2), (1.5, 2.5)])
+    with pytest.raises(ValueError, match=r"step_s is 0; it must be above 0"):
+        Schedule.sampled(lambda at_s: 1, step_s=0, end_s=2)
+    with pytest.raises(ValueError, match=r"schedule is nan from 0\.0 s on"):
+        Schedule.sampled(lambda at_s: math.nan, step_s=1, end_s=2)
+
+
+class TestCsv:
+    def test_of_a_recorded_trace(self, tmp_path: Path) -> None:
+        path = tmp_path / "trace.csv"
+        path.write_text("start_s,mbps\n0,10\n\n2.5,1.5\n")
+        assert Schedule.from_csv(path, scale=1e6) == Schedule.of([(0, 10e6), (2.5, 1.5e6)])
+        path.write_text("0,10\n1,20\n")
+        assert Schedule.from_csv(path) == Schedule.of([(0, 10), (1, 20)])
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("start_s,mbps\n0,10\n1,fast\n", r"trace.csv, line 3: '1,fast' is not start_s,value"),
+            ("0,10\n1\n", "line 2: '1' is not start_s,value"),
+            ("start_s,mbps\n", "trace.csv: the schedule is empty"),
+            ("0,10\n5,1\n3,1\n", "trace.csv: the schedule is not in order: 3.0 s comes after 5.0"),
+        ],
+    )
+    def test_that_makes_no_sense(self, text: str, message: str, tmp_path: Path) -> None:
+        path = tmp_path / "trace.csv"
+        path.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            Schedule.from_csv(path)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([], "the schedule is empty"),
+        ([(1, 5)], "starts at 1.0 s; its first value must start at 0 s"),
+        ([(0, 5), (2, 5), (1, 5)], "not in order: 1.0 s comes after 2.0 s"),
+        ([(0, 5), (0, 6)], "not in order"),
+        ([(0, 5), (math.nan, 5)], "starts at nan s"),
+        ([(0, 5), (math.inf, 5)], "starts at inf s"),
+        ([(0, math.nan)], "is nan from 0.0 s on; values are finite"),
+        ([(0, math.inf)], "is inf from 0.0 s on"),
+        ([(0, 5), (1, -1)], "is -1.0 from 1.0 s on"),
+        ([(0, 0)], "0 for ever from 0.0 s on, so what waits for it would never end"),
+        ([(0, 5), (9, 0)], "0 for ever from 9.0 s on"),
+        ([(0, 5, 6)], "pairs of"),
+    ],
+)
+def test_schedules_that_make_no_sense_are_refused(
+    pairs: list[tuple[float, float]], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        Schedule.of(pairs)
+
+
+def test_every_value_needs_a_start() -> None:
+    with pytest.raises(ValueError, match="1 starts for 2 values"):
+        Schedule((0,), (1, 2))
+
+
+def test_shows_what_it_is() -> None:
+    assert str(Schedule.of(5e6)) == "5e+06"
+    assert str(STEPS) == "0 to 4 in 3 steps over 3 s"

@@ -1,0 +1,210 @@
+"""One clear error for each thing that goes wrong, with the results so far."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any
+
+import pytest
+
+from tests.runtime.test_simulate import MBPS, idle, pair, receives, sends
+from workbench.clusters import Cluster, Node
+from workbench.runtime import (
+    Context,
+    DeadlockError,
+    Message,
+    Program,
+    ProgramError,
+    Run,
+    simulate,
+)
+
+
+async def ends_early(context: Context) -> str:
+    """Finish, so that there is a result."""
+    return await context.compute(lambda: "kept", cost_s=1)
+
+
+def failing(action: Any) -> Program:
+    """Do something wrong at two seconds."""
+
+    async def program(context: Context) -> None:
+        await context.sleep(2)
+        result = action(context)
+        if result is not None:
+            await result
+
+    return program
+
+
+def failure(program: Program) -> ProgramError:
+    cluster = Cluster([Node("good"), Node("bad")])
+    with pytest.raises(ProgramError) as caught:
+        simulate(cluster, [ends_early, program], trace=True)
+    return caught.value
+
+
+def holds_results(run: Run) -> bool:
+    return run.results == {0: "kept"} and run.trace is not None and len(run.trace.frame) == 1
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (lambda context: context.send(9, Message(1, "x")), "UnknownNodeError: unknown node 9"),
+        (lambda context: context.send("god", Message(1, "x")), "Did you mean 'good'"),
+        (
+            lambda context: context.send(0, Message(1, "x")),
+            "MissingLinkError: no link leads from bad to good; links lead from bad to: nowhere",
+        ),
+        (lambda context: context.send(1, Message(0, "x")), "make it with sender=context.node"),
+        (lambda context: Message(1, "x", None, math.nan), "message 'x' has a size of nan bytes"),
+        (lambda context: Message(1, "x", None, -1), "has a size of -1 bytes"),
+        (lambda context: Message(1, "x", None, math.inf), "has a size of inf bytes"),
+        (lambda context: Message(1, "x", None, 5, (1, 2)), "tensors of 3 bytes together, not"),
+        (lambda context: Message(1, "x", None, 5, (-1, 6)), "finite and not negative"),
+        (lambda context: context.compute(int, cost_s=math.nan), "cost_s of compute is nan"),
+        (lambda context: context.compute(int, cost_s=-1, label="f"), "cost_s of f is -1"),
+        (lambda context: context.sleep(math.inf), "cannot sleep inf seconds"),
+        (lambda context: context.sleep(-1), "cannot sleep -1 seconds"),
+        (lambda context: context.receive(timeout_s=-1), "timeout_s is -1"),
+        (lambda context: 1 / 0, "ZeroDivisionError: division by zero"),
+        (lambda context: context.compute(lambda: 1 / 0, cost_s=1), "ZeroDivisionError"),
+    ],
+)
+def test_what_a_program_does_wrong_is_told_and_results_are_kept(action: Any, message: str) -> None:
+    error = failure(failing(action))
+    assert "program of bad (node 1) failed at 2 s: " in str(error)
+    assert message in str(error)
+    assert error.run.ended == "failed"
+    assert holds_results(error.run)
+    assert error.__cause__ is not None
+
+
+def test_the_cause_is_the_programs_own_exception() -> None:
+    class OddError(Exception):
+        def __init__(self, *, key: str) -> None:
+            super().__init__()
+            self.key = key
+
+    async def program(context: Context) -> None:
+        raise OddError(key="k")
+
+    cause = failure(program).__cause__
+    assert isinstance(cause, OddError)
+    assert cause.key == "k"
+
+
+def test_a_task_that_nobody_awaits_fails_loudly() -> None:
+    async def task(context: Context) -> None:
+        await context.sleep(2)
+        raise KeyError("lost")
+
+    async def program(context: Context) -> None:
+        context.spawn(task(context))
+        await context.sleep(10)
+
+    assert "program of bad (node 1) failed at 2 s: KeyError: 'lost'" in str(failure(program))
+
+
+@pytest.mark.parametrize("awaitable", [lambda: asyncio.sleep(0), lambda: asyncio.sleep(1)])
+def test_awaiting_what_is_not_the_contexts_is_told(awaitable: Any) -> None:
+    async def program(context: Context) -> None:
+        await awaitable()
+
+    message = str(failure(program))
+    assert "program of bad (node 1)" in message
+    assert "await only what the context's methods return" in message or "event loop" in message
+
+
+def test_awaiting_asyncio_in_a_notebook_is_told() -> None:
+    async def program(context: Context) -> None:
+        await asyncio.sleep(1)
+
+    async def cell() -> str:
+        return str(failure(program))
+
+    assert "await only what the context's methods return" in asyncio.run(cell())
+
+
+def test_a_program_that_is_not_async_is_told() -> None:
+    def program(context: Context) -> int:
+        return 3
+
+    assert "a program must be an `async def`" in str(failure(program))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("programs", "message"),
+    [
+        ([idle], r"1 programs for 2 nodes \(one, two\)"),
+        ({"oen": idle}, "Did you mean 'one'"),
+        ({5: idle}, "unknown node 5"),
+        ([idle, 3], "the program of two is 3"),
+        ({0: idle, "one": idle}, "two programs for one"),
+    ],
+)
+def test_programs_that_do_not_fit_the_cluster_are_refused(programs: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        simulate(pair(MBPS), programs)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, True])
+def test_a_seed_is_a_whole_number(seed: Any) -> None:
+    with pytest.raises(ValueError, match="seed is"):
+        simulate(pair(MBPS), [idle, idle], seed=seed)
+
+
+@pytest.mark.parametrize("until_s", [-1, math.nan])
+def test_a_time_to_stop_lies_ahead(until_s: float) -> None:
+    with pytest.raises(ValueError, match="until_s is"):
+        simulate(pair(MBPS), [idle, idle], until_s=until_s)
+
+
+class TestDeadlock:
+    def test_tells_who_waits_for_what_since_when_and_what_lies_unread(self) -> None:
+        async def waits(context: Context) -> None:
+            await context.compute(lambda: None, cost_s=1)
+            await context.receive("3", sender=0)
+
+        with pytest.raises(DeadlockError) as caught:
+            simulate(pair(MBPS), [sends(1e6, 1e6, 1e6), waits], trace=True)
+        assert str(caught.value).splitlines() == [
+            "deadlock: nothing is on its way any more, and programs still wait for messages",
+            "  one (node 0) ended at 0 s; unread: none",
+            "  two (node 1) waits for a message '3' from node 0 since 1 s; unread: "
+            "'0' from node 0, '1' from node 0, '2' from node 0",
+        ]
+        run = caught.value.run
+        assert (run.ended, run.end_s, run.results) == ("deadlock", 3, {0: None})
+        assert run.trace is not None
+        assert run.trace.end_s == 3
+
+    def test_many_unread_messages_are_cut_short(self) -> None:
+        async def waits(context: Context) -> None:
+            await context.receive("never")
+
+        with pytest.raises(DeadlockError, match=r"'7' from node 0, 12 more"):
+            simulate(pair(MBPS), [sends(*[1.0] * 20), waits])
+
+    def test_of_tasks_and_of_nodes_without_a_program(self) -> None:
+        async def waits(context: Context) -> None:
+            context.send(1, Message(0, "lost"))
+            await context.spawn(receives(1)(context))
+
+        with pytest.raises(DeadlockError) as caught:
+            simulate(pair(MBPS), {0: waits})
+        assert "two (node 1) has no program; unread: 'lost' from node 0" in str(caught.value)
+        assert "one (node 0) waits for a message since 0 s" in str(caught.value)
+
+    def test_ends_when_the_last_program_began_to_wait(self) -> None:
+        async def waits(context: Context) -> None:
+            try:
+                await context.receive("0", timeout_s=100)
+            finally:
+                await context.receive("never")
+
+        with pytest.raises(DeadlockError) as caught:
+            simulate(pair(MBPS), [sends(1e6), waits])
+        assert caught.value.run.end_s == 1

@@ -1,0 +1,250 @@
+"""What programs see when nodes and links fail, on cases computed by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from tests.runtime.test_simulate import MBPS, idle, pair, receives, sends
+from workbench.clusters import Cluster, Link, MissingLinkError, Node, UnknownNodeError, full_mesh
+from workbench.runtime import (
+    Context,
+    Crash,
+    DeadlockError,
+    Fault,
+    LinkDown,
+    Lossy,
+    Message,
+    Restart,
+    SlowDown,
+    draw_faults,
+    simulate,
+)
+
+
+async def steps(context: Context) -> list[float]:
+    """Five steps of a second each; when each ended."""
+    ends_s = []
+    for _ in range(5):
+        await context.compute(lambda: None, cost_s=1)
+        ends_s.append(context.now_s())
+    return ends_s
+
+
+async def listen(context: Context) -> list[tuple[str, float]]:
+    """All messages until none comes for ten seconds."""
+    heard = []
+    try:
+        while True:
+            message = await context.receive(timeout_s=10)
+            heard.append((message.topic, context.now_s()))
+    except TimeoutError:
+        return heard
+
+
+class TestCrash:
+    def test_ends_the_program(self) -> None:
+        run = simulate(pair(MBPS), [steps, idle], faults=[Crash("one", 2.5)], trace=True)
+        assert (run.ended, run.end_s, run.results) == ("done", 2.5, {1: None})
+        assert run.trace is not None
+        assert run.trace.frame.rows()[-1] == ("one", "fault", "down", 2.5, 2.5, 0)
+
+    def test_a_restart_runs_it_anew(self) -> None:
+        lives = []
+
+        async def program(context: Context) -> list[float]:
+            lives.append(context.restarts)
+            return await steps(context)
+
+        faults = [Restart(0, 4), Crash(0, 2.5)]
+        run = simulate(pair(MBPS), [program, idle], faults=faults, trace=True)
+        assert run.results[0] == [5, 6, 7, 8, 9]
+        assert lives == [0, 1]
+        assert run.trace is not None
+        down = run.trace.frame.filter(lane="fault")
+        assert down.rows() == [("one", "fault", "down", 2.5, 4, 0)]
+
+    def test_after_its_program_ended_changes_nothing(self) -> None:
+        faults = [Crash(0, 6), Restart(0, 7)]
+        run = simulate(pair(MBPS), [steps, receives(0)], faults=faults)
+        assert (run.end_s, run.results) == (5, {0: [1, 2, 3, 4, 5], 1: []})
+
+    def test_loses_what_is_queued_and_under_way_from_it(self) -> None:
+        async def send_and_work(context: Context) -> None:
+            await sends(1e6, 1e6, 1e6)(context)
+            await context.sleep(9)
+
+        run = simulate(pair(MBPS), [send_and_work, listen], faults=[Crash(0, 1.5)])
+        assert run.results[1] == [("0", 1.0)]
+        assert run.links[0].lost == 2
+        assert run.links[0].busy_s == 1.5
+
+    def test_loses_what_flows_over_shared_interfaces(self) -> None:
+        cluster = pair(MBPS, Node("one", uplink_bps=8e6))
+
+        async def send_and_work(context: Context) -> None:
+            await sends(1e6, 1e6)(context)
+            await context.sleep(9)
+
+        run = simulate(cluster, [send_and_work, listen], faults=[Crash(0, 1.5)])
+        assert run.results[1] == [("0", 1.0)]
+
+    def test_what_reaches_a_node_that_is_down_is_lost(self) -> None:
+        run = simulate(
+            pair(MBPS),
+            [sends(1e6, 1e6, 1e6, 1e6), listen],
+            faults=[Crash(1, 1.5), Restart(1, 3.5)],
+        )
+        assert run.results[1] == [("3", 4.0)]
+        assert run.links[0].lost == 2  # the first was read before, and is gone with its reader
+
+    def test_what_a_program_does_when_cut_off_has_no_effect(self) -> None:
+        async def stubborn(context: Context) -> None:
+            try:
+                await context.sleep(5)
+            finally:
+                context.send(1, Message(0, "last words"))
+                await context.compute(lambda: None, cost_s=1)
+
+        run = simulate(pair(MBPS), [stubborn, listen], faults=[Crash(0, 1)])
+        assert run.results == {1: []}
+
+    def test_frees_the_cores_and_tasks_of_the_next_life(self) -> None:
+        async def program(context: Context) -> float:
+            for _ in range(3):
+                context.spawn(steps(context))
+            await context.compute(lambda: None, cost_s=1)
+            return context.now_s()
+
+        faults = [Crash(0, 0.5), Restart(0, 10)]
+        run = simulate(Cluster([Node("a", cores=1)]), [program], faults=faults)
+        assert run.results[0] == 11
+
+    def test_a_peer_that_waits_for_it_meets_a_deadlock_that_says_so(self) -> None:
+        with pytest.raises(DeadlockError, match=r"one \(node 0\) is down after a crash"):
+            simulate(pair(MBPS), [steps, receives(1)], faults=[Crash(0, 1)])
+
+
+class TestSlowDown:
+    def test_stretches_what_is_computed_meanwhile(self) -> None:
+        run = simulate(pair(MBPS), [steps, idle], faults=[SlowDown("one", 1.5, 3.5, 4)])
+        assert run.results[0] == [1, 3.5, 4.5, 5.5, 6.5]
+
+
+class TestLinks:
+    def test_down_loses_what_is_under_way_and_sent_meanwhile(self) -> None:
+        async def send_each_second(context: Context) -> None:
+            for number in range(6):
+                context.send(1, Message(0, str(number), None, 0.75e6))
+                await context.sleep(1)
+
+        run = simulate(pair(MBPS), [send_each_second, listen], faults=[LinkDown(0, 1, 1.5, 3.5)])
+        assert run.results[1] == [("0", 0.75), ("4", 4.75), ("5", 5.75)]
+        assert run.links[0].lost == 3
+
+    def test_lossy_loses_about_that_share_and_always_the_same(self) -> None:
+        async def send_many(context: Context) -> None:
+            for number in range(2000):
+                context.send(1, Message(0, str(number), None, 1.0))
+
+        faults = [Lossy(0, 1, 0.25)]
+        runs = [
+            simulate(pair(MBPS), [send_many, listen], faults=faults, seed=seed)
+            for seed in (1, 1, 2)
+        ]
+        heard = [[topic for topic, _ in run.results[1]] for run in runs]
+        assert heard[0] == heard[1] != heard[2]
+        # binomial: a standard deviation of 19 around 1,500; five of them
+        assert all(1400 < len(topics) < 1600 for topics in heard)
+        assert runs[0].links[0].lost == 2000 - len(heard[0])
+        assert runs[0].links[0].messages == 2000
+
+    def test_lossy_between_two_times(self) -> None:
+        faults = [Lossy(0, 1, 1.0, from_s=1.5, to_s=2.5)]
+        run = simulate(pair(MBPS), [sends(1e6, 1e6, 1e6), listen], faults=faults)
+        assert run.results[1] == [("0", 1), ("2", 3)]
+
+
+class TestDrawn:
+    CLUSTER = full_mesh(4, MBPS)
+
+    def draw(self, seed: int = 1) -> tuple[Fault, ...]:
+        return draw_faults(
+            seed,
+            self.CLUSTER,
+            until_s=1000,
+            crash_every_s=100,
+            down_s=10,
+            slow_every_s=200,
+            link_down_every_s=500,
+        )
+
+    def test_the_same_seed_gives_the_same(self) -> None:
+        assert self.draw() == self.draw() != self.draw(2)
+
+    def test_can_be_run(self) -> None:
+        async def patient(context: Context) -> float:
+            while context.now_s() < 1500:
+                await context.compute(lambda: None, cost_s=10)
+            return context.now_s()
+
+        run = simulate(self.CLUSTER, [patient] * 4, faults=self.draw(), trace=True)
+        assert run.ended == "done"
+        assert len(run.results) == 4
+        assert run.trace is not None
+        faults = run.trace.frame.filter(lane="fault")
+        assert {"down", "2 times slower"} < set(faults["label"].to_list())
+
+    def test_come_as_often_and_last_as_long_as_asked(self) -> None:
+        drawn = draw_faults(3, self.CLUSTER, until_s=1e6, slow_every_s=80, slow_s=20)
+        lengths = [fault.to_s - fault.from_s for fault in drawn if isinstance(fault, SlowDown)]
+        assert len(lengths) == len(drawn)
+        # four nodes, one in 100 s on average: 40,000, whose mean length varies by 0.5 %
+        assert len(lengths) == pytest.approx(40_000, rel=0.03)
+        assert sum(lengths) / len(lengths) == pytest.approx(20, rel=0.03)
+
+    def test_none_unless_asked_for(self) -> None:
+        assert draw_faults(1, self.CLUSTER, until_s=10) == ()
+
+    def test_times_must_make_sense(self) -> None:
+        with pytest.raises(ValueError, match="crash_every_s is 0; it must be above 0"):
+            draw_faults(1, self.CLUSTER, until_s=10, crash_every_s=0)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Crash(0, math.nan), "at_s must be finite"),
+        (lambda: Restart(0, -1), "at_s must be finite and not negative"),
+        (lambda: SlowDown(0, 2, 1, 2), "before to_s"),
+        (lambda: SlowDown(0, 0, 1, 0), "factor of SlowDown.* must be above 0"),
+        (lambda: LinkDown(0, 1, math.nan), "from_s must be finite"),
+        (lambda: Lossy(0, 1, 1.5), "probability of Lossy.* must be between 0 and 1"),
+        (lambda: Lossy(0, 1, math.nan), "between 0 and 1"),
+    ],
+)
+def test_faults_that_make_no_sense_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("faults", "error", "message"),
+    [
+        ([Crash(7, 1)], UnknownNodeError, "unknown node 7"),
+        ([SlowDown("onne", 0, 1, 2)], UnknownNodeError, "Did you mean 'one'"),
+        ([LinkDown("one", "three", 1)], MissingLinkError, "no link leads from one to three"),
+        ([Restart("one", 1)], ValueError, "one is up already then"),
+        ([Crash("one", 1), Crash(0, 2)], ValueError, "one is down already then"),
+        (["crash"], ValueError, "'crash' is no fault"),
+    ],
+)
+def test_faults_that_do_not_fit_the_cluster_are_refused(
+    faults: Any, error: type[Exception], message: str
+) -> None:
+    link = Link(8e6)
+    cluster = Cluster([Node("one"), Node("two"), Node("three")], {(0, 1): link, (1, 0): link})
+    with pytest.raises(error, match=message):
+        simulate(cluster, [idle, idle, idle], faults=faults)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.oracles.runtime import progressive_filling
+from workbench.runtime.max_min import max_min_rates
+
+
+@st.composite
+def problems(
+    draw: st.DrawFn,
+) -> tuple[list[float], list[list[int]], list[float]]:
+    """Transfers with a cap each, through one or two interfaces of small whole capacities."""
+    capacities = draw(st.lists(st.integers(0, 12).map(float), min_size=1, max_size=5))
+    through = st.lists(st.integers(0, len(capacities) - 1), min_size=1, max_size=2, unique=True)
+    crossed = draw(st.lists(through, max_size=8))
+    caps = draw(
+        st.lists(st.integers(1, 9).map(float), min_size=len(crossed), max_size=len(crossed))
+    )
+    return caps, crossed, capacities
+
+
+def test_by_hand() -> None:
+    # Two share interface 0 (10), one of them also crosses interface 1 (4) with a third.
+    assert max_min_rates([math.inf] * 3, [[0], [0, 1], [1]], [10, 4]) == [8, 2, 2]
+    assert max_min_rates([1, math.inf, math.inf], [[0], [0], [0]], [10]) == [1, 4.5, 4.5]
+    assert max_min_rates([], [], [10]) == []
+    assert max_min_rates([3], [[0]], [0]) == [0]
+
+
+@given(problems())
+def test_equals_progressive_filling(
+    problem: tuple[list[float], list[list[int]], list[float]],
+) -> None:
+    assert max_min_rates(*problem) == pytest.approx(
+        [float(rate) for rate in progressive_filling(*problem)], rel=1e-12, abs=1e-12
+    )
+
+
+@given(problems())
+def test_every_transfer_has_a_bottleneck(
+    problem: tuple[list[float], list[list[int]], list[float]],
+) -> None:
+    caps, crossed, capacities = problem
+    rates = max_min_rates(*problem)
+    used = [
+        sum(rate for rate, through in zip(rates, crossed, strict=True) if interface in through)
+        for interface in range(len(capacities))
+    ]
+    for total, capacity in zip(used, capacities, strict=True):
+        assert total <= capacity + 1e-9
+    for transfer, rate in enumerate(rates):
+        assert rate <= caps[transfer]
+        full_and_no_larger = [
+            used[interface] >= capacities[interface] - 1e-9
+            and rate
+            >= max(
+                other for other, through in zip(rates, crossed, strict=True) if interface in through
+            )
+            - 1e-9
+            for interface in crossed[transfer]
+        ]
+        assert rate == caps[transfer] or any(full_and_no_larger)

@@ -1,0 +1,336 @@
+"""Programs, links and cores, on cases computed by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import math
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
+from workbench.runtime import Context, Message, Program, Simulation, Transfer, progress, simulate
+
+MBPS = Link(8e6)  # a megabyte a second
+
+
+def pair(link: Link, one: Node | None = None, two: Node | None = None) -> Cluster:
+    return Cluster(
+        [one or Node("one"), two or Node("two")], {("one", "two"): link, ("two", "one"): link}
+    )
+
+
+def sends(*sizes: float, to: int = 1, at_s: float = 0) -> Program:
+    """Send messages of these sizes, one behind the other, their number as their topic."""
+
+    async def program(context: Context) -> None:
+        await context.sleep(at_s)
+        for number, size_bytes in enumerate(sizes):
+            context.send(to, Message(context.node, str(number), None, size_bytes))
+
+    return program
+
+
+def receives(count: int) -> Program:
+    """Receive messages and return when each came."""
+
+    async def program(context: Context) -> list[float]:
+        times = []
+        for _ in range(count):
+            await context.receive()
+            times.append(context.now_s())
+        return times
+
+    return program
+
+
+async def idle(context: Context) -> None:
+    """Do nothing."""
+
+
+class TestLinks:
+    def test_a_transfer_takes_the_overhead_and_its_bytes_exactly(self) -> None:
+        link = Link(7e6, overhead_s=0.123)
+        run = simulate(pair(link), [sends(1e6 / 3), receives(1)])
+        assert run.results[1] == [0.123 + 1e6 / 3 * 8 / 7e6]
+        assert run.end_s == run.results[1][0]
+
+    def test_one_after_the_other_and_latency_apart(self) -> None:
+        link = Link(8e6, overhead_s=0.5, latency_s=10)
+        run = simulate(pair(link), [sends(1e6, 2e6, 0), receives(3)])
+        assert run.results[1] == [11.5, 14.0, 14.5]
+
+    def test_the_two_directions_do_not_disturb_each_other(self) -> None:
+        async def both(context: Context) -> float:
+            context.send(1 - context.node, Message(context.node, "x", None, 1e6))
+            await context.receive()
+            return context.now_s()
+
+        assert simulate(pair(MBPS), [both, both]).results == {0: 1.0, 1: 1.0}
+
+    def test_over_a_bandwidth_schedule(self) -> None:
+        steps = Schedule.of([(0, 8e6), (2, 0), (4, 16e6)])
+        link = Link(steps, overhead_s=0.5)
+        run = simulate(pair(link), [sends(1e6, 1e6), receives(2)])
+        assert run.results[1] == [1.5, 4.5]  # then overhead until 2 s, nothing until 4 s
+
+    def test_tensors_pay_what_the_link_makes_of_their_sizes(self) -> None:
+        link = Link(8e6, overhead_s=1, tensor_s=0.25, split_bytes=500_000, whole_share=0.5)
+
+        async def send(context: Context) -> None:
+            context.send(1, Message(0, "x", None, 1e6, tensor_bytes=(250_000, 750_000)))
+
+        run = simulate(pair(link), [send, receives(1)])
+        assert run.results[1] == [1 + 2 * 0.25 + 0.5 + 0.75]
+        assert run.results[1] == [link.overhead_s + link.transfer_s([250_000, 750_000])]
+        assert run.bytes == 1e6
+
+    def test_a_message_to_oneself_is_there_at_once(self) -> None:
+        async def alone(context: Context) -> Any:
+            context.send(0, Message(0, "x", "hello", 1e9))
+            return (await context.receive("x")).payload, context.now_s()
+
+        assert simulate(Cluster([Node("a")]), [alone]).results == {0: ("hello", 0.0)}
+
+    def test_a_run_lasts_until_the_last_message_is_there(self) -> None:
+        run = simulate(pair(MBPS), [sends(3e6), idle])
+        assert run.end_s == 3
+        assert run.links[0] == ("one", "two", 1, 3e6, 0, 3.0)
+        assert run.link_table().row(0) == ("one", "two", 1, 3e6, 0, 3.0)
+
+    def test_watch_collects_a_nodes_transfers(self) -> None:
+        async def watching(context: Context) -> list[Transfer]:
+            transfers = context.watch()
+            await context.receive("1")
+            return transfers
+
+        run = simulate(pair(Link(8e6, overhead_s=0.5)), [sends(1e6, 2e6), watching])
+        assert run.results[1] == [
+            Transfer(0, 1, "0", 1e6, 0, 1.5),
+            Transfer(0, 1, "1", 2e6, 1.5, 4),
+        ]
+
+
+class TestReceiving:
+    def test_by_topic_and_sender_leaves_the_others_unread(self) -> None:
+        async def choosy(context: Context) -> list[tuple[int, str]]:
+            got = [
+                await context.receive("1", sender=2),
+                await context.receive(sender=2),
+                await context.receive("1"),
+                await context.receive(),
+            ]
+            return [(message.sender, message.topic) for message in got]
+
+        cluster = full_mesh(3, MBPS)
+        run = simulate(cluster, [choosy, sends(1e3, 1e3, to=0), sends(2e3, 2e3, to=0)])
+        assert run.results[0] == [(2, "1"), (2, "0"), (1, "1"), (1, "0")]
+
+    def test_gives_up_after_a_timeout(self) -> None:
+        async def impatient(context: Context) -> list[float]:
+            with pytest.raises(TimeoutError, match=r"no message '0' from node 0 within 2\.5 s"):
+                await context.receive("0", sender=0, timeout_s=2.5)
+            gave_up_s = context.now_s()
+            await context.receive(timeout_s=100)
+            return [gave_up_s, context.now_s()]
+
+        run = simulate(pair(MBPS), [sends(3e6), impatient])
+        assert run.results[1] == [2.5, 3]
+        assert run.end_s == 3  # not the second timeout's
+
+    def test_who_waits_longest_is_served_first(self) -> None:
+        async def take(context: Context, topic: str | None) -> str:
+            return (await context.receive(topic)).topic
+
+        async def node(context: Context) -> list[str]:
+            tasks = [context.spawn(take(context, topic)) for topic in ("1", None, None)]
+            return [await task for task in tasks]
+
+        run = simulate(pair(MBPS), [sends(1, 1, 1), node])
+        assert run.results[1] == ["1", "0", "2"]
+
+    def test_a_cancelled_task_leaves_its_message_to_others(self) -> None:
+        async def node(context: Context) -> str:
+            async def swallow() -> None:
+                await context.receive("never")
+                await context.receive()
+
+            context.spawn(swallow())
+            return (await context.receive("0")).topic
+
+        assert simulate(pair(MBPS), [sends(1), node]).results[1] == "0"
+
+
+class TestComputing:
+    def test_the_result_is_there_when_the_cost_is_paid(self) -> None:
+        async def program(context: Context) -> tuple[int, float]:
+            return await context.compute(lambda: 42, cost_s=1.5), context.now_s()
+
+        for speed, end_s in ((1.0, 1.5), (0.5, 3.0), ([(0, 1), (1, 0), (3, 0.25)], 5.0)):
+            run = simulate(Cluster([Node("a", speed=speed)]), [program])
+            assert run.results[0] == (42, end_s)
+
+    @pytest.mark.parametrize(("cores", "ends_s"), [(1, [1, 3, 6]), (2, [1, 2, 4]), (3, [1, 2, 3])])
+    def test_one_step_at_a_time_per_core(self, cores: int, ends_s: list[float]) -> None:
+        async def step(context: Context, cost_s: float) -> float:
+            await context.compute(lambda: None, cost_s=cost_s)
+            return context.now_s()
+
+        async def program(context: Context) -> list[float]:
+            tasks = [context.spawn(step(context, cost_s)) for cost_s in (1, 2, 3)]
+            return [await task for task in tasks]
+
+        run = simulate(Cluster([Node("a", cores=cores)]), [program], trace=True)
+        assert run.results[0] == ends_s
+
+    def test_messages_travel_meanwhile(self) -> None:
+        async def program(context: Context) -> float:
+            context.send(1, Message(0, "x", None, 1e6))
+            await context.compute(lambda: None, cost_s=5)
+            return context.now_s()
+
+        assert simulate(pair(MBPS), [program, receives(1)]).results == {0: 5, 1: [1.0]}
+
+
+class TestTasks:
+    def test_an_exception_reaches_who_awaits(self) -> None:
+        class OddError(Exception):
+            def __init__(self, *, key: str) -> None:
+                super().__init__("text")
+                self.key = key
+
+        async def fail(context: Context) -> None:
+            await context.sleep(1)
+            raise OddError(key="k")
+
+        async def program(context: Context) -> str:
+            try:
+                await context.spawn(fail(context))
+            except OddError as error:
+                return error.key
+            return ""
+
+        assert simulate(Cluster([Node("a")]), [program]).results[0] == "k"
+
+    def test_end_with_their_program(self) -> None:
+        ended = []
+
+        async def for_ever(context: Context) -> None:
+            try:
+                while True:
+                    await context.compute(lambda: None, cost_s=1)
+            finally:
+                ended.append(context.now_s())
+
+        async def program(context: Context) -> None:
+            context.spawn(for_ever(context))
+            await context.sleep(2.5)
+
+        assert simulate(Cluster([Node("a")]), [program]).end_s == 2.5
+        assert ended == [2.5]
+
+
+class TestRuns:
+    def test_programs_by_name_and_nodes_without_one(self) -> None:
+        run = simulate(pair(MBPS), {"one": sends(1e6)})
+        assert (run.end_s, run.results, run.ended) == (1, {0: None}, "done")
+
+    def test_stops_at_a_time_and_goes_on(self) -> None:
+        simulation = Simulation(pair(MBPS), [sends(1e6, 1e6), receives(2)], trace=True)
+        first = simulation.run(until_s=1.5)
+        assert (first.ended, first.end_s, first.results) == ("stopped", 1.5, {0: None})
+        assert first.trace is not None
+        assert len(first.trace.frame) == 1
+        last = simulation.run()
+        assert (last.ended, last.end_s, last.results[1]) == ("done", 2, [1, 2])
+        with pytest.raises(ValueError, match=r"until_s is 1, but 2\.0 s are over already"):
+            simulation.run(until_s=1)
+
+    def test_ctrl_c_leaves_what_is_done(self) -> None:
+        async def steps(context: Context) -> None:
+            for number in range(10):
+                await context.compute(lambda number=number: work(number), cost_s=1)  # type: ignore[misc]
+
+        def work(number: int) -> None:
+            if number == 5:
+                raise KeyboardInterrupt
+
+        run = simulate(pair(MBPS), [steps, receives(0)], trace=True)
+        assert run.interrupted
+        assert (run.end_s, run.results) == (5, {1: []})
+        assert run.trace is not None
+        assert run.trace.frame["end_s"].to_list() == [1, 2, 3, 4, 5]
+
+    def test_within_a_running_event_loop(self) -> None:
+        async def cell() -> Any:
+            return simulate(pair(MBPS), [sends(1e6), receives(1)]).results
+
+        assert asyncio.run(cell()) == {0: None, 1: [1.0]}
+
+    def test_tells_progress(self) -> None:
+        told: list[tuple[float, int]] = []
+        run = simulate(
+            pair(MBPS),
+            [sends(1e6), idle],
+            progress=lambda now_s, events: told.append((now_s, events)),
+        )
+        now_s, events = told[-1]
+        assert now_s == 1
+        assert events == run.events
+
+    def test_shows_progress(self) -> None:
+        told = io.StringIO()
+        with progress.shown(9.5, Console(file=told, force_terminal=True)) as show:
+            run = simulate(pair(MBPS), [sends(1e6), idle], progress=show)
+        assert f"1.000 of 9.5 virtual seconds, {run.events} events" in told.getvalue()
+        assert simulate(pair(MBPS), [sends(1e6), idle], progress=True).end_s == 1
+
+    def test_events_count_what_the_kernel_processed(self) -> None:
+        async def program(context: Context) -> None:
+            for _ in range(100):
+                await context.sleep(1)
+
+        run = simulate(Cluster([Node("a")]), [program])
+        assert run.events == 102  # with the program's start and its end
+
+    def test_a_context_says_where_it_is(self) -> None:
+        async def program(context: Context) -> Any:
+            return context.node, context.name, context.peers, context.restarts
+
+        run = simulate(full_mesh(3, MBPS), [program] * 3)
+        assert run.results[1] == (1, "node1", (0, 2), 0)
+
+    def test_each_node_draws_its_own_numbers(self) -> None:
+        async def program(context: Context) -> float:
+            return context.random.random()
+
+        one, again, other = (simulate(full_mesh(2, MBPS), [program] * 2, seed=s) for s in (1, 1, 2))
+        assert one.results == again.results
+        assert len({*one.results.values(), *other.results.values()}) == 4
+
+    def test_shows_what_it_was(self) -> None:
+        run = simulate(pair(MBPS), [sends(1e6), receives(1)])
+        assert str(run) == (
+            f"done after 1 virtual seconds: 2 results, {run.events} events, "
+            "1,000,000 bytes over 2 links"
+        )
+        assert math.isfinite(run.end_s)
+
+
+def test_a_control_message_waits_its_turn_but_pays_no_overhead() -> None:
+    async def asks(context: Context) -> None:
+        context.send(1, Message(0, "data", size_bytes=2.0))
+        context.send(1, Message(0, "request", control=True))
+
+    async def hears(context: Context) -> list[tuple[str, float]]:
+        return [((await context.receive()).topic, context.now_s()) for _ in range(2)]
+
+    run = simulate(pair(Link(bandwidth_bps=8.0, overhead_s=5.0)), [asks, hears])
+    assert run.results[1] == [("data", 7.0), ("request", 7.0)]
+
+
+def test_a_control_message_has_no_size() -> None:
+    with pytest.raises(ValueError, match=r"'request' has 1\.0 bytes"):
+        Message(0, "request", size_bytes=1.0, control=True)

@@ -1,0 +1,153 @@
+"""Machines and the links between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from workbench.clusters.link import Link
+from workbench.clusters.node import Node
+from workbench.names import check_name
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Name = int | str
+"""A node by its index or its name."""
+
+
+class UnknownNodeError(ValueError):
+    """No such node in the cluster; the message lists those that exist."""
+
+
+class MissingLinkError(ValueError):
+    """No link leads from one node to the other; the message lists where links lead."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Nodes, and directed links between them.
+
+    Parameters
+    ----------
+    nodes
+        The machines; programs know them by their index.
+    links
+        (source, target) -> `Link`, each node by its index or name; every direction is a link of
+        its own. Kept by indices, in ascending order.
+
+    Raises
+    ------
+    ValueError
+        No nodes, or two of one name.
+    UnknownNodeError
+        A link from or to a node that is not there.
+
+    See Also
+    --------
+    workbench.clusters.shapes : the usual shapes.
+    """
+
+    nodes: tuple[Node, ...]
+    links: Mapping[tuple[int, int], Link] = field(default_factory=dict)
+
+    def __init__(
+        self, nodes: Sequence[Node], links: Mapping[tuple[Name, Name], Link] | None = None
+    ) -> None:
+        object.__setattr__(self, "nodes", tuple(nodes))
+        if not self.nodes:
+            raise ValueError("a cluster needs at least one node")
+        twice = sorted(name for name in set(self.names) if self.names.count(name) > 1)
+        if twice:
+            raise ValueError(f"two nodes are called {twice[0]!r}; names must differ")
+        found: dict[tuple[int, int], Link] = {}
+        for (source, target), link in (links or {}).items():
+            pair = self.index(source), self.index(target)
+            if pair[0] == pair[1]:
+                raise ValueError(
+                    f"a link leads from {self.nodes[pair[0]].name} to itself; a node's messages "
+                    "to itself need none"
+                )
+            if pair in found:
+                raise ValueError(f"two links lead from {source} to {target}; give one")
+            found[pair] = link
+        object.__setattr__(self, "links", {pair: found[pair] for pair in sorted(found)})
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the nodes, by index."""
+        return tuple(node.name for node in self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def index(self, node: Name) -> int:
+        """Index of a node given by index or name.
+
+        Raises
+        ------
+        UnknownNodeError
+            No such node.
+        """
+        if isinstance(node, str):
+            try:
+                return self.names.index(check_name("node", node, self.names))
+            except ValueError as error:
+                raise UnknownNodeError(str(error)) from None
+        if isinstance(node, bool) or not 0 <= node < len(self.nodes):
+            raise UnknownNodeError(
+                f"unknown node {node!r}: the cluster has nodes 0 to {len(self.nodes) - 1} "
+                f"({_some(self.names)})"
+            )
+        return int(node)
+
+    def link(self, source: Name, target: Name) -> Link:
+        """Link from one node to another.
+
+        Raises
+        ------
+        UnknownNodeError, MissingLinkError
+            No such node, or no link between the two in this direction.
+        """
+        pair = self.index(source), self.index(target)
+        if pair not in self.links:
+            leads = [self.names[index] for index in self.targets(pair[0])]
+            raise MissingLinkError(
+                f"no link leads from {self.names[pair[0]]} to {self.names[pair[1]]}; links lead "
+                f"from {self.names[pair[0]]} to: {_some(leads) or 'nowhere'}. Add "
+                f"({self.names[pair[0]]!r}, {self.names[pair[1]]!r}) to the cluster's links"
+            )
+        return self.links[pair]
+
+    def targets(self, source: int) -> tuple[int, ...]:
+        """Nodes that links from `source` lead to, ascending."""
+        return tuple(target for start, target in self.links if start == source)
+
+    def table(self) -> pl.DataFrame:
+        """One row per link: ``source, target, link`` in words."""
+        import polars as pl
+
+        return pl.DataFrame(
+            [
+                (self.names[source], self.names[target], str(link))
+                for (source, target), link in self.links.items()
+            ],
+            schema={"source": pl.String, "target": pl.String, "link": pl.String},
+            orient="row",
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.nodes)} nodes, {len(self.links)} links"]
+        lines += [f"  {index}: {node}" for index, node in enumerate(self.nodes)]
+        kinds: dict[str, list[str]] = {}
+        for (source, target), link in self.links.items():
+            kinds.setdefault(str(link), []).append(f"{self.names[source]}>{self.names[target]}")
+        lines += [f"  {kind}: {_some(pairs)}" for kind, pairs in kinds.items()]
+        return "\n".join(lines)
+
+
+def _some(names: Sequence[str], most: int = 12) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

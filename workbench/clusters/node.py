@@ -1,0 +1,76 @@
+"""A machine that computes and is connected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workbench.clusters.schedule import Schedule, capacity
+
+Given = float | Schedule | Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine: how fast it computes and what its network interface carries.
+
+    Parameters
+    ----------
+    name
+        As it shows in traces and errors; unique in a cluster.
+    cores
+        Program steps that it computes at a time.
+    speed
+        What a step's cost is divided by: 1 as planned, 0.5 half as fast. A number, pairs of
+        (start_s, value), or a `Schedule`; kept as a `Schedule`.
+    uplink_bps, downlink_bps
+        Bits per second that all its transfers out, or in, share; None for no limit.
+
+    Raises
+    ------
+    ValueError
+        No name, fewer than one core, a speed or capacity that is no legal schedule or 0.
+    """
+
+    name: str
+    cores: int = 1
+    speed: Given = 1.0
+    uplink_bps: Given | None = None
+    downlink_bps: Given | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("a node needs a name")
+        if isinstance(self.cores, bool) or not isinstance(self.cores, int) or self.cores < 1:
+            raise ValueError(f"cores of {self.name} is {self.cores}; it must be at least 1")
+        speed = capacity(f"speed of {self.name}", self.speed)
+        object.__setattr__(self, "speed", speed)
+        for name in ("uplink_bps", "downlink_bps"):
+            given = getattr(self, name)
+            unlimited = given is None or given == math.inf
+            limit = None if unlimited else capacity(f"{name} of {self.name}", given)
+            object.__setattr__(self, name, limit)
+
+    @property
+    def speed_over_time(self) -> Schedule:
+        """The speed as a schedule."""
+        return Schedule.of(self.speed)
+
+    @property
+    def uplink(self) -> Schedule | None:
+        """What the interface sends at most, in bits per second; None for no limit."""
+        return None if self.uplink_bps is None else Schedule.of(self.uplink_bps)
+
+    @property
+    def downlink(self) -> Schedule | None:
+        """What the interface receives at most, in bits per second; None for no limit."""
+        return None if self.downlink_bps is None else Schedule.of(self.downlink_bps)
+
+    def __str__(self) -> str:
+        parts = [self.name, f"speed {self.speed}"]
+        if self.cores > 1:
+            parts.insert(1, f"{self.cores} cores")
+        parts += [f"up {self.uplink.describe('Mbit/s', 1e-6)}"] if self.uplink else []
+        parts += [f"down {self.downlink.describe('Mbit/s', 1e-6)}"] if self.downlink else []
+        return ", ".join(parts)

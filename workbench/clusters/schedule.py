@@ -1,0 +1,197 @@
+"""A capacity that changes over time in steps, with exact sums and their exact inverse."""
+
+from __future__ import annotations
+
+import csv
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Piecewise constant over time: a value from each start on, the last one for ever.
+
+    Parameters
+    ----------
+    starts_s
+        When each value begins, in seconds, ascending; the first is 0.
+    values
+        The values, in the unit of what is scheduled (bits per second, or a speed). A 0 halts
+        what is served until the next value; the last must be above 0.
+
+    Raises
+    ------
+    ValueError
+        No values, as many starts as values not, unordered or not finite starts, a first start
+        that is not 0, a value that is negative or not finite, or 0 for ever.
+    """
+
+    starts_s: tuple[float, ...]
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("starts_s", "values"):
+            object.__setattr__(self, name, tuple(float(x) for x in getattr(self, name)))
+        starts_s, values = self.starts_s, self.values
+        if not values:
+            raise ValueError("the schedule is empty; give at least one (start_s, value)")
+        if len(starts_s) != len(values):
+            raise ValueError(f"{len(starts_s)} starts for {len(values)} values; each needs one")
+        for start_s, value in zip(starts_s, values, strict=True):
+            if not math.isfinite(start_s):
+                raise ValueError(f"a piece of the schedule starts at {start_s} s; give seconds")
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(
+                    f"the schedule is {value} from {start_s} s on; values are finite and "
+                    "not negative"
+                )
+        if starts_s[0] != 0:
+            raise ValueError(
+                f"the schedule starts at {starts_s[0]} s; its first value must start at 0 s"
+            )
+        for before_s, after_s in pairwise(starts_s):
+            if not before_s < after_s:
+                raise ValueError(
+                    f"the schedule is not in order: {after_s} s comes after {before_s} s; "
+                    "every start must be later than the one before"
+                )
+        if values[-1] == 0:
+            raise ValueError(
+                f"the schedule is 0 for ever from {starts_s[-1]} s on, so what waits for it "
+                "would never end; let its last value be above 0"
+            )
+
+    @classmethod
+    def of(cls, what: float | Schedule | Iterable[tuple[float, float]]) -> Schedule:
+        """Make a schedule of a number, of (start_s, value) pairs, or leave one as it is."""
+        if isinstance(what, Schedule):
+            return what
+        if isinstance(what, Iterable):
+            pairs = list(what)
+            if any(len(pair) != 2 for pair in pairs):
+                raise ValueError("a schedule takes pairs of (start_s, value)")
+            return cls(tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs))
+        return cls((0.0,), (what,))
+
+    @classmethod
+    def from_csv(cls, path: Path | str, *, scale: float = 1.0) -> Schedule:
+        """Read a recorded trace: two columns, start in seconds and value, a heading or none.
+
+        Parameters
+        ----------
+        path
+            The file.
+        scale
+            Factor on every value: 1e6 for a file in Mbit/s.
+
+        Raises
+        ------
+        ValueError
+            A row that is not two numbers (told with its line), or no legal schedule.
+        """
+        pairs: list[tuple[float, float]] = []
+        with Path(path).open(newline="") as file:
+            for line, row in enumerate(csv.reader(file), start=1):
+                if not any(cell.strip() for cell in row):
+                    continue
+                try:
+                    start_s, value = (float(cell) for cell in row)
+                except ValueError:
+                    if line == 1 and len(row) == 2:
+                        continue
+                    raise ValueError(
+                        f"{path}, line {line}: {','.join(row)!r} is not start_s,value"
+                    ) from None
+                pairs.append((start_s, value * scale))
+        try:
+            return cls.of(pairs)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+    @classmethod
+    def sampled(
+        cls, function: Callable[[float], float], *, step_s: float, end_s: float
+    ) -> Schedule:
+        """Sample a function of time at 0, `step_s`, ... before `end_s`; each value holds a step.
+
+        Raises
+        ------
+        ValueError
+            A step or an end that is not above 0, or values that make no legal schedule.
+        """
+        for name, seconds in (("step_s", step_s), ("end_s", end_s)):
+            if not (math.isfinite(seconds) and seconds > 0):
+                raise ValueError(f"{name} is {seconds}; it must be above 0 s")
+        starts_s = [index * step_s for index in range(math.ceil(end_s / step_s))]
+        return cls(tuple(starts_s), tuple(float(function(start_s)) for start_s in starts_s))
+
+    @property
+    def constant(self) -> float | None:
+        """The value, where it never changes; else None."""
+        return self.values[0] if len(self.values) == 1 else None
+
+    def at(self, at_s: float) -> float:
+        """Value from `at_s` on."""
+        return self.values[bisect_right(self.starts_s, at_s) - 1]
+
+    def next_change_s(self, after_s: float) -> float:
+        """When the value changes next, strictly after `after_s`; infinity if never."""
+        index = bisect_right(self.starts_s, after_s)
+        return self.starts_s[index] if index < len(self.starts_s) else math.inf
+
+    def served(self, from_s: float, to_s: float) -> float:
+        """How much is served between two times: the integral."""
+        total, start_s = 0.0, from_s
+        while start_s < to_s:
+            end_s = min(self.next_change_s(start_s), to_s)
+            total += (end_s - start_s) * self.at(start_s)
+            start_s = end_s
+        return total
+
+    def seconds_for(self, amount: float, from_s: float) -> float:
+        """Seconds until `amount` has been served, from `from_s` on: the integral's inverse."""
+        if amount == 0:
+            return 0.0
+        starts_s, values = self.starts_s, self.values
+        index = bisect_right(starts_s, from_s) - 1
+        start_s = from_s
+        while index + 1 < len(values):
+            end_s, value = starts_s[index + 1], values[index]
+            if amount <= (room := (end_s - start_s) * value):
+                break
+            amount -= room
+            start_s, index = end_s, index + 1
+        return (start_s - from_s) + amount / values[index]
+
+    def scaled(self, factor: float, from_s: float, to_s: float) -> Schedule:
+        """The same with its values times `factor` between two times (`to_s` may be infinite)."""
+        edges = {edge for edge in (from_s, to_s) if math.isfinite(edge)}
+        starts_s = sorted({*self.starts_s, *edges})
+        return Schedule(
+            tuple(starts_s),
+            tuple(self.at(at) * (factor if from_s <= at < to_s else 1.0) for at in starts_s),
+        )
+
+    def describe(self, unit: str = "", scale: float = 1.0) -> str:
+        """In words: the value, or its range and steps, times `scale`, in `unit`."""
+        after = f" {unit}" if unit else ""
+        if self.constant is not None:
+            return f"{self.constant * scale:g}{after}"
+        low, high = min(self.values) * scale, max(self.values) * scale
+        steps = f"in {len(self.values)} steps over {self.starts_s[-1]:g} s"
+        return f"{low:g} to {high:g}{after} {steps}"
+
+    def __str__(self) -> str:
+        return self.describe()
+
+
+def capacity(name: str, given: float | Schedule | Sequence[tuple[float, float]]) -> Schedule:
+    """Make a schedule of what a user gave for `name`, whose errors bear that name."""
+    try:
+        return Schedule.of(given)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from None

@@ -1,0 +1,57 @@
+"""The usual shapes of clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from workbench.clusters.cluster import Cluster, Name
+from workbench.clusters.link import Link
+from workbench.clusters.node import Node
+
+
+def named(prefix: str, count: int) -> list[Node]:
+    """Make `count` equal nodes, called `prefix`0, `prefix`1, ..."""
+    return [Node(f"{prefix}{index}") for index in range(count)]
+
+
+def star(
+    workers: int | Sequence[Node],
+    servers: int | Sequence[Node],
+    up: Link,
+    down: Link | None = None,
+) -> Cluster:
+    """Every worker linked with every server, both ways; workers come first.
+
+    Parameters
+    ----------
+    workers, servers
+        The nodes, or how many of them: then ``worker0, worker1, ...`` and ``server0, ...``.
+    up
+        Every link from a worker to a server.
+    down
+        Every link from a server to a worker; as `up` by default.
+    """
+    ends = named("worker", workers) if isinstance(workers, int) else list(workers)
+    hubs = named("server", servers) if isinstance(servers, int) else list(servers)
+    links: dict[tuple[Name, Name], Link] = {}
+    for worker in range(len(ends)):
+        for server in range(len(ends), len(ends) + len(hubs)):
+            links[worker, server] = up
+            links[server, worker] = up if down is None else down
+    return Cluster([*ends, *hubs], links)
+
+
+def full_mesh(nodes: int | Sequence[Node], link: Link) -> Cluster:
+    """Every node linked with every other, both ways; a number makes ``node0, node1, ...``."""
+    members = named("node", nodes) if isinstance(nodes, int) else list(nodes)
+    pairs = [(one, two) for one in range(len(members)) for two in range(one)]
+    return graph(members, pairs, link)
+
+
+def graph(nodes: int | Sequence[Node], pairs: Iterable[tuple[Name, Name]], link: Link) -> Cluster:
+    """Nodes of which the given pairs are linked, both ways, each by a link like `link`."""
+    members = named("node", nodes) if isinstance(nodes, int) else list(nodes)
+    links: dict[tuple[Name, Name], Link] = {}
+    for one, two in pairs:
+        links[one, two] = links[two, one] = link
+    return Cluster(members, links)

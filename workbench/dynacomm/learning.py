@@ -1,0 +1,113 @@
+"""The learning behind workers and servers: true gradients, one step on the servers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from workbench.dynacomm.programs import Pieces
+from workbench.training import FlatModel, Sgd, get_buffers, gradient_step
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from workbench.datasets import Dataset
+
+
+@dataclass
+class WorkerReplica:
+    """A worker's copy of the model, learning from its own batches.
+
+    Attributes
+    ----------
+    flat
+        Its model; written to by pulls.
+    dataset
+        Whose training samples the batches index.
+    batches
+        Indices of the samples of each iteration, all epochs behind each other.
+    seed
+        Of what the model draws at random, such as dropout.
+    epoch_ends
+        Iterations behind which to note what the replica remembers beside its parameters.
+    losses
+        Of each iteration so far.
+    buffers
+        Running statistics at the end of each epoch.
+    """
+
+    flat: FlatModel
+    dataset: Dataset
+    batches: Sequence[Any]
+    seed: int
+    epoch_ends: frozenset[int]
+    losses: list[float] = field(default_factory=list)
+    buffers: list[dict[str, Tensor]] = field(default_factory=list)
+
+    def write(self, pieces: Pieces) -> None:
+        """Take pulled parameters over."""
+        for where, values in pieces:
+            self.flat.parameters[where].copy_(values)
+
+    def learn(self, iteration: int) -> None:
+        """Compute the gradient of this iteration's batch."""
+        batch = self.batches[iteration]
+        x, y = self.dataset.x_train[batch], self.dataset.y_train[batch]
+        self.losses.append(gradient_step(self.flat, x, y, seed=self.seed + iteration))
+        if iteration in self.epoch_ends:
+            self.buffers.append(get_buffers(self.flat.module))
+
+    def gradients(self, where: Sequence[slice]) -> Pieces:
+        """Copies of parts of the gradient."""
+        return [(part, self.flat.gradients[part].clone()) for part in where]
+
+
+@dataclass
+class ServerStore:
+    """A server's part of the model and of the optimiser's state.
+
+    Both vectors are as long as the model; only the server's own parts are ever used.
+
+    Attributes
+    ----------
+    vector
+        Parameters; a copy of the first ones.
+    own
+        The parts that this server holds.
+    sgd
+        How to step.
+    epoch_ends
+        Iterations behind which to note the parameters.
+    epochs
+        The parameters at the end of each epoch.
+    """
+
+    vector: Tensor
+    own: Sequence[slice]
+    sgd: Sgd
+    epoch_ends: frozenset[int]
+    epochs: list[Tensor] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.velocity = self.sgd.start(self.vector)
+        self.steps = 0
+
+    def parameters(self, where: Sequence[slice]) -> Pieces:
+        """Copies of parts of the model."""
+        return [(part, self.vector[part].clone()) for part in where]
+
+    def step(self, gradients: Sequence[Pieces]) -> None:
+        """Average the workers' gradients, given in their order, and step."""
+        import torch
+
+        total = torch.zeros_like(self.vector)
+        for pieces in gradients:
+            for where, values in pieces:
+                total[where] += values
+        total /= len(gradients)
+        for part in self.own:
+            self.sgd.step(self.vector[part], total[part], self.velocity[part])
+        if self.steps in self.epoch_ends:
+            self.epochs.append(self.vector.clone())
+        self.steps += 1

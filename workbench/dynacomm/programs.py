@@ -1,0 +1,370 @@
+"""Workers and parameter servers that carry a plan out, simulated or measured.
+
+Synchronous data-parallel training (Cai et al. 2021, Figs. 1 and 2): in every iteration each worker
+pulls the model segment by segment under its plan, computes forward as segments arrive, computes
+backward, and pushes gradients segment by segment. The servers average all workers' gradients, step,
+and answer the next pulls. Segments change when numbers travel, never which: weights are the same,
+bit for bit, under every plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from workbench.dynacomm.costs import FloatArray
+from workbench.dynacomm.plan import Plan, runs
+from workbench.dynacomm.shards import Shards
+from workbench.runtime import Message
+
+if TYPE_CHECKING:
+    from workbench.runtime import Context, Program
+
+State = TypeVar("State")
+
+Pieces = Sequence[tuple[slice, Any]]
+"""Parts of the flat vector with their numbers."""
+
+
+class Replica(Protocol):
+    """A worker's side of the learning."""
+
+    def write(self, pieces: Pieces) -> None:
+        """Take pulled parameters over."""
+        ...
+
+    def learn(self, iteration: int) -> None:
+        """Compute the gradient of this iteration's batch."""
+        ...
+
+    def gradients(self, where: Sequence[slice]) -> Pieces:
+        """Copies of parts of the gradient."""
+        ...
+
+
+class Store(Protocol):
+    """A server's side of the learning: parameters it holds and how they step."""
+
+    def parameters(self, where: Sequence[slice]) -> Pieces:
+        """Copies of parts of the model."""
+        ...
+
+    def step(self, gradients: Sequence[Pieces]) -> None:
+        """Average the workers' gradients, given in their order, and step."""
+        ...
+
+
+class Request(NamedTuple):
+    """What a worker asks a server for."""
+
+    worker: int
+    iteration: int
+    first: int
+    last: int
+
+
+class Observed(NamedTuple):
+    """What a worker saw of one iteration: the raw material of real-time profiling.
+
+    The last push is still on its way when the backward computation ends: it stands among the
+    pushes of the iteration after.
+
+    Attributes
+    ----------
+    pulls, pushes
+        Bytes and seconds of each transfer.
+    forward_s, backward_s
+        How long all computation of a direction took.
+    """
+
+    pulls: tuple[tuple[float, float], ...]
+    pushes: tuple[tuple[float, float], ...]
+    forward_s: float
+    backward_s: float
+
+
+class Planning(Protocol[State]):
+    """Decides one worker's plans, state in and state out; see `workbench.dynacomm.replanning`.
+
+    Attributes
+    ----------
+    planning_s
+        Seconds that deciding on a plan occupies the worker at speed 1.
+    """
+
+    @property
+    def planning_s(self) -> float: ...  # noqa: D102
+
+    def begin(self) -> tuple[State, Plan]:
+        """First state, and the plan of the first iteration, which costs nothing."""
+        ...
+
+    def step(
+        self, state: State, iteration: int, now_s: float, observed: Observed
+    ) -> tuple[State, Plan | None]:
+        """Next state, and the plan of the coming iteration; None keeps the last, at no cost.
+
+        Asked once the backward computation of the iteration before has ended; `observed` is what
+        has been seen since the last call.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """One plan for the whole run."""
+
+    chosen: Plan
+    planning_s: float = 0.0
+
+    def begin(self) -> tuple[None, Plan]:
+        """The plan."""
+        return None, self.chosen
+
+    def step(
+        self, state: None, iteration: int, now_s: float, observed: Observed
+    ) -> tuple[None, None]:
+        """Keep the plan."""
+        del iteration, now_s, observed
+        return state, None
+
+
+@dataclass(frozen=True)
+class Job:
+    """What workers and servers do together, but for the learning.
+
+    Attributes
+    ----------
+    forward_s, backward_s
+        Seconds of each layer at speed 1, shape (L,).
+    pull_bytes, push_bytes
+        What each layer's parameters and gradients weigh on the links, shape (L,); see
+        `Link.weighted_bytes`.
+    shards
+        Which server holds how much of which layer.
+    iterations
+        How many.
+    workers, servers
+        Their indices in the cluster.
+    aggregation_s
+        Seconds a server takes to average and step.
+    """
+
+    forward_s: FloatArray
+    backward_s: FloatArray
+    pull_bytes: FloatArray
+    push_bytes: FloatArray
+    shards: Shards
+    iterations: int
+    workers: tuple[int, ...]
+    servers: tuple[int, ...]
+    aggregation_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        vectors = (self.forward_s, self.backward_s, self.pull_bytes, self.push_bytes)
+        lengths = [len(vector) for vector in vectors]
+        if set(lengths) != {self.shards.layers}:
+            raise ValueError(
+                "forward_s, backward_s, pull_bytes and push_bytes have the lengths "
+                f"{lengths}, but the shards are of {self.shards.layers} layers"
+            )
+        if len(self.servers) != self.shards.servers:
+            raise ValueError(
+                f"{self.shards.servers} shards for {len(self.servers)} servers; one each is needed"
+            )
+        if self.iterations < 1 or not self.workers:
+            raise ValueError("a job has at least one iteration and one worker")
+
+    @property
+    def layers(self) -> int:
+        """Number of layers, L."""
+        return len(self.forward_s)
+
+    def size_bytes(self, layer_bytes: FloatArray, server: int, first: int, last: int) -> float:
+        """What one server's part of layers `first` to `last` weighs."""
+        share = self.shards.share[server, first - 1 : last]
+        return float(layer_bytes[first - 1 : last] @ share)
+
+    def holders(self, first: int, last: int) -> Iterator[int]:
+        """Servers, by position, that hold something of layers `first` to `last`."""
+        for server in range(self.shards.servers):
+            if self.shards.share[server, first - 1 : last].any():
+                yield server
+
+
+@dataclass
+class Report:
+    """What a worker tells when it is done.
+
+    Attributes
+    ----------
+    observed
+        Of each iteration.
+    plans
+        Under which each iteration ran.
+    """
+
+    observed: list[Observed] = field(default_factory=list)
+    plans: list[Plan] = field(default_factory=list)
+
+
+def worker(job: Job, planning: Planning[Any], replica: Replica | None = None) -> Program:
+    """Program of one worker; without a replica it moves bytes and charges time only."""
+
+    async def program(context: Context) -> Report:
+        report = Report()
+        transfers = context.watch()
+        state, plan = planning.begin()
+        for iteration in range(job.iterations):
+            report.plans.append(plan)
+            forward_s = await _forward(context, job, plan, iteration, replica)
+            backward_s = await _backward(context, job, plan, iteration, replica)
+            observed = Observed(
+                pulls=_sizes_and_seconds(transfers, source=None, target=context.node),
+                pushes=_sizes_and_seconds(transfers, source=context.node, target=None),
+                forward_s=forward_s,
+                backward_s=backward_s,
+            )
+            transfers.clear()
+            report.observed.append(observed)
+            # The last push is on its way: the idle window in which the paper plans (IV-C).
+            if iteration + 1 < job.iterations:
+                state, again = planning.step(state, iteration + 1, context.now_s(), observed)
+                if again is not None:
+                    await context.compute(
+                        _nothing, cost_s=planning.planning_s, lane="plan", label=str(iteration + 1)
+                    )
+                    plan = again
+        return report
+
+    return program
+
+
+async def _forward(
+    context: Context, job: Job, plan: Plan, iteration: int, replica: Replica | None
+) -> float:
+    computed_s = 0.0
+    segments = runs(plan.forward_cuts, job.layers)
+    for first, last in segments:
+        for server in job.holders(first, last):
+            request = Request(context.node, iteration, first, last)
+            asked = Message(context.node, "request", request, control=True)
+            context.send(job.servers[server], asked)
+    for first, last in segments:
+        for server in job.holders(first, last):
+            answer = await context.receive(_pull(iteration, first), sender=job.servers[server])
+            if replica is not None:
+                replica.write(answer.payload)
+        began_s = context.now_s()
+        await context.compute(
+            _nothing,
+            cost_s=float(job.forward_s[first - 1 : last].sum()),
+            lane="forward",
+            label=f"{first}-{last}",
+        )
+        computed_s += context.now_s() - began_s
+    return computed_s
+
+
+async def _backward(
+    context: Context, job: Job, plan: Plan, iteration: int, replica: Replica | None
+) -> float:
+    computed_s = 0.0
+    segments = runs(plan.backward_cuts, job.layers)[::-1]
+    for position, (first, last) in enumerate(segments):
+        learns = replica is not None and position == 0
+        began_s = context.now_s()
+        await context.compute(
+            _learning(replica, iteration) if learns else _nothing,
+            cost_s=float(job.backward_s[first - 1 : last].sum()),
+            lane="backward",
+            label=f"{first}-{last}",
+        )
+        computed_s += context.now_s() - began_s
+        for server in job.holders(first, last):
+            pieces: Pieces = ()
+            if replica is not None:
+                pieces = replica.gradients(job.shards.slices(server, first, last))
+            size_bytes = job.size_bytes(job.push_bytes, server, first, last)
+            pushed = Message(context.node, "push", (first, last, pieces), size_bytes)
+            context.send(job.servers[server], pushed)
+    return computed_s
+
+
+def server(job: Job, position: int, store: Store | None = None) -> Program:
+    """Program of the server at `position`; without a store it moves bytes only.
+
+    Gradients are added up worker by worker, in their order, once all are there: their sum does
+    not depend on what arrived first.
+    """
+    own = int(np.count_nonzero(job.shards.share[position]))
+
+    async def program(context: Context) -> int:
+        def answer(request: Request) -> None:
+            first, last = request.first, request.last
+            pieces = store.parameters(job.shards.slices(position, first, last)) if store else ()
+            size_bytes = job.size_bytes(job.pull_bytes, position, first, last)
+            topic = _pull(request.iteration, first)
+            context.send(request.worker, Message(context.node, topic, pieces, size_bytes))
+
+        version = 0
+        waiting: list[Request] = []
+        arrived: dict[int, list[Pieces]] = {one: [] for one in job.workers}
+        missing = own * len(job.workers)
+        while version < job.iterations:
+            message = await context.receive()
+            if message.topic == "request":
+                waiting.append(message.payload)
+            else:
+                first, last, pieces = message.payload
+                arrived[message.sender].append(pieces)
+                missing -= int(np.count_nonzero(job.shards.share[position, first - 1 : last]))
+            if missing == 0:
+                gradients = [list(chain.from_iterable(arrived[one])) for one in job.workers]
+                await context.compute(
+                    _stepping(store, gradients),
+                    cost_s=job.aggregation_s,
+                    lane="step",
+                    label=str(version),
+                )
+                version += 1
+                arrived = {one: [] for one in job.workers}
+                missing = own * len(job.workers)
+            for request in waiting:
+                if request.iteration <= version:
+                    answer(request)
+            waiting = [request for request in waiting if request.iteration > version]
+        return version
+
+    return program
+
+
+def _pull(iteration: int, first: int) -> str:
+    return f"pull {iteration} from {first}"
+
+
+def _nothing() -> None:
+    return None
+
+
+def _learning(replica: Replica | None, iteration: int) -> Callable[[], None]:
+    assert replica is not None
+    return lambda: replica.learn(iteration)
+
+
+def _stepping(store: Store | None, gradients: Sequence[Pieces]) -> Callable[[], None]:
+    return _nothing if store is None else lambda: store.step(gradients)
+
+
+def _sizes_and_seconds(
+    transfers: Sequence[Any], source: int | None, target: int | None
+) -> tuple[tuple[float, float], ...]:
+    return tuple(
+        (one.size_bytes, one.end_s - one.start_s)
+        for one in transfers
+        if one.size_bytes and (one.source == source or one.target == target)
+    )

@@ -1,0 +1,89 @@
+"""Which server holds how much of which layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.dynacomm.costs import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Shards:
+    """A model shared out over servers.
+
+    Attributes
+    ----------
+    share
+        Share of a layer that a server holds, shape (S, L); every column sums to 1.
+    starts
+        First element of each layer in the model's flat vector, and its length behind the last;
+        empty where nothing is learnt.
+    """
+
+    share: FloatArray
+    starts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        empty = np.flatnonzero(~self.share.any(axis=1))
+        if empty.size:
+            raise ValueError(
+                f"server {empty[0]} of {self.servers} would hold no layer of {self.layers}; "
+                "use fewer servers"
+            )
+        if not np.allclose(self.share.sum(axis=0), 1) or (self.share < 0).any():
+            raise ValueError("every layer must be shared out whole, in shares from 0 to 1")
+        if self.starts and len(self.starts) != self.layers + 1:
+            raise ValueError(f"starts has {len(self.starts)} bounds for {self.layers} layers")
+
+    @property
+    def servers(self) -> int:
+        """Number of servers, S."""
+        return len(self.share)
+
+    @property
+    def layers(self) -> int:
+        """Number of layers, L."""
+        return int(self.share.shape[1])
+
+    def slices(self, server: int, first: int, last: int) -> list[slice]:
+        """Parts of the flat vector that a server holds of layers `first` to `last`."""
+        found = []
+        for layer in range(first - 1, last):
+            start, size = self.starts[layer], self.starts[layer + 1] - self.starts[layer]
+            bounds = np.rint(np.concatenate([[0.0], self.share[:, layer].cumsum()]) * size)
+            low, high = int(bounds[server]), int(bounds[server + 1])
+            if high > low:
+                found.append(slice(start + low, start + high))
+        return found
+
+
+def split_evenly(layers: int, servers: int, starts: Sequence[int] = ()) -> Shards:
+    """Every server holds an equal part of every layer, as large tensors are in MXNet.
+
+    Raises
+    ------
+    ValueError
+        No layer or no server.
+    """
+    if layers < 1 or servers < 1:
+        raise ValueError(f"{layers} layers over {servers} servers: at least one each is needed")
+    return Shards(np.full((servers, layers), 1 / servers), tuple(starts))
+
+
+def whole_layers(owners: Sequence[int], servers: int, starts: Sequence[int] = ()) -> Shards:
+    """Server ``owners[l]`` holds all of layer l+1.
+
+    Raises
+    ------
+    ValueError
+        A layer of a server that does not exist, or a server without a layer.
+    """
+    wrong = [owner for owner in owners if not 0 <= owner < servers]
+    if wrong:
+        raise ValueError(f"layers are given to server {wrong[0]}, but there are {servers}")
+    share = np.zeros((servers, len(owners)))
+    share[list(owners), range(len(owners))] = 1.0
+    return Shards(share, tuple(starts))

@@ -1,0 +1,85 @@
+"""Faults drawn from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from workbench.runtime.faults import Crash, Fault, LinkDown, Restart, SlowDown
+
+if TYPE_CHECKING:
+    from workbench.clusters import Cluster
+
+
+def draw_faults(
+    seed: int,
+    cluster: Cluster,
+    *,
+    until_s: float,
+    crash_every_s: float | None = None,
+    down_s: float = 60.0,
+    slow_every_s: float | None = None,
+    slow_s: float = 60.0,
+    slow_factor: float = 2.0,
+    link_down_every_s: float | None = None,
+    link_down_s: float = 10.0,
+) -> tuple[Fault, ...]:
+    """Draw crashes, slow-downs and outages of links, at exponential intervals.
+
+    Every node and every link has draws of its own, so a cluster that grows keeps the faults of
+    the nodes and links that it had, as long as their indices stay.
+
+    Parameters
+    ----------
+    seed
+        The same gives the same faults.
+    cluster
+        Whose nodes and links fail.
+    until_s
+        No fault begins later.
+    crash_every_s, slow_every_s, link_down_every_s
+        Mean seconds between the end of one fault of a node or link and the next; None for none.
+    down_s, slow_s, link_down_s
+        Mean seconds that one lasts.
+    slow_factor
+        How many times slower.
+
+    Raises
+    ------
+    ValueError
+        A time that is not above 0.
+    """
+    kinds = (
+        ("crash_every_s", crash_every_s, "down_s", down_s),
+        ("slow_every_s", slow_every_s, "slow_s", slow_s),
+        ("link_down_every_s", link_down_every_s, "link_down_s", link_down_s),
+    )
+    for every, every_s, length, length_s in kinds:
+        for name, seconds in (("until_s", until_s), (every, every_s), (length, length_s)):
+            if seconds is not None and not 0 < seconds < float("inf"):
+                raise ValueError(f"{name} is {seconds}; it must be above 0 and finite")
+    faults: list[Fault] = []
+    for node in range(len(cluster)):
+        for from_s, to_s in _intervals((seed, 0, node), until_s, crash_every_s, down_s):
+            faults += [Crash(node, from_s), Restart(node, to_s)]
+        for from_s, to_s in _intervals((seed, 1, node), until_s, slow_every_s, slow_s):
+            faults.append(SlowDown(node, from_s, to_s, slow_factor))
+    for pair in cluster.links:
+        for from_s, to_s in _intervals((seed, 2, *pair), until_s, link_down_every_s, link_down_s):
+            faults.append(LinkDown(*pair, from_s, to_s))
+    return tuple(faults)
+
+
+def _intervals(
+    seed: tuple[int, ...], until_s: float, every_s: float | None, length_s: float
+) -> Iterator[tuple[float, float]]:
+    import numpy as np
+
+    if every_s is None:
+        return
+    random = np.random.default_rng(seed)
+    at_s = float(random.exponential(every_s))
+    while at_s < until_s:
+        end_s = at_s + max(float(random.exponential(length_s)), 1e-9)
+        yield at_s, end_s
+        at_s = end_s + float(random.exponential(every_s))

@@ -1,0 +1,173 @@
+"""One direction of a link at work: a queue, one transfer at a time, then delivery."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import simpy
+from simpy.events import Timeout
+
+from workbench.clusters import Link, Schedule
+from workbench.runtime.messages import Message, Transfer
+from workbench.runtime.sharing import Flow, Interface
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from workbench.runtime.faults import Lossy
+    from workbench.runtime.host import Host
+    from workbench.runtime.simulation import Simulation
+
+
+class Pipe:
+    """Carries messages from one node to another, first in, first out.
+
+    A transfer takes the link's overhead, then its bytes over the bandwidth; it ends, the next
+    begins, and the message arrives the latency later. Where a node's interface is limited, the
+    bytes flow at a max-min fair rate; the overhead takes nothing from others.
+
+    A link that goes down loses what it carries and what waits, and all that is sent meanwhile.
+    """
+
+    __slots__ = (
+        "busy_s",
+        "bytes",
+        "current",
+        "down",
+        "env",
+        "flow",
+        "interfaces",
+        "lane",
+        "link",
+        "losses",
+        "lost",
+        "messages",
+        "queue",
+        "random",
+        "simulation",
+        "source",
+        "start_s",
+        "target",
+        "timer",
+    )
+
+    def __init__(self, simulation: Simulation, source: Host, target: Host, link: Link) -> None:
+        self.simulation = simulation
+        self.env = simulation.env
+        self.source, self.target, self.link = source, target, link
+        self.lane = f"to {target.name}"
+        self.interfaces: tuple[Interface, ...] = tuple(
+            interface for interface in (source.uplink, target.downlink) if interface is not None
+        )
+        self.queue: deque[Message] = deque()
+        self.current: Message | None = None
+        self.start_s = 0.0
+        self.timer: Timeout | None = None
+        self.flow: Flow | None = None
+        self.down = 0
+        self.losses: list[Lossy] = []
+        self.random: np.random.Generator | None = None
+        self.messages, self.lost, self.bytes, self.busy_s = 0, 0, 0.0, 0.0
+
+    def send(self, message: Message) -> None:
+        """Carry a message as soon as those before it are through."""
+        if self.down:
+            self.lost += 1
+            return
+        self.simulation.pending += 1
+        if self.current is None:
+            self._start(message)
+        else:
+            self.queue.append(message)
+
+    def drop(self) -> None:
+        """Lose what is being carried and what waits."""
+        carried = self.current is not None
+        if self.timer is not None:
+            self.timer.callbacks.clear()
+        if self.flow is not None:
+            self.simulation.sharing.leave(self.flow)
+        lost = len(self.queue) + carried
+        if carried:
+            self.busy_s += self.env.now - self.start_s
+        self.current = self.timer = self.flow = None
+        self.queue.clear()
+        self.lost += lost
+        self.simulation.pending -= lost
+
+    def _start(self, message: Message) -> None:
+        self.current = message
+        link, bandwidth, start_s = self.link, self.link.bandwidth_bps, self.env.now
+        self.start_s = start_s
+        bits, set_up_s = message.size_bytes * 8, 0.0 if message.control else link.overhead_s
+        if message.tensor_bytes:
+            bits = link.weighted_bytes(message.tensor_bytes) * 8
+            set_up_s += len(message.tensor_bytes) * link.tensor_s
+        if self.interfaces and bits:
+            timer = Timeout(self.env, set_up_s, bits)
+            timer.callbacks.append(self._flow)
+        else:
+            if isinstance(bandwidth, Schedule):
+                transfer_s = bandwidth.seconds_for(bits, start_s + set_up_s)
+            else:
+                transfer_s = bits / bandwidth
+            timer = Timeout(self.env, set_up_s + transfer_s)
+            timer.callbacks.append(self._end)
+        self.timer = timer
+
+    def _flow(self, event: simpy.Event) -> None:
+        bits: Any = event.value
+        self.timer = None
+        self.flow = Flow(self.link.bandwidth_bps, self.interfaces, bits, self.env.now, self._end)
+        self.simulation.sharing.join(self.flow)
+
+    def _end(self, _: simpy.Event | None = None) -> None:
+        message, end_s = self.current, self.env.now
+        assert message is not None
+        self.timer = self.flow = None
+        self.messages += 1
+        self.bytes += message.size_bytes
+        self.busy_s += end_s - self.start_s
+        source, target, size_bytes = self.source, self.target, message.size_bytes
+        if (rows := self.simulation.rows) is not None:
+            rows.append(
+                (source.name, self.lane, message.topic, self.start_s, end_s, round(size_bytes))
+            )
+        if source.watchers or target.watchers:
+            transfer = Transfer(
+                source.index, target.index, message.topic, size_bytes, self.start_s, end_s
+            )
+            for watcher in (*source.watchers, *target.watchers):
+                watcher.append(transfer)
+        if self.queue:
+            self._start(self.queue.popleft())
+        else:
+            self.current = None
+        if self.losses and self._loses(end_s):
+            self.lost += 1
+            self.simulation.pending -= 1
+        elif self.link.latency_s:
+            Timeout(self.env, self.link.latency_s, message).callbacks.append(self._arrive)
+        else:
+            self._deliver(message)
+
+    def _loses(self, at_s: float) -> bool:
+        assert self.random is not None
+        draws = [self.random.random() for _ in self.losses]
+        return any(
+            loss.from_s <= at_s < loss.to_s and draw < loss.probability
+            for loss, draw in zip(self.losses, draws, strict=True)
+        )
+
+    def _arrive(self, event: simpy.Event) -> None:
+        message: Any = event.value
+        self._deliver(message)
+
+    def _deliver(self, message: Message) -> None:
+        self.simulation.pending -= 1
+        self.simulation.delivered_s = self.env.now
+        if self.target.up:
+            self.target.mailbox.deliver(message)
+        else:
+            self.lost += 1

@@ -1,0 +1,159 @@
+"""The `Context` of a simulated node: its awaitables are SimPy events."""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Awaitable, Callable, Generator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import simpy
+from simpy.events import Timeout
+
+from workbench.runtime.mailbox import Wait
+from workbench.runtime.messages import Message, Transfer
+from workbench.runtime.tasks import Task
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from workbench.runtime.host import Host
+
+T = TypeVar("T")
+Waiting = Generator[simpy.Event, Any, T]
+
+
+class SimulatedContext:
+    """See `workbench.runtime.Context`."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._env = host.simulation.env
+        self._mailbox = host.mailbox
+        self.node = host.index
+        self.name = host.name
+        self.peers = tuple(host.pipes)
+        self.restarts = host.restarts
+
+    @cached_property
+    def random(self) -> np.random.Generator:
+        """Generator of this node's own."""
+        import numpy as np
+
+        return np.random.default_rng([self._host.simulation.seed, 0, self.node, self.restarts])
+
+    def now_s(self) -> float:
+        """Virtual seconds since the run began."""
+        return self._env.now
+
+    @types.coroutine
+    def compute(
+        self, work: Callable[[], T], *, cost_s: float, lane: str = "compute", label: str = ""
+    ) -> Waiting[T]:
+        """Do the work and charge its cost in virtual seconds."""
+        if not 0 <= cost_s < math.inf:
+            raise ValueError(
+                f"cost_s of {label or lane} is {cost_s}; it must be finite and not negative"
+            )
+        host, env = self._host, self._env
+        if host.free_cores:
+            host.free_cores -= 1
+        else:
+            turn = simpy.Event(env)
+            host.core_queue.append(turn)
+            try:
+                yield turn
+            except GeneratorExit:
+                if turn in host.core_queue:
+                    host.core_queue.remove(turn)
+                else:
+                    self._free_core()
+                raise
+        start_s = env.now
+        try:
+            value = work()
+            yield Timeout(env, host.speed.seconds_for(cost_s, start_s))
+        finally:
+            self._free_core()
+        if (rows := host.simulation.rows) is not None:
+            rows.append((host.name, lane, label, start_s, env.now, 0))
+        return value
+
+    def _free_core(self) -> None:
+        if self._host.core_queue:
+            self._host.core_queue.popleft().succeed()
+        else:
+            self._host.free_cores += 1
+
+    def send(self, to: int, message: Message) -> None:
+        """Queue a message on the link."""
+        host = self._host
+        if message.sender != host.index:
+            raise ValueError(
+                f"{host.name} is node {host.index}, but sends a message {message.topic!r} whose "
+                f"sender is {message.sender}; make it with sender=context.node"
+            )
+        pipe = host.pipes.get(to)
+        if pipe is not None:
+            pipe.send(message)
+        elif to == host.index and not isinstance(to, bool):
+            self._mailbox.deliver(message)
+        else:
+            host.simulation.cluster.link(host.index, to)  # tells what is wrong
+
+    @types.coroutine
+    def receive(
+        self,
+        topic: str | None = None,
+        *,
+        sender: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Waiting[Message]:
+        """Wait for a message."""
+        message = self._mailbox.take(topic, sender)
+        if message is not None:
+            return message
+        wait = Wait(simpy.Event(self._env), topic, sender, self._env.now)
+        self._mailbox.waits.append(wait)
+        if timeout_s is not None:
+            self._set_timer(wait, timeout_s)
+        try:
+            received: Message = yield wait.event
+        except GeneratorExit:  # cancelled: leave the message for others
+            if wait in self._mailbox.waits:
+                self._mailbox.waits.remove(wait)
+            elif wait.event.triggered and isinstance(wait.event.value, Message):
+                self._mailbox.unread.appendleft(wait.event.value)
+            raise
+        return received
+
+    def _set_timer(self, wait: Wait, timeout_s: float) -> None:
+        if not 0 <= timeout_s < math.inf:
+            raise ValueError(f"timeout_s is {timeout_s}; it must be finite and not negative")
+
+        def expire(_: simpy.Event) -> None:
+            if wait in self._mailbox.waits:
+                self._mailbox.waits.remove(wait)
+                wait.event.fail(TimeoutError(f"no message{wait.wanted()} within {timeout_s} s"))
+
+        Timeout(self._env, timeout_s).callbacks.append(expire)
+
+    @types.coroutine
+    def sleep(self, seconds: float) -> Waiting[None]:
+        """Wait."""
+        if not 0 <= seconds < math.inf:
+            raise ValueError(f"cannot sleep {seconds} seconds; give a finite number, not negative")
+        yield Timeout(self._env, seconds)
+
+    def spawn(self, work: Awaitable[T]) -> Awaitable[T]:
+        """Run a coroutine beside the program."""
+        task = Task[T]()
+        task.process = self._host.run(task.run(work))
+        return task
+
+    def watch(self) -> list[Transfer]:
+        """Collect this node's transfers."""
+        transfers: list[Transfer] = []
+        self._host.watchers.append(transfers)
+        return transfers
