@@ -59,8 +59,12 @@ class WorkerReplica:
             self.buffers.append(get_buffers(self.flat.module))
 
     def gradients(self, where: Sequence[slice]) -> Pieces:
-        """Copies of parts of the gradient."""
-        return [(part, self.flat.gradients[part].clone()) for part in where]
+        """Parts of the gradient, as views.
+
+        They stay what they are until the next `learn`, for which the worker needs parameters
+        that every server makes from all gradients.
+        """
+        return [(part, self.flat.gradients[part]) for part in where]
 
 
 @dataclass
@@ -94,8 +98,8 @@ class ServerStore:
         self.steps = 0
 
     def parameters(self, where: Sequence[slice]) -> Pieces:
-        """Copies of parts of the model."""
-        return [(part, self.vector[part].clone()) for part in where]
+        """Parts of the model, as views of a vector that no step will change."""
+        return [(part, self.vector[part]) for part in where]
 
     def step(self, gradients: Sequence[Pieces]) -> None:
         """Average the workers' gradients, given in their order, and step."""
@@ -106,8 +110,9 @@ class ServerStore:
             for where, values in pieces:
                 total[where] += values
         total /= len(gradients)
+        self.vector = self.vector.clone()  # what was sent of the old one may still be on its way
         for part in self.own:
             self.sgd.step(self.vector[part], total[part], self.velocity[part])
         if self.steps in self.epoch_ends:
-            self.epochs.append(self.vector.clone())
+            self.epochs.append(self.vector)
         self.steps += 1

@@ -42,7 +42,7 @@ class Replica(Protocol):
         ...
 
     def gradients(self, where: Sequence[slice]) -> Pieces:
-        """Copies of parts of the gradient."""
+        """Parts of the gradient, unchanged until the next `learn`."""
         ...
 
 
@@ -50,7 +50,7 @@ class Store(Protocol):
     """A server's side of the learning: parameters it holds and how they step."""
 
     def parameters(self, where: Sequence[slice]) -> Pieces:
-        """Copies of parts of the model."""
+        """Parts of the model, unchanged for as long as a message carries them."""
         ...
 
     def step(self, gradients: Sequence[Pieces]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -48,15 +50,38 @@ class Shards:
         """Number of layers, L."""
         return int(self.share.shape[1])
 
+    @cached_property
+    def _held(self) -> list[list[int]]:
+        """How many of the layers 1..l a server holds something of: [server][l]."""
+        counts = np.cumsum(self.share > 0, axis=1)
+        return [[0, *row] for row in counts.tolist()]
+
+    def held(self, server: int, first: int, last: int) -> int:
+        """Of how many of the layers `first` to `last` a server holds something."""
+        return self._held[server][last] - self._held[server][first - 1]
+
+    @cached_property
+    def _parts(self) -> list[list[slice]]:
+        """Which part of the flat vector a server holds of a layer: [server][layer - 1]."""
+        sizes = np.diff(self.starts)
+        shared = np.vstack([np.zeros(self.layers), self.share.cumsum(axis=0)])
+        bounds = np.rint(shared * sizes).astype(int) + np.array(self.starts[:-1])
+        return [
+            [slice(low, high) for low, high in zip(*pair, strict=True)]
+            for pair in pairwise(bounds.tolist())
+        ]
+
     def slices(self, server: int, first: int, last: int) -> list[slice]:
-        """Parts of the flat vector that a server holds of layers `first` to `last`."""
-        found = []
-        for layer in range(first - 1, last):
-            start, size = self.starts[layer], self.starts[layer + 1] - self.starts[layer]
-            bounds = np.rint(np.concatenate([[0.0], self.share[:, layer].cumsum()]) * size)
-            low, high = int(bounds[server]), int(bounds[server + 1])
-            if high > low:
-                found.append(slice(start + low, start + high))
+        """Parts of the flat vector that a server holds of layers `first` to `last`.
+
+        Parts that touch are one: with a single server every segment is one slice.
+        """
+        found: list[slice] = []
+        for part in self._parts[server][first - 1 : last]:
+            if found and found[-1].stop == part.start:
+                found[-1] = slice(found[-1].start, part.stop)
+            elif part.stop > part.start:
+                found.append(part)
         return found
 
 

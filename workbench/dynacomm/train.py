@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from workbench.dynacomm.programs import Fixed, Job, server, worker
 from workbench.dynacomm.shards import Shards, split_evenly
 from workbench.names import choose
 from workbench.profiles import LayerTimes, profile_model
-from workbench.runtime import Run, simulate
+from workbench.runtime import Program, Run, simulate
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -133,54 +133,78 @@ def train(
     ValueError
         More workers than samples, a server without a layer.
     """
-    plan = choose("planner", planner, PLANNERS)(setup.costs)
     with training.fixed_threads():
-        flat = _flat(setup)
-        starts = (
-            0,
-            *accumulate(size // flat.layout.item_bytes for size in flat.layout.param_bytes),
-        )
-        shards = split_evenly(len(flat.layout), setup.servers, starts)
-        batches = [_batches(setup, one) for one in range(setup.workers)]
-        ends = tuple(accumulate(len(epoch) for epoch in batches[0]))
-        job = _job(setup, shards, iterations=ends[-1])
-        epoch_ends = frozenset(end - 1 for end in ends)
-        replicas = [
-            WorkerReplica(
-                flat.replica(),
-                setup.dataset,
-                [batch for epoch in batches[one] for batch in epoch],
-                setup.seed + 1_000_000 * one,
-                epoch_ends,
-            )
-            for one in range(setup.workers)
-        ]
-        stores = [
-            ServerStore(
-                flat.parameters.clone(),
-                shards.slices(position, 1, shards.layers),
-                setup.sgd,
-                epoch_ends,
-            )
-            for position in range(setup.servers)
-        ]
+        built = build(setup, planner)
         run = simulate(
-            setup.cluster,
-            [worker(job, Fixed(plan), replica) for replica in replicas]
-            + [server(job, position, store) for position, store in enumerate(stores)],
-            seed=setup.seed,
-            trace=trace,
-            progress=progress,
+            setup.cluster, built.programs, seed=setup.seed, trace=trace, progress=progress
         )
         rows = []
-        for epoch, end in enumerate(ends):
-            flat.parameters.copy_(_assembled(stores, epoch))
-            buffers = training.average_buffers([one.buffers[epoch] for one in replicas])
-            training.set_buffers(flat.module, buffers)
+        for epoch, end in enumerate(built.ends):
+            built.flat.parameters.copy_(_assembled(built.stores, epoch))
+            buffers = training.average_buffers([one.buffers[epoch] for one in built.replicas])
+            training.set_buffers(built.flat.module, buffers)
             # Every iteration takes equally long: one plan, and links that do not change.
-            at_s = run.end_s * end / ends[-1]
-            rows.append({"epoch": epoch + 1, "at_s": at_s} | _evaluated(flat, setup.dataset))
-    return Trained(pl.DataFrame(rows), _assembled(stores, -1), run)
+            at_s = run.end_s * end / built.ends[-1]
+            rows.append({"epoch": epoch + 1, "at_s": at_s} | _evaluated(built.flat, setup.dataset))
+    return Trained(pl.DataFrame(rows), _assembled(built.stores, -1), run)
+
+
+class Built(NamedTuple):
+    """A run before it starts.
+
+    Attributes
+    ----------
+    programs
+        One per node of the cluster.
+    replicas, stores
+        What the workers and the servers learn with.
+    ends
+        Iterations until the end of each epoch.
+    flat
+        The model with its first weights.
+    """
+
+    programs: list[Program]
+    replicas: list[WorkerReplica]
+    stores: list[ServerStore]
+    ends: tuple[int, ...]
+    flat: training.FlatModel
+
+
+def build(setup: Setup, planner: str = "dynacomm") -> Built:
+    """Make the programs of a run and what they learn with; errors as for `train`."""
+    plan = choose("planner", planner, PLANNERS)(setup.costs)
+    flat = _flat(setup)
+    starts = flat.layout.starts
+    shards = split_evenly(len(flat.layout), setup.servers, starts)
+    batches = [_batches(setup, one) for one in range(setup.workers)]
+    ends = tuple(accumulate(len(epoch) for epoch in batches[0]))
+    epoch_ends = frozenset(end - 1 for end in ends)
+    job = _job(setup, shards, iterations=ends[-1])
+    replicas = [
+        WorkerReplica(
+            flat.replica(),
+            setup.dataset,
+            list(chain.from_iterable(batches[one])),
+            setup.seed + 1_000_000 * one,
+            epoch_ends,
+        )
+        for one in range(setup.workers)
+    ]
+    stores = [
+        ServerStore(
+            flat.parameters.clone(),
+            shards.slices(position, 1, shards.layers),
+            setup.sgd,
+            epoch_ends,
+        )
+        for position in range(setup.servers)
+    ]
+    programs = [
+        *(worker(job, Fixed(plan), replica) for replica in replicas),
+        *(server(job, position, store) for position, store in enumerate(stores)),
+    ]
+    return Built(programs, replicas, stores, ends, flat)
 
 
 def _flat(setup: Setup) -> training.FlatModel:
