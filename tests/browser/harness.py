@@ -294,6 +294,15 @@ class Lab:
             self.page.wait_for_timeout(50)
         return now
 
+    def settled(self) -> list[str]:
+        """Return the first chart's marks once they no longer change."""
+        while True:
+            marks = self.marks()
+            self.page.wait_for_timeout(700)
+            self.wait_for_idle()
+            if self.marks() == marks:
+                return marks
+
     def status(self, role: str = "status") -> str:
         """Text of the explorer's line below the chart; ``role="alert"`` for an error."""
         line = self.page.locator(f".widget-html [role={role}]").first

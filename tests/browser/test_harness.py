@@ -80,15 +80,16 @@ def test_an_explorer_answers_in_jupyterlab(open_lab: OpenLab, notebook: Path) ->
     with open_lab(notebook) as lab:
         lab.run_all()
         first = lab.marks()
-        assert "answered in" in lab.status()
 
         lab.press("bandwidth (Mbps)", "ArrowRight", times=5)
-        second = lab.wait_for_other_marks(first)
+        lab.wait_for_other_marks(first)
+        second = lab.settled()
+        assert "answered in" in lab.status()
         assert float(lab.setting("bandwidth")) > 10
 
         lab.choose("planner", "sequential")
         lab.wait_for_other_marks(second)
-        assert any("sequential" in mark for mark in lab.marks())
+        assert any("sequential" in mark for mark in lab.settled())
 
         lab.press("workers", "ArrowRight", times=3)
         assert "the testbed has 6 workers" in lab.status("alert")
