@@ -322,3 +322,95 @@ def _titled(frame: pl.DataFrame) -> pl.DataFrame:
 def _present(frame: pl.DataFrame) -> list[str]:
     found = set(frame["planner"])
     return [title for name, title in PLANNER_TITLES.items() if name in found]
+
+
+POLICY_TITLES = {
+    "static": "planned once",
+    "per_epoch": "every epoch",
+    "per_iteration": "every iteration",
+    "clairvoyant": "clairvoyant",
+}
+SCENARIO_TITLES = {
+    "step": "step down to a half",
+    "sawtooth": "sawtooth",
+    "mobile": "mobile-like (synthetic)",
+}
+
+
+def replanning(frame: pl.DataFrame) -> alt.FacetChart:
+    """Iteration time by policy while the bandwidth changes, a row per scenario."""
+    encoded = figures.series("policy", list(POLICY_TITLES.values()))
+    del encoded["shape"]  # a point for each iteration would hide the lines
+    return (
+        alt.Chart(_policies_titled(frame))
+        .mark_line(interpolate="step-after", strokeWidth=1.2)
+        .encode(
+            x=alt.X("start_s:Q", title="virtual seconds", axis=alt.Axis(format="d")),
+            y=alt.Y("duration_s:Q", title="iteration, s", scale=alt.Scale(zero=False)),
+            **encoded,
+        )
+        .properties(height=110)
+        .facet(
+            facet=alt.Facet("scenario:N", sort=list(SCENARIO_TITLES.values()), title=None),
+            columns=1,
+            title=_simulated_title(frame, "one worker, one server"),
+        )
+        .resolve_scale(y="independent")
+    )
+
+
+def replanning_gains(frame: pl.DataFrame) -> alt.FacetChart:
+    """Time that each policy saves over planning once, a row per scenario."""
+    policies = list(POLICY_TITLES.values())[1:]
+    colours = alt.Scale(domain=policies, range=list(figures.PALETTE[1:4]))
+    drawn = frame.filter(pl.col("policy") != "static")
+    return (
+        alt.Chart(_policies_titled(drawn))
+        .mark_bar()
+        .encode(
+            x=alt.X("gain_percent:Q", title="training time saved, %"),
+            y=alt.Y("policy:N", sort=policies, title=None),
+            color=alt.Color("policy:N", scale=colours, legend=None),
+        )
+        .properties(height=54)
+        .facet(
+            facet=alt.Facet("scenario:N", sort=list(SCENARIO_TITLES.values()), title=None),
+            columns=1,
+            title=_simulated_title(frame, "one worker, one server"),
+        )
+    )
+
+
+def fig11_simulated(frame: pl.DataFrame) -> alt.LayerChart:
+    """Training speed against the number of workers: simulated lines, the cost model's points."""
+    planners = [PLANNER_TITLES[name] for name in _LINES if name in set(frame["planner"])]
+    encoded = figures.series("planner", planners)
+    base = alt.Chart(_titled(frame)).encode(
+        x=alt.X("workers:Q", title="workers", axis=alt.Axis(tickMinStep=1, format="d")),
+        color=encoded["color"],
+    )
+    simulated = base.mark_line().encode(
+        y=alt.Y("speedup:Q", title="speed-up over one worker"), strokeDash=encoded["strokeDash"]
+    )
+    predicted = base.mark_point(size=45).encode(y="predicted_speedup:Q", shape=encoded["shape"])
+    setting = frame.row(0, named=True)
+    return (simulated + predicted).properties(
+        height=220,
+        title=_simulated_title(
+            frame, f"{setting['bandwidth_mbps']:g} Mbit/s", "lines simulated, points cost model"
+        ),
+    )
+
+
+def _simulated_title(frame: pl.DataFrame, *about: str) -> list[str]:
+    setting = frame.row(0, named=True)
+    model = MODEL_TITLES.get(setting["model"], setting["model"])
+    given = ", ".join([f"batch {setting['batch_size']}", *about])
+    return [model, given if "simulated" in given else f"{given} (simulated)"]
+
+
+def _policies_titled(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(
+        pl.col("policy").replace_strict(POLICY_TITLES),
+        pl.col("scenario").replace_strict(SCENARIO_TITLES),
+    )

@@ -220,6 +220,7 @@ def worker(job: Job, planning: Planning[Any], replica: Replica | None = None) ->
         transfers = context.watch()
         state, plan = planning.begin()
         for iteration in range(job.iterations):
+            plan.check(job.layers)
             report.plans.append(plan)
             forward_s = await _forward(context, job, plan, iteration, replica)
             backward_s = await _backward(context, job, plan, iteration, replica)

@@ -1,0 +1,74 @@
+"""The paper's testbed as a job and a cluster to simulate, and how its bandwidth may change."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from workbench.clusters import Cluster, Link, Node, Schedule, star
+from workbench.dynacomm.mobile_trace import TRACE
+from workbench.dynacomm.programs import Job
+from workbench.dynacomm.shards import split_evenly
+from workbench.dynacomm.testbed import Testbed
+from workbench.profiles import profile_model
+from workbench.runtime import Run
+
+
+def job_of(testbed: Testbed, model: str, batch_size: int, iterations: int) -> Job:
+    """Training of a model of the zoo on the testbed, every layer split over all servers."""
+    profile, table = profile_model(model), testbed.times(model, batch_size).table
+    weights = np.array([testbed.link.weighted_bytes(sizes) for sizes in profile.tensor_bytes])
+    return Job(
+        forward_s=table["forward_s"].to_numpy(),
+        backward_s=table["backward_s"].to_numpy(),
+        pull_bytes=weights,
+        push_bytes=weights,
+        shards=split_evenly(len(weights), testbed.servers),
+        iterations=iterations,
+        workers=tuple(range(testbed.workers)),
+        servers=tuple(range(testbed.workers, testbed.workers + testbed.servers)),
+        aggregation_s=testbed.aggregation_s(profile),
+    )
+
+
+def cluster_of(testbed: Testbed) -> Cluster:
+    """Workers and servers of the testbed; their interfaces are shared, their links no narrower."""
+    rate_bps = testbed.bandwidth_mbps * 1e6 * testbed.constants.link_efficiency
+
+    def nodes(kind: str, count: int) -> list[Node]:
+        return [
+            Node(f"{kind}{index}", uplink_bps=rate_bps, downlink_bps=rate_bps)
+            for index in range(count)
+        ]
+
+    link = Link(rate_bps, overhead_s=testbed.link.overhead_s)
+    return star(nodes("worker", testbed.workers), nodes("server", testbed.servers), link)
+
+
+def iteration_ends_s(run: Run) -> list[float]:
+    """When each iteration ended: all servers have stepped."""
+    assert run.trace is not None
+    steps = run.trace.frame.filter(pl.col("lane") == "step")
+    ends = steps.group_by(pl.col("label").cast(pl.Int64)).agg(pl.col("end_s").max())
+    return ends.sort("label")["end_s"].to_list()
+
+
+def sawtooth(high_bps: float, low_bps: float, period_s: float, until_s: float) -> Schedule:
+    """Fall in ten levels, jump back."""
+
+    def level(at_s: float) -> float:
+        fallen = int(at_s / period_s * 10 + 0.5) % 10 / 9
+        return high_bps + (low_bps - high_bps) * fallen
+
+    return Schedule.sampled(level, step_s=period_s / 10, end_s=until_s)
+
+
+def mobile(seed: int, until_s: float) -> Schedule:
+    """The trace from a second on that the seed draws, again from its beginning when it ends."""
+    trace = Schedule.from_csv(TRACE, scale=1e6)
+    first = int(np.random.default_rng(seed).integers(len(trace.values)))
+    seconds = range(int(until_s))
+    return Schedule(
+        tuple(float(second) for second in seconds),
+        tuple(trace.values[(first + second) % len(trace.values)] for second in seconds),
+    )
