@@ -1,4 +1,4 @@
-"""What the simulator adds to the gradient steps that it runs: LeNet-5, batch 32, 8 workers, one server.
+"""What the simulator adds to the gradient steps that it runs: LeNet-5, batch 32, 8 workers.
 
 ``python benchmarks/training_overhead.py`` times the same gradient and optimiser steps in a bare
 loop and on simulated parameter servers, taking turns, in this process's CPU seconds. It ends with
