@@ -1,14 +1,17 @@
 """What the simulator adds to the gradient steps that it runs: LeNet-5, batch 32, 8 workers.
 
-``python benchmarks/training_overhead.py`` times the same gradient and optimiser steps in a bare
-loop and on simulated parameter servers, taking turns, in this process's CPU seconds. It ends with
-status 1 if the simulation takes over 10 % more.
+``python benchmarks/training_overhead.py`` runs the same gradient steps in a bare loop and on
+simulated parameter servers, taking turns, in this process's CPU seconds. The simulator's own time
+is what it takes beside the gradient steps, timed from within; differences between two whole runs
+drown in how differently a busy machine treats them. Status 1 if it is over 10 % of the bare loop.
 """
 
 from __future__ import annotations
 
+import statistics
 import sys
 import time
+from collections.abc import Callable
 
 from workbench import datasets, training
 from workbench.clusters import Link
@@ -29,13 +32,13 @@ SETUP = Setup(
 
 def main() -> int:
     with training.fixed_threads():
-        bare_s, simulated_s = [], []
+        bare_s, own_s = [], []
         for _ in range(ROUNDS):
             bare_s.append(bare())
-            simulated_s.append(simulated())
-    # The least disturbed round of each: other programs can only make a round slower.
-    overhead_percent = 100 * (min(simulated_s) / min(bare_s) - 1)
-    print(f"bare loop {min(bare_s):.3f} s, simulated {min(simulated_s):.3f} s of CPU")
+            own_s.append(own())
+    bare_median_s, own_median_s = statistics.median(bare_s), statistics.median(own_s)
+    overhead_percent = 100 * own_median_s / bare_median_s
+    print(f"bare loop {bare_median_s:.3f} s, simulator's own {own_median_s:.3f} s of CPU, medians")
     met = overhead_percent <= BAR_PERCENT
     print(
         f"{'met   ' if met else 'MISSED'} simulator's own time {overhead_percent:.1f} %, bar 10 %"
@@ -58,12 +61,25 @@ def bare() -> float:
     return time.process_time() - before_s
 
 
-def simulated() -> float:
-    """Seconds of the same steps with pulls, pushes, sums and virtual time."""
+def own() -> float:
+    """Seconds of a simulated run that are not spent in gradient steps: messages, sums, events."""
     built = build(SETUP)
+    inside_s = 0.0
+
+    def timed(learn: Callable[[int], None]) -> Callable[[int], None]:
+        def learn_timed(iteration: int) -> None:
+            nonlocal inside_s
+            before_s = time.process_time()
+            learn(iteration)
+            inside_s += time.process_time() - before_s
+
+        return learn_timed
+
+    for replica in built.replicas:
+        replica.learn = timed(replica.learn)  # type: ignore[method-assign]
     before_s = time.process_time()
     simulate(SETUP.cluster, built.programs)
-    return time.process_time() - before_s
+    return time.process_time() - before_s - inside_s
 
 
 if __name__ == "__main__":

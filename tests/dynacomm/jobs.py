@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from workbench.clusters import Link, star
 from workbench.dynacomm import LayerCosts
-from workbench.dynacomm.programs import Job, Planning, server, worker
+from workbench.dynacomm.job import Job
+from workbench.dynacomm.programs import Planning, server, worker
 from workbench.dynacomm.shards import Shards, split_evenly
 from workbench.runtime import Run, simulate
 

@@ -14,7 +14,8 @@ from workbench.dynacomm import Plan, iteration
 from workbench.dynacomm.clairvoyant import fastest, timed
 from workbench.dynacomm.course import Course
 from workbench.dynacomm.dynacomm import dynacomm
-from workbench.dynacomm.programs import Fixed, Job
+from workbench.dynacomm.job import Job
+from workbench.dynacomm.programs import Fixed
 from workbench.dynacomm.replanning import Clairvoyant
 
 WITHIN_S = 1e-9

@@ -21,7 +21,7 @@ from workbench.dynacomm.plan import Plan, runs
 
 if TYPE_CHECKING:
     from workbench.dynacomm.costs import FloatArray
-    from workbench.dynacomm.programs import Job
+    from workbench.dynacomm.job import Job
 
 
 def timed(job: Job, pull: Course, push: Course, plan: Plan, start_s: float) -> float:

@@ -15,7 +15,8 @@ from workbench.dynacomm.costs import LayerCosts
 from workbench.dynacomm.rates import Moments, Rate, fit, moments
 
 if TYPE_CHECKING:
-    from workbench.dynacomm.programs import Job, Observed
+    from workbench.dynacomm.job import Job
+from workbench.dynacomm.programs import Observed
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,14 @@ bit for bit, under every plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-import numpy as np
-
-from workbench.dynacomm.costs import FloatArray
+from workbench.dynacomm.job import Job
 from workbench.dynacomm.plan import Plan, runs
-from workbench.dynacomm.shards import Shards
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
@@ -133,69 +131,6 @@ class Fixed:
         return state, None
 
 
-@dataclass(frozen=True)
-class Job:
-    """What workers and servers do together, but for the learning.
-
-    Attributes
-    ----------
-    forward_s, backward_s
-        Seconds of each layer at speed 1, shape (L,).
-    pull_bytes, push_bytes
-        What each layer's parameters and gradients weigh on the links, shape (L,); see
-        `Link.weighted_bytes`.
-    shards
-        Which server holds how much of which layer.
-    iterations
-        How many.
-    workers, servers
-        Their indices in the cluster.
-    aggregation_s
-        Seconds a server takes to average and step.
-    """
-
-    forward_s: FloatArray
-    backward_s: FloatArray
-    pull_bytes: FloatArray
-    push_bytes: FloatArray
-    shards: Shards
-    iterations: int
-    workers: tuple[int, ...]
-    servers: tuple[int, ...]
-    aggregation_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        vectors = (self.forward_s, self.backward_s, self.pull_bytes, self.push_bytes)
-        lengths = [len(vector) for vector in vectors]
-        if set(lengths) != {self.shards.layers}:
-            raise ValueError(
-                "forward_s, backward_s, pull_bytes and push_bytes have the lengths "
-                f"{lengths}, but the shards are of {self.shards.layers} layers"
-            )
-        if len(self.servers) != self.shards.servers:
-            raise ValueError(
-                f"{self.shards.servers} shards for {len(self.servers)} servers; one each is needed"
-            )
-        if self.iterations < 1 or not self.workers:
-            raise ValueError("a job has at least one iteration and one worker")
-
-    @property
-    def layers(self) -> int:
-        """Number of layers, L."""
-        return len(self.forward_s)
-
-    def size_bytes(self, layer_bytes: FloatArray, server: int, first: int, last: int) -> float:
-        """What one server's part of layers `first` to `last` weighs."""
-        share = self.shards.share[server, first - 1 : last]
-        return float(layer_bytes[first - 1 : last] @ share)
-
-    def holders(self, first: int, last: int) -> Iterator[int]:
-        """Servers, by position, that hold something of layers `first` to `last`."""
-        for server in range(self.shards.servers):
-            if self.shards.share[server, first - 1 : last].any():
-                yield server
-
-
 @dataclass
 class Report:
     """What a worker tells when it is done.
@@ -249,24 +184,19 @@ async def _forward(
     context: Context, job: Job, plan: Plan, iteration: int, replica: Replica | None
 ) -> float:
     computed_s = 0.0
-    segments = runs(plan.forward_cuts, job.layers)
-    for first, last in segments:
-        for server in job.holders(first, last):
-            request = Request(context.node, iteration, first, last)
-            asked = Message(context.node, "request", request, control=True)
-            context.send(job.servers[server], asked)
-    for first, last in segments:
-        for server in job.holders(first, last):
-            answer = await context.receive(_pull(iteration, first), sender=job.servers[server])
+    segments = [job.segment(*run) for run in runs(plan.forward_cuts, job.layers)]
+    for segment in segments:
+        request = Request(context.node, iteration, segment.first, segment.last)
+        for part in segment.parts.values():
+            context.send(part.node, Message(context.node, "request", request, control=True))
+    for segment in segments:
+        for part in segment.parts.values():
+            answer = await context.receive(_pull(iteration, segment.first), sender=part.node)
             if replica is not None:
                 replica.write(answer.payload)
         began_s = context.now_s()
-        await context.compute(
-            _nothing,
-            cost_s=float(job.forward_s[first - 1 : last].sum()),
-            lane="forward",
-            label=f"{first}-{last}",
-        )
+        label = f"{segment.first}-{segment.last}"
+        await context.compute(_nothing, cost_s=segment.forward_s, lane="forward", label=label)
         computed_s += context.now_s() - began_s
     return computed_s
 
@@ -275,24 +205,18 @@ async def _backward(
     context: Context, job: Job, plan: Plan, iteration: int, replica: Replica | None
 ) -> float:
     computed_s = 0.0
-    segments = runs(plan.backward_cuts, job.layers)[::-1]
-    for position, (first, last) in enumerate(segments):
-        learns = replica is not None and position == 0
+    work = _nothing if replica is None else partial(replica.learn, iteration)
+    for run in reversed(runs(plan.backward_cuts, job.layers)):
+        segment = job.segment(*run)
         began_s = context.now_s()
-        await context.compute(
-            _learning(replica, iteration) if learns else _nothing,
-            cost_s=float(job.backward_s[first - 1 : last].sum()),
-            lane="backward",
-            label=f"{first}-{last}",
-        )
+        label = f"{segment.first}-{segment.last}"
+        await context.compute(work, cost_s=segment.backward_s, lane="backward", label=label)
+        work = _nothing  # the whole gradient is there; the rest of the time is still to pass
         computed_s += context.now_s() - began_s
-        for server in job.holders(first, last):
-            pieces: Pieces = ()
-            if replica is not None:
-                pieces = replica.gradients(job.shards.slices(server, first, last))
-            size_bytes = job.size_bytes(job.push_bytes, server, first, last)
-            pushed = Message(context.node, "push", (first, last, pieces), size_bytes)
-            context.send(job.servers[server], pushed)
+        for part in segment.parts.values():
+            pieces = () if replica is None else replica.gradients(part.where)
+            pushed = (segment.first, segment.last, pieces)
+            context.send(part.node, Message(context.node, "push", pushed, part.push_bytes))
     return computed_s
 
 
@@ -302,15 +226,14 @@ def server(job: Job, position: int, store: Store | None = None) -> Program:
     Gradients are added up worker by worker, in their order, once all are there: their sum does
     not depend on what arrived first.
     """
-    own = int(np.count_nonzero(job.shards.share[position]))
+    own = job.shards.held(position, 1, job.layers)
 
     async def program(context: Context) -> int:
         def answer(request: Request) -> None:
-            first, last = request.first, request.last
-            pieces = store.parameters(job.shards.slices(position, first, last)) if store else ()
-            size_bytes = job.size_bytes(job.pull_bytes, position, first, last)
-            topic = _pull(request.iteration, first)
-            context.send(request.worker, Message(context.node, topic, pieces, size_bytes))
+            part = job.segment(request.first, request.last).parts[position]
+            pieces = () if store is None else store.parameters(part.where)
+            topic = _pull(request.iteration, request.first)
+            context.send(request.worker, Message(context.node, topic, pieces, part.pull_bytes))
 
         version = 0
         waiting: list[Request] = []
@@ -323,7 +246,7 @@ def server(job: Job, position: int, store: Store | None = None) -> Program:
             else:
                 first, last, pieces = message.payload
                 arrived[message.sender].append(pieces)
-                missing -= int(np.count_nonzero(job.shards.share[position, first - 1 : last]))
+                missing -= job.segment(first, last).parts[position].layers
             if missing == 0:
                 gradients = [list(chain.from_iterable(arrived[one])) for one in job.workers]
                 await context.compute(
@@ -350,11 +273,6 @@ def _pull(iteration: int, first: int) -> str:
 
 def _nothing() -> None:
     return None
-
-
-def _learning(replica: Replica | None, iteration: int) -> Callable[[], None]:
-    assert replica is not None
-    return lambda: replica.learn(iteration)
 
 
 def _stepping(store: Store | None, gradients: Sequence[Pieces]) -> Callable[[], None]:

@@ -19,9 +19,10 @@ from workbench.dynacomm.profiling import Profile
 
 if TYPE_CHECKING:
     from workbench.clusters import Link
+    from workbench.dynacomm.job import Job
     from workbench.dynacomm.plan import Plan
     from workbench.dynacomm.planners import Planner
-    from workbench.dynacomm.programs import Job, Observed
+from workbench.dynacomm.programs import Observed
 
 EPOCH = 195
 """Iterations between two plans by default: CIFAR-10 at a total batch of 256 (IV-C)."""

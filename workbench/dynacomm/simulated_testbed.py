@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 from workbench.clusters import Cluster, Link, Node, Schedule, star
+from workbench.dynacomm.job import Job
 from workbench.dynacomm.mobile_trace import TRACE
-from workbench.dynacomm.programs import Job
 from workbench.dynacomm.shards import split_evenly
 from workbench.dynacomm.testbed import Testbed
 from workbench.profiles import profile_model

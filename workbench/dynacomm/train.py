@@ -13,9 +13,10 @@ import polars as pl
 from workbench import training
 from workbench.clusters import Cluster, Link, star
 from workbench.dynacomm.costs import LayerCosts, layer_costs
+from workbench.dynacomm.job import Job
 from workbench.dynacomm.learning import ServerStore, WorkerReplica
 from workbench.dynacomm.planners import PLANNERS
-from workbench.dynacomm.programs import Fixed, Job, server, worker
+from workbench.dynacomm.programs import Fixed, server, worker
 from workbench.dynacomm.shards import Shards, split_evenly
 from workbench.names import choose
 from workbench.profiles import LayerTimes, profile_model
