@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import statistics
 import sys
-import time
-from collections.abc import Callable
 
 import numpy as np
 import polars as pl
@@ -52,7 +50,7 @@ def main() -> int:
         value_name="median_ms",
     ).drop_nulls()
     for direction, solver, exponent in experiments.slopes(long).iter_rows():
-        console.print(f"log-log slope from 100 layers on, {direction}, {solver}: {exponent:.2f}")
+        console.print(f"log-log slope from 200 layers on, {direction}, {solver}: {exponent:.2f}")
     resnet = paper_testbed().costs("resnet152", 32)
     for direction in experiments.DIRECTIONS:
         ours_ms = median_ms("dynacomm", direction, resnet, repeats=21)
@@ -65,13 +63,7 @@ def main() -> int:
 
 
 def median_ms(solver: str, direction: str, costs: LayerCosts, repeats: int) -> float:
-    solve: Callable[[LayerCosts], object] = experiments.SOLVERS[solver][direction]
-    seconds = []
-    for _ in range(repeats + 1):
-        before_s = time.perf_counter()
-        solve(costs)
-        seconds.append(time.perf_counter() - before_s)
-    return 1e3 * statistics.median(seconds[1:])
+    return 1e3 * statistics.median(experiments.timed(solver, costs, direction, repeats))
 
 
 def table(frame: pl.DataFrame) -> Table:

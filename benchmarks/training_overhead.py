@@ -76,7 +76,7 @@ def own() -> float:
         return learn_timed
 
     for replica in built.replicas:
-        replica.learn = timed(replica.learn)  # type: ignore[method-assign]
+        replica.learn = timed(replica.learn)  # type: ignore[assignment]
     before_s = time.process_time()
     simulate(SETUP.cluster, built.programs)
     return time.process_time() - before_s - inside_s

@@ -29,9 +29,9 @@ def test_every_claim_has_an_answer() -> None:
     assert len(card.rows) == load_claims().filter(pl.col("system") == "dynacomm").height
 
 
-def test_only_the_four_models_profiles_are_missing_at_smoke_scale() -> None:
+def test_only_what_is_timed_at_full_size_is_missing_at_smoke_scale() -> None:
     waiting = {claim for claim, answer in answers(FRAMES).items() if answer.not_run}
-    assert waiting == {"dynacomm.table2.loss"}
+    assert waiting == {"dynacomm.table2.loss", "dynacomm.fig12.exponent"}
 
 
 def test_the_worst_of_the_four_losses_counts() -> None:
@@ -55,16 +55,72 @@ def test_a_reduction_is_read_from_its_figure() -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("figure", "other"),
     [
-        experiments.fig5(bandwidth_mbps=1000.0),
-        experiments.fig5(workers=4),
-        experiments.fig5(batch_size=64),
+        ("fig5", experiments.fig5(bandwidth_mbps=1000.0)),
+        ("fig5", experiments.fig5(workers=4)),
+        ("fig5", experiments.fig5(batch_size=64)),
+        ("fig9a", experiments.fig9a("smoke", workers=4)),
+        ("fig9a", experiments.fig9a("smoke", model="vgg19")),
+        ("fig9b", experiments.fig9b(batch_size=16)),
+        ("fig9b", experiments.fig9b(model="vgg19")),
+        ("fig9b", experiments.fig9b(workers=4)),
+        ("fig11", experiments.fig11(batch_size=64)),
+        ("fig11", experiments.fig11(model="vgg19")),
+        ("fig11", experiments.fig11(workers=range(1, 5))),
+        ("fig11", experiments.fig11(bandwidth_mbps=1000.0)),
     ],
-    ids=["bandwidth", "workers", "batch size"],
 )
-def test_results_at_another_setting_answer_nothing(other: pl.DataFrame) -> None:
-    assert not any(".fwd32." in claim for claim in answers({"fig5": other}))
+def test_results_at_another_setting_answer_nothing(figure: str, other: pl.DataFrame) -> None:
+    assert answers({figure: other}) == {}
+
+
+def value(claim: str, **changed: pl.DataFrame) -> float | bool | None:
+    return answers(FRAMES | changed)[f"dynacomm.{claim}"].ours
+
+
+def with_value(figure: str, column: str, new: float, **where: object) -> pl.DataFrame:
+    """A stored frame with one column changed in the rows that match."""
+    rows = pl.all_horizontal(pl.col(name) == wanted for name, wanted in where.items())
+    frame = FRAMES[figure]
+    return frame.with_columns(pl.when(rows).then(pl.lit(new)).otherwise(column).alias(column))
+
+
+def test_every_number_is_read_from_its_frame() -> None:
+    faster = with_value("fig11", "speedup", 6.66, workers=8, planner="ibatch")
+    assert value("fig11.ibatch", fig11=faster) == 6.66
+    slower = with_value("table1", "mean_ms", 4.2, model="vgg19", planner="ibatch")
+    assert value("table1.vgg19.ibatch_fwd", table1=slower) == 4.2
+    assert value("table1.vgg19.ibatch_bwd", table1=slower) == 4.2
+    higher = with_value("fig9a", "reduced_percent", 99.0, batch_size=32, planner="dynacomm")
+    assert value("fig9a.peak_batch", fig9a=higher) == 32
+
+
+def test_every_order_can_fail() -> None:
+    for model, claim, total_s in (
+        ("inception_v4", "order.ibatch_inception", 0.1),
+        ("resnet152", "order.ibatch_resnet", 99.0),
+    ):
+        other = with_value("fig5", "total_s", total_s, model=model, planner="ibatch")
+        assert value(claim) is True
+        assert value(claim, fig5=other) is False
+    above = with_value("fig9a", "reduced_percent", 99.0, batch_size=64, planner="ibatch")
+    assert value("fig9a.ibatch_below_lbl") is True
+    assert value("fig9a.ibatch_below_lbl", fig9a=above) is False
+    for planner in ("dynacomm", "ibatch"):
+        low = with_value("fig9b", "reduced_percent", 99.0, bandwidth_mbps=1000, planner=planner)
+        assert value("fig9b.shape") is True
+        assert value("fig9b.shape", fig9b=low) is False
+
+
+def test_the_exponent_is_the_slope_of_large_chains_only() -> None:
+    def chains(*layers: int) -> pl.DataFrame:
+        rows = [("forward", "paper_programme", n, 1e-6 * n**2.5) for n in layers]
+        schema = ["direction", "solver", "layers", "median_ms"]
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+    assert value("fig12.exponent", fig12=chains(100, 200, 400, 800)) == pytest.approx(2.5)
+    assert value("fig12.exponent", fig12=chains(50, 100, 200)) is None
 
 
 def test_missing_frames_leave_claims_out() -> None:

@@ -1,5 +1,6 @@
 """Frames behind the figures: what they hold, and what must be so in each."""
 
+import json
 from collections.abc import Callable
 
 import altair as alt
@@ -8,8 +9,10 @@ import pytest
 
 from workbench import figures
 from workbench.dynacomm import charts, experiments, explorer
+from workbench.dynacomm.plan import Plan
 from workbench.dynacomm.planners import PLANNERS
 from workbench.names import UnknownNameError
+from workbench.paths import ROOT
 from workbench.widgets import Slider, measure_ms
 
 FRAMES: dict[str, Callable[[], pl.DataFrame]] = {
@@ -153,6 +156,25 @@ def test_controls_stand_where_the_notebook_says() -> None:
     bandwidth = controls["bandwidth_mbps"]
     assert isinstance(bandwidth, Slider)
     assert (bandwidth.value, bandwidth.maximum) == (100_000.0, 100_000.0)
+
+
+def test_a_planner_of_ones_own_stands_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PLANNERS, "halves", lambda costs: Plan((costs.layers // 2,), ()))
+    drawn = json.dumps(explorer.draw(**(SETTING | {"planner": "halves"})).to_dict())
+    assert "ResNet-152, halves" in drawn
+    for figure in ("fig5", "fig11"):
+        assert "halves" in figures.svg(getattr(charts, figure)(FRAMES[figure]()))
+
+
+def test_the_notebook_starts_at_the_papers_setting() -> None:
+    cells = json.loads((ROOT / "notebooks" / "01_dynacomm.ipynb").read_text())["cells"]
+    source = next(
+        "".join(c["source"]) for c in cells if "parameters" in c["metadata"].get("tags", [])
+    )
+    values: dict[str, object] = {}
+    exec(source, values)
+    for name, control in explorer.CONTROLS.items():
+        assert values[name] == control.value, name
 
 
 def test_unknown_planner_is_refused() -> None:

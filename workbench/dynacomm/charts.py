@@ -19,7 +19,7 @@ PLANNER_TITLES = {
     "dynacomm": "DynaComm",
 }
 # Order of lines, so that a planner keeps its colour where the sequential one is left out.
-_LINES = ("dynacomm", "ibatch", "layer_by_layer", "mg_wfbp", "sequential")
+_LINES = ("dynacomm", "ibatch", "layer_by_layer", "mg_wfbp")
 MODEL_TITLES = {
     "vgg19": "VGG-19",
     "googlenet": "GoogLeNet",
@@ -134,8 +134,8 @@ def fig11(frame: pl.DataFrame) -> alt.LayerChart:
         .mark_line(point=True)
         .encode(
             x=alt.X("workers:Q", title="workers", axis=alt.Axis(tickMinStep=1, format="d")),
-            y=alt.Y("speedup:Q", title="speed-up over one worker"),
-            **figures.series("planner", [PLANNER_TITLES[name] for name in _LINES]),
+            y=alt.Y("speedup:Q", title="speed-up over one worker without a network"),
+            **figures.series("planner", _line_order(frame)),
         )
         .properties(height=220, title=_title(frame, "batch_size", "bandwidth_mbps"))
     )
@@ -240,12 +240,13 @@ def iteration_parts(done: Mapping[str, Iteration]) -> alt.Chart:
         {"planner": name, **{part: getattr(one.iteration, part) for part in PARTS}}
         for name, one in done.items()
     ]
+    table = pl.DataFrame(rows)
     longest_s = max(one.total_s for one in done.values())
     return (
-        alt.Chart(_long(pl.DataFrame(rows)))
+        alt.Chart(_long(table))
         .mark_bar()
         .encode(
-            y=alt.Y("planner:N", sort=list(PLANNER_TITLES.values()), title=None),
+            y=alt.Y("planner:N", sort=_present(table), title=None),
             x=alt.X(
                 "seconds:Q", title="seconds an iteration", scale=alt.Scale(domain=[0, longest_s])
             ),
@@ -286,7 +287,7 @@ def _part_colours() -> dict[str, object]:
 
 
 def _reduction(frame: pl.DataFrame, field: str, title: str) -> alt.Chart:
-    planners = [PLANNER_TITLES[name] for name in _LINES[:-1]]
+    planners = [title for title in _line_order(frame) if title != PLANNER_TITLES["sequential"]]
     return (
         alt.Chart(_titled(frame.filter(pl.col("planner") != "sequential")))
         .mark_line(point=True)
@@ -320,8 +321,19 @@ def _titled(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _present(frame: pl.DataFrame) -> list[str]:
-    found = set(frame["planner"])
-    return [title for name, title in PLANNER_TITLES.items() if name in found]
+    """Titles of the planners in a frame, in the order of bars; those without a title come last."""
+    found = frame["planner"].unique(maintain_order=True).to_list()
+    own = [name for name in found if name not in PLANNER_TITLES]
+    return [title for name, title in PLANNER_TITLES.items() if name in found] + own
+
+
+def _line_order(frame: pl.DataFrame) -> list[str]:
+    """Titles of the planners in a frame, in the order of lines, the sequential one last."""
+    first = [PLANNER_TITLES[name] for name in _LINES]
+    present = _present(frame)
+    last = [title for title in present if title == PLANNER_TITLES["sequential"]]
+    between = [title for title in present if title not in (*first, *last)]
+    return [title for title in first if title in present] + between + last
 
 
 POLICY_TITLES = {
@@ -383,14 +395,15 @@ def replanning_gains(frame: pl.DataFrame) -> alt.FacetChart:
 
 def fig11_simulated(frame: pl.DataFrame) -> alt.LayerChart:
     """Training speed against the number of workers: simulated lines, the cost model's points."""
-    planners = [PLANNER_TITLES[name] for name in _LINES if name in set(frame["planner"])]
+    planners = _line_order(frame)
     encoded = figures.series("planner", planners)
     base = alt.Chart(_titled(frame)).encode(
         x=alt.X("workers:Q", title="workers", axis=alt.Axis(tickMinStep=1, format="d")),
         color=encoded["color"],
     )
     simulated = base.mark_line().encode(
-        y=alt.Y("speedup:Q", title="speed-up over one worker"), strokeDash=encoded["strokeDash"]
+        y=alt.Y("speedup:Q", title="speed-up over one worker without a network"),
+        strokeDash=encoded["strokeDash"],
     )
     predicted = base.mark_point(size=45).encode(y="predicted_speedup:Q", shape=encoded["shape"])
     setting = frame.row(0, named=True)

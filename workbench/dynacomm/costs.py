@@ -153,8 +153,9 @@ class Direction:
 class Phase:
     """One direction of an iteration, in seconds.
 
-    Transfers never pause before the last one has ended and computation never pauses after it, so
-    the two together cover the whole duration, and the parts follow from three sums.
+    Forward, transfers never pause before the last one has ended, and computation never pauses
+    after it; backward is the mirror image. So the two together cover the whole duration, and the
+    parts follow from three sums.
 
     Attributes
     ----------

@@ -20,6 +20,8 @@ from workbench.dynacomm.costs import Direction, LayerCosts, Phase, iteration
 from workbench.dynacomm.dynacomm import optimal_cuts
 from workbench.dynacomm.planners import PLANNERS
 from workbench.dynacomm.testbed import (
+    BANDWIDTH_MBPS,
+    WORKERS,
     Constants,
     paper_testbed,
     stated_testbed,
@@ -68,7 +70,9 @@ SCALES = {
 """What each scale means for this system; figures that are not named here are always whole."""
 
 
-def fig5(batch_size: int = 32, bandwidth_mbps: float = 10_000.0, workers: int = 8) -> pl.DataFrame:
+def fig5(
+    batch_size: int = 32, bandwidth_mbps: float = BANDWIDTH_MBPS, workers: int = WORKERS
+) -> pl.DataFrame:
     """Forward propagation by model and planner, as parts of the sequential time.
 
     Returns
@@ -81,23 +85,31 @@ def fig5(batch_size: int = 32, bandwidth_mbps: float = 10_000.0, workers: int = 
     return _planned(MODELS, "forward", [batch_size], [bandwidth_mbps], [workers])
 
 
-def fig6(batch_size: int = 32, bandwidth_mbps: float = 10_000.0, workers: int = 8) -> pl.DataFrame:
+def fig6(
+    batch_size: int = 32, bandwidth_mbps: float = BANDWIDTH_MBPS, workers: int = WORKERS
+) -> pl.DataFrame:
     """Backward propagation; columns as in `fig5`."""
     return _planned(MODELS, "backward", [batch_size], [bandwidth_mbps], [workers])
 
 
-def fig7(batch_size: int = 16, bandwidth_mbps: float = 10_000.0, workers: int = 8) -> pl.DataFrame:
+def fig7(
+    batch_size: int = 16, bandwidth_mbps: float = BANDWIDTH_MBPS, workers: int = WORKERS
+) -> pl.DataFrame:
     """Forward propagation at half the batch; columns as in `fig5`."""
     return fig5(batch_size, bandwidth_mbps, workers)
 
 
-def fig8(batch_size: int = 16, bandwidth_mbps: float = 10_000.0, workers: int = 8) -> pl.DataFrame:
+def fig8(
+    batch_size: int = 16, bandwidth_mbps: float = BANDWIDTH_MBPS, workers: int = WORKERS
+) -> pl.DataFrame:
     """Backward propagation at half the batch; columns as in `fig5`."""
     return fig6(batch_size, bandwidth_mbps, workers)
 
 
 def iterations(
-    batch_sizes: Sequence[int] = (32, 16), bandwidth_mbps: float = 10_000.0, workers: int = 8
+    batch_sizes: Sequence[int] = (32, 16),
+    bandwidth_mbps: float = BANDWIDTH_MBPS,
+    workers: int = WORKERS,
 ) -> pl.DataFrame:
     """Whole iterations (Sec. V-B, text); columns as in `fig5`."""
     return _planned(MODELS, "iteration", batch_sizes, [bandwidth_mbps], [workers])
@@ -106,8 +118,8 @@ def iterations(
 def fig9a(
     scale: str = "default",
     model: str = "resnet152",
-    bandwidth_mbps: float = 10_000.0,
-    workers: int = 8,
+    bandwidth_mbps: float = BANDWIDTH_MBPS,
+    workers: int = WORKERS,
 ) -> pl.DataFrame:
     """Reduction of the iteration time against batch size; columns as in `fig5`."""
     batch_sizes = choose("scale", scale, SCALES).batch_sizes
@@ -118,7 +130,7 @@ def fig9b(
     bandwidths_mbps: Sequence[float] = BANDWIDTHS_MBPS,
     model: str = "resnet152",
     batch_size: int = 32,
-    workers: int = 8,
+    workers: int = WORKERS,
 ) -> pl.DataFrame:
     """Reduction of the iteration time against bandwidth; columns as in `fig5`."""
     return _planned([model], "iteration", [batch_size], bandwidths_mbps, [workers])
@@ -128,7 +140,7 @@ def fig11(
     workers: Iterable[int] = range(1, 9),
     model: str = "resnet152",
     batch_size: int = 32,
-    bandwidth_mbps: float = 10_000.0,
+    bandwidth_mbps: float = BANDWIDTH_MBPS,
 ) -> pl.DataFrame:
     """Training speed of all workers over that of one without a network, against their number.
 
@@ -231,7 +243,7 @@ def table1(scale: str = "default", batch_size: int = 32) -> pl.DataFrame:
         window_ms = 1e3 * (costs.overhead_s + float(costs.push_s[0]))
         for planner in ("dynacomm", "ibatch"):
             for direction in DIRECTIONS:
-                times_ms = [1e3 * s for s in _timed(planner, costs, direction, repeats)]
+                times_ms = [1e3 * s for s in timed(planner, costs, direction, repeats)]
                 mean_ms, deviation_ms = statistics.mean(times_ms), statistics.stdev(times_ms)
                 rows.append((model, planner, direction, mean_ms, deviation_ms, window_ms))
     return pl.DataFrame(
@@ -257,7 +269,7 @@ def fig12(scale: str = "default", seed: int = 1) -> pl.DataFrame:
         costs = random_costs(layers, generator)
         for direction in DIRECTIONS:
             for solver in SOLVERS:
-                median_ms = 1e3 * statistics.median(_timed(solver, costs, direction, sizes.repeats))
+                median_ms = 1e3 * statistics.median(timed(solver, costs, direction, sizes.repeats))
                 rows.append((direction, solver, layers, median_ms))
     return pl.DataFrame(rows, schema=["direction", "solver", "layers", "median_ms"], orient="row")
 
@@ -268,7 +280,7 @@ def random_costs(layers: int, generator: np.random.Generator) -> LayerCosts:
     return LayerCosts(pull_s, forward_s, backward_s, push_s, overhead_s=1.0)
 
 
-def slopes(frame: pl.DataFrame, from_layers: int = 100) -> pl.DataFrame:
+def slopes(frame: pl.DataFrame, from_layers: int = 200) -> pl.DataFrame:
     """Log-log slope of `fig12`'s times, over the sizes at which the leading term rules.
 
     Returns
@@ -286,7 +298,7 @@ def slopes(frame: pl.DataFrame, from_layers: int = 100) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["direction", "solver", "exponent"], orient="row")
 
 
-def _timed(solver: str, costs: LayerCosts, direction: str, repeats: int) -> list[float]:
+def timed(solver: str, costs: LayerCosts, direction: str, repeats: int) -> list[float]:
     """Seconds of each repeat, after one that does not count."""
     seconds = []
     for _ in range(repeats + 1):
@@ -359,7 +371,8 @@ def table2(scale: str = "default") -> pl.DataFrame:
     -------
     polars.DataFrame
         A row per model: ``model, batch_size, layers, layers_s`` (an iteration with a clock between
-        layers: the sum of all layers), ``iteration_s`` (one without), ``ratio`` of the two, and
+        layers: the sum of all layers), ``iteration_s`` (one without, and its interquartile range
+        ``iteration_iqr_s``), ``ratio`` of the two, whether that is ``within_15_percent`` of 1, and
         ``loss_percent`` of training speed.
     """
     sizes, rows = choose("scale", scale, SCALES), []
@@ -374,6 +387,8 @@ def table2(scale: str = "default") -> pl.DataFrame:
                 "layers_s": times.forward_s + times.backward_s,
                 "iteration_s": times.iteration_s,
                 "ratio": ratio,
+                "iteration_iqr_s": times.iteration_iqr_s,
+                "within_15_percent": abs(ratio - 1) <= 0.15,
                 "loss_percent": 100 * (1 - 1 / ratio),
             }
         )

@@ -10,7 +10,7 @@ import altair as alt
 from workbench.dynacomm import charts
 from workbench.dynacomm.costs import LayerCosts, iteration
 from workbench.dynacomm.planners import PLANNERS
-from workbench.dynacomm.testbed import variant
+from workbench.dynacomm.testbed import BANDWIDTH_MBPS, WORKERS, Constants, variant
 from workbench.dynacomm.timeline import timeline
 from workbench.names import choose
 from workbench.runtime import Trace
@@ -18,15 +18,17 @@ from workbench.runtime.gantt import gantt
 from workbench.widgets import Control, Menu, Slider
 from workbench.zoo import MODELS
 
+_FITTED = Constants.load()
+
 CONTROLS: dict[str, Control] = {
     "model": Menu(tuple(MODELS), "resnet152"),
     "planner": Menu(tuple(PLANNERS), "dynacomm"),
     "batch_size": Slider(1, 128, 32, "samples", integer=True),
     "bandwidth_mbps": Slider(
-        100, 40_000, 10_000, "Mbit/s", scale="log", step=10**0.02, label="bandwidth"
+        100, 40_000, BANDWIDTH_MBPS, "Mbit/s", scale="log", step=10**0.02, label="bandwidth"
     ),
-    "workers": Slider(1, 32, 8, integer=True),
-    "overhead_ms": Slider(0, 100, 13, "ms", step=0.1, label="overhead"),
+    "workers": Slider(1, 32, WORKERS, integer=True),
+    "overhead_ms": Slider(0, 100, _FITTED.overhead_ms, "ms", step=0.1, label="overhead"),
 }
 """What can be moved, and how far."""
 
@@ -87,7 +89,7 @@ def draw(
     saved = 100 * (1 - done[planner].total_s / done["sequential"].total_s)
     pulls, pushes = len(chosen.forward_cuts) + 1, len(chosen.backward_cuts) + 1
     title = [
-        f"{charts.MODEL_TITLES.get(model, model)}, {charts.PLANNER_TITLES[planner]}: "
+        f"{charts.MODEL_TITLES.get(model, model)}, {charts.PLANNER_TITLES.get(planner, planner)}: "
         f"{done[planner].total_s:.3g} s, {saved:.1f} % saved",
         f"{_count(pulls, 'pull')}, {_count(pushes, 'push')} (cost model)",
     ]

@@ -61,8 +61,8 @@ class Plan:
         return pl.DataFrame(
             [
                 (direction, number, first, last)
-                for direction, runs in (("pull", pulls), ("push", pushes))
-                for number, (first, last) in enumerate(runs, start=1)
+                for direction, segments in (("pull", pulls), ("push", pushes))
+                for number, (first, last) in enumerate(segments, start=1)
             ],
             schema=["direction", "transmission", "first_layer", "last_layer"],
             orient="row",

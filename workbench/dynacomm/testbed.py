@@ -24,7 +24,15 @@ from workbench.profiles import LayerTimes, ModelProfile, profile_model
 CALIBRATION = DATA / "calibration" / "dynacomm.toml"
 
 EXPLANATION = "key_granularity"
-"""Of those in `workbench.dynacomm.calibration`, the one that predicts best."""
+"""Of those in `workbench.dynacomm.calibration`, the one that fits batch size 32 best."""
+
+_STATED = load_testbed("dynacomm")
+
+BANDWIDTH_MBPS: float = _STATED["servers"]["bandwidth_mbps"]
+"""Rate of the servers' interfaces in the paper's own setting."""
+
+WORKERS: int = _STATED["workers"]["count"]
+"""Workers in the paper's own setting."""
 
 SPLIT_BYTES = 4_000_000
 """MXNet 1.6 splits tensors of a million elements and more over all servers (its default)."""
@@ -40,8 +48,9 @@ class Constants:
         Bandwidth that a transfer reaches, as a share of its fair part of the interfaces' rate.
     whole_share
         Of that, the share of a tensor that lies on one server; larger ones are split over all
-        (see `Link`). It stands for the key-value store's granularity: one server's stream
-        instead of four at a time.
+        (see `Link`). It stands for the key-value store's granularity. An effective number: one
+        server's stream instead of four at a time would give a quarter, if tensors of several
+        servers were not under way together.
     overhead_ms
         Δt: what every transmission costs.
     backward_over_forward
@@ -173,13 +182,12 @@ def paper_testbed() -> Testbed:
 
 def stated_testbed(constants: Constants) -> Testbed:
     """Return the testbed as the paper states it, with other constants."""
-    stated = load_testbed("dynacomm")
     return Testbed(
-        samples_per_s=stated["samples_per_s_off"],
+        samples_per_s=_STATED["samples_per_s_off"],
         constants=constants,
-        workers=stated["workers"]["count"],
-        servers=stated["servers"]["count"],
-        bandwidth_mbps=stated["servers"]["bandwidth_mbps"],
+        workers=WORKERS,
+        servers=_STATED["servers"]["count"],
+        bandwidth_mbps=BANDWIDTH_MBPS,
     )
 
 
