@@ -7,20 +7,25 @@ SHELL := /bin/bash
 PYTHON ?= python3
 # Test processes beside each other; two suit a laptop and leave it usable.
 JOBS ?= 2
-# Further options for the command behind a target: make reproduce ARGS="--scale smoke"
+# Further options for the command behind a target: make reproduce ARGS="--scale smoke" OUTPUT=trial FIGURES=trial/figures
 ARGS ?=
+# Where results and figures of make reproduce go.
+OUTPUT ?= data/results
+FIGURES ?= figures
 BIN := .venv/bin
 
 help: ## list the commands
 	@echo "The workbench's commands:"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
-	@echo "Options: PYTHON=python3.12 (to create .venv with), ARGS=\"...\" (for the command itself)"
+	@echo "Options: PYTHON=python3.12 (to create .venv with), ARGS=\"...\" (for the command itself),"
+	@echo "OUTPUT=folder FIGURES=folder (of make reproduce)"
 
 reproduce: set-up ## run every notebook, export the figures, print the scorecard
-	@echo "reproduce: running the notebooks into data/results, figures into figures"
-	@status=0; $(BIN)/workbench reproduce --figures figures $(ARGS) || status=$$?; \
+	@echo "reproduce: running the notebooks into $(OUTPUT), figures into $(FIGURES)"
+	@status=0; \
+	$(BIN)/workbench reproduce --output $(OUTPUT) --figures $(FIGURES) $(ARGS) || status=$$?; \
 	if [ $$status -ge 128 ]; then exit $$status; fi; \
-	$(BIN)/workbench scorecard || status=$$?; \
+	$(BIN)/workbench scorecard --results $(OUTPUT) || status=$$?; \
 	exit $$status
 
 # Tests that measure seconds go first and by themselves; the large run has the last word.

@@ -147,3 +147,9 @@ def test_a_valid_specification_is_built_fast() -> None:
         return (time.process_time() - before_s) * 1e3
 
     assert min(once_ms() for _ in range(7)) < 20
+
+
+@pytest.mark.parametrize(("size_bytes", "told"), [(0, False), (7, True)])
+def test_bytes_are_told_where_there_are_any(size_bytes: int, told: bool) -> None:
+    trace = Trace.of([Span("node", "lane", "span", 0.0, 1.0, size_bytes)])
+    assert ('"bytes"' in json.dumps(gantt(trace).to_dict()["layer"][0]["encoding"])) == told

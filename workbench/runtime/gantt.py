@@ -77,14 +77,14 @@ def gantt(
     rows = spans["row"].unique(maintain_order=True).to_list()
     kinds = spans["kind"].unique(maintain_order=True).to_list()
     end = last_s * scale or 1.0
-    few = len(spans) <= _MOST_TEXTS
+    few, sized = len(spans) <= _MOST_TEXTS, bool((trace.frame["bytes"] > 0).any())
     plot_px = max(width_px - _CHARACTER_PX * max(map(len, rows), default=0) - 20, 60.0)
     heading: dict[str, Any] = {} if title is None else {"title": title}
     # altair checks every part of a chart against its schema as it is made, which takes most of
     # the time; all parts are spelt out below, and `to_dict` checks the whole.
     with debug_mode(False):
         chart = alt.Chart(spans).encode(y=_lane(rows))
-        layers = [_bars(chart, kinds, end, unit, few=few, legend=kinds != rows)]
+        layers = [_bars(chart, kinds, end, unit, few=few, legend=kinds != rows, sized=sized)]
         if few:
             layers.append(_texts(chart, kinds, end / plot_px))
         return alt.LayerChart(layer=layers, height=_ROW_PX * max(len(rows), 1), **heading)
@@ -120,7 +120,14 @@ def _lane(rows: list[str]) -> alt.Y:
 
 
 def _bars(
-    chart: alt.Chart, kinds: list[str], end: float, unit: str, *, few: bool, legend: bool
+    chart: alt.Chart,
+    kinds: list[str],
+    end: float,
+    unit: str,
+    *,
+    few: bool,
+    legend: bool,
+    sized: bool,
 ) -> alt.Chart:
     import altair as alt
 
@@ -152,7 +159,7 @@ def _bars(
             alt.Tooltip("lane:N"),
             alt.Tooltip("node:N"),
             *map(number, ("start", "end", "length")),
-            alt.Tooltip("bytes:Q", format=",d"),
+            *([alt.Tooltip("bytes:Q", format=",d")] if sized else []),
         ],
     )
     return bars

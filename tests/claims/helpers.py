@@ -1,0 +1,94 @@
+"""What the tests of claims share: the real table, claims by hand, a system that is none."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+from workbench.claims import Claim, Scorecard, load_claims, scorecard
+from workbench.parameters import Value
+from workbench.results import MANIFEST, Manifest, Results
+
+TABLE = load_claims()
+CLAIMS = [Claim(**record) for record in TABLE.iter_rows(named=True)]
+
+
+def claim(value: str, unit: str = "percent", check: str = "near", id: str = "toy.a.one") -> Claim:
+    return Claim(id, "toy", "Fig. 1", "", "a metric", unit, value, check)
+
+
+TOY_CLAIMS = """\
+id,system,source,setting,metric,unit,value,check,note
+toy.fig1.best,toy,Fig. 1,,reduction of best,percent,40,near,
+toy.fig1.second,toy,Fig. 1,,reduction of second,percent,20,near,
+toy.fig2.speedup,toy,Fig. 2,,speed-up,x,2,near,
+toy.fig2.order,toy,Fig. 2,,best is faster than second,order,best<second,order,
+toy.fig3.accuracy,toy,Fig. 3,,accuracy lost,percentage points,0.5,at_most,
+toy.table1.speed,toy,Table I,,training speed,samples/s,4.5,input,as measured
+unbuilt.fig1,unbuilt,Fig. 1,,reduction,percent,1,near,
+"""
+TOY_ANSWERS = """\
+from workbench.claims import Answer
+
+def answers(frames):
+    found = {"toy.fig3.accuracy": Answer(not_run="needs the training runtime")}
+    if "fig1" in frames:
+        reduction = dict(frames["fig1"].select("planner", "reduction").iter_rows())
+        found |= {f"toy.fig1.{name}": Answer(value) for name, value in reduction.items()}
+        found["toy.fig2.order"] = Answer(reduction["best"] > reduction["second"], "from fig1")
+    if "fig2" in frames:
+        found["toy.fig2.speedup"] = Answer(detail="the search for a plan found none")
+    return found
+"""
+FIG1 = pl.DataFrame({"planner": ["best", "second"], "reduction": [30.0, 21.0]})
+
+
+class Toy:
+    """A system that exists in a test only: its claims, its answers, what is stored of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.results = folder / "results"
+        self.package = folder / "package" / "toy"
+        self.package.mkdir(parents=True)
+        (self.package / "__init__.py").touch()
+        self.answer_by(TOY_ANSWERS)
+        (folder / "claims.csv").write_text(TOY_CLAIMS)
+        self.claims = load_claims(folder / "claims.csv")
+
+    def answer_by(self, source: str) -> None:
+        (self.package / "answers.py").write_text(source)
+        sys.modules.pop("workbench.toy.answers", None)
+        importlib.invalidate_caches()
+
+    def store(
+        self, parameters: Mapping[str, Value] = {"scale": "smoke"}, /, **frames: pl.DataFrame
+    ) -> None:
+        folder = self.results / "09_toy"
+        kept = Results("toy", folder)
+        for name, frame in frames.items():
+            kept.keep(name, frame)
+        manifest = Manifest(
+            notebook="09_toy",
+            system="toy",
+            parameters=parameters,
+            inputs={},
+            made_at="2026-01-01T00:00:00Z",
+            wall_s=1.0,
+            revision=None,
+            dirty=None,
+            platform="",
+            versions={},
+            outputs={f"{name}.parquet": "" for name in frames},
+        )
+        (folder / MANIFEST).write_text(manifest.to_json())
+
+    def card(self, system: str | None = None) -> Scorecard:
+        return scorecard(self.results, system, self.claims)
+
+
+def verdicts(card: Scorecard) -> dict[str, str]:
+    return {row.id: row.verdict for row in card.rows}

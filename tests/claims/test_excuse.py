@@ -1,0 +1,127 @@
+"""What a claim without an answer waits for, and the command that brings it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.claims.helpers import FIG1, Toy
+from workbench import claims, paths
+from workbench.dynacomm import experiments
+from workbench.parameters import Value
+from workbench.results import MANIFEST
+
+DEFAULTS: dict[str, Value] = {"scale": "default", "batch_size": 32, "overhead_ms": 13.0}
+PARAMETERS_CELL = """
+scale: str = "smoke"
+batch_size: int = 32
+overhead_ms: float = 13
+output: str = ""
+"""
+
+
+@pytest.fixture
+def notebook(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The toy system's notebook, in a clone of its own."""
+    cell: dict[str, object] = {
+        "cell_type": "code",
+        "execution_count": None,
+        "id": "parameters",
+        "metadata": {"tags": ["parameters"]},
+        "outputs": [],
+        "source": PARAMETERS_CELL,
+    }
+    path = tmp_path / "notebooks" / "09_toy.ipynb"
+    path.parent.mkdir()
+    content = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
+    path.write_text(json.dumps(content))
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    return path
+
+
+def excuse(toy: Toy) -> str:
+    """What the claim on Fig. 2 says, for which no frame is ever stored here."""
+    reasons = {row.id: (row.verdict, row.reason) for row in toy.card().rows}
+    assert reasons["toy.fig2.speedup"][0] == "not run"
+    return reasons["toy.fig2.speedup"][1]
+
+
+GAP = "the stored results have no answer to it: run `workbench reproduce 09_toy --force`"
+
+
+@pytest.mark.usefixtures("notebook")
+class TestOtherParameters:
+    @pytest.mark.parametrize(
+        ("given", "named"),
+        [
+            ({"batch_size": 16}, "batch_size=16"),
+            ({"scale": "smoke"}, "scale=smoke"),  # the cell says so, `reproduce` does not
+            ({"scale": "smoke", "batch_size": 16}, "batch_size=16, scale=smoke"),
+        ],
+    )
+    def test_are_named_with_the_command_that_runs_the_defaults(
+        self, toy: Toy, given: dict[str, Value], named: str
+    ) -> None:
+        toy.store({**DEFAULTS, **given}, fig1=FIG1)
+        expected = f"the stored results were made with {named}: run `workbench reproduce 09_toy`"
+        assert excuse(toy) == expected
+        assert toy.card().unanswered == ("toy.fig2.speedup",)
+
+    @pytest.mark.parametrize("parameters", [DEFAULTS, {**DEFAULTS, "gone": 1}, {}])
+    def test_are_not_to_blame_where_there_are_none(
+        self, toy: Toy, parameters: dict[str, Value]
+    ) -> None:
+        toy.store(parameters, fig1=FIG1)
+        assert excuse(toy) == GAP
+
+    def test_are_not_told_of_frames_whose_parameters_are_unknown(self, toy: Toy) -> None:
+        card = claims.of_frames("toy", {"fig1": FIG1}, scale="smoke", claims=toy.claims)
+        assert GAP in [row.reason for row in card.rows]
+
+    def test_are_not_told_where_nothing_is_stored(self, toy: Toy) -> None:
+        assert excuse(toy) == "no stored results: run `workbench reproduce 09_toy`"
+
+    def test_are_not_told_of_claims_that_say_themselves_what_they_wait_for(self, toy: Toy) -> None:
+        toy.store({**DEFAULTS, "batch_size": 16}, fig1=FIG1)
+        reasons = {row.id: row.reason for row in toy.card().rows}
+        assert reasons["toy.fig3.accuracy"] == "needs the training runtime"
+
+
+def test_a_broken_notebook_does_not_spoil_the_scorecard(toy: Toy, notebook: Path) -> None:
+    notebook.write_text("{")
+    toy.store({**DEFAULTS, "batch_size": 16}, fig1=FIG1)
+    assert excuse(toy) == GAP
+
+
+def test_the_real_notebook_is_compared_with_real_results(tmp_path: Path) -> None:
+    folder = tmp_path / "01_dynacomm"
+    folder.mkdir()
+    manifest = {
+        "format": 1,
+        "notebook": "01_dynacomm",
+        "system": "dynacomm",
+        "parameters": {"scale": "default", "batch_size": 16, "bandwidth_mbps": 10000.0},
+        "outputs": {"fig5.parquet": ""},
+    }
+    unsaid = ("inputs", "made_at", "wall_s", "revision", "dirty", "platform", "versions")
+    (folder / MANIFEST).write_text(json.dumps(dict.fromkeys(unsaid) | manifest))
+    experiments.fig5(batch_size=16).write_parquet(folder / "fig5.parquet")
+    card = claims.scorecard(tmp_path, "dynacomm")
+    assert card.unanswered
+    waiting = {row.reason for row in card.rows if row.id in card.unanswered}
+    assert waiting == {
+        "the stored results were made with batch_size=16: run `workbench reproduce 01_dynacomm`"
+    }
+
+
+def test_the_notebooks_driver_is_loaded_for_an_excuse_only() -> None:
+    code = "import sys; import workbench.claims; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert "workbench.claims.excuse" in loaded
+    assert {"workbench.reproduce", "polars", "rich"}.isdisjoint(loaded)

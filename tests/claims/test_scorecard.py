@@ -1,0 +1,125 @@
+"""The scorecard of a toy system, and of those that are built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.claims.helpers import FIG1, TABLE, TOY_ANSWERS, Toy, verdicts
+from tests.conftest import Smoke
+from workbench import claims
+from workbench.claims import fitted_on, render, scorecard
+from workbench.names import UnknownNameError
+
+BUILT = [system for system in dict.fromkeys(TABLE["system"]) if claims.built(system)]
+
+
+class TestTheScorecard:
+    def test_judges_stored_results(self, toy: Toy) -> None:
+        toy.store(fig1=FIG1, fig2=pl.DataFrame({"a": [1]}))
+        card = toy.card()
+        assert verdicts(card) == {
+            "toy.fig1.best": "trend",  # 10 points off, above 0 and above second
+            "toy.fig1.second": "near",
+            "toy.fig2.speedup": "not reproduced",
+            "toy.fig2.order": "holds",
+            "toy.fig3.accuracy": "not run",
+            "toy.table1.speed": "input",
+        }
+        reasons = {row.id: row.reason for row in card.rows}
+        assert reasons["toy.fig2.speedup"] == "the search for a plan found none"
+        assert reasons["toy.fig2.order"] == "from fig1"
+        assert reasons["toy.fig3.accuracy"] == "needs the training runtime"
+        assert card.scales == {"toy": "smoke"}
+        assert card.missing == {}
+        assert card.unanswered == ()
+        assert card.not_built == {"unbuilt": 1}
+
+    def test_passes_siblings_to_the_rule(self, toy: Toy) -> None:
+        toy.store(fig1=FIG1.with_columns(reduction=pl.Series([30.0, 32.0])))
+        assert verdicts(toy.card())["toy.fig1.best"] == "not reproduced"
+
+    def test_says_how_to_make_results_that_are_missing(self, toy: Toy) -> None:
+        card = toy.card()
+        found = {row.id: (row.verdict, row.reason) for row in card.rows}
+        assert found["toy.fig1.best"] == (
+            "not run",
+            "no stored results: run `workbench reproduce toy`",
+        )
+        assert found["toy.fig3.accuracy"] == ("not run", "needs the training runtime")
+        assert found["toy.table1.speed"][0] == "input"
+        assert card.missing == {"toy": "workbench reproduce toy"}
+        assert card.unanswered == ()
+        assert "To make them: workbench reproduce toy" in render(card)
+
+    def test_says_what_its_answers_leave_out(self, toy: Toy) -> None:
+        toy.store(fig1=FIG1)
+        card = toy.card()
+        assert card.unanswered == ("toy.fig2.speedup",)
+        assert verdicts(card)["toy.fig2.speedup"] == "not run"
+        assert "without an answer" in render(card)
+        assert "toy.fig2.speedup." in render(card)
+
+    def test_says_that_results_are_of_another_version(self, toy: Toy) -> None:
+        toy.store(fig1=FIG1.rename({"reduction": "saving"}))
+        card = toy.card()
+        assert all(row.verdict in ("not run", "input") for row in card.rows)
+        reason = card.rows[0].reason
+        assert "are of another version" in reason
+        assert "reduction" in reason
+        assert "workbench reproduce toy --force" in reason
+
+    def test_refuses_an_answer_to_no_claim(self, toy: Toy) -> None:
+        toy.answer_by(TOY_ANSWERS.replace("toy.fig3.accuracy", "toy.fig3.acuracy"))
+        with pytest.raises(UnknownNameError, match=r"unknown claim .* mean 'toy\.fig3\.accuracy'"):
+            toy.card()
+
+    def test_refuses_an_unknown_system(self, toy: Toy) -> None:
+        with pytest.raises(UnknownNameError, match=r"unknown system 'tow'. Did you mean 'toy'"):
+            toy.card("tow")
+
+    def test_shows_a_system_that_is_not_built_when_asked_for(self, toy: Toy) -> None:
+        card = toy.card("unbuilt")
+        assert [(row.verdict, row.reason) for row in card.rows] == [
+            ("not run", "this system is not built yet")
+        ]
+
+    def test_judges_frames_that_a_notebook_holds(self, toy: Toy) -> None:
+        card = claims.of_frames("toy", {"fig1": FIG1}, scale="paper", claims=toy.claims)
+        assert verdicts(card)["toy.fig1.best"] == "trend"
+        assert card.scales == {"toy": "paper"}
+
+    def test_tells_roles_apart_and_averages_each(self, toy: Toy, tmp_path: Path) -> None:
+        (tmp_path / "calibration").mkdir()
+        (tmp_path / "calibration" / "toy.toml").write_text('fitted_on = ["toy.fig1.second"]\n')
+        toy.store(fig1=FIG1)
+        card = toy.card()
+        roles = {row.id: row.role for row in card.rows}
+        assert roles["toy.fig1.second"] == "fit"
+        assert roles["toy.fig1.best"] == "predicted"
+        assert roles["toy.table1.speed"] == "input"
+        assert card.percent_errors("fit") == [1.0]
+        assert card.percent_errors("predicted") == [10.0]
+        assert "fit 1.00 points (n = 1), predicted 10.00 points (n = 1)" in render(card)
+        assert [card.total(role) for role in claims.ROLES] == [1, 4, 1]
+        assert card.total() == card.total("fit") + card.total("predicted") + card.total("input")
+        assert card.total("predicted", "trend") == 1
+
+    def test_calibration_on_a_claim_that_does_not_exist_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "toy.toml").write_text('fitted_on = ["toy.a.oen"]\n')
+        with pytest.raises(
+            UnknownNameError, match=r"claim in toy\.toml 'toy\.a\.oen'.*toy\.a\.one"
+        ):
+            fitted_on("toy", ["toy.a.one"], tmp_path)
+
+
+@pytest.mark.parametrize("system", BUILT)
+def test_every_claim_of_a_built_system_has_an_answer(system: str, smoke: Smoke) -> None:
+    card = scorecard(smoke.results, system)
+    assert card.missing == {}
+    assert card.unanswered == ()
+    assert card.scales == {system: "smoke"}
+    stale = [row.id for row in card.rows if "the stored results" in row.reason]
+    assert stale == []

@@ -1,0 +1,86 @@
+"""The scorecard as text, in each of its formats."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.claims.helpers import CLAIMS, FIG1, TABLE, Toy
+from workbench import claims
+from workbench.claims import render, scorecard
+from workbench.names import UnknownNameError
+
+
+class TestRendering:
+    def test_the_table_fits_100_columns_in_a_pipe_and_names_every_claim(self, toy: Toy) -> None:
+        toy.store(fig1=FIG1)
+        for card in (
+            toy.card(),
+            *(scorecard(system=one, claims=TABLE) for one in dict.fromkeys(TABLE["system"])),
+        ):
+            text = render(card)
+            assert "\x1b" not in text
+            assert max(len(line) for line in text.splitlines()) <= 100
+            for row in card.rows:
+                assert f"  {row.id.removeprefix(f'{row.system}.')} " in text
+
+    def test_a_row_reads_as_paper_ours_difference_verdict(self, toy: Toy) -> None:
+        toy.store(fig1=FIG1)
+        lines = [line.split() for line in render(toy.card()).splitlines()]
+        assert ["fig1.best", "40", "%", "30", "-10", "trend"] in lines
+        assert ["fig2.order", "true", "true", "holds"] in lines
+        assert ["fig3.accuracy", "<=", "0.5", "pp", "-", "not", "run"] in lines
+        assert ["all", "1", "1", "1", "0", "2", "1", "6"] in lines
+
+    def test_json_is_a_list_of_objects(self, toy: Toy) -> None:
+        toy.store(fig1=FIG1)
+        found = json.loads(render(toy.card(), "json"))
+        assert [one["id"] for one in found] == toy.claims["id"].to_list()[:6]
+        assert found[0] | {"reason": ""} == {
+            "id": "toy.fig1.best",
+            "system": "toy",
+            "source": "Fig. 1",
+            "setting": "",
+            "metric": "reduction of best",
+            "unit": "percent",
+            "check": "near",
+            "role": "predicted",
+            "paper": 40.0,
+            "ours": 30.0,
+            "difference": -10.0,
+            "verdict": "trend",
+            "reason": "",
+        }
+        order = found[3]
+        assert (order["paper"], order["ours"], order["difference"]) == ("best<second", True, None)
+        assert (found[4]["ours"], found[4]["difference"]) == (None, None)
+
+    @pytest.mark.parametrize("system", dict.fromkeys(TABLE["system"]))
+    def test_json_of_every_system_has_every_claim(self, system: str, tmp_path: Path) -> None:
+        found = json.loads(render(scorecard(tmp_path, system), "json"))
+        assert [one["id"] for one in found] == [one.id for one in CLAIMS if one.system == system]
+        assert {one["verdict"] for one in found} <= set(claims.VERDICTS)
+        assert {one["role"] for one in found} <= set(claims.ROLES)
+
+    def test_markdown_has_a_table_row_for_each_claim(self, toy: Toy) -> None:
+        toy.store(fig1=FIG1)
+        card = toy.card()
+        text = render(card, "markdown")
+        assert text == card._repr_markdown_()
+        tables = [line for line in text.splitlines() if line.startswith("|")]
+        assert sum(line.startswith("| `toy.") for line in tables) == len(card.rows)
+        assert "| `toy.fig1.best` | Fig.\u00a01 | 40\u00a0% | 30 | -10 | trend |" in text
+
+    def test_the_frame_keeps_numbers_as_numbers(self, toy: Toy) -> None:
+        toy.store(fig1=FIG1)
+        frame = toy.card().frame
+        assert frame.schema["ours"] == pl.Float64
+        assert frame["ours"].to_list() == [30.0, 21.0, None, None, None, None]
+        assert frame["paper"].to_list() == [40.0, 20.0, 2.0, None, 0.5, 4.5]
+
+    def test_an_unknown_format_is_refused(self, toy: Toy) -> None:
+        with pytest.raises(UnknownNameError, match=r"'jsno'. Did you mean 'json'"):
+            render(toy.card(), "jsno")

@@ -1,0 +1,145 @@
+"""The one rule, the same for every claim, from what we get to a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from workbench.claims.claim import Claim
+
+VERDICTS = ("near", "holds", "trend", "not reproduced", "not run", "input")
+
+# What `near` allows: this much in the claim's unit, or this share of the paper's value if more.
+TOLERANCES: Mapping[str, tuple[float, float]] = {
+    "percent": (3.0, 0.10),
+    "percentage points": (3.0, 0.10),
+    "x": (0.0, 0.15),
+    "samples": (0.0, 0.25),
+}
+OTHER_TOLERANCE = (0.0, 0.10)
+
+# The value at which a claim of this unit says "no difference".
+REFERENCES: Mapping[str, float] = {"percent": 0.0, "percentage points": 0.0, "x": 1.0}
+
+
+def tolerance(unit: str, paper: float) -> float:
+    """Return how far from the paper's value is still near, in the claim's unit; see `verdict`."""
+    absolute, relative = TOLERANCES.get(unit, OTHER_TOLERANCE)
+    return max(absolute, relative * abs(paper))
+
+
+def siblings(claim: Claim, others: Iterable[Claim]) -> list[Claim]:
+    """Return those of `others` that the paper gives beside `claim`, as numbers to compare with."""
+    family = claim.id.rpartition(".")[0]
+    return [
+        other
+        for other in others
+        if other.id != claim.id
+        and other.id.rpartition(".")[0] == family
+        and (other.unit, other.check) == (claim.unit, claim.check)
+    ]
+
+
+def verdict(
+    claim: Claim, ours: float | bool, beside: Sequence[tuple[Claim, float]] = ()
+) -> tuple[str, str]:
+    """Judge one claim by the rule that holds for all of them.
+
+    ========  ====================================================================================
+    check     rule
+    ========  ====================================================================================
+    near      `near` within the larger of 3 points and 10 % of the paper's value (percent,
+              percentage points), 15 % (x), 25 % (samples), 10 % (all else). A number that misses
+              is `trend` if its ordering holds: it lies on the paper's side of no difference (0 for
+              percent, 1 for x), and above or below each sibling as in the paper, siblings whose
+              paper's values are near each other left aside. With nothing to be ordered by, or
+              the wrong way round, it is `not reproduced`.
+    at_most   `holds` if ours is no more than the paper's value, else `not reproduced`
+    at_least  `holds` if ours is no less, else `not reproduced`
+    range     `holds` from the low to the high end, both included, else `not reproduced`
+    order     `holds` if the statement is true of ours, else `not reproduced`
+    input     `input` always: a value given to the model is not a result of it
+    ========  ====================================================================================
+
+    Parameters
+    ----------
+    claim
+        What the paper states.
+    ours
+        In the claim's unit; whether it holds, for an order.
+    beside
+        The siblings that have a number, with ours.
+
+    Returns
+    -------
+    tuple[str, str]
+        One of `VERDICTS`, and the reason where ours misses.
+
+    Raises
+    ------
+    TypeError
+        `ours` is a number for an order, or a truth value for a number.
+    """
+    if isinstance(ours, bool) != (claim.check == "order"):
+        wanted = "true or false" if claim.check == "order" else "a number"
+        raise TypeError(f"{claim.id}: ours is {ours!r}, but the check {claim.check!r} is {wanted}")
+    match claim.check:
+        case "input":
+            return "input", ""
+        case "order":
+            return ("holds", "") if ours else ("not reproduced", "the stated order does not hold")
+        case "near":
+            return _near(claim, ours, beside)
+        case "range":
+            low, high = claim.bounds
+        case "at_most":
+            low, high = -math.inf, float(claim.value)
+        case "at_least":
+            low, high = float(claim.value), math.inf
+    if low <= ours <= high:
+        return "holds", ""
+    side, bound = ("above", high) if ours > high else ("below", low)
+    return "not reproduced", f"{abs(ours - bound):.3g} {_unit(claim)}{side} {bound:g}"
+
+
+def _near(claim: Claim, ours: float, beside: Sequence[tuple[Claim, float]]) -> tuple[str, str]:
+    paper = float(claim.value)
+    allowed = tolerance(claim.unit, paper)
+    if _within(ours - paper, allowed):
+        return "near", ""
+    side = "above" if ours > paper else "below"
+    miss = f"{abs(ours - paper):.3g} {_unit(claim)}{side} the paper's, near is {allowed:.3g}"
+
+    compared = []  # (whom with, paper's side, our side)
+    if claim.unit in REFERENCES:
+        reference = REFERENCES[claim.unit]
+        compared.append((f"{reference:g}", _sign(paper - reference), _sign(ours - reference)))
+    for other, other_ours in beside:
+        other_paper = float(other.value)
+        tie = max(allowed, tolerance(other.unit, other_paper))
+        if not _within(paper - other_paper, tie):
+            name = other.id.rpartition(".")[2]
+            compared.append((name, _sign(paper - other_paper), _sign(ours - other_ours)))
+
+    words = {1: "above", 0: "equal to", -1: "below"}
+    wrong = [f"{words[stated]} {name}" for name, stated, found in compared if stated != found]
+    if wrong:
+        return "not reproduced", f"{miss}; the paper has it {', '.join(wrong)}"
+    if not compared:
+        return "not reproduced", f"{miss}; no ordering to fall back on"
+    kept = ", ".join(f"{words[stated]} {name}" for name, stated, _ in compared)
+    return "trend", f"{miss}; as in the paper {kept}"
+
+
+def _within(gap: float, allowed: float) -> bool:
+    # The slack is for rounding alone: 42.86 - 38.574 is 4.286000000000001.
+    return abs(gap) <= allowed * (1 + 1e-9) + 1e-12
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)
+
+
+def _unit(claim: Claim) -> str:
+    unit = {"percent": "points", "percentage points": "points"}.get(claim.unit, claim.unit)
+    return f"{unit} "
