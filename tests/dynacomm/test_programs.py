@@ -73,7 +73,7 @@ class Recorder:
 
     parameters = gradients
 
-    def step(self, gradients: Sequence[Pieces]) -> None:
+    def step(self, gradients: Sequence[Pieces], at_s: float) -> None:
         self.counts.append(np.zeros(self.size))
         for pieces in gradients:
             self.write(pieces)

@@ -72,6 +72,21 @@ def test_a_seed_gives_the_same_run_and_another_does_not() -> None:
     assert not torch.equal(one.weights, other.weights)
 
 
+def test_ctrl_c_leaves_the_epochs_that_are_done() -> None:
+    def interrupts(now_s: float, events: int) -> None:
+        if now_s > first_s:
+            raise KeyboardInterrupt
+
+    setup = replace(LENET, epochs=60)
+    first_s = train(replace(LENET, epochs=1)).run.end_s
+    stopped = train(setup, progress=interrupts)
+    assert stopped.run.interrupted
+    assert 1 <= len(stopped.epochs) < 60
+    whole = train(replace(LENET, epochs=len(stopped.epochs)))
+    assert stopped.epochs.equals(whole.epochs)
+    assert torch.equal(stopped.weights, whole.weights)
+
+
 def test_it_learns() -> None:
     data = datasets.load("digits").fitted((1, 28, 28))
     epochs = train(replace(LENET, dataset=data, epochs=3, workers=2)).epochs

@@ -84,14 +84,14 @@ class ServerStore:
     epoch_ends
         Iterations behind which to note the parameters.
     epochs
-        The parameters at the end of each epoch.
+        The parameters at the end of each epoch so far, and when that was, in seconds.
     """
 
     vector: Tensor
     own: Sequence[slice]
     sgd: Sgd
     epoch_ends: frozenset[int]
-    epochs: list[Tensor] = field(default_factory=list)
+    epochs: list[tuple[Tensor, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.velocity = self.sgd.start(self.vector)
@@ -101,8 +101,8 @@ class ServerStore:
         """Parts of the model, as views of a vector that no step will change."""
         return [(part, self.vector[part]) for part in where]
 
-    def step(self, gradients: Sequence[Pieces]) -> None:
-        """Average the workers' gradients, given in their order, and step."""
+    def step(self, gradients: Sequence[Pieces], at_s: float) -> None:
+        """Average the workers' gradients, given in their order, and step; it ends at `at_s`."""
         import torch
 
         total = torch.zeros_like(self.vector)
@@ -114,5 +114,5 @@ class ServerStore:
         for part in self.own:
             self.sgd.step(self.vector[part], total[part], self.velocity[part])
         if self.steps in self.epoch_ends:
-            self.epochs.append(self.vector)
+            self.epochs.append((self.vector, at_s))
         self.steps += 1

@@ -9,7 +9,7 @@ bit for bit, under every plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -51,8 +51,8 @@ class Store(Protocol):
         """Parts of the model, unchanged for as long as a message carries them."""
         ...
 
-    def step(self, gradients: Sequence[Pieces]) -> None:
-        """Average the workers' gradients, given in their order, and step."""
+    def step(self, gradients: Sequence[Pieces], at_s: float) -> None:
+        """Average the workers' gradients, given in their order, and step; it ends at `at_s`."""
         ...
 
 
@@ -249,8 +249,9 @@ def server(job: Job, position: int, store: Store | None = None) -> Program:
                 missing -= job.segment(first, last).parts[position].layers
             if missing == 0:
                 gradients = [list(chain.from_iterable(arrived[one])) for one in job.workers]
+                ends_s = context.now_s() + job.aggregation_s
                 await context.compute(
-                    _stepping(store, gradients),
+                    _nothing if store is None else partial(store.step, gradients, ends_s),
                     cost_s=job.aggregation_s,
                     lane="step",
                     label=str(version),
@@ -273,10 +274,6 @@ def _pull(iteration: int, first: int) -> str:
 
 def _nothing() -> None:
     return None
-
-
-def _stepping(store: Store | None, gradients: Sequence[Pieces]) -> Callable[[], None]:
-    return _nothing if store is None else lambda: store.step(gradients)
 
 
 def _sizes_and_seconds(

@@ -99,9 +99,9 @@ class Trained(NamedTuple):
         A row per epoch: ``epoch, at_s`` (virtual), ``loss, train_top1, train_top5, top1, top5``
         (fractions, of the common model with the workers' average buffers).
     weights
-        The model's flat vector at the end.
+        The model's flat vector at the end of the last of these epochs.
     run
-        The simulation behind it.
+        The simulation behind it; ``run.interrupted`` if Ctrl-C ended it before its time.
     """
 
     epochs: pl.DataFrame
@@ -139,15 +139,29 @@ def train(
         run = simulate(
             setup.cluster, built.programs, seed=setup.seed, trace=trace, progress=progress
         )
-        rows = []
-        for epoch, end in enumerate(built.ends):
-            built.flat.parameters.copy_(_assembled(built.stores, epoch))
+        # What Ctrl-C interrupts has the epochs that all servers and workers are through with.
+        done = min(len(one.epochs) for one in built.stores)
+        done = min(done, *(len(one.buffers) for one in built.replicas))
+        rows, weights = [], built.flat.parameters.clone()
+        for epoch in range(done):
+            weights = _assembled(built.stores, epoch)
+            built.flat.parameters.copy_(weights)
             buffers = training.average_buffers([one.buffers[epoch] for one in built.replicas])
             training.set_buffers(built.flat.module, buffers)
-            # Every iteration takes equally long: one plan, and links that do not change.
-            at_s = run.end_s * end / built.ends[-1]
-            rows.append({"epoch": epoch + 1, "at_s": at_s} | _evaluated(built.flat, setup.dataset))
-    return Trained(pl.DataFrame(rows), _assembled(built.stores, -1), run)
+            at_s = max(one.epochs[epoch][1] for one in built.stores)
+            rows.append((epoch + 1, at_s, *_evaluated(built.flat, setup.dataset)))
+    return Trained(pl.DataFrame(rows, schema=EPOCHS, orient="row"), weights, run)
+
+
+EPOCHS = {
+    "epoch": pl.Int64,
+    "at_s": pl.Float64,
+    "loss": pl.Float64,
+    "train_top1": pl.Float64,
+    "train_top5": pl.Float64,
+    "top1": pl.Float64,
+    "top5": pl.Float64,
+}
 
 
 class Built(NamedTuple):
@@ -244,20 +258,15 @@ def _job(setup: Setup, shards: Shards, iterations: int) -> Job:
 
 def _assembled(stores: Sequence[ServerStore], epoch: int) -> Tensor:
     """The whole model at the end of an epoch, from the parts of all servers."""
-    whole = stores[0].epochs[epoch].clone()
+    whole = stores[0].epochs[epoch][0].clone()
     for store in stores[1:]:
         for part in store.own:
-            whole[part] = store.epochs[epoch][part]
+            whole[part] = store.epochs[epoch][0][part]
     return whole
 
 
-def _evaluated(flat: training.FlatModel, data: Dataset) -> dict[str, float]:
+def _evaluated(flat: training.FlatModel, data: Dataset) -> tuple[float, ...]:
+    """Training loss, then top-1 and top-5 in training and in validation."""
     learnt = training.evaluate(flat.module, data.x_train, data.y_train)
     unseen = training.evaluate(flat.module, data.x_test, data.y_test)
-    return {
-        "loss": learnt.loss,
-        "train_top1": learnt.top1,
-        "train_top5": learnt.top5,
-        "top1": unseen.top1,
-        "top5": unseen.top5,
-    }
+    return learnt.loss, learnt.top1, learnt.top5, unseen.top1, unseen.top5
