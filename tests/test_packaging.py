@@ -257,10 +257,21 @@ class TestCommands:
         workbench.chmod(0o755)
         run = self.make("reproduce", f"BIN={tmp_path}", "PYTHON=true", "ARGS=--scale smoke")
         assert run.stdout.splitlines()[-2:] == [
-            "ran reproduce --figures figures --scale smoke",
-            "ran scorecard",
+            "ran reproduce --output data/results --figures figures --scale smoke",
+            "ran scorecard --results data/results",
         ]
         assert (run.returncode != 0) == (status != 0)
+
+    def test_results_can_go_elsewhere_and_are_judged_there(self, tmp_path: Path) -> None:
+        workbench = tmp_path / "workbench"
+        workbench.write_text('#!/bin/sh\necho "ran $*"\n')
+        workbench.chmod(0o755)
+        places = ("OUTPUT=trial", "FIGURES=trial/figures")
+        run = self.make("reproduce", f"BIN={tmp_path}", "PYTHON=true", *places)
+        assert run.stdout.splitlines()[-2:] == [
+            "ran reproduce --output trial --figures trial/figures",
+            "ran scorecard --results trial",
+        ]
 
     def test_ci_runs_what_a_developer_runs(self) -> None:
         path = ROOT / ".ci/run"
