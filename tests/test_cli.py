@@ -223,6 +223,13 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "                               torch.nn.Linear(144, 2))\n"
         "def number():\n"
         "    return 3\n"
+        "def sized(classes):\n"
+        "    return torch.nn.Linear(192, classes)\n"
+        "class Choosy(torch.nn.Linear):\n"
+        "    def forward(self, x):\n"
+        "        return super().forward(x.flatten(1)) if x.sum() > 0 else x\n"
+        "def choosy():\n"
+        "    return Choosy(192, 2)\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -238,6 +245,8 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "there is no module 'my_model'" in own("my_model:net", *shape)
     assert "mypackage.module:factory" in own("my_models", *shape)
     assert "gives a int, not a torch.nn.Module" in own("my_models:number", *shape)
+    assert "missing a required argument: 'classes'" in own("my_models:sized", *shape)
+    assert "workbench profile --by modules" in own("my_models:choosy", *shape)
     assert "--input 3,224,224" in own("my_models:net")
     assert "--input 3,x,8: give whole numbers" in own("my_models:net", "--input", "3,x,8")
     assert "does not fit" in own("my_models:net", "--input", "4,8,8")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dis
 import importlib
+import inspect
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -387,6 +388,13 @@ def _own_model(factory: str, shapes: Sequence[tuple[int, ...]]) -> torch.nn.Modu
     import torch
 
     if callable(made) and not isinstance(made, torch.nn.Module):
+        try:
+            inspect.signature(made).bind()
+        except TypeError as error:
+            raise ValueError(
+                f"--model {factory}: it is called without arguments, but {error}; "
+                "name a function that needs none"
+            ) from None
         made = made()
     if not isinstance(made, torch.nn.Module):
         raise ValueError(f"--model {factory}: gives a {type(made).__name__}, not a torch.nn.Module")

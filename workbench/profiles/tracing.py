@@ -171,8 +171,8 @@ def _explained(name: str, module: nn.Module) -> Iterator[None]:
             raise UntraceableError(
                 f"{name} cannot be traced: {where}, {why}. Its control flow depends on data, or "
                 "it leaves PyTorch. Profile it by the order of its modules instead: "
-                'profile_model(…, by="modules") and measure_layer_times(…, by="modules") run it '
-                "for real"
+                'profile_model(…, by="modules") and measure_layer_times(…, by="modules"), '
+                "or `workbench profile --by modules`, run it for real"
             ) from error
         raise ValueError(
             f"the input does not fit {name}: {where}, {why}. Give "
