@@ -1,13 +1,14 @@
 """True learning under every plan: the same weights, bit for bit, and the right ones."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
 from workbench import datasets, training
 from workbench.clusters import Link, Schedule
-from workbench.dynacomm import PLANNERS, iteration
+from workbench.dynacomm import PLANNERS, experiments, iteration
 from workbench.dynacomm.train import Setup, train
 from workbench.names import UnknownNameError
 
@@ -109,3 +110,30 @@ def test_a_link_that_changes_has_no_one_cost() -> None:
     changing = Link(Schedule.of([(0.0, 1e6), (1.0, 2e6)]))
     with pytest.raises(ValueError, match="changes over time"):
         train(replace(LENET, link=changing))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"workers": 0}, "workers is 0"),
+        ({"servers": 0}, "servers is 0"),
+        ({"epochs": 0}, "epochs is 0"),
+        ({"batch_size": 1.5}, r"batch_size is 1\.5"),
+        ({"dataset": "digits"}, r"datasets\.load"),
+        ({"link": Link(1e6, tensor_s=0.1)}, r"tensor_s 0\.1"),
+        ({"link": Link(1e6, latency_s=0.1)}, r"latency_s 0\.1"),
+    ],
+)
+def test_setups_that_cannot_run_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(LENET, **change)
+
+
+def test_ctrl_c_stops_an_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(setup: Setup, planner: str) -> Any:
+        run = replace(train(replace(setup, epochs=1), planner).run, ended="interrupted")
+        return train(setup, planner)._replace(run=run)
+
+    monkeypatch.setattr("workbench.dynacomm.train.train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        experiments.fig10("smoke")

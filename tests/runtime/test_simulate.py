@@ -334,3 +334,42 @@ def test_a_control_message_waits_its_turn_but_pays_no_overhead() -> None:
 def test_a_control_message_has_no_size() -> None:
     with pytest.raises(ValueError, match=r"'request' has 1\.0 bytes"):
         Message(0, "request", size_bytes=1.0, control=True)
+
+
+def test_a_task_may_end_in_the_instant_in_which_its_program_ends() -> None:
+    async def child(context: Context) -> None:
+        await context.sleep(1)
+
+    async def parent(context: Context) -> int:
+        context.spawn(child(context))
+        await context.sleep(1)
+        return 7
+
+    async def other(context: Context) -> None:
+        await context.sleep(5)
+
+    run = simulate(pair(MBPS), [parent, other])
+    assert (run.ended, run.results[0], run.end_s) == ("done", 7, 5)
+
+
+def test_a_peer_can_be_named() -> None:
+    async def sender(context: Context) -> None:
+        context.send("two", Message(0, "hello"))  # type: ignore[arg-type]
+
+    async def receiver(context: Context) -> str:
+        return (await context.receive()).topic
+
+    assert simulate(pair(MBPS), [sender, receiver]).results[1] == "hello"
+
+
+def test_a_refused_timeout_leaves_nobody_waiting() -> None:
+    async def sender(context: Context) -> None:
+        await context.sleep(1)
+        context.send(1, Message(0, "m"))
+
+    async def receiver(context: Context) -> str:
+        with pytest.raises(ValueError, match="timeout_s is -1"):
+            await context.receive(timeout_s=-1)
+        return (await context.receive("m", timeout_s=50)).topic
+
+    assert simulate(pair(MBPS), [sender, receiver]).results[1] == "m"

@@ -425,6 +425,8 @@ def fig10(
     )
     frames = []
     for planner in ("sequential", "dynacomm"):
-        epochs = train(setup, planner).epochs
-        frames.append(epochs.select(pl.lit(planner).alias("planner"), pl.all()))
+        trained = train(setup, planner)
+        if trained.run.interrupted:
+            raise KeyboardInterrupt  # one planner's epochs alone would compare nothing
+        frames.append(trained.epochs.select(pl.lit(planner).alias("planner"), pl.all()))
     return pl.concat(frames)

@@ -27,7 +27,7 @@ from workbench.dynacomm.simulated_testbed import (
 )
 from workbench.dynacomm.testbed import paper_testbed, variant
 from workbench.names import choose
-from workbench.runtime import simulate
+from workbench.runtime import Run, simulate
 
 PLANNERS_OF_THE_PAPER = ("dynacomm", "ibatch", "layer_by_layer", "sequential")
 POLICIES = ("static", "per_epoch", "per_iteration", "clairvoyant")
@@ -96,7 +96,7 @@ def replanning(
         }
         for policy, planning in policies.items():
             programs = [worker(job, planning), server(job, 0)]
-            run = simulate(star(1, 1, link), programs, trace=True)
+            run = _whole(simulate(star(1, 1, link), programs, trace=True))
             ends_s = [0.0, *iteration_ends_s(run)]
             for number, plan in enumerate(run.results[0].plans):
                 start_s, end_s = ends_s[number], ends_s[number + 1]
@@ -170,7 +170,7 @@ def fig11_simulated(
             plan = PLANNERS[planner](costs)
             programs = [worker(job, Fixed(plan)) for _ in job.workers]
             programs += [server(job, position) for position in range(testbed.servers)]
-            ends_s = iteration_ends_s(simulate(cluster, programs, trace=True))
+            ends_s = iteration_ends_s(_whole(simulate(cluster, programs, trace=True)))
             iteration_s = ends_s[-1] - ends_s[-2]
             speedup = count * batch_size / testbed.speed(model) / iteration_s
             predicted = testbed.speedup(model, batch_size, plan)
@@ -192,3 +192,10 @@ def fig11_simulated(
         ],
         orient="row",
     )
+
+
+def _whole(run: Run) -> Run:
+    """Pass Ctrl-C on: half a simulation is no row of an experiment."""
+    if run.interrupted:
+        raise KeyboardInterrupt
+    return run

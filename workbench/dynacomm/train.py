@@ -65,6 +65,22 @@ class Setup:
     sgd: training.Sgd = field(default_factory=lambda: training.Sgd(0.02, momentum=0.9))
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        for name in ("workers", "servers", "batch_size", "epochs"):
+            count = getattr(self, name)
+            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+                raise ValueError(f"{name} is {count!r}; it must be a whole number of at least 1")
+        if isinstance(self.dataset, str):
+            raise ValueError(
+                f"dataset is the name {self.dataset!r}; give "
+                f"datasets.load({self.dataset!r}), fitted to the model's input"
+            )
+        if self.link.tensor_s or self.link.latency_s:
+            raise ValueError(
+                f"the link has tensor_s {self.link.tensor_s} and latency_s {self.link.latency_s}; "
+                "training charges bandwidth and overhead only, so both must be 0"
+            )
+
     @property
     def times(self) -> LayerTimes:
         """Computation of a worker, layer by layer."""

@@ -68,7 +68,8 @@ class Host:
 
     def _end(self, event: simpy.Event) -> None:
         assert isinstance(event, Process)
-        del self.running[event]
+        if self.running.pop(event, None) is None:
+            return  # ended in the instant in which the program did, and was cancelled with it
         if not event.ok:
             error: Any = event.value
             self.simulation.failure = (self, error)

@@ -97,10 +97,14 @@ class SimulatedContext:
         pipe = host.pipes.get(to)
         if pipe is not None:
             pipe.send(message)
-        elif to == host.index and not isinstance(to, bool):
+            return
+        cluster = host.simulation.cluster
+        target = cluster.index(to)  # tells what is wrong, as `link` does; takes names, too
+        if target == host.index:
             self._mailbox.deliver(message)
         else:
-            host.simulation.cluster.link(host.index, to)  # tells what is wrong
+            cluster.link(host.index, target)
+            host.pipes[target].send(message)
 
     @types.coroutine
     def receive(
@@ -115,9 +119,9 @@ class SimulatedContext:
         if message is not None:
             return message
         wait = Wait(simpy.Event(self._env), topic, sender, self._env.now)
-        self._mailbox.waits.append(wait)
         if timeout_s is not None:
             self._set_timer(wait, timeout_s)
+        self._mailbox.waits.append(wait)
         try:
             received: Message = yield wait.event
         except GeneratorExit:  # cancelled: leave the message for others
