@@ -31,7 +31,9 @@ from workbench.zoo import MODELS, build
 
 LAYERS = {
     "lenet5": 5,
+    "lenet5_cifar": 5,
     "alexnet": 8,
+    "alexnet_tiny": 8,
     "vgg16": 16,
     "vgg19": 19,
     "googlenet": 22,

@@ -15,7 +15,9 @@ from workbench.zoo import MODELS, build
 
 PUBLISHED = {
     "lenet5": 61_706,
+    "lenet5_cifar": 62_006,
     "alexnet": 61_100_840,
+    "alexnet_tiny": 57_823_240,
     "vgg16": 138_357_544,
     "vgg19": 143_667_240,
     "googlenet": 6_624_904,

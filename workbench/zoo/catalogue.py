@@ -60,7 +60,9 @@ MODELS: dict[str, Model] = {
     model.name: model
     for model in (
         _model("lenet5", "lenet", (1, 28, 28), 10, 61_706),
+        _model("lenet5_cifar", "lenet", (3, 32, 32), 10, 62_006),
         _model("alexnet", "alexnet", _IMAGENET, 1000, 61_100_840),
+        _model("alexnet_tiny", "alexnet", (3, 64, 64), 200, 57_823_240),
         _model("vgg16", "vgg", _IMAGENET, 1000, 138_357_544),
         _model("vgg19", "vgg", _IMAGENET, 1000, 143_667_240),
         _model("googlenet", "googlenet", _IMAGENET, 1000, 6_624_904),
