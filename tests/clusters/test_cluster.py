@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from workbench.clusters import (
@@ -46,7 +47,7 @@ def test_a_missing_link_tells_where_links_lead() -> None:
         Cluster([Node("a"), Node("b")]).link(0, 1)
 
 
-@pytest.mark.parametrize("node", [3, -1, "worker7", True])
+@pytest.mark.parametrize("node", [3, -1, "worker7", True, 1.5, 1.0, None])
 def test_unknown_nodes_are_told(node: Any) -> None:
     with pytest.raises(UnknownNodeError, match="worker0, worker1, server0"):
         star(2, 1, LINK).link(0, node)
@@ -63,6 +64,20 @@ def test_unknown_nodes_are_told(node: Any) -> None:
             lambda: Cluster([Node("a"), Node("b")], {(0, 1): LINK, ("a", "b"): LINK}),
             "two links lead from a to b",
         ),
+        (lambda: Cluster(Node("a")), "nodes is the one node 'a'; give a list"),  # type: ignore[arg-type]
+        (lambda: Cluster("ab"), "nodes is 'ab'; give a list"),  # type: ignore[arg-type]
+        (lambda: Cluster(3), "nodes is 3; give a list"),  # type: ignore[arg-type]
+        (lambda: Cluster([Node("a"), "b"]), r"node 1 is 'b'; give Node\('b'\)"),  # type: ignore[list-item]
+        (lambda: Cluster([3]), "node 0 is 3; give a Node"),  # type: ignore[list-item]
+        (lambda: star(2, 1, 8e6), "link from worker0 to server0 is 8000000.0; give a Link"),  # type: ignore[arg-type]
+        (lambda: Cluster([Node("a")], [LINK]), "map pairs of nodes to links"),  # type: ignore[arg-type]
+        (lambda: Cluster([Node("a")], {"ab": LINK}), r"from and to 'ab'; give \(source, target\)"),  # type: ignore[dict-item]
+        (lambda: Cluster([Node("a")], {(0, 0.5): LINK}), "unknown node 0.5"),  # type: ignore[dict-item]
+        (lambda: star(-1, 1, LINK), "-1 nodes called worker"),
+        (lambda: full_mesh(2.0, LINK), "nodes is 2.0; give a list"),  # type: ignore[arg-type]
+        (lambda: Node(3), "needs a name, such as 'worker0', not 3"),  # type: ignore[arg-type]
+        (lambda: Node("a", speed="2"), "speed of a: '2' is no schedule"),  # type: ignore[arg-type]
+        (lambda: Node("a", speed=abs), "speed of a: .*abs.* Schedule.sampled"),  # type: ignore[arg-type]
         (lambda: Node(""), "needs a name"),
         (lambda: Node("a", cores=0), "cores of a is 0"),
         (lambda: Node("a", cores=1.5), "cores of a is 1.5"),  # type: ignore[arg-type]
@@ -75,6 +90,15 @@ def test_unknown_nodes_are_told(node: Any) -> None:
 def test_clusters_that_make_no_sense_are_refused(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_numpys_whole_numbers_are_indices_and_counts() -> None:
+    nodes = [Node("a"), Node("b", cores=np.int64(4))]  # type: ignore[arg-type]
+    cluster = Cluster(nodes, {(np.int64(0), np.uint8(1)): LINK})  # type: ignore[dict-item]
+    assert cluster.links == {(0, 1): LINK}
+    assert [type(end) for pair in cluster.links for end in pair] == [int, int]
+    assert cluster.link(np.int32(0), 1) is LINK  # type: ignore[arg-type]
+    assert len(star(np.int64(2), 1, LINK)) == 3  # type: ignore[arg-type]
 
 
 def test_unlimited_interfaces() -> None:

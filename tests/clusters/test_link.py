@@ -1,8 +1,11 @@
 import math
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 
-from workbench.clusters import Link, load_testbed
+from workbench.clusters import Link, Schedule, load_testbed
 from workbench.names import UnknownNameError
 
 
@@ -18,6 +21,18 @@ def test_tensors_below_the_split_bound_get_a_share_of_the_bandwidth() -> None:
     assert link.transfer_s([999_999]) == pytest.approx(2 * 0.999999)
 
 
+def test_bandwidth_over_time_is_given_as_pairs_or_as_a_schedule() -> None:
+    pairs = [(0, 1e6), (1, 2e6)]
+    link = Link(bandwidth_bps=pairs)
+    assert link == Link(Schedule.of(pairs)) == Link(np.array(pairs))  # type: ignore[arg-type]
+    assert hash(link) == hash(Link(Schedule.of(pairs)))
+    assert link.bandwidth == Schedule.of(pairs)
+    assert link.transfer_s([250_000]) == 1.5
+    assert str(link).startswith("1 to 2 Mbit/s in 2 steps")
+    assert replace(link, overhead_s=1.0).bandwidth == link.bandwidth
+    assert Link(8e6).bandwidth == Link(np.int64(8_000_000)).bandwidth == 8e6  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -29,11 +44,22 @@ def test_tensors_below_the_split_bound_get_a_share_of_the_bandwidth() -> None:
         ({"tensor_s": math.nan}, "tensor_s is nan"),
         ({"whole_share": 0}, "whole_share is 0"),
         ({"whole_share": 1.5}, "whole_share is 1.5"),
+        ({"whole_share": "1"}, "whole_share is '1'; give a number"),
+        ({"split_bytes": -1}, "split_bytes is -1; it must be at least 0"),
+        ({"split_bytes": math.nan}, "split_bytes is nan"),
+        ({"overhead_s": "0.1"}, "overhead_s is '0.1'; give a number"),
+        ({"latency_s": [1]}, r"latency_s is \[1\]; give a number"),
+        ({"bandwidth_bps": "1e6"}, "bandwidth_bps: '1e6' is no schedule; give a number, pairs"),
+        ({"bandwidth_bps": None}, "bandwidth_bps: None is no schedule"),
+        ({"bandwidth_bps": True}, "bandwidth_bps is True; give a number"),
+        ({"bandwidth_bps": [1e6, 2e6]}, "bandwidth_bps: .* give pairs of"),
+        ({"bandwidth_bps": [(1, 1e6)]}, "bandwidth_bps: the schedule starts at 1.0 s"),
+        ({"bandwidth_bps": lambda t: 1e6}, "bandwidth_bps: .* Schedule.sampled"),
     ],
 )
-def test_links_that_make_no_sense_are_refused(change: dict[str, float], message: str) -> None:
+def test_links_that_make_no_sense_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Link(**({"bandwidth_bps": 1e6} | change))  # type: ignore[arg-type]
+        Link(**({"bandwidth_bps": 1e6} | change))
 
 
 def test_testbed_of_the_paper() -> None:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,9 +117,47 @@ def test_schedules_that_make_no_sense_are_refused(
         Schedule.of(pairs)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("5", "'5' is no schedule; give a number, pairs of .* or read a file with Schedule.from_c"),
+        (Path("trace.csv"), "trace.csv.* Schedule.from_csv"),
+        (math.sin, r"sin.* is a function; sample it with Schedule.sampled\(function, step_s=..."),
+        (None, "None is no schedule; give a number or pairs"),
+        (True, "True is no schedule"),
+        (1j, "1j is no schedule"),
+        ((0, 1e6), r"\(0, 1000000.0\) is no schedule; give pairs of \(start_s, value\)"),
+        ([(0, 1), 3], "give pairs of"),
+        (["ab"], "give pairs of"),
+        ({0: 1e6}, "give pairs of"),
+        ([(0, "5")], "a value of the schedule is '5'; give a number"),
+        ([("0", 5)], "a start of the schedule is '0'; give a number"),
+    ],
+)
+def test_what_is_no_schedule_is_told(given: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Schedule.of(given)
+
+
+def test_numpys_numbers_make_schedules() -> None:
+    assert Schedule.of(np.array([[0, 5], [1, 6]])) == Schedule.of([(0, 5), (1, 6)])
+    assert Schedule.of(np.float32(5)) == Schedule.of(np.int64(5)) == Schedule.of(5)  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_sampled_is_told() -> None:
+    with pytest.raises(ValueError, match=r"5 is no function of time; for values, use Schedule.of"):
+        Schedule.sampled(5, step_s=1, end_s=2)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a value of the schedule is None; give a number"):
+        Schedule.sampled(lambda at_s: None, step_s=1, end_s=2)  # type: ignore[arg-type, return-value]
+    with pytest.raises(ValueError, match="step_s is '1'; give a number"):
+        Schedule.sampled(math.sin, step_s="1", end_s=2)  # type: ignore[arg-type]
+
+
 def test_every_value_needs_a_start() -> None:
     with pytest.raises(ValueError, match="1 starts for 2 values"):
         Schedule((0,), (1, 2))
+    with pytest.raises(ValueError, match=r"starts_s is 0; give several, or use Schedule.of"):
+        Schedule(0, 5)  # type: ignore[arg-type]
 
 
 def test_shows_what_it_is() -> None:

@@ -136,3 +136,17 @@ def deliveries(
                 delivered[index] = later + latency
         now = later
     return [time for time in delivered if time is not None]
+
+
+def most_at_once(spans: Sequence[tuple[int, int]]) -> int:
+    """How many spans (start, end) overlap at most, each pair of them; those that touch do not.
+
+    A span of no length overlaps those that begin before and end after it, and no other.
+    """
+    most = 0
+    for at, _ in spans:
+        inside = [(start, end) for start, end in spans if start < at < end]
+        beginning = [(start, end) for start, end in spans if start == at < end]
+        instants = [(start, end) for start, end in spans if start == at == end]
+        most = max(most, len(inside) + len(beginning), len(inside) + bool(instants))
+    return most

@@ -6,6 +6,7 @@ import asyncio
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.runtime.test_simulate import MBPS, idle, pair, receives, sends
@@ -66,9 +67,34 @@ def holds_results(run: Run) -> bool:
         (lambda context: Message(1, "x", None, 5, (-1, 6)), "finite and not negative"),
         (lambda context: context.compute(int, cost_s=math.nan), "cost_s of compute is nan"),
         (lambda context: context.compute(int, cost_s=-1, label="f"), "cost_s of f is -1"),
-        (lambda context: context.sleep(math.inf), "cannot sleep inf seconds"),
-        (lambda context: context.sleep(-1), "cannot sleep -1 seconds"),
+        (
+            lambda context: context.sleep(math.inf),
+            "seconds to sleep is inf; it must be a finite number",
+        ),
+        (lambda context: context.sleep(-1), "seconds to sleep is -1"),
+        (lambda context: context.sleep(math.nan), "seconds to sleep is nan"),
+        (lambda context: context.sleep("1"), "seconds to sleep is '1'"),
         (lambda context: context.receive(timeout_s=-1), "timeout_s is -1"),
+        (lambda context: context.receive(timeout_s=math.nan), "timeout_s is nan"),
+        (lambda context: context.receive(sender=9), "unknown node 9"),
+        (lambda context: context.receive(sender="god"), "Did you mean 'good'"),
+        (lambda context: context.send(True, Message(1, "x")), "unknown node True"),
+        (lambda context: context.send(0.0, Message(1, "x")), "unknown node 0.0"),
+        (lambda context: context.send(0, "hi"), "bad sends 'hi', which is no message; send Mess"),
+        (lambda context: Message(1, {"w": 1}), "the topic of a message is {'w': 1}; give text"),  # type: ignore[arg-type]
+        (lambda context: Message(1, "x", None, "5"), "has a size of '5' bytes"),  # type: ignore[arg-type]
+        (lambda context: Message(1, "x", None, None), "has a size of None bytes"),  # type: ignore[arg-type]
+        (lambda context: Message(1, "x", None, 5, "ab"), "has tensors of ('a', 'b') bytes"),  # type: ignore[arg-type]
+        (lambda context: Message(1, "x", None, 5, 4), "tensors of 4 bytes together, not"),  # type: ignore[arg-type]
+        (lambda context: context.compute(5, cost_s=1), "the work of compute is 5, no function"),
+        (lambda context: context.compute(int, cost_s="1"), "cost_s of compute is '1'"),
+        (lambda context: context.compute(int, cost_s=1, label=5), "label 5; give text"),
+        (
+            lambda context: context.compute(lambda: context.sleep(1), cost_s=1),
+            "made a coroutine; give a plain function",
+        ),
+        (lambda context: context.spawn(idle), "called, as in context.spawn(work(context))"),
+        (lambda context: context.spawn(5), "spawn is given 5; give a coroutine"),
         (lambda context: 1 / 0, "ZeroDivisionError: division by zero"),
         (lambda context: context.compute(lambda: 1 / 0, cost_s=1), "ZeroDivisionError"),
     ],
@@ -143,11 +169,45 @@ def test_a_program_that_is_not_async_is_told() -> None:
         ({5: idle}, "unknown node 5"),
         ([idle, 3], "the program of two is 3"),
         ({0: idle, "one": idle}, "two programs for one"),
+        (idle, r"programs is <function idle .* give one for each node, such as \[program\] \* 2"),
+        (None, "programs is None"),
     ],
 )
 def test_programs_that_do_not_fit_the_cluster_are_refused(programs: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         simulate(pair(MBPS), programs)
+
+
+def test_a_cluster_is_a_cluster() -> None:
+    with pytest.raises(ValueError, match="cluster is 2; give a Cluster"):
+        simulate(2, [idle, idle])  # type: ignore[arg-type]
+
+
+def test_progress_is_a_function() -> None:
+    with pytest.raises(ValueError, match="progress is 5; give True, or a function"):
+        simulate(pair(MBPS), [idle, idle], progress=5)  # type: ignore[arg-type]
+
+
+def test_a_forgotten_await_is_warned_of() -> None:
+    async def program(context: Context) -> None:
+        context.compute(lambda: None, cost_s=1)
+
+    with pytest.warns(RuntimeWarning, match="compute' was never awaited"):
+        simulate(pair(MBPS), [program, idle])
+
+
+def test_numpys_numbers_are_numbers() -> None:
+    async def send(context: Context) -> None:
+        sizes = np.array([5e5, 5e5])
+        context.send(np.int64(1), Message(0, "x", None, sizes.sum(), sizes))  # type: ignore[arg-type]
+        await context.sleep(np.float32(1.5))  # type: ignore[arg-type]
+
+    async def hear(context: Context) -> float:
+        await context.receive(sender=np.int8(0), timeout_s=np.float64(9))  # type: ignore[arg-type]
+        return context.now_s()
+
+    run = simulate(pair(MBPS), {np.int64(0): send, np.int64(1): hear}, seed=np.int64(3))  # type: ignore[arg-type]
+    assert (run.results[1], run.end_s) == (1, 1.5)
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, True])
@@ -156,8 +216,8 @@ def test_a_seed_is_a_whole_number(seed: Any) -> None:
         simulate(pair(MBPS), [idle, idle], seed=seed)
 
 
-@pytest.mark.parametrize("until_s", [-1, math.nan])
-def test_a_time_to_stop_lies_ahead(until_s: float) -> None:
+@pytest.mark.parametrize("until_s", [-1, math.nan, "5"])
+def test_a_time_to_stop_lies_ahead(until_s: Any) -> None:
     with pytest.raises(ValueError, match="until_s is"):
         simulate(pair(MBPS), [idle, idle], until_s=until_s)
 

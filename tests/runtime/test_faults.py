@@ -122,6 +122,42 @@ class TestCrash:
         run = simulate(Cluster([Node("a", cores=1)]), [program], faults=faults)
         assert run.results[0] == 11
 
+    def test_a_restart_keeps_what_programs_share_and_loses_the_rest(self) -> None:
+        saved: list[int] = []
+        heard: list[Any] = []
+
+        async def learn(context: Context) -> Any:
+            transfers = context.watch()
+            drawn = context.random.random()
+            context.spawn(ticking(context))
+            while len(saved) < 4:
+                await context.compute(lambda: saved.append(context.restarts), cost_s=1)
+            return drawn, len(transfers), context.restarts
+
+        async def ticking(context: Context) -> None:
+            while True:
+                await context.sleep(0.75)
+                heard.append((context.restarts, context.now_s()))
+
+        async def tell(context: Context) -> None:
+            for at_s in (1, 3.5):
+                await context.sleep(at_s - context.now_s())
+                context.send(0, Message(1, "x"))
+
+        programs = [learn, tell]
+        run = simulate(pair(MBPS), programs, faults=[Crash(0, 2.5), Restart(0, 3)])
+        assert saved == [0, 0, 0, 1]
+        assert heard == [(0, 0.75), (0, 1.5), (0, 2.25), (1, 3.75)]
+        drawn, transfers, restarts = run.results[0]
+        assert (transfers, restarts, run.end_s) == (1, 1, 4)
+        saved.clear()
+        assert simulate(pair(MBPS), programs).results[0][0] != drawn
+
+    def test_what_only_latency_delays_still_arrives(self) -> None:
+        link = Link(8e6, latency_s=5)
+        run = simulate(pair(link), [sends(1e6, 1e6), listen], faults=[Crash(0, 1.5)])
+        assert run.results[1] == [("0", 6)]
+
     def test_a_peer_that_waits_for_it_meets_a_deadlock_that_says_so(self) -> None:
         with pytest.raises(DeadlockError, match=r"one \(node 0\) is down after a crash"):
             simulate(pair(MBPS), [steps, receives(1)], faults=[Crash(0, 1)])
@@ -211,6 +247,10 @@ class TestDrawn:
     def test_times_must_make_sense(self) -> None:
         with pytest.raises(ValueError, match="crash_every_s is 0; it must be above 0"):
             draw_faults(1, self.CLUSTER, until_s=10, crash_every_s=0)
+        with pytest.raises(ValueError, match="until_s is 'x'; give a number"):
+            draw_faults(1, self.CLUSTER, until_s="x")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"seed is 1.5; it must be a whole number"):
+            draw_faults(1.5, self.CLUSTER, until_s=1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -223,6 +263,10 @@ class TestDrawn:
         (lambda: LinkDown(0, 1, math.nan), "from_s must be finite"),
         (lambda: Lossy(0, 1, 1.5), "probability of Lossy.* must be between 0 and 1"),
         (lambda: Lossy(0, 1, math.nan), "between 0 and 1"),
+        (lambda: Crash(0, "1"), "at_s of Crash.* is '1'; give a number"),  # type: ignore[arg-type]
+        (lambda: SlowDown(0, 0, None, 2), "to_s of SlowDown.* is None"),  # type: ignore[arg-type]
+        (lambda: SlowDown(0, 0, 1, "2"), "factor of SlowDown.* is '2'"),  # type: ignore[arg-type]
+        (lambda: Lossy(0, 1, "a"), "probability of Lossy.* is 'a'"),  # type: ignore[arg-type]
     ],
 )
 def test_faults_that_make_no_sense_are_refused(make: Any, message: str) -> None:
@@ -239,6 +283,13 @@ def test_faults_that_make_no_sense_are_refused(make: Any, message: str) -> None:
         ([Restart("one", 1)], ValueError, "one is up already then"),
         ([Crash("one", 1), Crash(0, 2)], ValueError, "one is down already then"),
         (["crash"], ValueError, "'crash' is no fault"),
+        ([Crash(0, 1), 5], ValueError, "5 is no fault; give Crash, Restart, SlowDown, LinkDown or"),
+        ([Crash], ValueError, "Crash'> is no fault"),
+        ([Fault()], ValueError, r"Fault\(\) is no fault"),
+        (Crash(0, 1), ValueError, r"faults is Crash\(node=0, at_s=1\); give a list"),
+        ("crash", ValueError, "faults is 'crash'; give a list"),
+        (None, ValueError, "faults is None; give a list"),
+        ([Crash(0.5, 1)], UnknownNodeError, "unknown node 0.5"),  # type: ignore[arg-type]
     ],
 )
 def test_faults_that_do_not_fit_the_cluster_are_refused(

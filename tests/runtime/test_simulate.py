@@ -354,12 +354,20 @@ def test_a_task_may_end_in_the_instant_in_which_its_program_ends() -> None:
 
 def test_a_peer_can_be_named() -> None:
     async def sender(context: Context) -> None:
-        context.send("two", Message(0, "hello"))  # type: ignore[arg-type]
+        context.send("two", Message(0, "hello"))
 
     async def receiver(context: Context) -> str:
         return (await context.receive()).topic
 
     assert simulate(pair(MBPS), [sender, receiver]).results[1] == "hello"
+
+
+def test_a_sender_can_be_named() -> None:
+    async def receiver(context: Context) -> float:
+        await context.receive(sender="one")
+        return context.now_s()
+
+    assert simulate(pair(MBPS), [sends(1e6), receiver]).results[1] == 1
 
 
 def test_a_refused_timeout_leaves_nobody_waiting() -> None:

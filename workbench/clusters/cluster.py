@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from workbench.clusters.checks import whole
+from workbench.clusters.given import check_nodes, link_items
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
 from workbench.names import check_name
@@ -41,7 +43,7 @@ class Cluster:
     Raises
     ------
     ValueError
-        No nodes, or two of one name.
+        No nodes, or two of one name; something that is no node or link.
     UnknownNodeError
         A link from or to a node that is not there.
 
@@ -56,15 +58,20 @@ class Cluster:
     def __init__(
         self, nodes: Sequence[Node], links: Mapping[tuple[Name, Name], Link] | None = None
     ) -> None:
-        object.__setattr__(self, "nodes", tuple(nodes))
+        object.__setattr__(self, "nodes", check_nodes(nodes))
         if not self.nodes:
             raise ValueError("a cluster needs at least one node")
         twice = sorted(name for name in set(self.names) if self.names.count(name) > 1)
         if twice:
             raise ValueError(f"two nodes are called {twice[0]!r}; names must differ")
         found: dict[tuple[int, int], Link] = {}
-        for (source, target), link in (links or {}).items():
+        for (source, target), link in link_items(links):
             pair = self.index(source), self.index(target)
+            if not isinstance(link, Link):
+                raise ValueError(
+                    f"the link from {self.names[pair[0]]} to {self.names[pair[1]]} is {link!r}; "
+                    "give a Link, such as Link(bandwidth_bps=1e6)"
+                )
             if pair[0] == pair[1]:
                 raise ValueError(
                     f"a link leads from {self.nodes[pair[0]].name} to itself; a node's messages "
@@ -96,12 +103,13 @@ class Cluster:
                 return self.names.index(check_name("node", node, self.names))
             except ValueError as error:
                 raise UnknownNodeError(str(error)) from None
-        if isinstance(node, bool) or not 0 <= node < len(self.nodes):
+        index = whole(node)
+        if index is None or not 0 <= index < len(self.nodes):
             raise UnknownNodeError(
                 f"unknown node {node!r}: the cluster has nodes 0 to {len(self.nodes) - 1} "
                 f"({_some(self.names)})"
             )
-        return int(node)
+        return index
 
     def link(self, source: Name, target: Name) -> Link:
         """Link from one node to another.

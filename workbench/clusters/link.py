@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
-from workbench.clusters.schedule import Schedule
+from workbench.clusters.checks import check_number
+from workbench.clusters.schedule import Schedule, capacity
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,8 @@ class Link:
     Parameters
     ----------
     bandwidth_bps
-        Bits per second that a transfer gets: a number, or a `Schedule` over time.
+        Bits per second that a transfer gets: a number, or over time as pairs of
+        (start_s, value) or a `Schedule`; pairs are kept as a `Schedule`.
     overhead_s
         Seconds that every transmission costs whatever its size: round trip, set-up, calls.
     tensor_s
@@ -33,10 +36,11 @@ class Link:
     Raises
     ------
     ValueError
-        A bandwidth or share out of range, or a time that is negative or not finite.
+        A bandwidth, bound or share out of range, a time that is negative or not finite, or what
+        is no number at all.
     """
 
-    bandwidth_bps: float | Schedule
+    bandwidth_bps: float | Schedule | Sequence[tuple[float, float]]
     overhead_s: float = 0.0
     tensor_s: float = 0.0
     split_bytes: int = 0
@@ -44,15 +48,26 @@ class Link:
     latency_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.bandwidth_bps, Schedule) and not self.bandwidth_bps > 0:
+        if not isinstance(self.bandwidth_bps, Real):
+            over_time = capacity("bandwidth_bps", self.bandwidth_bps)
+            object.__setattr__(self, "bandwidth_bps", over_time)
+        elif not check_number("bandwidth_bps", self.bandwidth_bps) > 0:
             raise ValueError(
                 f"bandwidth_bps is {self.bandwidth_bps}; it must be above 0 bits per second"
             )
         for name in ("overhead_s", "tensor_s", "latency_s"):
-            if not (math.isfinite(seconds := getattr(self, name)) and seconds >= 0):
+            seconds = check_number(name, getattr(self, name))
+            if not 0 <= seconds < math.inf:
                 raise ValueError(f"{name} is {seconds}; it must be finite and at least 0")
-        if not 0 < self.whole_share <= 1:
+        if not check_number("split_bytes", self.split_bytes) >= 0:
+            raise ValueError(f"split_bytes is {self.split_bytes}; it must be at least 0")
+        if not 0 < check_number("whole_share", self.whole_share) <= 1:
             raise ValueError(f"whole_share is {self.whole_share}; it must be above 0 and at most 1")
+
+    @property
+    def bandwidth(self) -> float | Schedule:
+        """The bandwidth in bits per second: a number, or a schedule where it changes."""
+        return self.bandwidth_bps  # type: ignore[return-value]  # pairs have become a schedule
 
     def transfer_s(self, tensor_bytes: Iterable[float], start_s: float = 0.0) -> float:
         """Seconds to carry tensors of these sizes in one transmission, without its overhead.
@@ -62,9 +77,10 @@ class Link:
         """
         sizes = list(tensor_bytes)
         bits, tensors_s = self.weighted_bytes(sizes) * 8, len(sizes) * self.tensor_s
-        if isinstance(self.bandwidth_bps, Schedule):
-            return tensors_s + self.bandwidth_bps.seconds_for(bits, start_s + tensors_s)
-        return bits / self.bandwidth_bps + tensors_s
+        bandwidth = self.bandwidth
+        if isinstance(bandwidth, Schedule):
+            return tensors_s + bandwidth.seconds_for(bits, start_s + tensors_s)
+        return bits / bandwidth + tensors_s
 
     def weighted_bytes(self, tensor_bytes: Iterable[float]) -> float:
         """Bytes that would take as long at the full bandwidth as these tensors take."""
@@ -73,7 +89,7 @@ class Link:
         )
 
     def __str__(self) -> str:
-        rate = self.bandwidth_bps
+        rate = self.bandwidth
         if isinstance(rate, Schedule):
             shown = rate.describe("Mbit/s", 1e-6)
         else:

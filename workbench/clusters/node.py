@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from workbench.clusters.checks import whole
 from workbench.clusters.schedule import Schedule, capacity
 
 Given = float | Schedule | Sequence[tuple[float, float]]
@@ -40,10 +41,14 @@ class Node:
     downlink_bps: Given | None = None
 
     def __post_init__(self) -> None:
-        if not self.name:
-            raise ValueError("a node needs a name")
-        if isinstance(self.cores, bool) or not isinstance(self.cores, int) or self.cores < 1:
-            raise ValueError(f"cores of {self.name} is {self.cores}; it must be at least 1")
+        if not (isinstance(self.name, str) and self.name):
+            raise ValueError(f"a node needs a name, such as 'worker0', not {self.name!r}")
+        cores = whole(self.cores)
+        if cores is None or cores < 1:
+            raise ValueError(
+                f"cores of {self.name} is {self.cores!r}; it must be a whole number, at least 1"
+            )
+        object.__setattr__(self, "cores", cores)
         speed = capacity(f"speed of {self.name}", self.speed)
         object.__setattr__(self, "speed", speed)
         for name in ("uplink_bps", "downlink_bps"):

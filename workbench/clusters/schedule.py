@@ -5,10 +5,14 @@ from __future__ import annotations
 import csv
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Real
 from pathlib import Path
+from typing import Any
+
+from workbench.clusters.checks import check_number
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Schedule:
     ------
     ValueError
         No values, as many starts as values not, unordered or not finite starts, a first start
-        that is not 0, a value that is negative or not finite, or 0 for ever.
+        that is not 0, a value that is no number, negative or not finite, or 0 for ever.
     """
 
     starts_s: tuple[float, ...]
@@ -35,7 +39,11 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name in ("starts_s", "values"):
-            object.__setattr__(self, name, tuple(float(x) for x in getattr(self, name)))
+            given = getattr(self, name)
+            if isinstance(given, str) or not isinstance(given, Iterable):
+                raise ValueError(f"{name} is {given!r}; give several, or use Schedule.of")
+            what = "a start of the schedule" if name == "starts_s" else "a value of the schedule"
+            object.__setattr__(self, name, tuple(check_number(what, x) for x in given))
         starts_s, values = self.starts_s, self.values
         if not values:
             raise ValueError("the schedule is empty; give at least one (start_s, value)")
@@ -66,16 +74,38 @@ class Schedule:
             )
 
     @classmethod
-    def of(cls, what: float | Schedule | Iterable[tuple[float, float]]) -> Schedule:
-        """Make a schedule of a number, of (start_s, value) pairs, or leave one as it is."""
+    def of(cls, given: float | Schedule | Iterable[tuple[float, float]]) -> Schedule:
+        """Make a schedule of a number, of (start_s, value) pairs, or leave one as it is.
+
+        Raises
+        ------
+        ValueError
+            Something else, such as text or a function, or no legal schedule.
+        """
+        what: Any = given
         if isinstance(what, Schedule):
             return what
-        if isinstance(what, Iterable):
-            pairs = list(what)
-            if any(len(pair) != 2 for pair in pairs):
-                raise ValueError("a schedule takes pairs of (start_s, value)")
+        if callable(what):
+            raise ValueError(
+                f"{what!r} is a function; sample it with Schedule.sampled(function, step_s=..., "
+                "end_s=...)"
+            )
+        if isinstance(what, str | bytes | Path):
+            raise ValueError(
+                f"{what!r} is no schedule; give a number, pairs of (start_s, value), or read a "
+                "file with Schedule.from_csv"
+            )
+        if isinstance(what, Iterable) and getattr(what, "ndim", None) != 0:
+            pairs = [] if isinstance(what, Mapping) else list(what)
+            if isinstance(what, Mapping) or not all(_is_pair(pair) for pair in pairs):
+                raise ValueError(
+                    f"{what!r} is no schedule; give pairs of (start_s, value), such as "
+                    "[(0, 1e6), (5, 2e6)]"
+                )
             return cls(tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs))
-        return cls((0.0,), (what,))
+        if isinstance(what, bool) or not isinstance(what, Real):
+            raise ValueError(f"{what!r} is no schedule; give a number or pairs of (start_s, value)")
+        return cls((0.0,), (float(what),))
 
     @classmethod
     def from_csv(cls, path: Path | str, *, scale: float = 1.0) -> Schedule:
@@ -124,10 +154,12 @@ class Schedule:
             A step or an end that is not above 0, or values that make no legal schedule.
         """
         for name, seconds in (("step_s", step_s), ("end_s", end_s)):
-            if not (math.isfinite(seconds) and seconds > 0):
+            if not 0 < check_number(name, seconds) < math.inf:
                 raise ValueError(f"{name} is {seconds}; it must be above 0 s")
+        if not callable(function):
+            raise ValueError(f"{function!r} is no function of time; for values, use Schedule.of")
         starts_s = [index * step_s for index in range(math.ceil(end_s / step_s))]
-        return cls(tuple(starts_s), tuple(float(function(start_s)) for start_s in starts_s))
+        return cls(tuple(starts_s), tuple(function(start_s) for start_s in starts_s))
 
     @property
     def constant(self) -> float | None:
@@ -189,9 +221,13 @@ class Schedule:
         return self.describe()
 
 
+def _is_pair(given: object) -> bool:
+    return isinstance(given, Sized) and not isinstance(given, str | Mapping) and len(given) == 2
+
+
 def capacity(name: str, given: float | Schedule | Sequence[tuple[float, float]]) -> Schedule:
     """Make a schedule of what a user gave for `name`, whose errors bear that name."""
     try:
         return Schedule.of(given)
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise ValueError(f"{name}: {error}") from None

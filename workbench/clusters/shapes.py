@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from workbench.clusters.checks import whole
 from workbench.clusters.cluster import Cluster, Name
+from workbench.clusters.given import check_nodes
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
 
@@ -12,6 +14,22 @@ from workbench.clusters.node import Node
 def named(prefix: str, count: int) -> list[Node]:
     """Make `count` equal nodes, called `prefix`0, `prefix`1, ..."""
     return [Node(f"{prefix}{index}") for index in range(count)]
+
+
+def members(prefix: str, given: int | Sequence[Node]) -> list[Node]:
+    """Return the nodes that were given, or as many new ones as the number says.
+
+    Raises
+    ------
+    ValueError
+        A negative number, or what is neither a number nor nodes.
+    """
+    count = whole(given)
+    if count is None:
+        return list(check_nodes(given))
+    if count < 0:
+        raise ValueError(f"{count} nodes called {prefix}; give how many, at least 0")
+    return named(prefix, count)
 
 
 def star(
@@ -31,8 +49,7 @@ def star(
     down
         Every link from a server to a worker; as `up` by default.
     """
-    ends = named("worker", workers) if isinstance(workers, int) else list(workers)
-    hubs = named("server", servers) if isinstance(servers, int) else list(servers)
+    ends, hubs = members("worker", workers), members("server", servers)
     links: dict[tuple[Name, Name], Link] = {}
     for worker in range(len(ends)):
         for server in range(len(ends), len(ends) + len(hubs)):
@@ -43,15 +60,14 @@ def star(
 
 def full_mesh(nodes: int | Sequence[Node], link: Link) -> Cluster:
     """Every node linked with every other, both ways; a number makes ``node0, node1, ...``."""
-    members = named("node", nodes) if isinstance(nodes, int) else list(nodes)
-    pairs = [(one, two) for one in range(len(members)) for two in range(one)]
-    return graph(members, pairs, link)
+    ends = members("node", nodes)
+    pairs = [(one, two) for one in range(len(ends)) for two in range(one)]
+    return graph(ends, pairs, link)
 
 
 def graph(nodes: int | Sequence[Node], pairs: Iterable[tuple[Name, Name]], link: Link) -> Cluster:
     """Nodes of which the given pairs are linked, both ways, each by a link like `link`."""
-    members = named("node", nodes) if isinstance(nodes, int) else list(nodes)
     links: dict[tuple[Name, Name], Link] = {}
     for one, two in pairs:
         links[one, two] = links[two, one] = link
-    return Cluster(members, links)
+    return Cluster(members("node", nodes), links)

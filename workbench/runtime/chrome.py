@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from workbench.runtime.sublanes import nanoseconds, sublanes
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -12,29 +14,36 @@ if TYPE_CHECKING:
 def chrome_trace(frame: pl.DataFrame) -> str:
     """Write the spans of a trace as JSON: a process per node, a thread per lane.
 
-    Complete events ("ph": "X") in microseconds, after Google's Trace Event Format; rows keep
-    the order in which nodes and lanes first appear.
+    Complete events ("ph": "X") in microseconds to three decimals, after Google's Trace Event
+    Format, whose viewers expect those of one thread not to overlap: lanes where spans do get
+    several threads. Rows keep the order in which nodes and lanes first appear.
     """
-    nodes: dict[str, int] = {}
-    lanes: dict[tuple[str, str], int] = {}
+    rows, order = sublanes(frame)
+    nodes = {
+        node: 1 + place for place, node in enumerate(frame["node"].unique(maintain_order=True))
+    }
+    threads = {row: 1 + place for place, row in enumerate(order)}
     events: list[dict[str, Any]] = []
-    for node, lane, label, start_s, end_s, size_bytes in frame.iter_rows():
-        process = nodes.setdefault(node, len(nodes) + 1)
-        thread = lanes.setdefault((node, lane), len(lanes) + 1)
+    for row, (node, lane, label, start_s, end_s, size_bytes) in zip(
+        rows, frame.iter_rows(), strict=True
+    ):
+        start_ns, end_ns = nanoseconds(start_s), nanoseconds(end_s)
         event: dict[str, Any] = {
             "name": label or lane,
             "cat": lane,
             "ph": "X",
-            "ts": start_s * 1e6,
-            "dur": (end_s - start_s) * 1e6,
-            "pid": process,
-            "tid": thread,
+            "ts": start_ns / 1e3,
+            "dur": (end_ns - start_ns) / 1e3,
+            "pid": nodes[node],
+            "tid": threads[row],
         }
         if size_bytes:
             event["args"] = {"bytes": size_bytes}
         events.append(event)
     named = [_name("process", node, process, 0) for node, process in nodes.items()]
-    named += [_name("thread", lane, nodes[node], thread) for (node, lane), thread in lanes.items()]
+    named += [
+        _name("thread", lane, nodes[node], thread) for (node, lane), thread in threads.items()
+    ]
     return json.dumps({"traceEvents": named + events, "displayTimeUnit": "ms"})
 
 

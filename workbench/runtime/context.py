@@ -17,7 +17,9 @@ class Context(Protocol):
     """One node as its program sees it, simulated or real.
 
     A program is an ``async def`` that takes its `Context` and awaits nothing but what the
-    methods below return; whatever it returns becomes its node's result.
+    methods below return; whatever it returns becomes its node's result. Where a program is cut
+    off (by a crash, or as a task by its program's end), ``finally`` still runs, but can await
+    nothing; what it sends as its node crashes is lost.
     """
 
     @property
@@ -54,21 +56,24 @@ class Context(Protocol):
     ) -> Awaitable[T]:
         """Occupy a core and return what `work` returns.
 
-        `work` runs once, when the core is free: it sees its inputs as they are then, and its
-        result is there `cost_s` seconds later at speed 1, more on a slower node. `lane` and
-        `label` say where and as what it shows in the trace.
+        `work` is a function without arguments. It runs once, when the core is free: it sees its
+        inputs as they are then, and its result is there `cost_s` seconds later at speed 1, more
+        on a slower node. `lane` and `label` say where and as what it shows in the trace.
 
         Raises
         ------
         ValueError
             A cost that is negative or not finite.
+        TypeError
+            Work that is no function, or a coroutine function; a lane or label that is no text.
         """
         ...
 
-    def send(self, to: int, message: Message) -> None:
-        """Queue a message on the link to another node and return at once.
+    def send(self, to: int | str, message: Message) -> None:
+        """Queue a message on the link to another node, by index or name, and return at once.
 
-        A message to oneself is there at once and costs nothing.
+        A message to oneself is there at once and costs nothing. Nothing tells whether a message
+        arrives: one that is lost, or sent to a node that is down, is met by silence.
 
         Raises
         ------
@@ -76,6 +81,8 @@ class Context(Protocol):
             No such node, or no link from here to it.
         ValueError
             The message names another sender.
+        TypeError
+            What is sent is no `Message`.
         """
         ...
 
@@ -83,32 +90,54 @@ class Context(Protocol):
         self,
         topic: str | None = None,
         *,
-        sender: int | None = None,
+        sender: int | str | None = None,
         timeout_s: float | None = None,
     ) -> Awaitable[Message]:
         """Wait for the first unread message, of a topic or from a sender where these are given.
+
+        A peer that has crashed, or whose messages are lost, shows by nothing but silence: who
+        must not wait for ever gives `timeout_s`.
 
         Raises
         ------
         TimeoutError
             None came within `timeout_s`.
+        UnknownNodeError
+            No such sender.
+        ValueError
+            A `timeout_s` that is negative or not finite.
         """
         ...
 
     def sleep(self, seconds: float) -> Awaitable[None]:
-        """Wait, occupying nothing."""
+        """Wait, occupying nothing.
+
+        Raises
+        ------
+        ValueError
+            Seconds that are negative or not finite.
+        """
         ...
 
     def spawn(self, work: Awaitable[T]) -> Awaitable[T]:
         """Run a coroutine beside the program; awaiting what this returns waits for its result.
 
-        It ends, at the latest, when the node's program returns. Its exception reaches whoever
-        awaits it by then, and otherwise ends the run.
+        It ends, at the latest, when the node's program returns or fails, and in the instant in
+        which the node crashes: wherever it waits, without a result, and a restart does not bring
+        it back. Its exception reaches whoever awaits it by then, and otherwise ends the run.
+
+        Raises
+        ------
+        TypeError
+            What is given cannot be awaited.
         """
         ...
 
     def watch(self) -> list[Transfer]:
-        """Return a list to which every transfer from or to this node is added as it ends."""
+        """Return a list to which every transfer from or to this node is added as it ends.
+
+        A crash ends that; a restarted program asks for a list of its own.
+        """
         ...
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from workbench.clusters.checks import check_number, whole
 from workbench.runtime.faults import Crash, Fault, LinkDown, Restart, SlowDown
 
 if TYPE_CHECKING:
@@ -47,8 +49,11 @@ def draw_faults(
     Raises
     ------
     ValueError
-        A time that is not above 0.
+        A time that is not above 0, or a seed that is no whole number.
     """
+    number = whole(seed)
+    if number is None or number < 0:
+        raise ValueError(f"seed is {seed!r}; it must be a whole number, at least 0")
     kinds = (
         ("crash_every_s", crash_every_s, "down_s", down_s),
         ("slow_every_s", slow_every_s, "slow_s", slow_s),
@@ -56,7 +61,7 @@ def draw_faults(
     )
     for every, every_s, length, length_s in kinds:
         for name, seconds in (("until_s", until_s), (every, every_s), (length, length_s)):
-            if seconds is not None and not 0 < seconds < float("inf"):
+            if seconds is not None and not 0 < check_number(name, seconds) < math.inf:
                 raise ValueError(f"{name} is {seconds}; it must be above 0 and finite")
     faults: list[Fault] = []
     for node in range(len(cluster)):

@@ -32,8 +32,6 @@ def inject(simulation: Simulation, faults: Sequence[Fault]) -> None:
             host.speed = host.speed.scaled(1 / fault.factor, fault.from_s, fault.to_s)
         elif isinstance(fault, LinkDown | Lossy):
             _on_link(simulation, fault)
-        elif not isinstance(fault, Crash | Restart):
-            raise ValueError(f"{fault!r} is no fault; give Crash, Restart, SlowDown, ...")
     for host in simulation.hosts:
         _lives(
             simulation,
@@ -46,11 +44,13 @@ def inject(simulation: Simulation, faults: Sequence[Fault]) -> None:
         )
 
 
-def _at(simulation: Simulation, at_s: float, action: Callable[[], None]) -> None:
+def _at(
+    simulation: Simulation, at_s: float, action: Callable[[], None], host: Host | None = None
+) -> None:
     def act(_: simpy.Event) -> None:
         action()
 
-    simulation.env.call(act, FIRST, at_s)
+    simulation.fault_events[simulation.env.call(act, FIRST, at_s)] = host
 
 
 def _lives(simulation: Simulation, host: Host, faults: list[Crash | Restart]) -> None:
@@ -66,9 +66,10 @@ def _lives(simulation: Simulation, host: Host, faults: list[Crash | Restart]) ->
                 simulation,
                 fault.at_s,
                 lambda comes_back=comes_back: host.crash(comes_back=comes_back),  # type: ignore[misc]
+                host,
             )
         else:
-            _at(simulation, fault.at_s, host.restart)
+            _at(simulation, fault.at_s, host.restart, host)
 
 
 def _on_link(simulation: Simulation, fault: LinkDown | Lossy) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
+from workbench.clusters.checks import check_number
 from workbench.clusters.cluster import Name
 
 
@@ -15,9 +18,16 @@ class Fault:
 
 @dataclass(frozen=True)
 class Crash(Fault):
-    """A node stops at `at_s`: its program ends at once, its messages, sent and unread, are gone.
+    """A node stops at `at_s`: its program and all that this spawned end at once.
 
-    What is on its way out of its queues is lost, and so is what reaches it until it restarts.
+    Lost are its memory, messages that it has not read, those in its queues and the one that a
+    link just carries for it, and whatever reaches it until a `Restart`; without one it stays
+    down. A message that only the link's latency still delays arrives. In the trace remains what
+    had ended.
+
+    Nobody is told: to other nodes it is silence. A program that may not wait for ever gives
+    `Context.receive` a `timeout_s`, and may ask again. A program that has ended before keeps its
+    result; messages to its node are lost.
     """
 
     node: Name
@@ -29,7 +39,15 @@ class Crash(Fault):
 
 @dataclass(frozen=True)
 class Restart(Fault):
-    """A crashed node comes back at `at_s`, and its program starts from the beginning."""
+    """A crashed node comes back at `at_s`, and its program starts from the beginning.
+
+    It keeps what lives outside the node: the cluster, objects that programs share (a closure's,
+    say: whatever a program writes there is a checkpoint), and `Context.node`, `name` and `peers`.
+    It loses its variables, tasks, unread messages and the lists from `Context.watch`; the program
+    gets a new `Context` whose `restarts` is one higher and whose `random` draws other numbers.
+    Peers that wait for it are not told; those that go on where they were must be told by a
+    message of its own. Where the program had ended before the crash, it does not start again.
+    """
 
     node: Name
     at_s: float
@@ -49,7 +67,7 @@ class SlowDown(Fault):
 
     def __post_init__(self) -> None:
         _interval(self, self.from_s, self.to_s)
-        if not 0 < self.factor < math.inf:
+        if not 0 < check_number(f"factor of {self}", self.factor) < math.inf:
             raise ValueError(f"factor of {self} must be above 0 and finite: how many times slower")
 
 
@@ -81,15 +99,36 @@ class Lossy(Fault):
 
     def __post_init__(self) -> None:
         _interval(self, self.from_s, self.to_s)
-        if not 0 <= self.probability <= 1:
+        if not 0 <= check_number(f"probability of {self}", self.probability) <= 1:
             raise ValueError(f"probability of {self} must be between 0 and 1")
 
 
 def _instant(fault: object, at_s: float) -> None:
-    if not 0 <= at_s < math.inf:
+    if not 0 <= check_number(f"at_s of {fault}", at_s) < math.inf:
         raise ValueError(f"{fault}: at_s must be finite and not negative")
 
 
 def _interval(fault: object, from_s: float, to_s: float) -> None:
+    for name, seconds in (("from_s", from_s), ("to_s", to_s)):
+        check_number(f"{name} of {fault}", seconds)
     if not (0 <= from_s < math.inf and from_s < to_s):
         raise ValueError(f"{fault}: from_s must be finite, not negative, and before to_s")
+
+
+def check_faults(faults: Any) -> tuple[Fault, ...]:
+    """Return faults as a tuple.
+
+    Raises
+    ------
+    ValueError
+        A single fault, or anything that is no fault.
+    """
+    if isinstance(faults, str | Fault) or not isinstance(faults, Iterable):
+        raise ValueError(f"faults is {faults!r}; give a list, such as [Crash('worker0', at_s=5)]")
+    found = tuple(faults)
+    for fault in found:
+        if not isinstance(fault, Crash | Restart | SlowDown | LinkDown | Lossy):
+            raise ValueError(
+                f"{fault!r} is no fault; give Crash, Restart, SlowDown, LinkDown or Lossy"
+            )
+    return found

@@ -9,6 +9,7 @@ import polars as pl
 
 from workbench import figures
 from workbench.names import check_name
+from workbench.runtime.sublanes import sublanes
 
 if TYPE_CHECKING:
     import altair as alt
@@ -34,6 +35,7 @@ def gantt(
 ) -> alt.LayerChart:
     """Draw a trace: a row for every lane of every node, a bar for every span, time on x.
 
+    A lane on which spans overlap, as on a node of several cores, has as many rows as they need.
     A few spans are drawn with a border, and those with room bear their label. Many take turns,
     along a lane, between full and lighter colour, so that hundreds of layers remain countable.
 
@@ -73,8 +75,7 @@ def gantt(
             f"end_s is {end_s}, but the trace runs until {trace.end_s} s: give a later end"
         )
     scale, unit = next((factor, unit) for least, factor, unit in _UNITS if last_s >= least)
-    spans = _spans(trace, colour, scale)
-    rows = spans["row"].unique(maintain_order=True).to_list()
+    spans, rows = _spans(trace, colour, scale)
     kinds = spans["kind"].unique(maintain_order=True).to_list()
     end = last_s * scale or 1.0
     few, sized = len(spans) <= _MOST_TEXTS, bool((trace.frame["bytes"] > 0).any())
@@ -90,12 +91,15 @@ def gantt(
         return alt.LayerChart(layer=layers, height=_ROW_PX * max(len(rows), 1), **heading)
 
 
-def _spans(trace: Trace, colour: str, scale: float) -> pl.DataFrame:
+def _spans(trace: Trace, colour: str, scale: float) -> tuple[pl.DataFrame, list[str]]:
+    """Spans as they are drawn, and the rows from top to bottom."""
     frame = trace.frame
     one_node = frame["node"].n_unique() <= 1
-    row = pl.col("lane") if one_node else pl.concat_str("node", "lane", separator=" · ")
-    return frame.select(
-        row.alias("row"),
+    places, order = sublanes(frame)
+    shown = {row: row[1] if one_node else " · ".join(row) for row in order}
+    row = pl.Series("row", [shown[place] for place in places], dtype=pl.String)
+    drawn = frame.with_columns(row).select(
+        "row",
         pl.col(colour).alias("kind"),
         "node",
         "lane",
@@ -104,8 +108,9 @@ def _spans(trace: Trace, colour: str, scale: float) -> pl.DataFrame:
         (pl.col("end_s") * scale).alias("end"),
         ((pl.col("end_s") - pl.col("start_s")) * scale).alias("length"),
         "bytes",
-        (pl.int_range(pl.len()).over("node", "lane") % 2).alias("turn"),
+        (pl.int_range(pl.len()).over("row") % 2).alias("turn"),
     )
+    return drawn, list(shown.values())
 
 
 def _lane(rows: list[str]) -> alt.Y:

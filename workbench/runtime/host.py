@@ -41,6 +41,7 @@ class Host:
         self.running: dict[Process, Coroutine[Any, Any, Any]] = {}
         self.main: Process | None = None
         self.ended_s: float | None = None
+        self.failed: BaseException | None = None
         self.restarts = 0
         self.up = True
 
@@ -68,17 +69,23 @@ class Host:
 
     def _end(self, event: simpy.Event) -> None:
         assert isinstance(event, Process)
-        if self.running.pop(event, None) is None:
-            return  # ended in the instant in which the program did, and was cancelled with it
+        simulation = self.simulation
         if not event.ok:
             error: Any = event.value
-            self.simulation.failure = (self, error)
-        elif event is self.main:
-            self.main = None
-            self.ended_s = self.simulation.env.now
-            self.simulation.results[self.index] = event.value
-            self.simulation.pending -= 1
-            self.cancel()
+            simulation.failure = (self, error)
+        if self.running.pop(event, None) is None:
+            return  # ended in the instant in which the program did, and was cancelled with it
+        simulation.ended_s = simulation.env.now
+        if event is not self.main:
+            return
+        self.main = None
+        self.ended_s = simulation.env.now
+        simulation.pending -= 1
+        if event.ok:
+            simulation.results[self.index] = event.value
+        else:
+            self.failed = error
+        self.cancel()
 
     def cancel(self) -> None:
         """End all that still runs here, wherever it waits."""

@@ -7,10 +7,9 @@ interfaces are settled last.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import simpy
-from simpy.core import EmptySchedule
 from simpy.events import EventPriority
 
 FIRST = EventPriority(0)
@@ -18,7 +17,7 @@ LAST = EventPriority(2)
 
 Callback = Callable[[simpy.Event], None]
 
-__all__ = ["FIRST", "LAST", "EmptySchedule", "Kernel"]
+__all__ = ["FIRST", "LAST", "Kernel"]
 
 
 class Kernel(simpy.Environment):
@@ -27,13 +26,25 @@ class Kernel(simpy.Environment):
     def __init__(self) -> None:
         super().__init__()
         self._counts = 0
+        self.queue = self._queue
 
-    def call(self, callback: Callback, priority: EventPriority, delay_s: float = 0.0) -> None:
+    def call(
+        self, callback: Callback, priority: EventPriority, delay_s: float = 0.0
+    ) -> simpy.Event:
         """Call back after a delay, before or after what else happens in that instant."""
         event = simpy.Event(self)
         event.callbacks.append(callback)
         event._ok, event._value = True, None
         self.schedule(event, priority, delay_s)
+        return event
+
+    def coming(self) -> Iterator[simpy.Event]:
+        """Events to come that call anything back, in no order."""
+        return (event for *_, event in self.queue if event.callbacks)
+
+    def advance(self, to_s: float) -> None:
+        """Let time pass until the next event at most."""
+        self._now = to_s
 
     @property
     def events(self) -> int:

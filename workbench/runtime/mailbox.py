@@ -20,6 +20,12 @@ class Wait:
     topic: str | None
     sender: int | None
     since_s: float
+    timer: simpy.Event | None = None
+
+    def end(self) -> None:
+        """Let the timer, if any, pass unheard."""
+        if self.timer is not None and self.timer.callbacks is not None:
+            self.timer.callbacks.clear()
 
     def wants(self, message: Message) -> bool:
         """Whether the message is one of those waited for."""
@@ -50,6 +56,8 @@ class Mailbox:
         for index, wait in enumerate(self.waits):
             if wait.wants(message):
                 del self.waits[index]
+                if wait.timer is not None:
+                    wait.end()
                 wait.event.succeed(message)
                 return
         self.unread.append(message)
@@ -72,4 +80,6 @@ class Mailbox:
     def clear(self) -> None:
         """Forget all messages and waits."""
         self.unread.clear()
+        for wait in self.waits:
+            wait.end()
         self.waits.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,8 +33,8 @@ class Message:
     Raises
     ------
     ValueError
-        A size that is negative, not finite, or not the sum of the tensors'; a control message
-        with a size.
+        A size that is no number, negative, not finite, or not the sum of the tensors'; a control
+        message with a size; a topic that is no text.
     """
 
     sender: int
@@ -44,21 +45,31 @@ class Message:
     control: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 <= self.size_bytes < math.inf:
+        if not isinstance(self.topic, str):
             raise ValueError(
-                f"message {self.topic!r} has a size of {self.size_bytes} bytes; sizes are finite "
-                "and not negative"
+                f"the topic of a message is {self.topic!r}; give text, and what it carries as its "
+                "payload: Message(sender, topic, payload, size_bytes)"
+            )
+        size = self.size_bytes  # most often a float: a quick look spares most messages a call
+        if not ((type(size) is float and 0 <= size < math.inf) or _is_size(size)):
+            raise ValueError(
+                f"message {self.topic!r} has a size of {self.size_bytes!r} bytes; sizes are "
+                "numbers, finite and not negative"
             )
         if self.control and self.size_bytes:
             raise ValueError(
                 f"control message {self.topic!r} has {self.size_bytes} bytes; what has a size is "
                 "no control message"
             )
+        if type(self.tensor_bytes) is not tuple:
+            several = isinstance(self.tensor_bytes, Iterable)
+            sizes = tuple(self.tensor_bytes) if several else (self.tensor_bytes,)
+            object.__setattr__(self, "tensor_bytes", sizes)
         if self.tensor_bytes:
-            if not all(0 <= size < math.inf for size in self.tensor_bytes):
+            if not all(map(_is_size, self.tensor_bytes)):
                 raise ValueError(
                     f"message {self.topic!r} has tensors of {self.tensor_bytes} bytes; sizes are "
-                    "finite and not negative"
+                    "numbers, finite and not negative"
                 )
             total = sum(self.tensor_bytes)
             if not math.isclose(total, self.size_bytes, rel_tol=1e-9):
@@ -68,8 +79,18 @@ class Message:
                 )
 
 
+def _is_size(given: Any) -> bool:
+    try:
+        return bool(0 <= given < math.inf)
+    except (TypeError, ValueError):
+        return False
+
+
 class Transfer(NamedTuple):
-    """What a link did with one message: who, what, and from when to when it was busy with it."""
+    """What a link did with one message: who, what, and from when to when it was busy with it.
+
+    `tensors` is how many the message was of, as far as it said so.
+    """
 
     source: int
     target: int
@@ -77,3 +98,4 @@ class Transfer(NamedTuple):
     size_bytes: float
     start_s: float
     end_s: float
+    tensors: int = 0

@@ -31,6 +31,7 @@ class Pipe:
     """
 
     __slots__ = (
+        "bandwidth",
         "busy_s",
         "bytes",
         "current",
@@ -56,6 +57,7 @@ class Pipe:
         self.simulation = simulation
         self.env = simulation.env
         self.source, self.target, self.link = source, target, link
+        self.bandwidth = link.bandwidth
         self.lane = f"to {target.name}"
         self.interfaces: tuple[Interface, ...] = tuple(
             interface for interface in (source.uplink, target.downlink) if interface is not None
@@ -98,7 +100,7 @@ class Pipe:
 
     def _start(self, message: Message) -> None:
         self.current = message
-        link, bandwidth, start_s = self.link, self.link.bandwidth_bps, self.env.now
+        link, bandwidth, start_s = self.link, self.bandwidth, self.env.now
         self.start_s = start_s
         bits, set_up_s = message.size_bytes * 8, 0.0 if message.control else link.overhead_s
         if message.tensor_bytes:
@@ -119,7 +121,7 @@ class Pipe:
     def _flow(self, event: simpy.Event) -> None:
         bits: Any = event.value
         self.timer = None
-        self.flow = Flow(self.link.bandwidth_bps, self.interfaces, bits, self.env.now, self._end)
+        self.flow = Flow(self.bandwidth, self.interfaces, bits, self.env.now, self._end)
         self.simulation.sharing.join(self.flow)
 
     def _end(self, _: simpy.Event | None = None) -> None:
@@ -136,7 +138,13 @@ class Pipe:
             )
         if source.watchers or target.watchers:
             transfer = Transfer(
-                source.index, target.index, message.topic, size_bytes, self.start_s, end_s
+                source.index,
+                target.index,
+                message.topic,
+                size_bytes,
+                self.start_s,
+                end_s,
+                len(message.tensor_bytes),
             )
             for watcher in (*source.watchers, *target.watchers):
                 watcher.append(transfer)

@@ -1,34 +1,169 @@
-"""How far a long run is, on a terminal or in a notebook."""
+"""How far a long run is: one line that is written over, on a terminal or in a notebook.
+
+On a terminal the line goes when the run ends. In a notebook what it said last stays, as one output
+of its own. Elsewhere, in logs and pipes, nothing is written. No thread keeps the line moving, so
+that what is being timed has the processor for itself.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 Progress = Callable[[float, int], None]
 """Told virtual seconds and events so far, a few times a second."""
 
+EVERY_S = 0.2
+"""The line is written over no more often."""
+
+AFTER_S = 1.0
+"""What takes less shows no steps."""
+
+
+class Line:
+    """A line that each call writes over.
+
+    Parameters
+    ----------
+    console
+        Where to; standard error, or the notebook, by default.
+    after_s
+        How long nothing is shown at first.
+
+    Attributes
+    ----------
+    shown
+        Whether anything was.
+    """
+
+    def __init__(self, console: Console | None = None, after_s: float = 0.0) -> None:
+        self.console = console or Console(stderr=True)
+        self.started_s = time.perf_counter()
+        self.shown = False
+        self._next_s = self.started_s + after_s
+        self._live: Live | None = None
+        self._output: Any = None
+
+    @property
+    def elapsed_s(self) -> float:
+        """Wall seconds since it was made."""
+        return time.perf_counter() - self.started_s
+
+    def __call__(self, text: str) -> None:
+        """Write over what it said, unless that was a moment ago."""
+        now_s = time.perf_counter()
+        if now_s >= self._next_s:
+            self._next_s = now_s + EVERY_S
+            self._show(text)
+
+    def close(self, text: str | None = None) -> None:
+        """Say this last: it stays in a notebook, and goes with the line on a terminal."""
+        if self.shown and text:
+            self._show(text)
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _show(self, text: str) -> None:
+        if self.console.is_jupyter:
+            self._show_in_notebook(text)
+        elif self.console.is_terminal and not self.console.is_dumb_terminal:
+            self._show_on_terminal(text)
+        else:
+            return
+        self.shown = True
+
+    def _show_in_notebook(self, text: str) -> None:
+        from IPython import display
+
+        data, shows = {"text/plain": text}, cast(Any, display.display)
+        if self._output is None:
+            self._output = shows(data, raw=True, display_id=True)
+        else:
+            self._output.update(data, raw=True)
+
+    def _show_on_terminal(self, text: str) -> None:
+        from rich.live import Live
+        from rich.text import Text
+
+        if self._live is None:
+            self._live = Live(console=self.console, auto_refresh=False, transient=True)
+            self._live.start()
+        self._live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+
+class Steps:
+    """Which of how many steps a run is at, and since when; `steps` makes them.
+
+    Call it with what a step is about when the step begins.
+    """
+
+    def __init__(self, title: str, total: int, line: Line) -> None:
+        self.title, self.total, self.line = title, total, line
+        self.step, self.what = 0, ""
+
+    def __call__(self, what: str) -> None:
+        """Begin the next step."""
+        self.step, self.what = self.step + 1, what
+        self.line(self.text())
+
+    def within(self, detail: str) -> None:
+        """Say how far the step is."""
+        self.line(self.text(detail))
+
+    def virtual(self, now_s: float, events: int) -> None:
+        """Say how far a simulation within the step is: give this to `simulate` as `progress`."""
+        self.within(f"{now_s:,.1f} virtual seconds, {events:,} events")
+
+    def text(self, detail: str = "") -> str:
+        """The line: title, step, seconds in all, what the step is about, how far it is.
+
+        A narrow terminal cuts its end off.
+        """
+        at = f"{self.title}: step {self.step} of {self.total}, {self.line.elapsed_s:.0f} s"
+        return ", ".join(part for part in (at, self.what, detail) if part)
+
+
+@contextmanager
+def steps(title: str, total: int, console: Console | None = None) -> Iterator[Steps]:
+    """Show which of `total` steps a run is at, once it has taken `AFTER_S`.
+
+    ``with progress.steps("Figure 11", 8) as told: for count in ...: told(f"{count} workers")``
+    """
+    line = Line(console, AFTER_S)
+    told = Steps(title, total, line)
+    try:
+        yield told
+    except BaseException:
+        line.close(f"{told.text()}: not finished")
+        raise
+    line.close(f"{title}: {told.step} steps in {line.elapsed_s:.0f} s")
+
 
 @contextmanager
 def shown(until_s: float | None = None, console: Console | None = None) -> Iterator[Progress]:
-    """Show virtual seconds, events and their rate while a run goes on, in one line.
+    """Show virtual seconds, events and their rate while a run goes on.
 
     ``with progress.shown() as told: simulate(..., progress=told)``; `simulate` does so itself
     where it is given ``progress=True``.
     """
-    started_s = time.perf_counter()
     target = "" if until_s is None else f" of {until_s:g}"
+    line, last = Line(console), ""
 
-    with (console or Console()).status("starting") as status:
+    def show(now_s: float, events: int) -> None:
+        nonlocal last
+        rate = events / max(line.elapsed_s, 1e-9)
+        last = f"{now_s:,.3f}{target} virtual seconds, {events:,} events ({rate:,.0f} a second)"
+        line(last)
 
-        def show(now_s: float, events: int) -> None:
-            wall_s = max(time.perf_counter() - started_s, 1e-9)
-            status.update(
-                f"[default]{now_s:,.3f}{target} virtual seconds, {events:,} events "
-                f"({events / wall_s:,.0f} a second)"
-            )
-
+    try:
         yield show
+    finally:
+        line.close(last)

@@ -26,6 +26,8 @@ def _states(host: Host) -> list[str]:
         return ["is down after a crash"]
     if host.program is None:
         return [f"has no program; unread: {unread}"] if host.mailbox.unread else []
+    if host.failed is not None:
+        return [f"{_said(host.failed)} at {host.ended_s:g} s; unread: {unread}"]
     if host.ended_s is not None:
         return [f"ended at {host.ended_s:g} s; unread: {unread}"]
     waits = [
@@ -33,6 +35,12 @@ def _states(host: Host) -> list[str]:
         for wait in host.mailbox.waits
     ]
     return waits or ["waits for a task of its own"]
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "was interrupted"
+    return f"failed ({type(error).__name__}: {error})"
 
 
 def _unread(messages: list[Message]) -> str:

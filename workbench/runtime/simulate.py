@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from workbench.runtime.programs import Programs
 from workbench.runtime.progress import Progress, shown
-from workbench.runtime.simulation import Programs, Simulation
+from workbench.runtime.simulation import Simulation
 
 if TYPE_CHECKING:
     from workbench.clusters import Cluster
@@ -22,7 +23,7 @@ def simulate(
     trace: bool = False,
     faults: Iterable[Fault] = (),
     until_s: float | None = None,
-    progress: Progress | bool = False,
+    progress: Progress | bool | None = False,
 ) -> Run:
     """Run a program on every node until all have ended and all messages have arrived.
 
@@ -44,7 +45,8 @@ def simulate(
     faults
         What goes wrong; see `workbench.runtime.faults`.
     until_s
-        Stop then, whatever still runs.
+        Stop then, whatever still runs. Programs that wait for what nobody will send are a
+        deadlock before that, too.
     progress
         True to show how far the run is; or a function, called a few times a second with
         virtual seconds and events so far.
@@ -61,6 +63,10 @@ def simulate(
     ProgramError, DeadlockError
         A program failed, or all wait for each other; the error's `run` holds the rest.
     """
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise ValueError(
+            f"progress is {progress!r}; give True, or a function of seconds and events"
+        )
     simulation = Simulation(cluster, programs, seed=seed, trace=trace, faults=faults)
     try:
         if progress is True:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import types
 from collections.abc import Awaitable, Callable, Generator
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import simpy
 from simpy.events import Timeout
 
+from workbench.runtime.arguments import check_seconds, check_spawned, check_work, refuse_async
 from workbench.runtime.mailbox import Wait
 from workbench.runtime.messages import Message, Transfer
 from workbench.runtime.tasks import Task
@@ -21,11 +21,20 @@ if TYPE_CHECKING:
     from workbench.runtime.host import Host
 
 T = TypeVar("T")
-Waiting = Generator[simpy.Event, Any, T]
+
+
+@types.coroutine
+def _happens(event: simpy.Event) -> Generator[simpy.Event, Any, Any]:
+    """Await an event of the kernel."""
+    return (yield event)
 
 
 class SimulatedContext:
-    """See `workbench.runtime.Context`."""
+    """See `workbench.runtime.Context`.
+
+    What is awaited are coroutines, not bare generators, so that Python warns of a forgotten
+    ``await``, which would otherwise skip the work in silence.
+    """
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -47,15 +56,12 @@ class SimulatedContext:
         """Virtual seconds since the run began."""
         return self._env.now
 
-    @types.coroutine
-    def compute(
+    async def compute(
         self, work: Callable[[], T], *, cost_s: float, lane: str = "compute", label: str = ""
-    ) -> Waiting[T]:
+    ) -> T:
         """Do the work and charge its cost in virtual seconds."""
-        if not 0 <= cost_s < math.inf:
-            raise ValueError(
-                f"cost_s of {label or lane} is {cost_s}; it must be finite and not negative"
-            )
+        check_seconds(f"cost_s of {label or lane}", cost_s)
+        check_work(work, lane, label)
         host, env = self._host, self._env
         if host.free_cores:
             host.free_cores -= 1
@@ -63,7 +69,7 @@ class SimulatedContext:
             turn = simpy.Event(env)
             host.core_queue.append(turn)
             try:
-                yield turn
+                await _happens(turn)
             except GeneratorExit:
                 if turn in host.core_queue:
                     host.core_queue.remove(turn)
@@ -73,7 +79,10 @@ class SimulatedContext:
         start_s = env.now
         try:
             value = work()
-            yield Timeout(env, host.speed.seconds_for(cost_s, start_s))
+            if isinstance(value, types.CoroutineType):
+                value.close()
+                refuse_async(work)
+            await _happens(Timeout(env, host.speed.seconds_for(cost_s, start_s)))
         finally:
             self._free_core()
         if (rows := host.simulation.rows) is not None:
@@ -86,15 +95,20 @@ class SimulatedContext:
         else:
             self._host.free_cores += 1
 
-    def send(self, to: int, message: Message) -> None:
+    def send(self, to: int | str, message: Message) -> None:
         """Queue a message on the link."""
         host = self._host
+        if not isinstance(message, Message):
+            raise TypeError(
+                f"{host.name} sends {message!r}, which is no message; send "
+                "Message(context.node, topic, payload, size_bytes)"
+            )
         if message.sender != host.index:
             raise ValueError(
                 f"{host.name} is node {host.index}, but sends a message {message.topic!r} whose "
                 f"sender is {message.sender}; make it with sender=context.node"
             )
-        pipe = host.pipes.get(to)
+        pipe = host.pipes.get(to) if type(to) is int else None
         if pipe is not None:
             pipe.send(message)
             return
@@ -106,15 +120,18 @@ class SimulatedContext:
             cluster.link(host.index, target)
             host.pipes[target].send(message)
 
-    @types.coroutine
-    def receive(
+    async def receive(
         self,
         topic: str | None = None,
         *,
-        sender: int | None = None,
+        sender: int | str | None = None,
         timeout_s: float | None = None,
-    ) -> Waiting[Message]:
+    ) -> Message:
         """Wait for a message."""
+        if timeout_s is not None:
+            check_seconds("timeout_s", timeout_s)
+        if sender is not None:
+            sender = self._host.simulation.cluster.index(sender)
         message = self._mailbox.take(topic, sender)
         if message is not None:
             return message
@@ -123,9 +140,10 @@ class SimulatedContext:
             self._set_timer(wait, timeout_s)
         self._mailbox.waits.append(wait)
         try:
-            received: Message = yield wait.event
+            received: Message = await _happens(wait.event)
         except GeneratorExit:  # cancelled: leave the message for others
             if wait in self._mailbox.waits:
+                wait.end()
                 self._mailbox.waits.remove(wait)
             elif wait.event.triggered and isinstance(wait.event.value, Message):
                 self._mailbox.unread.appendleft(wait.event.value)
@@ -133,25 +151,21 @@ class SimulatedContext:
         return received
 
     def _set_timer(self, wait: Wait, timeout_s: float) -> None:
-        if not 0 <= timeout_s < math.inf:
-            raise ValueError(f"timeout_s is {timeout_s}; it must be finite and not negative")
-
         def expire(_: simpy.Event) -> None:
-            if wait in self._mailbox.waits:
-                self._mailbox.waits.remove(wait)
-                wait.event.fail(TimeoutError(f"no message{wait.wanted()} within {timeout_s} s"))
+            self._mailbox.waits.remove(wait)
+            wait.event.fail(TimeoutError(f"no message{wait.wanted()} within {timeout_s} s"))
 
-        Timeout(self._env, timeout_s).callbacks.append(expire)
+        wait.timer = Timeout(self._env, timeout_s)
+        wait.timer.callbacks.append(expire)
 
-    @types.coroutine
-    def sleep(self, seconds: float) -> Waiting[None]:
+    async def sleep(self, seconds: float) -> None:
         """Wait."""
-        if not 0 <= seconds < math.inf:
-            raise ValueError(f"cannot sleep {seconds} seconds; give a finite number, not negative")
-        yield Timeout(self._env, seconds)
+        check_seconds("seconds to sleep", seconds)
+        await _happens(Timeout(self._env, seconds))
 
     def spawn(self, work: Awaitable[T]) -> Awaitable[T]:
         """Run a coroutine beside the program."""
+        check_spawned(work)
         task = Task[T]()
         task.process = self._host.run(task.run(work))
         return task

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import simpy
 
 from workbench.clusters import Cluster
+from workbench.clusters.checks import check_number, whole
 from workbench.runtime.fault_injection import inject
+from workbench.runtime.faults import check_faults
 from workbench.runtime.host import Host
-from workbench.runtime.kernel import FIRST, EmptySchedule, Kernel
+from workbench.runtime.kernel import Kernel
 from workbench.runtime.pipe import Pipe
+from workbench.runtime.programs import Programs, by_node
 from workbench.runtime.reports import deadlock_report, failure_report
-from workbench.runtime.run import DeadlockError, LinkUse, ProgramError, Run
+from workbench.runtime.run import DeadlockError, LinkUse, ProgramError, Run, SimulationError
 from workbench.runtime.sharing import Sharing
 
 if TYPE_CHECKING:
-    from workbench.runtime.context import Program
     from workbench.runtime.faults import Fault
     from workbench.runtime.progress import Progress
     from workbench.runtime.trace import Trace
 
-Programs = Mapping[int, "Program"] | Mapping[str, "Program"] | Sequence["Program"]
 _PROGRESS_EVERY_S = 0.2
-
-
-class _HaltError(Exception):
-    """The time asked for is reached."""
 
 
 class Simulation:
@@ -55,17 +52,20 @@ class Simulation:
         trace: bool = False,
         faults: Iterable[Fault] = (),
     ) -> None:
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        number = whole(seed)
+        if number is None or number < 0:
             raise ValueError(f"seed is {seed!r}; it must be a whole number, at least 0")
-        self.cluster, self.seed, self.env = cluster, seed, Kernel()
+        self.cluster, self.seed, self.env = cluster, number, Kernel()
         self.rows: list[tuple[str, str, str, float, float, int]] | None = [] if trace else None
         self.sharing = Sharing(self.env)
         self.results: dict[int, Any] = {}
-        self.delivered_s = 0.0
+        self.delivered_s = self.ended_s = 0.0  # the last message, the last program or task
         self.pending = 0  # programs that run or will restart, and messages on their way
         self.failure: tuple[Host, BaseException] | None = None
-        self.faults = tuple(faults)
-        given = _by_node(cluster, programs)
+        self.fault_events: dict[simpy.Event, Host | None] = {}
+        self._midway = False  # within an event, which only a program's failure ends cleanly
+        self.faults = check_faults(faults)
+        given = by_node(cluster, programs)
         self.hosts = [
             Host(self, index, node, given.get(index)) for index, node in enumerate(cluster.nodes)
         ]
@@ -82,45 +82,64 @@ class Simulation:
     def run(self, until_s: float | None = None, progress: Progress | None = None) -> Run:
         """Go on until all is done, or until a time; call again to go on from there.
 
+        A program that failed, or that Ctrl-C interrupted, is over, without a result and without
+        a restart; the others go on when this is called again.
+
         Raises
         ------
         ValueError
-            `until_s` is in the past.
+            `until_s` is no time, or in the past.
         ProgramError, DeadlockError
             A program failed, or all wait for each other; the error's `run` holds the rest.
+        SimulationError
+            An earlier call was cut off between two programs, so what is left is not whole.
         """
-        if until_s is not None:
-            if not until_s >= self.env.now:
-                raise ValueError(f"until_s is {until_s}, but {self.env.now} s are over already")
-            if until_s < math.inf:
-                self.env.call(_halt, FIRST, until_s - self.env.now)
+        end_s = math.inf if until_s is None else check_number("until_s", until_s)
+        if not end_s >= self.env.now:
+            raise ValueError(f"until_s is {until_s}, but {self.env.now} s are over already")
+        if self._midway and self.failure is None:
+            raise SimulationError(
+                f"the simulation was cut off in the middle of an event at {self.env.now:g} s, so "
+                "it cannot go on; make a new one",
+                self.result("interrupted"),
+            )
+        self.failure = None
         try:
-            if progress is None:
-                step = self.env.step
-                while self.pending:
-                    step()
-            else:
-                self._run_showing(progress)
-        except _HaltError:
-            return self.result("stopped")
+            self._step_to(end_s, progress)
         except KeyboardInterrupt:
             return self.result("interrupted")
-        except EmptySchedule:
-            run = self.result("deadlock")
-            raise DeadlockError(deadlock_report(self), run) from None
         except Exception as error:
             cause = error if self.failure is None else self.failure[1]
             raise ProgramError(failure_report(self, cause), self.result("failed")) from cause
-        return self.result("done")
+        if not self.pending:
+            return self.result("done")
+        if not any(map(self._can_wake, self.env.coming())):
+            raise DeadlockError(deadlock_report(self), self.result("deadlock"))
+        self.env.advance(end_s)
+        return self.result("stopped")
 
-    def _run_showing(self, progress: Progress) -> None:
-        shown_s = -math.inf
-        while self.pending:
-            self.env.step()
+    def _step_to(self, end_s: float, progress: Progress | None) -> None:
+        """Process what comes before a time, until all is done or nothing comes."""
+        env, step, queue, shown_s = self.env, self.env.step, self.env.queue, -math.inf
+        self._midway = True
+        while self.pending and queue and queue[0][0] < end_s:
+            step()
+            if progress is None:
+                continue
             if (wall_s := time.perf_counter()) - shown_s > _PROGRESS_EVERY_S:
-                progress(self.env.now, self.env.events)
-                shown_s = wall_s
-        progress(self.env.now, self.env.events)
+                self._midway = False
+                progress(env.now, env.events)
+                shown_s, self._midway = wall_s, True
+        self._midway = False
+        if progress is not None:
+            progress(env.now, env.events)
+
+    def _can_wake(self, event: simpy.Event) -> bool:
+        """Whether a program may go on after an event: links that fail or recover wake none."""
+        if event not in self.fault_events:
+            return True
+        host = self.fault_events[event]
+        return host is not None and host.program is not None and host.ended_s is None
 
     def close(self) -> None:
         """End all programs that still run."""
@@ -155,8 +174,7 @@ class Simulation:
         The clock itself may have gone on, to the end of a timeout that was not needed.
         """
         waits = [wait.since_s for host in self.hosts for wait in host.mailbox.waits]
-        ends = [host.ended_s for host in self.hosts if host.ended_s is not None]
-        return max(self.delivered_s, *waits, *ends)
+        return max(self.delivered_s, self.ended_s, *waits)
 
     def _trace(self, end_s: float) -> Trace | None:
         if self.rows is None:
@@ -164,29 +182,3 @@ class Simulation:
         from workbench.runtime.recording import trace_of
 
         return trace_of(self.rows, self.cluster, self.faults, end_s)
-
-
-def _halt(_: simpy.Event) -> None:
-    raise _HaltError
-
-
-def _by_node(cluster: Cluster, programs: Programs) -> dict[int, Program]:
-    if not isinstance(programs, Mapping):
-        if len(programs) != len(cluster):
-            raise ValueError(
-                f"{len(programs)} programs for {len(cluster)} nodes ({', '.join(cluster.names)}); "
-                "give one for each, or a mapping from node to program"
-            )
-        programs = dict(enumerate(programs))
-    found = {cluster.index(node): program for node, program in programs.items()}
-    if len(found) < len(programs):
-        twice = [cluster.index(node) for node in programs]
-        node = next(index for index in found if twice.count(index) > 1)
-        raise ValueError(f"two programs for {cluster.names[node]}, by its name and its index")
-    for index, program in found.items():
-        if not callable(program):
-            raise ValueError(
-                f"the program of {cluster.names[index]} is {program!r}; give the `async def` "
-                "itself, which takes the context, without calling it"
-            )
-    return found

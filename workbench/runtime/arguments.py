@@ -1,0 +1,67 @@
+"""What programs give to their context, refused where it makes no sense."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any, NoReturn
+
+
+def check_seconds(what: str, seconds: Any) -> None:
+    """Refuse what is no finite number of seconds, at least 0.
+
+    Raises
+    ------
+    ValueError
+        It is not.
+    """
+    try:
+        legal = 0 <= seconds < math.inf
+    except (TypeError, ValueError):
+        legal = False
+    if not legal:
+        raise ValueError(f"{what} is {seconds!r}; it must be a finite number, not negative")
+
+
+def check_work(work: Any, lane: Any, label: Any) -> None:
+    """Refuse work that is no function, and a lane or label that is no text.
+
+    Raises
+    ------
+    TypeError
+        One of these.
+    """
+    if not callable(work):
+        raise TypeError(
+            f"the work of compute is {work!r}, no function; give one without arguments, such as "
+            "lambda: step(batch), without calling it"
+        )
+    if not (isinstance(lane, str) and isinstance(label, str)):
+        raise TypeError(f"compute has lane {lane!r} and label {label!r}; give text")
+
+
+def refuse_async(work: Any) -> NoReturn:
+    """Tell that work made a coroutine.
+
+    Raises
+    ------
+    TypeError
+        Always.
+    """
+    raise TypeError(
+        f"the work of compute, {work!r}, made a coroutine; give a plain function, and await or "
+        "spawn coroutines themselves"
+    )
+
+
+def check_spawned(work: Any) -> None:
+    """Refuse what cannot be awaited.
+
+    Raises
+    ------
+    TypeError
+        It cannot.
+    """
+    if not inspect.isawaitable(work):
+        hint = ", called, as in context.spawn(work(context))" if callable(work) else ""
+        raise TypeError(f"spawn is given {work!r}; give a coroutine{hint}")

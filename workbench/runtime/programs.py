@@ -1,0 +1,51 @@
+"""Which node runs which program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from workbench.clusters import Cluster
+
+if TYPE_CHECKING:
+    from workbench.runtime.context import Program
+
+Programs = Mapping[int, "Program"] | Mapping[str, "Program"] | Sequence["Program"]
+
+
+def by_node(cluster: Cluster, programs: Programs) -> dict[int, Program]:
+    """Find which node runs which program.
+
+    Raises
+    ------
+    ValueError
+        Not one for each node, two for one, or what is no coroutine function.
+    UnknownNodeError
+        One for a node that the cluster does not have.
+    """
+    if not isinstance(cluster, Cluster):
+        raise ValueError(f"cluster is {cluster!r}; give a Cluster")
+    if callable(programs) or not isinstance(programs, Mapping | Sequence):
+        raise ValueError(
+            f"programs is {programs!r}; give one for each node, such as [program] * "
+            f"{len(cluster)}, or a mapping from node to program"
+        )
+    if not isinstance(programs, Mapping):
+        if len(programs) != len(cluster):
+            raise ValueError(
+                f"{len(programs)} programs for {len(cluster)} nodes ({', '.join(cluster.names)}); "
+                "give one for each, or a mapping from node to program"
+            )
+        programs = dict(enumerate(programs))
+    found = {cluster.index(node): program for node, program in programs.items()}
+    if len(found) < len(programs):
+        twice = [cluster.index(node) for node in programs]
+        node = next(index for index in found if twice.count(index) > 1)
+        raise ValueError(f"two programs for {cluster.names[node]}, by its name and its index")
+    for index, program in found.items():
+        if not callable(program):
+            raise ValueError(
+                f"the program of {cluster.names[index]} is {program!r}; give the `async def` "
+                "itself, which takes the context, without calling it"
+            )
+    return found
