@@ -172,8 +172,8 @@ PARAMETERS: dict[str, Parameter] = {
         Parameter(
             "dataset",
             str,
-            "what is learnt from",
-            options=lambda: DATASETS,
+            "what is learnt from; auto: what the experiment itself chooses",
+            options=lambda: ("auto", *DATASETS),
             file_suffix=".npz",
         ),
     )

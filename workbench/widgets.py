@@ -320,6 +320,7 @@ def measure_ms(draw: Draw, controls: Mapping[str, Control], repeats: int = 5) ->
     import polars as pl
 
     from workbench import figures
+    from workbench.runtime import progress
 
     if repeats < 1:
         raise ValueError(f"repeats is {repeats}; at least 1 drawing is needed to time one")
@@ -327,16 +328,18 @@ def measure_ms(draw: Draw, controls: Mapping[str, Control], repeats: int = 5) ->
     figures.theme()
     first = {name: control.read(_start(control)) for name, control in controls.items()}
     rows = []
-    for name, control in controls.items():
-        for setting in dict.fromkeys(control.settings):
+    settings = {name: list(dict.fromkeys(one.settings)) for name, one in controls.items()}
+    with progress.steps("Explorer", sum(map(len, settings.values()))) as told:
+        for name, setting in ((name, one) for name, all_ in settings.items() for one in all_):
             values = {**first, name: setting}
+            shown = setting if isinstance(setting, str) else f"{setting:g}"
+            told(f"{name} {shown}")
             draw(**values).to_dict()
             times_ms = []
             for _ in range(repeats):
                 before_s = time.perf_counter()
                 draw(**values).to_dict()
                 times_ms.append((time.perf_counter() - before_s) * 1e3)
-            shown = setting if isinstance(setting, str) else f"{setting:g}"
             rows.append((name, shown, median(times_ms), max(times_ms)))
     schema = {
         "control": pl.String,

@@ -2,17 +2,22 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import altair as alt
+import numpy as np
 import polars as pl
 import pytest
 
 from workbench import figures
-from workbench.dynacomm import charts, experiments, explorer
+from workbench.datasets import DatasetError, cifar10
+from workbench.dynacomm import charts, experiments, explorer, simulations
+from workbench.dynacomm.answers import answers
 from workbench.dynacomm.plan import Plan
 from workbench.dynacomm.planners import PLANNERS
 from workbench.names import UnknownNameError
 from workbench.paths import ROOT
+from workbench.runtime import progress
 from workbench.widgets import Slider, measure_ms
 
 FRAMES: dict[str, Callable[[], pl.DataFrame]] = {
@@ -103,6 +108,112 @@ def test_every_figure_can_be_printed(figure: str) -> None:
         assert svg.count("<path") > 10
     if figure not in ("fig10", "fig12", "table1", "explanations"):
         assert "(cost model)" in svg  # what is not measured says so
+    if figure == "fig10":
+        assert "ResNet-20 on digits" in svg
+        assert "(simulated)" in svg
+
+
+class TestFigure10LearnsFrom:
+    """What `dataset` says; else CIFAR-10 where there is a copy, or at the paper's scale."""
+
+    @pytest.fixture(autouse=True)
+    def small(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """Every scale trains for an epoch; there is no data and no network."""
+        for scale, sizes in experiments.SCALES.items():
+            samples = min(sizes.samples or 64, 64)
+            changed = sizes._replace(samples=samples, epochs=1)
+            monkeypatch.setitem(experiments.SCALES, scale, changed)
+        monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
+        monkeypatch.setattr(cifar10, "fetch", unreachable)
+
+    @pytest.fixture
+    def copy(self, tmp_path: Path) -> Path:
+        """A copy of CIFAR-10 in its usual layout, of eight images a file."""
+        folder = tmp_path / cifar10.LAYOUT
+        folder.mkdir()
+        generator = np.random.default_rng(1)
+        for name in (*cifar10.TRAIN_FILES, cifar10.TEST_FILE):
+            records = generator.integers(0, 256, (8, 3073), dtype=np.uint8)
+            records[:, 0] %= 10
+            (folder / name).write_bytes(records.tobytes())
+        return folder
+
+    def test_digits_where_there_is_nothing_else(self) -> None:
+        assert learnt_from(experiments.fig10("default")) == ("digits", 64, 64)
+
+    @pytest.mark.parametrize("scale", ["default", "paper"])
+    def test_a_copy_of_cifar_10(self, copy: Path, scale: str) -> None:
+        assert learnt_from(experiments.fig10(scale)) == ("cifar10", 40, 8)
+
+    def test_digits_in_tests_whatever_there_is(self, copy: Path) -> None:
+        assert experiments.fig10_dataset("smoke") == "digits"
+
+    def test_what_was_asked_for(self, copy: Path) -> None:
+        assert learnt_from(experiments.fig10("default", dataset="digits")) == ("digits", 64, 64)
+
+    def test_half_a_copy_is_none(self, copy: Path) -> None:
+        (copy / cifar10.TEST_FILE).unlink()
+        assert experiments.fig10_dataset("default") == "digits"
+
+    @pytest.mark.parametrize(("scale", "dataset"), [("paper", "auto"), ("default", "cifar10")])
+    def test_nothing_falls_back(self, scale: str, dataset: str) -> None:
+        with pytest.raises(DatasetError, match="cannot be fetched"):
+            experiments.fig10(scale, dataset=dataset)
+
+    def test_the_chart_and_the_claim_say_which(self, copy: Path) -> None:
+        frame = experiments.fig10("default")
+        svg = figures.svg(charts.fig10(frame), "double")
+        assert "ResNet-20 on CIFAR-10" in svg
+        assert "40 training, 8 validation samples" in svg
+        assert "of cifar10" in answers({"fig10": frame})["dynacomm.fig10.accuracy"].detail
+
+
+def unreachable(*_: object) -> Path:
+    raise DatasetError("no network")
+
+
+def learnt_from(frame: pl.DataFrame) -> tuple[object, ...]:
+    (found,) = frame.select("dataset", "train_samples", "test_samples").unique().rows()
+    return found
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        experiments.fig10,
+        experiments.fig12,
+        experiments.table1,
+        experiments.table2,
+        simulations.replanning,
+        simulations.fig11_simulated,
+        lambda _: measure_ms(explorer.draw, explorer.CONTROLS, repeats=1),
+    ],
+    ids=["fig10", "fig12", "table1", "table2", "replanning", "fig11_simulated", "explorer"],
+)
+def test_what_may_take_long_tells_every_step(
+    make: Callable[[str], pl.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[progress.Steps] = []
+
+    class Kept(progress.Steps):
+        def __call__(self, what: str) -> None:
+            super().__call__(what)
+            made.append(self)
+            assert self.what
+            assert self.step <= self.total
+
+    monkeypatch.setattr(progress, "Steps", Kept)
+    make("smoke")
+    assert len(set(map(id, made))) == 1
+    assert made[-1].step == made[-1].total
+
+
+def test_both_plans_learn_the_same_in_less_time() -> None:
+    frame = experiments.fig10("smoke")
+    ours, theirs = (frame.filter(planner=name) for name in ("dynacomm", "sequential"))
+    measured = [column for column in frame.columns if column not in ("planner", "at_s")]
+    assert ours.select(measured).equals(theirs.select(measured))
+    assert (ours["at_s"] < theirs["at_s"]).all()
 
 
 SETTING = explorer.Setting(

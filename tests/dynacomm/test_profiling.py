@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
+from itertools import starmap
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.dynacomm.jobs import BPS, job_of, vectors
 from workbench.dynacomm.profiling import Profile, step
-from workbench.dynacomm.programs import Observed
+from workbench.dynacomm.programs import Computed, Moved, Observed
 from workbench.dynacomm.rates import Moments, Rate, fit, moments
 from workbench.dynacomm.shards import split_evenly, whole_layers
 
@@ -23,8 +24,13 @@ def profile(window: int = 1) -> Profile:
     return Profile.before(job_of(COSTS), LAST, window=window)
 
 
+def moved(*pairs: tuple[float, float]) -> tuple[Moved, ...]:
+    return tuple(starmap(Moved, pairs))
+
+
 def observed(*pulls: tuple[float, float], factor: float = 1.0) -> Observed:
-    return Observed(pulls, (), 5 * factor, 5 * factor)
+    everything = (Computed(1, 3, 5 * factor),)
+    return Observed(moved(*pulls), (), everything, everything)
 
 
 def is_about(rate: Rate, overhead_s: float, bandwidth_bps: float) -> bool:
@@ -85,7 +91,7 @@ def test_a_constant_link_is_recovered_from_two_sizes_on(
 ) -> None:
     sizes_s = [*sizes_s, 2 * max(sizes_s)]
     pairs = [(seconds * bandwidth_bps / 8, overhead_s + seconds) for seconds in sizes_s]
-    found = step(profile(), Observed(tuple(pairs), tuple(pairs[::-1]), 5, 5))
+    found = step(profile(), Observed(moved(*pairs), moved(*pairs[::-1]), (), ()))
     for rate in (found.pull, found.push):
         assert rate.bandwidth_bps == pytest.approx(bandwidth_bps, rel=1e-9)
         assert rate.overhead_s == pytest.approx(overhead_s, abs=1e-9 * max(pairs)[1])
@@ -124,7 +130,8 @@ def test_two_iterations_of_one_size_each_make_a_line() -> None:
 
 
 def test_directions_are_apart() -> None:
-    state = step(profile(), Observed(((1e6, 1.0), (2e6, 2.0)), ((1e6, 5.0), (2e6, 9.0)), 5, 5))
+    pulls, pushes = moved((1e6, 1.0), (2e6, 2.0)), moved((1e6, 5.0), (2e6, 9.0))
+    state = step(profile(), Observed(pulls, pushes, (), ()))
     assert state.pull.bandwidth_bps == pytest.approx(8e6)
     assert (state.push.overhead_s, state.push.bandwidth_bps) == pytest.approx((1, 2e6))
     assert state.costs(job_of(COSTS)).overhead_s == pytest.approx(0.5)  # the mean of the two
@@ -135,6 +142,32 @@ def test_a_slower_worker_is_seen() -> None:
     costs = state.costs(job_of(COSTS))
     assert costs.forward_s.tolist() == pytest.approx([6, 3, 6])
     assert costs.backward_s.tolist() == pytest.approx([3, 9, 3])
+
+
+def test_directions_of_computing_are_apart() -> None:
+    seen = Observed((), (), (Computed(1, 3, 5.0),), (Computed(1, 3, 15.0),))
+    costs = step(profile(), seen).costs(job_of(COSTS))
+    assert costs.forward_s.tolist() == COSTS.forward_s.tolist()
+    assert costs.backward_s.tolist() == pytest.approx((3 * COSTS.backward_s).tolist())
+
+
+def test_what_tensors_cost_is_taken_off_and_put_back() -> None:
+    job = replace(job_of(COSTS), tensors=(2, 0, 3))
+    state = Profile.before(job, Rate(0.5, BPS, tensor_s=0.25))
+    assert state.costs(job).pull_s.tolist() == [1.5, 2, 1.75]
+    assert state.costs(job).push_s.tolist() == [2.5, 1, 1.75]
+    # A million bytes a second after 0.5 s, and a quarter of a second for each tensor.
+    pulls = (Moved(1e6, 2.0, 2), Moved(3e6, 4.25, 3))
+    after = step(state, Observed(pulls, (), (), ()))
+    assert is_about(after.pull, 0.5, BPS)
+    assert after.pull.tensor_s == 0.25
+
+
+@pytest.mark.parametrize("seconds", [0.3, 0.5, 2.0])
+def test_the_belief_about_tensors_outlives_every_fit(seconds: float) -> None:
+    last = Rate(0.5, 8e6, tensor_s=0.125)
+    for pairs in ([(1e6, seconds)], [(1e6, seconds), (2e6, 5.0)], [(1e6, seconds), (2e6, 0.1)]):
+        assert fit(moments(pairs), last).tensor_s == 0.125
 
 
 def test_costs_are_those_of_the_link() -> None:
@@ -164,6 +197,7 @@ def test_state_stays_as_it_is() -> None:
     [
         (lambda: Rate(-1, 1), "overhead_s is -1"),
         (lambda: Rate(0, 0), "bandwidth_bps is 0"),
+        (lambda: Rate(0, 1, -1), "tensor_s is -1"),
         (lambda: profile(window=0), "at least 1 iteration"),
     ],
 )

@@ -15,8 +15,10 @@ from tests.dynacomm.jobs import BPS, job_of, run_job, vectors
 from tests.dynacomm.strategies import layer_costs
 from workbench.clusters import Link, Schedule, star
 from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration
-from workbench.dynacomm.programs import Fixed, Pieces, server, worker
+from workbench.dynacomm.job import Job, plain
+from workbench.dynacomm.programs import Computed, Fixed, Moved, Pieces, server, worker
 from workbench.dynacomm.shards import Shards, split_evenly, whole_layers
+from workbench.profiles import LayerTimes, profile_model
 from workbench.runtime import ProgramError, simulate
 
 SMALL = vectors([1, 2, 1], [2, 1, 2], [1, 3, 1], [2, 1, 1], overhead_s=0.5)
@@ -116,10 +118,47 @@ def test_any_number_of_workers_and_servers_ends(
 def test_observed_is_what_the_links_did() -> None:
     run = run_job(job_of(SMALL, 2), Fixed(Plan((1,), (2,))), Link(BPS, 0.5))
     first, second = run.results[0].observed
-    assert first.pulls == ((1e6, 1.5), (3e6, 3.5))
-    assert first.pushes == ((1e6, 1.5),)  # the other is on its way
-    assert np.array(second.pushes) == pytest.approx(np.array([(3e6, 3.5), (1e6, 1.5)]))
-    assert (first.forward_s, first.backward_s) == (5, 5)
+    assert first.pulls == (Moved(1e6, 1.5), Moved(3e6, 3.5))
+    assert first.pushes == (Moved(1e6, 1.5),)  # the other is on its way
+    assert np.array(second.pushes) == pytest.approx(np.array([(3e6, 3.5, 0), (1e6, 1.5, 0)]))
+    assert first.forward == (Computed(1, 1, 2), Computed(2, 3, 3))
+    assert first.backward == (Computed(3, 3, 1), Computed(1, 2, 4))
+
+
+@given(
+    costs=layer_costs(max_layers=7),
+    counts=st.lists(st.integers(0, 4), min_size=7, max_size=7),
+    tensor_s=st.floats(0, 3),
+    cuts=st.sets(st.integers(1, 6)),
+    servers=st.integers(1, 3),
+)
+@settings(deadline=None)
+def test_what_tensors_cost_is_charged_as_predicted(
+    costs: LayerCosts, counts: list[int], tensor_s: float, cuts: set[int], servers: int
+) -> None:
+    kept = tuple(sorted(cut for cut in cuts if cut < costs.layers))
+    plan, tensors = Plan(kept, kept[::2]), tuple(counts[: costs.layers])
+    shards = split_evenly(costs.layers, servers)
+    job = replace(job_of(costs, 2, shards=shards), tensors=tensors)
+    link = Link(BPS / servers, costs.overhead_s, tensor_s=tensor_s)
+    run = run_job(job, Fixed(plan), link)
+    more_s = np.array(tensors) * tensor_s
+    dearer = LayerCosts(
+        costs.pull_s + more_s,
+        costs.forward_s,
+        costs.backward_s,
+        costs.push_s + more_s,
+        costs.overhead_s,
+    )
+    assert run.end_s == pytest.approx(2 * iteration(dearer, plan).total_s, rel=1e-9)
+
+
+def test_a_server_pays_for_the_tensors_that_it_holds() -> None:
+    job = replace(job_of(SMALL, 1, shards=whole_layers([0, 1, 0], 2)), tensors=(2, 5, 1))
+    whole = job.segment(1, 3)
+    assert [part.tensors for part in whole.parts.values()] == [3, 5]
+    assert whole.parts[0].tensor_bytes(6.0) == (2.0, 2.0, 2.0)
+    assert job.segment(1, 1).parts[0].tensor_bytes(6.0) == (3.0, 3.0)
 
 
 def test_an_unknown_server_is_told() -> None:
@@ -144,7 +183,17 @@ def test_a_link_that_carries_nothing_for_ever_is_refused() -> None:
     ("change", "message"),
     [
         ({"iterations": 0}, "at least one iteration"),
+        ({"iterations": 1.5}, r"1\.5 iterations"),
         ({"workers": ()}, "one worker"),
+        ({"workers": (1,)}, "node 1 is named twice"),
+        ({"workers": (0, 0)}, "node 0 is named twice"),
+        ({"forward_s": np.array([1, np.nan, 1])}, "forward_s of layer 2 is nan; seconds are"),
+        ({"backward_s": np.array([1, 1, -1])}, r"backward_s of layer 3 is -1\.0; seconds are"),
+        ({"pull_bytes": np.array([np.inf, 1, 1])}, "pull_bytes of layer 1 is inf; bytes are"),
+        ({"push_bytes": np.array([-2, 1, 1])}, r"push_bytes of layer 1 is -2\.0; bytes are"),
+        ({"aggregation_s": np.nan}, "aggregation_s is nan"),
+        ({"tensors": (1, 2)}, "tensors counts 2 layers of 3"),
+        ({"tensors": (1, -2, 1)}, "no layer has less than none"),
         ({"servers": (1, 2)}, "1 shards for 2 servers"),
         ({"forward_s": np.ones(2)}, r"lengths \[2, 3, 3, 3\], but the shards are of 3 layers"),
     ],
@@ -152,3 +201,23 @@ def test_a_link_that_carries_nothing_for_ever_is_refused() -> None:
 def test_a_job_that_does_not_fit_is_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(job_of(SMALL), **change)  # type: ignore[arg-type]
+
+
+def test_a_changed_job_forgets_what_its_segments_took() -> None:
+    job = job_of(SMALL)
+    assert job.segment(1, 3).forward_s == 5
+    assert replace(job, forward_s=2 * SMALL.forward_s).segment(1, 3).forward_s == 10
+
+
+def test_a_job_is_of_one_model() -> None:
+    lenet, alexnet = profile_model("lenet5"), profile_model("alexnet_cifar")
+    times = LayerTimes.from_flops(lenet, flops_per_s=1e9, batch_size=4)
+    link = Link(BPS, tensor_s=0.1, split_bytes=1000, whole_share=0.5)
+    job = Job.of(lenet, times, link, shards=split_evenly(len(lenet), 2), iterations=3, workers=4)
+    assert (job.workers, job.servers) == ((0, 1, 2, 3), (4, 5))
+    assert job.tensors == (2,) * len(lenet)
+    assert job.pull_bytes.tolist() == [link.weighted_bytes(one) for one in lenet.tensor_bytes]
+    assert job.pull_bytes.sum() > lenet.param_bytes
+    assert plain(link).weighted_bytes([10]) == 10
+    with pytest.raises(ValueError, match="do not name the same layers"):
+        Job.of(alexnet, times, link, shards=split_evenly(len(alexnet), 1), iterations=1)

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 
 from tests.dynacomm.jobs import BPS, job_of, longer, run_job, vectors
 from workbench.clusters import Link, Node, Schedule, star
-from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration
+from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration, profiling
 from workbench.dynacomm.dynacomm import dynacomm
+from workbench.dynacomm.job import Job
+from workbench.dynacomm.planners import Planner
 from workbench.dynacomm.profiling import Profile
 from workbench.dynacomm.programs import server, worker
 from workbench.dynacomm.rates import Rate
-from workbench.dynacomm.replanning import EPOCH, PLANNING_S, Replanned
+from workbench.dynacomm.replanning import EPOCH, PLANNING_S, Clairvoyant, Replanned
 from workbench.dynacomm.shards import split_evenly
 from workbench.runtime import Run, simulate
 
@@ -121,6 +123,93 @@ def test_a_worker_that_slows_down_is_followed() -> None:
     )
 
 
+def believing(job: Job, nominal: Job, planner: Planner = dynacomm) -> Replanned:
+    """Plans for `job` from another's seconds, at the right rate, at once and at no cost."""
+    right = Rate(COSTS.overhead_s, BPS)
+    believed = Profile.before(nominal, right)
+    return Replanned(job, believed, every=1, planner=planner, planning_s=0)
+
+
+def last_belief(run: Run, planning: Replanned) -> Profile:
+    state = planning.believed
+    for observed in run.results[0].observed:
+        state = profiling.step(state, observed)
+    return state
+
+
+def test_a_worker_that_is_slow_backward_only_is_followed() -> None:
+    slow = LayerCosts(ROWS[0], ROWS[1], 3 * ROWS[2], ROWS[3], COSTS.overhead_s)
+    planning = believing(JOB, JOB)
+    run = run_job(job_of(slow, 6), planning, LINK)
+    profile = last_belief(run, planning)
+    assert profile.forward_s == pytest.approx(ROWS[1], rel=1e-9)
+    assert profile.backward_s == pytest.approx(3 * ROWS[2], rel=1e-9)
+    plans = run.results[0].plans
+    assert plans[0] == dynacomm(COSTS) != plans[-1]
+    assert iteration(slow, plans[-1]).total_s == pytest.approx(
+        iteration(slow, dynacomm(slow)).total_s, rel=1e-6
+    )
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    believed_s=st.lists(
+        st.lists(st.floats(0, 100), min_size=LAYERS, max_size=LAYERS), min_size=2, max_size=2
+    )
+)
+def test_a_job_that_is_wrong_about_its_layers_is_set_right(believed_s: list[list[float]]) -> None:
+    nominal = replace(JOB, forward_s=np.array(believed_s[0]), backward_s=np.array(believed_s[1]))
+    one_by_one = believing(nominal, nominal, PLANNERS["layer_by_layer"])
+    found = last_belief(run_job(JOB, one_by_one, LINK), one_by_one)
+    assert found.forward_s == pytest.approx(ROWS[1], rel=1e-9)
+    assert found.backward_s == pytest.approx(ROWS[2], rel=1e-9)
+    in_segments = believing(nominal, nominal)
+    run = run_job(JOB, in_segments, LINK)
+    found = last_belief(run, in_segments)
+    for guessed_s, true_s, computed in zip(
+        (found.forward_s, found.backward_s),
+        ROWS[1:3],
+        run.results[0].observed[-1][2:],
+        strict=True,
+    ):
+        assert guessed_s.sum() == pytest.approx(true_s.sum(), rel=1e-9)
+        for first, last, seconds in computed:
+            part = slice(first - 1, last)
+            assert seconds == pytest.approx(true_s[part].sum(), rel=1e-9)
+            assert guessed_s[part].sum() == pytest.approx(seconds, rel=1e-9)
+
+
+def test_what_was_seen_apart_is_remembered_together() -> None:
+    wrong = replace(JOB, forward_s=ROWS[1][::-1].copy())
+    one_by_one = believing(wrong, wrong, PLANNERS["layer_by_layer"])
+    apart = last_belief(run_job(JOB, one_by_one, LINK), one_by_one)
+    at_once = replace(one_by_one, believed=apart, planner=PLANNERS["sequential"])
+    together = last_belief(run_job(JOB, at_once, LINK), at_once)
+    assert together.forward_s == pytest.approx(ROWS[1], rel=1e-9)
+
+
+def test_links_on_which_tensors_cost_are_planned_for_optimally() -> None:
+    tensors = tuple(range(LAYERS))
+    job = replace(JOB, tensors=tensors)
+    more_s = 0.2 * np.array(tensors)
+    dearer = LayerCosts(ROWS[0] + more_s, ROWS[1], ROWS[2], ROWS[3] + more_s, COSTS.overhead_s)
+    believed = Profile.before(job, Rate(0.4, BPS / 20, tensor_s=0.2))
+    planning = Replanned(job, believed, every=1, planning_s=0)
+    run = run_job(job, planning, replace(LINK, tensor_s=0.2))
+    plans = run.results[0].plans
+    assert plans[0] != plans[-1]
+    assert iteration(dearer, plans[-1]).total_s == pytest.approx(
+        iteration(dearer, dynacomm(dearer)).total_s, rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("link", [replace(LINK, latency_s=0.1), replace(LINK, tensor_s=0.1)])
+def test_a_clairvoyant_refuses_what_it_does_not_know(link: Link) -> None:
+    job = replace(JOB, tensors=(1,) * LAYERS)
+    with pytest.raises(ValueError, match="knows bandwidth and overhead only"):
+        Clairvoyant(job, LINK, link)
+
+
 def test_several_servers_that_share_evenly_are_planned_for_as_one() -> None:
     job = job_of(COSTS, 4, shards=split_evenly(LAYERS, 2))
     planning = Replanned(job, Profile.before(job, WRONG), every=1)
@@ -135,3 +224,5 @@ def test_the_cost_of_planning_is_table_ones() -> None:
 def test_it_plans_at_least_every_iteration_or_seldomer() -> None:
     with pytest.raises(ValueError, match="every is 0"):
         replace(replanned(), every=0)
+    with pytest.raises(ValueError, match=r"planning_s is -1\.0"):
+        replace(replanned(), planning_s=-1.0)

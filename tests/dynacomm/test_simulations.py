@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
+
 import altair as alt
 import polars as pl
 import pytest
@@ -9,9 +11,11 @@ import pytest
 from workbench import figures
 from workbench.clusters import Schedule
 from workbench.dynacomm import charts, mobile_trace, simulated_testbed, simulations
-from workbench.dynacomm.replanning import WITHIN_S
-from workbench.dynacomm.testbed import paper_testbed
+from workbench.dynacomm.planners import PLANNERS
+from workbench.dynacomm.replanning import EPOCH, WITHIN_S
+from workbench.dynacomm.testbed import paper_testbed, variant
 from workbench.names import UnknownNameError
+from workbench.profiles import profile_model
 
 SIZES = simulations.SCALES["smoke"]
 
@@ -24,6 +28,13 @@ def replanned() -> pl.DataFrame:
 @pytest.fixture(scope="module")
 def scaled() -> pl.DataFrame:
     return simulations.fig11_simulated("smoke")
+
+
+def written(chart: alt.FacetChart) -> str:
+    """All words of a chart, its title's lines behind each other."""
+    drawing = ET.fromstring(figures.svg(chart, "double"))
+    found = [element for element in drawing.iter() if element.tag.endswith("}text")]
+    return " ".join(" ".join(part for part in text.itertext()) for text in found)
 
 
 def test_every_iteration_of_every_policy_has_a_row(replanned: pl.DataFrame) -> None:
@@ -61,6 +72,64 @@ def test_planning_anew_pays_when_the_bandwidth_halves_for_good(replanned: pl.Dat
     assert gain["per_iteration"] > gain["per_epoch"] > 1
 
 
+def test_gains_have_the_sign_that_the_chart_tells(replanned: pl.DataFrame) -> None:
+    """Where the bandwidth changes slowly, planning anew pays; the rest is as the frame says."""
+    gains = simulations.replanning_gains(replanned)
+    paid = {key[:2]: key[2] for key in gains.select("scenario", "policy", "gain_percent").rows()}
+    for scenario in ("step", "sawtooth"):
+        for policy in ("per_epoch", "per_iteration", "clairvoyant"):
+            assert paid[scenario, policy] > 1, (scenario, policy)
+    told = charts.gains_in_words(gains)
+    assert len(told) == 2
+    for line, policy in zip(told, ("per_epoch", "per_iteration"), strict=True):
+        saves, _, costs = line.partition("; ")
+        assert line.startswith(charts.policy_titles(gains)[policy])
+        assert "saves time in step and sawtooth" in saves
+        assert ("mobile" in saves) is (paid["mobile", policy] > 0)
+        assert ("costs time in mobile" in costs) is (paid["mobile", policy] < 0)
+    words = written(charts.replanning_gains(gains))
+    assert all(line in words for line in told)
+
+
+@pytest.mark.parametrize(
+    ("gains", "told"),
+    [
+        ([1.0, -1.0], ["every 4 iterations: saves time in a; costs time in b"]),
+        ([1.0, 2.0], ["every 4 iterations: saves time in a and b"]),
+        ([-1.0, 0.0], ["every 4 iterations: makes no difference in b; costs time in a"]),
+    ],
+)
+def test_gains_in_words_follow_the_frame(gains: list[float], told: list[str]) -> None:
+    frame = pl.DataFrame(
+        {
+            "scenario": ["a", "b"],
+            "policy": "per_epoch",
+            "planned_every": 4,
+            "gain_percent": gains,
+        }
+    )
+    assert charts.gains_in_words(frame) == told
+
+
+def test_how_often_is_planned_stands_in_frame_and_chart(replanned: pl.DataFrame) -> None:
+    every = dict(replanned.select("policy", "planned_every").unique().iter_rows())
+    assert every == {
+        "static": None,
+        "per_epoch": SIZES.epoch,
+        "per_iteration": 1,
+        "clairvoyant": 1,
+    }
+    assert set(replanned["epoch_iterations"]) == {SIZES.epoch}
+    gains = simulations.replanning_gains(replanned)
+    for chart in (charts.replanning(replanned), charts.replanning_gains(gains)):
+        words = written(chart)
+        assert f"every {SIZES.epoch} iterations" in words
+        assert f"an epoch is {SIZES.epoch} iterations (the paper: {EPOCH})" in words
+    assert simulations.SCALES["paper"].epoch == EPOCH
+    whole = replanned.with_columns(epoch_iterations=pl.lit(EPOCH))
+    assert charts.epoch_in_words(whole) == f"an epoch is {EPOCH} iterations, as in the paper"
+
+
 def test_gains_by_hand() -> None:
     frame = pl.DataFrame(
         {
@@ -68,6 +137,8 @@ def test_gains_by_hand() -> None:
             "batch_size": 1,
             "scenario": "step",
             "policy": ["static", "static", "clairvoyant", "clairvoyant"],
+            "planned_every": [None, None, 1, 1],
+            "epoch_iterations": 3,
             "duration_s": [6.0, 4.0, 5.0, 3.0],
         }
     )
@@ -86,12 +157,68 @@ def test_the_seed_chooses_where_the_mobile_trace_begins(replanned: pl.DataFrame)
         assert pair[0].equals(pair[1]) is same
 
 
-def test_simulated_speed_ups_are_the_cost_models(scaled: pl.DataFrame) -> None:
-    assert len(scaled) == len(SIZES.workers) * len(simulations.PLANNERS_OF_THE_PAPER)
+def test_simulated_speed_ups_of_equal_workers_are_the_cost_models(scaled: pl.DataFrame) -> None:
+    equal = scaled.filter(case="equal")
+    assert len(equal) == len(SIZES.workers) * len(simulations.PLANNERS_OF_THE_PAPER)
+    assert set(equal["slowest"]) == {1.0}
     # Equal workers transfer in step, so the fair share of the cost model is what they get.
-    assert scaled["difference_percent"].abs().max() <= 1e-7  # type: ignore[operator]
+    assert equal["difference_percent"].abs().max() <= 1e-7  # type: ignore[operator]
+    for row in equal.iter_rows(named=True):
+        testbed = variant(row["workers"], row["bandwidth_mbps"])
+        plan = PLANNERS[row["planner"]](testbed.costs(row["model"], row["batch_size"]))
+        predicted = testbed.speedup(row["model"], row["batch_size"], plan)
+        assert row["predicted_speedup"] == pytest.approx(predicted, rel=1e-12)
+
+
+def test_differences_are_those_of_the_speed_ups(scaled: pl.DataFrame) -> None:
     ratio = 100 * (scaled["speedup"] / scaled["predicted_speedup"] - 1)
     assert scaled["difference_percent"].to_list() == pytest.approx(ratio.to_list())
+
+
+def test_the_model_bounds_unequal_workers_who_get_more_than_their_share(
+    scaled: pl.DataFrame,
+) -> None:
+    testbed, most = paper_testbed(), max(SIZES.workers)
+    assert most > testbed.servers  # so that they share the servers' interfaces
+    unequal = scaled.filter(case="unequal")
+    assert set(unequal.filter(workers=most)["slowest"]) == {simulations.SLOWEST}
+    assert unequal["difference_percent"].min() >= -1e-7  # type: ignore[operator]
+    gained = dict(unequal.filter(workers=most).select("planner", "difference_percent").iter_rows())
+    assert gained["sequential"] > 1
+    alone = unequal.filter(workers=1).drop("case")
+    assert alone.equals(scaled.filter(case="equal", workers=1).drop("case"))
+
+
+def test_unequal_workers_who_share_nothing_are_as_fast_as_the_slowest() -> None:
+    """By hand: all in one piece, as many servers as workers, so nobody waits but for the last."""
+    frame = simulations.fig11_simulated("smoke", slowest=0.5)
+    row = frame.filter(case="unequal", workers=1, planner="sequential").row(0, named=True)
+    testbed = variant(1, row["bandwidth_mbps"])
+    costs = testbed.costs(row["model"], row["batch_size"])
+    computed_s = float(costs.forward_s.sum() + costs.backward_s.sum())
+    moved_s = float(costs.pull_s.sum() + costs.push_s.sum()) + 2 * costs.overhead_s
+    waited_s = testbed.aggregation_s(profile_model(row["model"]))
+    assert row["iteration_s"] == pytest.approx(computed_s + moved_s + waited_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("slowest", [0, -1, 1.5, float("nan")])
+def test_a_speed_that_cannot_be_is_refused(slowest: float) -> None:
+    with pytest.raises(ValueError, match="a speed above 0 and at most 1"):
+        simulations.fig11_simulated("smoke", slowest=slowest)
+
+
+def test_the_difference_stands_on_the_chart(scaled: pl.DataFrame) -> None:
+    told = charts.differences_in_words(scaled)
+    farthest = max(scaled.filter(case="unequal")["difference_percent"].to_list())
+    assert told == [
+        "equal workers: at most +0.00 % off the model",
+        f"unequal workers: at most +{farthest:.2f} % off the model (Sequential, 6 workers)",
+    ]
+    words = written(charts.fig11_simulated(scaled))
+    assert all(line in words for line in told)
+    assert f"speeds 1 to {simulations.SLOWEST}" in words
+    lower = scaled.with_columns(difference_percent=-pl.col("difference_percent") - 2)
+    assert all("at most -" in line for line in charts.differences_in_words(lower))
 
 
 def test_interfaces_are_shared_by_more_workers_than_servers() -> None:

@@ -50,7 +50,7 @@ def load(archive: Remote, folder: Path, mirror: str | None = None) -> Dataset:
         The archive cannot be fetched, or a file is broken.
     """
     where = folder / LAYOUT
-    if not all((where / name).is_file() for name in (*TRAIN_FILES, TEST_FILE)):
+    if not present(folder):
         try:
             packed = fetch(archive, folder, mirror)
         except DatasetError as error:
@@ -62,6 +62,11 @@ def load(archive: Remote, folder: Path, mirror: str | None = None) -> Dataset:
     x_train, y_train = (np.concatenate(parts) for parts in zip(*batches, strict=True))
     x_test, y_test = _read(where / TEST_FILE)
     return Dataset("cifar10", x_train, y_train, x_test, y_test, CLASSES)
+
+
+def present(folder: Path) -> bool:
+    """Whether all unpacked files lie in `folder`, so that nothing need be fetched."""
+    return all((folder / LAYOUT / name).is_file() for name in (*TRAIN_FILES, TEST_FILE))
 
 
 def _unpack(archive: Remote, packed: Path, where: Path) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 
 import altair as alt
 import polars as pl
 
 from workbench import figures
 from workbench.dynacomm.costs import Iteration
+from workbench.dynacomm.replanning import EPOCH
 
 # Titles of planners and models, in the order in which they are drawn.
 PLANNER_TITLES = {
@@ -25,8 +27,16 @@ MODEL_TITLES = {
     "googlenet": "GoogLeNet",
     "inception_v4": "Inception-v4",
     "resnet152": "ResNet-152",
+    "resnet20_cifar": "ResNet-20",
+}
+DATASET_TITLES = {
+    "digits": "digits",
+    "mnist": "MNIST",
+    "fashion_mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
 }
 _APART_PX = 24  # between facets, so that the axes' outermost labels stay apart
+_TITLE_CHARACTERS = 46  # of a line that a single column has room for
 
 PARTS = {
     "computation_alone_s": "computation alone",
@@ -121,10 +131,19 @@ def fig10(frame: pl.DataFrame) -> alt.FacetChart:
         .facet(
             facet=alt.Facet("measure:N", sort=list(names.values()), title=None),
             columns=2,
-            title="ResNet-20, simulated parameter servers",
+            title=_trained_title(frame),
             spacing=_APART_PX,
         )
     )
+
+
+def _trained_title(frame: pl.DataFrame) -> list[str]:
+    """What was trained on what, of how many samples."""
+    run = frame.row(0, named=True)
+    model = MODEL_TITLES.get(run["model"], run["model"])
+    data = DATASET_TITLES.get(run["dataset"], run["dataset"])
+    samples = f"{run['train_samples']:,} training, {run['test_samples']:,} validation samples"
+    return _wrapped(f"{model} on {data}", samples, f"{run['workers']} workers (simulated)")
 
 
 def fig11(frame: pl.DataFrame) -> alt.LayerChart:
@@ -336,12 +355,6 @@ def _line_order(frame: pl.DataFrame) -> list[str]:
     return [title for title in first if title in present] + between + last
 
 
-POLICY_TITLES = {
-    "static": "planned once",
-    "per_epoch": "every epoch",
-    "per_iteration": "every iteration",
-    "clairvoyant": "clairvoyant",
-}
 SCENARIO_TITLES = {
     "step": "step down to a half",
     "sawtooth": "sawtooth",
@@ -349,9 +362,21 @@ SCENARIO_TITLES = {
 }
 
 
+def policy_titles(frame: pl.DataFrame) -> dict[str, str]:
+    """Policies of a frame of `simulations.replanning`, by how often they plan in it."""
+    every = dict(frame.select("policy", "planned_every").unique(maintain_order=True).iter_rows())
+    titles = {
+        "static": "planned once",
+        "per_epoch": f"every {every.get('per_epoch')} iterations",
+        "per_iteration": "every iteration",
+        "clairvoyant": "clairvoyant",
+    }
+    return {policy: title for policy, title in titles.items() if policy in every}
+
+
 def replanning(frame: pl.DataFrame) -> alt.FacetChart:
     """Iteration time by policy while the bandwidth changes, a row per scenario."""
-    encoded = figures.series("policy", list(POLICY_TITLES.values()))
+    encoded = figures.series("policy", list(policy_titles(frame).values()))
     del encoded["shape"]  # a point for each iteration would hide the lines
     return (
         alt.Chart(_policies_titled(frame))
@@ -365,7 +390,7 @@ def replanning(frame: pl.DataFrame) -> alt.FacetChart:
         .facet(
             facet=alt.Facet("scenario:N", sort=list(SCENARIO_TITLES.values()), title=None),
             columns=1,
-            title=_simulated_title(frame, "one worker, one server"),
+            title=_simulated_title(frame, "one worker, one server", said=[epoch_in_words(frame)]),
         )
         .resolve_scale(y="independent")
     )
@@ -373,11 +398,12 @@ def replanning(frame: pl.DataFrame) -> alt.FacetChart:
 
 def replanning_gains(frame: pl.DataFrame) -> alt.FacetChart:
     """Time that each policy saves over planning once, a row per scenario."""
-    policies = list(POLICY_TITLES.values())[1:]
+    policies = [title for name, title in policy_titles(frame).items() if name != "static"]
     colours = alt.Scale(domain=policies, range=list(figures.PALETTE[1:4]))
-    drawn = frame.filter(pl.col("policy") != "static")
+    drawn = _policies_titled(frame.filter(pl.col("policy") != "static"))
+    said = [epoch_in_words(frame), *gains_in_words(frame)]
     return (
-        alt.Chart(_policies_titled(drawn))
+        alt.Chart(drawn)
         .mark_bar()
         .encode(
             x=alt.X("gain_percent:Q", title="training time saved, %"),
@@ -388,42 +414,94 @@ def replanning_gains(frame: pl.DataFrame) -> alt.FacetChart:
         .facet(
             facet=alt.Facet("scenario:N", sort=list(SCENARIO_TITLES.values()), title=None),
             columns=1,
-            title=_simulated_title(frame, "one worker, one server"),
+            title=_simulated_title(frame, "one worker, one server", said=said),
         )
     )
 
 
-def fig11_simulated(frame: pl.DataFrame) -> alt.LayerChart:
+def epoch_in_words(frame: pl.DataFrame) -> str:
+    """How long an epoch is in a frame of `simulations.replanning`, beside the paper's."""
+    iterations = frame["epoch_iterations"][0]
+    if iterations == EPOCH:
+        return f"an epoch is {iterations} iterations, as in the paper"
+    return f"an epoch is {iterations} iterations (the paper: {EPOCH})"
+
+
+def gains_in_words(frame: pl.DataFrame) -> list[str]:
+    """A line per policy that plans again: where it saves time, and where it costs time."""
+    lines = []
+    for policy in ("per_epoch", "per_iteration"):
+        gains = dict(frame.filter(policy=policy).select("scenario", "gain_percent").iter_rows())
+        words = {
+            "saves time": [name for name, gain in gains.items() if gain > 0],
+            "makes no difference": [name for name, gain in gains.items() if gain == 0],
+            "costs time": [name for name, gain in gains.items() if gain < 0],
+        }
+        told = [f"{what} in {' and '.join(names)}" for what, names in words.items() if names]
+        if told:
+            lines.append(f"{policy_titles(frame)[policy]}: {'; '.join(told)}")
+    return lines
+
+
+def fig11_simulated(frame: pl.DataFrame) -> alt.FacetChart:
     """Training speed against the number of workers: simulated lines, the cost model's points."""
-    planners = _line_order(frame)
-    encoded = figures.series("planner", planners)
-    base = alt.Chart(_titled(frame)).encode(
+    encoded = figures.series("planner", _line_order(frame))
+    slowest = min(frame["slowest"].to_list())
+    cases = {"equal": "equal workers", "unequal": f"unequal, speeds 1 to {slowest:g}"}
+    drawn = _titled(frame).with_columns(pl.col("case").replace_strict(cases))
+    base = alt.Chart(drawn).encode(
         x=alt.X("workers:Q", title="workers", axis=alt.Axis(tickMinStep=1, format="d")),
         color=encoded["color"],
     )
     simulated = base.mark_line().encode(
-        y=alt.Y("speedup:Q", title="speed-up over one worker without a network"),
+        y=alt.Y("speedup:Q", title="speed-up over one worker alone"),
         strokeDash=encoded["strokeDash"],
     )
-    predicted = base.mark_point(size=45).encode(y="predicted_speedup:Q", shape=encoded["shape"])
-    setting = frame.row(0, named=True)
-    return (simulated + predicted).properties(
-        height=220,
-        title=_simulated_title(
-            frame, f"{setting['bandwidth_mbps']:g} Mbit/s", "lines simulated, points cost model"
-        ),
+    predicted = base.mark_point(size=40).encode(y="predicted_speedup:Q", shape=encoded["shape"])
+    bandwidth = f"{frame['bandwidth_mbps'][0]:g} Mbit/s"
+    return (
+        alt.layer(simulated, predicted)
+        .properties(height=190)
+        .facet(
+            column=alt.Column("case:N", sort=list(cases.values()), title=None),
+            title=_simulated_title(
+                frame,
+                bandwidth,
+                "lines simulated, points cost model",
+                said=differences_in_words(frame),
+            ),
+            spacing=_APART_PX,
+        )
     )
 
 
-def _simulated_title(frame: pl.DataFrame, *about: str) -> list[str]:
+def differences_in_words(frame: pl.DataFrame) -> list[str]:
+    """A line per case of `simulations.fig11_simulated`: how far simulation and model differ."""
+    lines = []
+    for (case,), part in frame.group_by("case", maintain_order=True):
+        farthest = part.sort(pl.col("difference_percent").abs()).row(-1, named=True)
+        percent = f"{farthest['difference_percent']:+.2f}".replace("-0.00", "+0.00")
+        planner = PLANNER_TITLES.get(farthest["planner"], farthest["planner"])
+        where = "" if percent == "+0.00" else f" ({planner}, {farthest['workers']} workers)"
+        lines.append(f"{case} workers: at most {percent} % off the model{where}")
+    return lines
+
+
+def _simulated_title(frame: pl.DataFrame, *about: str, said: Sequence[str] = ()) -> list[str]:
+    """What is shown, at which setting, and what is said about it."""
     setting = frame.row(0, named=True)
     model = MODEL_TITLES.get(setting["model"], setting["model"])
     given = ", ".join([f"batch {setting['batch_size']}", *about])
-    return [model, given if "simulated" in given else f"{given} (simulated)"]
+    given = given if "simulated" in given else f"{given} (simulated)"
+    return [model, given, *_wrapped(*said)]
+
+
+def _wrapped(*sentences: str) -> list[str]:
+    return [line for one in sentences for line in textwrap.wrap(one, _TITLE_CHARACTERS)]
 
 
 def _policies_titled(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(
-        pl.col("policy").replace_strict(POLICY_TITLES),
+        pl.col("policy").replace_strict(policy_titles(frame)),
         pl.col("scenario").replace_strict(SCENARIO_TITLES),
     )

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from workbench.dynacomm.costs import FloatArray
 from workbench.dynacomm.shards import Shards
+
+if TYPE_CHECKING:
+    from workbench.clusters import Link
+    from workbench.profiles import LayerTimes, ModelProfile
+
+VECTORS = ("forward_s", "backward_s", "pull_bytes", "push_bytes")
 
 
 class Part(NamedTuple):
@@ -23,6 +32,8 @@ class Part(NamedTuple):
         Its parts of the model's flat vector; none where nothing is learnt.
     layers
         Of how many layers it holds something.
+    tensors
+        Of how many tensors that count, if tensors do.
     """
 
     node: int
@@ -30,6 +41,11 @@ class Part(NamedTuple):
     push_bytes: float
     where: list[slice]
     layers: int
+    tensors: int = 0
+
+    def tensor_bytes(self, size_bytes: float) -> tuple[float, ...]:
+        """What a message of this part says of its tensors: their number is what counts."""
+        return (size_bytes / self.tensors,) * self.tensors if self.tensors else ()
 
 
 class Segment(NamedTuple):
@@ -58,9 +74,18 @@ class Job:
     iterations
         How many.
     workers, servers
-        Their indices in the cluster.
+        Their indices in the cluster; no node is both.
     aggregation_s
         Seconds a server takes to average and step.
+    tensors
+        Parameter tensors of each layer, for links on which each costs (`Link.tensor_s`); empty
+        where none does. Every server that holds a part of a layer has a part of all its tensors.
+
+    Raises
+    ------
+    ValueError
+        Vectors that do not fit the shards; seconds or bytes that are negative or not finite; no
+        worker, not as many servers as shards, or a node that is named twice.
     """
 
     forward_s: FloatArray
@@ -72,22 +97,99 @@ class Job:
     workers: tuple[int, ...]
     servers: tuple[int, ...]
     aggregation_s: float = 0.0
-    _segments: dict[tuple[int, int], Segment] = field(default_factory=dict, repr=False)
+    tensors: tuple[int, ...] = ()
+    _segments: dict[tuple[int, int], Segment] = field(default_factory=dict, repr=False, init=False)
 
     def __post_init__(self) -> None:
-        vectors = (self.forward_s, self.backward_s, self.pull_bytes, self.push_bytes)
-        lengths = [len(vector) for vector in vectors]
+        for name in VECTORS:
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
+        lengths = [len(getattr(self, name)) for name in VECTORS]
         if set(lengths) != {self.shards.layers}:
             raise ValueError(
                 "forward_s, backward_s, pull_bytes and push_bytes have the lengths "
                 f"{lengths}, but the shards are of {self.shards.layers} layers"
             )
+        for name in VECTORS:
+            _check(name, getattr(self, name))
+        if not 0 <= self.aggregation_s < math.inf:
+            raise ValueError(
+                f"aggregation_s is {self.aggregation_s}; seconds are finite and not negative"
+            )
+        if self.tensors and len(self.tensors) != self.layers:
+            raise ValueError(f"tensors counts {len(self.tensors)} layers of {self.layers}")
+        if any(count < 0 for count in self.tensors):
+            raise ValueError(f"tensors are {self.tensors}; no layer has less than none")
+        self._check_nodes()
+        whole = isinstance(self.iterations, int) and not isinstance(self.iterations, bool)
+        if not whole or self.iterations < 1 or not self.workers:
+            raise ValueError(
+                f"{self.iterations!r} iterations of {len(self.workers)} workers: a job has at "
+                "least one iteration and one worker"
+            )
+
+    def _check_nodes(self) -> None:
         if len(self.servers) != self.shards.servers:
             raise ValueError(
                 f"{self.shards.servers} shards for {len(self.servers)} servers; one each is needed"
             )
-        if self.iterations < 1 or not self.workers:
-            raise ValueError("a job has at least one iteration and one worker")
+        nodes = (*self.workers, *self.servers)
+        twice = [node for node in nodes if nodes.count(node) > 1]
+        if twice:
+            raise ValueError(
+                f"node {twice[0]} is named twice among the workers {self.workers} and the servers "
+                f"{self.servers}; every node is one worker or one server"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        profile: ModelProfile,
+        times: LayerTimes,
+        link: Link,
+        *,
+        shards: Shards,
+        iterations: int,
+        workers: int = 1,
+        aggregation_s: float = 0.0,
+    ) -> Job:
+        """Train a model; the workers are the first nodes, the servers those behind them.
+
+        Bytes are weighed here as `link` weighs them, so simulate on links made `plain`.
+
+        Parameters
+        ----------
+        profile, times
+            Bytes and seconds of every layer, of the same model.
+        link
+            How much a tensor's size matters, and whether each tensor costs.
+        shards, iterations, aggregation_s
+            As of the job.
+        workers
+            How many.
+
+        Raises
+        ------
+        ValueError
+            Profile and times have different layers, or there is no such job.
+        """
+        if profile.layers != times.layers:
+            raise ValueError(
+                f"profile of {profile.name} ({len(profile)} layers) and times of {times.name} "
+                f"({len(times)} layers) do not name the same layers; make both from one model"
+            )
+        weighed = np.array([link.weighted_bytes(sizes) for sizes in profile.tensor_bytes])
+        return cls(
+            forward_s=times.table["forward_s"].to_numpy(),
+            backward_s=times.table["backward_s"].to_numpy(),
+            pull_bytes=weighed,
+            push_bytes=weighed,
+            shards=shards,
+            iterations=iterations,
+            workers=tuple(range(workers)),
+            servers=tuple(range(workers, workers + shards.servers)),
+            aggregation_s=aggregation_s,
+            tensors=tuple(map(len, profile.tensor_bytes)) if link.tensor_s else (),
+        )
 
     @property
     def layers(self) -> int:
@@ -110,9 +212,29 @@ class Job:
                 float(self.push_bytes[layers] @ self.shards.share[position, layers]),
                 self.shards.slices(position, first, last) if self.shards.starts else [],
                 self.shards.held(position, first, last),
+                self._tensors(position, layers),
             )
             for position in range(self.shards.servers)
             if self.shards.held(position, first, last)
         }
         forward_s, backward_s = self.forward_s[layers].sum(), self.backward_s[layers].sum()
         return Segment(first, last, float(forward_s), float(backward_s), parts)
+
+    def _tensors(self, position: int, layers: slice) -> int:
+        held = self.shards.share[position, layers] > 0
+        counts = zip(self.tensors[layers], held, strict=False)
+        return sum(count for count, here in counts if here)
+
+
+def plain(link: Link) -> Link:
+    """Return the link for bytes that have been weighed: there every byte weighs the same."""
+    return replace(link, split_bytes=0, whole_share=1.0)
+
+
+def _check(name: str, values: FloatArray) -> None:
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if wrong.size:
+        raise ValueError(
+            f"{name} of layer {wrong[0] + 1} is {values[wrong[0]]}; "
+            f"{'seconds' if name.endswith('_s') else 'bytes'} are finite and not negative"
+        )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from workbench.dynacomm.programs import Pieces
 from workbench.training import FlatModel, Sgd, get_buffers, gradient_step
+from workbench.training.diverged import DivergedError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,20 +33,24 @@ class WorkerReplica:
     seed
         Of what the model draws at random, such as dropout.
     epoch_ends
-        Iterations behind which to note what the replica remembers beside its parameters.
+        Last iteration of each epoch, behind which to note what the replica remembers beside its
+        parameters.
+    name
+        Of the worker, for errors.
     losses
         Of each iteration so far.
     buffers
-        Running statistics at the end of each epoch.
+        Running statistics at the end of the last epoch.
     """
 
     flat: FlatModel
     dataset: Dataset
     batches: Sequence[Any]
     seed: int
-    epoch_ends: frozenset[int]
+    epoch_ends: Sequence[int]
+    name: str = "worker"
     losses: list[float] = field(default_factory=list)
-    buffers: list[dict[str, Tensor]] = field(default_factory=list)
+    buffers: dict[str, Tensor] = field(default_factory=dict)
 
     def write(self, pieces: Pieces) -> None:
         """Take pulled parameters over."""
@@ -51,12 +58,24 @@ class WorkerReplica:
             self.flat.parameters[where].copy_(values)
 
     def learn(self, iteration: int) -> None:
-        """Compute the gradient of this iteration's batch."""
+        """Compute the gradient of this iteration's batch.
+
+        Raises
+        ------
+        DivergedError
+            Its loss is not finite.
+        """
         batch = self.batches[iteration]
         x, y = self.dataset.x_train[batch], self.dataset.y_train[batch]
-        self.losses.append(gradient_step(self.flat, x, y, seed=self.seed + iteration))
-        if iteration in self.epoch_ends:
-            self.buffers.append(get_buffers(self.flat.module))
+        loss = gradient_step(self.flat, x, y, seed=self.seed + iteration)
+        epoch = bisect_left(self.epoch_ends, iteration)
+        if not math.isfinite(loss):
+            raise DivergedError(
+                loss, f"for {self.name} in iteration {iteration + 1}, epoch {epoch + 1}"
+            )
+        self.losses.append(loss)
+        if iteration == self.epoch_ends[epoch]:
+            self.buffers = get_buffers(self.flat.module)
 
     def gradients(self, where: Sequence[slice]) -> Pieces:
         """Parts of the gradient, as views.
@@ -82,16 +101,16 @@ class ServerStore:
     sgd
         How to step.
     epoch_ends
-        Iterations behind which to note the parameters.
-    epochs
-        The parameters at the end of each epoch so far, and when that was, in seconds.
+        Last iteration of each epoch.
+    epoch_ended
+        Given this server's parameters at the end of each epoch, and when that is, in seconds.
     """
 
     vector: Tensor
     own: Sequence[slice]
     sgd: Sgd
-    epoch_ends: frozenset[int]
-    epochs: list[tuple[Tensor, float]] = field(default_factory=list)
+    epoch_ends: Sequence[int]
+    epoch_ended: Callable[[Pieces, float], None] | None = None
 
     def __post_init__(self) -> None:
         self.velocity = self.sgd.start(self.vector)
@@ -113,6 +132,6 @@ class ServerStore:
         self.vector = self.vector.clone()  # what was sent of the old one may still be on its way
         for part in self.own:
             self.sgd.step(self.vector[part], total[part], self.velocity[part])
-        if self.steps in self.epoch_ends:
-            self.epochs.append((self.vector, at_s))
         self.steps += 1
+        if self.epoch_ended is not None and self.steps - 1 in self.epoch_ends:
+            self.epoch_ended(self.parameters(self.own), at_s)

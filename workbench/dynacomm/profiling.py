@@ -1,21 +1,31 @@
 """Real-time profiling: what links and worker take, from what they did (Cai et al. 2021, IV-A).
 
-Each direction is a line, ``seconds = overhead_s + bytes * 8 / bandwidth_bps``, fitted by least
-squares to the transfers of the last iterations. Nothing here knows a link, real or simulated.
+Each direction of the network is a line, ``seconds = overhead_s + bytes * 8 / bandwidth_bps``,
+fitted by least squares to the transfers of the last iterations; each layer's computation, forward
+and backward apart, is its part of what the segments took that it was computed in. Nothing here
+knows a link or a processor, real or simulated: what is believed before is only where to begin.
+
+Deviation: the paper reads every layer's seconds off its framework's profiler, switched on once an
+epoch. Here segments are timed as they run; layers that are always computed together keep the
+proportions that they are believed to have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from workbench.dynacomm.costs import LayerCosts
+import numpy as np
+
+from workbench.dynacomm.costs import FloatArray, LayerCosts
+from workbench.dynacomm.layer_seconds import estimate
 from workbench.dynacomm.rates import Moments, Rate, fit, moments
 
 if TYPE_CHECKING:
     from workbench.dynacomm.job import Job
+    from workbench.dynacomm.programs import Computed, Moved
 from workbench.dynacomm.programs import Observed
 
 
@@ -25,21 +35,20 @@ class Seen:
 
     pulls: Moments
     pushes: Moments
-    computed_s: tuple[float, float]
+    forward: tuple[Computed, ...]
+    backward: tuple[Computed, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Profile:
     """What a worker believes of its links and of itself; `step` makes the next one.
 
     Attributes
     ----------
     pull, push
-        The two directions.
-    slowness
-        Seconds that computing takes, over those of the job at speed 1.
-    nominal_s
-        Seconds of all layers forward and backward at speed 1.
+        The two directions of the network.
+    forward_s, backward_s
+        Seconds of each layer on this worker, shape (L,).
     window
         Iterations that an estimate looks back on.
     recent
@@ -48,8 +57,8 @@ class Profile:
 
     pull: Rate
     push: Rate
-    nominal_s: tuple[float, float]
-    slowness: float = 1.0
+    forward_s: FloatArray
+    backward_s: FloatArray
     window: int = 1
     recent: tuple[Seen, ...] = ()
 
@@ -59,9 +68,12 @@ class Profile:
 
     @classmethod
     def before(cls, job: Job, pull: Rate, push: Rate | None = None, window: int = 1) -> Profile:
-        """What is believed before anything was seen; `push` is as `pull` by default."""
-        nominal_s = (float(job.forward_s.sum()), float(job.backward_s.sum()))
-        return cls(pull, pull if push is None else push, nominal_s, window=window)
+        """What is believed before anything was seen; `push` is as `pull` by default.
+
+        Of computation, that is what the job's layers take at speed 1.
+        """
+        push = pull if push is None else push
+        return cls(pull, push, job.forward_s, job.backward_s, window=window)
 
     def costs(self, job: Job) -> LayerCosts:
         """What the planner plans with.
@@ -72,11 +84,14 @@ class Profile:
         Deviation: one Δt for both directions, as the paper has it, is the mean of the two.
         """
         share = job.shards.share.max(axis=0)
+        tensors = np.array(job.tensors or [0] * job.layers)
         return LayerCosts(
-            pull_s=job.pull_bytes * share * 8 / self.pull.bandwidth_bps,
-            forward_s=job.forward_s * self.slowness,
-            backward_s=job.backward_s * self.slowness,
-            push_s=job.push_bytes * share * 8 / self.push.bandwidth_bps,
+            pull_s=job.pull_bytes * share * 8 / self.pull.bandwidth_bps
+            + tensors * self.pull.tensor_s,
+            forward_s=self.forward_s,
+            backward_s=self.backward_s,
+            push_s=job.push_bytes * share * 8 / self.push.bandwidth_bps
+            + tensors * self.push.tensor_s,
             overhead_s=(self.pull.overhead_s + self.push.overhead_s) / 2,
         )
 
@@ -84,9 +99,10 @@ class Profile:
 def step(state: Profile, observed: Observed) -> Profile:
     """Take an iteration in and estimate anew."""
     seen = Seen(
-        moments(observed.pulls),
-        moments(observed.pushes),
-        (observed.forward_s, observed.backward_s),
+        _moments(observed.pulls, state.pull),
+        _moments(observed.pushes, state.push),
+        observed.forward,
+        observed.backward,
     )
     recent = (*state.recent, seen)[-state.window :]
     return replace(
@@ -94,13 +110,13 @@ def step(state: Profile, observed: Observed) -> Profile:
         recent=recent,
         pull=fit(reduce(Moments.__add__, (one.pulls for one in recent)), state.pull),
         push=fit(reduce(Moments.__add__, (one.pushes for one in recent)), state.push),
-        slowness=_slowness(recent, state),
+        forward_s=estimate(state.forward_s, chain.from_iterable(one.forward for one in recent)),
+        backward_s=estimate(state.backward_s, chain.from_iterable(one.backward for one in recent)),
     )
 
 
-def _slowness(recent: Iterable[Seen], state: Profile) -> float:
-    """Least squares of what computing took over what it takes at speed 1."""
-    pairs = [pair for seen in recent for pair in zip(seen.computed_s, state.nominal_s, strict=True)]
-    squares = sum(nominal_s**2 for _, nominal_s in pairs)
-    took = sum(seconds * nominal_s for seconds, nominal_s in pairs)
-    return took / squares if took > 0 and squares > 0 else state.slowness
+def _moments(moved: tuple[Moved, ...], rate: Rate) -> Moments:
+    """Sum transfers up, without what their tensors cost."""
+    return moments(
+        (one.size_bytes, max(0.0, one.seconds - one.tensors * rate.tensor_s)) for one in moved
+    )

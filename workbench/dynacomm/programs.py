@@ -20,7 +20,7 @@ from workbench.dynacomm.plan import Plan, runs
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
-    from workbench.runtime import Context, Program
+    from workbench.runtime import Context, Program, Transfer
 
 State = TypeVar("State")
 
@@ -65,6 +65,22 @@ class Request(NamedTuple):
     last: int
 
 
+class Moved(NamedTuple):
+    """One transfer: its bytes, how long the link was busy with it, the tensors that count."""
+
+    size_bytes: float
+    seconds: float
+    tensors: int = 0
+
+
+class Computed(NamedTuple):
+    """How long layers `first` to `last` were computed in one go."""
+
+    first: int
+    last: int
+    seconds: float
+
+
 class Observed(NamedTuple):
     """What a worker saw of one iteration: the raw material of real-time profiling.
 
@@ -74,15 +90,15 @@ class Observed(NamedTuple):
     Attributes
     ----------
     pulls, pushes
-        Bytes and seconds of each transfer.
-    forward_s, backward_s
-        How long all computation of a direction took.
+        Each transfer.
+    forward, backward
+        Each segment's computation, in the order in which they ran.
     """
 
-    pulls: tuple[tuple[float, float], ...]
-    pushes: tuple[tuple[float, float], ...]
-    forward_s: float
-    backward_s: float
+    pulls: tuple[Moved, ...]
+    pushes: tuple[Moved, ...]
+    forward: tuple[Computed, ...]
+    backward: tuple[Computed, ...]
 
 
 class Planning(Protocol[State]):
@@ -157,13 +173,13 @@ def worker(job: Job, planning: Planning[Any], replica: Replica | None = None) ->
         for iteration in range(job.iterations):
             plan.check(job.layers)
             report.plans.append(plan)
-            forward_s = await _forward(context, job, plan, iteration, replica)
-            backward_s = await _backward(context, job, plan, iteration, replica)
+            forward = await _forward(context, job, plan, iteration, replica)
+            backward = await _backward(context, job, plan, iteration, replica)
             observed = Observed(
-                pulls=_sizes_and_seconds(transfers, source=None, target=context.node),
-                pushes=_sizes_and_seconds(transfers, source=context.node, target=None),
-                forward_s=forward_s,
-                backward_s=backward_s,
+                pulls=_moved(transfers, source=None, target=context.node),
+                pushes=_moved(transfers, source=context.node, target=None),
+                forward=forward,
+                backward=backward,
             )
             transfers.clear()
             report.observed.append(observed)
@@ -182,8 +198,8 @@ def worker(job: Job, planning: Planning[Any], replica: Replica | None = None) ->
 
 async def _forward(
     context: Context, job: Job, plan: Plan, iteration: int, replica: Replica | None
-) -> float:
-    computed_s = 0.0
+) -> tuple[Computed, ...]:
+    computed = []
     segments = [job.segment(*run) for run in runs(plan.forward_cuts, job.layers)]
     for segment in segments:
         request = Request(context.node, iteration, segment.first, segment.last)
@@ -197,14 +213,14 @@ async def _forward(
         began_s = context.now_s()
         label = f"{segment.first}-{segment.last}"
         await context.compute(_nothing, cost_s=segment.forward_s, lane="forward", label=label)
-        computed_s += context.now_s() - began_s
-    return computed_s
+        computed.append(Computed(segment.first, segment.last, context.now_s() - began_s))
+    return tuple(computed)
 
 
 async def _backward(
     context: Context, job: Job, plan: Plan, iteration: int, replica: Replica | None
-) -> float:
-    computed_s = 0.0
+) -> tuple[Computed, ...]:
+    computed = []
     work = _nothing if replica is None else partial(replica.learn, iteration)
     for run in reversed(runs(plan.backward_cuts, job.layers)):
         segment = job.segment(*run)
@@ -212,12 +228,15 @@ async def _backward(
         label = f"{segment.first}-{segment.last}"
         await context.compute(work, cost_s=segment.backward_s, lane="backward", label=label)
         work = _nothing  # the whole gradient is there; the rest of the time is still to pass
-        computed_s += context.now_s() - began_s
+        computed.append(Computed(segment.first, segment.last, context.now_s() - began_s))
         for part in segment.parts.values():
             pieces = () if replica is None else replica.gradients(part.where)
             pushed = (segment.first, segment.last, pieces)
-            context.send(part.node, Message(context.node, "push", pushed, part.push_bytes))
-    return computed_s
+            tensor_bytes = part.tensor_bytes(part.push_bytes)
+            context.send(
+                part.node, Message(context.node, "push", pushed, part.push_bytes, tensor_bytes)
+            )
+    return tuple(computed)
 
 
 def server(job: Job, position: int, store: Store | None = None) -> Program:
@@ -233,7 +252,11 @@ def server(job: Job, position: int, store: Store | None = None) -> Program:
             part = job.segment(request.first, request.last).parts[position]
             pieces = () if store is None else store.parameters(part.where)
             topic = _pull(request.iteration, request.first)
-            context.send(request.worker, Message(context.node, topic, pieces, part.pull_bytes))
+            tensor_bytes = part.tensor_bytes(part.pull_bytes)
+            context.send(
+                request.worker,
+                Message(context.node, topic, pieces, part.pull_bytes, tensor_bytes),
+            )
 
         version = 0
         waiting: list[Request] = []
@@ -276,11 +299,11 @@ def _nothing() -> None:
     return None
 
 
-def _sizes_and_seconds(
-    transfers: Sequence[Any], source: int | None, target: int | None
-) -> tuple[tuple[float, float], ...]:
+def _moved(
+    transfers: Sequence[Transfer], source: int | None, target: int | None
+) -> tuple[Moved, ...]:
     return tuple(
-        (one.size_bytes, one.end_s - one.start_s)
+        Moved(one.size_bytes, one.end_s - one.start_s, one.tensors)
         for one in transfers
         if one.size_bytes and (one.source == source or one.target == target)
     )

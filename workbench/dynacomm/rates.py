@@ -12,21 +12,36 @@ ONE_SIZE = 0.01
 
 @dataclass(frozen=True)
 class Rate:
-    """What a transfer takes in one direction: a line over its bytes."""
+    """What a transfer takes in one direction: a line over its bytes.
+
+    Attributes
+    ----------
+    overhead_s
+        Of each transmission.
+    bandwidth_bps
+        At which its bytes flow.
+    tensor_s
+        What each tensor costs on top. It is believed, never estimated: tensors and bytes rise
+        together, and a few transfers do not tell them apart.
+    """
 
     overhead_s: float
     bandwidth_bps: float
+    tensor_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.overhead_s < math.inf:
-            raise ValueError(f"overhead_s is {self.overhead_s}; it must be finite and at least 0")
+        for name in ("overhead_s", "tensor_s"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)}; it must be finite and at least 0"
+                )
         if not 0 < self.bandwidth_bps < math.inf:
             raise ValueError(
                 f"bandwidth_bps is {self.bandwidth_bps}; it must be finite and above 0"
             )
 
     def transfer_s(self, size_bytes: float) -> float:
-        """Seconds of one transmission, its overhead included."""
+        """Seconds of one transmission, its overhead included, its tensors not."""
         return self.overhead_s + size_bytes * 8 / self.bandwidth_bps
 
 
@@ -89,14 +104,17 @@ def fit(seen: Moments, last: Rate) -> Rate:
     Where all transfers have one size (`ONE_SIZE`), the overhead stays as it was and the bandwidth
     is fitted; where they took less than that overhead, both change alike. An overhead below 0, as
     a bandwidth that changed between transfers may suggest, is taken for 0; a line that falls, for
-    one size. Nothing seen, or nothing but transfers that took no time, changes nothing.
+    one size. Nothing seen, or nothing but transfers that took no time, changes nothing. What
+    tensors cost on top must have been taken off what was seen.
     """
     if not seen.count or seen.mean_bytes <= 0 or seen.mean_s <= 0:
         return last
     if seen.most_bytes - seen.least_bytes > ONE_SIZE * seen.most_bytes and seen.bytes_s > 0:
         slope = seen.bytes_s / seen.bytes_bytes
         overhead_s = seen.mean_s - slope * seen.mean_bytes
-        return Rate(overhead_s, 8 / slope) if overhead_s >= 0 else _through(seen, 0.0, last)
+        if overhead_s >= 0:
+            return Rate(overhead_s, 8 / slope, last.tensor_s)
+        return _through(seen, 0.0, last)
     return _through(seen, last.overhead_s, last)
 
 
@@ -106,5 +124,5 @@ def _through(seen: Moments, overhead_s: float, last: Rate) -> Rate:
     products = seen.bytes_s + seen.count * seen.mean_bytes * (seen.mean_s - overhead_s)
     if products <= 0:
         factor = seen.mean_s / last.transfer_s(seen.mean_bytes)
-        return Rate(last.overhead_s * factor, last.bandwidth_bps / factor)
-    return Rate(overhead_s, 8 * squares / products)
+        return Rate(last.overhead_s * factor, last.bandwidth_bps / factor, last.tensor_s)
+    return Rate(overhead_s, 8 * squares / products, last.tensor_s)

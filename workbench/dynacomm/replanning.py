@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -66,6 +67,10 @@ class Replanned:
     def __post_init__(self) -> None:
         if self.every < 1:
             raise ValueError(f"every is {self.every}; it must be at least 1 iteration")
+        if not 0 <= self.planning_s < math.inf:
+            raise ValueError(
+                f"planning_s is {self.planning_s}; seconds are finite and not negative"
+            )
 
     def begin(self) -> tuple[Profile, Plan]:
         """What is believed, and its plan."""
@@ -104,6 +109,14 @@ class Clairvoyant:
     pull: Link
     push: Link
     planning_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for link in (self.pull, self.push):
+            if link.latency_s or (link.tensor_s and self.job.tensors):
+                raise ValueError(
+                    f"the link has latency_s {link.latency_s} and tensor_s {link.tensor_s}; a "
+                    "clairvoyant plan knows bandwidth and overhead only, so both must be 0"
+                )
 
     @cached_property
     def courses(self) -> tuple[Course, Course]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 
@@ -16,33 +18,46 @@ from workbench.runtime import Run
 
 def job_of(testbed: Testbed, model: str, batch_size: int, iterations: int) -> Job:
     """Training of a model of the zoo on the testbed, every layer split over all servers."""
-    profile, table = profile_model(model), testbed.times(model, batch_size).table
-    weights = np.array([testbed.link.weighted_bytes(sizes) for sizes in profile.tensor_bytes])
-    return Job(
-        forward_s=table["forward_s"].to_numpy(),
-        backward_s=table["backward_s"].to_numpy(),
-        pull_bytes=weights,
-        push_bytes=weights,
-        shards=split_evenly(len(weights), testbed.servers),
+    profile = profile_model(model)
+    return Job.of(
+        profile,
+        testbed.times(model, batch_size),
+        testbed.link,
+        shards=split_evenly(len(profile), testbed.servers),
         iterations=iterations,
-        workers=tuple(range(testbed.workers)),
-        servers=tuple(range(testbed.workers, testbed.workers + testbed.servers)),
+        workers=testbed.workers,
         aggregation_s=testbed.aggregation_s(profile),
     )
 
 
-def cluster_of(testbed: Testbed) -> Cluster:
-    """Workers and servers of the testbed; their interfaces are shared, their links no narrower."""
-    rate_bps = testbed.bandwidth_mbps * 1e6 * testbed.constants.link_efficiency
+def cluster_of(testbed: Testbed, speeds: Sequence[float] | None = None) -> Cluster:
+    """Workers and servers of the testbed; their interfaces are shared, their links no narrower.
 
-    def nodes(kind: str, count: int) -> list[Node]:
+    Parameters
+    ----------
+    testbed
+        How many, and how fast their interfaces are.
+    speeds
+        Of each worker, 1 being that of the testbed's; all 1 by default.
+
+    Raises
+    ------
+    ValueError
+        Not one speed for each worker, or one that is not above 0.
+    """
+    rate_bps = testbed.bandwidth_mbps * 1e6 * testbed.constants.link_efficiency
+    given = [1.0] * testbed.workers if speeds is None else list(speeds)
+    if len(given) != testbed.workers:
+        raise ValueError(f"{len(given)} speeds for {testbed.workers} workers; give one each")
+
+    def nodes(kind: str, speeds: Sequence[float]) -> list[Node]:
         return [
-            Node(f"{kind}{index}", uplink_bps=rate_bps, downlink_bps=rate_bps)
-            for index in range(count)
+            Node(f"{kind}{index}", speed=speed, uplink_bps=rate_bps, downlink_bps=rate_bps)
+            for index, speed in enumerate(speeds)
         ]
 
-    link = Link(rate_bps, overhead_s=testbed.link.overhead_s)
-    return star(nodes("worker", testbed.workers), nodes("server", testbed.servers), link)
+    link = Link(rate_bps, overhead_s=testbed.link.overhead_s, tensor_s=testbed.link.tensor_s)
+    return star(nodes("worker", given), nodes("server", [1.0] * testbed.servers), link)
 
 
 def iteration_ends_s(run: Run) -> list[float]:

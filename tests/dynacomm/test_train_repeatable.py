@@ -1,0 +1,48 @@
+"""Weights with the same bits in every process, and within a notebook's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from tests.dynacomm import trainings
+from workbench.dynacomm.train import train
+from workbench.paths import ROOT
+
+
+@pytest.fixture(scope="module")
+def here() -> str:
+    return trainings.fingerprint(trainings.everything())
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "4242"])
+def test_another_process_learns_the_same_bits(here: str, hash_seed: str) -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "tests.dynacomm.trainings"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.strip() == here
+
+
+def test_and_so_does_a_running_event_loop(here: str) -> None:
+    async def cell() -> str:
+        return trainings.fingerprint(trainings.everything())
+
+    assert asyncio.run(cell()) == here
+
+
+def test_another_seed_has_another_fingerprint() -> None:
+    one, other = (
+        trainings.fingerprint(train(setup))
+        for setup in (trainings.LENET, replace(trainings.LENET, seed=4))
+    )
+    assert one != other

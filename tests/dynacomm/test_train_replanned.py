@@ -1,0 +1,121 @@
+"""Learning on links that change, under plans that change with them: the same bits all the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from tests.dynacomm.trainings import LENET, LINKS
+from workbench.clusters import Link, Schedule
+from workbench.dynacomm import PLANNERS, Plan, profiling
+from workbench.dynacomm.profiling import Profile
+from workbench.dynacomm.programs import Report
+from workbench.dynacomm.rates import Rate
+from workbench.dynacomm.train import Setup, Trained, train
+
+HETEROGENEOUS = replace(LENET, workers=3, servers=2, speeds=(1.0, 0.5, 0.25), batch_size=8)
+
+
+def plans(found: Trained) -> list[list[Plan]]:
+    """Of each worker."""
+    return [told.plans for told in found.run.results.values() if isinstance(told, Report)]
+
+
+@pytest.mark.parametrize("scenario", LINKS)
+@pytest.mark.parametrize("setup", [LENET, HETEROGENEOUS], ids=["one", "several"])
+@pytest.mark.parametrize("planner", ["dynacomm", "ibatch"])
+def test_weights_are_those_of_the_sequential_plan(
+    scenario: str, setup: Setup, planner: str
+) -> None:
+    setup = replace(setup, link=LINKS[scenario])
+    plain = train(setup, "sequential")
+    found = train(setup, planner, replan_every=1, planning_s=0.0)
+    assert torch.equal(found.weights, plain.weights)
+    assert found.epochs.drop("at_s").equals(plain.epochs.drop("at_s"))
+    kept = [len(set(one)) for one in plans(train(setup, planner))]
+    assert kept == [1] * setup.workers
+    changed = [len(set(one)) for one in plans(found)]
+    assert max(changed) > 1, changed
+
+
+def test_unequal_workers_plan_unlike() -> None:
+    found = train(replace(HETEROGENEOUS, link=LINKS["step"]), replan_every=1, planning_s=0.0)
+    ways = plans(found)
+    assert len({tuple(one) for one in ways}) > 1
+    assert ways[0][0] == ways[1][0] == ways[2][0]  # before anything was seen
+
+
+@pytest.mark.parametrize("every", ["epoch", 2, 1])
+def test_plans_change_only_when_asked_to(every: Any) -> None:
+    setup = replace(LENET, epochs=3, link=LINKS["step"])
+    found = train(setup, replan_every=every, planning_s=0.0, trace=True)
+    assert found.run.trace is not None
+    planned = found.run.trace.frame.filter(lane="plan")["label"].cast(int).to_list()
+    step = 6 if every == "epoch" else every  # 96 samples in batches of 16
+    assert planned == list(range(step, 18, step))
+    ways = plans(found)[0]
+    assert len(set(ways)) > 1
+    for number in range(1, 18):
+        assert ways[number] == ways[number - 1] or number % step == 0
+
+
+def test_an_interval_is_planned_for_from_all_that_was_seen_in_it() -> None:
+    """Bandwidth falls in the middle of it, so its last iteration tells another story."""
+    link = Link(Schedule.of([(0, 200e6), (0.05, 8e6)]), 0.001)
+    setup = replace(LENET, link=link, epochs=1)
+    found = train(setup, replan_every=5, planning_s=0.0)
+    observed = found.run.results[0].observed[:5]
+    job = setup.job(6)
+
+    def planned(window: int) -> Plan:
+        profile = Profile.before(job, Rate(0.001, 200e6), window=window)
+        for one in observed:
+            profile = profiling.step(profile, one)
+        return PLANNERS["dynacomm"](profile.costs(job))
+
+    assert plans(found)[0][5] == planned(5) != planned(1)
+
+
+def test_the_first_plan_is_for_the_bandwidth_at_the_start() -> None:
+    steady = replace(LENET, link=Link(200e6, 0.001, tensor_s=1e-4))
+    plan = PLANNERS["dynacomm"](steady.costs)
+    slow = replace(LENET, link=Link(2e6, 0.001, tensor_s=1e-4))
+    assert plan != PLANNERS["dynacomm"](slow.costs)
+    changing = replace(LENET, link=LINKS["step"])
+    assert changing.costs.pull_s.tolist() == steady.costs.pull_s.tolist()
+    intervals: tuple[Any, ...] = (None, 1, "epoch")
+    for every in intervals:
+        assert plans(train(changing, replan_every=every))[0][0] == plan
+
+
+def test_an_outage_at_the_start_is_planned_over() -> None:
+    link = Link(Schedule.of([(0, 0), (3, 200e6)]), 0.001)
+    found = train(replace(LENET, link=link), replan_every=1)
+    assert plans(found)[0][0] == PLANNERS["dynacomm"](replace(LENET, link=Link(200e6, 0.001)).costs)
+    assert found.run.end_s > 3
+
+
+def test_on_a_steady_link_nothing_changes() -> None:
+    once, again = train(LENET), train(LENET, replan_every=1, planning_s=0.0)
+    assert set(plans(again)[0]) == set(plans(once)[0])
+    assert again.run.end_s == pytest.approx(once.run.end_s, rel=1e-9)
+
+
+def test_planning_anew_pays_when_the_bandwidth_falls_for_good() -> None:
+    setup = replace(LENET, link=LINKS["step"], epochs=6)
+    kept, anew = train(setup), train(setup, replan_every=1, planning_s=0.0)
+    assert anew.run.end_s < kept.run.end_s
+
+
+def test_planning_takes_its_time() -> None:
+    free, dear = (train(LENET, replan_every=1, planning_s=cost) for cost in (0.0, 10.0))
+    assert dear.run.end_s > free.run.end_s + 11 * 9
+
+
+@pytest.mark.parametrize("every", [0, -1, 1.5, True, "epochs"])
+def test_an_interval_that_is_none_is_refused(every: Any) -> None:
+    with pytest.raises(ValueError, match=r"replan_every is .*'epoch', or None"):
+        train(LENET, replan_every=every)

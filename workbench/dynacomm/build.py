@@ -1,0 +1,128 @@
+"""Makes the programs of a training run and what they learn with."""
+
+from __future__ import annotations
+
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from workbench import training
+from workbench.dynacomm.learning import ServerStore, WorkerReplica
+from workbench.dynacomm.planners import PLANNERS
+from workbench.dynacomm.profiling import Profile
+from workbench.dynacomm.programs import Fixed, Planning, server, worker
+from workbench.dynacomm.rates import Rate
+from workbench.dynacomm.replanning import PLANNING_S, Replanned
+from workbench.dynacomm.setup import Setup
+from workbench.names import choose
+from workbench.runtime import Program
+
+if TYPE_CHECKING:
+    from workbench.dynacomm.job import Job
+    from workbench.dynacomm.planners import Planner
+
+Every = int | Literal["epoch"] | None
+"""Iterations under one plan; None: all."""
+
+
+class Built(NamedTuple):
+    """A run before it starts.
+
+    Attributes
+    ----------
+    programs
+        One per node of the cluster.
+    replicas, stores
+        What the workers and the servers learn with.
+    ends
+        Iterations until the end of each epoch.
+    flat
+        The model with its first weights.
+    """
+
+    programs: list[Program]
+    replicas: list[WorkerReplica]
+    stores: list[ServerStore]
+    ends: tuple[int, ...]
+    flat: training.FlatModel
+
+
+def build(
+    setup: Setup,
+    planner: str = "dynacomm",
+    *,
+    replan_every: Every = None,
+    planning_s: float = PLANNING_S,
+) -> Built:
+    """Make the programs of a run and what they learn with; arguments and errors as for `train`."""
+    chosen = choose("planner", planner, PLANNERS)
+    _check(replan_every)
+    module = training.initialise(setup.model, setup.seed, classes=len(setup.dataset.classes))
+    flat = training.flatten(module, setup.dataset.input_shape)
+    batches = [_batches(setup, one) for one in range(setup.workers)]
+    ends = tuple(accumulate(len(epoch) for epoch in batches[0]))
+    epoch_ends = [end - 1 for end in ends]
+    job = setup.job(ends[-1], flat.layout.starts)
+    replicas = [
+        WorkerReplica(
+            flat.replica(),
+            setup.dataset,
+            list(chain.from_iterable(batches[one])),
+            setup.seed + 1_000_000 * one,
+            epoch_ends,
+            node.name,
+        )
+        for one, node in enumerate(setup.nodes)
+    ]
+    stores = [
+        ServerStore(
+            flat.parameters.clone(),
+            job.shards.slices(position, 1, job.layers),
+            setup.sgd,
+            epoch_ends,
+        )
+        for position in range(setup.servers)
+    ]
+    every = ends[0] if replan_every == "epoch" else replan_every
+    planning = _planning(setup, job, chosen, every, planning_s)
+    programs = [
+        *(worker(job, planning, replica) for replica in replicas),
+        *(server(job, position, store) for position, store in enumerate(stores)),
+    ]
+    return Built(programs, replicas, stores, ends, flat)
+
+
+def _check(replan_every: Every) -> None:
+    if replan_every is None or replan_every == "epoch":
+        return
+    whole = isinstance(replan_every, int) and not isinstance(replan_every, bool)
+    if not whole or replan_every < 1:
+        raise ValueError(
+            f"replan_every is {replan_every!r}; give a whole number of iterations of at least 1, "
+            "'epoch', or None to keep the first plan"
+        )
+
+
+def _planning(
+    setup: Setup, job: Job, planner: Planner, every: int | None, planning_s: float
+) -> Planning[Any]:
+    if every is None:
+        return Fixed(planner(setup.costs))
+    rate = Rate(setup.link.overhead_s, setup.first_bps, setup.link.tensor_s)
+    believed = Profile.before(job, rate, window=every)
+    return Replanned(job, believed, every, planner, planning_s)
+
+
+def _batches(setup: Setup, one: int) -> list[list[np.ndarray]]:
+    return [
+        training.batches(
+            setup.dataset,
+            setup.batch_size,
+            setup.seed,
+            epoch,
+            worker=one,
+            workers=setup.workers,
+        )
+        for epoch in range(setup.epochs)
+    ]
