@@ -12,6 +12,7 @@ import pytest
 
 import workbench
 from tests.reproduce.helpers import run, why, write_notebook
+from workbench.datasets import cifar10
 from workbench.reproduce import find, fingerprint, origin, read_notebook, resolve
 from workbench.reproduce.driver import plan
 
@@ -41,6 +42,11 @@ def change_testbed(root: Path) -> None:
     (root / "data" / "testbeds" / "deep" / "x.toml").write_text("a = 1")
 
 
+def change_trace(root: Path) -> None:
+    (root / "data" / "traces").mkdir(parents=True)
+    (root / "data" / "traces" / "x.csv").write_text("0,1")
+
+
 def change_lock(root: Path) -> None:
     (root / "requirements.lock").write_text("torch==2.13.0")
 
@@ -63,6 +69,7 @@ def lose_manifest(root: Path) -> None:
         (change_cell, "changed: notebook"),
         (change_claims, "changed: data"),
         (change_testbed, "changed: data"),
+        (change_trace, "changed: data"),
         (change_lock, "changed: lock"),
         (spoil_output, "altered or missing: 04_plain.ipynb"),
         (lose_output, "altered or missing: 04_plain.ipynb"),
@@ -107,6 +114,24 @@ def test_package_source_and_data_files_count(
     data.write_bytes(b"1")
     assert changed(first, inputs(torch="9")) == ["versions"]
     assert inputs(pytest="9") == first
+
+
+def test_a_data_set_that_arrives_counts_where_the_choice_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook = read_notebook(write_notebook(tmp_path / "notebooks" / "01_x.ipynb"))
+    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
+
+    def inputs(dataset: str) -> dict[str, str]:
+        return fingerprint(notebook, {"dataset": dataset}, tmp_path, {})
+
+    auto, digits = inputs("auto"), inputs("digits")
+    batches = tmp_path / "cifar-10-batches-bin"
+    batches.mkdir()
+    for name in (*cifar10.TRAIN_FILES, cifar10.TEST_FILE):
+        (batches / name).touch()
+    assert inputs("auto")["parameters"] != auto["parameters"]
+    assert inputs("digits") == digits
 
 
 def test_revision_tells_whether_inputs_differ_from_it(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ def fingerprint(
     """Return a SHA-256 of each group of inputs that a notebook's results depend on.
 
     The groups are the notebook's cells, its parameters (with the content of a data file that one
-    names), the package's source, the tables in ``data/``, the lock files and the versions of what
-    is installed.
+    names, and what "auto" finds here), the package's source, the tables in ``data/``, the lock
+    files and the versions of what is installed.
 
     Parameters
     ----------
@@ -37,8 +37,9 @@ def fingerprint(
     package = Path(workbench.__file__).parent
     named = [Path(str(value)) for value in values.values() if str(value).endswith(".npz")]
     data = root / "data"
-    tables = [*data.glob("*.csv"), *(data / "testbeds").rglob("*")]
-    tables += (data / "calibration").rglob("*")
+    tables = [*data.glob("*.csv")]
+    for kept in ("testbeds", "calibration", "traces"):
+        tables += (data / kept).rglob("*")
     locks = [
         path
         for pattern in ("*.lock", "pylock*.toml", "requirements*.txt")
@@ -47,7 +48,7 @@ def fingerprint(
     that_matter = {name: versions.get(name) for name in ("python", *VERSIONS_THAT_MATTER)}
     return {
         "notebook": _digest(notebook.cells),
-        "parameters": _digest([dict(values), _digests(named, root)]),
+        "parameters": _digest([dict(values), _digests(named, root), _chosen(values)]),
         "package": _digest(_digests(package.rglob("*.py"), package)),
         "data": _digest(_digests(tables, root)),
         "lock": _digest(_digests(locks, root)),
@@ -81,6 +82,15 @@ def why(folder: Path, kept: Manifest | None, inputs: Mapping[str, str]) -> str:
         return f"changed: {', '.join(changed)}"
     altered = kept.altered(folder)
     return f"altered or missing: {', '.join(altered)}" if altered else ""
+
+
+def _chosen(values: Mapping[str, Value]) -> list[str]:
+    """Data sets from which a notebook that is left the choice may choose on this machine."""
+    if "auto" not in values.values():
+        return []
+    from workbench.datasets import cifar10, data_folder
+
+    return ["cifar10"] if cifar10.present(data_folder()) else []
 
 
 def _digests(files: Iterable[Path], root: Path) -> dict[str, str | None]:
