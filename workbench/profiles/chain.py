@@ -23,6 +23,7 @@ for a number. Storages stand for values, since views and in-place operations sha
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -101,12 +102,13 @@ class NodeCounter:
 
 @dataclass
 class Operation:
-    """A forward operation: its layer, FLOPs, and the first autograd node that may be its own."""
+    """A forward operation: its layer, its work, and the first autograd node that may be its own."""
 
     layer: int
     first_node: int
     forward_flops: int
     backward_flops: int = 0
+    moved_bytes: int = 0
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -148,6 +150,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Declare a tensor an output of the module, needed beyond the last layer."""
         _note_use(self._value(tensor), tensor, self.layer_count() + 1)
 
+    def made_in(self, tensor: torch.Tensor) -> int:
+        """Layer that made a tensor as it is now; `CONSTANT` if no input has touched it."""
+        depth = self._value(tensor).depth
+        return max(depth, 1) if depth != CONSTANT else CONSTANT
+
     def layer_count(self) -> int:
         """Layers seen so far, at least one."""
         return max([1, self.current, *self.home.values()])
@@ -170,6 +177,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._running_operation().backward_flops += flops
         else:
             self._follow(func, tensors, list(_tensors((out,))), flops)
+            if flops and func._overloadpacket is _aten.convolution:
+                self.operations[-1].moved_bytes += 2 * _patch_bytes(args, out)
         return out
 
     def _follow(
@@ -194,10 +203,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 for earlier in value.operations:
                     self.operations[earlier].layer = operation.layer
                 value.operations = ()
+                if value.depth != CONSTANT:
+                    operation.moved_bytes += _size_bytes(tensor)
             made = Value(depth, operation.layer)
 
         read = {tensor.untyped_storage()._cdata for tensor in inputs}
         fresh: set[int] = set()
+        written = 0
         for tensor in outputs:
             storage = tensor.untyped_storage()
             seen = storage._cdata in read and not func._schema.is_mutable
@@ -210,6 +222,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     made.depth, made.made_in, storage.nbytes(), {}, made.weights, made.operations
                 ),
             )
+            written += _size_bytes(tensor)
+        # What gives but views of its inputs has read nothing.
+        operation.moved_bytes = operation.moved_bytes + written if written else 0
 
     def _settle(self, func: Any, depth: int, weights: frozenset[int]) -> int:
         """Depth of an operation on activations of `depth` and on `weights`, which find a home."""
@@ -254,7 +269,25 @@ def _note_use(value: Value, tensor: torch.Tensor, layer: int) -> None:
     if value.depth != CONSTANT:
         view = (tensor.storage_offset(), tensor.shape, tensor.stride())
         last = value.uses.get(view, (0, 0))[1]
-        value.uses[view] = (tensor.numel() * tensor.element_size(), max(last, layer))
+        value.uses[view] = (_size_bytes(tensor), max(last, layer))
+
+
+def _size_bytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _patch_bytes(args: Sequence[Any], out: torch.Tensor) -> int:
+    """Bytes of a convolution's input unfolded, a patch per output pixel; a 1x1 kernel needs none.
+
+    A transposed convolution unfolds its output instead: a patch per input pixel.
+    """
+    image, weight, transposed, groups = args[0], args[1], args[6], args[8]
+    patch = math.prod(weight.shape[1:])
+    if patch == weight.shape[1]:
+        return 0
+    pixels = image if transposed else out
+    values = len(pixels) * math.prod(pixels.shape[2:]) * patch * groups
+    return int(values * pixels.element_size())
 
 
 def _tensors(arguments: Sequence[Any]) -> Iterator[torch.Tensor]:

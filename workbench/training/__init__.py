@@ -19,6 +19,7 @@ differently. Another processor or PyTorch may round differently. PyTorch itself 
 one of these functions needs it.
 """
 
+from workbench.training.batched import batched_gradients
 from workbench.training.batches import batches
 from workbench.training.buffers import average_buffers, get_buffers, set_buffers
 from workbench.training.evaluation import Evaluation, evaluate
@@ -27,6 +28,8 @@ from workbench.training.gradient import gradient_step
 from workbench.training.initialise import initialise
 from workbench.training.layout import Layout, model_layout
 from workbench.training.losses import LOSSES, Loss
+from workbench.training.pieces import Pieces, cut
+from workbench.training.quantise import Quantised, quantise
 from workbench.training.repeatable import fixed_threads, generator, seeded
 from workbench.training.sgd import Sgd
 
@@ -36,9 +39,13 @@ __all__ = [
     "FlatModel",
     "Layout",
     "Loss",
+    "Pieces",
+    "Quantised",
     "Sgd",
     "average_buffers",
+    "batched_gradients",
     "batches",
+    "cut",
     "evaluate",
     "fixed_threads",
     "flatten",
@@ -47,6 +54,7 @@ __all__ = [
     "gradient_step",
     "initialise",
     "model_layout",
+    "quantise",
     "seeded",
     "set_buffers",
 ]

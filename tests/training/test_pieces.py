@@ -1,0 +1,350 @@
+"""A module in pieces is the module: the same layers, the same bits, the same gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, fx, nn
+from torch.nn import functional as F  # noqa: N812
+
+from tests.profiles.modules import (
+    Autoencoder,
+    DataDependent,
+    Functional,
+    Language,
+    RandomGraph,
+    Siamese,
+    TwoInputs,
+)
+from tests.training.modules import Awkward, Dropping
+from workbench import zoo
+from workbench.profiles import profile_model
+from workbench.profiles.tracing import UntraceableError
+from workbench.training import cut, fixed_threads, flatten, seeded
+
+# Small images, where the model takes them.
+SHAPES = {
+    "alexnet": (3, 63, 63),
+    "vgg16": (3, 32, 32),
+    "vgg19": (3, 32, 32),
+    "googlenet": (3, 32, 32),
+    "inception_v4": (3, 75, 75),
+    "resnet18": (3, 32, 32),
+    "resnet34": (3, 32, 32),
+    "resnet50": (3, 32, 32),
+    "resnet152": (3, 32, 32),
+}
+
+
+class InPlace(nn.Module):
+    """Writes into what crosses its cuts; a shortcut passes all of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = (nn.Linear(4, 4) for _ in range(3))
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.relu(self.first(x))
+        y = self.second(x)
+        y += x
+        y.tanh_()
+        z: Tensor = self.third(y).add_(y)
+        return z
+
+
+class Heads(nn.Module):
+    """Reads sizes off one layer and uses them in later ones; drops in functional form."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.out = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 3)
+        self.scale = nn.Parameter(torch.ones(6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        samples, length, width = x.shape
+        query = self.query(x).view(samples, length, 2, width // 2)
+        key = self.key(query.reshape(samples, length, -1) * self.scale)
+        ones = x.new_ones(samples, length, 1, dtype=x.dtype, device=x.device)
+        key = F.dropout(key * ones, 0.5, self.training)
+        out: Tensor = self.out(key.view(x.size(0), length, width)).mean(1)
+        return out
+
+
+class Normed(nn.Module):
+    """What is made of parameters alone is needed by two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = nn.Parameter(torch.tensor([0.5, 2.0, 1.0, 3.0]))
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gain = torch.softmax(self.gain, 0) + torch.tensor(0.5)
+        out: Tensor = self.second(self.first(x) * gain) * gain
+        return out
+
+
+MODULES: dict[str, tuple[Callable[[], nn.Module], Any]] = {
+    "in place": (InPlace, (4,)),
+    "sizes": (Heads, (5, 6)),
+    "of parameters": (Normed, (4,)),
+    "awkward": (Awkward, (5,)),
+    "tied": (Autoencoder, (6,)),
+    "twice": (Siamese, ((4,), (4,))),
+    "two inputs": (TwoInputs, ((3,), (4,))),
+    "dropping": (Dropping, (5,)),
+}
+
+
+def small(name: str) -> tuple[nn.Module, tuple[int, ...]]:
+    """A model of the zoo with weights that are quickly drawn, so small that nothing overflows."""
+    model = zoo.build(name, "meta").to_empty(device="cpu").eval()
+    draws = torch.Generator().manual_seed(1)
+    for parameter in model.parameters():
+        bound = 0.5 if parameter.dim() == 1 else parameter[0].numel() ** -0.5
+        nn.init.uniform_(parameter, -bound, bound, generator=draws)
+    for key, buffer in model.named_buffers():
+        buffer.fill_(1 if key.endswith("var") else 0)
+    return model, SHAPES.get(name, zoo.MODELS[name].input_shape)
+
+
+def inputs_of(shape: Sequence[Any], samples: int, dtype: torch.dtype) -> list[Tensor]:
+    shapes = shape if isinstance(shape[0], tuple) else [shape]
+    draws = torch.Generator().manual_seed(2)
+    return [torch.randn(samples, *one, generator=draws, dtype=dtype) for one in shapes]
+
+
+@pytest.mark.parametrize("name", zoo.MODELS)
+def test_layers_and_what_crosses_are_the_profiles(name: str) -> None:
+    profile = profile_model(name)
+    pieces = cut(zoo.build(name, "meta"), zoo.MODELS[name].input_shape)
+    assert pieces.layers == profile.layers
+    assert list(pieces.crossing_bytes) == profile.table["output_bytes"].to_list()[:-1]
+
+
+@pytest.mark.parametrize("name", zoo.MODELS)
+def test_every_cut_of_the_zoo_gives_the_models_bits(name: str) -> None:
+    model, shape = small(name)
+    pieces = cut(model, shape)
+    state: Sequence[Tensor] = inputs_of(shape, 1, torch.float32)
+    with torch.no_grad():
+        expected = model(*state)
+        assert bool(expected.isfinite().all())
+        assert expected.std() > 0
+        for layer, size in enumerate(pieces.crossing_bytes, start=1):
+            state = pieces.run(layer, layer, state)
+            assert sum(tensor.numel() * 4 for tensor in state) == size
+            (found,) = pieces.run(layer + 1, len(pieces), state)
+            assert torch.equal(found, expected), layer
+
+
+@pytest.mark.parametrize(("make", "shape"), MODULES.values(), ids=MODULES)
+@pytest.mark.parametrize("samples", [1, 2, 5])
+def test_every_cut_of_awkward_modules(make: Any, shape: Any, samples: int) -> None:
+    module = make().double().eval()
+    pieces = cut(module, shape, input_dtype="float64")
+    profile = profile_model(module, shape, input_dtype="float64")
+    assert pieces.layers == profile.layers
+    assert list(pieces.crossing_bytes) == profile.table["output_bytes"].to_list()[:-1]
+    check_cuts(module, shape, samples)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_every_cut_of_random_modules(data: st.DataObject) -> None:
+    module = RandomGraph.draw(data)
+    with fixed_threads():
+        pieces = cut(module, (4,))
+        profile = profile_model(module, (4,))
+        assert pieces.layers == profile.layers
+        assert list(pieces.crossing_bytes) == profile.table["output_bytes"].to_list()[:-1]
+        check_cuts(module.double().eval(), (4,), 3)
+
+
+@pytest.mark.parametrize("name", ["lenet5", "resnet20_cifar"])
+def test_gradients_of_real_models_through_every_cut(name: str) -> None:
+    model, shape = small(name)
+    check_cuts(model.double(), shape, 2)
+
+
+def check_cuts(module: nn.Module, shape: Any, samples: int) -> None:
+    """Outputs are the module's, bit for bit; gradients its own but for the order of sums."""
+    pieces = cut(module, shape, input_dtype="float64")
+    inputs = inputs_of(shape, samples, torch.float64)
+    module.zero_grad()
+    expected = module(*inputs)
+    torch.autograd.backward([expected.square().sum()])
+    gradients = gradients_of(module)
+    for last in range(1, len(pieces)):
+        module.zero_grad()
+        sent = pieces.run(1, last, inputs)
+        before = [tensor.detach().clone() for tensor in sent]
+        taken = [tensor.detach().requires_grad_() for tensor in sent]
+        (found,) = pieces.run(last + 1, len(pieces), taken)
+        assert torch.equal(found, expected)
+        assert all(torch.equal(*pair) for pair in zip(sent, before, strict=True))
+        torch.autograd.backward([found.square().sum()])
+        back = [
+            (tensor, leaf.grad)
+            for tensor, leaf in zip(sent, taken, strict=True)
+            if tensor.requires_grad and leaf.grad is not None
+        ]
+        torch.autograd.backward([one for one, _ in back], [grad for _, grad in back])
+        for name, gradient in gradients_of(module).items():
+            torch.testing.assert_close(gradient, gradients[name], rtol=1e-11, atol=1e-12)
+
+
+def gradients_of(module: nn.Module) -> dict[str, Tensor]:
+    return {
+        name: torch.zeros_like(p) if p.grad is None else p.grad.clone()
+        for name, p in module.named_parameters()
+    }
+
+
+def test_samples_can_be_split_and_joined_at_a_cut() -> None:
+    model, shape = small("resnet20_cifar")
+    pieces = cut(model, shape)
+    (images,) = inputs_of(shape, 6, torch.float32)
+    with torch.no_grad():
+        parts = [pieces.run(1, 8, [part]) for part in torch.split(images, [1, 3, 2])]
+        joined = [torch.cat(same) for same in zip(*parts, strict=True)]
+        (found,) = pieces.run(9, 20, joined)
+        assert len(joined) == 2  # a shortcut passes layer 8
+        torch.testing.assert_close(found, model(images))
+
+
+def test_modes_are_those_of_the_moment() -> None:
+    """Also where the module's own `forward` asks for its mode."""
+    module = Heads()
+    pieces = cut(module, (5, 6))
+    inputs = inputs_of((5, 6), 3, torch.float32)
+    for training in (False, True):
+        module.train(training)
+        with seeded(3):
+            expected = module(*inputs)
+        with seeded(3):
+            found = pieces.run(2, 3, pieces.run(1, 1, inputs))
+        assert torch.equal(found[0], expected), training
+    assert bool((module(*inputs) != module(*inputs)).any())
+
+
+def test_running_statistics_are_gathered() -> None:
+    whole, other = (zoo.build("resnet20_cifar") for _ in range(2))
+    other.load_state_dict(whole.state_dict())
+    inputs = inputs_of((3, 32, 32), 4, torch.float32)
+    pieces = cut(other, (3, 32, 32))
+    whole(*inputs)
+    pieces.run(8, 20, pieces.run(1, 7, inputs))
+    for name, buffer in other.named_buffers():
+        assert torch.equal(buffer, whole.get_buffer(name)), name
+    assert pieces.buffers[0] == {
+        f"conv1.norm.{of}" for of in ("running_mean", "running_var", "num_batches_tracked")
+    }
+
+
+def test_it_is_the_modules_own_parameters_that_learn() -> None:
+    flat = flatten(zoo.build("lenet5"), (1, 28, 28))
+    replica = flat.replica()
+    pieces = cut(flat.module, (1, 28, 28)).on(replica.module)
+    inputs = inputs_of((1, 28, 28), 2, torch.float32)
+    (out,) = pieces.run(1, 5, inputs)
+    torch.autograd.backward([out.sum()])
+    assert bool(replica.gradients.any())
+    assert not bool(flat.gradients.any())
+    replica.parameters.zero_()
+    assert not bool(pieces.run(1, 5, inputs)[0].any())
+
+
+def test_layers_know_their_parameters() -> None:
+    pieces = cut(Siamese(), ((4,), (4,)))
+    assert pieces.parameters == tuple(
+        frozenset({f"{part}.weight", f"{part}.bias"}) for part in ("first", "second", "head")
+    )
+    assert all("gain" in used for used in cut(Normed(), (4,)).parameters)
+
+
+def test_the_module_is_left_as_it_was() -> None:
+    module = Normed()
+    before = set(vars(module))
+    cut(module, (4,))
+    assert set(vars(module)) == before
+    assert module.training
+
+
+class Early(nn.Module):
+    """A first layer changes in place what the second has read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(self.first(x))
+        y = self.second(x.clone() * 1) + x
+        x.mul_(2)
+        return torch.relu(y + x)
+
+
+class Summing(nn.Module):
+    """Hands on a sum over the samples, or tensors in a tuple."""
+
+    def __init__(self, *, over_samples: bool) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.over_samples = over_samples
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        joined = x.sum(0) if self.over_samples else x.chunk(2, 1)
+        return _joined(joined, self.second(x))
+
+
+@fx.wrap
+def _joined(parts: Any, tensor: Tensor) -> Tensor:
+    return tensor + (torch.cat(parts, 1) if isinstance(parts, tuple) else parts)
+
+
+class TestRefusals:
+    def test_control_flow_by_data(self) -> None:
+        with pytest.raises(UntraceableError, match="DataDependent cannot be cut into layers"):
+            cut(DataDependent(), (4,))
+
+    def test_what_fx_cannot_follow(self) -> None:
+        # It asks for the number of samples with `len`.
+        with pytest.raises(ValueError, match=r"Functional cannot be cut .*'len' is not supported"):
+            cut(Functional(), (5, 4))
+
+    def test_several_layers_in_one_part(self) -> None:
+        with pytest.raises(ValueError, match="'lstm' alone makes layers 2 to 3"):
+            cut(Language(), (7,), input_dtype="int64")
+
+    def test_changes_in_place_that_come_too_early(self) -> None:
+        with pytest.raises(ValueError, match=r"'mul_' of layer 1 changes in place what layer 2"):
+            cut(Early(), (4,))
+
+    def test_what_is_no_tensor_of_samples(self) -> None:
+        with pytest.raises(ValueError, match=r"behind layer 1: 'sum_1' of shape \(4,\)"):
+            cut(Summing(over_samples=True), (4,))
+        with pytest.raises(ValueError, match="behind layer 1: 'chunk' gives tuple across it"):
+            cut(Summing(over_samples=False), (4,))
+
+    def test_an_input_that_does_not_fit(self) -> None:
+        with pytest.raises(ValueError, match="does not fit"):
+            cut(Awkward(), (7,))
+
+    def test_layers_that_are_not_there(self) -> None:
+        pieces = cut(InPlace(), (4,))
+        with pytest.raises(ValueError, match="layers 2 to 4 are not within 1 to 3"):
+            pieces.run(2, 4, inputs_of((4,), 2, torch.float32))
+
+    def test_tensors_that_do_not_cross_there(self) -> None:
+        model, shape = small("resnet20_cifar")
+        pieces = cut(model, shape)
+        with pytest.raises(ValueError, match="layer 3 of Sequential takes 2 tensors, not 1"):
+            pieces.run(3, 20, inputs_of((16, 32, 32), 1, torch.float32))
