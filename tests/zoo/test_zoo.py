@@ -17,6 +17,7 @@ PUBLISHED = {
     "lenet5": 61_706,
     "lenet5_cifar": 62_006,
     "alexnet": 61_100_840,
+    "alexnet_cifar": 58_322_314,
     "alexnet_tiny": 57_823_240,
     "vgg16": 138_357_544,
     "vgg19": 143_667_240,
@@ -27,6 +28,10 @@ PUBLISHED = {
     "resnet50": 25_557_032,
     "resnet152": 60_192_808,
     "resnet20_cifar": 269_722,
+    "squeezenet": 1_248_424,
+    "squeezenet_cifar": 729_034,
+    "mobilenet_v2": 3_504_872,
+    "mobilenet_v2_cifar": 2_236_682,
 }
 
 
@@ -56,14 +61,18 @@ def test_parameters_and_output_shape(name: str) -> None:
     assert not any(getattr(part, "inplace", False) for part in module.modules())
 
 
-@pytest.mark.parametrize("name", ["alexnet", "vgg16", "googlenet", "resnet18"])
+@pytest.mark.parametrize(
+    "name", ["alexnet", "vgg16", "googlenet", "resnet18", "squeezenet", "mobilenet_v2"]
+)
 def test_other_classes_and_image_sizes(name: str) -> None:
     with torch.device("meta"):
         module = MODELS[name].factory(classes=7)
         assert module(torch.zeros(2, 3, 96, 96)).shape == (2, 7)
 
 
-@pytest.mark.parametrize(("name", "steps"), [("lenet5", 60), ("resnet20_cifar", 8)])
+@pytest.mark.parametrize(
+    ("name", "steps"), [("lenet5", 60), ("resnet20_cifar", 8), ("mobilenet_v2_cifar", 8)]
+)
 @pytest.mark.usefixtures("_one_thread")
 def test_learns(name: str, steps: int) -> None:
     """A few steps on one batch bring the loss of a freshly built model down by half."""

@@ -170,8 +170,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         tensors = list(_tensors((*args, *kwargs.values())))
         _refuse_numbers(func, tensors)
         out = func(*args, **kwargs)
-        formula = flop_registry.get(func._overloadpacket)
-        flops = int(formula(*args, **kwargs, out_val=out)) if formula else 0
+        flops = _flops(func._overloadpacket, args, kwargs, out)
         if self.in_backward:
             if flops:
                 self._running_operation().backward_flops += flops
@@ -270,6 +269,22 @@ def _note_use(value: Value, tensor: torch.Tensor, layer: int) -> None:
         view = (tensor.storage_offset(), tensor.shape, tensor.stride())
         last = value.uses.get(view, (0, 0))[1]
         value.uses[view] = (_size_bytes(tensor), max(last, layer))
+
+
+def _flops(packet: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> int:
+    """FLOPs of an operation as PyTorch counts them; 0 for one without weights to multiply by.
+
+    Deviation: PyTorch 2.13 counts the weights' gradient of a convolution in groups as many times
+    over as there are groups.
+    """
+    formula = flop_registry.get(packet)
+    if formula is None:
+        return 0
+    flops = int(formula(*args, **kwargs, out_val=out))
+    if packet is _aten.convolution_backward and args[9] > 1 and args[10][1]:
+        of_weights = int(formula(*args[:10], (False, True, False), out_val=out))
+        flops -= of_weights - of_weights // args[9]
+    return flops
 
 
 def _size_bytes(tensor: torch.Tensor) -> int:

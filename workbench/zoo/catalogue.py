@@ -62,6 +62,7 @@ MODELS: dict[str, Model] = {
         _model("lenet5", "lenet", (1, 28, 28), 10, 61_706),
         _model("lenet5_cifar", "lenet", (3, 32, 32), 10, 62_006),
         _model("alexnet", "alexnet", _IMAGENET, 1000, 61_100_840),
+        _model("alexnet_cifar", "alexnet", (3, 32, 32), 10, 58_322_314),
         _model("alexnet_tiny", "alexnet", (3, 64, 64), 200, 57_823_240),
         _model("vgg16", "vgg", _IMAGENET, 1000, 138_357_544),
         _model("vgg19", "vgg", _IMAGENET, 1000, 143_667_240),
@@ -72,6 +73,10 @@ MODELS: dict[str, Model] = {
         _model("resnet50", "resnet", _IMAGENET, 1000, 25_557_032),
         _model("resnet152", "resnet", _IMAGENET, 1000, 60_192_808),
         _model("resnet20_cifar", "resnet", (3, 32, 32), 10, 269_722),
+        _model("squeezenet", "squeezenet", _IMAGENET, 1000, 1_248_424),
+        _model("squeezenet_cifar", "squeezenet", (3, 32, 32), 10, 729_034),
+        _model("mobilenet_v2", "mobilenet_v2", _IMAGENET, 1000, 3_504_872),
+        _model("mobilenet_v2_cifar", "mobilenet_v2", (3, 32, 32), 10, 2_236_682),
     )
 }
 

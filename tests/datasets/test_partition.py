@@ -1,0 +1,102 @@
+"""Every sample finds exactly one node, whatever the skew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench import datasets
+from workbench.datasets import partition
+from workbench.datasets.partition import Shards
+
+LABELS = st.lists(st.integers(0, 6), min_size=12, max_size=80)
+NODES = st.integers(1, 6)
+SEEDS = st.integers(0, 5)
+Deal = Callable[[list[int], int, int], Shards]
+
+WAYS: dict[str, Deal] = {
+    "by_size": lambda labels, nodes, seed: partition.by_size(labels, [1.0] * nodes, seed=seed),
+    "by_class": lambda labels, nodes, seed: partition.by_class(labels, nodes, seed=seed),
+    "dirichlet 0.01": lambda labels, nodes, seed: partition.dirichlet(
+        labels, nodes, 0.01, seed=seed
+    ),
+    "dirichlet 10": lambda labels, nodes, seed: partition.dirichlet(labels, nodes, 10, seed=seed),
+}
+
+
+@pytest.mark.parametrize("deal", WAYS.values(), ids=WAYS)
+@given(labels=LABELS, nodes=NODES, seed=SEEDS)
+def test_every_sample_is_in_exactly_one_shard(
+    deal: Deal, labels: list[int], nodes: int, seed: int
+) -> None:
+    shards = deal(labels, nodes, seed)
+    assert len(shards) == nodes
+    assert all(len(shard) and shard.dtype == np.int64 for shard in shards)
+    assert all((np.diff(shard) > 0).all() for shard in shards)
+    assert sorted(np.concatenate(shards).tolist()) == list(range(len(labels)))
+    again = deal(labels, nodes, seed)
+    assert all(np.array_equal(one, two) for one, two in zip(shards, again, strict=True))
+
+
+@pytest.mark.parametrize("deal", WAYS.values(), ids=WAYS)
+def test_another_seed_deals_otherwise(deal: Deal) -> None:
+    labels = [sample % 5 for sample in range(100)]
+    one, two = (deal(labels, 4, seed) for seed in (0, 1))
+    assert any(not np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+@given(labels=LABELS, shares=st.lists(st.floats(0.5, 2.0), min_size=1, max_size=4), seed=SEEDS)
+def test_sizes_are_the_shares_within_a_sample(
+    labels: list[int], shares: list[float], seed: int
+) -> None:
+    shards = partition.by_size(labels, shares, seed=seed)
+    for shard, share in zip(shards, shares, strict=True):
+        assert abs(len(shard) - share / sum(shares) * len(labels)) < 1 + 1e-9
+
+
+def test_a_quarter_each() -> None:
+    sizes = [len(one) for one in partition.by_size(np.zeros(50_000, int), [0.25] * 4, seed=1)]
+    assert sizes == [12_500] * 4
+
+
+@pytest.mark.parametrize("classes_per_node", [1, 2, 5])
+def test_by_class_gives_few_classes(classes_per_node: int) -> None:
+    labels = np.repeat(np.arange(10), 60)  # divides evenly: a piece is of one class
+    shards = partition.by_class(labels, 10, classes_per_node=classes_per_node, seed=3)
+    assert all(len(shard) == 60 for shard in shards)
+    assert all(len(set(labels[shard])) <= classes_per_node for shard in shards)
+
+
+def test_small_alpha_skews_and_large_alpha_does_not() -> None:
+    labels = datasets.load("digits").y_train
+
+    def largest_class(alpha: float) -> float:
+        shards = partition.dirichlet(labels, 8, alpha, seed=0)
+        return float(np.mean([np.bincount(labels[shard]).max() / len(shard) for shard in shards]))
+
+    assert largest_class(0.05) > 0.5
+    assert largest_class(1000.0) < 0.15  # a tenth each, give or take
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: partition.by_size([0, 1], [1, 1, 1], seed=0), "node 2 would get none of 2"),
+        (lambda: partition.by_size([0, 1], [1, 0], seed=0), "above 0"),
+        (lambda: partition.by_size([0, 1], [], seed=0), "above 0"),
+        (lambda: partition.by_class([0, 1, 2], 2, seed=0), "do not make 4 pieces"),
+        (lambda: partition.by_class([0, 1], 1, classes_per_node=0, seed=0), "at least 1"),
+        (lambda: partition.dirichlet([0, 1], 3, 1.0, seed=0), "3 nodes cannot share 2 samples"),
+        (lambda: partition.dirichlet([0, 1], 2, 0.0, seed=0), "alpha is 0"),
+        (lambda: partition.dirichlet([0, 1], 0, 1.0, seed=0), "nodes is 0"),
+        (lambda: partition.dirichlet([0.5, 1], 1, 1.0, seed=0), "whole number a sample"),
+    ],
+)
+def test_what_cannot_be_dealt_is_refused(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,99 @@
+"""A setup that cannot run is refused before anything runs, and rows add up."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.gossip.setups import cluster, epochwise
+from workbench import gossip
+from workbench.clusters import MissingLinkError
+from workbench.gossip import EverySample, GossipSetup, View
+from workbench.gossip.recorder import Spread
+from workbench.names import UnknownNameError
+
+GOOD = epochwise(gossip.ring(4))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epochs": 0}, "epochs is 0"),
+        ({"batch_size": 2.0}, r"batch_size is 2\.0"),
+        ({"evaluate_every": True}, "evaluate_every is True"),
+        ({"dataset": "digits"}, "dataset is 'digits'"),
+        ({"patience_s": 0.0}, r"patience_s is 0\.0"),
+        ({"shards": [np.arange(4)] * 3}, "3 shards for a cluster of 4 nodes"),
+        ({"shards": [np.arange(0)] * 4}, "shard of node 0"),
+        ({"shards": [np.arange(200)] * 4}, "indices from 0 to 199"),
+        ({"shards": [np.ones(3)] * 4}, "shard of node 0 is float64"),
+        ({"mixing": None}, "either mixing"),
+        ({"probability": 0.5}, "either mixing"),
+        ({"mixing": None, "probability": 1.5}, r"probability is 1\.5"),
+        ({"mixing": gossip.metropolis_hastings(gossip.ring(3))}, "for 3 nodes, not for 4"),
+        ({"sample_s": [1.0, 2.0]}, "sample_s has 2 numbers for 4 nodes"),
+        ({"sample_s": -1.0}, r"sample_s is -1\.0"),
+        ({"flops_per_s": [1.0, 2.0, math.inf, 1.0]}, "flops_per_s"),
+    ],
+)
+def test_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        GossipSetup(**{**vars(GOOD), **changes})
+
+
+def test_links_and_names_are_looked_up_first() -> None:
+    complete = gossip.metropolis_hastings(gossip.complete(4))
+    with pytest.raises(MissingLinkError, match="from node0 to node2"):
+        GossipSetup(**{**vars(GOOD), "mixing": complete})
+    with pytest.raises(UnknownNameError, match="lenet5"):
+        GossipSetup(**{**vars(GOOD), "model": "lenet"})
+    alone = cluster(gossip.ring(1))
+    two = type(alone)([*alone.nodes, type(alone.nodes[0])("other")])
+    with pytest.raises(ValueError, match="to nobody"):
+        GossipSetup(
+            **{
+                **vars(GOOD),
+                "cluster": two,
+                "shards": GOOD.shards[:2],
+                "mixing": None,
+                "probability": 0.5,
+            }
+        )
+
+
+@given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=3), batch_size=st.integers(1, 12))
+def test_every_sample_is_learnt_from_once_an_epoch(sizes: list[int], batch_size: int) -> None:
+    for node, size in enumerate(sizes):
+        shard = np.arange(100, 100 + size)
+        view: Any = View(node, 0.0, None, None, shard, batch_size, 0, None, {})  # type: ignore[arg-type]
+        orders = []
+        for epoch in (1, 2):
+            _, batches, cost_s = EverySample(1).step(None, epoch, view)
+            assert cost_s == 0
+            assert all(len(batch) == batch_size for batch in batches[:-1])
+            assert 1 <= len(batches[-1]) <= batch_size
+            orders.append(np.concatenate(batches).tolist())
+            assert sorted(orders[-1]) == shard.tolist()
+        assert size < 8 or orders[0] != orders[1]
+
+
+@given(
+    values=st.lists(
+        st.lists(st.floats(-5, 5, width=32), min_size=3, max_size=3), min_size=1, max_size=6
+    ),
+    offset=st.sampled_from([0.0, 1000.0]),
+)
+def test_spread_is_the_distance_from_the_mean(values: list[list[float]], offset: float) -> None:
+    models = np.array(values, dtype=np.float32) + np.float32(offset)
+    spread = Spread()
+    for node, model in enumerate(models):
+        spread.add(node, torch.from_numpy(model))
+    exact = models.astype(float)
+    expected = np.sqrt(((exact - exact.mean(0)) ** 2).sum(1).mean())
+    assert spread.error == pytest.approx(expected, abs=1e-6)

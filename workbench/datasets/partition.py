@@ -1,0 +1,149 @@
+"""Who holds which samples: a data set's training samples dealt out to nodes.
+
+Each function takes labels and gives a shard per node: ascending indices, int64. Every sample is in
+exactly one shard, no shard is empty, and the same seed gives the same shards.
+
+>>> from workbench import datasets
+>>> from workbench.datasets import partition
+>>> digits = datasets.load("digits")
+>>> [len(shard) for shard in partition.by_size(digits.y_train, [0.25] * 4, seed=0)]
+[361, 361, 360, 360]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Shards = tuple[NDArray[np.int64], ...]
+
+
+def by_size(labels: ArrayLike, shares: Sequence[float], *, seed: int) -> Shards:
+    """Deal samples out at random, to each node its share: the same mix of classes on average.
+
+    Parameters
+    ----------
+    labels
+        Whole numbers, one a sample.
+    shares
+        Of each node, above 0, to any scale: ``[0.25] * 4``, ``[1, 1, 2]``. What rounding leaves
+        over goes to the largest remainders, of equal ones to the first.
+    seed
+        Of the shuffle.
+
+    Raises
+    ------
+    ValueError
+        No share, one that is not above 0, or one so small that it is less than a sample.
+    """
+    count, weights = len(_checked(labels, 1)), np.asarray(shares, dtype=float)
+    if weights.ndim != 1 or not weights.size or not (np.isfinite(weights) & (weights > 0)).all():
+        raise ValueError(f"shares are {shares!r}; give each node one above 0, such as [1, 1, 2]")
+    exact = weights / weights.sum() * count
+    sizes = np.floor(exact).astype(np.int64)
+    left = count - int(sizes.sum())
+    sizes[np.argsort(sizes - exact, kind="stable")[:left]] += 1
+    if not sizes.all():
+        node = int(np.flatnonzero(sizes == 0)[0])
+        raise ValueError(
+            f"node {node} would get none of {count} samples: its share is "
+            f"{weights[node] / weights.sum():.3g}. Give it more, or use fewer nodes"
+        )
+    order = np.random.default_rng(seed).permutation(count)
+    return tuple(np.sort(part) for part in np.split(order, np.cumsum(sizes)[:-1]))
+
+
+def by_class(labels: ArrayLike, nodes: int, *, classes_per_node: int = 2, seed: int) -> Shards:
+    """Give each node samples of few classes (McMahan et al. 2017, Sec. 3).
+
+    Samples are sorted by class, in random order within one, and cut into
+    ``nodes * classes_per_node`` pieces of equal size, give or take one; each node gets
+    `classes_per_node` of them at random. Where cuts do not meet the ends of classes, a piece holds
+    samples of several classes.
+
+    Raises
+    ------
+    ValueError
+        Fewer samples than pieces, or a number below 1.
+    """
+    if classes_per_node < 1:
+        raise ValueError(f"classes_per_node is {classes_per_node}; it must be at least 1")
+    found = _checked(labels, nodes)
+    pieces = nodes * classes_per_node
+    if len(found) < pieces:
+        raise ValueError(
+            f"{len(found)} samples do not make {pieces} pieces for {nodes} nodes with "
+            f"{classes_per_node} classes each; use fewer nodes or more samples"
+        )
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(found))
+    by_label = np.array_split(order[np.argsort(found[order], kind="stable")], pieces)
+    dealt = rng.permutation(pieces).reshape(nodes, classes_per_node)
+    return tuple(np.sort(np.concatenate([by_label[piece] for piece in own])) for own in dealt)
+
+
+def dirichlet(labels: ArrayLike, nodes: int, alpha: float, *, seed: int) -> Shards:
+    """Split every class by shares drawn from a Dirichlet distribution (Hsu et al. 2019, Sec. 3).
+
+    Parameters
+    ----------
+    labels
+        Whole numbers, one a sample.
+    nodes
+        How many shards.
+    alpha
+        Above 0: small for nodes that hold few classes each, large for equal mixes.
+    seed
+        Of shares and shuffle.
+
+    Raises
+    ------
+    ValueError
+        Fewer samples than nodes, or a number out of range.
+
+    Notes
+    -----
+    Deviation: the shares of a class are drawn over nodes, not those of a node over classes, so
+    that every sample finds its place whatever the nodes' sizes. A node that gets nothing takes a
+    sample from whoever has most.
+    """
+    if not 0 < alpha < math.inf:
+        raise ValueError(f"alpha is {alpha}; it must be above 0 and finite")
+    found = _checked(labels, nodes)
+    rng = np.random.default_rng(seed)
+    owner = np.empty(len(found), dtype=np.int64)
+    for label in np.unique(found):
+        own = rng.permutation(np.flatnonzero(found == label))
+        # A tiny alpha may round every gamma variate to zero, whose shares are no numbers.
+        shares = np.nan_to_num(rng.dirichlet(np.full(nodes, alpha)))
+        if not shares.any():
+            shares[rng.integers(nodes)] = 1.0
+        bounds = np.rint(np.cumsum(shares) / shares.sum() * len(own)).astype(np.int64)
+        owner[own] = np.searchsorted(bounds, np.arange(len(own)), side="right")
+    sizes = np.bincount(owner, minlength=nodes)
+    for node in np.flatnonzero(sizes == 0):
+        richest = int(sizes.argmax())
+        owner[np.flatnonzero(owner == richest)[0]] = node
+        sizes[richest] -= 1
+        sizes[node] += 1
+    return tuple(np.flatnonzero(owner == node) for node in range(nodes))
+
+
+def _checked(labels: ArrayLike, nodes: int) -> NDArray[np.int64]:
+    found = np.asarray(labels)
+    if found.ndim != 1 or not np.issubdtype(found.dtype, np.integer):
+        raise ValueError(
+            f"labels are {found.dtype} of shape {found.shape}; give one whole number a sample, "
+            "such as dataset.y_train"
+        )
+    if nodes < 1:
+        raise ValueError(f"nodes is {nodes}; at least one must hold the samples")
+    if len(found) < nodes:
+        raise ValueError(
+            f"{nodes} nodes cannot share {len(found)} samples; each needs at least one. "
+            "Use fewer nodes or more samples"
+        )
+    return found.astype(np.int64)

@@ -1,0 +1,37 @@
+"""Training without a server: nodes learn from shards of their own and exchange models with peers.
+
+Shared by the systems that train so. Two ways of exchanging: GoSGD as published, and one exchange an
+epoch under a mixing matrix, as EdgeGossip's paper runs it.
+
+>>> from workbench import gossip
+>>> mixing = gossip.metropolis_hastings(gossip.ring(8))
+>>> round(mixing.spectral_gap, 3)
+0.195
+"""
+
+from workbench.gossip.graphs import GRAPHS, complete, random_regular, ring, star
+from workbench.gossip.mixing import Mixing, MixingError, metropolis_hastings
+from workbench.gossip.selecting import EverySample, Learnt, Selecting, View
+from workbench.gossip.setup import GossipSetup
+from workbench.gossip.train import EPOCHS, Built, Trained, build, train
+
+__all__ = [
+    "EPOCHS",
+    "GRAPHS",
+    "Built",
+    "EverySample",
+    "GossipSetup",
+    "Learnt",
+    "Mixing",
+    "MixingError",
+    "Selecting",
+    "Trained",
+    "View",
+    "build",
+    "complete",
+    "metropolis_hastings",
+    "random_regular",
+    "ring",
+    "star",
+    "train",
+]

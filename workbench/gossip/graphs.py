@@ -1,0 +1,77 @@
+"""Who exchanges models with whom: networkx graphs whose nodes are 0 to n-1.
+
+``clusters.graph(n, ring(n).edges, link)`` links the same nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+def ring(nodes: int) -> nx.Graph:
+    """Every node with the next, the last with the first."""
+    import networkx as nx
+
+    _check(nodes)
+    graph = nx.path_graph(nodes)
+    if nodes > 2:
+        graph.add_edge(nodes - 1, 0)
+    return graph
+
+
+def complete(nodes: int) -> nx.Graph:
+    """Every node with every other."""
+    import networkx as nx
+
+    _check(nodes)
+    return nx.complete_graph(nodes)
+
+
+def star(nodes: int) -> nx.Graph:
+    """Node 0 with every other."""
+    import networkx as nx
+
+    _check(nodes)
+    return nx.star_graph(nodes - 1)
+
+
+def random_regular(nodes: int, degree: int = 3, *, seed: int = 0) -> nx.Graph:
+    """Every node with `degree` others, drawn at random so that all are connected.
+
+    Raises
+    ------
+    ValueError
+        There is no such graph: the degree is not below the number of nodes, both are odd, or
+        a degree of 1 leaves pairs.
+    """
+    import networkx as nx
+
+    _check(nodes)
+    connected = degree > 1 or nodes == degree + 1
+    if not (0 <= degree < nodes and nodes * degree % 2 == 0 and connected):
+        raise ValueError(
+            f"no connected graph has {nodes} nodes with {degree} peers each; the degree must be "
+            "at least 2 and below the number of nodes, and one of the two numbers even"
+        )
+    for attempt in range(1000):
+        graph = nx.random_regular_graph(degree, nodes, seed=seed + 1_000_003 * attempt)
+        if nx.is_connected(graph):
+            return graph
+    raise ValueError(f"no draw of {nodes} nodes with {degree} peers each was connected")
+
+
+GRAPHS: dict[str, Callable[[int], nx.Graph]] = {
+    "ring": ring,
+    "complete": complete,
+    "star": star,
+    "random_regular": random_regular,
+}
+
+
+def _check(nodes: int) -> None:
+    if nodes < 1:
+        raise ValueError(f"a graph of {nodes} nodes; it needs at least one")

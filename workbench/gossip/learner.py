@@ -1,0 +1,99 @@
+"""A node's side of the learning: true gradients, steps of its own, other models taken over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.training import FlatModel, Sgd, get_buffers, gradient_step, set_buffers
+from workbench.training.repeatable import STEP, derive
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from workbench.datasets import Dataset
+
+
+@dataclass(eq=False)
+class Learner:
+    """One node's model and what steps it.
+
+    Attributes
+    ----------
+    node, seed
+        Whose, and the run's seed: what the model draws (dropout) comes from both.
+    flat
+        Its model. A vector of its own, which nothing that was sent refers to.
+    first
+        First parameters, which all nodes share.
+    dataset, sgd
+        What batches index, and how to step.
+    steps
+        Since the node (re)started.
+    """
+
+    node: int
+    seed: int
+    flat: FlatModel
+    first: Tensor
+    dataset: Dataset
+    sgd: Sgd
+
+    def __post_init__(self) -> None:
+        self._first_buffers = get_buffers(self.flat.module)
+        self.velocity = self.sgd.start(self.flat.parameters)
+        self.begin(0)
+
+    def begin(self, life: int) -> None:
+        """Forget all but the first model; `life` counts restarts."""
+        self.adopt(self.first, self._first_buffers)
+        self.velocity.zero_()
+        self.steps, self._life = 0, life
+        self._draws = derive(self.seed, STEP, self.node, life)
+        self._loss_sum, self._samples = 0.0, 0
+
+    def learn(self, batch: NDArray[np.int64]) -> None:
+        """Take a step along the gradient of a batch."""
+        x, y = self.dataset.x_train[batch], self.dataset.y_train[batch]
+        loss = gradient_step(self.flat, x, y, seed=self._draws + self.steps)
+        self.sgd.step(self.flat.parameters, self.flat.gradients, self.velocity)
+        self.steps += 1
+        self._loss_sum += loss * len(batch)
+        self._samples += len(batch)
+
+    def take_loss(self) -> tuple[int, float | None]:
+        """Samples since the last call, and the mean loss over them before each step."""
+        samples, loss_sum = self._samples, self._loss_sum
+        self._loss_sum, self._samples = 0.0, 0
+        return samples, loss_sum / samples if samples else None
+
+    def snapshot(self) -> Tensor:
+        """Return a copy of the parameters, to send."""
+        return self.flat.parameters.clone()
+
+    def buffers(self) -> dict[str, Tensor]:
+        """Return copies of what the model remembers beside its parameters."""
+        return get_buffers(self.flat.module)
+
+    def adopt(self, parameters: Tensor, buffers: Mapping[str, Tensor]) -> None:
+        """Become another's model."""
+        self.flat.parameters.copy_(parameters)
+        set_buffers(self.flat.module, buffers)
+
+    def merge(self, parameters: Tensor, weight: float) -> None:
+        """Move towards a model: by 0 not at all, by 1 all the way."""
+        self.flat.parameters.lerp_(parameters, weight)
+
+    def mix(self, weights: Mapping[int, float], models: Mapping[int, Tensor]) -> None:
+        """Become a weighted sum, added up in the order of `weights`; the own model is there."""
+        import torch
+
+        total = torch.zeros_like(self.flat.parameters)
+        for node, weight in weights.items():
+            own = node == self.node
+            total.add_(self.flat.parameters if own else models[node], alpha=weight)
+        self.flat.parameters.copy_(total)

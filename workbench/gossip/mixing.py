@@ -1,0 +1,135 @@
+"""How much of whose model a node takes over in an exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+TOLERANCE = 1e-9  # of sums of weights, far above their rounding and far below what matters
+
+
+class MixingError(ValueError):
+    """A matrix that does not mix: averages would drift, or a model would leave their range."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """Weights of an exchange: node i's next model is ``sum_j matrix[i, j] * model_j``.
+
+    The matrix is doubly stochastic. Rows that sum to 1 make every model an average; columns that
+    do keep the mean of all models what it is.
+
+    Attributes
+    ----------
+    matrix
+        float64, n x n, not negative; cannot be written to.
+
+    Raises
+    ------
+    MixingError
+        It is not square, has an entry that is negative or no number, or a row or column that does
+        not sum to 1.
+    """
+
+    matrix: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        matrix = np.array(self.matrix, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+            raise MixingError(
+                f"a mixing matrix has a row and a column for each node, not shape {matrix.shape}"
+            )
+        wrong = np.argwhere(~(np.isfinite(matrix) & (matrix >= 0)))
+        if len(wrong):
+            i, j = wrong[0]
+            raise MixingError(
+                f"node {i} would take {matrix[i, j]:g} of node {j}'s model; weights are finite "
+                "and not negative"
+            )
+        for axis, what in (
+            (1, "the weights that node {} takes of all models"),
+            (0, "the weights that all nodes take of node {}'s model"),
+        ):
+            sums = matrix.sum(axis)
+            off = np.flatnonzero(np.abs(sums - 1) > TOLERANCE)
+            if len(off):
+                raise MixingError(
+                    f"{what.format(off[0])} sum to {sums[off[0]]:.6g}, not to 1, so the mean of "
+                    "all models would not be kept. metropolis_hastings(graph) makes weights that "
+                    "do"
+                )
+        matrix.flags.writeable = False
+        object.__setattr__(self, "matrix", matrix)
+
+    def __len__(self) -> int:
+        return len(self.matrix)
+
+    @cached_property
+    def spectral_gap(self) -> float:
+        """One less the second largest singular value, from 0 (two parts) to 1 (one exchange does).
+
+        An exchange brings the models' distance from their mean, as the root of the sum of squares,
+        to at most ``1 - spectral_gap`` times what it was.
+        """
+        spread = np.linalg.norm(self.matrix - 1 / len(self), 2)
+        return float(np.clip(1 - spread, 0, 1))
+
+    def sources(self, node: int) -> tuple[int, ...]:
+        """Peers whose models a node takes something of, ascending."""
+        return tuple(j for j in np.flatnonzero(self.matrix[node]).tolist() if j != node)
+
+    def targets(self, node: int) -> tuple[int, ...]:
+        """Peers that take something of a node's model, ascending."""
+        return tuple(j for j in np.flatnonzero(self.matrix[:, node]).tolist() if j != node)
+
+    def weights(self, node: int, heard: Collection[int]) -> dict[int, float]:
+        """Weights that a node takes of its own model and of the peers' it has, ascending.
+
+        What silent peers would have had is shared out among these in proportion, so that the
+        result stays an average; the mean of all models then moves a little. A node that has
+        nothing to go by keeps its own model.
+        """
+        row = self.matrix[node]
+        own = {j: float(row[j]) for j in sorted({node, *heard}) if row[j] > 0}
+        if set(self.sources(node)) <= own.keys():
+            return own
+        total = sum(own.values())
+        return {j: weight / total for j, weight in own.items()} if total else {node: 1.0}
+
+
+def metropolis_hastings(graph: nx.Graph) -> Mixing:
+    """Weights from degrees alone: ``1 / (1 + max(degree_i, degree_j))`` for each pair of peers.
+
+    Each node keeps the rest of its own (Xiao, Boyd and Kim 2007, Sec. 2).
+
+    Parameters
+    ----------
+    graph
+        Undirected, of nodes 0 to n-1, without loops.
+
+    Raises
+    ------
+    MixingError
+        Another graph.
+    """
+    count = len(graph)
+    if set(graph.nodes) != set(range(count)) or graph.is_directed() or not count:
+        raise MixingError(
+            f"the graph has nodes {sorted(map(str, graph.nodes))[:4]}...; give an undirected one "
+            "of nodes 0 to n-1, such as gossip.ring(8)"
+        )
+    matrix = np.zeros((count, count))
+    for i, j in graph.edges:
+        if i == j:
+            raise MixingError(f"node {i} is its own peer; leave the loop out")
+        matrix[i, j] = matrix[j, i] = 1 / (1 + max(graph.degree[i], graph.degree[j]))
+    matrix[np.diag_indices(count)] = 1 - matrix.sum(1)
+    return Mixing(np.maximum(matrix, 0))  # 1 - sum may round to just below 0
