@@ -1,0 +1,289 @@
+"""Every technique through the same suite: subsets of one class, means of original features."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from numpy.typing import NDArray
+
+from tests.edgegossip.strategies import labelled_points
+from tests.oracles import edgegossip as oracle
+from workbench.datasets import Dataset, load
+from workbench.edgegossip import TECHNIQUES, Aggregation, aggregate
+from workbench.edgegossip.aggregation import Technique, timed_aggregate
+from workbench.edgegossip.aggregation.shares import shares
+from workbench.names import UnknownNameError
+
+every_technique = pytest.mark.parametrize("technique", TECHNIQUES)
+Points = tuple[NDArray[np.float64], NDArray[np.int64], float]
+
+
+@pytest.fixture(scope="module")
+def digits() -> Dataset:
+    return load("digits")
+
+
+@every_technique
+@settings(deadline=None, max_examples=40)
+@given(data=labelled_points())
+def test_every_point_is_in_one_subset_of_its_class_with_the_mean(
+    technique: str, data: Points
+) -> None:
+    x, y, ratio = data
+    made = aggregate(x, y, technique, ratio)
+    np.testing.assert_array_equal(made.labels[made.members], y)
+    together = np.concatenate([made.subset(number) for number in range(len(made))])
+    assert sorted(together.tolist()) == list(range(len(x)))
+    # A mean of n doubles is off by at most about n units in the last place of the largest.
+    slack = 1e-13 * float(np.abs(x).max())
+    expected = oracle.aggregated_points(x.tolist(), made.members.tolist())
+    np.testing.assert_allclose(made.points, expected, rtol=0, atol=slack)
+
+
+@every_technique
+@settings(deadline=None, max_examples=40)
+@given(data=labelled_points())
+def test_no_more_subsets_than_asked_for_and_no_class_without(technique: str, data: Points) -> None:
+    x, y, ratio = data
+    made = aggregate(x, y, technique, ratio)
+    classes = np.unique(y)
+    assert set(made.labels.tolist()) == set(classes.tolist())
+    assert len(made) <= max(int(len(x) / ratio), len(classes))
+    if TECHNIQUES[technique].divide.__name__ == "lsh":
+        assert len(made) == max(int(len(x) / ratio), len(classes))
+
+
+@every_technique
+def test_images_keep_their_shape_and_type(technique: str, digits: Dataset) -> None:
+    made = aggregate(digits.x_train, digits.y_train, technique, 20)
+    assert made.points.shape == (len(made), 1, 8, 8)
+    assert made.points.dtype == np.float32
+    assert 0.8 * len(digits.y_train) / 20 < len(made) <= len(digits.y_train) / 20
+    assert made.sizes.sum() == len(digits.y_train)
+
+
+@every_technique
+def test_similar_points_are_together(technique: str, digits: Dataset) -> None:
+    # Enlarged, since incremental SVD learns from 1 % of the features.
+    x, y = digits.fitted((1, 28, 28)).x_train, digits.y_train
+    made = aggregate(x, y, technique, 10)
+    rng = np.random.default_rng(0)
+
+    def spread(members: NDArray[np.int64]) -> float:
+        total = 0.0
+        for subset in range(len(made)):
+            own = x[members == subset]
+            total += float(((own - own.mean(axis=0)) ** 2).sum())
+        return total
+
+    def shuffled() -> NDArray[np.int64]:
+        members = made.members.copy()
+        for name in np.unique(y):
+            own = np.flatnonzero(y == name)
+            members[own] = rng.permutation(members[own])
+        return members
+
+    # Subsets of the same sizes at random come out lowest in one of 31 such comparisons.
+    assert spread(made.members) < min(spread(shuffled()) for _ in range(30))
+
+
+@every_technique
+def test_the_same_seed_gives_the_same_bits_whatever_the_thread(
+    technique: str, digits: Dataset
+) -> None:
+    found: list[Aggregation] = []
+
+    def run() -> None:
+        found.append(aggregate(digits.x_train, digits.y_train, technique, 10, seed=3))
+
+    run()
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    np.testing.assert_array_equal(found[0].members, found[1].members)
+    np.testing.assert_array_equal(found[0].points, found[1].points)
+
+
+@pytest.mark.parametrize("technique", ["svd_kmeans", "incremental_svd_lsh", "hash_kmeans"])
+def test_the_seed_decides(technique: str, digits: Dataset) -> None:
+    one, other = (aggregate(digits.x_train, digits.y_train, technique, 10, seed) for seed in (0, 1))
+    assert not np.array_equal(one.members, other.members)
+
+
+def test_equal_points_share_a_subset_and_empty_ones_are_dropped() -> None:
+    x, y = np.ones((30, 5)), np.zeros(30, np.int64)
+    made = aggregate(x, y, "hash_kmeans", 3)
+    assert len(made) == 1
+    np.testing.assert_array_equal(made.points, np.ones((1, 5)))
+
+
+def test_ratio_1_is_the_data_itself() -> None:
+    x = np.random.default_rng(0).random((20, 4))
+    made = aggregate(x, np.arange(20) % 3, "pca_lsh", 1)
+    np.testing.assert_array_equal(made.points[made.members], x)
+
+
+def test_ratio_of_all_points_is_their_mean() -> None:
+    x = np.random.default_rng(0).random((20, 4))
+    made = aggregate(x, np.zeros(20, int), "pca_lsh", 20)
+    np.testing.assert_allclose(made.points, x.mean(axis=0, keepdims=True), rtol=1e-14)
+
+
+def test_one_point_is_its_own_aggregate() -> None:
+    for technique in TECHNIQUES:
+        made = aggregate([[1.5, 2.5]], [4], technique, 1)
+        np.testing.assert_array_equal(made.points, [[1.5, 2.5]])
+        assert made.labels.tolist() == [4]
+
+
+def test_means_are_of_double_precision() -> None:
+    # In float32 a running sum of 2^24 stays there when 1 is added.
+    x = np.array([2.0**24] + [1.0] * 9, np.float32)[:, None]
+    made = aggregate(x, np.zeros(10, int), "hash_kmeans", 10)
+    assert made.points[0, 0] == np.float32((2.0**24 + 9) / 10)
+
+
+def test_whole_pixels_are_taken() -> None:
+    x = np.array([[0, 255], [1, 254]], np.uint8)
+    made = aggregate(x, [0, 0], "hash_kmeans", 2)
+    np.testing.assert_array_equal(made.points, [[0.5, 254.5]])
+
+
+def test_a_technique_of_ones_own() -> None:
+    def two(x: NDArray[Any], parts: int, seed: int) -> NDArray[np.int64]:
+        return np.where(x[:, 0] > 0, 7, 3)
+
+    technique = Technique(lambda x, ratio, seed: x[:, :1], two)
+    made = aggregate([[-1.0, 0.0], [2.0, 0.0], [3.0, 1.0]], [5, 5, 5], technique, 1)
+    assert made.members.tolist() == [0, 1, 1]
+    np.testing.assert_array_equal(made.points, [[-1, 0], [2.5, 0.5]])
+
+
+class TestRefused:
+    X = np.zeros((4, 3))
+    Y = np.array([0, 0, 1, 1])
+
+    @pytest.mark.parametrize(
+        ("x", "y", "ratio", "told"),
+        [
+            (np.zeros((0, 3)), [], 1, "at least one point"),
+            (np.zeros(4), Y, 1, "a row of features"),
+            (np.full((4, 3), "a"), Y, 1, "must hold numbers"),
+            (
+                [[0.0], [np.nan], [0.0], [np.inf]],
+                Y,
+                1,
+                "in 2 of 4 points, first in point 1",
+            ),
+            (X, Y[:3], 1, "one class for each of the 4 points"),
+            (X, Y + 0.5, 1, "whole numbers"),
+            (X, Y, 5, "less than one aggregated point from 4 points"),
+            (X, Y, 0.5, "at least 1"),
+            (X, Y, np.nan, "at least 1"),
+            (X, Y, "10", "give a number"),
+        ],
+    )
+    def test_data_and_ratio(self, x: Any, y: Any, ratio: Any, told: str) -> None:
+        with pytest.raises(ValueError, match=told):
+            aggregate(x, y, "hash_kmeans", ratio)
+
+    def test_an_unknown_technique(self) -> None:
+        with pytest.raises(UnknownNameError, match=r"Did you mean 'svd_kmeans'\?.*pca_lsh"):
+            aggregate(self.X, self.Y, "svd_kmean", 1)
+
+    def test_a_negative_seed(self) -> None:
+        with pytest.raises(ValueError, match="seed"):
+            aggregate(self.X, self.Y, seed=-1, ratio=1)
+
+    def test_a_reducer_that_loses_points_or_gives_nan(self) -> None:
+        divide = TECHNIQUES["pca_lsh"].divide
+        for reduce in (lambda x, ratio, seed: x[:2], lambda x, ratio, seed: x + np.nan):
+            with pytest.raises(ValueError, match="the reducer made"):
+                aggregate(self.X, self.Y, Technique(reduce, divide), 1)
+
+    def test_a_divider_that_loses_points(self) -> None:
+        technique = Technique(
+            lambda x, ratio, seed: x, lambda x, parts, seed: np.zeros(1, np.int64)
+        )
+        with pytest.raises(ValueError, match="the divider gave"):
+            aggregate(self.X, self.Y, technique, 1)
+
+
+def test_times_are_measured_beside() -> None:
+    made, times = timed_aggregate(np.eye(6), [0, 1] * 3, "pca_lsh", 2)
+    assert len(made) == 3
+    assert min(times.reduce_s, times.divide_s, times.aggregate_s) > 0
+    assert times.total_s == times.reduce_s + times.divide_s + times.aggregate_s
+
+
+class TestAggregation:
+    def test_cannot_be_written_to(self) -> None:
+        made = aggregate(np.eye(4), [0, 0, 1, 1], "pca_lsh", 2)
+        for array in (made.points, made.labels, made.members, made.subset(0)):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 0
+
+    def test_subsets_are_numbered_from_0(self) -> None:
+        made = aggregate(np.eye(4), [0, 0, 1, 1], "pca_lsh", 2)
+        for number in (-1, 2):
+            with pytest.raises(IndexError, match="0 to 1"):
+                made.subset(number)
+
+    @pytest.mark.parametrize(
+        ("changed", "told"),
+        [
+            ({"members": np.array([0, 0, 2])}, "they name 2"),
+            ({"members": np.array([0, 0, 0])}, "they name 1"),
+            ({"members": np.array([0.0, 1.0, 0.0])}, "must be int64"),
+            ({"labels": np.array([0])}, "must be int64"),
+            ({"points": np.array([[np.nan], [0]])}, "finite"),
+            ({"ratio": 0}, "at least 1"),
+        ],
+    )
+    def test_what_does_not_go_together(self, changed: dict[str, Any], told: str) -> None:
+        fields: dict[str, Any] = {
+            "points": np.zeros((2, 1)),
+            "labels": np.array([0, 1]),
+            "members": np.array([0, 1, 1]),
+            "ratio": 1.5,
+        }
+        Aggregation(**fields)
+        with pytest.raises(ValueError, match=told):
+            Aggregation(**fields | changed)
+
+
+class TestShares:
+    @pytest.mark.parametrize(
+        ("sizes", "subsets", "expected"),
+        [
+            ([50, 50], 10, [5, 5]),
+            ([90, 10], 10, [9, 1]),
+            ([98, 1, 1], 10, [8, 1, 1]),  # the large one makes room for one of each
+            ([5, 5, 5], 2, [1, 1, 1]),  # more classes than subsets
+            ([3, 3, 3], 4, [2, 1, 1]),  # equal claims: the first
+            ([7], 7, [7]),
+        ],
+    )
+    def test_by_hand(self, sizes: list[int], subsets: int, expected: list[int]) -> None:
+        assert shares(sizes, subsets) == expected
+
+    @settings(deadline=None)
+    @given(data=labelled_points())
+    def test_within_one_of_the_exact_share_and_never_above_the_points(self, data: Points) -> None:
+        _, y, ratio = data
+        sizes = np.unique(y, return_counts=True)[1].tolist()
+        subsets = max(1, int(len(y) / ratio))
+        given_out = shares(sizes, subsets)
+        assert sum(given_out) == max(subsets, len(sizes))
+        for size, got in zip(sizes, given_out, strict=True):
+            assert 1 <= got <= size
+            assert got < max(1, size * subsets / len(y)) + 1
+
+    @pytest.mark.parametrize(("sizes", "subsets"), [([], 1), ([0, 1], 1), ([2], 3), ([2], 0)])
+    def test_refused(self, sizes: list[int], subsets: int) -> None:
+        with pytest.raises(ValueError, match="cannot be shared out"):
+            shares(sizes, subsets)

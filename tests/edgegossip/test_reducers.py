@@ -1,0 +1,171 @@
+"""Each reduction against loops, or against what makes it that reduction."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.oracles import edgegossip as oracle
+from workbench.edgegossip.aggregation.histogram import histogram
+from workbench.edgegossip.aggregation.incremental_svd import (
+    ITERATIONS,
+    LEARNING_RATE,
+    SHRINKING,
+    START,
+    dimensions,
+    factors,
+    incremental_svd,
+)
+from workbench.edgegossip.aggregation.pca import pca
+from workbench.edgegossip.aggregation.simhash import simhash
+from workbench.edgegossip.aggregation.single_svd import AT_ONCE, folded, single_svd
+from workbench.edgegossip.aggregation.techniques import Reducer
+from workbench.edgegossip.aggregation.whole_svd import whole_svd
+
+
+class TestSingleSvd:
+    @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 6, 5), (28, 28), (3, 2)])
+    def test_is_the_svd_of_each_image_alone(self, shape: tuple[int, ...]) -> None:
+        x = np.random.default_rng(0).standard_normal((5, *shape))
+        found = single_svd(x)
+        for image, row in zip(x, found, strict=True):
+            matrix = image.reshape(-1, shape[-1])
+            expected = oracle.singular_values(matrix.tolist(), min(10, *matrix.shape))
+            # Square roots lose half of the digits of a value near zero.
+            np.testing.assert_allclose(row, expected, atol=1e-6)
+
+    @pytest.mark.parametrize(
+        ("features", "rows", "columns"), [(1, 1, 1), (4, 2, 2), (7, 3, 3), (6, 2, 3), (784, 28, 28)]
+    )
+    def test_folds_a_vector_to_the_squarest_matrix(
+        self, features: int, rows: int, columns: int
+    ) -> None:
+        matrix = folded(np.arange(1.0, features + 1)[None])
+        assert matrix.shape == (1, rows, columns)
+        flat = matrix.ravel()
+        np.testing.assert_array_equal(flat[:features], np.arange(1, features + 1))
+        assert not flat[features:].any()
+
+    def test_many_points_are_as_few(self) -> None:
+        x = np.random.default_rng(0).random((AT_ONCE + 3, 4))
+        np.testing.assert_array_equal(single_svd(x)[-5:], single_svd(x[-5:]))
+
+
+class TestIncrementalSvd:
+    @pytest.mark.parametrize(
+        ("features", "ratio", "expected"),
+        [(784, 5, 4), (784, 10, 3), (784, 20, 2), (3072, 10, 5), (64, 10, 1), (1, 1000, 1)],
+    )
+    def test_dimensions(self, features: int, ratio: float, expected: int) -> None:
+        assert dimensions(features, ratio) == expected
+        assert expected == max(1, round(math.log2(0.1 * features / ratio)))
+
+    @settings(deadline=None, max_examples=10)
+    @given(st.integers(0, 1000), st.integers(1, 3), st.integers(1, 4))
+    def test_is_the_plain_algorithm_where_points_come_one_by_one(
+        self, seed: int, kept: int, drawn: int
+    ) -> None:
+        values = np.random.default_rng(seed).standard_normal((6, 9))
+        u, v = factors(values, kept, drawn, np.random.default_rng(seed), block=1)
+        rng = np.random.default_rng(seed)
+        chosen = [[rng.integers(0, 9, (6, drawn)) for _ in range(ITERATIONS)] for _ in range(kept)]
+        expected = oracle.hebbian(values, chosen, LEARNING_RATE, SHRINKING, START)
+        np.testing.assert_allclose(u, expected[0], rtol=1e-12)
+        np.testing.assert_allclose(v, expected[1], rtol=1e-12)
+
+    def test_points_in_blocks_differ_by_less_than_a_step(self) -> None:
+        values = np.random.default_rng(0).random((64, 64))
+        plain, blocks = (
+            factors(values, 2, 1, np.random.default_rng(1), block=size)[0] for size in (1, 64)
+        )
+        assert 0 < np.abs(plain - blocks).max() < LEARNING_RATE
+
+    def test_learns_the_largest_singular_vector(self) -> None:
+        rng = np.random.default_rng(0)
+        left, right = rng.random(24), rng.random(16)
+        values = np.outer(left, right)
+        largest = values.max()
+        u, v = factors(values, 1, 16, rng, block=24, iterations=3000)
+        found, size = np.linalg.norm(u), np.linalg.norm(left)
+        np.testing.assert_allclose(u[:, 0] / found, left / size, atol=0.01)
+        # Each value shrinks both of its factors: as a penalty of 0.015 N on v and 0.015 d on u,
+        # under which the best singular value is lower by 0.015 sqrt(N d).
+        exact = size * np.linalg.norm(right) / largest
+        lower = exact - SHRINKING * math.sqrt(24 * 16)
+        assert found * np.linalg.norm(v) == pytest.approx(lower, rel=0.01)
+
+    def test_unit_of_the_values_does_not_matter(self) -> None:
+        x = np.random.default_rng(0).random((20, 100))
+        np.testing.assert_allclose(
+            incremental_svd(x, 2, 1), incremental_svd(2.0**40 * x, 2, 1), rtol=1e-12
+        )
+
+    def test_nothing_but_zeros(self) -> None:
+        assert np.isfinite(incremental_svd(np.zeros((5, 100)), 1, 0)).all()
+
+
+class TestSimhash:
+    def test_is_linear_with_signs(self) -> None:
+        signs = simhash(np.eye(50), seed=2)
+        assert set(signs.ravel().tolist()) == {-1.0, 1.0}
+        x = np.random.default_rng(0).random((7, 50))
+        np.testing.assert_allclose(simhash(x, seed=2), x @ signs, rtol=1e-12)
+
+    def test_keeps_distances_on_average(self) -> None:
+        x = np.random.default_rng(0).random((2, 500))
+        exact = float(((x[0] - x[1]) ** 2).sum())
+        found = []
+        for seed in range(200):
+            one, other = simhash(x, seed=seed)
+            found.append(((one - other) ** 2).sum() / 10)
+        # 2,000 squared sums of variance at most 2 exact^2.
+        assert np.mean(found) == pytest.approx(exact, abs=5 * exact * math.sqrt(2 / 2000))
+
+
+class TestHistogram:
+    @settings(deadline=None)
+    @given(st.lists(st.lists(st.integers(-8, 8), min_size=4, max_size=4), min_size=1, max_size=6))
+    def test_is_counting(self, rows: list[list[int]]) -> None:
+        # Sixteenths from a range of 16, in ten bins: edges are at 1.6, never at a value but 0.
+        x = np.array([[-8.0] * 4, [8.0] * 4, *rows])
+        found = histogram(x.reshape(len(x), 1, 2, 2))
+        for row, values in zip(found, x.tolist(), strict=True):
+            assert row.tolist() == pytest.approx(oracle.histogram(values, -8, 8, 10))
+
+    def test_of_one_value(self) -> None:
+        np.testing.assert_array_equal(histogram(np.ones((3, 5))).sum(axis=1), 1)
+
+
+def test_the_whole_svd_keeps_the_largest_directions() -> None:
+    x = np.random.default_rng(0).random((60, 20)) @ np.diag(0.5 ** np.arange(20))
+    values = np.linalg.svd(x, compute_uv=False)[:10]
+    np.testing.assert_allclose(np.linalg.norm(whole_svd(x), axis=0), values, rtol=1e-3)
+
+
+def test_pca_keeps_the_directions_of_largest_variance() -> None:
+    x = np.random.default_rng(0).random((60, 20))
+    variances = np.sort(np.linalg.eigvalsh(np.cov(x.T)))[::-1][:10]
+    reduced = pca(x)
+    np.testing.assert_allclose(reduced.var(axis=0, ddof=1), variances, rtol=1e-9)
+    for one, other in itertools.combinations(reduced.T, 2):
+        assert abs(one @ other) < 1e-9
+
+
+REDUCERS = (single_svd, incremental_svd, simhash, whole_svd, pca, histogram)
+
+
+@pytest.mark.parametrize("reduce", REDUCERS)
+@pytest.mark.parametrize("shape", [(1, 1), (3, 1), (2, 30), (4, 1, 5, 5)])
+def test_small_data_gives_a_row_for_each_point(reduce: Reducer, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).random(shape).astype(np.float32)
+    found = reduce(x, 1, 0)
+    assert found.dtype == np.float64
+    assert found.ndim == 2
+    assert len(found) == shape[0]
+    assert 1 <= found.shape[1] <= 10
+    assert np.isfinite(found).all()

@@ -1,0 +1,170 @@
+"""The input data aggregator: reduce, divide, take means (Han et al. 2021, Sec. 3.2)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from workbench.edgegossip.aggregation.aggregation import (
+    Aggregation,
+    FloatArray,
+    Indices,
+    check_ratio,
+)
+from workbench.edgegossip.aggregation.means import subset_means
+from workbench.edgegossip.aggregation.shares import shares
+from workbench.edgegossip.aggregation.techniques import TECHNIQUES, Divider, Technique
+from workbench.names import choose
+from workbench.training.repeatable import derive
+
+REDUCE, DIVIDE = 0, 1
+
+
+@dataclass(frozen=True)
+class AggregationTimes:
+    """Wall seconds of the three steps."""
+
+    reduce_s: float
+    divide_s: float
+    aggregate_s: float
+
+    @property
+    def total_s(self) -> float:
+        """Seconds of all three."""
+        return self.reduce_s + self.divide_s + self.aggregate_s
+
+
+def aggregate(
+    x: ArrayLike,
+    y: ArrayLike,
+    technique: str | Technique = "svd_kmeans",
+    ratio: float = 10,
+    seed: int = 0,
+) -> Aggregation:
+    """Group similar points of the same class and take the mean of each group.
+
+    The points are reduced all together, then divided class by class, into ``N / ratio`` subsets
+    (rounded down) in all; a class gets its share of them by its size, at least one. A subset that
+    the division leaves empty is dropped, as happens where points are equal, so there may be fewer
+    aggregated points than asked for. Every point is in exactly one subset. The aggregated points
+    are means of the original features (Eq. 1), not of the reduced ones.
+
+    Parameters
+    ----------
+    x
+        Points, (N, d...): vectors or images. Integers are taken as float32.
+    y
+        Their classes, (N,), whole numbers.
+    technique
+        A name in `TECHNIQUES`, or a reducer and a divider of your own.
+    ratio
+        Original points for each aggregated one, from 1 to N.
+    seed
+        Of what reducer and divider draw. The same seed gives the same subsets.
+
+    Raises
+    ------
+    workbench.names.UnknownNameError
+        No technique of that name.
+    ValueError
+        No points, NaN or infinite features, as many classes as points not given, a ratio below 1
+        or above the number of points, a negative seed, a reducer or divider that gives something
+        else than a row or a subset for each point.
+    """
+    return timed_aggregate(x, y, technique, ratio, seed)[0]
+
+
+def timed_aggregate(
+    x: ArrayLike,
+    y: ArrayLike,
+    technique: str | Technique = "svd_kmeans",
+    ratio: float = 10,
+    seed: int = 0,
+) -> tuple[Aggregation, AggregationTimes]:
+    """Aggregate and say how long each step took; see `aggregate`.
+
+    All is computed in one thread: sums split among threads round differently from run to run.
+    """
+    from threadpoolctl import threadpool_limits
+
+    how = choose("technique", technique, TECHNIQUES) if isinstance(technique, str) else technique
+    points, classes = _checked(x, y)
+    ratio = check_ratio(ratio)
+    if ratio > len(points):
+        raise ValueError(
+            f"ratio {ratio:g} asks for less than one aggregated point from {len(points)} points; "
+            f"give 1 to {len(points)}"
+        )
+    with threadpool_limits(1):
+        began_s = time.perf_counter()
+        reduced = _reduced(how, points, ratio, seed)
+        reduced_s = time.perf_counter()
+        members, labels = _divided(how.divide, reduced, classes, int(len(points) / ratio), seed)
+        divided_s = time.perf_counter()
+        means = subset_means(points, members, len(labels))
+        ended_s = time.perf_counter()
+    times = AggregationTimes(reduced_s - began_s, divided_s - reduced_s, ended_s - divided_s)
+    return Aggregation(means, labels, members, ratio), times
+
+
+def _checked(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, Indices]:
+    points, classes = np.asarray(x), np.asarray(y)
+    if points.dtype.kind in "iub":
+        points = points.astype(np.float32)
+    if points.dtype.kind != "f" or points.ndim < 2 or not points.size:
+        raise ValueError(
+            f"x is {points.dtype} of shape {points.shape}; it must hold numbers, a row of "
+            "features or an image for each point, at least one point"
+        )
+    finite = np.isfinite(points.reshape(len(points), -1)).all(axis=1)
+    if not finite.all():
+        raise ValueError(
+            f"x holds NaN or infinite features in {np.count_nonzero(~finite)} of {len(points)} "
+            f"points, first in point {int(np.argmin(finite))}"
+        )
+    if classes.dtype.kind not in "iu" or classes.shape != (len(points),):
+        raise ValueError(
+            f"y is {classes.dtype} of shape {classes.shape}; it must be whole numbers, "
+            f"one class for each of the {len(points)} points"
+        )
+    return points, classes.astype(np.int64)
+
+
+def _reduced(technique: Technique, points: FloatArray, ratio: float, seed: int) -> NDArray[Any]:
+    reduced = np.asarray(technique.reduce(points, ratio, _seed(seed, REDUCE)))
+    if reduced.ndim != 2 or len(reduced) != len(points) or not np.isfinite(reduced).all():
+        raise ValueError(
+            f"the reducer made an array of shape {reduced.shape} of {len(points)} points; "
+            "it must give a row of finite numbers for each"
+        )
+    return reduced
+
+
+def _divided(
+    divide: Divider, reduced: FloatArray, classes: Indices, subsets: int, seed: int
+) -> tuple[Indices, Indices]:
+    """Subset of each point, class after class, and class of each subset."""
+    names, sizes = np.unique(classes, return_counts=True)
+    members, labels = np.empty(len(classes), np.int64), list[int]()
+    for number, (name, parts) in enumerate(
+        zip(names, shares(sizes.tolist(), subsets), strict=True)
+    ):
+        own = np.flatnonzero(classes == name)
+        subset = np.asarray(divide(reduced[own], parts, _seed(seed, DIVIDE, number)))
+        if subset.shape != own.shape or subset.dtype.kind not in "iu":
+            raise ValueError(
+                f"the divider gave {subset.dtype} of shape {subset.shape} for {len(own)} points; "
+                "it must give the number of a subset for each"
+            )
+        found, compact = np.unique(subset, return_inverse=True)
+        members[own] = len(labels) + compact
+        labels += [int(name)] * len(found)
+    return members, np.array(labels, np.int64)
+
+
+def _seed(seed: int, *purpose: int) -> int:
+    return derive(seed, *purpose) % 2**32  # as scikit-learn wants it

@@ -1,0 +1,123 @@
+"""What the aggregator hands over: subsets of similar points, and one point for each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.clusters.checks import check_number
+
+FloatArray = NDArray[np.floating[Any]]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregation:
+    """N original points in M subsets, each with its aggregated point (Han et al. 2021, Sec. 3.2).
+
+    The paper's symbols: X is the original points, X_i is `subset(i)`, a_i is ``points[i]``. Arrays
+    cannot be written to.
+
+    Parameters
+    ----------
+    points
+        Aggregated points, (M, d...): of the shape of an original point, so that a model takes
+        both.
+    labels
+        Class of each subset, (M,), int64.
+    members
+        Which subset each original point is in, (N,), int64 from 0 to M-1.
+    ratio
+        Original points for each aggregated one, as asked for; at least 1.
+
+    Raises
+    ------
+    ValueError
+        Lengths that do not go together, a subset without points or one that there is not, points
+        that are not finite, a ratio below 1.
+    """
+
+    points: FloatArray
+    labels: Indices
+    members: Indices
+    ratio: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ratio", check_ratio(self.ratio))
+        count = len(self.points)
+        if self.points.ndim < 2 or not self.points.size or not np.isfinite(self.points).all():
+            raise ValueError(
+                f"points of shape {self.points.shape} must be finite, "
+                "a row for each aggregated point, at least one"
+            )
+        for name, needed in (("labels", (count,)), ("members", (len(self.members),))):
+            array = getattr(self, name)
+            if array.dtype != np.int64 or array.shape != needed:
+                raise ValueError(
+                    f"{name} is {array.dtype} of shape {array.shape}; it must be int64, {needed}"
+                )
+        found = np.unique(self.members)
+        if not np.array_equal(found, np.arange(count)):
+            raise ValueError(
+                f"members must name each of the {count} subsets, 0 to {count - 1}, and no other; "
+                f"they name {len(found)}"
+            )
+        for name in ("points", "labels", "members"):
+            array = getattr(self, name).view()
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    def __len__(self) -> int:
+        """Aggregated points, M."""
+        return len(self.points)
+
+    def subset(self, number: int) -> Indices:
+        """Indices of the original points that aggregated point `number` stands for, ascending.
+
+        Raises
+        ------
+        IndexError
+            There is no such subset.
+        """
+        if not 0 <= number < len(self):
+            raise IndexError(f"subset {number} is not one of 0 to {len(self) - 1}")
+        first, last = self._bounds[number : number + 2]
+        return self._order[first:last]
+
+    @cached_property
+    def sizes(self) -> Indices:
+        """Original points in each subset, (M,)."""
+        return np.bincount(self.members, minlength=len(self)).astype(np.int64)
+
+    @cached_property
+    def _order(self) -> Indices:
+        """Original points, subset after subset. (N,)."""
+        order = np.argsort(self.members, kind="stable").astype(np.int64)
+        order.flags.writeable = False
+        return order
+
+    @cached_property
+    def _bounds(self) -> Indices:
+        """[i]: where subset i begins in `_order`. (M+1,)."""
+        return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+
+
+def check_ratio(ratio: object) -> float:
+    """Return an aggregation ratio as a float.
+
+    Raises
+    ------
+    ValueError
+        It is no finite number of at least 1.
+    """
+    given = check_number("ratio", ratio)
+    if not 1 <= given < np.inf:
+        raise ValueError(
+            f"ratio is {given:g}; it says how many original points one aggregated point stands "
+            "for, so give a finite number of at least 1"
+        )
+    return given

@@ -1,0 +1,38 @@
+"""Reduce to principal components."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.edgegossip.aggregation.aggregation import FloatArray
+
+COMPONENTS = 10
+"""As many as the paper keeps singular values; it does not say how many components."""
+
+
+def pca(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
+    """Return the points along the ten directions of largest variance.
+
+    Parameters
+    ----------
+    x
+        Points, (N, d...).
+    ratio
+        Of no effect: the dimension is fixed.
+    seed
+        Draws the projection where scikit-learn chooses the randomised solver.
+
+    Returns
+    -------
+    numpy.ndarray
+        (N, d'), ten columns or, of smaller data, as many as N and d allow.
+    """
+    from sklearn.decomposition import PCA
+
+    flat = x.reshape(len(x), -1)
+    if (flat == flat[0]).all():
+        return np.zeros((len(flat), 1))  # no variance: scikit-learn would divide by it
+    fitted = PCA(min(COMPONENTS, *flat.shape), random_state=seed)
+    reduced: NDArray[np.float64] = fitted.fit_transform(flat).astype(np.float64)
+    return reduced

@@ -1,0 +1,90 @@
+"""What happens when too many platforms have failed: policies (Han et al. 2021, Alg. 1, line 11).
+
+The paper says only that the training of failed platforms can be executed elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+class TooManyFailedError(RuntimeError):
+    """More platforms have failed than the balancer may go on without."""
+
+
+@dataclass(frozen=True)
+class Handover:
+    """Points that one platform takes over from a failed one.
+
+    Attributes
+    ----------
+    source, target
+        Numbers of the failed platform and of the one that takes over.
+    first, stop
+        Which points, by their place in the shard of `source`: from `first` to before `stop`.
+    """
+
+    source: int
+    target: int
+    first: int
+    stop: int
+
+
+Outcome = tuple[tuple[int, ...], tuple[Handover, ...]]
+Policy = Callable[[Sequence[int], Sequence[float], Sequence[bool]], Outcome]
+"""Points, throughput and failure of each platform -> points after handing over, and handovers."""
+
+
+def stop(points: Sequence[int], throughput: Sequence[float], failed: Sequence[bool]) -> Outcome:
+    """Halt, and say who has failed.
+
+    Raises
+    ------
+    TooManyFailedError
+        Always.
+    """
+    out = [platform for platform, gone in enumerate(failed) if gone]
+    listed = ", ".join(f"{one} ({throughput[one]:g} points/s, {points[one]} points)" for one in out)
+    raise TooManyFailedError(
+        f"{len(out)} of {len(failed)} platforms have failed, more than allowed: {listed}. Allow "
+        "more by failed_share, or let the others take over their points by on_failures='reassign'"
+    )
+
+
+def reassign(points: Sequence[int], throughput: Sequence[float], failed: Sequence[bool]) -> Outcome:
+    """Hand the points of each failed platform to the others, in proportion to their throughput.
+
+    Each shard is cut in the order of the platforms; what is left after rounding down goes, a
+    point each, to those furthest below their exact share.
+
+    Raises
+    ------
+    TooManyFailedError
+        There is no other platform.
+    """
+    survivors = [platform for platform, gone in enumerate(failed) if not gone]
+    if not survivors:
+        raise TooManyFailedError(
+            f"all {len(failed)} platforms have failed; there is nobody to take over their points"
+        )
+    after, handovers = list(points), []
+    total = sum(throughput[one] for one in survivors)
+    for source in (platform for platform, gone in enumerate(failed) if gone):
+        exact = [points[source] * (throughput[one] / total) for one in survivors]
+        taken = [int(share) for share in exact]
+        behind = sorted(range(len(exact)), key=lambda at: (taken[at] - exact[at], at))
+        for at in behind[: points[source] - sum(taken)]:
+            taken[at] += 1
+        first = 0
+        for target, count in zip(survivors, taken, strict=True):
+            if count:
+                handovers.append(Handover(source, target, first, first + count))
+            after[target] += count
+            first += count
+        after[source] = 0
+    return tuple(after), tuple(handovers)
+
+
+POLICIES: dict[str, Policy] = {"stop": stop, "reassign": reassign}
+"""What to do about too many failures, by name."""

@@ -1,0 +1,66 @@
+"""What all ways of selecting have in common: how many points, in batches of which size."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from workbench.clusters.checks import check_number, whole
+from workbench.edgegossip.aggregation.aggregation import Indices
+
+
+def quota(points: int, ratio: float) -> int:
+    """Return the least whole number of points that is no less than the share `ratio` of them.
+
+    Ratios are quotients of floats, so 0.07 of 100 points, which is 7.000000000000001, is 7.
+
+    Raises
+    ------
+    ValueError
+        A ratio that is not from 0 to 1.
+    """
+    if not 0 <= check_number("ratio", ratio) <= 1:
+        raise ValueError(f"ratio is {ratio}; it is the share of points to be processed, 0 to 1")
+    return math.ceil(points * ratio * (1 - 1e-12))
+
+
+def check_batch_size(batch_size: int) -> int:
+    """Return a batch size as an int.
+
+    Raises
+    ------
+    ValueError
+        It is not whole, or less than 1.
+    """
+    size = whole(batch_size)
+    if size is None or size < 1:
+        raise ValueError(f"batch_size is {batch_size!r}; give a whole number of at least 1")
+    return size
+
+
+def checked_effects(effects: ArrayLike, count: int | None = None) -> NDArray[np.float64]:
+    """Return effects as float64, (count,) or, where None, of any number but none.
+
+    Raises
+    ------
+    ValueError
+        Another shape, or NaN.
+    """
+    array = np.asarray(effects, dtype=np.float64)
+    if array.ndim != 1 or not array.size or count not in (None, array.size):
+        wanted = "at least one" if count is None else f"{count} of them"
+        raise ValueError(f"effects have shape {array.shape}; give one number each, {wanted}")
+    if np.isnan(array).any():
+        raise ValueError(
+            f"effects hold NaN in {np.count_nonzero(np.isnan(array))} of {array.size} places; "
+            "has training diverged? A smaller learning rate may help"
+        )
+    return array
+
+
+def in_batches(order: Indices, batch_size: int) -> list[Indices]:
+    """Cut points in their order into batches of `batch_size`; the last has what is left."""
+    size = check_batch_size(batch_size)
+    return [order[first : first + size] for first in range(0, len(order), size)]
