@@ -1,0 +1,27 @@
+"""HierTrain: one model trained by device, edge and cloud together.
+
+Liu et al., "HierTrain: Fast Hierarchical Edge AI Learning with Hybrid Parallelism in
+Mobile-Edge-Cloud Computing", 2020.
+"""
+
+from workbench.hiertrain.costs import ChainIteration, HybridIteration, Iteration, iteration
+from workbench.hiertrain.planners import PLANNERS
+from workbench.hiertrain.policy import Chain, Hybrid, Policy
+from workbench.hiertrain.problem import TIERS, Problem
+from workbench.hiertrain.profiled import problem_of, problem_of_times, through_edge
+
+__all__ = [
+    "PLANNERS",
+    "TIERS",
+    "Chain",
+    "ChainIteration",
+    "Hybrid",
+    "HybridIteration",
+    "Iteration",
+    "Policy",
+    "Problem",
+    "iteration",
+    "problem_of",
+    "problem_of_times",
+    "through_edge",
+]

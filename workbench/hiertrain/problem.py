@@ -1,0 +1,253 @@
+"""What HierTrain's planners plan with: three tiers, the links between them, a model, a batch."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+Pair = tuple[str, str]
+
+TIERS = ("device", "edge", "cloud")
+PAIRS: tuple[Pair, ...] = (("device", "edge"), ("edge", "cloud"), ("device", "cloud"))
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Problem:
+    """One iteration to be shared out among device, edge and cloud (Liu et al. 2020, Table I).
+
+    The samples lie on the device. The paper's symbols: L^f, L^b are `layer_s`, L^u is `update_s`,
+    MP is `param_bytes`, MO is `output_bytes`, Q is `sample_bytes` and B is `batch`.
+
+    Parameters
+    ----------
+    layer_s
+        For each tier its seconds per sample, shape (N, 2): forward and backward of each layer,
+        layer 1 first. Kept, as all arrays here, as read-only float64.
+    update_s
+        For each tier its seconds to update each layer's weights, shape (N,).
+    param_bytes
+        Bytes of each layer's parameters, shape (N,).
+    output_bytes
+        Bytes per sample of what each layer hands to the next, shape (N,).
+    sample_bytes
+        Bytes of one sample.
+    bandwidth_bps
+        Bits per second between each pair of tiers, the same both ways; a pair may be written in
+        either order.
+    batch
+        Samples per iteration.
+    overhead_s
+        Seconds that each message costs beside its bytes. A message of no bytes is not sent.
+        Deviation: Eq. (4) has none; 0 is the paper's model.
+
+    Raises
+    ------
+    ValueError
+        A tier or a pair missing or unknown; arrays of the wrong shape or of unequal length;
+        numbers that are negative or not finite; a bandwidth or a batch that is not positive.
+    """
+
+    layer_s: Mapping[str, FloatArray]
+    update_s: Mapping[str, FloatArray]
+    param_bytes: FloatArray
+    output_bytes: FloatArray
+    sample_bytes: float
+    bandwidth_bps: Mapping[Pair, float]
+    batch: int
+    overhead_s: float
+
+    def __init__(
+        self,
+        layer_s: Mapping[str, ArrayLike],
+        update_s: Mapping[str, ArrayLike],
+        param_bytes: ArrayLike,
+        output_bytes: ArrayLike,
+        sample_bytes: float,
+        *,
+        bandwidth_bps: Mapping[Pair, float],
+        batch: int,
+        overhead_s: float = 0.0,
+    ) -> None:
+        def keep(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        keep("layer_s", _per_tier("layer_s", layer_s, columns=2))
+        keep("update_s", _per_tier("update_s", update_s))
+        keep("param_bytes", _numbers("param_bytes", param_bytes))
+        keep("output_bytes", _numbers("output_bytes", output_bytes))
+        keep("sample_bytes", float(_numbers("sample_bytes", [sample_bytes])[0]))
+        keep("bandwidth_bps", _per_pair(bandwidth_bps))
+        keep("batch", _batch(batch))
+        keep("overhead_s", float(_numbers("overhead_s", [overhead_s])[0]))
+        lengths = {f"layer_s of {tier}": len(self.layer_s[tier]) for tier in TIERS}
+        lengths |= {f"update_s of {tier}": len(self.update_s[tier]) for tier in TIERS}
+        lengths |= {name: len(getattr(self, name)) for name in ("param_bytes", "output_bytes")}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"all describe the same layers, but the lengths differ: {lengths}")
+        if not math.isfinite(self._longest_s()):
+            raise ValueError("the costs are finite but their sum is not; give seconds and bytes")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle without the read-only views of the mappings, which cannot be pickled."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        views = {name: dict(value) for name, value in given.items() if isinstance(value, Mapping)}
+        return _problem, (given | views,)
+
+    @property
+    def layers(self) -> int:
+        """Number of layers, N."""
+        return len(self.param_bytes)
+
+    def seconds(self, size_bytes: float, a: str, b: str) -> float:
+        """Seconds that a message takes between two tiers (Eq. 4); within a tier it takes none.
+
+        Raises
+        ------
+        ValueError
+            A tier that there is not.
+        """
+        if a == b and a in TIERS:
+            return 0.0
+        bandwidth_bps = self.bandwidth_bps[_pair(a, b)]
+        return self.overhead_s + 8 * size_bytes / bandwidth_bps if size_bytes > 0 else 0.0
+
+    @cached_property
+    def span_s(self) -> FloatArray:
+        """[d, t, i, j]: seconds per sample of layers i+1..j. Shape (2, 3, N+1, N+1).
+
+        d is 0 forward and 1 backward; t is the tier's place in `TIERS`.
+        """
+        # Summed from each start anew: a difference of running sums would lose the small layers
+        # that lie behind large ones.
+        layers_s = np.stack([self.layer_s[tier].T for tier in TIERS], axis=1)
+        rows = np.broadcast_to(layers_s[:, :, None, :], (2, len(TIERS), *(self.layers,) * 2))
+        spans_s = np.zeros((2, len(TIERS), *(self.layers + 1,) * 2))
+        np.cumsum(np.triu(rows), axis=-1, out=spans_s[:, :, :-1, 1:])
+        return _read_only(spans_s)
+
+    @cached_property
+    def forward_span_s(self) -> Mapping[str, FloatArray]:
+        """For each tier, [i, j]: forward seconds per sample of layers i+1..j. (N+1, N+1)."""
+        return dict(zip(TIERS, self.span_s[0], strict=True))
+
+    @cached_property
+    def backward_span_s(self) -> Mapping[str, FloatArray]:
+        """For each tier, [i, j]: backward seconds per sample of layers i+1..j. (N+1, N+1)."""
+        return dict(zip(TIERS, self.span_s[1], strict=True))
+
+    @cached_property
+    def update_sum_s(self) -> Mapping[str, FloatArray]:
+        """For each tier, [m]: seconds to update layers 1..m. Shape (N+1,)."""
+        sums_s = _sums(np.stack([self.update_s[tier] for tier in TIERS]))
+        return dict(zip(TIERS, sums_s, strict=True))
+
+    @cached_property
+    def param_sum_bytes(self) -> FloatArray:
+        """[m]: bytes of the parameters of layers 1..m. Shape (N+1,)."""
+        return _sums(self.param_bytes)
+
+    def _longest_s(self) -> float:
+        """More than any policy takes."""
+        with np.errstate(over="ignore"):
+            compute_s = sum(self.layer_s[tier].sum() * self.batch for tier in TIERS)
+            update_s = sum(self.update_s[tier].sum() for tier in TIERS)
+            features = self.batch * (self.sample_bytes + 2 * self.output_bytes.sum())
+            sent_bytes = features + 4 * self.param_bytes.sum()
+            sent_s = 8 * sent_bytes / min(self.bandwidth_bps.values())
+            return float(compute_s + update_s + sent_s + (9 + 2 * self.layers) * self.overhead_s)
+
+
+def _problem(given: Mapping[str, Any]) -> Problem:
+    return Problem(**given)
+
+
+def _numbers(name: str, values: ArrayLike, columns: int | None = None) -> FloatArray:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} takes numbers, not {values!r}") from None
+    if columns is None:
+        if array.ndim != 1 or array.size == 0:
+            raise ValueError(
+                f"{name} takes one number per layer, at least one layer; "
+                f"got an array of shape {array.shape}"
+            )
+    elif array.ndim != 2 or array.shape[1] != columns or array.size == 0:
+        raise ValueError(
+            f"{name} takes a row per layer of seconds forward and backward, at least one layer; "
+            f"got an array of shape {array.shape}"
+        )
+    wrong = np.argwhere(~(np.isfinite(array) & (array >= 0)))
+    if len(wrong):
+        where = f" of layer {wrong[0][0] + 1}" if array.size > 1 else ""
+        raise ValueError(
+            f"{name}{where} is {array[tuple(wrong[0])]}; it must be finite and not negative"
+        )
+    return _read_only(array)
+
+
+def _per_tier(
+    name: str, given: Mapping[str, ArrayLike], columns: int | None = None
+) -> Mapping[str, FloatArray]:
+    if not isinstance(given, Mapping) or set(given) != set(TIERS):
+        found = ", ".join(map(str, given)) if isinstance(given, Mapping) else repr(given)
+        raise ValueError(f"{name} takes numbers for each of {', '.join(TIERS)}; got {found}")
+    return MappingProxyType(
+        {tier: _numbers(f"{name} of {tier}", given[tier], columns) for tier in TIERS}
+    )
+
+
+def _per_pair(given: Mapping[Pair, float]) -> Mapping[Pair, float]:
+    found: dict[Pair, float] = {}
+    for (a, b), bandwidth_bps in given.items():
+        pair = _pair(a, b)
+        if pair in found:
+            raise ValueError(f"bandwidth_bps names {a} and {b} twice; it is the same both ways")
+        found[pair] = float(bandwidth_bps)
+        if not 0 < found[pair] < math.inf:
+            raise ValueError(
+                f"bandwidth_bps between {a} and {b} is {bandwidth_bps}; "
+                "it must be positive and finite"
+            )
+    missing = [f"{a} and {b}" for a, b in PAIRS if (a, b) not in found]
+    if missing:
+        raise ValueError(f"bandwidth_bps is missing between {'; '.join(missing)}")
+    return MappingProxyType({pair: found[pair] for pair in PAIRS})
+
+
+def _pair(a: str, b: str) -> Pair:
+    pair = (a, b) if (a, b) in PAIRS else (b, a)
+    if pair not in PAIRS:
+        raise ValueError(f"no link between {a!r} and {b!r}; the tiers are {', '.join(TIERS)}")
+    return pair
+
+
+def _batch(batch: int) -> int:
+    try:
+        number = operator.index(batch)
+    except TypeError:
+        number = 0
+    if isinstance(batch, bool) or number < 1:
+        raise ValueError(f"batch is {batch!r}, not a whole number of samples of at least 1")
+    return number
+
+
+def _sums(values: FloatArray) -> FloatArray:
+    """[..., m]: sum of the first m values of the last axis."""
+    sums = np.zeros((*values.shape[:-1], values.shape[-1] + 1))
+    np.cumsum(values, axis=-1, out=sums[..., 1:])
+    return _read_only(sums)
+
+
+def _read_only(array: FloatArray) -> FloatArray:
+    array.setflags(write=False)
+    return array
