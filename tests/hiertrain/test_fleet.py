@@ -1,0 +1,480 @@
+"""Devices and edges: the heuristic between its bound, the exact answer and going it alone."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.hiertrain.strategies import NUMBERS, given_of, hybrids, problems
+from tests.oracles import hiertrain_fleet as oracle
+from workbench import figures
+from workbench.hiertrain import (
+    TIERS,
+    Hybrid,
+    Problem,
+    fleet_charts,
+    fleet_experiment,
+    iteration,
+    through_edge,
+)
+from workbench.hiertrain.fleet import (
+    OBJECTIVES,
+    Assignment,
+    Device,
+    Fleet,
+    Machine,
+    Server,
+    TooManyError,
+    alone,
+    assign,
+    exact,
+    fleet_of,
+    lower_bound,
+    timed,
+)
+from workbench.hiertrain.fleet.assignment import planned
+from workbench.hiertrain.hiertrain import hiertrain
+from workbench.hiertrain.profiled import ROUTES
+from workbench.names import UnknownNameError
+from workbench.profiles import profile_model
+
+# Sums of n doubles in different orders differ by at most about n units in the last place.
+RELATIVE = 1e-12
+BANDWIDTHS = st.one_of(st.sampled_from([4.0, 8.0, 16.0]), st.floats(0.5, 80))
+
+every_objective = pytest.mark.parametrize("objective", OBJECTIVES)
+
+
+def linked(problem: Problem, near_bps: float, uplink_bps: float, route: str, speed: float) -> Any:
+    """The same device at an edge with such links, `speed` times as slow."""
+    layer_s, update_s = dict(problem.layer_s), dict(problem.update_s)
+    return Problem(
+        layer_s=layer_s | {"edge": layer_s["edge"] * speed},
+        update_s=update_s | {"edge": update_s["edge"] * speed},
+        param_bytes=problem.param_bytes,
+        output_bytes=problem.output_bytes,
+        sample_bytes=problem.sample_bytes,
+        bandwidth_bps={
+            ("device", "edge"): near_bps,
+            ("edge", "cloud"): uplink_bps,
+            ("device", "cloud"): through_edge(near_bps, uplink_bps, route),
+        },
+        batch=problem.batch,
+        overhead_s=problem.overhead_s,
+    )
+
+
+@st.composite
+def fleets(
+    draw: st.DrawFn,
+    max_devices: int,
+    max_edges: int,
+    max_layers: int = 3,
+    max_batch: int = 4,
+    *,
+    all_reached: bool = False,
+) -> Fleet:
+    """Fleets of unlike devices, of which some do not reach some edges."""
+    edges = [f"edge {number}" for number in range(draw(st.integers(1, max_edges)))]
+    route = draw(st.sampled_from(sorted(ROUTES)))
+    uplinks_bps = {edge: draw(BANDWIDTHS) for edge in edges}
+    speeds = {edge: draw(st.sampled_from([0.25, 0.5, 1.0, 3.0])) for edge in edges}
+    devices = []
+    for number in range(draw(st.integers(1, max_devices))):
+        problem = draw(problems(max_layers, max_batch, numbers=NUMBERS))
+        some = st.lists(st.sampled_from(edges), min_size=1, unique=True)
+        reached = edges if all_reached else draw(some)
+        devices.append(
+            Device(
+                f"device {number}",
+                {
+                    edge: linked(problem, draw(BANDWIDTHS), uplinks_bps[edge], route, speeds[edge])
+                    for edge in reached
+                },
+            )
+        )
+    return Fleet(tuple(devices), tuple(edges), route)
+
+
+def given_fleet(fleet: Fleet) -> oracle.GivenFleet:
+    return oracle.GivenFleet(
+        [
+            {edge: given_of(problem) for edge, problem in device.problems.items()}
+            for device in fleet.by_name.values()
+        ],
+        fleet.route == "store_and_forward",
+    )
+
+
+def choice_of(policy: Hybrid) -> Any:
+    return policy.order, policy.m_s, policy.m_l, policy.b_o, policy.b_s, policy.b_l
+
+
+def objective_s(found: Assignment, objective: str) -> float:
+    return OBJECTIVES[objective](found)[0]
+
+
+def check(fleet: Fleet, found: Assignment) -> None:
+    """Every device has an edge that it reaches, a policy that fits, and the oracle's seconds."""
+    assert list(found.edges) == list(found.policies) == list(found.seconds) == list(fleet.by_name)
+    for name, edge in found.edges.items():
+        found.policies[name].check(fleet.by_name[name].problems[edge])
+    expected_s = oracle.timed_s(
+        given_fleet(fleet),
+        list(found.edges.values()),
+        [choice_of(policy) for policy in found.policies.values()],
+    )
+    assert list(found.seconds.values()) == pytest.approx(expected_s, rel=RELATIVE)
+    assert found.slowest_s == max(found.seconds.values())
+    assert found.mean_s == pytest.approx(sum(expected_s) / len(expected_s), rel=RELATIVE)
+    assert timed(fleet, found.edges, found.policies) == found
+
+
+@given(data=st.data(), fleet=fleets(4, 3))
+def test_any_policies_take_what_the_shares_say(data: st.DataObject, fleet: Fleet) -> None:
+    edges = {name: data.draw(st.sampled_from(fleet.reached(name))) for name in fleet.by_name}
+    policies = {
+        name: data.draw(hybrids(device.problems[edges[name]]))
+        for name, device in fleet.by_name.items()
+    }
+    check(fleet, timed(fleet, edges, policies))
+
+
+@every_objective
+@settings(deadline=None)
+@given(fleet=fleets(4, 3))
+def test_between_bound_and_alone(objective: str, fleet: Fleet) -> None:
+    by_themselves, found = alone(fleet), assign(fleet, objective)
+    best = exact(fleet, objective)
+    for one in (by_themselves, found, best):
+        check(fleet, one)
+    bound_s = lower_bound(fleet, objective)
+    best_s, found_s = objective_s(best, objective), objective_s(found, objective)
+    assert bound_s <= best_s * (1 + RELATIVE)
+    assert best_s <= found_s * (1 + RELATIVE)
+    assert OBJECTIVES[objective](found) <= OBJECTIVES[objective](by_themselves)
+
+
+@every_objective
+@settings(max_examples=20, deadline=None)
+@given(fleet=fleets(2, 2, max_layers=1, max_batch=2))
+def test_exact_is_the_best_of_all_policies(objective: str, fleet: Fleet) -> None:
+    expected_s = oracle.exact_s(given_fleet(fleet), objective)
+    assert oracle.exact_by_uses_s(given_fleet(fleet), objective) == expected_s
+    assert objective_s(exact(fleet, objective), objective) == pytest.approx(
+        expected_s, rel=RELATIVE
+    )
+
+
+@every_objective
+@settings(max_examples=20, deadline=None)
+@given(fleet=fleets(3, 2, max_layers=2, max_batch=2))
+def test_exact_for_more_devices(objective: str, fleet: Fleet) -> None:
+    expected_s = oracle.exact_by_uses_s(given_fleet(fleet), objective)
+    assert objective_s(exact(fleet, objective), objective) == pytest.approx(
+        expected_s, rel=RELATIVE
+    )
+
+
+@every_objective
+@given(problem=problems(max_layers=5, max_batch=9), route=st.sampled_from(sorted(ROUTES)))
+def test_one_device_and_one_edge_is_the_paper(objective: str, problem: Problem, route: str) -> None:
+    there = linked(problem, 5.0, 3.0, route, 1.0)
+    fleet = Fleet((Device("phone", {"tower": there}),), ("tower",), route)
+    policy = hiertrain(there)
+    total_s = iteration(there, policy).total_s
+    expected = Assignment({"phone": "tower"}, {"phone": policy}, {"phone": total_s})
+    assert alone(fleet) == assign(fleet, objective) == exact(fleet, objective) == expected
+    assert lower_bound(fleet, objective) == total_s
+
+
+@every_objective
+@settings(max_examples=30, deadline=None)
+@given(data=st.data(), fleet=fleets(4, 3))
+def test_order_does_not_matter(objective: str, data: st.DataObject, fleet: Fleet) -> None:
+    devices = data.draw(st.permutations(fleet.devices))
+    turned = [Device(one.name, dict(list(one.problems.items())[::-1])) for one in devices]
+    other = Fleet(tuple(turned), tuple(data.draw(st.permutations(fleet.edges))), fleet.route)
+    assert alone(other) == alone(fleet)
+    assert assign(other, objective) == assign(fleet, objective)
+    assert exact(other, objective) == exact(fleet, objective)
+    assert lower_bound(other, objective) == lower_bound(fleet, objective)
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data(), fleet=fleets(8, 3, max_layers=1, max_batch=2))
+def test_nor_does_it_to_the_heuristic(data: st.DataObject, fleet: Fleet) -> None:
+    other = replace(fleet, devices=tuple(data.draw(st.permutations(fleet.devices))))
+    assert assign(other, "mean") == assign(fleet, "mean")
+    assert lower_bound(fleet, "slowest") <= assign(fleet).slowest_s * (1 + RELATIVE)
+
+
+@every_objective
+@settings(max_examples=30, deadline=None)
+@given(data=st.data(), fleet=fleets(4, 3))
+def test_names_do_not_matter_to_the_best(objective: str, data: st.DataObject, fleet: Fleet) -> None:
+    edges = dict(zip(fleet.edges, data.draw(st.permutations(fleet.edges)), strict=True))
+    names = data.draw(st.permutations([one.name for one in fleet.devices]))
+    renamed = Fleet(
+        tuple(
+            Device(name, {edges[edge]: problem for edge, problem in one.problems.items()})
+            for name, one in zip(names, fleet.devices, strict=True)
+        ),
+        fleet.edges,
+        fleet.route,
+    )
+    best_s, other_s = (objective_s(exact(one, objective), objective) for one in (fleet, renamed))
+    assert other_s == pytest.approx(best_s, rel=RELATIVE)
+    bound_s = lower_bound(fleet, objective)
+    assert lower_bound(renamed, objective) == pytest.approx(bound_s, rel=RELATIVE)
+
+
+@every_objective
+@settings(max_examples=30, deadline=None)
+@given(fleet=fleets(3, 2, all_reached=True))
+def test_another_edge_or_one_device_less_is_never_worse(objective: str, fleet: Fleet) -> None:
+    best_s = objective_s(exact(fleet, "slowest"), "slowest")
+    if len(fleet.edges) > 1:
+        kept = fleet.edges[:1]
+        near = [Device(one.name, {kept[0]: one.problems[kept[0]]}) for one in fleet.devices]
+        fewer = Fleet(tuple(near), kept, fleet.route)
+        before_s = objective_s(exact(fewer, objective), objective)
+        assert objective_s(exact(fleet, objective), objective) <= before_s * (1 + RELATIVE)
+    if len(fleet.devices) > 1:
+        smaller = Fleet(fleet.devices[:-1], fleet.edges, fleet.route)
+        assert exact(smaller, "slowest").slowest_s <= best_s * (1 + RELATIVE)
+
+
+def compute_bound(seconds: float) -> Problem:
+    """One layer and one sample, where nothing but computation counts."""
+    return Problem(
+        layer_s={"device": [[seconds, 0]], "edge": [[1, 0]], "cloud": [[1e9, 0]]},
+        update_s={tier: [0.0] for tier in TIERS},
+        param_bytes=[0.0],
+        output_bytes=[0.0],
+        sample_bytes=0.0,
+        bandwidth_bps=dict.fromkeys(
+            [("device", "edge"), ("edge", "cloud"), ("device", "cloud")], 1
+        ),
+        batch=1,
+    )
+
+
+class TestByHand:
+    """Three devices, of 100, 100 and 1.5 seconds by themselves; an edge takes 1."""
+
+    FLEET = Fleet(
+        tuple(
+            Device(name, {"a": compute_bound(seconds), "b": compute_bound(seconds)})
+            for name, seconds in (("slow", 100), ("slower", 100), ("fast", 1.5))
+        ),
+        ("a", "b"),
+    )
+
+    def test_alone_all_go_to_the_first_edge(self) -> None:
+        found = alone(self.FLEET)
+        assert set(found.edges.values()) == {"a"}
+        assert set(found.seconds.values()) == {3.0}
+
+    def test_together_the_fast_one_stays_at_home(self) -> None:
+        for found in (assign(self.FLEET), exact(self.FLEET)):
+            assert found.edges["slow"] != found.edges["slower"]
+            assert found.policies["fast"].taking_part == ("device",)
+            assert dict(found.seconds) == {"fast": 1.5, "slow": 1.0, "slower": 1.0}
+        assert assign(self.FLEET, "mean").mean_s == pytest.approx(3.5 / 3)
+
+    def test_the_bound_knows_the_capacity(self) -> None:
+        assert lower_bound(self.FLEET) == 1.5  # three cannot share two edges in less
+        assert lower_bound(self.FLEET, "mean") == 1.0
+
+    def test_table(self) -> None:
+        table = assign(self.FLEET).table()
+        assert table.columns == ["device", "edge", "policy", "seconds"]
+        assert table["device"].to_list() == ["fast", "slow", "slower"]
+
+
+PROFILE = profile_model("lenet5")
+TOWERS = {"a": Server(4e10, 3e6), "b": Server(8e10, 2e6)}
+
+
+def machines(count: int) -> dict[str, Machine]:
+    return {
+        f"pi {number}": Machine(PROFILE, 1e9 * (number + 1), 32, {"a": 5e6, "b": 4e6})
+        for number in range(count)
+    }
+
+
+def test_fleet_from_profiles() -> None:
+    fleet = fleet_of(machines(2), TOWERS, cloud_flops_per_s=5e11)
+    problem = fleet.by_name["pi 1"].problems["b"]
+    flops = PROFILE.table["forward_flops"].to_numpy()
+    for tier, speed in zip(TIERS, (2e9, 8e10, 5e11), strict=True):
+        assert problem.layer_s[tier][:, 0] == pytest.approx(flops / speed)
+    assert problem.bandwidth_bps["device", "cloud"] == 2e6
+    assert problem.batch == 32
+    small = fleet_of(machines(2), TOWERS, cloud_flops_per_s=5e11, cloud_capacity_flops_per_s=2e11)
+    crowded = small.by_name["pi 1"].problems["b"]
+    assert crowded.layer_s["cloud"][:, 0] == pytest.approx(flops / 1e11)
+
+
+def test_exact_tells_how_many_it_refuses() -> None:
+    fleet = fleet_of(machines(10), TOWERS, cloud_flops_per_s=5e11)
+    with pytest.raises(TooManyError, match=r"10 devices have 1,024 assignments.*limit of 1,000"):
+        exact(fleet)
+    few = fleet_of(machines(3), TOWERS, cloud_flops_per_s=5e11)
+    with pytest.raises(TooManyError, match="limit of 7"):
+        exact(few, limit=7)
+    exact(few, limit=8)
+
+
+def two(edge: str = "a", **links: float) -> Mapping[str, Problem]:
+    """Problems with edge a and another, of other links."""
+    bps = {"near": 5.0, "uplink": 3.0} | links
+    there = linked(compute_bound(1), bps["near"], bps["uplink"], "bottleneck", 1.0)
+    return {"a": linked(compute_bound(1), 5.0, 3.0, "bottleneck", 1.0), edge: there}
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("devices", "edges", "message"),
+        [
+            ([], ["a"], "at least one device"),
+            ([Device("d", two())], [], "at least one edge"),
+            ([Device("d", two())], "a", "give a sequence of names"),
+            ([Device("d", two("b"))], ["a"], r"unknown edge of device 'd' 'b'"),
+            ([Device("d", two()), Device("d", two())], ["a"], "several devices are called d"),
+            ([Device("d", two())], ["a", "a"], "several edges are called a"),
+            (
+                [Device("d", two()), Device("e", two(uplink=2.0))],
+                ["a"],
+                "uplink of edge 'a' has 3 bit/s for device 'd' and 2 for 'e'",
+            ),
+            ([Device("d", {"a": compute_bound(1)})], ["a"], None),
+        ],
+    )
+    def test_fleets(self, devices: Any, edges: Any, message: str | None) -> None:
+        if message is None:
+            Fleet(tuple(devices), edges)
+            return
+        with pytest.raises(ValueError, match=message):
+            Fleet(tuple(devices), edges)
+
+    def test_a_way_to_the_cloud_past_the_edge(self) -> None:
+        device = Device("d", two())
+        with pytest.raises(ValueError, match=r"by way of edge 'a' it is 1.875 .*through_edge"):
+            Fleet((device,), ("a",), "store_and_forward")
+        with pytest.raises(UnknownNameError, match="unknown route 'straight'"):
+            Fleet((device,), ("a",), "straight")
+
+    def test_devices(self) -> None:
+        with pytest.raises(ValueError, match="device 'd' has no link to any edge"):
+            Device("d", {})
+        with pytest.raises(ValueError, match="'d' has another layer_s of device with edge 'b'"):
+            Device("d", {"a": compute_bound(1), "b": compute_bound(2)})
+
+    def test_assignments(self) -> None:
+        fleet = Fleet((Device("d", two()), Device("e", two("b"))), ("a", "b"))
+        policies = dict.fromkeys("de", Hybrid(TIERS, 0, 0, 1, 0, 0))
+        timed(fleet, {"d": "a", "e": "b"}, policies)
+        for edges, message in (
+            ({"d": "b", "e": "b"}, "device 'd' has no link to edge 'b'; it reaches a"),
+            ({"d": "c", "e": "b"}, "unknown edge 'c'"),
+            ({"d": "a"}, "edges has nothing for e"),
+            ({"d": "a", "e": "b", "f": "b"}, "unknown device in edges 'f'"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                timed(fleet, edges, policies)
+            with pytest.raises(ValueError, match=message):
+                planned(fleet, edges)
+        with pytest.raises(ValueError, match="policies has nothing for d, e"):
+            timed(fleet, {"d": "a", "e": "b"}, {})
+        wrong = policies | {"e": replace(policies["e"], b_o=2)}
+        with pytest.raises(ValueError, match="shares out 2 samples"):
+            timed(fleet, {"d": "a", "e": "b"}, wrong)
+
+    @pytest.mark.parametrize("planner", [assign, exact, lower_bound])
+    def test_unknown_objective(self, planner: Any) -> None:
+        with pytest.raises(UnknownNameError, match="Did you mean 'slowest'"):
+            planner(TestByHand.FLEET, "slow")
+
+    def test_profiles(self) -> None:
+        with pytest.raises(UnknownNameError, match="unknown edge of device 'pi 0' 'b'"):
+            fleet_of(machines(1), {"a": TOWERS["a"]}, cloud_flops_per_s=1e11)
+        for capacity in (0, math.nan):
+            with pytest.raises(ValueError, match="cloud_capacity_flops_per_s is"):
+                fleet_of(
+                    machines(1), TOWERS, cloud_flops_per_s=1e11, cloud_capacity_flops_per_s=capacity
+                )
+
+
+class TestExperiment:
+    FRAME = fleet_experiment.fleet("smoke")
+
+    def seconds(self, method: str) -> pl.Series:
+        return self.FRAME.filter(method=method)["slowest_s"]
+
+    def test_frame(self) -> None:
+        sizes = fleet_experiment.SCALES["smoke"]
+        fleets = len(sizes.devices) * len(sizes.edges) * sizes.draws
+        assert self.FRAME.schema == fleet_experiment.SCHEMA
+        assert len(self.FRAME) == 4 * fleets
+        assert self.FRAME["reason"].null_count() == 4 * fleets
+        assert fleet_experiment.fleet("smoke").equals(self.FRAME)
+        assert not fleet_experiment.fleet("smoke", seed=1).equals(self.FRAME)
+
+    def test_order_of_methods(self) -> None:
+        bound_s, exact_s = self.seconds("lower bound"), self.seconds("exact")
+        assert (bound_s <= exact_s * (1 + RELATIVE)).all()
+        assert (exact_s <= self.seconds("assign") * (1 + RELATIVE)).all()
+        assert (self.seconds("assign") <= self.seconds("alone")).all()
+        gaps = self.FRAME.filter(pl.col("method") == "alone")
+        expected = 100 * (gaps["slowest_s"] / bound_s - 1)
+        assert gaps["gap_percent"].to_list() == pytest.approx(expected.to_list())
+
+    def test_larger_fleets_hold_the_smaller(self) -> None:
+        best = self.FRAME.filter(method="exact", edges=2).sort("devices")["slowest_s"]
+        assert best.is_sorted()
+        profiles = [PROFILE]
+        few, more = (fleet_experiment.drawn_fleet(n, n, 0, profiles=profiles) for n in (2, 3))
+        for name, device in few.by_name.items():
+            for edge, problem in device.problems.items():
+                assert given_of(problem) == given_of(more.by_name[name].problems[edge])
+
+    def test_too_many_assignments_are_a_row_with_its_reason(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        scale = fleet_experiment.Scale(devices=(10,), edges=(2,), draws=1)
+        monkeypatch.setitem(fleet_experiment.SCALES, "smoke", scale)
+        monkeypatch.setattr(fleet_experiment, "MODELS", ("lenet5",))
+        frame = fleet_experiment.fleet("smoke")
+        (refused,) = frame.filter(method="exact").rows(named=True)
+        assert refused["slowest_s"] is None
+        assert "10 devices have 1,024 assignments" in refused["reason"]
+        assert frame["above_exact_percent"].null_count() == 4
+        gaps = fleet_experiment.mean_gaps(frame)
+        assert gaps["method"].to_list() == ["alone", "assign", "lower bound"]
+        assert gaps["compared"].to_list() == [0, 0, 0]
+        for draw in (fleet_charts.fleet, fleet_charts.fleet_gaps):
+            drawn = draw(frame).to_dict()
+            assert "best assignment" not in str(drawn)
+
+    def test_mean_gaps(self) -> None:
+        gaps = fleet_experiment.mean_gaps(self.FRAME).filter(method="exact")
+        assert gaps["best"].to_list() == gaps["compared"].to_list() == gaps["fleets"].to_list()
+        assert gaps["above_exact_percent"].to_list() == [0.0] * len(gaps)
+
+    def test_unknown_scale(self) -> None:
+        with pytest.raises(UnknownNameError, match="unknown scale 'large'"):
+            fleet_experiment.fleet("large")
+
+    @pytest.mark.parametrize("draw", [fleet_charts.fleet, fleet_charts.fleet_gaps])
+    def test_charts(self, draw: Any) -> None:
+        svg = figures.svg(draw(self.FRAME))
+        for word in ("1 edge", "2 edges", "by itself", "assigned together", "best assignment"):
+            assert word in svg
+        assert "nan" not in svg.lower()

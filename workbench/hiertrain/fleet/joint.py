@@ -1,0 +1,101 @@
+"""The best plans of all devices of one edge together, exact under equal shares.
+
+What a plan takes depends on the shares, and the shares on who uses what. Nothing has to be
+iterated until it settles: every pair of numbers (c, u) of devices that may compute at the edge and
+may use its uplink is tried, and for each pair every device has four plans, with or without the
+edge and with or without the cloud. A dynamic programme over the devices picks one for each so
+that at most c and u are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.hiertrain.fleet.plans import Plans
+from workbench.hiertrain.policy import Hybrid
+from workbench.hiertrain.problem import FloatArray
+
+USES = ((1, 1), (1, 0), (0, 1), (0, 0))  # of the edge's compute and of its uplink
+Combine = Callable[[FloatArray, FloatArray], FloatArray]
+
+
+def joint(
+    plans: Plans, edge: str, devices: Sequence[str], objective: str
+) -> tuple[list[Hybrid], list[float]]:
+    """Policies and seconds of the devices of an edge, in their order.
+
+    Parameters
+    ----------
+    objective
+        ``"slowest"``: the slowest is as fast as can be, then the mean. ``"mean"``: the mean is.
+    """
+    if len(devices) == 1:
+        plan = plans.alone(devices[0], edge)
+        return [plan.policy], [plan.total_s]
+    # axes: i device, c computing at most, u sending at most, p place in USES
+    count = len(devices) + 1
+    times_s = np.full((len(devices), count, count, len(USES)), np.inf)
+    for i, device in enumerate(devices):
+        best_s = plans.table_s(device, edge, len(devices))
+        for p, (computes, sends) in enumerate(USES):
+            of_c = slice(1, None) if computes else slice(1)
+            of_u = slice(1, None) if sends else slice(1)
+            times_s[i, computes:, sends:, p] = best_s[of_c, of_u]
+    if objective == "slowest":
+        slowest_s, _ = _picked(times_s, np.maximum)
+        times_s[times_s > slowest_s.min()] = np.inf
+    sum_s, picks = _picked(times_s, np.add)
+    c, u = np.unravel_index(sum_s.argmin(), sum_s.shape)
+    chosen = [
+        plans.best(device, edge, int(c) * USES[p][0], int(u) * USES[p][1])
+        for device, p in zip(devices, picks(int(c), int(u)), strict=True)
+    ]
+    policies = [plan.policy for plan in chosen]
+    return policies, seconds(plans, edge, devices, policies)
+
+
+def _picked(
+    times_s: FloatArray, combine: Combine
+) -> tuple[FloatArray, Callable[[int, int], list[int]]]:
+    """For each (c, u) the least combination of one plan a device; and how it is picked."""
+    count = times_s.shape[1]
+    # axes: c, u, a computing so far, b sending so far
+    best_s = np.full((count,) * 4, np.inf)
+    best_s[:, :, 0, 0] = 0.0
+    steps: list[NDArray[np.intp]] = []
+    for of_device_s in times_s:
+        tried_s = np.full((len(USES), *best_s.shape), np.inf)
+        for p, (computes, sends) in enumerate(USES):
+            before_s = best_s[:, :, : count - computes, : count - sends]
+            tried_s[p, :, :, computes:, sends:] = combine(
+                before_s, of_device_s[:, :, p, None, None]
+            )
+        steps.append(tried_s.argmin(axis=0))
+        best_s = tried_s.min(axis=0)
+    c, u, a, b = np.ogrid[:count, :count, :count, :count]
+    best_s[(a > c) | (b > u)] = np.inf
+
+    def picks(c: int, u: int) -> list[int]:
+        a, b = divmod(int(best_s[c, u].argmin()), count)
+        found = []
+        for step in reversed(steps):
+            found.append(int(step[c, u, a, b]))
+            a, b = a - USES[found[-1]][0], b - USES[found[-1]][1]
+        return found[::-1]
+
+    return best_s.min(axis=(2, 3)), picks
+
+
+def seconds(
+    plans: Plans, edge: str, devices: Sequence[str], policies: Sequence[Hybrid]
+) -> list[float]:
+    """Seconds of an iteration of each device of an edge, under what the policies leave it."""
+    computing = sum("edge" in policy.taking_part for policy in policies)
+    sending = sum("cloud" in policy.taking_part for policy in policies)
+    return [
+        plans.total_s(device, edge, policy, computing, sending)
+        for device, policy in zip(devices, policies, strict=True)
+    ]

@@ -1,0 +1,125 @@
+"""How fast any assignment can be at best, without trying them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from workbench.hiertrain.fleet.assignment import OBJECTIVES
+from workbench.hiertrain.fleet.fleet import Fleet
+from workbench.hiertrain.problem import FloatArray
+from workbench.names import check_name
+
+SLACK = 1e-9  # shares are rounded sums; a little more of them is granted
+
+
+def lower_bound(fleet: Fleet, objective: str = "slowest") -> float:
+    """Seconds below which no assignment with any policies can be.
+
+    For the mean: the mean over the devices, each with its best edge to itself.
+
+    For the slowest, the capacity of the edges counts too. Suppose that all devices meet a time T.
+    A device that computes at an edge together with others, c in all, then has a plan that takes
+    T or less with 1/c of the compute, and so has its share 1/c at least 1/k, where k is the most
+    devices with which it could share any edge and still meet T, even with an uplink to itself.
+    The shares at an edge add up to 1. Hence the sum of 1/k over the devices that must compute at
+    an edge to meet T is at most the number of edges, E; likewise for the uplink; and the sum over
+    all devices of the least of both that a device can do with is at most 2 E. The least T at
+    which all that holds, and at which every device by itself meets T, is the bound.
+
+    Raises
+    ------
+    UnknownNameError
+        Another objective.
+    """
+    check_name("objective", objective, OBJECTIVES)
+    if objective == "mean":
+        alone_s = [
+            min(fleet.plans.alone(name, edge).total_s for edge in fleet.reached(name))
+            for name in fleet.by_name
+        ]
+        return math.fsum(alone_s) / len(alone_s)
+    devices = [_times(fleet, name) for name in fleet.by_name]
+    times_s = np.unique(np.concatenate([np.concatenate([*one]) for one in devices]))
+    low, high = 0, len(times_s) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if _met(devices, float(times_s[middle]), len(fleet.edges)):
+            high = middle
+        else:
+            low = middle + 1
+    return float(times_s[low])
+
+
+class Times(NamedTuple):
+    """Least seconds of a device at its best edge, by how many share what. Index 0 is one device.
+
+    Attributes
+    ----------
+    by_itself
+        Without edge and cloud. Shape (1,).
+    edge, cloud
+        Without the cloud, by the number computing; without the edge, by the number sending. (D,).
+    computing, sending
+        With both, by the number computing and one sending; the other way round. Shape (D,).
+    """
+
+    by_itself: FloatArray
+    edge: FloatArray
+    cloud: FloatArray
+    computing: FloatArray
+    sending: FloatArray
+
+
+def _times(fleet: Fleet, name: str) -> Times:
+    counts = range(1, len(fleet.by_name) + 1)
+
+    def least_s(shares: Callable[[int], tuple[int, int]]) -> FloatArray:
+        return np.array(
+            [
+                min(
+                    fleet.plans.best(name, edge, *shares(count)).total_s
+                    for edge in fleet.reached(name)
+                )
+                for count in counts
+            ]
+        )
+
+    return Times(
+        least_s(lambda count: (0, 0))[:1],
+        least_s(lambda count: (count, 0)),
+        least_s(lambda count: (0, count)),
+        least_s(lambda count: (count, 1)),
+        least_s(lambda count: (1, count)),
+    )
+
+
+def _met(devices: list[Times], time_s: float, edges: int) -> bool:
+    """Whether the shares that the devices need to meet a time can be there."""
+    computing, sending, both = 0.0, 0.0, 0.0
+    for one in devices:
+        least = _least_shares(one, time_s)
+        computing += min((compute for compute, _ in least), default=math.inf)
+        sending += min((uplink for _, uplink in least), default=math.inf)
+        both += min((sum(shares) for shares in least), default=math.inf)
+    granted = edges * (1 + SLACK)
+    return computing <= granted and sending <= granted and both <= 2 * granted
+
+
+def _least_shares(one: Times, time_s: float) -> list[tuple[float, float]]:
+    """Least shares of compute and uplink of each kind of plan that meets a time."""
+
+    def share(times_s: FloatArray) -> float:
+        meeting = np.flatnonzero(times_s <= time_s)
+        return 1 / (int(meeting[-1]) + 1) if len(meeting) else math.inf
+
+    kinds = [
+        (0.0 if one.by_itself[0] <= time_s else math.inf, 0.0),
+        (share(one.edge), 0.0),
+        (0.0, share(one.cloud)),
+        (share(one.computing), share(one.sending)),
+    ]
+    return [shares for shares in kinds if max(shares) < math.inf]

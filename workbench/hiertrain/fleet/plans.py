@@ -1,0 +1,160 @@
+"""One device's plans under any share of an edge and its uplink, each solved once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from workbench.hiertrain.costs import iteration
+from workbench.hiertrain.hiertrain import hiertrain
+from workbench.hiertrain.policy import Hybrid
+from workbench.hiertrain.problem import TIERS, FloatArray, Problem
+from workbench.hiertrain.profiled import through_edge
+
+
+class Plan(NamedTuple):
+    """A policy and the seconds of an iteration under it."""
+
+    policy: Hybrid
+    total_s: float
+
+    @property
+    def computes(self) -> bool:
+        """Whether it uses the edge's compute: the edge holds layers."""
+        return "edge" in self.policy.taking_part
+
+    @property
+    def sends(self) -> bool:
+        """Whether it uses the edge's uplink: the cloud holds layers."""
+        return "cloud" in self.policy.taking_part
+
+
+class Plans:
+    """Plans of devices by the number of devices that share what they use.
+
+    Parameters
+    ----------
+    problems
+        By device and edge, as if alone.
+    route
+        As for `through_edge`.
+    """
+
+    def __init__(self, problems: Mapping[tuple[str, str], Problem], route: str) -> None:
+        self._problems = problems
+        self._route = route
+        self._shared: dict[tuple[str, str, int, int], Problem] = {}
+        self._tables_s: dict[tuple[str, str, int], FloatArray] = {}
+        self._found: dict[tuple[str, str, int, int], Plan] = {}
+
+    def best(self, device: str, edge: str, computing: int, sending: int) -> Plan:
+        """Fastest plan if so many devices, this one included, share edge compute and uplink.
+
+        Parameters
+        ----------
+        computing
+            Devices among which the edge's compute is shared; 0 if the device may not use it.
+        sending
+            Devices among which the uplink is shared; 0 if the device may not use the cloud.
+        """
+        key = (device, edge, computing, sending)
+        if key not in self._found:
+            self._found[key] = self._inherited(*key) or self._solved(*key)
+        return self._found[key]
+
+    def table_s(self, device: str, edge: str, most: int) -> FloatArray:
+        """[c, u]: seconds of the `best` plan for up to `most` sharing. Shape (most+1, most+1)."""
+        key = (device, edge, most)
+        if key not in self._tables_s:
+            table_s = np.empty((most + 1, most + 1))
+            for c, u in np.ndindex(table_s.shape):
+                table_s[c, u] = self.best(device, edge, c, u).total_s
+            self._tables_s[key] = table_s
+        return self._tables_s[key]
+
+    def alone(self, device: str, edge: str) -> Plan:
+        """Fastest plan of a device that has the edge to itself."""
+        return self.best(device, edge, 1, 1)
+
+    def total_s(
+        self, device: str, edge: str, policy: Hybrid, computing: int, sending: int
+    ) -> float:
+        """Seconds of an iteration under a policy and the shares, as in `best`."""
+        return iteration(
+            self._problem(device, edge, max(computing, 1), max(sending, 1)), policy
+        ).total_s
+
+    def _inherited(self, device: str, edge: str, computing: int, sending: int) -> Plan | None:
+        """Plan under a larger share that it does not use: a smaller one cannot be better."""
+        if computing > 1 and not (plan := self.best(device, edge, computing - 1, sending)).computes:
+            return plan
+        if sending > 1 and not (plan := self.best(device, edge, computing, sending - 1)).sends:
+            return plan
+        return None
+
+    def _solved(self, device: str, edge: str, computing: int, sending: int) -> Plan:
+        problem = self._problem(device, edge, max(computing, 1), max(sending, 1))
+        barred = {tier for tier, share in (("edge", computing), ("cloud", sending)) if not share}
+        policy = hiertrain(_priced_out(problem, barred) if barred else problem)
+        return Plan(policy, iteration(problem, policy).total_s)
+
+    def _problem(self, device: str, edge: str, computing: int, sending: int) -> Problem:
+        key = (device, edge, computing, sending)
+        if key not in self._shared:
+            self._shared[key] = shared(
+                self._problems[device, edge], computing, sending, self._route
+            )
+        return self._shared[key]
+
+
+def shared(problem: Problem, computing: int, sending: int, route: str) -> Problem:
+    """Problem of a device with one share of several of the edge's compute and uplink.
+
+    Parameters
+    ----------
+    problem
+        As if alone.
+    computing, sending
+        Devices that share the compute and the uplink, this one included; at least 1.
+    route
+        As for `through_edge`.
+    """
+    if computing == sending == 1:
+        return problem
+    layer_s, update_s = dict(problem.layer_s), dict(problem.update_s)
+    layer_s["edge"] = layer_s["edge"] * computing
+    update_s["edge"] = update_s["edge"] * computing
+    links = dict(problem.bandwidth_bps)
+    if sending > 1:
+        links["edge", "cloud"] /= sending
+        ways = links["device", "edge"], links["edge", "cloud"]
+        links["device", "cloud"] = through_edge(*ways, route)
+    return _with(problem, layer_s=layer_s, update_s=update_s, bandwidth_bps=links)
+
+
+def _priced_out(problem: Problem, tiers: set[str]) -> Problem:
+    """Problem whose fastest policy uses none of the tiers, and is otherwise as fast.
+
+    The update of any layer there takes longer than a whole iteration of the device by itself,
+    which is a policy too; and an update is no shorter than that of any tier (Eq. 11).
+    """
+    by_itself = Hybrid(("device", "edge", "cloud"), 0, 0, problem.batch, 0, 0)
+    price_s = 1.0 + 2.0 * iteration(problem, by_itself).total_s
+    prices_s = {tier: np.full(problem.layers, price_s) for tier in TIERS if tier in tiers}
+    return _with(problem, update_s=dict(problem.update_s) | prices_s)
+
+
+def _with(problem: Problem, **changed: object) -> Problem:
+    given: dict[str, object] = {
+        "layer_s": problem.layer_s,
+        "update_s": problem.update_s,
+        "param_bytes": problem.param_bytes,
+        "output_bytes": problem.output_bytes,
+        "sample_bytes": problem.sample_bytes,
+        "bandwidth_bps": problem.bandwidth_bps,
+        "batch": problem.batch,
+        "overhead_s": problem.overhead_s,
+    }
+    return Problem(**(given | changed))  # type: ignore[arg-type]

@@ -1,0 +1,194 @@
+"""Unlike devices on shared edges: how much it matters who trains with which edge.
+
+An experiment of ours, on synthetic machines; HierTrain names the question as future work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from workbench.hiertrain.fleet import (
+    Assignment,
+    Fleet,
+    Machine,
+    Server,
+    TooManyError,
+    alone,
+    assign,
+    exact,
+    fleet_of,
+    lower_bound,
+)
+from workbench.names import choose
+from workbench.profiles import ModelProfile, profile_model
+from workbench.runtime import progress
+
+# What the machines are drawn from, log-uniformly: the orders of magnitude of the paper's testbed
+# (a Raspberry Pi, a small PC, links of some Mbit/s), one to the other edge some times as fast.
+DEVICE_FLOPS_PER_S = (1e9, 8e9)
+EDGE_FLOPS_PER_S = (2e10, 8e10)
+CLOUD_FLOPS_PER_S = 5e11
+LINK_BPS = (2e6, 2e7)
+UPLINK_BPS = (1.5e6, 5e6)
+MODELS = ("lenet5_cifar", "alexnet_tiny")
+BATCH_SIZES = (32, 64, 128)
+
+
+class Scale(NamedTuple):
+    """How many fleets are drawn."""
+
+    devices: Sequence[int]
+    edges: Sequence[int]
+    draws: int
+
+
+SCALES = {
+    "smoke": Scale((2, 3, 4), (1, 2), 1),
+    "default": Scale((2, 4, 6, 8, 12), (1, 2, 3), 2),
+    "paper": Scale(tuple(range(2, 13)), (1, 2, 3), 10),
+}
+
+SCHEMA = {
+    "devices": pl.Int64,
+    "edges": pl.Int64,
+    "draw": pl.Int64,
+    "method": pl.String,
+    "slowest_s": pl.Float64,
+    "mean_s": pl.Float64,
+    "gap_percent": pl.Float64,
+    "above_exact_percent": pl.Float64,
+    "reason": pl.String,
+}
+
+
+def fleet(scale: str = "default", seed: int = 0) -> pl.DataFrame:
+    """Fleets of several sizes, assigned by each method for the slowest device.
+
+    Parameters
+    ----------
+    scale
+        A name in `SCALES`.
+    seed
+        Of the machines.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row per fleet (``devices, edges, draw``) and ``method``: ``alone``, ``assign``, ``lower
+        bound``, ``exact``. ``slowest_s`` and ``mean_s`` of an iteration over the devices (of the
+        bound: below which each cannot be); ``gap_percent``, what ``slowest_s`` is above the lower
+        bound, and ``above_exact_percent``, above the best assignment. Where there are too many
+        assignments to try, the row of ``exact`` has nulls and a ``reason``.
+    """
+    wanted = choose("scale", scale, SCALES)
+    profiles = [profile_model(model) for model in MODELS]
+    sizes = [
+        (devices, edges, draw)
+        for devices in wanted.devices
+        for edges in wanted.edges
+        for draw in range(wanted.draws)
+    ]
+    rows: list[tuple[object, ...]] = []
+    with progress.steps("Fleets", len(sizes)) as told:
+        for size in sizes:
+            told(f"{size[0]} devices, {size[1]} edges")
+            drawn = drawn_fleet(*size, profiles=profiles, seed=seed)
+            rows += [(*size, *row) for row in _judged(drawn)]
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def mean_gaps(frame: pl.DataFrame) -> pl.DataFrame:
+    """Mean gaps of a frame of `fleet`: a row per number of edges and method, over its fleets.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``edges, method, fleets, gap_percent``; ``compared``, fleets with an exact answer, and
+        over those ``above_exact_percent``, its maximum ``most_above_exact_percent``, and ``best``,
+        how many of them have the best assignment.
+    """
+    above = pl.col("above_exact_percent")
+    return (
+        frame.filter(pl.col("slowest_s").is_not_null())
+        .group_by("edges", "method", maintain_order=True)
+        .agg(
+            pl.len().alias("fleets"),
+            pl.col("gap_percent").mean(),
+            above.count().alias("compared"),
+            above.mean(),
+            above.max().alias("most_above_exact_percent"),
+            (above.abs() < 1e-9).sum().alias("best"),
+        )
+    )
+
+
+def drawn_fleet(
+    devices: int, edges: int, draw: int, *, profiles: Sequence[ModelProfile], seed: int = 0
+) -> Fleet:
+    """Draw unlike devices, all with a link to every edge.
+
+    Each machine has numbers of its own, so a larger fleet of the same draw is the smaller one and
+    some more.
+    """
+    servers = {}
+    for number in range(edges):
+        generator = np.random.default_rng([seed, draw, 0, number])
+        servers[f"edge {number:02}"] = Server(
+            _between(generator, *EDGE_FLOPS_PER_S), _between(generator, *UPLINK_BPS)
+        )
+    machines = {}
+    for number in range(devices):
+        generator = np.random.default_rng([seed, draw, 1, number])
+        machines[f"device {number:02}"] = Machine(
+            profile=profiles[int(generator.integers(len(profiles)))],
+            flops_per_s=_between(generator, *DEVICE_FLOPS_PER_S),
+            batch=int(generator.choice(BATCH_SIZES)),
+            links_bps={edge: _between(generator, *LINK_BPS) for edge in servers},
+        )
+    return fleet_of(machines, servers, cloud_flops_per_s=CLOUD_FLOPS_PER_S)
+
+
+def _between(generator: np.random.Generator, low: float, high: float) -> float:
+    """Draw a number log-uniformly."""
+    return math.exp(generator.uniform(math.log(low), math.log(high)))
+
+
+def _judged(drawn: Fleet) -> list[tuple[object, ...]]:
+    """Rows of a fleet, from the method on."""
+    bound_s = lower_bound(drawn)
+    methods: dict[str, Callable[[], tuple[float, float]]] = {
+        "alone": lambda: _seconds(alone(drawn)),
+        "assign": lambda: _seconds(assign(drawn)),
+        "lower bound": lambda: (bound_s, lower_bound(drawn, "mean")),
+        "exact": lambda: _seconds(exact(drawn)),
+    }
+    found: dict[str, tuple[float, float]] = {}
+    reasons: dict[str, str] = {}
+    for name, method in methods.items():
+        try:
+            found[name] = method()
+        except TooManyError as error:
+            reasons[name] = str(error)
+    best_s = found["exact"][0] if "exact" in found else None
+    rows: list[tuple[object, ...]] = []
+    for name in methods:
+        if name in reasons:
+            rows.append((name, None, None, None, None, reasons[name]))
+            continue
+        slowest_s, mean_s = found[name]
+        above = None if best_s is None else _percent(slowest_s, best_s)
+        rows.append((name, slowest_s, mean_s, _percent(slowest_s, bound_s), above, None))
+    return rows
+
+
+def _seconds(found: Assignment) -> tuple[float, float]:
+    return found.slowest_s, found.mean_s
+
+
+def _percent(seconds: float, than_s: float) -> float:
+    return 100 * (seconds / than_s - 1)
