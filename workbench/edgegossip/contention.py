@@ -1,0 +1,104 @@
+"""How much a node's shared resources are used by others than the training task.
+
+U = (core, network, disk) of Han et al. 2021, Table 4, from counters that only ever grow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import astuple, dataclass, fields
+
+from workbench.clusters.checks import check_number
+
+
+@dataclass(frozen=True)
+class Contention:
+    """Use of the shared resources by everybody but the training task.
+
+    Parameters
+    ----------
+    core
+        U^core: share of the time of all cores together, 0 to 1.
+    network_bytes_per_s
+        U^networkBW: sent and received.
+    disk_bytes_per_s
+        U^diskBW: read and written.
+
+    Raises
+    ------
+    ValueError
+        A number that is negative or not finite, or a share above 1.
+    """
+
+    core: float = 0.0
+    network_bytes_per_s: float = 0.0
+    disk_bytes_per_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = check_number(field.name, getattr(self, field.name))
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{field.name} is {value}; give a finite number, at least 0")
+            object.__setattr__(self, field.name, value)
+        if self.core > 1:
+            raise ValueError(f"core is {self.core}; give the share of all cores' time, at most 1")
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What a node's counters stand at; only differences mean anything.
+
+    Attributes
+    ----------
+    at_s
+        When they were read, on a clock that never goes back.
+    cores_s, busy_s
+        Seconds of all cores together, and those of them in which they were not idle.
+    network_bytes, disk_bytes
+        Sent and received, read and written.
+    own_busy_s, own_network_bytes, own_disk_bytes
+        The training task's part.
+    """
+
+    at_s: float
+    cores_s: float
+    busy_s: float
+    network_bytes: float = 0.0
+    disk_bytes: float = 0.0
+    own_busy_s: float = 0.0
+    own_network_bytes: float = 0.0
+    own_disk_bytes: float = 0.0
+
+
+Source = Callable[[], Counters]
+"""Reads the counters now."""
+
+
+def between(earlier: Counters, later: Counters) -> Contention:
+    """Return the mean contention from one reading to the next.
+
+    What the task is said to have used is taken off what all have used. The two are counted in
+    different places (a write counts for its process when it is made, for the disk when it gets
+    there), so the difference may be slightly negative; it counts as none then.
+
+    Raises
+    ------
+    ValueError
+        No time between the two.
+    """
+    gone = Counters(*(b - a for a, b in zip(astuple(earlier), astuple(later), strict=True)))
+    if not (gone.at_s > 0 and gone.cores_s > 0):
+        raise ValueError(
+            f"{gone.at_s:g} s between two readings, in which the cores counted {gone.cores_s:g} s; "
+            "contention needs some time: read less often"
+        )
+    core = _others(gone.busy_s, gone.own_busy_s) / gone.cores_s
+    network_bytes = _others(gone.network_bytes, gone.own_network_bytes)
+    disk_bytes = _others(gone.disk_bytes, gone.own_disk_bytes)
+    return Contention(min(core, 1.0), network_bytes / gone.at_s, disk_bytes / gone.at_s)
+
+
+def _others(everybody: float, own: float) -> float:
+    # A task's own counters fall when one of its processes ends and nobody asks how.
+    return max(0.0, everybody - max(0.0, own))
