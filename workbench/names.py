@@ -28,9 +28,11 @@ def check_name(kind: str, name: str, known: Iterable[str]) -> str:
     Raises
     ------
     UnknownNameError
-        The name is not among `known`.
+        The name is not among `known`, or no text.
     """
     names = list(known)
+    if not isinstance(name, str):
+        raise UnknownNameError(f"{kind} is {name!r}; give a name. Known: {', '.join(names)}")
     if name in names:
         return name
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)

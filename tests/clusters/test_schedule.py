@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,6 +61,34 @@ def test_scaled_between_two_times() -> None:
     assert STEPS.scaled(3, 0, math.inf) == Schedule.of([(0, 6), (1, 0), (3, 12)])
 
 
+@pytest.mark.parametrize("at_s", [-1, -1e-9, math.nan])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        STEPS.at,
+        STEPS.next_change_s,
+        lambda at_s: STEPS.served(at_s, 5),
+        lambda at_s: STEPS.served(5, at_s),
+        lambda at_s: STEPS.seconds_for(1, at_s),
+        lambda at_s: STEPS.seconds_for(0, at_s),
+        lambda at_s: STEPS.scaled(0.5, at_s, 5),
+        lambda at_s: STEPS.scaled(0.5, 0, at_s),
+    ],
+)
+def test_there_is_no_time_before_0(ask: Any, at_s: float) -> None:
+    with pytest.raises(ValueError, match=rf"_s is {at_s}; a schedule starts at 0 s"):
+        ask(at_s)
+
+
+def test_what_is_served_is_no_less_than_nothing_and_from_a_time_that_comes() -> None:
+    with pytest.raises(ValueError, match="the amount to serve is -1; it must be at least 0"):
+        STEPS.seconds_for(-1, 0)
+    with pytest.raises(ValueError, match="the amount to serve is nan"):
+        STEPS.seconds_for(math.nan, 0)
+    with pytest.raises(ValueError, match="from_s is inf"):
+        STEPS.seconds_for(1, math.inf)
+
+
 def test_of_a_function() -> None:
     saw = Schedule.sampled(lambda at_s: 1 + at_s % 2, step_s=0.5, end_s=2)
     assert saw == Schedule.of([(0, 1), (0.5, 1.5), (1, 2), (1.5, 2.5)])
@@ -77,11 +106,42 @@ class TestCsv:
         path.write_text("0,10\n1,20\n")
         assert Schedule.from_csv(path) == Schedule.of([(0, 10), (1, 20)])
 
+    @pytest.mark.parametrize("text", ["0,10\n1,20\n", "s,mbps\n0,10\n1,20\n", "\ns,\n0,10\n1,20"])
+    def test_that_a_spreadsheet_saved(self, text: str, tmp_path: Path) -> None:
+        path = tmp_path / "trace.csv"
+        path.write_text(text, encoding="utf-8-sig")
+        assert Schedule.from_csv(path) == Schedule.of([(0, 10), (1, 20)])
+
+    @pytest.mark.parametrize(
+        ("scale", "message"),
+        [
+            ("1e6", "scale is '1e6'; give a number"),
+            (0, "scale is 0; it must be above 0 and finite"),
+            (-1, "scale is -1; it must be above 0"),
+            (math.nan, "scale is nan; it must be above 0"),
+        ],
+    )
+    def test_by_a_factor_that_is_none(self, scale: Any, message: str, tmp_path: Path) -> None:
+        path = tmp_path / "trace.csv"
+        path.write_text("0,10\n")
+        with pytest.raises(ValueError, match=message):
+            Schedule.from_csv(path, scale=scale)
+
+    def test_in_another_encoding(self, tmp_path: Path) -> None:
+        path = tmp_path / "trace.csv"
+        path.write_text("0,10\n", encoding="utf-16")
+        with pytest.raises(ValueError, match=r"trace.csv is no text in UTF-8; save it"):
+            Schedule.from_csv(path)
+
     @pytest.mark.parametrize(
         ("text", "message"),
         [
             ("start_s,mbps\n0,10\n1,fast\n", r"trace.csv, line 3: '1,fast' is not start_s,value"),
             ("0,10\n1\n", "line 2: '1' is not start_s,value"),
+            ("0,5x\n1,10\n", "line 1: '0,5x' is not start_s,value"),
+            ("O,5\n1,10\n", "line 1: 'O,5' is not start_s,value"),
+            ("start_s,mbps,note\n0,10,a\n", "line 1: 'start_s,mbps,note' is not start_s,value"),
+            ("start_s,mbps\ns,Mbit/s\n0,10\n", "line 2: 's,Mbit/s' is not start_s,value"),
             ("start_s,mbps\n", "trace.csv: the schedule is empty"),
             ("0,10\n5,1\n3,1\n", "trace.csv: the schedule is not in order: 3.0 s comes after 5.0"),
         ],
@@ -142,6 +202,15 @@ def test_what_is_no_schedule_is_told(given: Any, message: str) -> None:
 def test_numpys_numbers_make_schedules() -> None:
     assert Schedule.of(np.array([[0, 5], [1, 6]])) == Schedule.of([(0, 5), (1, 6)])
     assert Schedule.of(np.float32(5)) == Schedule.of(np.int64(5)) == Schedule.of(5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_the_rows_of_a_frame_are_its_pairs(rows: int) -> None:
+    pairs = [(0, 7), (1, 8), (5, 2)][:rows]
+    frame = pl.DataFrame(pairs, schema=["s", "v"], orient="row")
+    assert Schedule.of(frame) == Schedule.of(pairs)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="give pairs of"):
+        Schedule.of(frame.with_columns(more="v"))  # type: ignore[arg-type]
 
 
 def test_what_cannot_be_sampled_is_told() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 Steps = Sequence[tuple[float, float]]
 """(start_s, value) pairs; the last value holds for ever."""
@@ -62,6 +63,30 @@ class Carrier:
 def value_at(steps: Steps, at_s: Fraction) -> Fraction:
     """Value of a schedule."""
     return Fraction([value for start_s, value in steps if Fraction(start_s) <= at_s][-1])
+
+
+@dataclass(frozen=True)
+class Slow:
+    """A node computes `factor` times slower between two times."""
+
+    from_s: float
+    to_s: float
+    factor: float
+
+
+def computed(speed: Steps, slow: Sequence[Slow], start_s: float, end_s: float) -> float:
+    """Seconds at speed 1 that a core gets done between two times."""
+    edges = {start_s, end_s, *(at_s for at_s, _ in speed)}
+    edges |= {edge for one in slow for edge in (one.from_s, one.to_s)}
+    inside = sorted(Fraction(edge) for edge in edges if start_s <= edge <= end_s)
+    done = Fraction(0)
+    for from_s, to_s in pairwise(inside):
+        rate = value_at(speed, from_s)
+        for one in slow:
+            if Fraction(one.from_s) <= from_s < Fraction(one.to_s):
+                rate /= Fraction(one.factor)
+        done += rate * (to_s - from_s)
+    return float(done)
 
 
 def deliveries(
@@ -138,7 +163,7 @@ def deliveries(
     return [time for time in delivered if time is not None]
 
 
-def most_at_once(spans: Sequence[tuple[int, int]]) -> int:
+def most_at_once(spans: Sequence[tuple[float, float]]) -> int:
     """How many spans (start, end) overlap at most, each pair of them; those that touch do not.
 
     A span of no length overlaps those that begin before and end after it, and no other.

@@ -76,6 +76,7 @@ def holds_results(run: Run) -> bool:
         (lambda context: context.sleep("1"), "seconds to sleep is '1'"),
         (lambda context: context.receive(timeout_s=-1), "timeout_s is -1"),
         (lambda context: context.receive(timeout_s=math.nan), "timeout_s is nan"),
+        (lambda context: context.receive(3), "receive waits for topic 3, which no message has"),
         (lambda context: context.receive(sender=9), "unknown node 9"),
         (lambda context: context.receive(sender="god"), "Did you mean 'good'"),
         (lambda context: context.send(True, Message(1, "x")), "unknown node True"),
@@ -84,6 +85,10 @@ def holds_results(run: Run) -> bool:
         (lambda context: Message(1, {"w": 1}), "the topic of a message is {'w': 1}; give text"),  # type: ignore[arg-type]
         (lambda context: Message(1, "x", None, "5"), "has a size of '5' bytes"),  # type: ignore[arg-type]
         (lambda context: Message(1, "x", None, None), "has a size of None bytes"),  # type: ignore[arg-type]
+        (lambda context: Message(1, "x", None, np.array([3.0])), "size of array([3.]) bytes"),  # type: ignore[arg-type]
+        (lambda context: Message(1, "x", None, True), "has a size of True bytes"),
+        (lambda context: Message(1, "x", None, 3, (np.array([3.0]),)), "(array([3.]),) bytes"),  # type: ignore[arg-type]
+        (lambda context: context.sleep(np.array([1.0])), "seconds to sleep is array([1.])"),
         (lambda context: Message(1, "x", None, 5, "ab"), "has tensors of ('a', 'b') bytes"),  # type: ignore[arg-type]
         (lambda context: Message(1, "x", None, 5, 4), "tensors of 4 bytes together, not"),  # type: ignore[arg-type]
         (lambda context: context.compute(5, cost_s=1), "the work of compute is 5, no function"),
@@ -134,14 +139,93 @@ def test_a_task_that_nobody_awaits_fails_loudly() -> None:
     assert "program of bad (node 1) failed at 2 s: KeyError: 'lost'" in str(failure(program))
 
 
-@pytest.mark.parametrize("awaitable", [lambda: asyncio.sleep(0), lambda: asyncio.sleep(1)])
+@pytest.mark.parametrize(
+    "awaitable",
+    [
+        lambda: asyncio.sleep(0),
+        lambda: asyncio.sleep(1),
+        lambda: asyncio.to_thread(int),
+        lambda: asyncio.Queue().get(),
+        asyncio.get_running_loop,
+    ],
+)
 def test_awaiting_what_is_not_the_contexts_is_told(awaitable: Any) -> None:
     async def program(context: Context) -> None:
         await awaitable()
 
     message = str(failure(program))
     assert "program of bad (node 1)" in message
-    assert "await only what the context's methods return" in message or "event loop" in message
+    assert "in a program, await only what the context's methods return" in message
+
+
+def test_other_errors_bear_no_such_hint() -> None:
+    assert "await only" not in str(failure(failing(lambda context: {"a": 1}["key"])))
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError(), GeneratorExit()])
+class TestErrorsThatAreNoException:
+    """A program may raise what ends Python, or an event loop's task: its run is kept as ever."""
+
+    def test_of_a_program(self, error: BaseException) -> None:
+        async def program(context: Context) -> None:
+            await context.sleep(2)
+            raise error
+
+        told = failure(program)
+        assert f"program of bad (node 1) failed at 2 s: {type(error).__name__}" in str(told)
+        assert told.__cause__ is error
+        assert holds_results(told.run)
+
+    def test_of_its_work(self, error: BaseException) -> None:
+        def work() -> None:
+            raise error
+
+        told = failure(failing(lambda context: context.compute(work, cost_s=1)))
+        assert told.__cause__ is error
+        assert holds_results(told.run)
+
+    def test_while_it_is_cut_off(self, error: BaseException) -> None:
+        async def stubborn(context: Context) -> None:
+            try:
+                await context.sleep(99)
+            finally:
+                raise error
+
+        async def program(context: Context) -> str:
+            for _ in range(2):
+                context.spawn(stubborn(context))
+            await context.sleep(1)
+            return "done"
+
+        assert simulate(Cluster([Node("a")]), [program]).results == {0: "done"}
+
+
+def test_an_error_that_is_no_exception_reaches_who_awaits_the_task() -> None:
+    class Stop(asyncio.CancelledError):
+        def __init__(self, *, key: str) -> None:
+            super().__init__("text")
+            self.key = key
+
+    async def task(context: Context) -> None:
+        await context.sleep(1)
+        raise Stop(key="k")
+
+    async def program(context: Context) -> str:
+        try:
+            await context.spawn(task(context))
+        except Stop as stop:
+            return stop.key
+        return ""
+
+    assert simulate(Cluster([Node("a")]), [program]).results == {0: "k"}
+
+
+def test_what_ends_python_while_progress_is_told_ends_it() -> None:
+    def leave(now_s: float, events: int) -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        simulate(pair(MBPS), [sends(1e6), idle], progress=leave)
 
 
 def test_awaiting_asyncio_in_a_notebook_is_told() -> None:
@@ -222,6 +306,11 @@ def test_a_time_to_stop_lies_ahead(until_s: Any) -> None:
         simulate(pair(MBPS), [idle, idle], until_s=until_s)
 
 
+def test_a_time_to_stop_is_a_time() -> None:
+    with pytest.raises(ValueError, match="until_s is nan; give the seconds at which to stop"):
+        simulate(pair(MBPS), [idle, idle], until_s=math.nan)
+
+
 class TestDeadlock:
     def test_tells_who_waits_for_what_since_when_and_what_lies_unread(self) -> None:
         async def waits(context: Context) -> None:
@@ -233,8 +322,8 @@ class TestDeadlock:
         assert str(caught.value).splitlines() == [
             "deadlock: nothing is on its way any more, and programs still wait for messages",
             "  one (node 0) ended at 0 s; unread: none",
-            "  two (node 1) waits for a message '3' from node 0 since 1 s; unread: "
-            "'0' from node 0, '1' from node 0, '2' from node 0",
+            "  two (node 1) waits for a message '3' from one since 1 s; unread: "
+            "'0' from one, '1' from one, '2' from one",
         ]
         run = caught.value.run
         assert (run.ended, run.end_s, run.results) == ("deadlock", 3, {0: None})
@@ -245,7 +334,7 @@ class TestDeadlock:
         async def waits(context: Context) -> None:
             await context.receive("never")
 
-        with pytest.raises(DeadlockError, match=r"'7' from node 0, 12 more"):
+        with pytest.raises(DeadlockError, match=r"'7' from one, 12 more"):
             simulate(pair(MBPS), [sends(*[1.0] * 20), waits])
 
     def test_of_tasks_and_of_nodes_without_a_program(self) -> None:
@@ -255,7 +344,7 @@ class TestDeadlock:
 
         with pytest.raises(DeadlockError) as caught:
             simulate(pair(MBPS), {0: waits})
-        assert "two (node 1) has no program; unread: 'lost' from node 0" in str(caught.value)
+        assert "two (node 1) has no program; unread: 'lost' from one" in str(caught.value)
         assert "one (node 0) waits for a message since 0 s" in str(caught.value)
 
     def test_ends_when_the_last_program_began_to_wait(self) -> None:

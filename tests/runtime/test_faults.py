@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import math
 from typing import Any
 
@@ -31,6 +33,16 @@ async def steps(context: Context) -> list[float]:
         await context.compute(lambda: None, cost_s=1)
         ends_s.append(context.now_s())
     return ends_s
+
+
+async def paired(context: Context) -> list[float]:
+    """Two steps of a second at once; when each ended."""
+
+    async def step() -> float:
+        await context.compute(lambda: None, cost_s=1)
+        return context.now_s()
+
+    return [await task for task in [context.spawn(step()) for _ in range(2)]]
 
 
 async def listen(context: Context) -> list[tuple[str, float]]:
@@ -110,6 +122,114 @@ class TestCrash:
 
         run = simulate(pair(MBPS), [stubborn, listen], faults=[Crash(0, 1)])
         assert run.results == {1: []}
+
+    @pytest.mark.parametrize("depth", [1, 3])
+    def test_what_is_spawned_as_its_node_crashes_never_begins(self, depth: int) -> None:
+        begun = []
+
+        async def ghost(context: Context) -> None:
+            begun.append(context.now_s())
+            await context.sleep(1)
+            context.send(1, Message(0, "boo"))
+
+        async def haunted(context: Context, left: int) -> None:
+            if left > 1:
+                context.spawn(haunted(context, left - 1))
+            try:
+                await context.sleep(5)
+            finally:
+                for _ in range(2):
+                    context.spawn(ghost(context))
+
+        async def program(context: Context) -> None:
+            await haunted(context, depth)
+
+        run = simulate(pair(MBPS), [program, listen], faults=[Crash(0, 2)])
+        assert (run.results, begun) == ({1: []}, [])
+
+    def test_a_message_that_was_not_read_is_lost(self) -> None:
+        lives: list[list[Any]] = []
+
+        async def program(context: Context) -> list[str]:
+            lives.append(context.watch())
+            await context.sleep(3)
+            heard = []
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    heard.append((await context.receive(timeout_s=9)).topic)
+            return heard
+
+        async def tell(context: Context) -> None:
+            for number, at_s in enumerate((1, 6)):
+                await context.sleep(at_s - context.now_s())
+                context.send(1, Message(0, str(number)))
+
+        run = simulate(pair(MBPS), [tell, program], faults=[Crash(1, 2), Restart(1, 4)])
+        assert run.results[1] == ["1"]
+        # each life saw what its links did while it lasted
+        assert [[transfer.topic for transfer in life] for life in lives] == [["0"], ["1"]]
+
+    def test_what_a_program_awaits_when_cut_off_ends_there(self) -> None:
+        said = []
+
+        async def stubborn(context: Context) -> None:
+            try:
+                await context.sleep(5)
+            finally:
+                said.append("first")
+                try:
+                    await context.compute(lambda: said.append("second"), cost_s=1)
+                    said.append("never")
+                finally:
+                    said.append("third")
+                    await context.receive(timeout_s=1)
+
+        async def program(context: Context) -> list[float]:
+            if context.restarts == 0:
+                await stubborn(context)
+            return await paired(context)
+
+        run = simulate(pair(MBPS), [program, idle], faults=[Crash(0, 1), Restart(0, 2)])
+        assert said == ["first", "second", "third"]
+        assert run.results[0] == [3, 4]
+
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+    def test_a_program_that_will_not_end_takes_nothing_from_its_next_life(self) -> None:
+        async def deaf(context: Context) -> None:
+            while True:
+                try:
+                    await context.compute(lambda: None, cost_s=1)
+                    await context.receive(timeout_s=5)
+                except BaseException:
+                    with contextlib.suppress(BaseException):
+                        await context.receive(timeout_s=5)
+
+        async def program(context: Context) -> list[Any]:
+            if context.restarts == 0:
+                context.spawn(deaf(context))
+                await deaf(context)
+            heard = (await context.receive(timeout_s=9)).topic
+            return [heard, *await paired(context)]
+
+        async def tell(context: Context) -> None:
+            await context.sleep(3)
+            context.send(0, Message(1, "x"))
+
+        run = simulate(pair(MBPS), [program, tell], faults=[Crash(0, 0.5), Restart(0, 2)])
+        gc.collect()
+        assert (run.results[0], run.end_s) == (["x", 4, 5], 5)
+
+    def test_who_waited_for_a_core_takes_none_from_the_next_life(self) -> None:
+        async def program(context: Context) -> list[float]:
+            if context.restarts == 0:
+                for _ in range(3):
+                    context.spawn(steps(context))
+                await context.sleep(99)
+            return await paired(context)
+
+        faults = [Crash(0, 0.5), Restart(0, 2)]
+        run = simulate(Cluster([Node("a", cores=1)]), [program], faults=faults)
+        assert run.results[0] == [3, 4]
 
     def test_frees_the_cores_and_tasks_of_the_next_life(self) -> None:
         async def program(context: Context) -> float:
@@ -202,14 +322,43 @@ class TestLinks:
         run = simulate(pair(MBPS), [sends(1e6, 1e6, 1e6), listen], faults=faults)
         assert run.results[1] == [("0", 1), ("2", 3)]
 
+    def test_outages_that_overlap_last_until_the_last_has_ended(self) -> None:
+        async def send_each_second(context: Context) -> None:
+            for number in range(7):
+                await context.sleep(1)
+                context.send(1, Message(0, str(number), None, 0.25e6))
+
+        faults = [LinkDown(0, 1, 1.5, 5.5), LinkDown(0, 1, 2.5, 3.5), LinkDown(0, 1, 4.5, 6.5)]
+        run = simulate(pair(MBPS), [send_each_second, listen], faults=faults)
+        assert run.results[1] == [("0", 1.25), ("6", 7.25)]
+        assert run.links[0].lost == 5
+
+    def test_losses_that_overlap_are_drawn_each_by_itself(self) -> None:
+        async def send_many(context: Context) -> None:
+            for number in range(2000):
+                context.send(1, Message(0, str(number), None, 1.0))
+
+        faults = [Lossy(0, 1, 0.5), Lossy(0, 1, 0.5)]
+        run = simulate(pair(MBPS), [send_many, listen], faults=faults)
+        # a quarter comes through; binomial, a standard deviation of 19 around 500; five of them
+        assert 400 < len(run.results[1]) < 600
+
+
+def ends(fault: Fault) -> tuple[Any, ...]:
+    """The node that a fault is of, or the two that its link joins."""
+    if isinstance(fault, LinkDown | Lossy):
+        return fault.source, fault.target
+    assert isinstance(fault, Crash | Restart | SlowDown)
+    return (fault.node,)
+
 
 class TestDrawn:
     CLUSTER = full_mesh(4, MBPS)
 
-    def draw(self, seed: int = 1) -> tuple[Fault, ...]:
+    def draw(self, seed: int = 1, cluster: Cluster = CLUSTER) -> tuple[Fault, ...]:
         return draw_faults(
             seed,
-            self.CLUSTER,
+            cluster,
             until_s=1000,
             crash_every_s=100,
             down_s=10,
@@ -251,6 +400,25 @@ class TestDrawn:
             draw_faults(1, self.CLUSTER, until_s="x")  # type: ignore[arg-type]
         with pytest.raises(ValueError, match=r"seed is 1.5; it must be a whole number"):
             draw_faults(1.5, self.CLUSTER, until_s=1)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"down_s is None; give a number"):
+            draw_faults(1, self.CLUSTER, until_s=1, down_s=None)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"slow_factor is -2; it must be above 0"):
+            draw_faults(1, self.CLUSTER, until_s=1, slow_factor=-2)
+        with pytest.raises(ValueError, match=r"cluster is 'x'; give a Cluster"):
+            draw_faults(0, "x", until_s=1)  # type: ignore[arg-type]
+
+    def test_a_cluster_that_grows_keeps_the_faults_of_its_first_nodes_and_links(self) -> None:
+        kept = [fault for fault in self.draw() if max(ends(fault)) < 3]
+        assert len(kept) > 30
+        assert tuple(kept) == self.draw(cluster=full_mesh(3, MBPS))
+
+    def test_every_node_and_link_fails_at_times_of_its_own(self) -> None:
+        times = [
+            fault.at_s if isinstance(fault, Crash) else fault.from_s
+            for fault in self.draw()
+            if isinstance(fault, Crash | SlowDown | LinkDown)
+        ]
+        assert len(set(times)) == len(times) > 60
 
 
 @pytest.mark.parametrize(

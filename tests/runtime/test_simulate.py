@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import math
 from typing import Any
@@ -11,7 +12,17 @@ import pytest
 from rich.console import Console
 
 from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
-from workbench.runtime import Context, Message, Program, Simulation, Transfer, progress, simulate
+from workbench.runtime import (
+    Context,
+    DeadlockError,
+    Message,
+    Program,
+    Simulation,
+    Transfer,
+    progress,
+    simulate,
+    simulation,
+)
 
 MBPS = Link(8e6)  # a megabyte a second
 
@@ -130,7 +141,7 @@ class TestReceiving:
 
     def test_gives_up_after_a_timeout(self) -> None:
         async def impatient(context: Context) -> list[float]:
-            with pytest.raises(TimeoutError, match=r"no message '0' from node 0 within 2\.5 s"):
+            with pytest.raises(TimeoutError, match=r"no message '0' from one within 2\.5 s"):
                 await context.receive("0", sender=0, timeout_s=2.5)
             gave_up_s = context.now_s()
             await context.receive(timeout_s=100)
@@ -150,6 +161,21 @@ class TestReceiving:
 
         run = simulate(pair(MBPS), [sends(1, 1, 1), node])
         assert run.results[1] == ["1", "0", "2"]
+
+    @pytest.mark.parametrize("sender", [None, "one"])
+    @pytest.mark.parametrize("topic", [None, "a"])
+    def test_late_reading_meets_messages_in_the_order_in_which_they_came(
+        self, topic: str | None, sender: str | None
+    ) -> None:
+        async def send(context: Context) -> None:
+            for number in range(4):
+                context.send(1, Message(0, "a", number))
+
+        async def late(context: Context) -> list[int]:
+            await context.sleep(1)
+            return [(await context.receive(topic, sender=sender)).payload for _ in range(4)]
+
+        assert simulate(pair(MBPS), [send, late]).results[1] == [0, 1, 2, 3]
 
     def test_a_cancelled_task_leaves_its_message_to_others(self) -> None:
         async def node(context: Context) -> str:
@@ -231,6 +257,58 @@ class TestTasks:
         assert simulate(Cluster([Node("a")]), [program]).end_s == 2.5
         assert ended == [2.5]
 
+    def test_what_is_spawned_as_tasks_are_cut_off_never_begins(
+        self, recwarn: pytest.WarningsRecorder
+    ) -> None:
+        begun = []
+
+        async def ghost(context: Context) -> None:
+            begun.append(context.now_s())
+            context.send(1, Message(0, "boo"))
+
+        async def task(context: Context) -> None:
+            try:
+                await context.sleep(9)
+            finally:
+                context.spawn(ghost(context))
+
+        async def program(context: Context) -> None:
+            context.spawn(task(context))
+            await context.sleep(1)
+
+        run = simulate(pair(MBPS), [program, idle])
+        gc.collect()
+        assert (run.end_s, begun, run.links[0].messages) == (1, [], 0)
+        assert not recwarn.list
+
+    def test_waits_and_turns_end_with_their_program(self) -> None:
+        """A timer or a turn of a node that is done must wake nothing while the others go on."""
+
+        async def waits(context: Context) -> None:
+            await context.receive("a", timeout_s=5)
+
+        async def computes(context: Context) -> None:
+            await context.compute(lambda: None, cost_s=3)
+
+        async def program(context: Context) -> None:
+            for _ in range(2):
+                context.spawn(waits(context))
+                context.spawn(computes(context))
+            await context.sleep(1)
+
+        async def goes_on(context: Context) -> None:
+            await context.sleep(4)
+            for topic in "ab":
+                context.send(0, Message(1, topic))
+            await context.sleep(4)
+            await context.receive("never")
+
+        with pytest.raises(DeadlockError) as caught:
+            simulate(pair(MBPS), [program, goes_on], trace=True)
+        assert "ended at 1 s; unread: 'a' from two, 'b' from two" in str(caught.value)
+        assert caught.value.run.trace is not None
+        assert "compute" not in caught.value.run.trace.frame["lane"].to_list()
+
 
 class TestRuns:
     def test_programs_by_name_and_nodes_without_one(self) -> None:
@@ -279,6 +357,27 @@ class TestRuns:
         now_s, events = told[-1]
         assert now_s == 1
         assert events == run.events
+
+    def test_tells_progress_a_few_times_a_second(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Clock:
+            """A sixteenth of a second passes from event to event."""
+
+            now_s = 0.0
+
+            def perf_counter(self) -> float:
+                self.now_s += 0.0625
+                return self.now_s
+
+        async def program(context: Context) -> None:
+            for _ in range(100):
+                await context.sleep(1)
+
+        told: list[int] = []
+        monkeypatch.setattr(simulation, "time", Clock())
+        run = simulate(
+            Cluster([Node("a")]), [program], progress=lambda now_s, events: told.append(events)
+        )
+        assert told == [*range(1, 102, 4), run.events]
 
     def test_shows_progress(self) -> None:
         told = io.StringIO()

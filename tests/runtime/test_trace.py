@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -38,6 +39,15 @@ def test_cores_compute_one_step_at_a_time(trace: Trace) -> None:
 
 def test_draws_as_a_gantt_chart(trace: Trace) -> None:
     assert "node3 · to node0" in json.dumps(gantt(trace).to_dict(), ensure_ascii=False)
+    given: dict[str, Any] = {
+        "colour": "node",
+        "title": "all",
+        "end_s": trace.end_s + 1,
+        "column": "single",
+    }
+    assert (
+        trace.gantt(**given).to_dict() == gantt(trace, **given).to_dict() != trace.gantt().to_dict()
+    )
 
 
 class TestChrome:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import operator
 from numbers import Real
-from typing import Any
+from typing import Any, cast
+
+
+def is_number(given: object) -> bool:
+    """Whether it is a real number, NumPy's included; truth values and arrays are none."""
+    kind = type(given)  # most often one of these two, which is quickly told
+    if kind is float or kind is int:
+        return True
+    return isinstance(given, Real) and not isinstance(given, bool)
 
 
 def check_number(name: str, given: object) -> float:
@@ -17,9 +25,9 @@ def check_number(name: str, given: object) -> float:
     """
     if type(given) is float:
         return given
-    if isinstance(given, bool) or not isinstance(given, Real):
+    if not is_number(given):
         raise ValueError(f"{name} is {given!r}; give a number")
-    return float(given)
+    return float(cast(Real, given))
 
 
 def whole(given: Any) -> int | None:

@@ -156,6 +156,19 @@ class Cluster:
         return "\n".join(lines)
 
 
+def check_cluster(given: object) -> Cluster:
+    """Return a cluster as it is.
+
+    Raises
+    ------
+    ValueError
+        It is none.
+    """
+    if not isinstance(given, Cluster):
+        raise ValueError(f"cluster is {given!r}; give a Cluster")
+    return given
+
+
 def _some(names: Sequence[str], most: int = 12) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
@@ -10,9 +9,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from workbench.clusters.checks import check_number
+from workbench.clusters.recorded import read_pairs
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,8 @@ class Schedule:
     def of(cls, given: float | Schedule | Iterable[tuple[float, float]]) -> Schedule:
         """Make a schedule of a number, of (start_s, value) pairs, or leave one as it is.
 
+        The rows of a polars frame of two columns, start and value, are such pairs.
+
         Raises
         ------
         ValueError
@@ -96,7 +98,7 @@ class Schedule:
                 "file with Schedule.from_csv"
             )
         if isinstance(what, Iterable) and getattr(what, "ndim", None) != 0:
-            pairs = [] if isinstance(what, Mapping) else list(what)
+            pairs = [] if isinstance(what, Mapping) else _rows(what)
             if isinstance(what, Mapping) or not all(_is_pair(pair) for pair in pairs):
                 raise ValueError(
                     f"{what!r} is no schedule; give pairs of (start_s, value), such as "
@@ -111,32 +113,24 @@ class Schedule:
     def from_csv(cls, path: Path | str, *, scale: float = 1.0) -> Schedule:
         """Read a recorded trace: two columns, start in seconds and value, a heading or none.
 
+        A heading is a first row of which neither cell is a number.
+
         Parameters
         ----------
         path
-            The file.
+            The file, text in UTF-8.
         scale
-            Factor on every value: 1e6 for a file in Mbit/s.
+            Factor on every value, above 0: 1e6 for a file in Mbit/s.
 
         Raises
         ------
         ValueError
-            A row that is not two numbers (told with its line), or no legal schedule.
+            A row that is not two numbers (told with its line), no legal schedule, a factor that
+            is none, or a file in another encoding.
         """
-        pairs: list[tuple[float, float]] = []
-        with Path(path).open(newline="") as file:
-            for line, row in enumerate(csv.reader(file), start=1):
-                if not any(cell.strip() for cell in row):
-                    continue
-                try:
-                    start_s, value = (float(cell) for cell in row)
-                except ValueError:
-                    if line == 1 and len(row) == 2:
-                        continue
-                    raise ValueError(
-                        f"{path}, line {line}: {','.join(row)!r} is not start_s,value"
-                    ) from None
-                pairs.append((start_s, value * scale))
+        if not 0 < check_number("scale", scale) < math.inf:
+            raise ValueError(f"scale is {scale}; it must be above 0 and finite")
+        pairs = [(start_s, value * scale) for start_s, value in read_pairs(Path(path))]
         try:
             return cls.of(pairs)
         except ValueError as error:
@@ -167,16 +161,28 @@ class Schedule:
         return self.values[0] if len(self.values) == 1 else None
 
     def at(self, at_s: float) -> float:
-        """Value from `at_s` on."""
+        """Value from `at_s` on.
+
+        Raises
+        ------
+        ValueError
+            A time below 0, or none; so for the methods below.
+        """
+        if not at_s >= 0:
+            _refuse("at_s", at_s)
         return self.values[bisect_right(self.starts_s, at_s) - 1]
 
     def next_change_s(self, after_s: float) -> float:
         """When the value changes next, strictly after `after_s`; infinity if never."""
+        if not after_s >= 0:
+            _refuse("after_s", after_s)
         index = bisect_right(self.starts_s, after_s)
         return self.starts_s[index] if index < len(self.starts_s) else math.inf
 
     def served(self, from_s: float, to_s: float) -> float:
-        """How much is served between two times: the integral."""
+        """How much is served between two times: the integral; 0 if the second is the earlier."""
+        if not (from_s >= 0 and to_s >= 0):
+            _refuse("to_s" if from_s >= 0 else "from_s", to_s if from_s >= 0 else from_s)
         total, start_s = 0.0, from_s
         while start_s < to_s:
             end_s = min(self.next_change_s(start_s), to_s)
@@ -186,6 +192,10 @@ class Schedule:
 
     def seconds_for(self, amount: float, from_s: float) -> float:
         """Seconds until `amount` has been served, from `from_s` on: the integral's inverse."""
+        if not (amount >= 0 and 0 <= from_s < math.inf):
+            if not amount >= 0:
+                raise ValueError(f"the amount to serve is {amount}; it must be at least 0")
+            _refuse("from_s", from_s)
         if amount == 0:
             return 0.0
         starts_s, values = self.starts_s, self.values
@@ -201,7 +211,10 @@ class Schedule:
 
     def scaled(self, factor: float, from_s: float, to_s: float) -> Schedule:
         """The same with its values times `factor` between two times (`to_s` may be infinite)."""
-        edges = {edge for edge in (from_s, to_s) if math.isfinite(edge)}
+        for name, edge_s in (("from_s", from_s), ("to_s", to_s)):
+            if not edge_s >= 0:
+                _refuse(name, edge_s)
+        edges = {edge_s for edge_s in (from_s, to_s) if math.isfinite(edge_s)}
         starts_s = sorted({*self.starts_s, *edges})
         return Schedule(
             tuple(starts_s),
@@ -219,6 +232,16 @@ class Schedule:
 
     def __str__(self) -> str:
         return self.describe()
+
+
+def _refuse(name: str, seconds: float) -> NoReturn:
+    raise ValueError(f"{name} is {seconds}; a schedule starts at 0 s, so give a time from then on")
+
+
+def _rows(given: Iterable[Any]) -> list[Any]:
+    """Its rows: a polars frame goes through its columns when it is walked."""
+    iter_rows = getattr(given, "iter_rows", None)
+    return list(given if iter_rows is None else iter_rows())
 
 
 def _is_pair(given: object) -> bool:

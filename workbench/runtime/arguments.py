@@ -6,6 +6,8 @@ import inspect
 import math
 from typing import Any, NoReturn
 
+from workbench.clusters.checks import is_number
+
 
 def check_seconds(what: str, seconds: Any) -> None:
     """Refuse what is no finite number of seconds, at least 0.
@@ -15,12 +17,22 @@ def check_seconds(what: str, seconds: Any) -> None:
     ValueError
         It is not.
     """
-    try:
-        legal = 0 <= seconds < math.inf
-    except (TypeError, ValueError):
-        legal = False
-    if not legal:
+    if not (is_number(seconds) and 0 <= seconds < math.inf):
         raise ValueError(f"{what} is {seconds!r}; it must be a finite number, not negative")
+
+
+def check_topic(topic: Any) -> None:
+    """Refuse a topic to receive that is no text.
+
+    Raises
+    ------
+    TypeError
+        It is none.
+    """
+    if not (topic is None or isinstance(topic, str)):
+        raise TypeError(
+            f"receive waits for topic {topic!r}, which no message has; give text, or sender=..."
+        )
 
 
 def check_work(work: Any, lane: Any, label: Any) -> None:

@@ -19,7 +19,7 @@ class Context(Protocol):
     A program is an ``async def`` that takes its `Context` and awaits nothing but what the
     methods below return; whatever it returns becomes its node's result. Where a program is cut
     off (by a crash, or as a task by its program's end), ``finally`` still runs, but can await
-    nothing; what it sends as its node crashes is lost.
+    nothing; what it spawns then never begins, and what it sends as its node crashes is lost.
     """
 
     @property
@@ -106,6 +106,8 @@ class Context(Protocol):
             No such sender.
         ValueError
             A `timeout_s` that is negative or not finite.
+        TypeError
+            A topic that is no text.
         """
         ...
 

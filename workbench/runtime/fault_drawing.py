@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from workbench.clusters.checks import check_number, whole
+from workbench.clusters.cluster import check_cluster
 from workbench.runtime.faults import Crash, Fault, LinkDown, Restart, SlowDown
 
 if TYPE_CHECKING:
@@ -49,28 +50,31 @@ def draw_faults(
     Raises
     ------
     ValueError
-        A time that is not above 0, or a seed that is no whole number.
+        A time or factor that is not above 0, a seed that is no whole number, or no cluster.
     """
     number = whole(seed)
     if number is None or number < 0:
         raise ValueError(f"seed is {seed!r}; it must be a whole number, at least 0")
-    kinds = (
-        ("crash_every_s", crash_every_s, "down_s", down_s),
-        ("slow_every_s", slow_every_s, "slow_s", slow_s),
-        ("link_down_every_s", link_down_every_s, "link_down_s", link_down_s),
-    )
-    for every, every_s, length, length_s in kinds:
-        for name, seconds in (("until_s", until_s), (every, every_s), (length, length_s)):
-            if seconds is not None and not 0 < check_number(name, seconds) < math.inf:
-                raise ValueError(f"{name} is {seconds}; it must be above 0 and finite")
+    check_cluster(cluster)
+    every = {
+        "crash_every_s": crash_every_s,
+        "slow_every_s": slow_every_s,
+        "link_down_every_s": link_down_every_s,
+    }
+    given = {"until_s": until_s, "down_s": down_s, "slow_s": slow_s, "slow_factor": slow_factor}
+    given |= {"link_down_s": link_down_s}
+    given |= {name: seconds for name, seconds in every.items() if seconds is not None}
+    for name, above_0 in given.items():
+        if not 0 < check_number(name, above_0) < math.inf:
+            raise ValueError(f"{name} is {above_0}; it must be above 0 and finite")
     faults: list[Fault] = []
     for node in range(len(cluster)):
-        for from_s, to_s in _intervals((seed, 0, node), until_s, crash_every_s, down_s):
+        for from_s, to_s in _intervals((number, 0, node), until_s, crash_every_s, down_s):
             faults += [Crash(node, from_s), Restart(node, to_s)]
-        for from_s, to_s in _intervals((seed, 1, node), until_s, slow_every_s, slow_s):
+        for from_s, to_s in _intervals((number, 1, node), until_s, slow_every_s, slow_s):
             faults.append(SlowDown(node, from_s, to_s, slow_factor))
     for pair in cluster.links:
-        for from_s, to_s in _intervals((seed, 2, *pair), until_s, link_down_every_s, link_down_s):
+        for from_s, to_s in _intervals((number, 2, *pair), until_s, link_down_every_s, link_down_s):
             faults.append(LinkDown(*pair, from_s, to_s))
     return tuple(faults)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-from collections import deque
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +10,12 @@ import simpy
 from simpy.events import Process
 
 from workbench.clusters import Node
+from workbench.runtime.cores import Cores
 from workbench.runtime.mailbox import Mailbox
 from workbench.runtime.messages import Transfer
 from workbench.runtime.sharing import Interface
 from workbench.runtime.simulated import SimulatedContext
+from workbench.runtime.tasks import cut_off
 
 if TYPE_CHECKING:
     from workbench.runtime.context import Program
@@ -30,15 +30,14 @@ class Host:
         self, simulation: Simulation, index: int, node: Node, program: Program | None
     ) -> None:
         self.simulation, self.index, self.name, self.program = simulation, index, node.name, program
-        self.cores = self.free_cores = node.cores
-        self.core_queue: deque[simpy.Event] = deque()
         self.speed = node.speed_over_time
         self.uplink = None if node.uplink is None else Interface(node.uplink)
         self.downlink = None if node.downlink is None else Interface(node.downlink)
-        self.mailbox = Mailbox()
+        self.node = node
+        self.mailbox, self.cores = Mailbox(), Cores(node.cores)
         self.pipes: dict[int, Pipe] = {}
         self.watchers: list[list[Transfer]] = []
-        self.running: dict[Process, Coroutine[Any, Any, Any]] = {}
+        self.running: dict[Process, tuple[Coroutine[Any, Any, Any], Any]] = {}
         self.main: Process | None = None
         self.ended_s: float | None = None
         self.failed: BaseException | None = None
@@ -60,11 +59,11 @@ class Host:
             )
         return await awaitable
 
-    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Process:
-        """Run a coroutine as one of this node's."""
+    def run(self, coroutine: Coroutine[Any, Any, Any], work: Any = None) -> Process:
+        """Run a coroutine as one of this node's; `work` is what it awaits, once it has begun."""
         process = Process(self.simulation.env, coroutine)  # type: ignore[arg-type]
         process.callbacks.append(self._end)
-        self.running[process] = coroutine
+        self.running[process] = coroutine, work
         return process
 
     def _end(self, event: simpy.Event) -> None:
@@ -88,15 +87,17 @@ class Host:
         self.cancel()
 
     def cancel(self) -> None:
-        """End all that still runs here, wherever it waits."""
-        running, self.running = self.running, {}
-        for process, coroutine in running.items():
-            target = process.target
-            if target is not None and target.callbacks is not None:
-                target.callbacks.clear()
-            # What a program still wants to say when it is cut off, nobody hears.
-            with contextlib.suppress(Exception):
-                coroutine.close()
+        """End all that still runs here, wherever it waits, and what it spawns as it ends."""
+        while self.running:  # what ends may spawn; what has not begun ends without a word
+            running, self.running = self.running, {}
+            for process, (coroutine, work) in running.items():
+                target = process.target
+                if target is not None and target.callbacks is not None:
+                    target.callbacks.clear()
+                cut_off(coroutine)
+                if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == "CORO_CREATED":
+                    work.close()  # Python would warn that nobody awaited it
+        self.mailbox.end_waits()
 
     def crash(self, *, comes_back: bool) -> None:
         """Stop at once, losing everything but the trace."""
@@ -105,9 +106,6 @@ class Host:
         self.cancel()
         self.main = None
         self.watchers.clear()
-        self.mailbox.clear()
-        self.core_queue.clear()
-        self.free_cores = self.cores
         for pipe in self.pipes.values():
             pipe.drop()
         self.simulation.pending += (was_running and comes_back) - was_running
@@ -116,6 +114,7 @@ class Host:
         """Come back with an empty memory."""
         self.up = True
         self.restarts += 1
+        self.mailbox, self.cores = Mailbox(), Cores(self.node.cores)
         if self.ended_s is None and self.program is not None:
             self.simulation.pending -= 1
             self.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,10 +34,10 @@ class Wait:
             self.sender is None or self.sender == message.sender
         )
 
-    def wanted(self) -> str:
-        """What is waited for, in words after "a message"."""
+    def wanted(self, names: Sequence[str]) -> str:
+        """What is waited for, in words after "a message"; `names` are those of the nodes."""
         about = "" if self.topic is None else f" {self.topic!r}"
-        return about + ("" if self.sender is None else f" from node {self.sender}")
+        return about + ("" if self.sender is None else f" from {names[self.sender]}")
 
 
 class Mailbox:
@@ -77,9 +78,8 @@ class Mailbox:
                 return message
         return None
 
-    def clear(self) -> None:
-        """Forget all messages and waits."""
-        self.unread.clear()
+    def end_waits(self) -> None:
+        """Forget who waits."""
         for wait in self.waits:
             wait.end()
         self.waits.clear()

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from workbench.clusters.checks import is_number
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -80,10 +82,7 @@ class Message:
 
 
 def _is_size(given: Any) -> bool:
-    try:
-        return bool(0 <= given < math.inf)
-    except (TypeError, ValueError):
-        return False
+    return is_number(given) and 0 <= given < math.inf
 
 
 class Transfer(NamedTuple):

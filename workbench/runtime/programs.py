@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from workbench.clusters import Cluster
+from workbench.clusters.cluster import check_cluster
 
 if TYPE_CHECKING:
+    from workbench.clusters import Cluster
     from workbench.runtime.context import Program
 
 Programs = Mapping[int, "Program"] | Mapping[str, "Program"] | Sequence["Program"]
@@ -23,8 +24,7 @@ def by_node(cluster: Cluster, programs: Programs) -> dict[int, Program]:
     UnknownNodeError
         One for a node that the cluster does not have.
     """
-    if not isinstance(cluster, Cluster):
-        raise ValueError(f"cluster is {cluster!r}; give a Cluster")
+    check_cluster(cluster)
     if callable(programs) or not isinstance(programs, Mapping | Sequence):
         raise ValueError(
             f"programs is {programs!r}; give one for each node, such as [program] * "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,18 +12,20 @@ if TYPE_CHECKING:
     from workbench.runtime.simulation import Simulation
 
 _MOST = 8
+_FOREIGN = "in a program, await only what the context's methods return"
 
 
 def deadlock_report(simulation: Simulation) -> str:
     """Who waits for what since when, what lies unread, and who is gone."""
     lines = ["deadlock: nothing is on its way any more, and programs still wait for messages"]
     for host in simulation.hosts:
-        lines += [f"  {host.name} (node {host.index}) {state}" for state in _states(host)]
+        states = _states(host, simulation.cluster.names)
+        lines += [f"  {host.name} (node {host.index}) {state}" for state in states]
     return "\n".join(lines)
 
 
-def _states(host: Host) -> list[str]:
-    unread = _unread(list(host.mailbox.unread))
+def _states(host: Host, names: Sequence[str]) -> list[str]:
+    unread = _unread(list(host.mailbox.unread), names)
     if not host.up:
         return ["is down after a crash"]
     if host.program is None:
@@ -31,7 +35,7 @@ def _states(host: Host) -> list[str]:
     if host.ended_s is not None:
         return [f"ended at {host.ended_s:g} s; unread: {unread}"]
     waits = [
-        f"waits for a message{wait.wanted()} since {wait.since_s:g} s; unread: {unread}"
+        f"waits for a message{wait.wanted(names)} since {wait.since_s:g} s; unread: {unread}"
         for wait in host.mailbox.waits
     ]
     return waits or ["waits for a task of its own"]
@@ -43,8 +47,8 @@ def _said(error: BaseException) -> str:
     return f"failed ({type(error).__name__}: {error})"
 
 
-def _unread(messages: list[Message]) -> str:
-    shown = [f"{message.topic!r} from node {message.sender}" for message in messages[:_MOST]]
+def _unread(messages: list[Message], names: Sequence[str]) -> str:
+    shown = [f"{message.topic!r} from {names[message.sender]}" for message in messages[:_MOST]]
     more = [f"{len(messages) - _MOST} more"] if len(messages) > _MOST else []
     return ", ".join(shown + more) or "none"
 
@@ -55,13 +59,20 @@ def failure_report(simulation: Simulation, cause: BaseException) -> str:
     said = f"{type(cause).__name__}: {cause}"
     if simulation.failure is not None:
         host = simulation.failure[0]
-        return f"program of {host.name} (node {host.index}) failed at {now_s:g} s: {said}"
+        hint = f" ({_FOREIGN})" if _is_asyncios(cause) else ""
+        return f"program of {host.name} (node {host.index}) failed at {now_s:g} s: {said}{hint}"
     process = simulation.env.active_process
     for host in simulation.hosts:
         if process in host.running:
             return (
                 f"program of {host.name} (node {host.index}) awaited, at {now_s:g} s, something "
-                "that its context did not make (asyncio's, perhaps); in a program, await only "
-                "what the context's methods return"
+                f"that its context did not make (asyncio's, perhaps); {_FOREIGN}"
             )
     return f"the run failed at {now_s:g} s: {said}"
+
+
+def _is_asyncios(error: BaseException) -> bool:
+    """Whether asyncio raised it, which finds no loop of its own outside a notebook."""
+    last = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1:]
+    module = last[0].f_globals.get("__name__", "") if last else ""
+    return str(error) == "no running event loop" or str(module).split(".")[0] == "asyncio"

@@ -13,7 +13,21 @@ if TYPE_CHECKING:
 
 
 class LinkUse(NamedTuple):
-    """What one link carried: messages and bytes through, of these lost or lost before; seconds."""
+    """What one link, in one direction, carried.
+
+    Attributes
+    ----------
+    source, target
+        Names of the nodes at its ends.
+    messages, bytes
+        What it carried to its end, whether or not it was delivered then: also what a lossy link
+        lost there, and what found the target down.
+    lost
+        Messages sent that nobody was given: those just named, and those that the link never
+        carried to its end, since it was down or the source crashed.
+    busy_s
+        Seconds in which it carried, also what was cut off.
+    """
 
     source: str
     target: str

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import simpy
 from simpy.events import Timeout
 
-from workbench.runtime.arguments import check_seconds, check_spawned, check_work, refuse_async
+from workbench.runtime.arguments import (
+    check_seconds,
+    check_spawned,
+    check_topic,
+    check_work,
+    refuse_async,
+)
 from workbench.runtime.mailbox import Wait
 from workbench.runtime.messages import Message, Transfer
 from workbench.runtime.tasks import Task
@@ -39,7 +45,7 @@ class SimulatedContext:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._env = host.simulation.env
-        self._mailbox = host.mailbox
+        self._mailbox, self._cores = host.mailbox, host.cores
         self.node = host.index
         self.name = host.name
         self.peers = tuple(host.pipes)
@@ -62,20 +68,13 @@ class SimulatedContext:
         """Do the work and charge its cost in virtual seconds."""
         check_seconds(f"cost_s of {label or lane}", cost_s)
         check_work(work, lane, label)
-        host, env = self._host, self._env
-        if host.free_cores:
-            host.free_cores -= 1
+        host, env, cores = self._host, self._env, self._cores
+        if cores.free:
+            cores.free -= 1
         else:
             turn = simpy.Event(env)
-            host.core_queue.append(turn)
-            try:
-                await _happens(turn)
-            except GeneratorExit:
-                if turn in host.core_queue:
-                    host.core_queue.remove(turn)
-                else:
-                    self._free_core()
-                raise
+            cores.turns.append(turn)
+            await _happens(turn)
         start_s = env.now
         try:
             value = work()
@@ -84,16 +83,10 @@ class SimulatedContext:
                 refuse_async(work)
             await _happens(Timeout(env, host.speed.seconds_for(cost_s, start_s)))
         finally:
-            self._free_core()
+            cores.release()
         if (rows := host.simulation.rows) is not None:
             rows.append((host.name, lane, label, start_s, env.now, 0))
         return value
-
-    def _free_core(self) -> None:
-        if self._host.core_queue:
-            self._host.core_queue.popleft().succeed()
-        else:
-            self._host.free_cores += 1
 
     def send(self, to: int | str, message: Message) -> None:
         """Queue a message on the link."""
@@ -128,6 +121,8 @@ class SimulatedContext:
         timeout_s: float | None = None,
     ) -> Message:
         """Wait for a message."""
+        if type(topic) is not str:
+            check_topic(topic)
         if timeout_s is not None:
             check_seconds("timeout_s", timeout_s)
         if sender is not None:
@@ -139,21 +134,14 @@ class SimulatedContext:
         if timeout_s is not None:
             self._set_timer(wait, timeout_s)
         self._mailbox.waits.append(wait)
-        try:
-            received: Message = await _happens(wait.event)
-        except GeneratorExit:  # cancelled: leave the message for others
-            if wait in self._mailbox.waits:
-                wait.end()
-                self._mailbox.waits.remove(wait)
-            elif wait.event.triggered and isinstance(wait.event.value, Message):
-                self._mailbox.unread.appendleft(wait.event.value)
-            raise
+        received: Message = await _happens(wait.event)
         return received
 
     def _set_timer(self, wait: Wait, timeout_s: float) -> None:
         def expire(_: simpy.Event) -> None:
             self._mailbox.waits.remove(wait)
-            wait.event.fail(TimeoutError(f"no message{wait.wanted()} within {timeout_s} s"))
+            wanted = wait.wanted(self._host.simulation.cluster.names)
+            wait.event.fail(TimeoutError(f"no message{wanted} within {timeout_s} s"))
 
         wait.timer = Timeout(self._env, timeout_s)
         wait.timer.callbacks.append(expire)
@@ -167,7 +155,7 @@ class SimulatedContext:
         """Run a coroutine beside the program."""
         check_spawned(work)
         task = Task[T]()
-        task.process = self._host.run(task.run(work))
+        task.process = self._host.run(task.run(work), work)
         return task
 
     def watch(self) -> list[Transfer]:

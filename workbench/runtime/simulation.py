@@ -95,6 +95,8 @@ class Simulation:
             An earlier call was cut off between two programs, so what is left is not whole.
         """
         end_s = math.inf if until_s is None else check_number("until_s", until_s)
+        if math.isnan(end_s):
+            raise ValueError("until_s is nan; give the seconds at which to stop")
         if not end_s >= self.env.now:
             raise ValueError(f"until_s is {until_s}, but {self.env.now} s are over already")
         if self._midway and self.failure is None:
@@ -108,7 +110,9 @@ class Simulation:
             self._step_to(end_s, progress)
         except KeyboardInterrupt:
             return self.result("interrupted")
-        except Exception as error:
+        except BaseException as error:  # programs may raise SystemExit or CancelledError, too
+            if self.failure is None and not isinstance(error, Exception):
+                raise
             cause = error if self.failure is None else self.failure[1]
             raise ProgramError(failure_report(self, cause), self.result("failed")) from cause
         if not self.pending:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
 from workbench import atomic
 from workbench.runtime.chrome import chrome_trace
+
+if TYPE_CHECKING:
+    import altair as alt
 
 SCHEMA = {
     "node": pl.String,
@@ -71,6 +74,22 @@ class Trace:
     def load(cls, path: Path | str) -> Trace:
         """Read a trace that `save` wrote."""
         return cls(pl.read_parquet(path))
+
+    def gantt(
+        self,
+        *,
+        colour: str = "lane",
+        title: str | None = None,
+        end_s: float | None = None,
+        column: str = "double",
+    ) -> alt.LayerChart:
+        """Draw it: a row for every lane of every node, a bar for every span.
+
+        See `workbench.runtime.gantt.gantt`.
+        """
+        from workbench.runtime.gantt import gantt
+
+        return gantt(self, colour=colour, title=title, end_s=end_s, column=column)
 
     def to_chrome(self, path: Path | str) -> None:
         """Write the trace as JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open."""
