@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.datasets import Dataset, DatasetError, load
+from workbench.datasets.checks import check_dataset
 from workbench.datasets.fitting import fit_images
 
 DIGITS = load("digits")
@@ -125,3 +126,23 @@ class TestFitted:
     def test_refuses_a_shape_that_is_none(self, shape: tuple[int, ...]) -> None:
         with pytest.raises(DatasetError, match="channels, height, width"):
             DIGITS.fitted(shape)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("digits", r"the name 'digits'; give datasets\.load\('digits'\)\.fitted\(\(1, 28, 28\)\)"),
+        (None, r"dataset is None; give a datasets\.Dataset, such as .*\.fitted\(\(1, 28, 28\)\)"),
+        (DIGITS.x_train, "dataset is of type ndarray; give"),
+        (DIGITS, r"digits has images \(1, 8, 8\), lenet5 takes \(1, 28, 28\); use dataset\.fitted"),
+    ],
+)
+def test_what_a_model_cannot_learn_from_is_refused(given: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        check_dataset(given, "lenet5", [1, 28, 28])
+
+
+def test_what_it_can_learn_from_is_given_back() -> None:
+    fitted = DIGITS.fitted((1, 28, 28))
+    assert check_dataset(fitted, "lenet5", [1, 28, 28]) is fitted
+    assert check_dataset(DIGITS) is DIGITS

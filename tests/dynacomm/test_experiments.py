@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -13,13 +14,16 @@ from workbench import figures
 from workbench.datasets import DatasetError, cifar10
 from workbench.dynacomm import charts, experiments, explorer, simulations
 from workbench.dynacomm.answers import answers
+from workbench.dynacomm.interrupted import ExperimentInterrupted
 from workbench.dynacomm.plan import Plan
 from workbench.dynacomm.planners import PLANNERS
 from workbench.names import UnknownNameError
 from workbench.paths import ROOT
+from workbench.profiles import measure_layer_times
 from workbench.runtime import progress
 from workbench.widgets import Slider, measure_ms
 
+TIMED = ("at_s", "predicted_s", "difference_percent")
 FRAMES: dict[str, Callable[[], pl.DataFrame]] = {
     "fig5": experiments.fig5,
     "fig6": experiments.fig6,
@@ -208,10 +212,80 @@ def test_what_may_take_long_tells_every_step(
     assert made[-1].step == made[-1].total
 
 
+@pytest.mark.parametrize("make", [experiments.table1, experiments.fig12])
+def test_ctrl_c_leaves_what_was_timed(
+    make: Callable[[str], pl.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, done = make("smoke"), 0
+
+    def interrupted(*_: object) -> list[float]:
+        nonlocal done
+        if done == 3:
+            raise KeyboardInterrupt
+        done += 1
+        return [1.0, 2.0]
+
+    monkeypatch.setattr(experiments, "timed", interrupted)
+    with pytest.raises(ExperimentInterrupted) as raised:
+        make("smoke")
+    named = [name for name, kind in whole.schema.items() if kind == pl.String]
+    assert raised.value.frame.schema == whole.schema
+    assert raised.value.frame.select(named).equals(whole.head(3).select(named))
+
+
+def test_ctrl_c_leaves_what_was_profiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = experiments.SCALES["smoke"]
+    two = sizes._replace(profiled={"lenet5": 2, "lenet5_cifar": 2})
+    monkeypatch.setitem(experiments.SCALES, "smoke", two)
+    measure = measure_layer_times
+
+    def interrupted(model: str, **options: Any) -> Any:
+        if model != "lenet5":
+            raise KeyboardInterrupt
+        return measure(model, **options)
+
+    monkeypatch.setattr(experiments, "measure_layer_times", interrupted)
+    with pytest.raises(ExperimentInterrupted) as raised:
+        experiments.table2("smoke")
+    assert raised.value.frame["model"].to_list() == ["lenet5"]
+
+
+def test_training_of_equal_workers_ends_when_the_cost_model_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes = experiments.SCALES["smoke"]._replace(samples=80, epochs=2)
+    monkeypatch.setitem(experiments.SCALES, "smoke", sizes)
+    frame = experiments.fig10("smoke")
+    assert frame["epoch"].to_list() == [1, 2, 1, 2]
+    assert frame["at_s"].to_list() == pytest.approx(frame["predicted_s"].to_list(), rel=1e-9)
+    assert frame["difference_percent"].to_list() == pytest.approx([0.0] * 4, abs=1e-7)
+    ends_s = frame.filter(epoch=2)["predicted_s"].to_list()
+    assert charts.ends_in_words(frame) == [
+        f"{planner} ends after {end_s:,.2f} s, +0.00 % off the cost model's {end_s:,.2f} s"
+        for planner, end_s in zip(("Sequential", "DynaComm"), ends_s, strict=True)
+    ]
+    drawn = figures.svg(charts.fig10(frame), "double")
+    assert "off the cost model" in drawn
+
+
+def test_differences_of_training_are_told_with_their_sign() -> None:
+    frame = pl.DataFrame(
+        {
+            "planner": ["sequential"] * 2,
+            "epoch": [2, 1],
+            "at_s": [1100.0, 1.0],
+            "predicted_s": [1000.0, 1.0],
+            "difference_percent": [10.0, 0.0],
+        }
+    )
+    (said,) = charts.ends_in_words(frame)
+    assert said == "Sequential ends after 1,100.00 s, +10.00 % off the cost model's 1,000.00 s"
+
+
 def test_both_plans_learn_the_same_in_less_time() -> None:
     frame = experiments.fig10("smoke")
     ours, theirs = (frame.filter(planner=name) for name in ("dynacomm", "sequential"))
-    measured = [column for column in frame.columns if column not in ("planner", "at_s")]
+    measured = [column for column in frame.columns if column not in ("planner", *TIMED)]
     assert ours.select(measured).equals(theirs.select(measured))
     assert (ours["at_s"] < theirs["at_s"]).all()
 

@@ -21,6 +21,7 @@ from workbench.dynacomm.programs import server, worker
 from workbench.dynacomm.rates import Rate
 from workbench.dynacomm.replanning import EPOCH, PLANNING_S, Clairvoyant, Replanned
 from workbench.dynacomm.shards import split_evenly
+from workbench.dynacomm.simulated_testbed import iteration_ends_s
 from workbench.runtime import Run, simulate
 
 LAYERS = 12
@@ -208,6 +209,21 @@ def test_a_clairvoyant_refuses_what_it_does_not_know(link: Link) -> None:
     job = replace(JOB, tensors=(1,) * LAYERS)
     with pytest.raises(ValueError, match="knows bandwidth and overhead only"):
         Clairvoyant(job, LINK, link)
+
+
+def test_a_clairvoyant_knows_when_the_servers_have_stepped() -> None:
+    """They step between iterations, and the bandwidth of the next one is that of its moment."""
+    job = replace(JOB, aggregation_s=3.7)
+    once_s = iteration(COSTS, dynacomm(COSTS)).total_s + job.aggregation_s
+    steps = [(index * once_s / 2, BPS / (1, 8, 2, 16)[index % 4]) for index in range(40)]
+    link = Link(Schedule.of(steps), COSTS.overhead_s)
+    knowing = Clairvoyant(job, link, link)
+    run = run_job(job, knowing, link)
+    end_s, plan = knowing.begin()
+    for number, simulated_s in enumerate(iteration_ends_s(run)):
+        assert run.results[0].plans[number] == plan
+        assert end_s == pytest.approx(simulated_s, rel=1e-9)
+        end_s, plan = knowing._from(end_s)
 
 
 def test_several_servers_that_share_evenly_are_planned_for_as_one() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import altair as alt
 import polars as pl
@@ -11,11 +14,13 @@ import pytest
 from workbench import figures
 from workbench.clusters import Schedule
 from workbench.dynacomm import charts, mobile_trace, simulated_testbed, simulations
+from workbench.dynacomm.interrupted import ExperimentInterrupted
 from workbench.dynacomm.planners import PLANNERS
 from workbench.dynacomm.replanning import EPOCH, WITHIN_S
 from workbench.dynacomm.testbed import paper_testbed, variant
 from workbench.names import UnknownNameError
 from workbench.profiles import profile_model
+from workbench.runtime import Run, simulate
 
 SIZES = simulations.SCALES["smoke"]
 
@@ -135,6 +140,7 @@ def test_gains_by_hand() -> None:
         {
             "model": "m",
             "batch_size": 1,
+            "seed": 0,
             "scenario": "step",
             "policy": ["static", "static", "clairvoyant", "clairvoyant"],
             "planned_every": [None, None, 1, 1],
@@ -148,12 +154,84 @@ def test_gains_by_hand() -> None:
     assert gains["gap_percent"].to_list() == pytest.approx([25, 0])
 
 
+def test_gains_of_joined_frames_are_the_joined_gains(replanned: pl.DataFrame) -> None:
+    others = [
+        replanned.with_columns(
+            pl.lit(value).cast(replanned.schema[column]).alias(column),
+            duration_s=pl.col("duration_s") * factor * (1 + pl.col("iteration") % number),
+        )
+        for number, (column, value, factor) in enumerate(
+            (("seed", 7, 2.0), ("model", "vgg19", 0.5), ("batch_size", 4, 3.0)), start=2
+        )
+    ]
+    others.append(replanned.with_columns(epoch_iterations=pl.lit(5, pl.Int64)).head(70))
+    frames = [replanned, *others]
+    apart = pl.concat([simulations.replanning_gains(frame) for frame in frames])
+    assert apart["gain_percent"].n_unique() > 12
+    assert simulations.replanning_gains(pl.concat(frames)).equals(apart)
+
+
+@pytest.mark.parametrize(("until_s", "seconds"), [(0.2, 1), (1.0, 1), (1.5, 2), (2.0, 2)])
+def test_the_mobile_trace_lasts_at_least_as_long_as_asked(until_s: float, seconds: int) -> None:
+    schedule = simulated_testbed.mobile(3, until_s)
+    assert schedule.starts_s == tuple(map(float, range(seconds)))
+    assert schedule.values == simulated_testbed.mobile(3, 9.0).values[:seconds]
+
+
+def test_what_takes_less_than_a_second_can_be_planned_anew_too() -> None:
+    frame = simulations.replanning("smoke", model="lenet5", batch_size=1)
+    assert len(frame) == 3 * len(simulations.POLICIES) * SIZES.iterations
+    assert set(frame["model"]) == {"lenet5"}
+
+
+@pytest.mark.parametrize("name", ["replanned", "scaled"])
+@pytest.mark.parametrize("during", ["a simulation", "what is around it"])
+def test_ctrl_c_leaves_the_finished_rows(
+    name: str, during: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole: pl.DataFrame = request.getfixturevalue(name)
+    simulated = 0
+
+    def third_is_cut_off(*args: Any, **options: Any) -> Run:
+        nonlocal simulated
+        simulated += 1
+        if simulated < 3:
+            return simulate(*args, **options)
+        if during == "a simulation":
+            return replace(simulate(*args, **options), ended="interrupted")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(simulations, "simulate", third_is_cut_off)
+    make: dict[str, Callable[[str], pl.DataFrame]] = {
+        "replanned": simulations.replanning,
+        "scaled": simulations.fig11_simulated,
+    }
+    with pytest.raises(ExperimentInterrupted) as raised:
+        make[name]("smoke")
+    done = raised.value.frame
+    assert len(done) == 2 * (SIZES.iterations if name == "replanned" else 1)
+    assert done.equals(whole.head(len(done)))
+    assert f"{len(done)} finished rows are in `frame`" in str(raised.value)
+
+
+def test_ctrl_c_at_once_leaves_no_rows_but_their_columns(
+    scaled: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> Run:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(simulations, "simulate", interrupted)
+    with pytest.raises(ExperimentInterrupted, match="0 finished rows") as raised:
+        simulations.fig11_simulated("smoke")
+    assert raised.value.frame.schema == scaled.schema
+
+
 def test_the_seed_chooses_where_the_mobile_trace_begins(replanned: pl.DataFrame) -> None:
     other = simulations.replanning("smoke", seed=1)
     again = simulations.replanning("smoke", seed=0)
     assert again.equals(replanned)
     for scenario, same in (("step", True), ("sawtooth", True), ("mobile", False)):
-        pair = [frame.filter(scenario=scenario) for frame in (replanned, other)]
+        pair = [frame.filter(scenario=scenario).drop("seed") for frame in (replanned, other)]
         assert pair[0].equals(pair[1]) is same
 
 

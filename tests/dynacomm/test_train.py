@@ -1,15 +1,20 @@
 """True learning under every plan: the same weights, bit for bit, and the right ones."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from tests.dynacomm.trainings import DIGITS, LENET
+from tests.dynacomm.trainings import DIGITS, LENET, LINKS
 from workbench import datasets, training
 from workbench.clusters import Link
 from workbench.dynacomm import PLANNERS, experiments, iteration
+from workbench.dynacomm.interrupted import ExperimentInterrupted
+from workbench.dynacomm.learning import ServerStore, WorkerReplica
+from workbench.dynacomm.programs import Pieces
 from workbench.dynacomm.train import Setup, train
 from workbench.names import UnknownNameError
 
@@ -109,7 +114,8 @@ def test_what_each_tensor_costs_is_charged(planner: str) -> None:
     plan = PLANNERS[planner](setup.costs)
     once_s = iteration(setup.costs, plan).total_s
     assert once_s > iteration(LENET.costs, plan).total_s + 10 * 0.013  # LeNet-5 has ten
-    assert train(setup, planner).run.end_s == pytest.approx(12 * once_s, rel=1e-9)
+    end_s = train(setup, planner, replan_every=None).run.end_s
+    assert end_s == pytest.approx(12 * once_s, rel=1e-9)
 
 
 def test_several_servers_are_as_one_with_a_wider_link() -> None:
@@ -122,14 +128,14 @@ def test_several_servers_are_as_one_with_a_wider_link() -> None:
     plan = PLANNERS["dynacomm"](setup.costs)
     once_s = iteration(setup.costs, plan).total_s
     # Parts of a layer are whole elements, but bytes are shared out exactly.
-    assert train(setup).run.end_s == pytest.approx(12 * once_s, rel=1e-9)
+    assert train(setup, replan_every=None).run.end_s == pytest.approx(12 * once_s, rel=1e-9)
 
 
 @pytest.mark.parametrize("planner", ["sequential", "layer_by_layer", "dynacomm"])
 def test_latency_is_waited_for_twice_an_iteration(planner: str) -> None:
     setup = replace(LENET, link=Link(20e6, 0.02, latency_s=0.5))
     once_s = iteration(LENET.costs, PLANNERS[planner](LENET.costs)).total_s
-    found = train(setup, planner)
+    found = train(setup, planner, replan_every=None)
     assert found.run.end_s == pytest.approx(12 * (once_s + 2 * 0.5) + 0.5, rel=1e-9)
     assert torch.equal(found.weights, train(LENET, planner).weights)
 
@@ -138,7 +144,7 @@ def test_the_slowest_worker_sets_the_pace() -> None:
     setup = replace(LENET, workers=2, speeds=(1.0, 0.01), link=Link(2e9, 1e-4))
     plan = PLANNERS["dynacomm"](setup.costs)
     slow = replace(setup, workers=1, speeds=(), flops_per_s=setup.flops_per_s / 100).costs
-    found = train(setup)
+    found = train(setup, replan_every=None)
     assert found.run.end_s == pytest.approx(6 * iteration(slow, plan).total_s, rel=1e-9)
     assert torch.equal(found.weights, train(replace(setup, speeds=())).weights)
 
@@ -150,7 +156,16 @@ def test_the_slowest_worker_sets_the_pace() -> None:
         ({"servers": 0}, "servers is 0"),
         ({"epochs": 0}, "epochs is 0"),
         ({"batch_size": 1.5}, r"batch_size is 1\.5"),
-        ({"dataset": "digits"}, r"datasets\.load"),
+        ({"dataset": "digits"}, r"dataset is the name 'digits'; give datasets\.load"),
+        ({"dataset": None}, r"dataset is None; give a datasets\.Dataset"),
+        ({"dataset": DIGITS.x_train}, "dataset is of type ndarray"),
+        ({"dataset": DIGITS}, r"digits has images \(1, 8, 8\), lenet5 takes \(1, 28, 28\); use d"),
+        ({"model": "lenet"}, "Did you mean 'lenet5'"),
+        ({"sgd": 0.1}, r"sgd is 0\.1; give a training\.Sgd"),
+        ({"flops_per_s": "fast"}, "flops_per_s is 'fast'; give a number"),
+        ({"speeds": 0.5}, r"speeds is 0\.5; give one number for each worker"),
+        ({"speeds": "1"}, "speeds is '1'; give one number for each worker"),
+        ({"workers": True}, "workers is True"),
         ({"link": 1e6}, r"link is 1000000\.0; give a clusters\.Link"),
         ({"seed": -1}, "seed is -1"),
         ({"flops_per_s": float("nan")}, "flops_per_s is nan"),
@@ -164,11 +179,63 @@ def test_setups_that_cannot_run_are_refused(change: dict[str, Any], message: str
         replace(LENET, **change)
 
 
-def test_ctrl_c_stops_an_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(setup: Setup, planner: str, **_: Any) -> Any:
-        run = replace(train(replace(setup, epochs=1), planner).run, ended="interrupted")
-        return train(setup, planner)._replace(run=run)
+def test_numbers_may_be_numpys() -> None:
+    numpys: dict[str, Any] = {
+        "workers": np.int64(2),
+        "flops_per_s": np.float32(1e10),
+        "seed": np.uint8(3),
+    }
+    setup, four = replace(LENET, **numpys), numpys["workers"] * 2
+    assert setup == replace(LENET, workers=2, flops_per_s=float(np.float32(1e10)))
+    assert {type(setup.workers), type(setup.seed)} == {int}
+    job = setup.job(four)
+    assert (job.iterations, type(job.iterations)) == (4, int)
+
+
+def test_ctrl_c_leaves_an_experiment_its_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = experiments.fig10("smoke")
+
+    def interrupted(setup: Setup, planner: str, **options: Any) -> Any:
+        trained = train(setup, planner, **options)
+        if planner == "sequential":
+            return trained
+        run = replace(trained.run, ended="interrupted")
+        return trained._replace(run=run, epochs=trained.epochs.head(0))
 
     monkeypatch.setattr("workbench.dynacomm.train.train", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(ExperimentInterrupted, match="1 finished row is in `frame`") as raised:
         experiments.fig10("smoke")
+    assert raised.value.frame.equals(whole.filter(planner="sequential"))
+
+
+def test_all_that_is_pulled_was_written_before_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers step in place, and messages hold views: none may be on its way then."""
+    setup = replace(
+        LENET,
+        link=replace(LINKS["sawtooth"], latency_s=0.05),
+        workers=3,
+        servers=2,
+        batch_size=8,
+        speeds=(1.0, 0.5, 0.25),
+    )
+    handed: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+    parameters, write, written = ServerStore.parameters, WorkerReplica.write, 0
+
+    def hands_out(self: ServerStore, where: Sequence[slice]) -> Pieces:
+        pieces = parameters(self, where)
+        handed.update({id(view): (view, view.clone()) for _, view in pieces})
+        return pieces
+
+    def writes(self: WorkerReplica, pieces: Pieces) -> None:
+        nonlocal written
+        for _, view in pieces:
+            kept, then = handed[id(view)]
+            assert kept is view
+            assert torch.equal(view, then)
+            written += 1
+        write(self, pieces)
+
+    monkeypatch.setattr(ServerStore, "parameters", hands_out)
+    monkeypatch.setattr(WorkerReplica, "write", writes)
+    train(setup, replan_every=1)
+    assert written > 2 * 3 * 2 * 4  # epochs, workers, servers, iterations: several segments each

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -35,7 +37,7 @@ def test_weights_are_those_of_the_sequential_plan(
     found = train(setup, planner, replan_every=1, planning_s=0.0)
     assert torch.equal(found.weights, plain.weights)
     assert found.epochs.drop("at_s").equals(plain.epochs.drop("at_s"))
-    kept = [len(set(one)) for one in plans(train(setup, planner))]
+    kept = [len(set(one)) for one in plans(train(setup, planner, replan_every=None))]
     assert kept == [1] * setup.workers
     changed = [len(set(one)) for one in plans(found)]
     assert max(changed) > 1, changed
@@ -99,14 +101,14 @@ def test_an_outage_at_the_start_is_planned_over() -> None:
 
 
 def test_on_a_steady_link_nothing_changes() -> None:
-    once, again = train(LENET), train(LENET, replan_every=1, planning_s=0.0)
+    once, again = (train(LENET, replan_every=every, planning_s=0.0) for every in (None, 1))
     assert set(plans(again)[0]) == set(plans(once)[0])
     assert again.run.end_s == pytest.approx(once.run.end_s, rel=1e-9)
 
 
 def test_planning_anew_pays_when_the_bandwidth_falls_for_good() -> None:
     setup = replace(LENET, link=LINKS["step"], epochs=6)
-    kept, anew = train(setup), train(setup, replan_every=1, planning_s=0.0)
+    kept, anew = (train(setup, replan_every=every, planning_s=0.0) for every in (None, 1))
     assert anew.run.end_s < kept.run.end_s
 
 
@@ -115,7 +117,53 @@ def test_planning_takes_its_time() -> None:
     assert dear.run.end_s > free.run.end_s + 11 * 9
 
 
+def planned(found: Trained) -> list[str]:
+    """Before which iterations."""
+    assert found.run.trace is not None
+    return found.run.trace.frame.filter(lane="plan")["label"].to_list()
+
+
+def test_dynacomm_plans_anew_each_epoch_unless_told() -> None:
+    setup = replace(LENET, epochs=3, link=LINKS["step"])
+    assert planned(train(setup, trace=True)) == ["6", "12"]
+    assert planned(train(setup, replan_every=None, trace=True)) == []
+
+
+@pytest.mark.parametrize("planner", [name for name in PLANNERS if name != "dynacomm"])
+def test_all_others_plan_once_unless_told(planner: str) -> None:
+    setup = replace(LENET, link=LINKS["step"])
+    assert planned(train(setup, planner, trace=True)) == []
+    assert planned(train(setup, planner, replan_every="epoch", trace=True)) == ["6"]
+
+
+def test_an_interval_may_be_numpys() -> None:
+    setup = replace(LENET, link=LINKS["step"])
+    numbers: tuple[Any, ...] = (4, np.int64(4))
+    one, other = (train(setup, replan_every=number, trace=True) for number in numbers)
+    assert planned(one) == planned(other) == ["4", "8"]
+
+
 @pytest.mark.parametrize("every", [0, -1, 1.5, True, "epochs"])
 def test_an_interval_that_is_none_is_refused(every: Any) -> None:
-    with pytest.raises(ValueError, match=r"replan_every is .*'epoch', or None"):
+    with pytest.raises(ValueError, match=r"replan_every is .*'epoch', None to keep .* or 'auto'"):
         train(LENET, replan_every=every)
+
+
+@pytest.mark.parametrize("every", [None, 1])
+@pytest.mark.parametrize("planning_s", [-1, float("nan"), "long"])
+def test_a_time_to_plan_that_is_none_is_refused(every: Any, planning_s: Any) -> None:
+    with pytest.raises(ValueError, match="planning_s is"):
+        train(LENET, replan_every=every, planning_s=planning_s)
+
+
+@pytest.mark.parametrize("overhead_s", [0.0, 0.01])
+def test_a_link_whose_bytes_take_no_time_is_profiled_too(overhead_s: float) -> None:
+    setup = replace(LENET, link=Link(math.inf, overhead_s), workers=2)
+    kept, anew = (train(setup, replan_every=every, planning_s=0.0) for every in (None, 1))
+    assert anew.run.end_s == pytest.approx(kept.run.end_s, rel=1e-9)
+    assert torch.equal(kept.weights, anew.weights)
+
+
+def test_after_an_outage_the_first_bandwidth_counts_not_the_widest() -> None:
+    link = Link(Schedule.of([(0, 0), (3, 2e6), (4, 200e6), (5, 20e6)]), 0.001)
+    assert replace(LENET, link=link).first_bps == 2e6

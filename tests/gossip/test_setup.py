@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.gossip.setups import cluster, epochwise
-from workbench import gossip
+from workbench import datasets, gossip
 from workbench.clusters import MissingLinkError
 from workbench.gossip import EverySample, GossipSetup, View
 from workbench.gossip.recorder import Spread
 from workbench.names import UnknownNameError
 
+DIGITS = datasets.load("digits")
 GOOD = epochwise(gossip.ring(4))
 
 
@@ -27,7 +28,8 @@ GOOD = epochwise(gossip.ring(4))
         ({"epochs": 0}, "epochs is 0"),
         ({"batch_size": 2.0}, r"batch_size is 2\.0"),
         ({"evaluate_every": True}, "evaluate_every is True"),
-        ({"dataset": "digits"}, "dataset is 'digits'"),
+        ({"dataset": "digits"}, "dataset is the name 'digits'"),
+        ({"dataset": DIGITS}, r"images \(1, 8, 8\), lenet5 takes \(1, 28, 28\); use"),
         ({"patience_s": 0.0}, r"patience_s is 0\.0"),
         ({"shards": [np.arange(4)] * 3}, "3 shards for a cluster of 4 nodes"),
         ({"shards": [np.arange(0)] * 4}, "shard of node 0"),

@@ -417,8 +417,11 @@ class TestRefusals:
             train(LENET, "hiertrian")
 
     def test_images_that_do_not_fit(self) -> None:
+        with pytest.raises(ValueError, match=r"lenet5 takes \(1, 28, 28\); use dataset.fitted"):
+            replace(LENET, dataset=DIGITS)
+        own = replace(LENET, model=lambda: zoo.build("lenet5"), dataset=DIGITS)
         with pytest.raises(ValueError, match="does not fit"):
-            train(replace(LENET, dataset=DIGITS), MIXED)
+            train(own, MIXED)
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -427,6 +430,7 @@ class TestRefusals:
             ({"iterations": 0}, "iterations is 0"),
             ({"seed": -1}, "seed is -1"),
             ({"dataset": "digits"}, r"datasets\.load"),
+            ({"dataset": None}, r"dataset is None; give a datasets\.Dataset"),
             ({"sharing": "all"}, "unknown sharing 'all'"),
             ({"problem": problem_of(5, 101)}, "digits has 100 training samples, less than one"),
         ],

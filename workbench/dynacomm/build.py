@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from workbench import training
+from workbench.clusters.checks import whole
 from workbench.dynacomm.learning import ServerStore, WorkerReplica
 from workbench.dynacomm.planners import PLANNERS
 from workbench.dynacomm.profiling import Profile
 from workbench.dynacomm.programs import Fixed, Planning, server, worker
 from workbench.dynacomm.rates import Rate
-from workbench.dynacomm.replanning import PLANNING_S, Replanned
+from workbench.dynacomm.replanning import PLANNING_S, Replanned, check_planning
 from workbench.dynacomm.setup import Setup
 from workbench.names import choose
 from workbench.runtime import Program
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     from workbench.dynacomm.job import Job
     from workbench.dynacomm.planners import Planner
 
-Every = int | Literal["epoch"] | None
-"""Iterations under one plan; None: all."""
+Every = int | Literal["auto", "epoch"] | None
+"""Iterations under one plan; None: all; ``"auto"``: an epoch's for the planners of `REPLANS`."""
+
+REPLANS = ("dynacomm",)
+"""Whose plans are made anew in each epoch unless told; the paper makes the others' but once."""
 
 
 class Built(NamedTuple):
@@ -52,12 +56,13 @@ def build(
     setup: Setup,
     planner: str = "dynacomm",
     *,
-    replan_every: Every = None,
+    replan_every: Every = "auto",
     planning_s: float = PLANNING_S,
 ) -> Built:
     """Make the programs of a run and what they learn with; arguments and errors as for `train`."""
     chosen = choose("planner", planner, PLANNERS)
-    _check(replan_every)
+    check_planning(planning_s)
+    every = _interval(replan_every, planner)
     module = training.initialise(setup.model, setup.seed, classes=len(setup.dataset.classes))
     flat = training.flatten(module, setup.dataset.input_shape)
     batches = [_batches(setup, one) for one in range(setup.workers)]
@@ -69,7 +74,7 @@ def build(
             flat.replica(),
             setup.dataset,
             list(chain.from_iterable(batches[one])),
-            setup.seed + 1_000_000 * one,
+            (setup.seed, one),
             epoch_ends,
             node.name,
         )
@@ -84,8 +89,7 @@ def build(
         )
         for position in range(setup.servers)
     ]
-    every = ends[0] if replan_every == "epoch" else replan_every
-    planning = _planning(setup, job, chosen, every, planning_s)
+    planning = _planning(setup, job, chosen, ends[0] if every == "epoch" else every, planning_s)
     programs = [
         *(worker(job, planning, replica) for replica in replicas),
         *(server(job, position, store) for position, store in enumerate(stores)),
@@ -93,15 +97,18 @@ def build(
     return Built(programs, replicas, stores, ends, flat)
 
 
-def _check(replan_every: Every) -> None:
+def _interval(replan_every: Every, planner: str) -> int | Literal["epoch"] | None:
+    if replan_every == "auto":
+        return "epoch" if planner in REPLANS else None
     if replan_every is None or replan_every == "epoch":
-        return
-    whole = isinstance(replan_every, int) and not isinstance(replan_every, bool)
-    if not whole or replan_every < 1:
+        return replan_every
+    count = whole(replan_every)
+    if count is None or count < 1:
         raise ValueError(
             f"replan_every is {replan_every!r}; give a whole number of iterations of at least 1, "
-            "'epoch', or None to keep the first plan"
+            "'epoch', None to keep the first plan, or 'auto'"
         )
+    return count
 
 
 def _planning(

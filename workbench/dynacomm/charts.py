@@ -138,12 +138,27 @@ def fig10(frame: pl.DataFrame) -> alt.FacetChart:
 
 
 def _trained_title(frame: pl.DataFrame) -> list[str]:
-    """What was trained on what, of how many samples."""
+    """What was trained on what, of how many samples, and how far the cost model is off."""
     run = frame.row(0, named=True)
     model = MODEL_TITLES.get(run["model"], run["model"])
     data = DATASET_TITLES.get(run["dataset"], run["dataset"])
     samples = f"{run['train_samples']:,} training, {run['test_samples']:,} validation samples"
-    return _wrapped(f"{model} on {data}", samples, f"{run['workers']} workers (simulated)")
+    workers = f"{run['workers']} workers (simulated)"
+    return _wrapped(f"{model} on {data}", samples, workers, *ends_in_words(frame))
+
+
+def ends_in_words(frame: pl.DataFrame) -> list[str]:
+    """A line per planner of `experiments.fig10`: when training ends, beside the cost model."""
+    return [
+        f"{PLANNER_TITLES.get(planner, planner)} ends after {end['at_s']:,.2f} s, "
+        f"{_percent(end['difference_percent'])} off the cost model's {end['predicted_s']:,.2f} s"
+        for (planner,), part in frame.group_by("planner", maintain_order=True)
+        for end in [part.sort("epoch").row(-1, named=True)]
+    ]
+
+
+def _percent(value: float) -> str:
+    return f"{value:+.2f} %".replace("-0.00", "+0.00")
 
 
 def fig11(frame: pl.DataFrame) -> alt.LayerChart:
@@ -480,10 +495,10 @@ def differences_in_words(frame: pl.DataFrame) -> list[str]:
     lines = []
     for (case,), part in frame.group_by("case", maintain_order=True):
         farthest = part.sort(pl.col("difference_percent").abs()).row(-1, named=True)
-        percent = f"{farthest['difference_percent']:+.2f}".replace("-0.00", "+0.00")
+        percent = _percent(farthest["difference_percent"])
         planner = PLANNER_TITLES.get(farthest["planner"], farthest["planner"])
-        where = "" if percent == "+0.00" else f" ({planner}, {farthest['workers']} workers)"
-        lines.append(f"{case} workers: at most {percent} % off the model{where}")
+        where = "" if percent == "+0.00 %" else f" ({planner}, {farthest['workers']} workers)"
+        lines.append(f"{case} workers: at most {percent} off the model{where}")
     return lines
 
 

@@ -1,7 +1,8 @@
 """The paper's figures and tables as frames: one function each (Cai et al. 2021, Sec. V).
 
 Everything here is the cost model on the paper's testbed, except what is timed on this machine
-(`table1`, `table2`, `fig12`) and what is trained on the simulated network (`fig10`).
+(`table1`, `table2`, `fig12`) and what is trained on the simulated network (`fig10`). Ctrl-C in one
+of these raises `ExperimentInterrupted`, whose `frame` has the rows that were finished.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from workbench.dynacomm import bellman, calibration, ibatch
+from workbench.dynacomm import bellman, calibration, epochs, ibatch
 from workbench.dynacomm.costs import Direction, LayerCosts, Phase, iteration
 from workbench.dynacomm.dynacomm import optimal_cuts
+from workbench.dynacomm.interrupted import keeping
 from workbench.dynacomm.planners import PLANNERS
 from workbench.dynacomm.testbed import (
     BANDWIDTH_MBPS,
@@ -239,8 +241,15 @@ def table1(scale: str = "default", batch_size: int = 32) -> pl.DataFrame:
         by the cost model (pushed last and pulled first).
     """
     repeats = choose("scale", scale, SCALES).repeats
-    testbed, rows = paper_testbed(), []
-    with progress.steps("Table I", len(MODELS) * 2 * len(DIRECTIONS)) as told:
+    testbed = paper_testbed()
+    rows: list[tuple[str, str, str, float, float, float]] = []
+
+    def frame() -> pl.DataFrame:
+        columns = ["model", "planner", "direction", "mean_ms", "deviation_ms", "window_ms"]
+        return pl.DataFrame(rows, schema=columns, orient="row")
+
+    total = len(MODELS) * 2 * len(DIRECTIONS)
+    with progress.steps("Table I", total) as told, keeping(frame):
         for model in MODELS:
             costs = testbed.costs(model, batch_size)
             window_ms = 1e3 * (costs.overhead_s + float(costs.push_s[0]))
@@ -250,11 +259,7 @@ def table1(scale: str = "default", batch_size: int = 32) -> pl.DataFrame:
                     times_ms = [1e3 * s for s in timed(planner, costs, direction, repeats)]
                     mean_ms, deviation_ms = statistics.mean(times_ms), statistics.stdev(times_ms)
                     rows.append((model, planner, direction, mean_ms, deviation_ms, window_ms))
-    return pl.DataFrame(
-        rows,
-        schema=["model", "planner", "direction", "mean_ms", "deviation_ms", "window_ms"],
-        orient="row",
-    )
+    return frame()
 
 
 def fig12(scale: str = "default", seed: int = 1) -> pl.DataFrame:
@@ -268,9 +273,15 @@ def fig12(scale: str = "default", seed: int = 1) -> pl.DataFrame:
         that is shipped, of the same optimum.
     """
     sizes = choose("scale", scale, SCALES)
-    generator, rows = np.random.default_rng(seed), []
+    generator = np.random.default_rng(seed)
+    rows: list[tuple[str, str, int, float]] = []
+
+    def frame() -> pl.DataFrame:
+        columns = ["direction", "solver", "layers", "median_ms"]
+        return pl.DataFrame(rows, schema=columns, orient="row")
+
     total = len(sizes.timed_layers) * len(DIRECTIONS) * len(SOLVERS)
-    with progress.steps("Figure 12", total) as told:
+    with progress.steps("Figure 12", total) as told, keeping(frame):
         for layers in sizes.timed_layers:
             costs = random_costs(layers, generator)
             for direction in DIRECTIONS:
@@ -278,7 +289,7 @@ def fig12(scale: str = "default", seed: int = 1) -> pl.DataFrame:
                     told(f"{solver.replace('_', ' ')} {direction} on {layers} layers")
                     times_s = timed(solver, costs, direction, sizes.repeats)
                     rows.append((direction, solver, layers, 1e3 * statistics.median(times_s)))
-    return pl.DataFrame(rows, schema=["direction", "solver", "layers", "median_ms"], orient="row")
+    return frame()
 
 
 def random_costs(layers: int, generator: np.random.Generator) -> LayerCosts:
@@ -382,8 +393,12 @@ def table2(scale: str = "default") -> pl.DataFrame:
         ``iteration_iqr_s``), ``ratio`` of the two, whether that is ``within_15_percent`` of 1, and
         ``loss_percent`` of training speed.
     """
-    sizes, rows = choose("scale", scale, SCALES), []
-    with progress.steps("Table II", len(sizes.profiled)) as told:
+    sizes = choose("scale", scale, SCALES)
+    rows: list[dict[str, object]] = []
+    with (
+        progress.steps("Table II", len(sizes.profiled)) as told,
+        keeping(lambda: pl.DataFrame(rows, schema=PROFILED)),
+    ):
         for model, batch_size in sizes.profiled.items():
             told(model)
             times = measure_layer_times(
@@ -406,13 +421,29 @@ def table2(scale: str = "default") -> pl.DataFrame:
                     "loss_percent": 100 * (1 - 1 / ratio),
                 }
             )
-    return pl.DataFrame(rows)
+    return pl.DataFrame(rows, schema=PROFILED)
+
+
+PROFILED = {
+    "model": pl.String,
+    "batch_size": pl.Int64,
+    "layers": pl.Int64,
+    "layers_s": pl.Float64,
+    "iteration_s": pl.Float64,
+    "ratio": pl.Float64,
+    "iteration_iqr_s": pl.Float64,
+    "within_15_percent": pl.Boolean,
+    "loss_percent": pl.Float64,
+}
 
 
 def fig10(
     scale: str = "default", seed: int = 1, dataset: str = "auto", workers: int = 2
 ) -> pl.DataFrame:
     """Accuracy by epoch, trained under DynaComm's plan and under the sequential one.
+
+    The network stays as it is and both plans are made once, so that the cost model predicts when
+    each epoch ends.
 
     Deviation: a ResNet-20 instead of a ResNet-152, and digits instead of CIFAR-10 where
     `fig10_dataset` says so; what is claimed, equality, depends on neither.
@@ -428,10 +459,13 @@ def fig10(
     -------
     polars.DataFrame
         Columns ``model, dataset, train_samples, test_samples, workers, planner, epoch, at_s``
-        (virtual), ``loss, train_top1, train_top5, top1, top5``.
+        (virtual), ``loss, train_top1, train_top5, top1, top5, predicted_s`` (the cost model's
+        `at_s`), ``difference_percent`` (simulated over predicted, minus one).
 
     Raises
     ------
+    ExperimentInterrupted
+        Ctrl-C; its `frame` has the finished epochs.
     DatasetError
         The data is neither here nor to be had; no other is taken in its place.
     """
@@ -451,7 +485,7 @@ def fig10(
         epochs=sizes.epochs,
         seed=seed,
     )
-    about = {
+    about: dict[str, object] = {
         "model": setup.model,
         "dataset": data.name,
         "train_samples": len(data.y_train),
@@ -459,18 +493,40 @@ def fig10(
         "workers": workers,
     }
     of_epoch = training.batches(setup.dataset, setup.batch_size, seed, epoch=0, workers=workers)
-    frames, iterations = [], len(of_epoch) * setup.epochs
-    with progress.steps(f"Figure 10, {data.name}", 2) as told:
+    rows: list[dict[str, object]] = []
+    with (
+        progress.steps(f"Figure 10, {data.name}", 2) as told,
+        keeping(lambda: pl.DataFrame(rows, schema=TRAINED)),
+    ):
         for planner in ("sequential", "dynacomm"):
             told(planner)
             plan = PLANNERS[planner](setup.costs)
-            end_s = iterations * iteration(setup.costs, plan).total_s
-            trained = train(setup, planner, progress=partial(_trained_so_far, told, end_s))
+            epoch_s = len(of_epoch) * iteration(setup.costs, plan).total_s
+            so_far = partial(_trained_so_far, told, setup.epochs * epoch_s)
+            trained = train(setup, planner, replan_every=None, progress=so_far)
+            for row in trained.epochs.iter_rows(named=True):
+                predicted_s = row["epoch"] * epoch_s
+                beside = {
+                    "predicted_s": predicted_s,
+                    "difference_percent": 100 * (row["at_s"] / predicted_s - 1),
+                }
+                rows.append(about | {"planner": planner} | row | beside)
             if trained.run.interrupted:
-                raise KeyboardInterrupt  # one planner's epochs alone would compare nothing
-            named = pl.DataFrame([about | {"planner": planner}] * len(trained.epochs))
-            frames.append(named.hstack(trained.epochs))
-    return pl.concat(frames)
+                raise KeyboardInterrupt
+    return pl.DataFrame(rows, schema=TRAINED)
+
+
+TRAINED = {
+    "model": pl.String,
+    "dataset": pl.String,
+    "train_samples": pl.Int64,
+    "test_samples": pl.Int64,
+    "workers": pl.Int64,
+    "planner": pl.String,
+    **epochs.SCHEMA,
+    "predicted_s": pl.Float64,
+    "difference_percent": pl.Float64,
+}
 
 
 def _trained_so_far(told: progress.Steps, end_s: float, now_s: float, events: int) -> None:

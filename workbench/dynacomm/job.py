@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from workbench.clusters.checks import whole
 from workbench.dynacomm.costs import FloatArray
 from workbench.dynacomm.shards import Shards
 
@@ -120,12 +121,13 @@ class Job:
         if any(count < 0 for count in self.tensors):
             raise ValueError(f"tensors are {self.tensors}; no layer has less than none")
         self._check_nodes()
-        whole = isinstance(self.iterations, int) and not isinstance(self.iterations, bool)
-        if not whole or self.iterations < 1 or not self.workers:
+        iterations = whole(self.iterations)
+        if iterations is None or iterations < 1 or not self.workers:
             raise ValueError(
                 f"{self.iterations!r} iterations of {len(self.workers)} workers: a job has at "
                 "least one iteration and one worker"
             )
+        object.__setattr__(self, "iterations", iterations)
 
     def _check_nodes(self) -> None:
         if len(self.servers) != self.shards.servers:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.dynacomm.programs import Pieces
 from workbench.training import FlatModel, Sgd, get_buffers, gradient_step
 from workbench.training.diverged import DivergedError
+from workbench.training.repeatable import STEP, derive
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +32,8 @@ class WorkerReplica:
     batches
         Indices of the samples of each iteration, all epochs behind each other.
     seed
-        Of what the model draws at random, such as dropout.
+        The run's, and the number of the worker: what the model draws at random, such as dropout,
+        comes from both.
     epoch_ends
         Last iteration of each epoch, behind which to note what the replica remembers beside its
         parameters.
@@ -46,7 +48,7 @@ class WorkerReplica:
     flat: FlatModel
     dataset: Dataset
     batches: Sequence[Any]
-    seed: int
+    seed: tuple[int, int]
     epoch_ends: Sequence[int]
     name: str = "worker"
     losses: list[float] = field(default_factory=list)
@@ -67,7 +69,7 @@ class WorkerReplica:
         """
         batch = self.batches[iteration]
         x, y = self.dataset.x_train[batch], self.dataset.y_train[batch]
-        loss = gradient_step(self.flat, x, y, seed=self.seed + iteration)
+        loss = gradient_step(self.flat, x, y, seed=self.draws(iteration))
         epoch = bisect_left(self.epoch_ends, iteration)
         if not math.isfinite(loss):
             raise DivergedError(
@@ -76,6 +78,11 @@ class WorkerReplica:
         self.losses.append(loss)
         if iteration == self.epoch_ends[epoch]:
             self.buffers = get_buffers(self.flat.module)
+
+    def draws(self, iteration: int) -> int:
+        """Seed of what the model draws: of no other run, worker or iteration."""
+        run, worker = self.seed
+        return derive(run, STEP, worker, iteration)
 
     def gradients(self, where: Sequence[slice]) -> Pieces:
         """Parts of the gradient, as views.
@@ -90,7 +97,7 @@ class WorkerReplica:
 class ServerStore:
     """A server's part of the model and of the optimiser's state.
 
-    Both vectors are as long as the model; only the server's own parts are ever used.
+    All vectors are as long as the model; only the server's own parts are ever touched.
 
     Attributes
     ----------
@@ -114,24 +121,27 @@ class ServerStore:
 
     def __post_init__(self) -> None:
         self.velocity = self.sgd.start(self.vector)
+        self.total = self.vector.clone()
         self.steps = 0
 
     def parameters(self, where: Sequence[slice]) -> Pieces:
-        """Parts of the model, as views of a vector that no step will change."""
+        """Parts of the model, as views.
+
+        They stay what they are until the next `step`, which needs the gradients of every worker,
+        and a worker has none before it has written all that it pulled.
+        """
         return [(part, self.vector[part]) for part in where]
 
     def step(self, gradients: Sequence[Pieces], at_s: float) -> None:
         """Average the workers' gradients, given in their order, and step; it ends at `at_s`."""
-        import torch
-
-        total = torch.zeros_like(self.vector)
+        for part in self.own:
+            self.total[part].zero_()
         for pieces in gradients:
             for where, values in pieces:
-                total[where] += values
-        total /= len(gradients)
-        self.vector = self.vector.clone()  # what was sent of the old one may still be on its way
+                self.total[where] += values
         for part in self.own:
-            self.sgd.step(self.vector[part], total[part], self.velocity[part])
+            mean = self.total[part].div_(len(gradients))
+            self.sgd.step(self.vector[part], mean, self.velocity[part])
         self.steps += 1
         if self.epoch_ended is not None and self.steps - 1 in self.epoch_ends:
             self.epoch_ended(self.parameters(self.own), at_s)

@@ -25,8 +25,7 @@ from workbench.dynacomm.rates import Moments, Rate, fit, moments
 
 if TYPE_CHECKING:
     from workbench.dynacomm.job import Job
-    from workbench.dynacomm.programs import Computed, Moved
-from workbench.dynacomm.programs import Observed
+    from workbench.dynacomm.programs import Computed, Moved, Observed
 
 
 @dataclass(frozen=True)

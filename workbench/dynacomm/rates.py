@@ -19,7 +19,7 @@ class Rate:
     overhead_s
         Of each transmission.
     bandwidth_bps
-        At which its bytes flow.
+        At which its bytes flow; infinite where they take no time.
     tensor_s
         What each tensor costs on top. It is believed, never estimated: tensors and bytes rise
         together, and a few transfers do not tell them apart.
@@ -35,10 +35,8 @@ class Rate:
                 raise ValueError(
                     f"{name} is {getattr(self, name)}; it must be finite and at least 0"
                 )
-        if not 0 < self.bandwidth_bps < math.inf:
-            raise ValueError(
-                f"bandwidth_bps is {self.bandwidth_bps}; it must be finite and above 0"
-            )
+        if not self.bandwidth_bps > 0:
+            raise ValueError(f"bandwidth_bps is {self.bandwidth_bps}; it must be above 0")
 
     def transfer_s(self, size_bytes: float) -> float:
         """Seconds of one transmission, its overhead included, its tensors not."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from workbench.clusters.checks import check_number
 from workbench.dynacomm import profiling
 from workbench.dynacomm.clairvoyant import fastest, timed
 from workbench.dynacomm.costs import LayerCosts
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from workbench.dynacomm.job import Job
     from workbench.dynacomm.plan import Plan
     from workbench.dynacomm.planners import Planner
-from workbench.dynacomm.programs import Observed
+    from workbench.dynacomm.programs import Observed
 
 EPOCH = 195
 """Iterations between two plans by default: CIFAR-10 at a total batch of 256 (IV-C)."""
@@ -33,6 +34,18 @@ PLANNING_S = 0.01159 + 0.01156
 
 WITHIN_S = 1e-6
 """How much slower than the fastest a clairvoyant plan may be, in each direction."""
+
+
+def check_planning(planning_s: float) -> None:
+    """Refuse what planning cannot take.
+
+    Raises
+    ------
+    ValueError
+        No number, or one that is negative or not finite.
+    """
+    if not 0 <= check_number("planning_s", planning_s) < math.inf:
+        raise ValueError(f"planning_s is {planning_s}; seconds are finite and not negative")
 
 
 @dataclass(frozen=True)
@@ -67,10 +80,7 @@ class Replanned:
     def __post_init__(self) -> None:
         if self.every < 1:
             raise ValueError(f"every is {self.every}; it must be at least 1 iteration")
-        if not 0 <= self.planning_s < math.inf:
-            raise ValueError(
-                f"planning_s is {self.planning_s}; seconds are finite and not negative"
-            )
+        check_planning(self.planning_s)
 
     def begin(self) -> tuple[Profile, Plan]:
         """What is believed, and its plan."""

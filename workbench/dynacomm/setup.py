@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 
 from workbench import training
 from workbench.clusters import Cluster, Link, Node, Schedule, star
+from workbench.clusters.checks import check_number, whole
+from workbench.datasets.checks import check_dataset
 from workbench.dynacomm.costs import LayerCosts, layer_costs
 from workbench.dynacomm.job import Job, plain
 from workbench.dynacomm.shards import split_evenly
+from workbench.names import choose
 from workbench.profiles import LayerTimes, profile_model
+from workbench.zoo import MODELS
 
 if TYPE_CHECKING:
     from workbench.datasets import Dataset
@@ -46,7 +50,8 @@ class Setup:
     Raises
     ------
     ValueError
-        Counts, rates, speeds or a seed out of range; a dataset that is but a name.
+        Counts, rates, speeds or a seed out of range; an unknown model; a dataset that is none, or
+        whose images the model does not take; a link or a step that is none.
 
     Notes
     -----
@@ -72,22 +77,32 @@ class Setup:
         for name, least in (
             ("workers", 1), ("servers", 1), ("batch_size", 1), ("epochs", 1), ("seed", 0)
         ):  # fmt: skip
-            count = getattr(self, name)
-            if isinstance(count, bool) or not isinstance(count, int) or count < least:
+            count = whole(given := getattr(self, name))
+            if count is None or count < least:
                 raise ValueError(
-                    f"{name} is {count!r}; it must be a whole number of at least {least}"
+                    f"{name} is {given!r}; it must be a whole number of at least {least}"
                 )
+            object.__setattr__(self, name, count)
         for name in ("flops_per_s", "backward_over_forward"):
-            if not 0 < (rate := getattr(self, name)) < math.inf:
+            rate = check_number(name, getattr(self, name))
+            if not 0 < rate < math.inf:
                 raise ValueError(f"{name} is {rate}; it must be finite and above 0")
-        if isinstance(self.dataset, str):
-            raise ValueError(
-                f"dataset is the name {self.dataset!r}; give "
-                f"datasets.load({self.dataset!r}), fitted to the model's input"
-            )
+            object.__setattr__(self, name, rate)
+        model = choose("model", self.model, MODELS)
+        check_dataset(self.dataset, model.name, model.input_shape)
         if not isinstance(self.link, Link):
             raise ValueError(f"link is {self.link!r}; give a clusters.Link")
-        object.__setattr__(self, "speeds", tuple(self.speeds))
+        if not isinstance(self.sgd, training.Sgd):
+            raise ValueError(f"sgd is {self.sgd!r}; give a training.Sgd, such as Sgd(0.02)")
+        self._check_speeds()
+
+    def _check_speeds(self) -> None:
+        given: object = self.speeds
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise ValueError(
+                f"speeds is {given!r}; give one number for each worker, such as (1.0, 0.5)"
+            )
+        object.__setattr__(self, "speeds", tuple(given))
         if self.speeds and len(self.speeds) != self.workers:
             raise ValueError(
                 f"speeds has {len(self.speeds)} numbers for {self.workers} workers; give one "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -82,7 +83,7 @@ def mobile(seed: int, until_s: float) -> Schedule:
     """The trace from a second on that the seed draws, again from its beginning when it ends."""
     trace = Schedule.from_csv(TRACE, scale=1e6)
     first = int(np.random.default_rng(seed).integers(len(trace.values)))
-    seconds = range(int(until_s))
+    seconds = range(max(1, math.ceil(until_s)))
     return Schedule(
         tuple(float(second) for second in seconds),
         tuple(trace.values[(first + second) % len(trace.values)] for second in seconds),

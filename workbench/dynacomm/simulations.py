@@ -2,6 +2,8 @@
 
 Training here moves bytes and charges seconds, but computes no gradients; for learning see
 `workbench.dynacomm.train`. All layers' times and bytes are those of the cost model.
+
+Ctrl-C raises `ExperimentInterrupted`, whose `frame` has the rows of all finished simulations.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import polars as pl
 
 from workbench.clusters import Link, Schedule, star
 from workbench.dynacomm.costs import LayerCosts, iteration
+from workbench.dynacomm.interrupted import keeping
 from workbench.dynacomm.planners import PLANNERS
 from workbench.dynacomm.profiling import Profile
 from workbench.dynacomm.programs import Fixed, Planning, server, worker
@@ -58,11 +61,11 @@ def replanning(
 ) -> pl.DataFrame:
     """Training over a link whose bandwidth changes, planned once, again and again, or knowingly.
 
-    One worker and one server on the paper's testbed. In `step` the bandwidth halves at half time;
-    in `sawtooth` it falls to a quarter and jumps back every two epochs; `mobile` is the synthetic
-    trace of ``data/traces``, begun where the seed says. Every policy starts with DynaComm's plan
-    for the first iteration's mean bandwidth; `static` keeps it, and the others plan from what has
-    been observed since they last planned.
+    One worker and one server on the paper's testbed. In `step` the bandwidth halves after half of
+    the time that computation alone takes; in `sawtooth` it falls to a quarter and jumps back every
+    two epochs; `mobile` is the synthetic trace of ``data/traces``, begun where the seed says. Every
+    policy starts with DynaComm's plan for the first iteration's mean bandwidth; `static` keeps it,
+    and the others plan from what has been observed since they last planned.
 
     Deviation: an epoch has fewer iterations than the paper's 195 except at scale ``paper``, so
     that a run of minutes has several; `per_epoch` then plans the more often.
@@ -70,10 +73,15 @@ def replanning(
     Returns
     -------
     polars.DataFrame
-        A row per scenario, policy and iteration: ``model, batch_size, scenario, policy,
+        A row per scenario, policy and iteration: ``model, batch_size, seed, scenario, policy,
         planned_every`` (iterations under one plan; null if there is but one),
         ``epoch_iterations`` (of one epoch), ``iteration`` (from 1), ``start_s, duration_s,
         bandwidth_mbps`` (mean over the iteration), ``transmissions`` (pulls and pushes).
+
+    Raises
+    ------
+    ExperimentInterrupted
+        Ctrl-C; its `frame` has the rows of the policies that were done.
     """
     sizes, testbed = choose("scale", scale, SCALES), paper_testbed()
     costs = testbed.costs(model, batch_size)
@@ -86,7 +94,12 @@ def replanning(
         "mobile": mobile(seed, until_s=4 * planned_s),
     }
     rows: list[tuple[Any, ...]] = []
-    with progress.steps("Re-planning", len(scenarios) * len(POLICIES)) as told:
+
+    def frame() -> pl.DataFrame:
+        return pl.DataFrame(rows, schema=REPLANNED, orient="row")
+
+    total = len(scenarios) * len(POLICIES)
+    with progress.steps("Re-planning", total) as told, keeping(frame):
         for scenario, schedule in scenarios.items():
             link = Link(schedule, overhead_s=testbed.link.overhead_s)
             alone = replace(testbed, workers=1, servers=1)
@@ -112,14 +125,15 @@ def replanning(
                     start_s, end_s = ends_s[number], ends_s[number + 1]
                     mean_mbps = schedule.served(start_s, end_s) / (end_s - start_s) / 1e6
                     sent = len(plan.forward_cuts) + len(plan.backward_cuts) + 2
-                    about = (model, batch_size, scenario, policy, every, sizes.epoch)
+                    about = (model, batch_size, seed, scenario, policy, every, sizes.epoch)
                     rows.append((*about, number + 1, start_s, end_s - start_s, mean_mbps, sent))
-    return pl.DataFrame(rows, schema=REPLANNED, orient="row")
+    return frame()
 
 
 REPLANNED = {
     "model": pl.String,
     "batch_size": pl.Int64,
+    "seed": pl.Int64,
     "scenario": pl.String,
     "policy": pl.String,
     "planned_every": pl.Int64,
@@ -135,20 +149,23 @@ REPLANNED = {
 def replanning_gains(frame: pl.DataFrame) -> pl.DataFrame:
     """What each policy of `replanning` takes in all.
 
+    Frames of several models, batch sizes, scales or seeds may be joined: each policy is compared
+    with those of its own run.
+
     Returns
     -------
     polars.DataFrame
-        A row per scenario and policy: ``model, batch_size, scenario, policy, planned_every,
-        epoch_iterations, total_s, gain_percent`` (time saved over static; below 0 if it took
+        A row per run, scenario and policy: ``model, batch_size, seed, scenario, epoch_iterations,
+        policy, planned_every, total_s, gain_percent`` (time saved over static; below 0 if it took
         more), ``gap_percent`` (time above clairvoyant).
     """
+    run = ["model", "batch_size", "seed", "scenario", "epoch_iterations"]
 
     def of(policy: str) -> pl.Expr:
-        return pl.col("total_s").filter(pl.col("policy") == policy).first().over("scenario")
+        return pl.col("total_s").filter(pl.col("policy") == policy).first().over(run)
 
-    keys = ["model", "batch_size", "scenario", "policy", "planned_every", "epoch_iterations"]
     return (
-        frame.group_by(keys, maintain_order=True)
+        frame.group_by([*run, "policy", "planned_every"], maintain_order=True)
         .agg(total_s=pl.col("duration_s").sum())
         .with_columns(
             gain_percent=100 * (1 - pl.col("total_s") / of("static")),
@@ -186,6 +203,8 @@ def fig11_simulated(
     ------
     ValueError
         `slowest` is not above 0 and at most 1.
+    ExperimentInterrupted
+        Ctrl-C; its `frame` has the finished rows.
 
     Notes
     -----
@@ -195,10 +214,15 @@ def fig11_simulated(
     """
     if not 0 < slowest <= 1:
         raise ValueError(f"slowest is {slowest}; it is a speed above 0 and at most 1")
-    sizes, rows = choose("scale", scale, SCALES), []
+    sizes = choose("scale", scale, SCALES)
+    rows: list[tuple[Any, ...]] = []
     cases = {"equal": 1.0, "unequal": slowest}
     total = len(cases) * len(sizes.workers) * len(PLANNERS_OF_THE_PAPER)
-    with progress.steps("Figure 11, simulated", total) as told:
+
+    def frame() -> pl.DataFrame:
+        return pl.DataFrame(rows, schema=SIMULATED, orient="row")
+
+    with progress.steps("Figure 11, simulated", total) as told, keeping(frame):
         for case, last in cases.items():
             for count in sizes.workers:
                 testbed = variant(count, bandwidth_mbps)
@@ -223,23 +247,22 @@ def fig11_simulated(
                     difference_percent = 100 * (speedup / predicted - 1)
                     setting = (model, batch_size, bandwidth_mbps, case, speeds[-1], count, planner)
                     rows.append((*setting, iteration_s, speedup, predicted, difference_percent))
-    return pl.DataFrame(
-        rows,
-        schema=[
-            "model",
-            "batch_size",
-            "bandwidth_mbps",
-            "case",
-            "slowest",
-            "workers",
-            "planner",
-            "iteration_s",
-            "speedup",
-            "predicted_speedup",
-            "difference_percent",
-        ],
-        orient="row",
-    )
+    return frame()
+
+
+SIMULATED = {
+    "model": pl.String,
+    "batch_size": pl.Int64,
+    "bandwidth_mbps": pl.Float64,
+    "case": pl.String,
+    "slowest": pl.Float64,
+    "workers": pl.Int64,
+    "planner": pl.String,
+    "iteration_s": pl.Float64,
+    "speedup": pl.Float64,
+    "predicted_speedup": pl.Float64,
+    "difference_percent": pl.Float64,
+}
 
 
 def _at_speed(costs: LayerCosts, speed: float) -> LayerCosts:

@@ -61,7 +61,7 @@ def train(
     setup: Setup,
     planner: str = "dynacomm",
     *,
-    replan_every: Every = None,
+    replan_every: Every = "auto",
     planning_s: float = PLANNING_S,
     trace: bool = False,
     progress: Progress | bool = False,
@@ -79,8 +79,10 @@ def train(
         Name in `PLANNERS`.
     replan_every
         Every worker profiles, and plans anew after so many iterations, each for itself:
-        ``"epoch"`` as the paper does by default, 1 for each iteration. None keeps the first plan,
-        which is made for the bandwidth at 0 s and a worker of speed 1 in any case.
+        ``"epoch"``, 1 for each iteration, or any number between. None keeps the first plan, which
+        is made for the bandwidth at 0 s and a worker of speed 1 in any case. ``"auto"``, the
+        default, is ``"epoch"`` for ``"dynacomm"``, as in the paper (IV-C), and None for all others,
+        of which the paper makes one plan.
     planning_s
         What planning anew takes a worker of speed 1; where the last push takes longer, nothing.
     trace
@@ -98,7 +100,8 @@ def train(
     UnknownNameError
         No such planner or model.
     ValueError
-        More workers than samples, a server without a layer, a `replan_every` that is no interval.
+        More workers than samples, a server without a layer, a `replan_every` that is no interval,
+        a `planning_s` that is no time.
     TrainingError
         The loss is not finite any more, or a worker or server failed; the error's `trained` has
         the epochs that were done.

@@ -53,13 +53,13 @@ class Learner:
         self.adopt(self.first, self._first_buffers)
         self.velocity.zero_()
         self.steps, self._life = 0, life
-        self._draws = derive(self.seed, STEP, self.node, life)
         self._loss_sum, self._samples = 0.0, 0
 
     def learn(self, batch: NDArray[np.int64]) -> None:
         """Take a step along the gradient of a batch."""
         x, y = self.dataset.x_train[batch], self.dataset.y_train[batch]
-        loss = gradient_step(self.flat, x, y, seed=self._draws + self.steps)
+        draws = derive(self.seed, STEP, self.node, self._life, self.steps)
+        loss = gradient_step(self.flat, x, y, seed=draws)
         self.sgd.step(self.flat.parameters, self.flat.gradients, self.velocity)
         self.steps += 1
         self._loss_sum += loss * len(batch)

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.datasets import Dataset
+from workbench.datasets.checks import check_dataset
 from workbench.gossip.mixing import Mixing
-from workbench.names import check_name
+from workbench.names import choose
 from workbench.profiles import LayerTimes, profile_model
 from workbench.training import Sgd
 from workbench.zoo import MODELS
 
 if TYPE_CHECKING:
     from workbench.clusters import Cluster
+    from workbench.datasets import Dataset
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,16 +75,12 @@ class GossipSetup:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_name("model", self.model, MODELS)
+        model = choose("model", self.model, MODELS)
         for name in ("batch_size", "epochs", "evaluate_every"):
             count = getattr(self, name)
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
                 raise ValueError(f"{name} is {count!r}; it must be a whole number of at least 1")
-        if not isinstance(self.dataset, Dataset):
-            raise ValueError(
-                f"dataset is {self.dataset!r}; give datasets.load('digits'), for example, fitted "
-                "to the model's input"
-            )
+        check_dataset(self.dataset, model.name, model.input_shape)
         if self.patience_s is not None and not 0 < self.patience_s < math.inf:
             raise ValueError(f"patience_s is {self.patience_s}; give seconds above 0, or None")
         object.__setattr__(self, "shards", tuple(map(np.asarray, self.shards)))

@@ -8,9 +8,11 @@ from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING
 
 from workbench import training
+from workbench.datasets.checks import check_dataset
 from workbench.hiertrain.cluster import SHARING
 from workbench.hiertrain.problem import Problem
-from workbench.names import check_name
+from workbench.names import check_name, choose
+from workbench.zoo import MODELS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +49,8 @@ class Setup:
     Raises
     ------
     ValueError
-        Numbers out of range, a dataset that is but a name, or one smaller than a batch.
+        Numbers out of range, an unknown model, a dataset that is none, whose images the model does
+        not take, or that is smaller than a batch.
     """
 
     model: str | torch.nn.Module | Callable[[], torch.nn.Module]
@@ -69,11 +72,11 @@ class Setup:
                     f"{name} is {count!r}; it must be a whole number of at least {least}"
                 )
         check_name("sharing", self.sharing, SHARING)
-        if isinstance(self.dataset, str):
-            raise ValueError(
-                f"dataset is the name {self.dataset!r}; give "
-                f"datasets.load({self.dataset!r}), fitted to the model's input"
-            )
+        named = choose("model", self.model, MODELS) if isinstance(self.model, str) else None
+        if named is None:
+            check_dataset(self.dataset)
+        else:
+            check_dataset(self.dataset, named.name, named.input_shape)
         samples = len(self.dataset.y_train)
         if samples < self.problem.batch:
             raise ValueError(
