@@ -108,9 +108,16 @@ def test_moments_add_up(parts: list[list[tuple[float, float]]]) -> None:
     assert added.count == len(pairs)
     if len(pairs):
         from_mean = pairs - pairs.mean(axis=0)
-        assert added.mean_bytes == pytest.approx(pairs[:, 0].mean(), abs=1e-6)
-        assert added.bytes_bytes == pytest.approx((from_mean[:, 0] ** 2).sum(), abs=1e-3)
-        assert added.bytes_s == pytest.approx(from_mean.prod(axis=1).sum(), abs=1e-3)
+        most_bytes, most_s = pairs.max(axis=0)
+        # A mean of n numbers is off by n units in their last place, n products by that each.
+        off = 8 * len(pairs) * np.finfo(float).eps
+        assert added.mean_bytes == pytest.approx(pairs[:, 0].mean(), abs=off * most_bytes)
+        assert added.bytes_bytes == pytest.approx(
+            (from_mean[:, 0] ** 2).sum(), rel=1e-15, abs=off * len(pairs) * most_bytes**2
+        )
+        assert added.bytes_s == pytest.approx(
+            from_mean.prod(axis=1).sum(), rel=1e-15, abs=off * len(pairs) * most_bytes * most_s
+        )
         assert (added.least_bytes, added.most_bytes) == (pairs[:, 0].min(), pairs[:, 0].max())
 
 

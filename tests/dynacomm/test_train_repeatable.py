@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.dynacomm import trainings
+from tests.event_loop import in_event_loop
 from workbench.dynacomm.train import train
 from workbench.paths import ROOT
 
@@ -37,7 +37,7 @@ def test_and_so_does_a_running_event_loop(here: str) -> None:
     async def cell() -> str:
         return trainings.fingerprint(trainings.everything())
 
-    assert asyncio.run(cell()) == here
+    assert in_event_loop(cell()) == here
 
 
 def test_another_seed_has_another_fingerprint() -> None:

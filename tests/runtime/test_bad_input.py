@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.event_loop import in_event_loop
 from tests.runtime.test_simulate import MBPS, idle, pair, receives, sends
 from workbench.clusters import Cluster, Node
 from workbench.runtime import (
@@ -235,7 +236,7 @@ def test_awaiting_asyncio_in_a_notebook_is_told() -> None:
     async def cell() -> str:
         return str(failure(program))
 
-    assert "await only what the context's methods return" in asyncio.run(cell())
+    assert "await only what the context's methods return" in in_event_loop(cell())
 
 
 def test_a_program_that_is_not_async_is_told() -> None:

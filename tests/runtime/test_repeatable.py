@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
 
+from tests.event_loop import in_event_loop
 from tests.runtime import busy
 from workbench.paths import ROOT
 from workbench.runtime import simulate
@@ -29,7 +29,7 @@ def test_and_within_a_notebooks_event_loop() -> None:
     async def cell() -> str:
         return busy.fingerprint(busy.run())
 
-    assert asyncio.run(cell()) == busy.fingerprint(busy.run())
+    assert in_event_loop(cell()) == busy.fingerprint(busy.run())
 
 
 def test_another_seed_gives_another_run() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import io
 import math
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from tests.event_loop import in_event_loop
 from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
 from workbench.runtime import (
     Context,
@@ -345,7 +345,7 @@ class TestRuns:
         async def cell() -> Any:
             return simulate(pair(MBPS), [sends(1e6), receives(1)]).results
 
-        assert asyncio.run(cell()) == {0: None, 1: [1.0]}
+        assert in_event_loop(cell()) == {0: None, 1: [1.0]}
 
     def test_tells_progress(self) -> None:
         told: list[tuple[float, int]] = []
