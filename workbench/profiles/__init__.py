@@ -10,7 +10,7 @@
 seconds per layer on one machine at one batch size. PyTorch is imported when a module is traced.
 """
 
-from workbench.profiles.analytic import profile_model
+from workbench.profiles.analytic import moved_bytes, profile_model
 from workbench.profiles.layer_times import LayerTimes
 from workbench.profiles.measured import measure_layer_times
 from workbench.profiles.model_profile import InputShape, ModelProfile
@@ -21,6 +21,7 @@ __all__ = [
     "LayerTimes",
     "ModelProfile",
     "measure_layer_times",
+    "moved_bytes",
     "profile_model",
     "synthetic_profile",
 ]

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from workbench.profiles.model_profile import SCHEMA, ModelProfile
 from workbench.zoo import MODELS, build
 
 if TYPE_CHECKING:
     import torch
+
+    from workbench.profiles.recorded import Chain
 
 By = Literal["graph", "modules"]
 
@@ -87,18 +91,7 @@ def _profile(
     input_dtype: str,
     by: By,
 ) -> ModelProfile:
-    from workbench.profiles import tracing
-
-    tracing.check_has_parameters(name, module)
-    device = "meta" if by == "graph" else "cpu"
-    copied = (
-        tracing.meta_copy(name, module)
-        if by == "graph"
-        else tracing.real_copy(name, module, device)
-    )
-    inputs = tracing.make_inputs(shapes, _BATCH, input_dtype, device)
-    chain = tracing.record(name, copied, inputs, by_modules=by == "modules")
-
+    copied, chain = _recorded(name, module, shapes, input_dtype, by)
     sizes = {n: p.numel() * p.element_size() for n, p in copied.named_parameters()}
     table = pl.DataFrame(
         {
@@ -113,6 +106,77 @@ def _profile(
     )
     tensor_bytes = tuple(tuple(sizes[n] for n in names) for names in chain.parameters)
     return ModelProfile(name, shapes[0] if len(shapes) == 1 else shapes, table, tensor_bytes)
+
+
+def moved_bytes(
+    model: str | torch.nn.Module,
+    input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    *,
+    input_dtype: str = "float32",
+) -> NDArray[np.int64]:
+    """Bytes per sample that each layer's operations read and write on the way forward.
+
+    For machines on which small layers wait for memory rather than for arithmetic. Every operation
+    reads the activations that it is given and writes its own; a convolution with a kernel above
+    1x1 also writes its input unfolded, a patch per output pixel, and reads that, as one by matrix
+    products does. Views move nothing. Parameters are left out: they are read once a batch.
+
+    Parameters
+    ----------
+    model, input_shape, input_dtype
+        As in `profile_model`.
+
+    Returns
+    -------
+    Array of shape (N,)
+        In the order of `profile_model`'s layers; read-only.
+
+    Raises
+    ------
+    ValueError
+        As `profile_model`.
+    """
+    shapes = input_shapes(model, input_shape)
+    if isinstance(model, str):
+        return _moved_zoo(model, shapes, input_dtype)
+    return _moved(type(model).__name__, model, shapes, input_dtype)
+
+
+@lru_cache(maxsize=64)
+def _moved_zoo(
+    name: str, shapes: tuple[tuple[int, ...], ...], input_dtype: str
+) -> NDArray[np.int64]:
+    return _moved(name, build(name, device="meta"), shapes, input_dtype)
+
+
+def _moved(
+    name: str, module: torch.nn.Module, shapes: tuple[tuple[int, ...], ...], input_dtype: str
+) -> NDArray[np.int64]:
+    _, chain = _recorded(name, module, shapes, input_dtype, "graph")
+    moved = np.array([_per_sample(size) for size in chain.moved_bytes])
+    moved.setflags(write=False)
+    return moved
+
+
+def _recorded(
+    name: str,
+    module: torch.nn.Module,
+    shapes: tuple[tuple[int, ...], ...],
+    input_dtype: str,
+    by: By,
+) -> tuple[torch.nn.Module, Chain]:
+    """Copy of a module, and the chain that a pass over a batch of it shows."""
+    from workbench.profiles import tracing
+
+    tracing.check_has_parameters(name, module)
+    device = "meta" if by == "graph" else "cpu"
+    copied = (
+        tracing.meta_copy(name, module)
+        if by == "graph"
+        else tracing.real_copy(name, module, device)
+    )
+    inputs = tracing.make_inputs(shapes, _BATCH, input_dtype, device)
+    return copied, tracing.record(name, copied, inputs, by_modules=by == "modules")
 
 
 def input_shapes(

@@ -13,7 +13,7 @@ class Chain:
     """Layers of a module, first layer first, as one recorded pass over a batch shows them.
 
     `parameters` holds names per layer; `operations` the layer (from 1) of each forward operation;
-    bytes and FLOPs are those of the whole batch.
+    `moved_bytes` what these read and write; bytes and FLOPs are those of the whole batch.
     """
 
     layers: tuple[str, ...]
@@ -22,6 +22,7 @@ class Chain:
     output_bytes: tuple[int, ...]
     forward_flops: tuple[int, ...]
     backward_flops: tuple[int, ...]
+    moved_bytes: tuple[int, ...]
 
 
 def chain_of(recorder: Recorder, names: Mapping[int, str] | None = None) -> Chain:
@@ -41,10 +42,11 @@ def chain_of(recorder: Recorder, names: Mapping[int, str] | None = None) -> Chai
         others = len(recorder.bearers.get(layer, [])) - 1
         return bearers[0] + (f" +{others}" if others > 0 else "")
 
-    forward, backward = [0] * count, [0] * count
+    forward, backward, moved = [0] * count, [0] * count, [0] * count
     for operation in recorder.operations:
         forward[operation.layer - 1] += operation.forward_flops
         backward[operation.layer - 1] += operation.backward_flops
+        moved[operation.layer - 1] += operation.moved_bytes
     return Chain(
         tuple(title(layer) for layer in layers),
         tuple(tuple(names) for names in parameters),
@@ -52,6 +54,7 @@ def chain_of(recorder: Recorder, names: Mapping[int, str] | None = None) -> Chai
         tuple(_crossing_bytes(recorder.values, count)),
         tuple(forward),
         tuple(backward),
+        tuple(moved),
     )
 
 

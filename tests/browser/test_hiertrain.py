@@ -1,0 +1,85 @@
+"""HierTrain's notebook in JupyterLab, offline: it runs, its explorer answers, its pictures show."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.browser.conftest import OpenLab
+from tests.browser.test_dynacomm import assert_shows_every_picture, pictures_in
+from tests.conftest import Smoke
+from workbench.paths import ROOT
+
+NAME = "02_hiertrain.ipynb"
+
+
+@pytest.fixture
+def at_smoke_scale(tmp_path: Path) -> Path:
+    source = (ROOT / "notebooks" / NAME).read_text(encoding="utf-8")
+    smaller = source.replace(r"scale: str = \"default\"", r"scale: str = \"smoke\"")
+    assert smaller != source
+    path = tmp_path / NAME
+    path.write_text(smaller, encoding="utf-8")
+    return path
+
+
+def title(marks: list[str]) -> tuple[str, float]:
+    """Return what the explorer's title says: the planner, the seconds."""
+    pattern = r"ImageNet\), ([A-Za-z+-]+)([\d.]+) s an iteration"  # two lines, joined
+    found = [match for match in (re.search(pattern, mark) for mark in marks) if match]
+    assert len(found) == 1, f"{len(found)} titles"
+    return found[0][1], float(found[0][2])
+
+
+def test_the_explorer_answers_in_the_notebook(open_lab: OpenLab, at_smoke_scale: Path) -> None:
+    with open_lab(at_smoke_scale) as lab:
+        lab.run_all(at_most_s=240)
+        first = lab.settled()
+        planner, first_s = title(first)
+        assert planner == "HierTrain"  # where the notebook says
+        lab.control("edge-cloud").scroll_into_view_if_needed()
+        lab.screenshot(at_smoke_scale.with_name("explorer.png"))
+
+        lab.press("edge-cloud", "ArrowLeft", times=10)
+        lab.wait_for_other_marks(first)
+        second = lab.settled()
+        assert float(lab.setting("edge-cloud").replace(",", "")) < 3.5
+        planner, second_s = title(second)
+        assert planner == "HierTrain"
+        assert second_s > first_s  # a slower way to the cloud
+        assert "answered in" in lab.status()
+
+        lab.choose("planner", "all_cloud")
+        lab.wait_for_other_marks(second)
+        third = lab.settled()
+        planner, third_s = title(third)
+        assert planner == "All-Cloud"
+        assert third_s > second_s
+
+        lab.press("devices at the edge", "ArrowRight", times=2)
+        lab.wait_for_other_marks(third)
+        planner, fourth_s = title(lab.settled())
+        assert fourth_s > third_s  # they share the way to the cloud
+        lab.screenshot(at_smoke_scale.with_name("shared.png"))
+
+        # All else that the notebook shows: pictures, and the scorecard as a table.
+        assert_shows_every_picture(lab, pictures_in(lab))
+        rows = lab.page.locator(".jp-RenderedMarkdown tr", has_text="hiertrain.")
+        assert rows.count() > 15
+        rows.first.scroll_into_view_if_needed()
+        lab.screenshot(at_smoke_scale.with_name("scorecard.png"))
+        strange = [out for cell in lab.outputs() for out in cell if out.get("name") == "stderr"]
+        assert strange == []
+        assert lab.problems == []
+
+
+def test_an_executed_copy_shows_its_pictures_without_being_run(
+    open_lab: OpenLab, smoke: Smoke
+) -> None:
+    with open_lab(smoke.results / "02_hiertrain" / NAME) as lab:
+        assert_shows_every_picture(lab, pictures_in(lab))
+        assert pictures_in(lab) > 5
+        assert lab.page.locator(".jp-RenderedMarkdown tr", has_text="hiertrain.").count() > 15
+        assert lab.problems == []
