@@ -13,6 +13,8 @@ ARGS ?=
 OUTPUT ?= data/results
 FIGURES ?= figures
 BIN := .venv/bin
+# PyTorch's threads wait asleep: spinning, they slow each other down wherever anything else runs.
+export OMP_WAIT_POLICY ?= PASSIVE
 
 help: ## list the commands
 	@echo "The workbench's commands:"

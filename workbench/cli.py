@@ -8,6 +8,7 @@ from __future__ import annotations
 import dis
 import importlib
 import inspect
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,6 +60,8 @@ ResultsFolder = Annotated[
 
 def main() -> None:
     """Run the command `workbench`."""
+    # As for notebooks (`reproduce.kernels`): threads that wait must not take the cores.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     app()
 
 

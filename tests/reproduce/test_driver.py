@@ -197,3 +197,19 @@ def test_kernel_that_does_not_start_is_told(
     assert "01_x failed in the start of its kernel: Kernel died" in text
     assert report.outcomes[0].place.is_file()
     assert hidden(tmp_path / "out") == [".lock"]
+
+
+@pytest.mark.parametrize(("given", "found"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_of_a_notebook_wait_asleep_unless_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, found: str
+) -> None:
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if given is not None:
+        monkeypatch.setenv("OMP_WAIT_POLICY", given)
+    told = tmp_path / "told"
+    cell = (
+        f"import os, pathlib; pathlib.Path({str(told)!r}).write_text(os.environ['OMP_WAIT_POLICY'])"
+    )
+    write_notebook(tmp_path / "notebooks" / "01_x.ipynb", cell)
+    run(tmp_path)
+    assert told.read_text() == found

@@ -71,7 +71,13 @@ def kernel_manager(log: IO[bytes], started: Callable[[int], None]) -> type[Any]:
         argv=[*launch, "-f", "{connection_file}", "--IPKernelApp.log_level=ERROR"],
         display_name="Python 3 (ipykernel)",
         language="python",
-        env={"PYDEVD_DISABLE_FILE_VALIDATION": "1", "PYTHONHASHSEED": "0"},
+        env={
+            "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+            "PYTHONHASHSEED": "0",
+            # Threads that wait for each other by spinning take the very cores that they wait for,
+            # as soon as anything else runs: a network then trains many times slower.
+            "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),
+        },
     )
 
     class Manager(AsyncKernelManager):
