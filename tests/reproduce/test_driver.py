@@ -207,9 +207,8 @@ def test_threads_of_a_notebook_wait_asleep_unless_told(
     if given is not None:
         monkeypatch.setenv("OMP_WAIT_POLICY", given)
     told = tmp_path / "told"
-    cell = (
-        f"import os, pathlib; pathlib.Path({str(told)!r}).write_text(os.environ['OMP_WAIT_POLICY'])"
-    )
+    policy = "os.environ['OMP_WAIT_POLICY']"
+    cell = f"import os, pathlib; pathlib.Path({str(told)!r}).write_text({policy})"
     write_notebook(tmp_path / "notebooks" / "01_x.ipynb", cell)
     run(tmp_path)
     assert told.read_text() == found
