@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -128,6 +129,42 @@ def test_scores_by_hand() -> None:
         "trend": 1,
         "mean_factor": pytest.approx(2.0),
     }
+
+
+def test_sensitivity_is_the_count_of_claims() -> None:
+    frame = experiments.sensitivity()
+    one, constants = calibration.EXPLANATIONS[EXPLANATION], Constants.load()
+    assert frame["constant"].unique(maintain_order=True).to_list() == list(one.ranges)
+    (row,) = frame.filter(constant="edge_core_gflops", shift_percent=-10).rows(named=True)
+    shifted = replace(constants, edge_core_gflops=0.9 * constants.edge_core_gflops)
+    judged = calibration.verdicts(calibration.found(Testbed(shifted)))
+    assert row["met"] == sum(one in ("near", "holds") for one in judged.values())
+    assert row["trend"] == sum(one == "trend" for one in judged.values())
+    assert (row["claims"], row["fitted"]) == (len(judged), constants.edge_core_gflops)
+
+
+def test_two_percent_do_not_change_what_is_met() -> None:
+    """The fit stands on a plateau; that it does not lean on three digits is what it is worth."""
+    frame = experiments.sensitivity().filter(pl.col("shift_percent").abs() <= 2)
+    assert frame["met"].n_unique() == 1
+
+
+def test_sensitivity_in_words_by_hand() -> None:
+    met = {-10: 7, -5: 6, -2: 7, 0: 7, 2: 7, 5: 8, 10: 5}
+    rows = [("speed", shift, count, 10) for shift, count in met.items()]
+    schema = ["constant", "shift_percent", "met", "claims"]
+    said = experiments.sensitivity_in_words(pl.DataFrame(rows, schema=schema, orient="row"))
+    assert said == (
+        "7 of 10 claims are met, and no fewer with speed from -2 to +5 %; of all shifts shown, "
+        "at least 5."
+    )
+
+
+def test_what_is_said_of_the_fit() -> None:
+    assert f"{Constants.load().device_gflops:g} GFLOP/s" in experiments.peaks_in_words()
+    said = experiments.alexnet_alone_in_words(experiments.explanations())
+    alone = calibration.EXPLANATIONS["alexnet_alone"]
+    assert f"AlexNet's {len(alone.fitted_on)} claims alone" in said
 
 
 def test_contradictions_follow_from_the_claims() -> None:

@@ -1,6 +1,7 @@
 """The explorer: a pure function of its controls, valid at every end of them."""
 
 import json
+from typing import Any
 
 import altair as alt
 import pytest
@@ -59,8 +60,13 @@ def test_it_says_what_an_iteration_takes(planner: str) -> None:
     assert explorer.trace(**setting).end_s <= seconds * (1 + 1e-9)
 
 
-def test_the_mark_stands_on_the_curve() -> None:
-    drawn = explorer.draw(**SETTING).to_dict()
+@pytest.mark.parametrize(
+    "other",
+    [{}, {"devices": 3}, {"edge_cores": 3}, {"batch_size": 48}, {"device_edge_mbps": 2.0}],
+    ids=str,
+)
+def test_the_mark_stands_on_the_curve(other: dict[str, Any]) -> None:
+    drawn = explorer.draw(**(SETTING | other)).to_dict()  # type: ignore[arg-type]
     mark, *_ = drawn["vconcat"][2]["layer"][2:]
     rows = drawn["datasets"][mark["data"]["name"]]
     assert {row["edge_cloud_mbps"] for row in rows} == {3.5}

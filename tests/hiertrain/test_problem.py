@@ -37,6 +37,13 @@ def good() -> dict[str, Any]:
     }
 
 
+def test_everything_but_the_overhead_may_be_given_by_position() -> None:
+    by_name, by_position = Problem(**good()), Problem(*good().values())
+    assert given_of(by_position) == given_of(by_name)
+    with pytest.raises(TypeError, match="positional"):
+        Problem(*good().values(), 0.0)  # type: ignore[call-arg]
+
+
 def test_a_pair_may_be_written_in_either_order() -> None:
     swapped = {(b, a): bps for (a, b), bps in BANDWIDTHS.items()}
     problem = Problem(**(good() | {"bandwidth_bps": swapped}))
@@ -52,7 +59,7 @@ def changed(name: str, tier: str, value: object) -> dict[str, object]:
     return {name: good()[name] | {tier: value}}
 
 
-def bandwidth(value: float) -> dict[str, object]:
+def bandwidth(value: object) -> dict[str, object]:
     return {"bandwidth_bps": BANDWIDTHS | {("edge", "cloud"): value}}
 
 
@@ -77,6 +84,21 @@ def bandwidth(value: float) -> dict[str, object]:
         (bandwidth(-5), "between edge and cloud is -5"),
         (bandwidth(NAN), "between edge and cloud is nan"),
         (bandwidth(INFINITE), "between edge and cloud is inf"),
+        (bandwidth("5 Mbps"), "edge and cloud is '5 Mbps'; give it as a number of bits per second"),
+        (bandwidth(None), "between edge and cloud is None; give it as a number"),
+        (bandwidth(True), "between edge and cloud is True; give it as a number"),
+        ({"bandwidth_bps": 5e6}, r"bandwidth_bps is 5000000.0; give one for each pair.*'edge'\)"),
+        (
+            {"bandwidth_bps": BANDWIDTHS | {"device-edge": 1}},
+            r"names 'device-edge', which is no pair of tiers; give \{\('device', 'edge'\): 5e6",
+        ),
+        ({"bandwidth_bps": {"ab": 1}}, "names 'ab', which is no pair"),
+        ({"sample_bytes": [1, 2]}, r"sample_bytes takes one number, not \[1, 2\]"),
+        ({"sample_bytes": 1j}, "sample_bytes takes one number, not 1j"),
+        ({"param_bytes": np.array([1j, 2])}, "param_bytes takes numbers"),
+        ({"param_bytes": ["1", "2"]}, "param_bytes takes numbers"),
+        ({"param_bytes": [True, False]}, "param_bytes takes numbers"),
+        ({"output_bytes": [None, 1]}, "output_bytes of layer 1 is nan"),
         ({"bandwidth_bps": {("device", "edge"): 1}}, "missing between edge and cloud; device and"),
         ({"bandwidth_bps": BANDWIDTHS | {("cloud", "edge"): 1}}, "twice; it is the same both"),
         ({"bandwidth_bps": BANDWIDTHS | {("fog", "edge"): 1}}, "no link between 'fog' and 'edge'"),
@@ -181,6 +203,11 @@ def test_problem_from_times_takes_seconds_per_sample() -> None:
     ("change", "message"),
     [
         ({"flops_per_s": {"edge": 1e9}}, "flops_per_s takes one entry for each of device, edge"),
+        ({"flops_per_s": [1, 2, 3]}, r"one entry for each of .*; got \[1, 2, 3\]"),
+        ({"flops_per_s": SPEEDS | {"edge": "fast"}}, "flops_per_s of edge is 'fast'; give it as a"),
+        ({"device_edge_bps": "5 Mbps"}, "the device-edge bandwidth is '5 Mbps'; give it as a num"),
+        ({"edge_cloud_bps": None}, "the edge-cloud bandwidth is None"),
+        ({"profile": "lenet5"}, r"the profile is 'lenet5'; .* profile_model\('lenet5'\)"),
         ({"flops_per_s": SPEEDS | {"edge": 0}}, "flops_per_s of edge is 0"),
         ({"update_bytes_per_s": SPEEDS | {"edge": NAN}}, "update_bytes_per_s of edge is nan"),
         ({"device_edge_bps": 0}, "the device-edge bandwidth is 0"),
@@ -190,8 +217,33 @@ def test_problem_from_times_takes_seconds_per_sample() -> None:
     ],
 )
 def test_bad_machines_are_refused(change: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"profile": profile_model("lenet5"), "flops_per_s": SPEEDS} | LINKS
     with pytest.raises(ValueError, match=message):
-        problem_of(profile_model("lenet5"), **({"flops_per_s": SPEEDS} | LINKS | change))
+        problem_of(**(given | change))
+
+
+def test_bad_times_are_refused() -> None:
+    profile = profile_model("lenet5")
+    with pytest.raises(ValueError, match=r"times of device is 1\.0; give LayerTimes"):
+        problem_of_times(profile, dict.fromkeys(TIERS, 1.0), **LINKS)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"times takes one entry for each of .*; got None"):
+        problem_of_times(profile, None, **LINKS)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="the profile is None"):
+        problem_of_times(None, {}, **LINKS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_a_planner_takes_a_problem(planner: str) -> None:
+    with pytest.raises(TypeError, match="the problem is None; give a Problem"):
+        PLANNERS[planner](None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("policy", [None, "hiertrain"])
+def test_an_iteration_takes_a_policy(policy: Any) -> None:
+    with pytest.raises(TypeError, match=r"the policy is .*; give a Hybrid or a Chain.*PLANNERS\["):
+        iteration(Problem(**good()), policy)
+    with pytest.raises(TypeError, match="the problem is 3; give a Problem"):
+        iteration(3, policy)  # type: ignore[call-overload]
 
 
 def test_route_through_the_edge() -> None:
@@ -200,6 +252,13 @@ def test_route_through_the_edge() -> None:
     assert 1 / through_edge(5e6, 2e6, route="store_and_forward") == pytest.approx(both_s)
     with pytest.raises(UnknownNameError, match="bottleneck, store_and_forward"):
         through_edge(5e6, 2e6, route="store")
+
+
+def test_a_bandwidth_is_a_number() -> None:
+    with pytest.raises(ValueError, match="the device-edge bandwidth is '5'; give it as a number"):
+        through_edge("5", 1)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="the edge-cloud bandwidth is True"):
+        through_edge(5.0, True)
 
 
 def test_faster_links_never_slow_hiertrain_down() -> None:

@@ -78,10 +78,14 @@ def test_cores_that_there_are_not(cores: float) -> None:
 
 
 def test_bad_numbers_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        variant(devices=0)
-    with pytest.raises(ValueError, match="edge-cloud bandwidth is 0"):
-        variant(edge_cloud_mbps=0.0).problem("lenet5_cifar")
+    for devices in (0, 1.5, True):
+        with pytest.raises(ValueError, match=f"devices is {devices}, not a whole number of at"):
+            variant(devices=devices)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"edge_cloud_mbps is 0\.0; it must be positive"):
+        variant(edge_cloud_mbps=0.0)
+    for mbps in ("5 Mbps", None, True):
+        with pytest.raises(ValueError, match=r"device_edge_mbps is .*; give it as a number"):
+            variant(device_edge_mbps=mbps)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="batch is 0"):
         paper_testbed().problem("lenet5_cifar", 0)
     with pytest.raises(UnknownNameError, match="lenet5_cifar"):

@@ -415,6 +415,8 @@ class TestRefusals:
     def test_an_unknown_planner(self) -> None:
         with pytest.raises(UnknownNameError, match="Did you mean 'hiertrain'"):
             train(LENET, "hiertrian")
+        with pytest.raises(UnknownNameError, match=r"planner is None; give a name\. Known: hier"):
+            train(LENET, None)  # type: ignore[arg-type]
 
     def test_images_that_do_not_fit(self) -> None:
         with pytest.raises(ValueError, match=r"lenet5 takes \(1, 28, 28\); use dataset.fitted"):

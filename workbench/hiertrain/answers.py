@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import polars as pl
 
-from workbench.claims import Answer
+from workbench.claims import Answer, tolerance
 from workbench.hiertrain.testbed import (
     BATCH_SIZE,
     CORES,
@@ -16,8 +16,8 @@ from workbench.hiertrain.testbed import (
 )
 
 SAME = 1 + 1e-9  # equal times of two policies are sums in another order
-UNSEEN_PERCENT = 1.0
-"""A gain below this is none: the claim on it is read off a printed curve."""
+NONE_PERCENT = tolerance("percent", 0.0)
+"""A gain this near to none is none, as for every number of percent that the scorecard judges."""
 
 LOW_MBPS = 2.0  # "as low as 1.5 Mbps or 2 Mbps"
 FEW_MBPS, ENOUGH_MBPS = 1.5, 3.0  # "very low (<= 1.5 Mbps)", "sufficiently large (>= 3 Mbps)"
@@ -53,6 +53,8 @@ _SETTING = {
 
 def _at_paper_setting(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Rows of a figure at the setting that the paper's claims on it are about; none if not all."""
+    if name == "table2":
+        return frame.filter(batch_size=BATCH_SIZE)
     if name not in _MODEL:
         return frame
     setting = _SETTING | {"model": MODELS[_MODEL[name]]}
@@ -156,22 +158,30 @@ def jalad_overlaps(fig8: pl.DataFrame, fig10: pl.DataFrame) -> Iterator[tuple[st
 
 
 def cores(frame: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
-    """More cores help at low bandwidth, the first most; at higher they do not (Fig. 11)."""
-    gained = frame.filter(pl.col("edge_cores") > 1)
-    few = gained.filter(pl.col("edge_cloud_mbps") <= FEW_MBPS)
-    enough = gained.filter(pl.col("edge_cloud_mbps") >= ENOUGH_MBPS)
+    """More cores help at low bandwidth, the first most; at higher they do not (Fig. 11).
+
+    At higher bandwidth it is the total gain, from 1 core to all, that has to be none.
+    """
+    few = frame.filter(pl.col("edge_cloud_mbps") <= FEW_MBPS)
     by_count = {
         count: few.filter(edge_cores=count)["gain_percent"] for count in range(2, CORES + 1)
     }
-    most = float(enough["gain_percent"].max())  # type: ignore[arg-type]
+    most = _total_gains(frame.filter(pl.col("edge_cloud_mbps") >= ENOUGH_MBPS))[-1]
     first, last = (float(by_count[count].min()) for count in (2, CORES))  # type: ignore[arg-type]
-    holds = first >= UNSEEN_PERCENT and bool((by_count[2] > by_count[CORES]).all())
+    holds = first > NONE_PERCENT and bool((by_count[2] > by_count[CORES]).all())
     detail = (
-        f"fig11: {first:.1f} % from 1 to 2, {last:.1f} % from {CORES - 1} to {CORES} at "
-        f"{FEW_MBPS:g} Mbit/s; at most {most:.2f} % at {ENOUGH_MBPS:g} and above "
-        f"(none: below {UNSEEN_PERCENT:g} %)"
+        f"fig11: {first:.1f} % from 1 to 2, {last:.1f} % from {CORES - 1} to {CORES}, "
+        f"{_total_gains(few)[0]:.1f} % from 1 to {CORES} at {FEW_MBPS:g} Mbit/s; from 1 to {CORES} "
+        f"at most {most:.1f} % at {ENOUGH_MBPS:g} and above (none: up to {NONE_PERCENT:g} %)"
     )
-    yield "hiertrain.fig11.cores", Answer(holds and most < UNSEEN_PERCENT, detail)
+    yield "hiertrain.fig11.cores", Answer(holds and most <= NONE_PERCENT, detail)
+
+
+def _total_gains(frame: pl.DataFrame) -> list[float]:
+    """Percent of the iteration that all cores save over one, the least of all bandwidths first."""
+    total_s = frame.pivot(on="edge_cores", index="edge_cloud_mbps", values="total_s")
+    gains: list[float] = (100 * (1 - total_s[str(CORES)] / total_s["1"])).sort().to_list()
+    return gains
 
 
 def validity(frame: pl.DataFrame) -> Iterator[tuple[str, Answer]]:

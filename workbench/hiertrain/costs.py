@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import overload
 
 from workbench.hiertrain.policy import Chain, Hybrid, Policy
-from workbench.hiertrain.problem import TIERS, Problem
+from workbench.hiertrain.problem import TIERS, Problem, check_problem
 
 
 class Iteration(ABC):
@@ -154,7 +154,15 @@ def iteration(problem: Problem, policy: Policy) -> Iteration:
     ------
     ValueError
         The policy is for other layers or another batch.
+    TypeError
+        No `Problem`, or no policy, such as the name of a planner.
     """
+    check_problem(problem)
+    if not isinstance(policy, Policy):
+        raise TypeError(
+            f"the policy is {policy!r}; give a Hybrid or a Chain, as planners make: "
+            "PLANNERS['hiertrain'](problem)"
+        )
     policy.check(problem)
     if isinstance(policy, Hybrid):
         return _hybrid(problem, policy)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import polars as pl
@@ -22,8 +23,10 @@ from workbench.hiertrain.testbed import (
     BATCH_SIZE,
     DEVICE_EDGE_MBPS,
     EDGE_CLOUD_MBPS,
+    EXPLANATION,
     FIG11_MBPS,
     MODELS,
+    STATED,
     Constants,
     variant,
 )
@@ -201,6 +204,86 @@ def explanations() -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
+SHIFTS_PERCENT = (-10, -5, -2, 2, 5, 10)
+
+
+def sensitivity() -> pl.DataFrame:
+    """How many claims of Figs. 7 to 11 are met if a fitted constant is a little off.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row per constant and shift: ``constant``, its ``fitted`` value, ``shift_percent`` (0 for
+        none), ``met`` of ``claims``, and ``trend``, what keeps its order alone.
+    """
+    one, constants = calibration.EXPLANATIONS[EXPLANATION], Constants.load()
+    rows = []
+    for name in one.ranges:
+        fitted = getattr(constants, name)
+        for percent in sorted((0, *SHIFTS_PERCENT)):
+            shifted = replace(constants, **{name: fitted * (1 + percent / 100)})
+            judged = calibration.verdicts(calibration.found(one.testbed(shifted), one.batch_size))
+            met = sum(calibration.COST.get(verdict) == 0 for verdict in judged.values())
+            trend = sum(verdict == "trend" for verdict in judged.values())
+            rows.append((name, fitted, percent, met, len(judged), trend))
+    schema = {
+        "constant": pl.String,
+        "fitted": pl.Float64,
+        "shift_percent": pl.Int64,
+        "met": pl.Int64,
+        "claims": pl.Int64,
+        "trend": pl.Int64,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def sensitivity_in_words(frame: pl.DataFrame) -> str:
+    """Say in a sentence how far each constant can be off, of a frame of `sensitivity`."""
+    met, claims = frame.filter(shift_percent=0).select("met", "claims").row(0)
+    told = []
+    for name in frame["constant"].unique(maintain_order=True):
+        rows = frame.filter(constant=name)
+        ends = []
+        for side in (
+            rows.filter(pl.col("shift_percent") < 0),
+            rows.filter(pl.col("shift_percent") > 0),
+        ):
+            outward = side.sort(pl.col("shift_percent").abs())
+            kept = outward.filter((pl.col("met") < met).cum_sum() == 0)["shift_percent"]
+            ends.append(kept[-1] if len(kept) else 0)
+        told.append(f"{name} from {ends[0]:+d} to {ends[1]:+d} %")
+    worst = min(frame["met"].to_list())
+    return (
+        f"{met} of {claims} claims are met, and no fewer with {'; '.join(told)}; of all shifts "
+        f"shown, at least {worst}."
+    )
+
+
+def peaks_in_words() -> str:
+    """Say what share of the machines' peaks the fitted speeds are."""
+    constants = Constants.load()
+    device = 100 * constants.device_gflops / STATED["device"]["peak_gflops"]
+    edge = 100 * constants.edge_core_gflops / STATED["edge"]["core_peak_gflops"]
+    return (
+        f"The device computes {constants.device_gflops:g} GFLOP/s, {device:.1f} % of its peak; a "
+        f"core of the edge {constants.edge_core_gflops:g}, {edge:.0f} % of its own."
+    )
+
+
+def alexnet_alone_in_words(frame: pl.DataFrame) -> str:
+    """Say what a fit on AlexNet's claims alone meets and predicts, of a frame of `explanations`."""
+    scores = explanation_scores(frame)
+    alone, used = (
+        scores.row(by_predicate=pl.col("explanation") == name, named=True)
+        for name in ("alexnet_alone", EXPLANATION)
+    )
+    return (
+        f"Fitted on AlexNet's {alone['fit_claims']} claims alone, {alone['fit_met']} of them are "
+        f"met, and {alone['predicted_met']} of the {alone['predicted_claims']} others, which need "
+        f"LeNet-5, are predicted; fitted on all, {used['met']} of {used['fit_claims']} are met."
+    )
+
+
 def explanation_scores(frame: pl.DataFrame) -> pl.DataFrame:
     """Claims that each explanation meets, in all and of each role, and how far its numbers are.
 
@@ -236,6 +319,10 @@ def contradictions() -> pl.DataFrame:
     H, E, C and J are the seconds of HierTrain, All-Edge, All-Cloud and JALAD at an edge-cloud
     bandwidth. All-Cloud takes a + b / bandwidth, whatever a and b, and HierTrain does not get
     slower with bandwidth. Device and cloud reach what the slower link does.
+
+    The speed-ups are the largest over all bandwidths. They are written at the lowest, where the
+    model allows the most: C(b) / E grows towards it, and so does 5 / b, what C(b) / J(b) can be.
+    From where JointDNN+ is in the cloud, C / H is at most the speed-up over All-Edge.
 
     Returns
     -------

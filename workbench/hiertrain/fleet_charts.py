@@ -47,12 +47,13 @@ def fleet_gaps(frame: pl.DataFrame) -> alt.FacetChart:
 
 def _lines(drawn: pl.DataFrame, field: str, title: str, methods: list[str]) -> alt.Chart:
     there = set(drawn["method"])
+    sizes = sorted(drawn["devices"].unique().to_list())
     present = [METHOD_TITLES[name] for name in methods if METHOD_TITLES[name] in there]
     chart: alt.Chart = (
         alt.Chart(drawn)
         .mark_line(point=True)
         .encode(
-            x=alt.X("devices:Q", title="devices", axis=alt.Axis(tickMinStep=1, format="d")),
+            x=alt.X("devices:Q", title="devices", axis=alt.Axis(values=sizes, format="d")),
             y=alt.Y(f"{field}:Q", title=title),
             **figures.series("method", present),
         )

@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.hiertrain.bounds import phase_bound_s, relaxed
 from workbench.hiertrain.policy import Hybrid
-from workbench.hiertrain.problem import FloatArray, Problem
+from workbench.hiertrain.problem import FloatArray, Problem, check_problem
 from workbench.hiertrain.splits import candidate_splits
 from workbench.hiertrain.tasks import ORDERS, Tasks, all_tasks
 
@@ -34,6 +34,7 @@ def hiertrain(problem: Problem) -> Hybrid:
     Deviation: the paper rounds the linear programme's answer, which can miss the best split; this
     one is optimal over all mappings, tasks and whole samples.
     """
+    check_problem(problem)
     tasks = all_tasks(problem)
     bound_s = phase_bound_s(tasks)
     by_bound = np.argsort(bound_s, kind="stable")

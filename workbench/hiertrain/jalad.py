@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.hiertrain.costs import iteration
 from workbench.hiertrain.policy import Chain
-from workbench.hiertrain.problem import Problem
+from workbench.hiertrain.problem import Problem, check_problem
 
 
 def jalad(problem: Problem, bits: int = 8, gradient_bits: int | None = None) -> Chain:
@@ -35,6 +35,7 @@ def jalad(problem: Problem, bits: int = 8, gradient_bits: int | None = None) -> 
     Deviation: the least and the greatest value, which the cloud needs to read the quantised ones,
     are not charged: some bytes a message.
     """
+    check_problem(problem)
     chains = [
         Chain(
             ("edge",) * cut + ("cloud",) * (problem.layers - cut),

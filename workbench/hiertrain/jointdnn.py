@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import le
 
 from workbench.hiertrain.policy import Chain
-from workbench.hiertrain.problem import Problem
+from workbench.hiertrain.problem import Problem, check_problem
 
 SAME = 1 + 1e-12  # sums in another order differ by about N units in the last place
 
@@ -54,6 +54,7 @@ def fastest_chain(problem: Problem, allowed: Sequence[str]) -> Chain:
     beside all else, so few are kept; on machines where they are not, their number may grow
     steeply with the layers.
     """
+    check_problem(problem)
     to_go_s = _to_go_s(problem, allowed)
     known_s = _duration_s(_shortest(problem, allowed, to_go_s))
     paths = [_extended(problem, allowed, None, tier) for tier in allowed]

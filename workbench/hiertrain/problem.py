@@ -7,6 +7,7 @@ import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
+from numbers import Real
 from types import MappingProxyType
 from typing import Any
 
@@ -65,16 +66,16 @@ class Problem:
     batch: int
     overhead_s: float
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - Table I in its order
         self,
         layer_s: Mapping[str, ArrayLike],
         update_s: Mapping[str, ArrayLike],
         param_bytes: ArrayLike,
         output_bytes: ArrayLike,
         sample_bytes: float,
-        *,
         bandwidth_bps: Mapping[Pair, float],
         batch: int,
+        *,
         overhead_s: float = 0.0,
     ) -> None:
         def keep(name: str, value: object) -> None:
@@ -84,10 +85,10 @@ class Problem:
         keep("update_s", _per_tier("update_s", update_s))
         keep("param_bytes", _numbers("param_bytes", param_bytes))
         keep("output_bytes", _numbers("output_bytes", output_bytes))
-        keep("sample_bytes", float(_numbers("sample_bytes", [sample_bytes])[0]))
+        keep("sample_bytes", _number("sample_bytes", sample_bytes))
         keep("bandwidth_bps", _per_pair(bandwidth_bps))
         keep("batch", _batch(batch))
-        keep("overhead_s", float(_numbers("overhead_s", [overhead_s])[0]))
+        keep("overhead_s", _number("overhead_s", overhead_s))
         lengths = {f"layer_s of {tier}": len(self.layer_s[tier]) for tier in TIERS}
         lengths |= {f"update_s of {tier}": len(self.update_s[tier]) for tier in TIERS}
         lengths |= {name: len(getattr(self, name)) for name in ("param_bytes", "output_bytes")}
@@ -166,13 +167,42 @@ class Problem:
             return float(compute_s + update_s + sent_s + (9 + 2 * self.layers) * self.overhead_s)
 
 
+def check_problem(problem: object) -> None:
+    """Raise a TypeError unless it is a `Problem`."""
+    if not isinstance(problem, Problem):
+        raise TypeError(
+            f"the problem is {problem!r}; give a Problem, such as problem_of(profile_model(...), "
+            "...) makes"
+        )
+
+
+def checked_bandwidth(what: str, bandwidth: object, unit: str) -> float:
+    """Return a bandwidth if it is a positive, finite number, else say what is wrong.
+
+    Parameters
+    ----------
+    what
+        Whose it is, as the message begins.
+    unit
+        In words, such as ``"bits per second"``.
+    """
+    if isinstance(bandwidth, bool) or not isinstance(bandwidth, Real):
+        raise ValueError(f"{what} is {bandwidth!r}; give it as a number of {unit}")
+    if not 0 < float(bandwidth) < math.inf:
+        raise ValueError(f"{what} is {bandwidth}; it must be positive and finite")
+    return float(bandwidth)
+
+
 def _problem(given: Mapping[str, Any]) -> Problem:
     return Problem(**given)
 
 
 def _numbers(name: str, values: ArrayLike, columns: int | None = None) -> FloatArray:
     try:
-        array = np.array(values, dtype=np.float64)
+        given = np.asarray(values)
+        if given.dtype.kind not in "iufO":  # text, truth values and complex numbers would be cast
+            raise TypeError(given.dtype)
+        array = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name} takes numbers, not {values!r}") from None
     if columns is None:
@@ -195,6 +225,12 @@ def _numbers(name: str, values: ArrayLike, columns: int | None = None) -> FloatA
     return _read_only(array)
 
 
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(f"{name} takes one number, not {value!r}")
+    return float(_numbers(name, [float(value)])[0])
+
+
 def _per_tier(
     name: str, given: Mapping[str, ArrayLike], columns: int | None = None
 ) -> Mapping[str, FloatArray]:
@@ -207,17 +243,21 @@ def _per_tier(
 
 
 def _per_pair(given: Mapping[Pair, float]) -> Mapping[Pair, float]:
+    example = "{('device', 'edge'): 5e6, ('edge', 'cloud'): 3e6, ('device', 'cloud'): 3e6}"
+    if not isinstance(given, Mapping):
+        raise ValueError(f"bandwidth_bps is {given!r}; give one for each pair, as in {example}")
     found: dict[Pair, float] = {}
-    for (a, b), bandwidth_bps in given.items():
+    for names, bandwidth_bps in given.items():
+        if not isinstance(names, tuple) or len(names) != 2:
+            raise ValueError(
+                f"bandwidth_bps names {names!r}, which is no pair of tiers; give {example}"
+            )
+        a, b = names
         pair = _pair(a, b)
         if pair in found:
             raise ValueError(f"bandwidth_bps names {a} and {b} twice; it is the same both ways")
-        found[pair] = float(bandwidth_bps)
-        if not 0 < found[pair] < math.inf:
-            raise ValueError(
-                f"bandwidth_bps between {a} and {b} is {bandwidth_bps}; "
-                "it must be positive and finite"
-            )
+        what = f"bandwidth_bps between {a} and {b}"
+        found[pair] = checked_bandwidth(what, bandwidth_bps, "bits per second")
     missing = [f"{a} and {b}" for a, b in PAIRS if (a, b) not in found]
     if missing:
         raise ValueError(f"bandwidth_bps is missing between {'; '.join(missing)}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from workbench.hiertrain.problem import TIERS, Problem
+from workbench.hiertrain.problem import TIERS, Problem, checked_bandwidth
 from workbench.names import choose
 
 if TYPE_CHECKING:
@@ -42,12 +43,14 @@ def through_edge(device_edge_bps: float, edge_cloud_bps: float, route: str = "bo
     ValueError
         A bandwidth that is not positive, or an unknown route.
     """
-    for name, bandwidth_bps in (("device-edge", device_edge_bps), ("edge-cloud", edge_cloud_bps)):
-        if not 0 < bandwidth_bps < math.inf:
-            raise ValueError(
-                f"the {name} bandwidth is {bandwidth_bps}; it must be positive and finite"
-            )
-    return float(choose("route", route, ROUTES)(device_edge_bps, edge_cloud_bps))
+    near_bps, far_bps = (
+        checked_bandwidth(f"the {name} bandwidth", bandwidth_bps, "bits per second")
+        for name, bandwidth_bps in (
+            ("device-edge", device_edge_bps),
+            ("edge-cloud", edge_cloud_bps),
+        )
+    )
+    return float(choose("route", route, ROUTES)(near_bps, far_bps))
 
 
 def problem_of(
@@ -93,6 +96,7 @@ def problem_of(
     """
     from workbench.profiles import LayerTimes
 
+    _check_profile(profile)
     times = {
         tier: LayerTimes.from_flops(
             profile,
@@ -149,7 +153,12 @@ def problem_of_times(
     ValueError
         As in `problem_of`; times of another model than the profile's.
     """
+    from workbench.profiles import LayerTimes
+
+    _check_profile(profile)
     for tier, found in _each_tier("times", times, positive=False).items():
+        if not isinstance(found, LayerTimes):
+            raise ValueError(f"times of {tier} is {found!r}; give LayerTimes")
         if found.layers != profile.layers:
             raise ValueError(
                 f"times of {tier} are of {found.name} ({len(found)} layers), the profile is of "
@@ -177,13 +186,22 @@ def problem_of_times(
     )
 
 
+def _check_profile(profile: object) -> None:
+    from workbench.profiles import ModelProfile
+
+    if not isinstance(profile, ModelProfile):
+        model = repr(profile) if isinstance(profile, str) else "model"
+        raise ValueError(f"the profile is {profile!r}; give one, as by profile_model({model})")
+
+
 def _each_tier(name: str, given: Mapping[str, T], positive: bool = True) -> Mapping[str, T]:
-    if set(given) != set(TIERS):
-        raise ValueError(
-            f"{name} takes one entry for each of {', '.join(TIERS)}; got {', '.join(given)}"
-        )
-    for tier, number in given.items():
-        if positive and not 0 < number < math.inf:  # type: ignore[operator]
+    if not isinstance(given, Mapping) or set(given) != set(TIERS):
+        found = ", ".join(map(str, given)) if isinstance(given, Mapping) else repr(given)
+        raise ValueError(f"{name} takes one entry for each of {', '.join(TIERS)}; got {found}")
+    for tier, number in given.items() if positive else ():
+        if isinstance(number, bool) or not isinstance(number, Real):
+            raise ValueError(f"{name} of {tier} is {number!r}; give it as a number")
+        if not 0 < float(number) < math.inf:
             raise ValueError(f"{name} of {tier} is {number}; it must be positive and finite")
     return given
 

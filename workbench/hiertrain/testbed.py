@@ -16,7 +16,8 @@ from functools import lru_cache
 import numpy as np
 
 from workbench.clusters import load_testbed
-from workbench.hiertrain.problem import TIERS, FloatArray, Problem
+from workbench.hiertrain.policy import whole
+from workbench.hiertrain.problem import TIERS, FloatArray, Problem, checked_bandwidth
 from workbench.hiertrain.profiled import through_edge
 from workbench.names import choose
 from workbench.paths import DATA
@@ -102,8 +103,9 @@ class Testbed:
     def __post_init__(self) -> None:
         if self.edge_cores not in range(1, CORES + 1):
             raise ValueError(f"edge_cores is {self.edge_cores}; the edge server has 1 to {CORES}")
-        if not self.devices >= 1:
-            raise ValueError(f"devices is {self.devices}; at least 1 is needed")
+        whole("devices", self.devices, least=1)
+        for name in ("device_edge_mbps", "edge_cloud_mbps"):
+            checked_bandwidth(name, getattr(self, name), "Mbit/s")
 
     @property
     def flops_per_s(self) -> dict[str, float]:

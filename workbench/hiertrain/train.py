@@ -156,7 +156,7 @@ def train(
 def build(setup: Setup, policy: Policy | str = "hiertrain") -> Built:
     """Make the programs of a run and what they learn with; arguments and errors as for `train`."""
     problem = setup.problem
-    chosen = choose("planner", policy, PLANNERS)(problem) if isinstance(policy, str) else policy
+    chosen = policy if isinstance(policy, Policy) else choose("planner", policy, PLANNERS)(problem)
     chosen.check(problem)
     module, shape = setup.made(), setup.dataset.input_shape
     dtype = next((str(p.dtype).removeprefix("torch.") for p in module.parameters()), "float32")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.hiertrain.fleet.assignment import Assignment, timed
-from workbench.hiertrain.fleet.fleet import Fleet
+from workbench.hiertrain.fleet.fleet import Fleet, check_fleet
 
 
 def alone(fleet: Fleet) -> Assignment:
@@ -11,6 +11,7 @@ def alone(fleet: Fleet) -> Assignment:
 
     Of edges equally good for a device, the one that comes first by name.
     """
+    check_fleet(fleet)
     edges = {
         name: min(fleet.reached(name), key=lambda edge: fleet.plans.alone(name, edge).total_s)
         for name in fleet.by_name

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from workbench.hiertrain.fleet.alone import alone
 from workbench.hiertrain.fleet.assignment import OBJECTIVES, Assignment, planned
-from workbench.hiertrain.fleet.fleet import Fleet
+from workbench.hiertrain.fleet.fleet import Fleet, check_fleet
 from workbench.hiertrain.fleet.value import Value
 
 Edges = Mapping[str, str]
@@ -34,6 +34,7 @@ def assign(fleet: Fleet, objective: str = "slowest") -> Assignment:
     UnknownNameError
         Another objective.
     """
+    check_fleet(fleet)
     value = Value(fleet, objective)
     by_themselves = alone(fleet)
     ends = [

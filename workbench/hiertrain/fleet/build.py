@@ -74,6 +74,8 @@ def fleet_of(
     ValueError
         As for `Fleet` and `problem_of`; a capacity that is not positive.
     """
+    if not edges:
+        raise ValueError("a fleet has at least one edge; none was given")
     if not cloud_capacity_flops_per_s > 0:
         raise ValueError(
             f"cloud_capacity_flops_per_s is {cloud_capacity_flops_per_s}; it must be positive"

@@ -6,7 +6,7 @@ import math
 from itertools import product
 
 from workbench.hiertrain.fleet.assignment import Assignment, planned
-from workbench.hiertrain.fleet.fleet import Fleet
+from workbench.hiertrain.fleet.fleet import Fleet, check_fleet
 from workbench.hiertrain.fleet.value import Value
 
 LIMIT = 1000
@@ -37,6 +37,7 @@ def exact(fleet: Fleet, objective: str = "slowest", limit: int = LIMIT) -> Assig
     UnknownNameError
         Another objective.
     """
+    check_fleet(fleet)
     reached = [fleet.reached(name) for name in fleet.by_name]
     count = math.prod(map(len, reached))
     if count > limit:

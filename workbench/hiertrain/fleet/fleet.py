@@ -151,6 +151,12 @@ class Fleet:
         return sorted(self.by_name[device].problems)
 
 
+def check_fleet(fleet: object) -> None:
+    """Raise a TypeError unless it is a `Fleet`."""
+    if not isinstance(fleet, Fleet):
+        raise TypeError(f"the fleet is {fleet!r}; give a Fleet, such as fleet_of(...) makes")
+
+
 def _differing(one: Problem, other: Problem) -> str:
     """What of two problems should be the same and is not; empty if nothing."""
     if one.batch != other.batch:

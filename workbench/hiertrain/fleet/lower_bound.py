@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench.hiertrain.fleet.assignment import OBJECTIVES
-from workbench.hiertrain.fleet.fleet import Fleet
+from workbench.hiertrain.fleet.fleet import Fleet, check_fleet
 from workbench.hiertrain.problem import FloatArray
 from workbench.names import check_name
 
@@ -35,6 +35,7 @@ def lower_bound(fleet: Fleet, objective: str = "slowest") -> float:
     UnknownNameError
         Another objective.
     """
+    check_fleet(fleet)
     check_name("objective", objective, OBJECTIVES)
     if objective == "mean":
         alone_s = [
