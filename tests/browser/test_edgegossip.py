@@ -1,0 +1,78 @@
+"""EdgeGossip's notebook in JupyterLab, offline: it runs, the explorer answers, pictures show."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.browser.conftest import OpenLab
+from tests.browser.test_dynacomm import assert_shows_every_picture, pictures_in
+from tests.conftest import Smoke
+from workbench.paths import ROOT
+
+NAME = "03_edgegossip.ipynb"
+
+
+@pytest.fixture
+def at_smoke_scale(tmp_path: Path) -> Path:
+    source = (ROOT / "notebooks" / NAME).read_text(encoding="utf-8")
+    smaller = source.replace(r"scale: str = \"default\"", r"scale: str = \"smoke\"")
+    assert smaller != source
+    path = tmp_path / NAME
+    path.write_text(smaller, encoding="utf-8")
+    return path
+
+
+def title(marks: list[str]) -> tuple[float, float]:
+    """Return the seconds of an epoch that the title gives: GoSGD's and EdgeGossip's."""
+    plain, ours = (
+        {match[1] for mark in marks for match in [re.search(pattern, mark)] if match}
+        for pattern in (r"([\d.e+]+) s an epoch with GoSGD", r"([\d.e+]+) s with EdgeGossip")
+    )
+    assert len(plain) == len(ours) == 1, (plain, ours)
+    return float(plain.pop()), float(ours.pop())
+
+
+def test_the_explorer_answers_in_the_notebook(open_lab: OpenLab, at_smoke_scale: Path) -> None:
+    with open_lab(at_smoke_scale) as lab:
+        lab.run_all(at_most_s=300)
+        first = lab.settled()
+        plain_s, ours_s = title(first)
+        assert ours_s < plain_s / 4
+        lab.control("bandwidth").scroll_into_view_if_needed()
+        lab.screenshot(at_smoke_scale.with_name("explorer.png"))
+
+        lab.press("bandwidth", "ArrowLeft", times=20)
+        lab.wait_for_other_marks(first)
+        second = lab.settled()
+        assert float(lab.setting("bandwidth").replace(",", "")) < 10_000
+        slower_s, also_slower_s = title(second)
+        assert slower_s > plain_s  # models take longer to exchange
+        assert also_slower_s > ours_s
+        assert "answered in" in lab.status()
+
+        lab.choose("model", "lenet5")
+        lab.wait_for_other_marks(second)
+        small_s, balanced_s = title(lab.settled())
+        assert small_s < plain_s
+        assert balanced_s > small_s / 2  # little to gain
+        lab.screenshot(at_smoke_scale.with_name("lenet5.png"))
+
+        assert_shows_every_picture(lab, pictures_in(lab))
+        rows = lab.page.locator(".jp-RenderedMarkdown tr", has_text="edgegossip.")
+        assert rows.count() == 16
+        strange = [out for cell in lab.outputs() for out in cell if out.get("name") == "stderr"]
+        assert strange == []
+        assert lab.problems == []
+
+
+def test_an_executed_copy_shows_its_pictures_without_being_run(
+    open_lab: OpenLab, smoke: Smoke
+) -> None:
+    with open_lab(smoke.results / "03_edgegossip" / NAME) as lab:
+        assert_shows_every_picture(lab, pictures_in(lab))
+        assert pictures_in(lab) > 10
+        assert lab.page.locator(".jp-RenderedMarkdown tr", has_text="edgegossip.").count() == 16
+        assert lab.problems == []

@@ -1,0 +1,282 @@
+"""Frames behind the figures: what they hold, and what must be so in each; every chart prints."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from workbench import figures
+from workbench.datasets import DatasetError, mnist
+from workbench.edgegossip import charts, experiments, explorer, prediction_experiments
+from workbench.edgegossip.calibration import MODELS
+from workbench.edgegossip.selection import STRATEGIES
+from workbench.names import UnknownNameError
+from workbench.paths import ROOT
+from workbench.runtime import progress
+from workbench.widgets import Slider, measure_ms
+
+RECORDED = prediction_experiments.samples("smoke")
+FRAMES: dict[str, Callable[[], pl.DataFrame]] = {
+    "fig3": lambda: experiments.fig3("smoke"),
+    "fig5": lambda: experiments.fig5("smoke"),
+    "fig6": lambda: experiments.fig6(epochs=3),
+    "fig6_accuracy": lambda: experiments.fig6_accuracy("smoke"),
+    "fig7": lambda: experiments.fig7("smoke"),
+    "fig8": lambda: experiments.fig8(epochs=3),
+    "fig9": lambda: prediction_experiments.fig9(RECORDED),
+    "fig10": lambda: prediction_experiments.fig10(RECORDED),
+    "fig11": lambda: prediction_experiments.fig11(RECORDED),
+    "fig12": lambda: experiments.fig12("smoke"),
+    "fig13": lambda: experiments.fig13("smoke"),
+    "strategies": lambda: experiments.strategies("smoke"),
+    "dropouts": lambda: experiments.dropouts("smoke"),
+    "explanations": experiments.explanations,
+}
+TRAINED = ("fig5", "fig6_accuracy", "fig12", "fig13", "strategies")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forgotten() -> Iterator[None]:
+    """Leave nothing that was trained here to other tests."""
+    yield
+    experiments.clear()
+
+
+@pytest.mark.parametrize("figure", FRAMES)
+def test_every_figure_can_be_printed(figure: str) -> None:
+    chart = getattr(charts, figure)(FRAMES[figure]())
+    for column in figures.COLUMNS:
+        svg = figures.svg(chart, column)
+        assert svg.count("<path") > 10
+    if figure in ("fig6", "fig8", "explanations"):
+        assert "(cost model)" in svg
+    elif figure in (*TRAINED, "dropouts"):
+        assert "(simulated)" in " ".join(svg.split("</tspan><tspan"))
+        assert "samples of digits" in svg or "of digits" in svg
+    else:
+        assert "this machine" in svg or "recorded before" in svg
+
+
+@pytest.mark.parametrize("figure", TRAINED)
+def test_each_training_has_a_plain_one_beside_it(figure: str) -> None:
+    frame = FRAMES[figure]()
+    found = experiments.final(frame)
+    ours = frame.filter(method="edgegossip")
+    cases = ours.select("model", "platforms", "technique", "ratio", "strategy", "order")
+    assert len(found) == len(ours.filter(pl.col("epoch") == pl.col("epoch").max()))
+    assert found["gosgd_top1"].null_count() == 0
+    assert len(found) >= cases.n_unique()
+
+
+def test_figure_5_has_every_model_and_technique_where_it_should() -> None:
+    frame = experiments.fig5("smoke").filter(method="edgegossip")
+    assert set(frame["model"]) == set(MODELS)
+    assert frame.filter(model="alexnet_cifar")["technique"].n_unique() == 3
+
+
+def test_a_training_is_made_once() -> None:
+    """Ratio 10 of Figure 13 is Figure 5's LeNet-5."""
+    keys = ["epoch", "at_s", "top1", "kept"]
+    one = experiments.fig5("smoke").filter(
+        model="lenet5", technique="svd_kmeans", method="edgegossip"
+    )
+    other = experiments.fig13("smoke").filter(ratio=10.0, method="edgegossip")
+    assert one.select(keys).equals(other.select(keys))
+
+
+def test_seeds_are_told_apart() -> None:
+    one, other = (experiments.fig13("smoke", seed=seed).filter(method="gosgd") for seed in (1, 2))
+    assert one["at_s"].to_list() != other["at_s"].to_list()
+
+
+def test_equal_platforms_gain_little_and_unequal_ones_much() -> None:
+    found = experiments.final(experiments.fig12("smoke")).sort("imbalance")
+    assert found["imbalance"].to_list() == [1, 3, 5]
+    assert (found["gosgd_s"].diff().drop_nulls() > 0).all()
+    assert (found["speedup"].diff().drop_nulls() > 0).all()
+
+
+def test_strategies_are_all_there() -> None:
+    found = experiments.final(experiments.strategies("smoke"))
+    assert found.filter(order="shuffled")["strategy"].to_list() == list(STRATEGIES)
+    assert found.filter(order="ranked")["strategy"].to_list() == ["accuracy_aware"]
+
+
+def test_a_faster_network_never_makes_training_longer() -> None:
+    slow, fast = (experiments.fig6(uplink_mbps, epochs=2) for uplink_mbps in (1000.0, 10_000.0))
+    assert (slow["gosgd_s"] > fast["gosgd_s"]).all()
+    assert (slow["exchange_s"] > fast["exchange_s"]).all()
+
+
+def test_shares_follow_the_seconds() -> None:
+    frame = experiments.fig8(epochs=3)
+    again = 100 * frame["ranking_s"] / (frame["ranking_s"] + frame["learning_s"])
+    assert frame["percent"].to_list() == pytest.approx(again.to_list())
+    cpu, gpu = (frame.filter(model="alexnet_cifar", kind=kind) for kind in ("CPU", "GPU"))
+    assert (cpu["percent"] > gpu["percent"]).all()  # ranking is for all points, learning for few
+
+
+def test_table_3_has_the_operations_beside_the_seconds() -> None:
+    frame = experiments.table3(experiments.fig7("smoke"))
+    assert len(frame) == 2 * 3 * 3 * 2
+    row = frame.row(0, named=True)
+    assert (row["technique"], row["step"]) == ("svd_kmeans", "reduce")
+    assert row["operations"] == pytest.approx(1000 * 784**1.5)
+    assert row["operations_per_s"] == pytest.approx(row["operations"] / row["median_s"])
+
+
+def test_what_was_lost_is_a_mean_over_seeds_with_its_spread() -> None:
+    frame = pl.DataFrame(
+        [
+            {"model": "m", "platforms": 4, "imbalance": 1.0, "seed": seed, "epoch": 3, "kept": 0.5}
+            | {"method": method, "top1": top1, "at_s": 10.0 if method == "gosgd" else 5.0}
+            for seed, lost in ((1, 0.01), (2, 0.03))
+            for method, top1 in (("gosgd", 0.9), ("edgegossip", 0.9 - lost))
+        ]
+    )
+    row = experiments.table(frame, "model").row(0, named=True)
+    assert row["seeds"] == 2
+    assert row["lost_points"] == pytest.approx(2.0)
+    assert row["spread_points"] == pytest.approx(2**0.5)
+    assert row["speedup"] == 2
+
+
+class TestWhatIsLearntFrom:
+    def test_digits_where_there_is_nothing_else(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
+        assert experiments.learnt_from("default", "lenet5") == "digits"
+
+    def test_mnist_where_a_copy_is(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
+        folder = tmp_path / mnist.MNIST.layout
+        folder.mkdir(parents=True)
+        for name in mnist.FILES:
+            (folder / name).write_bytes(b"")
+        assert experiments.learnt_from("default", "lenet5") == "mnist"
+        assert experiments.learnt_from("smoke", "lenet5") == "digits"
+        (folder / mnist.FILES[0]).unlink()
+        assert experiments.learnt_from("default", "lenet5") == "digits"
+
+    def test_the_papers_own_at_its_scale(self) -> None:
+        assert experiments.learnt_from("paper", "lenet5") == "mnist"
+        assert experiments.learnt_from("paper", "squeezenet_cifar") == "cifar10"
+
+    def test_what_was_asked_for(self) -> None:
+        assert experiments.learnt_from("paper", "lenet5", "digits") == "digits"
+
+    def test_nothing_falls_back(self, tmp_path: Path) -> None:
+        with pytest.raises(DatasetError):
+            experiments.fig13("smoke", dataset=str(tmp_path / "missing.npz"))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        experiments.fig3,
+        experiments.fig5,
+        experiments.fig6_accuracy,
+        experiments.fig7,
+        experiments.fig12,
+        experiments.fig13,
+        experiments.strategies,
+        experiments.dropouts,
+    ],
+)
+def test_unknown_scale_is_refused(make: Callable[[str], pl.DataFrame]) -> None:
+    with pytest.raises(UnknownNameError, match="smoke, default, paper"):
+        make("full")
+
+
+@pytest.mark.parametrize("name", ["fig3", "fig5", "fig7", "fig12", "fig13", "dropouts"])
+def test_what_may_take_long_tells_every_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[progress.Steps] = []
+
+    class Kept(progress.Steps):
+        def __call__(self, what: str) -> None:
+            super().__call__(what)
+            made.append(self)
+            assert self.what
+            assert self.step <= self.total
+
+    monkeypatch.setattr(progress, "Steps", Kept)
+    FRAMES[name]()
+    assert len(set(map(id, made))) == 1
+    assert made[-1].step == made[-1].total
+
+
+# --- Explorer ------------------------------------------------------------------------------------
+
+SETTING = explorer.Setting(
+    model="alexnet_cifar",
+    platforms=4,
+    imbalance=1.0,
+    aggregation_ratio=10.0,
+    bandwidth_mbps=10_000.0,
+    load=0.3,
+)
+
+
+def test_explorer_is_a_valid_chart_that_follows_every_control() -> None:
+    drawn = explorer.draw(**SETTING).to_dict()
+    others = {
+        "model": "lenet5",
+        "platforms": 6,
+        "imbalance": 4.0,
+        "aggregation_ratio": 5.0,
+        "bandwidth_mbps": 1000.0,
+        "load": 0.8,
+    }
+    assert set(others) == set(explorer.CONTROLS)
+    for name, value in others.items():
+        changed = explorer.draw(**(SETTING | {name: value})).to_dict()  # type: ignore[arg-type]
+        assert changed != drawn, name
+
+
+def test_explorer_fits_both_columns() -> None:
+    for column in figures.COLUMNS:
+        assert "EdgeGossip" in figures.svg(explorer.draw(**SETTING), column)
+
+
+def test_explorer_says_how_long_an_epoch_takes() -> None:
+    title = explorer.draw(**SETTING).to_dict()["vconcat"][0]["title"]
+    spans = explorer.trace(**SETTING).frame.group_by("lane").agg(pl.col("end_s").max())
+    end_s = dict(spans.iter_rows())
+    assert title == [
+        f"AlexNet: {end_s['GoSGD']:.3g} s an epoch with GoSGD,",
+        f"{end_s['EdgeGossip']:.3g} s with EdgeGossip,",
+        f"{end_s['GoSGD'] / end_s['EdgeGossip']:.2f} times as fast (cost model)",
+    ]
+
+
+def test_explorer_leaves_less_to_wait() -> None:
+    frame = explorer.trace(**SETTING).frame.filter(label="wait")
+    waited = frame.group_by("lane").agg((pl.col("end_s") - pl.col("start_s")).sum())
+    seconds = dict(waited.iter_rows())
+    assert seconds["EdgeGossip"] < seconds["GoSGD"] / 3
+
+
+def test_explorer_answers_at_every_end_of_every_control() -> None:
+    answers = measure_ms(explorer.draw, explorer.CONTROLS, repeats=1)
+    assert set(answers["control"]) == set(explorer.CONTROLS)
+
+
+def test_controls_stand_where_the_notebook_says() -> None:
+    controls = explorer.controls_at(**(SETTING | {"platforms": 30}))
+    platforms = controls["platforms"]
+    assert isinstance(platforms, Slider)
+    assert (platforms.value, platforms.maximum) == (30, 30)
+
+
+def test_the_notebook_starts_where_the_explorer_does() -> None:
+    cells = json.loads((ROOT / "notebooks" / "03_edgegossip.ipynb").read_text())["cells"]
+    source = next(
+        "".join(c["source"]) for c in cells if "parameters" in c["metadata"].get("tags", [])
+    )
+    values: dict[str, object] = {}
+    exec(source, values)
+    for name, control in explorer.CONTROLS.items():
+        assert values[name] == control.value, name

@@ -1,0 +1,32 @@
+"""Epochs of platforms that wait for each other, step by step, each at a constant speed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def plain_end_s(
+    points: Sequence[int], sample_s: Sequence[float], epochs: int, exchange_s: float
+) -> list[float]:
+    """When each platform has finished the last epoch, learning from all its points."""
+    platforms = range(len(points))
+    ready_s = [0.0 for _ in platforms]
+    for _ in range(epochs):
+        done_s = [ready_s[i] + points[i] * sample_s[i] for i in platforms]
+        for i in platforms:
+            latest_s = done_s[i]
+            for j in platforms:
+                if j != i and done_s[j] + exchange_s > latest_s:
+                    latest_s = done_s[j] + exchange_s
+            ready_s[i] = latest_s
+    return ready_s
+
+
+def balanced_ratios(points: Sequence[int], sample_s: Sequence[float]) -> list[float]:
+    """Share of its points that each platform keeps so that all learn as long as the fastest."""
+    fastest_s = None
+    for count, seconds in zip(points, sample_s, strict=True):
+        if fastest_s is None or count * seconds < fastest_s:
+            fastest_s = count * seconds
+    assert fastest_s is not None
+    return [fastest_s / (count * seconds) for count, seconds in zip(points, sample_s, strict=True)]

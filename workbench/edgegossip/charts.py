@@ -1,0 +1,486 @@
+"""The paper's figures and tables as charts: one function each, frame to altair chart."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from workbench import figures
+from workbench.edgegossip import experiments
+from workbench.edgegossip.aggregation.costs import SELECTED
+
+MODEL_TITLES = {
+    "lenet5": "LeNet-5",
+    "alexnet_cifar": "AlexNet",
+    "squeezenet_cifar": "SqueezeNet",
+    "mobilenet_v2_cifar": "MobileNet-v2",
+}
+TECHNIQUE_TITLES = {
+    "svd_kmeans": "SVD + k-means",
+    "incremental_svd_lsh": "incr. SVD + LSH",
+    "hash_kmeans": "hash + k-means",
+    "svd_gaussian_mixture": "SVD + mixture",
+    "pca_kmeans": "PCA + k-means",
+    "pca_lsh": "PCA + LSH",
+    "whole_svd_lsh": "whole SVD + LSH",
+    "histogram_kmeans": "histogr. + k-means",
+}
+DATASET_TITLES = {
+    "digits": "digits",
+    "mnist": "MNIST",
+    "fashion_mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+}
+_SHORT = {
+    "svd_kmeans": "SVD",
+    "incremental_svd_lsh": "incr. SVD",
+    "hash_kmeans": "hash",
+}  # where a panel has no room for more
+METHOD_TITLES = {"gosgd": "GoSGD", "edgegossip": "EdgeGossip"}
+STEP_TITLES = {"reduce_s": "reduce", "divide_s": "divide", "aggregate_s": "means"}
+STRATEGY_TITLES = {
+    "accuracy_aware": "accuracy-aware",
+    "importance": "importance sampling",
+    "random_subsets": "random subsets",
+    "random_points": "random points",
+}
+RANKED = "accuracy-aware, ranked"
+_APART_PX = 24
+_TITLE_CHARACTERS = 46
+
+
+def fig3(frame: pl.DataFrame) -> alt.VConcatChart:
+    """Seconds of aggregating, and accuracy from aggregated points alone, by technique."""
+    drawn = frame.with_columns(pl.col("technique").replace_strict(TECHNIQUE_TITLES))
+    order = alt.Y("technique:N", sort=list(TECHNIQUE_TITLES.values()), title=None)
+    times = (
+        alt.Chart(drawn)
+        .mark_point(filled=True, size=40)
+        .encode(
+            y=order,
+            x=alt.X(
+                "total_s:Q",
+                scale=alt.Scale(type="log"),
+                title="seconds, this machine",
+                axis=alt.Axis(format="~g", tickCount=4),
+            ),
+        )
+        .properties(height=140)
+    )
+    accuracy = (
+        alt.Chart(drawn.with_columns(percent=100 * pl.col("top1")))
+        .mark_point(filled=True, size=40, color=figures.PALETTE[1])
+        .encode(
+            y=order,
+            x=alt.X("percent:Q", scale=alt.Scale(zero=False), title="top-1 accuracy, %"),
+        )
+        .properties(height=140)
+    )
+    row = frame.row(0, named=True)
+    title = _title(
+        "One point for five: eight ways to aggregate, a mark for each seed",
+        f"{_model(row['learner'])} from the aggregated points of {row['train_samples']:,} "
+        f"{_data(row['dataset'])}",
+    )
+    return alt.vconcat(times, accuracy).properties(title=title)
+
+
+def fig5(frame: pl.DataFrame) -> alt.FacetChart:
+    """Accuracy against training time, a panel per model; each line is a mean over seeds."""
+    drawn = _means(frame, "model", "method", "technique").with_columns(
+        pl.col("model").replace_strict(MODEL_TITLES), series=_series()
+    )
+    names = [METHOD_TITLES["gosgd"], *(TECHNIQUE_TITLES[name] for name in SELECTED)]
+    return _curves(drawn, names, "model", list(MODEL_TITLES.values()), _learnt_title(frame))
+
+
+def fig6(frame: pl.DataFrame) -> alt.FacetChart:
+    """Training time by number of platforms, by the cost model, a panel per model."""
+    row = frame.row(0, named=True)
+    drawn = (
+        frame.unpivot(
+            on=["gosgd_s", "edgegossip_s"],
+            index=["model", "platforms", "speedup"],
+            variable_name="method",
+            value_name="seconds",
+        )
+        .with_columns(
+            pl.col("model").replace_strict(MODEL_TITLES),
+            pl.col("method").str.strip_suffix("_s").replace_strict(METHOD_TITLES),
+        )
+        .with_columns(
+            text=pl.when(method=METHOD_TITLES["gosgd"])
+            .then(pl.format("{}x", pl.col("speedup").round(1)))
+            .otherwise(pl.lit(""))
+        )
+    )
+    base = alt.Chart(drawn).encode(
+        x=alt.X("platforms:O", title="platforms"),
+        xOffset=alt.XOffset("method:N", sort=list(METHOD_TITLES.values())),
+    )
+    bars = base.mark_bar().encode(
+        y=alt.Y("seconds:Q", title="seconds"), color=_colour("method", list(METHOD_TITLES.values()))
+    )
+    texts = base.mark_text(dy=-6, align="left", dx=-6).encode(y="seconds:Q", text="text:N")
+    return (
+        alt.layer(bars, texts)
+        .properties(height=130)
+        .facet(
+            facet=alt.Facet("model:N", sort=list(MODEL_TITLES.values()), title=None),
+            columns=2,
+            spacing=_APART_PX,
+            title=_title(
+                f"Training time of {row['epochs']} epochs; above GoSGD's, how many times "
+                "EdgeGossip's it is",
+                f"{row['uplink_mbps']:g} Mbit/s up (cost model)",
+            ),
+        )
+        .resolve_scale(y="independent")
+    )
+
+
+def fig6_accuracy(frame: pl.DataFrame) -> alt.FacetChart:
+    """Accuracy against training time on larger deployments."""
+    titles = pl.format(
+        "{}, {} platforms", pl.col("model").replace_strict(MODEL_TITLES), pl.col("platforms")
+    )
+    drawn = _means(frame, "model", "platforms", "method").with_columns(
+        panel=titles, series=pl.col("method").replace_strict(METHOD_TITLES)
+    )
+    names = list(METHOD_TITLES.values())
+    panels = drawn["panel"].unique(maintain_order=True).to_list()
+    return _curves(drawn, names, "panel", panels, _learnt_title(frame))
+
+
+def fig7(frame: pl.DataFrame) -> alt.FacetChart:
+    """Seconds of the steps of aggregating, by technique and ratio: medians over repetitions."""
+    row = frame.row(0, named=True)
+    drawn = (
+        frame.group_by("model", "technique", "ratio", maintain_order=True)
+        .agg(pl.col(*STEP_TITLES).median())
+        .unpivot(
+            on=list(STEP_TITLES),
+            index=["model", "technique", "ratio"],
+            variable_name="step",
+            value_name="seconds",
+        )
+        .with_columns(
+            pl.col("step").replace_strict(STEP_TITLES),
+            panel=pl.format(
+                "{}: {}",
+                pl.col("model").replace_strict(MODEL_TITLES),
+                pl.col("technique").replace_strict(_SHORT),
+            ),
+        )
+    )
+    return (
+        alt.Chart(drawn)
+        .mark_bar()
+        .encode(
+            x=alt.X("ratio:O", title="aggregation ratio", axis=alt.Axis(format="~g")),
+            y=alt.Y("seconds:Q", title="s, this machine"),
+            color=_colour("step", list(STEP_TITLES.values())),
+        )
+        .properties(height=100)
+        .facet(
+            facet=alt.Facet(
+                "panel:N", sort=drawn["panel"].unique(maintain_order=True).to_list(), title=None
+            ),
+            columns=2,
+            spacing=_APART_PX,
+            title=_title(
+                "Time to aggregate images of the model's size",
+                f"{row['points']:,} {_data(row['dataset'])}, timed on this machine",
+            ),
+        )
+        .resolve_scale(y="independent")
+    )
+
+
+def fig8(frame: pl.DataFrame) -> alt.FacetChart:
+    """Share of the time at work that goes into aggregated points."""
+    drawn = frame.with_columns(pl.col("model").replace_strict(MODEL_TITLES))
+    return (
+        alt.Chart(drawn)
+        .mark_bar()
+        .encode(
+            x=alt.X("ratio:O", title="aggregation ratio", axis=alt.Axis(format="~g")),
+            xOffset=alt.XOffset("kind:N", sort=["CPU", "GPU", "all"]),
+            y=alt.Y("percent:Q", title="of the time at work, %"),
+            color=_colour("kind", ["CPU", "GPU", "all"], "platforms"),
+        )
+        .properties(height=150)
+        .facet(
+            facet=alt.Facet("model:N", sort=list(MODEL_TITLES.values())[:2], title=None),
+            columns=2,
+            spacing=_APART_PX,
+            title=["Time spent on aggregated points", "four platforms (cost model)"],
+        )
+    )
+
+
+def fig9(frame: pl.DataFrame) -> alt.FacetChart:
+    """Error of the predictor by the co-runner's size, which was held out: mean and deviation."""
+    deviation = pl.col("variance").sqrt()
+    drawn = frame.with_columns(
+        low=pl.max_horizontal(pl.col("mean_percent") - deviation, pl.lit(0.0)),
+        high=pl.col("mean_percent") + deviation,
+        megabytes=pl.col("size_bytes") / 1e6,
+    )
+    base = alt.Chart(drawn).encode(x=_size_axis())
+    points = base.mark_line(point=True).encode(
+        y=alt.Y("mean_percent:Q", title="error of prediction, %")
+    )
+    spread = base.mark_rule().encode(y="low:Q", y2="high:Q")
+    return _by_workload(frame, spread + points, "How far the predictor is off")
+
+
+def fig10(frame: pl.DataFrame) -> alt.FacetChart:
+    """Use of the shared resources by the co-runner's size: mean and two standard deviations."""
+    drawn = frame.with_columns(
+        megabytes=pl.col("size_bytes") / 1e6,
+        low=pl.max_horizontal(pl.col("mean") - pl.col("two_sd"), pl.lit(0.0)),
+        high=pl.col("mean") + pl.col("two_sd"),
+        panel=pl.format("{}: {}, {}", "workload", "resource", "unit"),
+    )
+    base = alt.Chart(drawn).encode(x=_size_axis())
+    lines = base.mark_line(point=True).encode(y=alt.Y("mean:Q", title="use"))
+    spread = base.mark_rule().encode(y="low:Q", y2="high:Q")
+    return (
+        (spread + lines)
+        .properties(height=90)
+        .facet(
+            facet=alt.Facet("panel:N", sort=_panels(drawn), title=None),
+            columns=2,
+            spacing=_APART_PX,
+            title=["What co-runners use", _source(frame)],
+        )
+        .resolve_scale(y="independent")
+    )
+
+
+def fig11(frame: pl.DataFrame) -> alt.FacetChart:
+    """Seconds of collecting usages once and of reporting them once."""
+    drawn = frame.with_columns(
+        megabytes=pl.col("size_bytes") / 1e6, milliseconds=1e3 * pl.col("mean_s")
+    )
+    lines = (
+        alt.Chart(drawn)
+        .mark_line(point=True)
+        .encode(
+            x=_size_axis(),
+            y=alt.Y("milliseconds:Q", title="ms each time"),
+            **figures.series("part", ["collecting", "reporting"]),
+        )
+    )
+    return _by_workload(frame, lines, "What monitoring costs")
+
+
+def _size_axis() -> alt.X:
+    return alt.X(
+        "megabytes:Q",
+        scale=alt.Scale(type="log"),
+        title="co-runner's input, MB",
+        axis=alt.Axis(format="~g", tickCount=4),
+    )
+
+
+def _by_workload(
+    frame: pl.DataFrame, chart: alt.Chart | alt.LayerChart, title: str
+) -> alt.FacetChart:
+    return chart.properties(height=130).facet(
+        facet=alt.Facet("workload:N", title=None),
+        columns=2,
+        spacing=_APART_PX,
+        title=[title, _source(frame)],
+    )
+
+
+def _panels(frame: pl.DataFrame) -> list[str]:
+    return (
+        frame.sort("workload", maintain_order=True)["panel"].unique(maintain_order=True).to_list()
+    )
+
+
+def _source(frame: pl.DataFrame) -> str:
+    words = {"measured": "measured on this machine, now", "recorded": "recorded before"}
+    return words.get(frame["source"][0], frame["source"][0])
+
+
+def fig12(frame: pl.DataFrame) -> alt.FacetChart:
+    """Accuracy against training time, by how many times slower two of four platforms are."""
+    drawn = _means(frame, "imbalance", "method").with_columns(
+        panel=pl.col("imbalance").replace_strict(_imbalances()),
+        series=pl.col("method").replace_strict(METHOD_TITLES),
+    )
+    panels = list(_imbalances().values())
+    title = _learnt_title(frame, "LeNet-5, two of four CPU platforms slower")
+    return _curves(drawn, list(METHOD_TITLES.values()), "panel", panels, title)
+
+
+def fig13(frame: pl.DataFrame) -> alt.LayerChart:
+    """Accuracy against training time, by aggregation ratio."""
+    ours = frame.filter(method="edgegossip")
+    drawn = _means(ours, "ratio").with_columns(
+        series=pl.format("ratio {}", pl.col("ratio").cast(pl.Int64))
+    )
+    names = [f"ratio {ratio:.0f}" for ratio in experiments.RATIOS]
+    lines = _lines(drawn, names).properties(height=180)
+    spread = alt.Chart(drawn).mark_rule().encode(x="at_s:Q", y="low:Q", y2="high:Q")
+    return alt.LayerChart(layer=[spread, lines], title=_learnt_title(frame, "LeNet-5"))
+
+
+def strategies(frame: pl.DataFrame) -> alt.Chart:
+    """Accuracy against training time, by how samples are chosen."""
+    named = (
+        pl.when(method="gosgd")
+        .then(pl.lit("GoSGD: all"))
+        .when(order="ranked")
+        .then(pl.lit(RANKED))
+        .otherwise(pl.col("strategy").replace_strict(STRATEGY_TITLES, default=None))
+    )
+    drawn = _means(frame.with_columns(series=named), "series")
+    names = ["GoSGD: all", *STRATEGY_TITLES.values(), RANKED]
+    return _lines(drawn, names).properties(
+        height=200, title=_learnt_title(frame, "AlexNet's times")
+    )
+
+
+def dropouts(frame: pl.DataFrame) -> alt.FacetChart:
+    """Accuracy against training time while platforms fail, a panel per scenario."""
+    drawn = frame.with_columns(
+        percent=100 * pl.col("top1"),
+        low=100 * pl.col("top1"),
+        high=100 * pl.col("top1"),
+        series=pl.col("method").replace_strict(METHOD_TITLES),
+    )
+    row = frame.row(0, named=True)
+    title = _title(
+        "Ten platforms, AlexNet's times; some fail",
+        f"{_model(row['learner'])} learns {row['train_samples']:,} {_data(row['dataset'])}; one "
+        "seed (simulated)",
+    )
+    panels = frame["scenario"].unique(maintain_order=True).to_list()
+    return _curves(drawn, list(METHOD_TITLES.values()), "scenario", panels, title, height=100)
+
+
+def explanations(frame: pl.DataFrame) -> alt.FacetChart:
+    """Each explanation's numbers beside the paper's (the tick)."""
+    titles = {
+        "edgegossip.speedup": "speed-up (fitted)",
+        "edgegossip.fig8.lenet5": "LeNet-5: ranking, %",
+        "edgegossip.fig8.alexnet": "AlexNet: ranking, %",
+    }
+    base = alt.Chart(frame.with_columns(pl.col("claim").replace_strict(titles))).encode(
+        y=alt.Y("explanation:N", sort=list(frame["explanation"].unique()), title=None)
+    )
+    ours = base.mark_bar().encode(x=alt.X("ours:Q", title="ours; the paper's is the mark"))
+    paper = base.mark_tick(color=figures.PALETTE[1], thickness=3).encode(x="paper:Q")
+    return (
+        (ours + paper)
+        .properties(height=70)
+        .facet(
+            facet=alt.Facet("claim:N", sort=list(titles.values()), title=None),
+            columns=2,
+            spacing=_APART_PX,
+            title=["What may explain the speed-up", "one constant each (cost model)"],
+        )
+        .resolve_scale(x="independent")
+    )
+
+
+def _imbalances() -> dict[float, str]:
+    return {
+        factor: "all equally fast" if factor == 1 else f"{factor:.0f} times slower"
+        for factor in experiments.IMBALANCES
+    }
+
+
+def _means(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Mean over seeds of time and accuracy, and the lowest and highest accuracy."""
+    top1 = 100 * pl.col("top1")
+    return frame.group_by(*by, "epoch", maintain_order=True).agg(
+        pl.col("at_s").mean(), percent=top1.mean(), low=top1.min(), high=top1.max()
+    )
+
+
+def _series() -> pl.Expr:
+    return (
+        pl.when(method="gosgd")
+        .then(pl.lit(METHOD_TITLES["gosgd"]))
+        .otherwise(pl.col("technique").replace_strict(TECHNIQUE_TITLES, default=None))
+    )
+
+
+def _lines(drawn: pl.DataFrame, names: Sequence[str]) -> alt.Chart:
+    return (
+        alt.Chart(drawn)
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("at_s:Q", title="virtual seconds", axis=alt.Axis(format="~s", tickCount=5)),
+            y=alt.Y("percent:Q", title="top-1, %", scale=alt.Scale(domain=[0, 100])),
+            order=alt.Order("epoch:Q"),
+            **figures.series("series", names),
+        )
+    )
+
+
+def _curves(
+    drawn: pl.DataFrame,
+    names: Sequence[str],
+    panel: str,
+    panels: Sequence[str],
+    title: list[str],
+    *,
+    height: int = 130,
+) -> alt.FacetChart:
+    """Accuracy against time with the spread over seeds, a panel for each of `panels`."""
+    spread = alt.Chart(drawn).mark_rule().encode(x="at_s:Q", y="low:Q", y2="high:Q")
+    return (
+        alt.layer(spread, _lines(drawn, names))
+        .properties(height=height)
+        .facet(
+            facet=alt.Facet(f"{panel}:N", sort=list(panels), title=None),
+            columns=2,
+            spacing=_APART_PX,
+            title=title,
+        )
+        .resolve_scale(x="independent")
+    )
+
+
+def _learnt_title(frame: pl.DataFrame, subject: str = "Accuracy and time") -> list[str]:
+    """What learnt what in whose place, and how many seeds."""
+    row = frame.row(0, named=True)
+    own = frame.filter(pl.col("model") != pl.col("learner")).is_empty()
+    alone = frame["learner"].n_unique() == 1
+    who = _model(row["learner"]) if alone else "each model"
+    others = "" if own else ", with the model's times"
+    seeds = frame["seed"].n_unique()
+    told = (
+        f"{who} learns {row['train_samples']:,} {_data(row['dataset'])}{others}; mean and range of "
+        f"{seeds} seed{'' if seeds == 1 else 's'} (simulated)"
+    )
+    return _title(subject, told)
+
+
+def _colour(field: str, order: Sequence[str], title: str | None = None) -> alt.Color:
+    scale: Any = alt.Scale(domain=list(order), range=list(figures.PALETTE[: len(order)]))
+    return alt.Color(f"{field}:N", title=title, sort=list(order), scale=scale)
+
+
+def _title(*sentences: str) -> list[str]:
+    """Lines that a single column has room for."""
+    return [line for one in sentences for line in textwrap.wrap(one, _TITLE_CHARACTERS)]
+
+
+def _model(name: str) -> str:
+    return MODEL_TITLES.get(name, name)
+
+
+def _data(name: str) -> str:
+    return f"samples of {DATASET_TITLES.get(name, name)}"

@@ -1,0 +1,188 @@
+"""EdgeGossip's explorer: one epoch on the testbed, before and after balancing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypedDict, Unpack
+
+import altair as alt
+import polars as pl
+
+from workbench import figures
+from workbench.edgegossip import charts
+from workbench.edgegossip.contention import Contention
+from workbench.edgegossip.costs import Aggregating, Epoch, course
+from workbench.edgegossip.load import Load
+from workbench.edgegossip.platforms import Platform
+from workbench.edgegossip.testbed import (
+    PLATFORMS,
+    RATIO,
+    STATED,
+    UPLINK_MBPS,
+    Deployment,
+    forward_share,
+    paper_testbed,
+)
+from workbench.runtime import Trace
+from workbench.runtime.gantt import gantt
+from workbench.runtime.trace import Span
+from workbench.widgets import Control, Menu, Slider
+
+CONTROLS: dict[str, Control] = {
+    "model": Menu(tuple(charts.MODEL_TITLES), "alexnet_cifar"),
+    "platforms": Slider(2, 12, PLATFORMS, integer=True),
+    "imbalance": Slider(1, 10, 1.0, "times slower", step=0.1),
+    "aggregation_ratio": Slider(1, 50, RATIO, "points", step=1, label="aggregation ratio"),
+    "bandwidth_mbps": Slider(
+        100, 40_000, UPLINK_MBPS, "Mbit/s", scale="log", step=10**0.02, label="bandwidth"
+    ),
+    "load": Slider(0, 1, 0.3, "of all cores", step=0.01, label="co-runners"),
+}
+"""What can be moved, and how far."""
+
+
+class Setting(TypedDict):
+    """Where the controls stand."""
+
+    model: str
+    platforms: int
+    imbalance: float
+    aggregation_ratio: float
+    bandwidth_mbps: float
+    load: float
+
+
+def controls_at(**setting: Unpack[Setting]) -> dict[str, Control]:
+    """Return the controls, standing at a setting; a slider reaches as far as it has to."""
+    return {name: _at(CONTROLS[name], value) for name, value in setting.items()}
+
+
+def _at(control: Control, value: Any) -> Control:
+    if isinstance(control, Menu):
+        return replace(control, value=value)
+    low, high = min(control.minimum, value), max(control.maximum, value)
+    return replace(control, minimum=low, maximum=high, value=value)
+
+
+def draw(
+    model: str,
+    *,
+    platforms: int,
+    imbalance: float,
+    aggregation_ratio: float,
+    bandwidth_mbps: float,
+    load: float,
+) -> alt.VConcatChart:
+    """One epoch of plain gossip, the same with EdgeGossip, and what each platform keeps.
+
+    Parameters
+    ----------
+    model
+        Of the zoo; one that the paper trains.
+    platforms
+        How many share the data; the first half CPU platforms.
+    imbalance
+        How many times slower than its kind every second CPU platform is, from the first on.
+    aggregation_ratio
+        Points for each aggregated one.
+    bandwidth_mbps
+        Of each platform's uplink.
+    load
+        Share of all cores that co-runners use on CPU platforms, throughout.
+
+    Notes
+    -----
+    The epoch is one in which points are aggregated already. By the cost model.
+    """
+    setting = Setting(
+        model=model,
+        platforms=platforms,
+        imbalance=imbalance,
+        aggregation_ratio=aggregation_ratio,
+        bandwidth_mbps=bandwidth_mbps,
+        load=load,
+    )
+    deployment, plain, ours = _epochs(setting)
+    before_s, after_s = (max(one.end_s for one in epochs) for epochs in (plain, ours))
+    title = [
+        f"{charts.MODEL_TITLES.get(model, model)}: {before_s:.3g} s an epoch with GoSGD,",
+        f"{after_s:.3g} s with EdgeGossip,",
+        f"{before_s / after_s:.2f} times as fast (cost model)",
+    ]
+    shown = gantt(_both(deployment, plain, ours), colour="label").properties(title=title)
+    return alt.vconcat(shown, _kept(deployment, ours)).resolve_scale(color="independent")
+
+
+def trace(**setting: Unpack[Setting]) -> Trace:
+    """Return both epochs that `draw` shows."""
+    return _both(*_epochs(setting))
+
+
+def _both(deployment: Deployment, plain: Sequence[Epoch], ours: Sequence[Epoch]) -> Trace:
+    """Who does what, a lane for each of both ways on every platform."""
+    return Trace.of(
+        span
+        for one, other in zip(plain, ours, strict=True)
+        for lane, epoch in (("GoSGD", one), ("EdgeGossip", other))
+        for span in _spans(deployment.platforms[one.node].name, lane, epoch)
+    )
+
+
+def _epochs(setting: Setting) -> tuple[Deployment, list[Epoch], list[Epoch]]:
+    """Deployment, GoSGD's epoch, EdgeGossip's epoch."""
+    count = setting["platforms"]
+    slower = [
+        setting["imbalance"] if at < (count + 1) // 2 and at % 2 == 0 else 1.0
+        for at in range(count)
+    ]
+    quiet = paper_testbed().deployment(
+        setting["model"], count, uplink_mbps=setting["bandwidth_mbps"], slower=slower, until_s=0.0
+    )
+    busy = Load((0.0,), (Contention(core=setting["load"]),))
+    there = tuple(_with(one, busy) for one in quiet.platforms)
+    deployment = replace(quiet, platforms=there)
+    ours = Aggregating(
+        setting["aggregation_ratio"], (), forward_share(), STATED["assumed"]["window_s"]
+    )
+    plain, edge = (
+        course(there, deployment.points, 1, deployment.exchange_s, how) for how in (None, ours)
+    )
+    return deployment, plain, edge
+
+
+def _with(platform: Platform, load: Load) -> Platform:
+    return replace(platform, load=load) if platform.name.startswith("cpu") else platform
+
+
+def _spans(node: str, lane: str, epoch: Epoch) -> list[Span]:
+    spans, at_s = [], epoch.start_s
+    for label, seconds in (
+        ("rank", epoch.select_s),
+        ("learn", epoch.learn_s),
+        ("wait", epoch.wait_s),
+    ):
+        if seconds > 0:
+            spans.append(Span(node, lane, label, at_s, at_s + seconds))
+        at_s += seconds
+    return spans
+
+
+def _kept(deployment: Deployment, epochs: Sequence[Epoch]) -> alt.LayerChart:
+    table = pl.DataFrame(
+        [
+            (deployment.platforms[one.node].name, 100 * one.ratio, f"{100 * one.ratio:.0f} %")
+            for one in epochs
+        ],
+        schema=["platform", "percent", "text"],
+        orient="row",
+    )
+    base = alt.Chart(table).encode(
+        y=alt.Y("platform:N", sort=None, title=None),
+        x=alt.X("percent:Q", title="of its points, %", scale=alt.Scale(domain=[0, 110])),
+    )
+    bars = base.mark_bar(color=figures.PALETTE[4])
+    texts = base.mark_text(align="left", dx=3).encode(text="text:N")
+    return (bars + texts).properties(
+        title="What each platform learns from", height=20 * len(epochs)
+    )
