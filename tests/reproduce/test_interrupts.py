@@ -146,7 +146,8 @@ def test_what_was_finished_when_the_interrupt_came_is_kept(
 
 def test_handlers_of_before_are_restored_and_ignored_signals_stay_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    found = signal.getsignal(signal.SIGINT)
+    found = signal.default_int_handler  # ignored where the tests themselves run in the background
+    before_interrupt = signal.signal(signal.SIGINT, found)
     try:
         with one_interrupt():
             signal.raise_signal(signal.SIGHUP)
@@ -157,3 +158,4 @@ def test_handlers_of_before_are_restored_and_ignored_signals_stay_ignored() -> N
         assert signal.getsignal(signal.SIGINT) == found
     finally:
         signal.signal(signal.SIGHUP, before)
+        signal.signal(signal.SIGINT, before_interrupt)
