@@ -11,7 +11,7 @@ import inspect
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -195,6 +195,14 @@ class Menu:
 
 
 Control = Slider | Menu
+
+
+def standing_at(control: Control, value: Any) -> Control:
+    """Return a control that stands at a value; a slider reaches as far as it has to."""
+    if isinstance(control, Menu):
+        return replace(control, value=value)
+    low, high = min(control.minimum, value), max(control.maximum, value)
+    return replace(control, minimum=low, maximum=high, value=value)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import altair as alt
 
@@ -15,7 +14,7 @@ from workbench.dynacomm.timeline import timeline
 from workbench.names import choose
 from workbench.runtime import Trace
 from workbench.runtime.gantt import gantt
-from workbench.widgets import Control, Menu, Slider
+from workbench.widgets import Control, Menu, Slider, standing_at
 from workbench.zoo import MODELS
 
 _FITTED = Constants.load()
@@ -46,14 +45,7 @@ class Setting(TypedDict):
 
 def controls_at(**setting: Unpack[Setting]) -> dict[str, Control]:
     """Return the controls, standing at a setting; a slider reaches as far as it has to."""
-    return {name: _at(CONTROLS[name], value) for name, value in setting.items()}
-
-
-def _at(control: Control, value: Any) -> Control:
-    if isinstance(control, Menu):
-        return replace(control, value=value)
-    low, high = min(control.minimum, value), max(control.maximum, value)
-    return replace(control, minimum=low, maximum=high, value=value)
+    return {name: standing_at(CONTROLS[name], value) for name, value in setting.items()}
 
 
 def draw(

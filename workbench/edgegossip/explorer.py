@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import altair as alt
 import polars as pl
@@ -27,7 +27,7 @@ from workbench.edgegossip.testbed import (
 from workbench.runtime import Trace
 from workbench.runtime.gantt import gantt
 from workbench.runtime.trace import Span
-from workbench.widgets import Control, Menu, Slider
+from workbench.widgets import Control, Menu, Slider, standing_at
 
 CONTROLS: dict[str, Control] = {
     "model": Menu(tuple(charts.MODEL_TITLES), "alexnet_cifar"),
@@ -55,14 +55,7 @@ class Setting(TypedDict):
 
 def controls_at(**setting: Unpack[Setting]) -> dict[str, Control]:
     """Return the controls, standing at a setting; a slider reaches as far as it has to."""
-    return {name: _at(CONTROLS[name], value) for name, value in setting.items()}
-
-
-def _at(control: Control, value: Any) -> Control:
-    if isinstance(control, Menu):
-        return replace(control, value=value)
-    low, high = min(control.minimum, value), max(control.maximum, value)
-    return replace(control, minimum=low, maximum=high, value=value)
+    return {name: standing_at(CONTROLS[name], value) for name, value in setting.items()}
 
 
 def draw(

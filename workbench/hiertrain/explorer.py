@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypedDict, Unpack
 
@@ -31,7 +30,7 @@ from workbench.hiertrain.testbed import (
 from workbench.names import choose
 from workbench.runtime import Trace
 from workbench.runtime.gantt import gantt
-from workbench.widgets import Control, Menu, Slider
+from workbench.widgets import Control, Menu, Slider, standing_at
 
 CONTROLS: dict[str, Control] = {
     "model": Menu(tuple(MODELS.values()), MODELS["alexnet"]),
@@ -66,14 +65,7 @@ class Setting(TypedDict):
 
 def controls_at(**setting: Unpack[Setting]) -> dict[str, Control]:
     """Return the controls, standing at a setting; a slider reaches as far as it has to."""
-    return {name: _at(CONTROLS[name], value) for name, value in setting.items()}
-
-
-def _at(control: Control, value: Any) -> Control:
-    if isinstance(control, Menu):
-        return replace(control, value=value)
-    low, high = min(control.minimum, value), max(control.maximum, value)
-    return replace(control, minimum=low, maximum=high, value=value)
+    return {name: standing_at(CONTROLS[name], value) for name, value in setting.items()}
 
 
 def draw(
