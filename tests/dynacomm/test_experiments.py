@@ -14,9 +14,9 @@ from workbench import figures
 from workbench.datasets import DatasetError, cifar10
 from workbench.dynacomm import charts, experiments, explorer, simulations
 from workbench.dynacomm.answers import answers
-from workbench.dynacomm.interrupted import ExperimentInterrupted
 from workbench.dynacomm.plan import Plan
 from workbench.dynacomm.planners import PLANNERS
+from workbench.interrupted import ExperimentInterrupted
 from workbench.names import UnknownNameError
 from workbench.paths import ROOT
 from workbench.profiles import measure_layer_times

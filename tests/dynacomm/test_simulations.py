@@ -14,10 +14,10 @@ import pytest
 from workbench import figures
 from workbench.clusters import Schedule
 from workbench.dynacomm import charts, mobile_trace, simulated_testbed, simulations
-from workbench.dynacomm.interrupted import ExperimentInterrupted
 from workbench.dynacomm.planners import PLANNERS
 from workbench.dynacomm.replanning import EPOCH, WITHIN_S
 from workbench.dynacomm.testbed import paper_testbed, variant
+from workbench.interrupted import ExperimentInterrupted
 from workbench.names import UnknownNameError
 from workbench.profiles import profile_model
 from workbench.runtime import Run, simulate

@@ -12,10 +12,10 @@ from tests.dynacomm.trainings import DIGITS, LENET, LINKS
 from workbench import datasets, training
 from workbench.clusters import Link
 from workbench.dynacomm import PLANNERS, experiments, iteration
-from workbench.dynacomm.interrupted import ExperimentInterrupted
 from workbench.dynacomm.learning import ServerStore, WorkerReplica
 from workbench.dynacomm.programs import Pieces
 from workbench.dynacomm.train import Setup, train
+from workbench.interrupted import ExperimentInterrupted
 from workbench.names import UnknownNameError
 
 NORMALISED = Setup(

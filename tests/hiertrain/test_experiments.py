@@ -4,6 +4,7 @@ import itertools
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -26,7 +27,8 @@ from workbench.hiertrain.testbed import (
     Testbed,
     paper_testbed,
 )
-from workbench.hiertrain.train import TrainingError
+from workbench.hiertrain.train import Trained, TrainingError, train
+from workbench.interrupted import ExperimentInterrupted
 from workbench.names import UnknownNameError
 from workbench.runtime import progress
 from workbench.widgets import measure_ms
@@ -226,6 +228,20 @@ def test_what_diverges_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch)
     assert "32 (gradients 32)" in words[0]
     with pytest.raises(TrainingError, match="done"):
         simulations.accuracy("smoke")
+
+
+def test_ctrl_c_leaves_what_was_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = iter([True, True])
+
+    def interrupted(*given: Any, **options: Any) -> Trained:
+        if not next(left, False):
+            raise KeyboardInterrupt
+        return train(*given, **options)
+
+    monkeypatch.setattr("workbench.hiertrain.train.train", interrupted)
+    with pytest.raises(ExperimentInterrupted) as raised:
+        simulations.accuracy("smoke")
+    assert raised.value.frame["planner"].unique().len() == 2
 
 
 def test_nothing_is_said_of_what_did_not_diverge() -> None:

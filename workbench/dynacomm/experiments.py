@@ -20,7 +20,6 @@ import polars as pl
 from workbench.dynacomm import bellman, calibration, epochs, ibatch
 from workbench.dynacomm.costs import Direction, LayerCosts, Phase, iteration
 from workbench.dynacomm.dynacomm import optimal_cuts
-from workbench.dynacomm.interrupted import keeping
 from workbench.dynacomm.planners import PLANNERS
 from workbench.dynacomm.testbed import (
     BANDWIDTH_MBPS,
@@ -30,6 +29,7 @@ from workbench.dynacomm.testbed import (
     stated_testbed,
     variant,
 )
+from workbench.interrupted import keeping
 from workbench.names import choose
 from workbench.profiles import measure_layer_times
 from workbench.runtime import progress

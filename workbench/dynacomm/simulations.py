@@ -17,7 +17,6 @@ import polars as pl
 
 from workbench.clusters import Link, Schedule, star
 from workbench.dynacomm.costs import LayerCosts, iteration
-from workbench.dynacomm.interrupted import keeping
 from workbench.dynacomm.planners import PLANNERS
 from workbench.dynacomm.profiling import Profile
 from workbench.dynacomm.programs import Fixed, Planning, server, worker
@@ -31,6 +30,7 @@ from workbench.dynacomm.simulated_testbed import (
     sawtooth,
 )
 from workbench.dynacomm.testbed import paper_testbed, variant
+from workbench.interrupted import keeping
 from workbench.names import choose
 from workbench.profiles import profile_model
 from workbench.runtime import Run, progress, simulate

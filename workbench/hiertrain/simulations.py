@@ -27,6 +27,7 @@ from workbench.hiertrain.testbed import (
     Testbed,
     variant,
 )
+from workbench.interrupted import keeping
 from workbench.names import choose
 from workbench.runtime import Run, progress, simulate
 
@@ -245,8 +246,12 @@ def _trained(
     from workbench import training
     from workbench.hiertrain.train import Setup, TrainingError, train
 
-    sizes, frames = choose("scale", scale, SCALES), []
-    with progress.steps(title, sizes.seeds * len(cases)) as told:
+    sizes = choose("scale", scale, SCALES)
+    frames: list[pl.DataFrame] = []
+    with (
+        progress.steps(title, sizes.seeds * len(cases)) as told,
+        keeping(lambda: pl.concat(frames) if frames else pl.DataFrame()),
+    ):
         for own_seed in range(seed, seed + sizes.seeds):
             data = _data(scale, dataset, own_seed)
             setup = Setup(

@@ -14,7 +14,7 @@ class ExperimentInterrupted(KeyboardInterrupt):
     A cell that is to go on with what there is catches it; after one that did not, it is
     ``sys.last_value``::
 
-        from workbench.dynacomm.interrupted import ExperimentInterrupted
+        from workbench.interrupted import ExperimentInterrupted
 
         try:
             frame = simulations.replanning("paper")
