@@ -12,6 +12,7 @@ from tests.browser.harness import (
     find_chromium,
     opened,
 )
+from workbench.paths import ROOT
 
 OpenLab = Callable[[Path], AbstractContextManager[Lab]]
 
@@ -33,3 +34,15 @@ def browser() -> Iterator[Browser]:
 def open_lab(browser: Browser, tmp_path: Path) -> OpenLab:
     """Open a notebook's copy in JupyterLab: ``with open_lab(path) as lab: ...``."""
     return lambda notebook: opened(browser, notebook, tmp_path / "lab")
+
+
+@pytest.fixture
+def at_smoke_scale(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A copy, at smoke scale, of the notebook that the test's module calls NAME."""
+    name: str = request.module.NAME
+    source = (ROOT / "notebooks" / name).read_text(encoding="utf-8")
+    smaller = source.replace(r"scale: str = \"default\"", r"scale: str = \"smoke\"")
+    assert smaller != source
+    path = tmp_path / name
+    path.write_text(smaller, encoding="utf-8")
+    return path

@@ -330,3 +330,22 @@ def opened(browser: Browser, notebook: Path, folder: Path) -> Iterator[Lab]:
         lab = Lab(context.new_page(), notebooks)
         lab.open(address, token, notebook.name)
         yield lab
+
+
+SHOWN_PICTURES = """() => [...document.querySelectorAll('.jp-OutputArea-output')].flatMap(
+    output => [...output.querySelectorAll('img, .jp-RenderedSVG svg')]).filter(picture => {
+        const box = picture.getBoundingClientRect();
+        return (picture.complete ?? true) && (picture.naturalWidth ?? 1) > 0
+            && box.width > 200 && box.height > 50;
+    }).length"""
+
+
+def assert_shows_every_picture(lab: Lab, pictures: int) -> None:
+    wanted = f"({SHOWN_PICTURES})() >= {pictures}"
+    lab.page.wait_for_function(wanted, timeout=20_000)
+    assert lab.page.evaluate(SHOWN_PICTURES) == pictures
+
+
+def pictures_in(lab: Lab) -> int:
+    outputs = [output for cell in lab.outputs() for output in cell]
+    return sum("image/svg+xml" in output.get("data", {}) for output in outputs)

@@ -5,30 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.browser.conftest import OpenLab
-from tests.browser.harness import Lab
+from tests.browser.harness import assert_shows_every_picture, pictures_in
 from tests.conftest import Smoke
-from workbench.paths import ROOT
 
 NAME = "01_dynacomm.ipynb"
-SHOWN_PICTURES = """() => [...document.querySelectorAll('.jp-OutputArea-output')].flatMap(
-    output => [...output.querySelectorAll('img, .jp-RenderedSVG svg')]).filter(picture => {
-        const box = picture.getBoundingClientRect();
-        return (picture.complete ?? true) && (picture.naturalWidth ?? 1) > 0
-            && box.width > 200 && box.height > 50;
-    }).length"""
-
-
-@pytest.fixture
-def at_smoke_scale(tmp_path: Path) -> Path:
-    source = (ROOT / "notebooks" / NAME).read_text(encoding="utf-8")
-    smaller = source.replace(r"scale: str = \"default\"", r"scale: str = \"smoke\"")
-    assert smaller != source
-    path = tmp_path / NAME
-    path.write_text(smaller, encoding="utf-8")
-    return path
 
 
 def title(marks: list[str]) -> tuple[str, float, float]:
@@ -37,17 +18,6 @@ def title(marks: list[str]) -> tuple[str, float, float]:
     found = [match for match in (re.search(pattern, mark) for mark in marks) if match]
     assert len(found) == 1, f"{len(found)} titles"
     return found[0][1], float(found[0][2]), float(found[0][3])
-
-
-def assert_shows_every_picture(lab: Lab, pictures: int) -> None:
-    wanted = f"({SHOWN_PICTURES})() >= {pictures}"
-    lab.page.wait_for_function(wanted, timeout=20_000)
-    assert lab.page.evaluate(SHOWN_PICTURES) == pictures
-
-
-def pictures_in(lab: Lab) -> int:
-    outputs = [output for cell in lab.outputs() for output in cell]
-    return sum("image/svg+xml" in output.get("data", {}) for output in outputs)
 
 
 def test_the_explorer_answers_in_the_notebook(open_lab: OpenLab, at_smoke_scale: Path) -> None:

@@ -5,24 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.browser.conftest import OpenLab
-from tests.browser.test_dynacomm import assert_shows_every_picture, pictures_in
+from tests.browser.harness import assert_shows_every_picture, pictures_in
 from tests.conftest import Smoke
-from workbench.paths import ROOT
 
 NAME = "02_hiertrain.ipynb"
-
-
-@pytest.fixture
-def at_smoke_scale(tmp_path: Path) -> Path:
-    source = (ROOT / "notebooks" / NAME).read_text(encoding="utf-8")
-    smaller = source.replace(r"scale: str = \"default\"", r"scale: str = \"smoke\"")
-    assert smaller != source
-    path = tmp_path / NAME
-    path.write_text(smaller, encoding="utf-8")
-    return path
 
 
 def title(marks: list[str]) -> tuple[str, float]:
