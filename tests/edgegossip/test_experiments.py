@@ -3,15 +3,25 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
-from workbench import figures
+from workbench import figures, gossip
 from workbench.datasets import DatasetError, mnist
-from workbench.edgegossip import charts, experiments, explorer, prediction_experiments
+from workbench.edgegossip import (
+    charts,
+    experiments,
+    explorer,
+    prediction_experiments,
+    simulations,
+    trainings,
+)
 from workbench.edgegossip.calibration import MODELS
+from workbench.edgegossip.scales import SCALES, learnt_from
 from workbench.edgegossip.selection import STRATEGIES
+from workbench.interrupted import ExperimentInterrupted
 from workbench.names import UnknownNameError
 from workbench.paths import ROOT
 from workbench.runtime import progress
@@ -41,7 +51,7 @@ TRAINED = ("fig5", "fig6_accuracy", "fig12", "fig13", "strategies")
 def forgotten() -> Iterator[None]:
     """Leave nothing that was trained here to other tests."""
     yield
-    experiments.clear()
+    trainings.clear()
 
 
 @pytest.mark.parametrize("figure", FRAMES)
@@ -62,7 +72,7 @@ def test_every_figure_can_be_printed(figure: str) -> None:
 @pytest.mark.parametrize("figure", TRAINED)
 def test_each_training_has_a_plain_one_beside_it(figure: str) -> None:
     frame = FRAMES[figure]()
-    found = experiments.final(frame)
+    found = trainings.final(frame)
     ours = frame.filter(method="edgegossip")
     cases = ours.select("model", "platforms", "technique", "ratio", "strategy", "order")
     assert len(found) == len(ours.filter(pl.col("epoch") == pl.col("epoch").max()))
@@ -86,20 +96,78 @@ def test_a_training_is_made_once() -> None:
     assert one.select(keys).equals(other.select(keys))
 
 
+@pytest.fixture
+def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SCALES, "smoke", SCALES["smoke"]._replace(processes=2))
+
+
+def test_trainings_in_two_processes_are_those_in_one(two_processes: None) -> None:
+    trainings.clear()
+    beside = FRAMES["fig13"]()
+    trainings.clear()
+    SCALES["smoke"] = SCALES["smoke"]._replace(processes=1)
+    assert FRAMES["fig13"]().equals(beside)
+
+
+def test_an_interrupted_figure_keeps_what_was_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, calls = simulations.train, []
+
+    def until_third(*given: Any, **options: Any) -> gossip.Trained:
+        calls.append(given)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return train(*given, **options)
+
+    trainings.clear()
+    monkeypatch.setattr(simulations, "train", until_third)
+    with pytest.raises(ExperimentInterrupted) as stopped:
+        FRAMES["fig13"]()
+    kept = stopped.value.frame
+    assert kept.select("method", "ratio").unique(maintain_order=True).rows() == [
+        ("gosgd", None),
+        ("edgegossip", 5.0),
+    ]
+    whole = FRAMES["fig13"]()
+    assert len(calls) == 5  # a plain one and three ratios, of which the third was asked for twice
+    assert whole.columns == kept.columns
+    assert kept.equals(whole.filter(pl.col("ratio").is_null() | (pl.col("ratio") == 5)))
+
+
+def test_interrupted_at_once_the_columns_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*given: Any, **options: Any) -> gossip.Trained:
+        raise KeyboardInterrupt
+
+    trainings.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(simulations, "train", interrupted)
+        with pytest.raises(ExperimentInterrupted) as stopped:
+            FRAMES["fig13"]()
+    assert stopped.value.frame.is_empty()
+    assert stopped.value.frame.schema == FRAMES["fig13"]().schema
+
+
+def test_each_model_has_its_learner_at_every_scale() -> None:
+    for name, scale in SCALES.items():
+        assert tuple(scale.learners) == MODELS
+        own = name == "paper"
+        assert [scale.learner_of(model) == model for model in MODELS] == [True, own, own, own]
+    assert SCALES["default"].learner_of("alexnet_cifar") == "alexnet_small"
+
+
 def test_seeds_are_told_apart() -> None:
     one, other = (experiments.fig13("smoke", seed=seed).filter(method="gosgd") for seed in (1, 2))
     assert one["at_s"].to_list() != other["at_s"].to_list()
 
 
 def test_equal_platforms_gain_little_and_unequal_ones_much() -> None:
-    found = experiments.final(experiments.fig12("smoke")).sort("imbalance")
+    found = trainings.final(experiments.fig12("smoke")).sort("imbalance")
     assert found["imbalance"].to_list() == [1, 3, 5]
     assert (found["gosgd_s"].diff().drop_nulls() > 0).all()
     assert (found["speedup"].diff().drop_nulls() > 0).all()
 
 
 def test_strategies_are_all_there() -> None:
-    found = experiments.final(experiments.strategies("smoke"))
+    found = trainings.final(experiments.strategies("smoke"))
     assert found.filter(order="shuffled")["strategy"].to_list() == list(STRATEGIES)
     assert found.filter(order="ranked")["strategy"].to_list() == ["accuracy_aware"]
 
@@ -130,13 +198,21 @@ def test_table_3_has_the_operations_beside_the_seconds() -> None:
 def test_what_was_lost_is_a_mean_over_seeds_with_its_spread() -> None:
     frame = pl.DataFrame(
         [
-            {"model": "m", "platforms": 4, "imbalance": 1.0, "seed": seed, "epoch": 3, "kept": 0.5}
+            {
+                "model": "m",
+                "learner": "l",
+                "platforms": 4,
+                "imbalance": 1.0,
+                "seed": seed,
+                "epoch": 3,
+                "kept": 0.5,
+            }
             | {"method": method, "top1": top1, "at_s": 10.0 if method == "gosgd" else 5.0}
             for seed, lost in ((1, 0.01), (2, 0.03))
             for method, top1 in (("gosgd", 0.9), ("edgegossip", 0.9 - lost))
         ]
     )
-    row = experiments.table(frame, "model").row(0, named=True)
+    row = trainings.table(frame, "model").row(0, named=True)
     assert row["seeds"] == 2
     assert row["lost_points"] == pytest.approx(2.0)
     assert row["spread_points"] == pytest.approx(2**0.5)
@@ -148,7 +224,7 @@ class TestWhatIsLearntFrom:
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
-        assert experiments.learnt_from("default", "lenet5") == "digits"
+        assert learnt_from("default", "lenet5") == "digits"
 
     def test_mnist_where_a_copy_is(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
@@ -156,17 +232,17 @@ class TestWhatIsLearntFrom:
         folder.mkdir(parents=True)
         for name in mnist.FILES:
             (folder / name).write_bytes(b"")
-        assert experiments.learnt_from("default", "lenet5") == "mnist"
-        assert experiments.learnt_from("smoke", "lenet5") == "digits"
+        assert learnt_from("default", "lenet5") == "mnist"
+        assert learnt_from("smoke", "lenet5") == "digits"
         (folder / mnist.FILES[0]).unlink()
-        assert experiments.learnt_from("default", "lenet5") == "digits"
+        assert learnt_from("default", "lenet5") == "digits"
 
     def test_the_papers_own_at_its_scale(self) -> None:
-        assert experiments.learnt_from("paper", "lenet5") == "mnist"
-        assert experiments.learnt_from("paper", "squeezenet_cifar") == "cifar10"
+        assert learnt_from("paper", "lenet5") == "mnist"
+        assert learnt_from("paper", "squeezenet_cifar") == "cifar10"
 
     def test_what_was_asked_for(self) -> None:
-        assert experiments.learnt_from("paper", "lenet5", "digits") == "digits"
+        assert learnt_from("paper", "lenet5", "digits") == "digits"
 
     def test_nothing_falls_back(self, tmp_path: Path) -> None:
         with pytest.raises(DatasetError):
@@ -203,6 +279,7 @@ def test_what_may_take_long_tells_every_step(name: str, monkeypatch: pytest.Monk
             assert self.step <= self.total
 
     monkeypatch.setattr(progress, "Steps", Kept)
+    trainings.clear()
     FRAMES[name]()
     assert len(set(map(id, made))) == 1
     assert made[-1].step == made[-1].total

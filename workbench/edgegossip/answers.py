@@ -9,10 +9,10 @@ import polars as pl
 
 from workbench.claims import Answer
 from workbench.claims.rule import tolerance
-from workbench.edgegossip import experiments
 from workbench.edgegossip.calibration import EPOCHS, MODELS
 from workbench.edgegossip.experiments import IMBALANCES, RATIOS
 from workbench.edgegossip.testbed import UPLINK_MBPS
+from workbench.edgegossip.trainings import final, table
 
 SEEDS = 3
 """Fewer trainings say nothing about accuracy."""
@@ -51,11 +51,11 @@ def _enough(frame: pl.DataFrame) -> Answer | None:
 
 def _learnt(frame: pl.DataFrame) -> str:
     """What learnt what."""
-    row = frame.row(0, named=True)
-    own = frame.filter(pl.col("model") != pl.col("learner")).is_empty()
-    who = "each model" if frame["learner"].n_unique() > 1 else row["learner"]
-    who += "" if own else " in place of every model"
-    seeds = frame["seed"].n_unique()
+    row, seeds = frame.row(0, named=True), frame["seed"].n_unique()
+    pairs = frame.select("model", "learner").unique(maintain_order=True).iter_rows()
+    who = ", ".join(
+        learner if model == learner else f"{learner} for {model}" for model, learner in pairs
+    )
     return f"{who} on {row['train_samples']} samples of {row['dataset']}, {seeds} seeds, simulated"
 
 
@@ -88,7 +88,7 @@ def _accuracy_loss(fig5: pl.DataFrame, fig6: pl.DataFrame) -> Iterator[tuple[str
         yield claim, missing
         return
     by_seed = (
-        experiments.final(both)
+        final(both)
         .group_by("model", "platforms", "seed")
         .agg(pl.col("lost_points").mean())
         .group_by("seed")
@@ -106,13 +106,13 @@ def _fig5(frame: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
     if missing is not None:
         yield claim, missing
         return
-    table = experiments.table(frame, "model", "technique")
+    cases = table(frame, "model", "technique")
     allowed = tolerance("percentage points", 0.0)
-    wrong = table.filter((pl.col("speedup") <= 1) | (pl.col("lost_points").abs() > allowed))
-    worst = table.sort(pl.col("lost_points").abs()).row(-1, named=True)
-    slowest = table.sort("speedup").row(0, named=True)
+    wrong = cases.filter((pl.col("speedup") <= 1) | (pl.col("lost_points").abs() > allowed))
+    worst = cases.sort(pl.col("lost_points").abs()).row(-1, named=True)
+    slowest = cases.sort("speedup").row(0, named=True)
     detail = (
-        f"fig5: of {len(table)} cases {len(wrong)} not faster or more than {allowed:g} points "
+        f"fig5: of {len(cases)} cases {len(wrong)} not faster or more than {allowed:g} points "
         f"apart; at most {worst['lost_points']:+.2f} points lost ({worst['model']}, "
         f"{worst['technique']}), least speed-up {slowest['speedup']:.2f} ({slowest['model']}); "
         f"{_learnt(frame)}"
@@ -214,7 +214,7 @@ def _fig12(frame: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
         yield claim, missing
         return
     found = (
-        experiments.final(frame)
+        final(frame)
         .group_by("imbalance")
         .agg(pl.col("gosgd_s", "at_s", "lost_points").mean())
         .sort("imbalance")
@@ -243,7 +243,7 @@ def _fig13(frame: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
         yield claim, missing
         return
     found = (
-        experiments.final(frame)
+        final(frame)
         .group_by("ratio")
         .agg(pl.col("top1").mean(), pl.col("at_s").mean(), spread=pl.col("top1").std())
         .sort("ratio")

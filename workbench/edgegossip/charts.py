@@ -10,8 +10,8 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.edgegossip import experiments
 from workbench.edgegossip.aggregation.costs import SELECTED
+from workbench.edgegossip.experiments import IMBALANCES, RATIOS
 
 MODEL_TITLES = {
     "lenet5": "LeNet-5",
@@ -19,6 +19,7 @@ MODEL_TITLES = {
     "squeezenet_cifar": "SqueezeNet",
     "mobilenet_v2_cifar": "MobileNet-v2",
 }
+LEARNER_TITLES = MODEL_TITLES | {"alexnet_small": "small AlexNet"}
 TECHNIQUE_TITLES = {
     "svd_kmeans": "SVD + k-means",
     "incremental_svd_lsh": "incr. SVD + LSH",
@@ -328,7 +329,7 @@ def fig13(frame: pl.DataFrame) -> alt.LayerChart:
     drawn = _means(ours, "ratio").with_columns(
         series=pl.format("ratio {}", pl.col("ratio").cast(pl.Int64))
     )
-    names = [f"ratio {ratio:.0f}" for ratio in experiments.RATIOS]
+    names = [f"ratio {ratio:.0f}" for ratio in RATIOS]
     lines = _lines(drawn, names).properties(height=180)
     spread = alt.Chart(drawn).mark_rule().encode(x="at_s:Q", y="low:Q", y2="high:Q")
     return alt.LayerChart(layer=[spread, lines], title=_learnt_title(frame, "LeNet-5"))
@@ -396,7 +397,7 @@ def explanations(frame: pl.DataFrame) -> alt.FacetChart:
 def _imbalances() -> dict[float, str]:
     return {
         factor: "all equally fast" if factor == 1 else f"{factor:.0f} times slower"
-        for factor in experiments.IMBALANCES
+        for factor in IMBALANCES
     }
 
 
@@ -455,15 +456,19 @@ def _curves(
 
 def _learnt_title(frame: pl.DataFrame, subject: str = "Accuracy and time") -> list[str]:
     """What learnt what in whose place, and how many seeds."""
-    row = frame.row(0, named=True)
-    own = frame.filter(pl.col("model") != pl.col("learner")).is_empty()
-    alone = frame["learner"].n_unique() == 1
-    who = _model(row["learner"]) if alone else "each model"
-    others = "" if own else ", with the model's times"
-    seeds = frame["seed"].n_unique()
+    row, seeds = frame.row(0, named=True), frame["seed"].n_unique()
+    places = frame.filter(pl.col("model") != pl.col("learner"))
+    for_whom = places.group_by("learner", maintain_order=True).agg(
+        pl.col("model").unique(maintain_order=True)
+    )
+    stands = [
+        f"{_model(learner)} with the times of {', '.join(map(_model, models))}"
+        for learner, models in for_whom.iter_rows()
+    ]
     told = (
-        f"{who} learns {row['train_samples']:,} {_data(row['dataset'])}{others}; mean and range of "
-        f"{seeds} seed{'' if seeds == 1 else 's'} (simulated)"
+        f"learnt: {row['train_samples']:,} {_data(row['dataset'])}"
+        f"{', by ' if stands else ''}{' and '.join(stands)}; mean and range of {seeds} "
+        f"seed{'' if seeds == 1 else 's'} (simulated)"
     )
     return _title(subject, told)
 
@@ -479,7 +484,7 @@ def _title(*sentences: str) -> list[str]:
 
 
 def _model(name: str) -> str:
-    return MODEL_TITLES.get(name, name)
+    return LEARNER_TITLES.get(name, name)
 
 
 def _data(name: str) -> str:

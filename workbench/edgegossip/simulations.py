@@ -95,6 +95,11 @@ class Case(NamedTuple):
     slower: tuple[float, ...] | None = None
     uplink_mbps: float = STATED["assumed"]["uplink_mbps"]
 
+    @property
+    def nodes(self) -> int:
+        """How many platforms."""
+        return self.platforms if isinstance(self.platforms, int) else len(self.platforms)
+
 
 @lru_cache(maxsize=256)
 def deployed(case: Case, points: int, testbed: Testbed | None = None) -> Deployment:
@@ -191,29 +196,6 @@ def curve(trained: Trained, points: int) -> pl.DataFrame:
         )
         .filter(pl.col("top1").is_not_null())
     )
-
-
-class Plain:
-    """GoSGD's learning, run once for all cases that differ in their times alone.
-
-    All wait for all, so what is learnt does not depend on how long it takes; the times are those of
-    `costs.course`, which the simulation equals.
-    """
-
-    def __init__(self, learning: Learning) -> None:
-        self.learning = learning
-        self._learnt: dict[tuple[str, int, int], pl.DataFrame] = {}
-
-    def curve(self, case: Case) -> pl.DataFrame:
-        """As `curve` of a case trained with GoSGD."""
-        points = len(self.learning.data.y_train)
-        deployment = deployed(case, points)
-        key = self.learning.learner or case.model, len(deployment.platforms), case.seed
-        if key not in self._learnt:
-            self._learnt[key] = curve(train(case, self.learning, "gosgd"), points)
-        ends = epoch_ends(deployment.course(self.learning.epochs))
-        learnt = self._learnt[key]
-        return learnt.with_columns(at_s=pl.Series([ends[epoch - 1] for epoch in learnt["epoch"]]))
 
 
 def epoch_ends(epochs: Sequence[costs.Epoch]) -> list[float]:

@@ -63,6 +63,7 @@ MODELS: dict[str, Model] = {
         _model("lenet5_cifar", "lenet", (3, 32, 32), 10, 62_006),
         _model("alexnet", "alexnet", _IMAGENET, 1000, 61_100_840),
         _model("alexnet_cifar", "alexnet", (3, 32, 32), 10, 58_322_314),
+        _model("alexnet_small", "alexnet", (3, 32, 32), 10, 113_850),
         _model("alexnet_tiny", "alexnet", (3, 64, 64), 200, 57_823_240),
         _model("vgg16", "vgg", _IMAGENET, 1000, 138_357_544),
         _model("vgg19", "vgg", _IMAGENET, 1000, 143_667_240),
