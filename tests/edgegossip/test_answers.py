@@ -79,7 +79,7 @@ def test_what_is_lost_is_told_with_its_spread() -> None:
     found = answers(FRAMES | frames)["edgegossip.accuracy_loss"]
     assert found.ours == pytest.approx(0.5)
     assert "0.00 points of spread" in found.detail
-    assert "lenet5 in place of every model on 240 samples of digits, 3 seeds" in found.detail
+    assert "alexnet_small for alexnet_cifar, lenet5 for squeezenet_cifar" in found.detail
 
 
 def test_figure_5_fails_where_accuracy_or_time_does() -> None:

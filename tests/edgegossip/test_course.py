@@ -1,5 +1,7 @@
 """Epochs by the cost model: as the oracle says, balanced, and as the simulation finds them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -65,15 +67,20 @@ def test_simulated_plain_gossip_takes_what_the_model_says(model: str) -> None:
         assert at_s == pytest.approx(ends[epoch, node], rel=1e-9)
 
 
-def test_simulated_edgegossip_takes_what_the_model_says() -> None:
-    """With single points chosen, so that batches hold as many as asked for."""
-    case = Case("alexnet_cifar", strategy="random_points")
+@pytest.mark.parametrize("strategy", ["accuracy_aware", "random_subsets", "random_points"])
+def test_simulated_edgegossip_takes_what_the_model_says(strategy: str) -> None:
+    """Ranking and aggregating included; a small training's times are those of the paper's size."""
+    case = Case("alexnet_cifar", strategy=strategy, ratio=5.0)
     given_setup = setup(case, LEARNING)
-    chooses = selecting(case, given_setup)
-    trained = gossip.train(given_setup, chooses)
+    trained = gossip.train(given_setup, selecting(case, given_setup))
     one = deployed(case, 240)
-    rows = course(one.platforms, one.points, 3, one.exchange_s, Aggregating(forward_share=0.0))
-    for row in rows:
+    paper = deployed(case, 50_000).aggregating(ratio=5.0)
+    adds = {
+        "accuracy_aware": paper,
+        "random_subsets": replace(paper, forward_share=0.0),
+        "random_points": Aggregating(forward_share=0.0),
+    }
+    for row in course(one.platforms, one.points, 3, one.exchange_s, adds[strategy]):
         found = trained.epochs.filter(epoch=row.epoch, node=row.node)
         assert found["samples"].item() == row.samples
         assert found["at_s"].item() == pytest.approx(row.end_s, rel=1e-9)

@@ -18,6 +18,7 @@ PUBLISHED = {
     "lenet5_cifar": 62_006,
     "alexnet": 61_100_840,
     "alexnet_cifar": 58_322_314,
+    "alexnet_small": 113_850,
     "alexnet_tiny": 57_823_240,
     "vgg16": 138_357_544,
     "vgg19": 143_667_240,

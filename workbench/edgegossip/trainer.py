@@ -9,6 +9,11 @@ class and neighbours in rank often the same one, so such batches teach one class
 with them training is slow and unsteady, or does not learn at all. So the chosen points are shuffled
 into batches unless ``order="ranked"`` is asked for.
 
+Deviation: Alg. 2 goes on until a whole batch reaches |X| r points. Of thousands of points the rest
+of a batch is nothing; of the few hundred of a small training it would have slow platforms learn
+from half as many again as the balancer allows, and all others wait. So of the points in the order
+of their ranking exactly |X| r, rounded up, are learnt from, but for ``order="ranked"``.
+
 Deviation: there is no central balancer. Reports travel with the models, and each platform runs the
 balancer on those it has; on a complete graph all have the same.
 """
@@ -31,6 +36,7 @@ from workbench.edgegossip.failures import POLICIES, Handover
 from workbench.edgegossip.losses import point_losses
 from workbench.edgegossip.platforms import Platform
 from workbench.edgegossip.predictor import Baseline
+from workbench.edgegossip.quota import quota
 from workbench.edgegossip.selection import STRATEGIES, Strategy
 from workbench.gossip import View
 from workbench.gossip.selecting import Batches
@@ -104,8 +110,8 @@ class EdgeGossip:
     strategy
         A name in `STRATEGIES`.
     order
-        Of the chosen points: ``"shuffled"`` into batches, or ``"ranked"``, in batches as they were
-        selected, largest effect first.
+        Of the chosen points: ``"shuffled"``, just as many as the ratio asks for, in batches; or
+        ``"ranked"``, in the batches of whole subsets that were selected, largest effect first.
     threshold, failed_share, on_failures
         Of the balancer. A platform fails when it is predicted to be slower than `threshold`, or
         when its last report is more than `hops` epochs old. ``"reassign"`` lets the others take
@@ -227,12 +233,14 @@ class EdgeGossip:
         )
         batches = [state.held[batch] for batch in chosen]
         if self.order == "shuffled":
-            batches = self._shuffled(batches, epoch, view)
+            batches = self._shuffled(batches, quota(len(state.held), ratio), epoch, view)
         return state, batches, cost_s + ranking_s
 
-    def _shuffled(self, batches: Sequence[Indices], epoch: int, view: View) -> list[Indices]:
+    def _shuffled(
+        self, batches: Sequence[Indices], count: int, epoch: int, view: View
+    ) -> list[Indices]:
         stream = np.random.SeedSequence(self.seed, spawn_key=(SHUFFLE, epoch, view.node))
-        order = np.random.default_rng(stream).permutation(np.concatenate(batches))
+        order = np.random.default_rng(stream).permutation(np.concatenate(batches)[:count])
         return np.split(order, range(view.batch_size, len(order), view.batch_size))
 
     def _balanced(self, state: State, epoch: int, view: View) -> tuple[Ratios, tuple[int, ...]]:

@@ -163,7 +163,8 @@ def _about(training: Training, curve: pl.DataFrame) -> pl.DataFrame:
     points, plain = len(learning.data.y_train), training.method == "gosgd"
     if plain:
         ends = simulations.epoch_ends(simulations.deployed(case, points).course(learning.epochs))
-        curve = curve.with_columns(at_s=pl.Series([ends[epoch - 1] for epoch in curve["epoch"]]))
+        at_s = pl.Series([ends[epoch - 1] for epoch in curve["epoch"]], dtype=pl.Float64)
+        curve = curve.with_columns(at_s=at_s)
     about = {
         "model": case.model,
         "learner": training.learner.model,
