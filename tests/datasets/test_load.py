@@ -27,7 +27,8 @@ UNPACKED_MD5 = (
 
 
 def test_names_are_those_of_the_notebook_parameter() -> None:
-    assert tuple(SOURCES) == DATASETS
+    # Notebooks train models of ten classes; ImageNet has a thousand.
+    assert tuple(name for name in SOURCES if name != "imagenet8") == DATASETS
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:

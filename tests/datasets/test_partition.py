@@ -95,6 +95,10 @@ def test_small_alpha_skews_and_large_alpha_does_not() -> None:
         (lambda: partition.dirichlet([0, 1], 2, 0.0, seed=0), "alpha is 0"),
         (lambda: partition.dirichlet([0, 1], 0, 1.0, seed=0), "nodes is 0"),
         (lambda: partition.dirichlet([0.5, 1], 1, 1.0, seed=0), "whole number a sample"),
+        (lambda: partition.dirichlet([0, 1], 2, "1", seed=0), "alpha is '1'; give a number"),  # type: ignore[arg-type]
+        (lambda: partition.dirichlet([0, 1], 1.5, 1.0, seed=0), "nodes is 1.5; give how many"),  # type: ignore[arg-type]
+        (lambda: partition.by_class([0] * 9, nodes=2.5, seed=0), "nodes is 2.5; give how many"),  # type: ignore[arg-type]
+        (lambda: partition.by_class([0, 1], 1, classes_per_node="2", seed=0), "node is '2'"),  # type: ignore[arg-type]
     ],
 )
 def test_what_cannot_be_dealt_is_refused(call: Callable[[], Any], message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tests.oracles import edgegossip as oracle
 from workbench.datasets import Dataset, load
 from workbench.edgegossip import TECHNIQUES, Aggregation, aggregate
 from workbench.edgegossip.aggregation import Technique, timed_aggregate
+from workbench.edgegossip.aggregation.lsh import lsh
 from workbench.edgegossip.aggregation.shares import shares
 from workbench.names import UnknownNameError
 
@@ -53,8 +55,47 @@ def test_no_more_subsets_than_asked_for_and_no_class_without(technique: str, dat
     classes = np.unique(y)
     assert set(made.labels.tolist()) == set(classes.tolist())
     assert len(made) <= max(int(len(x) / ratio), len(classes))
-    if TECHNIQUES[technique].divide.__name__ == "lsh":
-        assert len(made) == max(int(len(x) / ratio), len(classes))
+
+
+@settings(deadline=None, max_examples=40)
+@given(data=labelled_points())
+def test_lsh_makes_as_many_subsets_as_points_differ(data: Points) -> None:
+    x, y, ratio = data
+    made = aggregate(x, y, Technique(lambda x, ratio, seed: x, lsh), ratio)
+    classes, sizes = np.unique(y, return_counts=True)
+    asked = shares(sizes.tolist(), max(1, int(len(x) / ratio)))
+    differing = [len(np.unique(x[y == name], axis=0)) for name in classes]
+    assert len(made) == sum(map(min, asked, differing))
+
+
+@every_technique
+@pytest.mark.parametrize("power", [400, -400, 1000, -1000])
+def test_points_of_any_scale_are_aggregated_alike(technique: str, power: int) -> None:
+    x, y = np.random.default_rng(1).standard_normal((60, 20)), np.arange(60) % 3
+    plain = aggregate(x, y, technique, 5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        far = aggregate(np.ldexp(x, power), y, technique, 5)
+    np.testing.assert_array_equal(far.members, plain.members)
+    np.testing.assert_array_equal(far.points, np.ldexp(plain.points, power))
+
+
+@every_technique
+@pytest.mark.parametrize("scale", [1e-35, 1e-15, 1e12, 1e13, 3e37])
+def test_nor_does_single_precision_overflow(technique: str, scale: float) -> None:
+    x, y = np.random.default_rng(1).standard_normal((60, 20)), np.arange(60) % 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = aggregate((scale * x).astype(np.float32), y, technique, 5)
+    assert len(made) > 3
+    assert made.points.dtype == np.float32
+    largest = np.abs(scale * x).max()
+    assert 0.1 * largest < np.abs(made.points).max() <= largest
+
+
+def test_half_precision_is_taken_as_single() -> None:
+    made = aggregate(np.full((4, 300), 60_000, np.float16), [0] * 4, "hash_kmeans", 4)
+    np.testing.assert_array_equal(made.points, np.full((1, 300), 60_000, np.float32))
 
 
 @every_technique
@@ -161,6 +202,10 @@ def test_a_technique_of_ones_own() -> None:
     made = aggregate([[-1.0, 0.0], [2.0, 0.0], [3.0, 1.0]], [5, 5, 5], technique, 1)
     assert made.members.tolist() == [0, 1, 1]
     np.testing.assert_array_equal(made.points, [[-1, 0], [2.5, 0.5]])
+    pair = aggregate(
+        [[-1.0, 0.0], [2.0, 0.0], [3.0, 1.0]], [5, 5, 5], (technique.reduce, technique.divide), 1
+    )
+    np.testing.assert_array_equal(pair.members, made.members)
 
 
 class TestRefused:
@@ -195,9 +240,15 @@ class TestRefused:
         with pytest.raises(UnknownNameError, match=r"Did you mean 'svd_kmeans'\?.*pca_lsh"):
             aggregate(self.X, self.Y, "svd_kmean", 1)
 
-    def test_a_negative_seed(self) -> None:
-        with pytest.raises(ValueError, match="seed"):
-            aggregate(self.X, self.Y, seed=-1, ratio=1)
+    @pytest.mark.parametrize("technique", [None, 5, ("svd_kmeans",), ("a", "b"), [len, len]])
+    def test_what_is_no_technique(self, technique: Any) -> None:
+        with pytest.raises(ValueError, match=r"give a name .*, or a pair of functions"):
+            aggregate(self.X, self.Y, technique, 1)
+
+    @pytest.mark.parametrize("seed", [-1, None, 1.5, "3", True])
+    def test_what_is_no_seed(self, seed: Any) -> None:
+        with pytest.raises(ValueError, match=r"seed is .*; give a whole number of at least 0"):
+            aggregate(self.X, self.Y, seed=seed, ratio=1)
 
     def test_a_reducer_that_loses_points_or_gives_nan(self) -> None:
         divide = TECHNIQUES["pca_lsh"].divide

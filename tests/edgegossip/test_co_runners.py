@@ -1,64 +1,26 @@
-"""Jobs beside the training: that they do their work, and leave nothing behind."""
+"""Workers beside the training: that they do as they are told, and leave nothing behind."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 import psutil
 import pytest
 
-from workbench.edgegossip import co_runners, profiling_runs
-from workbench.edgegossip.co_runners import PIECE_BYTES, RECORD_BYTES, sort, word_count
-from workbench.edgegossip.helper_process import helper
-from workbench.edgegossip.profiling_runs import SCHEMA
+from workbench.edgegossip import co_runners
+from workbench.edgegossip.helper_process import Helper, helper
+from workbench.edgegossip.map_reduce import WORKLOADS, Steps, Task
+from workbench.edgegossip.profiling_runs import SCHEMA, profiling_runs
+from workbench.edgegossip.shuffle import Peers
 from workbench.names import UnknownNameError
-
-
-class TestJobs:
-    @pytest.mark.parametrize("size", [1, 1000, 2 * PIECE_BYTES + 5])
-    def test_words_are_counted(self, size: int, tmp_path: Path) -> None:
-        *_, counts = word_count(size, tmp_path)
-        expected: Counter[bytes] = Counter()
-        text = co_runners._text()
-        while size > 0:
-            for word in text[:size].split():
-                expected[word] += 1
-            size -= len(text)
-        assert counts == expected
-        assert list(tmp_path.iterdir()) == []
-
-    @pytest.mark.parametrize("size", [1, 12 * RECORD_BYTES, 2 * PIECE_BYTES + 5])
-    def test_records_are_sorted(self, size: int, tmp_path: Path) -> None:
-        merged, count = b"", max(1, size // RECORD_BYTES)
-        for dealt in sort(size, tmp_path):
-            if dealt >= 2 * count * RECORD_BYTES:
-                merged = next(tmp_path.glob("*-merged")).read_bytes()
-        records = [merged[at : at + RECORD_BYTES] for at in range(0, len(merged), RECORD_BYTES)]
-        assert records == sorted(records)
-        assert len(set(records)) == count
-        assert list(tmp_path.iterdir()) == []
-
-    def test_a_job_that_is_left_clears_its_files(self, tmp_path: Path) -> None:
-        job = sort(3 * PIECE_BYTES, tmp_path)
-        next(job)
-        assert list(tmp_path.iterdir())
-        job.close()  # type: ignore[attr-defined]
-        assert list(tmp_path.iterdir()) == []
-
-    def test_not_more_files_than_a_process_may_open(self, tmp_path: Path) -> None:
-        most = 0
-        for _ in sort(co_runners.MOST_RUNS * 2 * PIECE_BYTES, tmp_path):
-            most = max(most, len(list(tmp_path.iterdir())))
-            if most > co_runners.MOST_RUNS // 2:
-                break
-        assert most > co_runners.MOST_RUNS // 2
 
 
 def children() -> set[int]:
@@ -87,28 +49,95 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-class TestHelper:
-    def test_a_command_ends_the_job_before(self, tmp_path: Path) -> None:
-        with helper("workbench.edgegossip.co_runners", str(tmp_path)) as worker:
-            assert worker.ask(b"sort 1000000000 1\n") == "begun"
-            end_s = time.monotonic() + 30
-            while not list(tmp_path.iterdir()):
-                assert time.monotonic() < end_s, "no file was written"
-                time.sleep(0.01)
-            assert worker.ask(b"none 0 0\n") == "begun"
-            assert list(tmp_path.iterdir()) == []
-        assert not alive(worker.pid)
+@contextlib.contextmanager
+def workers(count: int, folder: Path) -> Iterator[list[Helper]]:
+    """Workers that have met."""
+    with contextlib.ExitStack() as ending:
+        module = "workbench.edgegossip.co_runners"
+        found = [ending.enter_context(helper(module, str(folder))) for _ in range(count)]
+        ports = " ".join(worker.answer() for worker in found)
+        for worker in found:
+            worker.tell(f"{ports}\n".encode())
+        yield found
 
-    def test_why_it_ended_is_told(self, tmp_path: Path) -> None:
-        with helper("workbench.edgegossip.co_runners", str(tmp_path)) as worker:
+
+def ask(all_of_them: list[Helper], line: bytes) -> list[str]:
+    for worker in all_of_them:
+        worker.tell(line)
+    return [worker.answer() for worker in all_of_them]
+
+
+def wait_for_files(folder: Path, name: str) -> None:
+    end_s = time.monotonic() + 30
+    while not list(folder.glob(f"*/{name}")):
+        assert time.monotonic() < end_s, f"no file {name} was written"
+        time.sleep(0.01)
+
+
+class TestWorkers:
+    def test_a_command_ends_the_job_before(self, tmp_path: Path) -> None:
+        with workers(2, tmp_path) as both:
+            assert ask(both, b"sort 1000000000 1\n") == ["begun", "begun"]
+            wait_for_files(tmp_path, "spilled")
+            assert ask(both, b"none 0 0\n") == ["begun", "begun"]
+            assert list(tmp_path.iterdir()) == []
+        assert not any(alive(worker.pid) for worker in both)
+
+    @pytest.mark.parametrize("workload", WORKLOADS)
+    def test_jobs_come_one_after_the_other(self, workload: str, tmp_path: Path) -> None:
+        with workers(2, tmp_path) as both:
+            ask(both, f"{workload} 200000 0.01\n".encode())
+            seen: set[Path] = set()
+            end_s = time.monotonic() + 60
+            while len(seen) < 8:  # four jobs of each
+                assert time.monotonic() < end_s, "jobs do not go on"
+                seen |= set(tmp_path.iterdir())
+            ask(both, b"none 0 0\n")
+
+    def test_a_job_goes_on_after_one_was_left_in_the_shuffle(self, tmp_path: Path) -> None:
+        with workers(2, tmp_path) as (first, second):
+            first.ask(b"wordcount 1000000 0\n")  # and waits for the other's part
+            second.ask(b"none 0 0\n")
+            wait_for_files(tmp_path, "from-0")
+            assert ask([first, second], b"sort 100000 0\n") == ["begun"] * 2
+            wait_for_files(tmp_path, "outcome")
+
+    def test_each_job_has_its_turn_key_and_folder(self, tmp_path: Path) -> None:
+        commands, told = os.pipe()
+        begun_s, keys, folders = [], [], set()
+
+        def job(task: Task) -> Steps:
+            begun_s.append(time.monotonic())
+            keys.append(task.shuffle.args[0])  # type: ignore[attr-defined]
+            folders.add(task.folder)
+            assert list(task.folder.iterdir()) == []
+            (task.folder / "left").touch()
+            if len(begun_s) == 4:
+                os.write(told, b"another")
+            yield None
+            if len(begun_s) == 4:
+                raise AssertionError("it went on after a command")
+
+        start_s = time.monotonic()
+        with Peers() as peers:
+            co_runners._Worker(peers, 7, tmp_path, commands).repeat(job, 1000, 0.05)
+        os.close(commands)
+        os.close(told)
+        assert keys == [(7, 0), (7, 1), (7, 2), (7, 3)]
+        assert [at_s >= start_s + 0.05 * n - 0.01 for n, at_s in enumerate(begun_s)] == [True] * 4
+        assert len(folders) == 4
+        assert list(tmp_path.iterdir()) == []
+
+    def test_why_one_ended_is_told(self, tmp_path: Path) -> None:
+        with workers(1, tmp_path) as (worker,):
             worker.ask(b"none 0 0\n")
             worker.tell(b"nonsense 1 1\n")
             worker.answer()
             with pytest.raises(RuntimeError, match=r"co_runners .* status 1: KeyError: 'nonsense'"):
                 worker.answer()
 
-    def test_it_ends_when_its_master_is_gone(self, tmp_path: Path) -> None:
-        with helper("workbench.edgegossip.co_runners", str(tmp_path)) as worker:
+    def test_one_ends_when_its_master_is_gone(self, tmp_path: Path) -> None:
+        with workers(1, tmp_path) as (worker,):
             worker.ask(b"sort 1000000000 1\n")
             assert worker.process.stdin is not None
             worker.process.stdin.close()  # as when the process at its other end is killed
@@ -120,15 +149,16 @@ class TestHelper:
 class TestProfilingRuns:
     def test_a_row_for_each_point_and_repetition(self, folder: Path) -> None:
         before = children()
-        frame = profiling_runs.profiling_runs(
-            [100_000], ("sort",), seconds_per_point=0.3, repeats=2, every_s=0.05
-        )
+        frame = profiling_runs([100_000], ("sort",), seconds_per_point=0.3, repeats=2, every_s=0.05)
         assert frame.schema == pl.Schema(SCHEMA)
         assert frame["order"].to_list() == [0, 1, 2, 3]
         for repeat in (0, 1):
             points = frame.filter(repeat=repeat).select("workload", "size_bytes").rows()
             assert sorted(points) == [("none", 0), ("sort", 100_000)]
         assert set(frame["source"]) == {"measured"}
+        beside = frame.filter(workload="sort")
+        # Twenty times a second, each byte is sent and received once.
+        assert (beside["network_bytes_per_s"] > 100_000).all()
         assert frame["core"].is_between(0, 1).all()
         assert (frame["window_s"] >= 0.3).all()
         assert (
@@ -144,9 +174,9 @@ class TestProfilingRuns:
             seen.update(children() - before)
             raise OSError("no counters")
 
-        monkeypatch.setattr(profiling_runs, "between", broken)
+        monkeypatch.setattr(sys.modules[profiling_runs.__module__], "between", broken)
         with pytest.raises(OSError, match="no counters"):
-            profiling_runs.profiling_runs([10**9], ("sort",), seconds_per_point=0.2, repeats=1)
+            profiling_runs([10**9], ("sort",), seconds_per_point=0.2, repeats=1)
         assert len(seen) >= 3  # it had begun
         assert not any(map(alive, seen))
         assert list(folder.glob("workbench-*")) == []
@@ -194,11 +224,11 @@ class TestProfilingRuns:
     )
     def test_refused(self, given: dict[str, object], message: str) -> None:
         with pytest.raises(ValueError, match=message):
-            profiling_runs.profiling_runs(**({"sizes": [1000]} | given))  # type: ignore[arg-type]
+            profiling_runs(**({"sizes": [1000]} | given))  # type: ignore[arg-type]
 
     def test_unknown_workload(self) -> None:
         with pytest.raises(UnknownNameError, match="wordcount"):
-            profiling_runs.profiling_runs([1000], ("grep",))
+            profiling_runs([1000], ("grep",))
 
 
 def wait_for_runs(master: int, folder: Path) -> set[int]:
@@ -207,6 +237,6 @@ def wait_for_runs(master: int, folder: Path) -> set[int]:
     while time.monotonic() < end_s:
         time.sleep(0.05)
         with contextlib.suppress(FileNotFoundError, psutil.NoSuchProcess):
-            if [file for file in folder.glob("workbench-*/*") if "sqlite" not in file.name]:
+            if list(folder.glob("workbench-*/*/spilled")):
                 return {one.pid for one in psutil.Process(master).children(recursive=True)}
     raise AssertionError("no job began")

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workbench.edgegossip.aggregation.divider import Divider
 from workbench.edgegossip.aggregation.gaussian_mixture import gaussian_mixture
 from workbench.edgegossip.aggregation.kmeans import kmeans
 from workbench.edgegossip.aggregation.lsh import lsh
-from workbench.edgegossip.aggregation.techniques import Divider
 
 DIVIDERS: dict[str, Divider] = {"kmeans": kmeans, "lsh": lsh, "mixture": gaussian_mixture}
 every_divider = pytest.mark.parametrize("divide", DIVIDERS.values(), ids=DIVIDERS.keys())
@@ -55,17 +55,35 @@ def test_refused(divide: Divider, parts: int) -> None:
 
 
 class TestLsh:
-    @given(count=st.integers(1, 200), share=st.floats(0, 1), same=st.booleans())
+    @given(count=st.integers(1, 200), share=st.floats(0, 1))
     def test_buckets_are_as_many_as_asked_for_and_nearly_equal(
-        self, count: int, share: float, same: bool
+        self, count: int, share: float
     ) -> None:
         parts = max(1, round(share * count))
-        x = np.zeros((count, 2)) if same else np.random.default_rng(0).random((count, 2))
-        sizes = np.bincount(lsh(x, parts, 1), minlength=parts)
+        sizes = np.bincount(lsh(np.random.default_rng(0).random((count, 2)), parts, 1))
         assert len(sizes) == parts
         assert sizes.min() >= 1
         # Each of at most log2(parts) + 1 splits rounds by less than one point, halved from then on.
         assert sizes.max() - sizes.min() <= 3
+
+    @given(
+        count=st.integers(1, 60), levels=st.integers(1, 5), kept=st.integers(1, 3), data=st.data()
+    )
+    def test_equal_points_share_a_bucket_and_no_other_is_given_up(
+        self, count: int, levels: int, kept: int, data: st.DataObject
+    ) -> None:
+        parts = data.draw(st.integers(1, count))
+        x = np.random.default_rng(count).integers(0, levels, (count, kept)).astype(float)
+        found = lsh(x, parts, 2)
+        kinds = {tuple(point) for point in x.tolist()}
+        pairs = {(tuple(point), own) for point, own in zip(x.tolist(), found.tolist(), strict=True)}
+        assert len(pairs) == len(kinds)
+        assert set(found.tolist()) == set(range(min(parts, len(kinds))))
+
+    def test_a_cut_goes_to_the_nearest_place_between_points_that_differ(self) -> None:
+        # Half of ten points is five: four and six are nearer to that than seven and three.
+        x = np.repeat([0.0, 1.0, 2.0], [4, 3, 3])[:, None]
+        assert sorted(np.bincount(lsh(x, 2, 0)).tolist()) == [4, 6]
 
     def test_each_bucket_is_on_one_side_of_the_first_hyperplane(self) -> None:
         x = np.random.default_rng(0).standard_normal((64, 3))

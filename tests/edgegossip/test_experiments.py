@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from workbench import figures, gossip
+from workbench import figures, gossip, training
 from workbench.datasets import DatasetError, mnist
 from workbench.edgegossip import (
     charts,
@@ -21,6 +21,7 @@ from workbench.edgegossip import (
 from workbench.edgegossip.calibration import MODELS
 from workbench.edgegossip.scales import SCALES, learnt_from
 from workbench.edgegossip.selection import STRATEGIES
+from workbench.edgegossip.testbed import LOAD_SEED, POINTS, paper_testbed
 from workbench.interrupted import ExperimentInterrupted
 from workbench.names import UnknownNameError
 from workbench.paths import ROOT
@@ -83,7 +84,9 @@ def test_each_training_has_a_plain_one_beside_it(figure: str) -> None:
 def test_figure_5_has_every_model_and_technique_where_it_should() -> None:
     frame = experiments.fig5("smoke").filter(method="edgegossip")
     assert set(frame["model"]) == set(MODELS)
-    assert frame.filter(model="alexnet_cifar")["technique"].n_unique() == 3
+    for model in MODELS:
+        techniques = frame.filter(model=model)["technique"].n_unique()
+        assert techniques == (3 if model in SCALES["smoke"].all_techniques else 1)
 
 
 def test_a_training_is_made_once() -> None:
@@ -146,12 +149,43 @@ def test_interrupted_at_once_the_columns_are_there(monkeypatch: pytest.MonkeyPat
     assert stopped.value.frame.schema == FRAMES["fig13"]().schema
 
 
-def test_each_model_has_its_learner_at_every_scale() -> None:
-    for name, scale in SCALES.items():
-        assert tuple(scale.learners) == MODELS
-        own = name == "paper"
-        assert [scale.learner_of(model) == model for model in MODELS] == [True, own, own, own]
-    assert SCALES["default"].learner_of("alexnet_cifar") == "alexnet_small"
+def test_techniques_are_told_apart() -> None:
+    """Each takes its own time to aggregate."""
+    (model,) = SCALES["smoke"].all_techniques
+    frame = experiments.fig5("smoke").filter(model=model, method="edgegossip", epoch=1)
+    assert frame["technique"].n_unique() == frame["at_s"].n_unique() == len(frame) == 3
+
+
+def test_two_of_four_platforms_are_slower() -> None:
+    """What EdgeGossip keeps is what the cost model keeps with two slow platforms."""
+    frame = experiments.fig12("smoke")
+    points = frame["train_samples"][0]
+    for factor in experiments.IMBALANCES:
+        deployment = paper_testbed().deployment(
+            "lenet5",
+            ("cpu",) * 4,
+            points=points,
+            slower=(1.0, 1.0, factor, factor),
+            seed=LOAD_SEED + 1,
+            stands_for=POINTS / points,
+        )
+        course = deployment.course(2, deployment.aggregating())
+        found = frame.filter(imbalance=factor, method="edgegossip").sort("epoch")
+        kept = [sum(one.samples for one in course if one.epoch == epoch) for epoch in (1, 2)]
+        assert (found["kept"] * points).to_list() == pytest.approx(kept)
+
+
+def test_figure_3_teaches_the_aggregated_points_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    learnt, step = [], training.gradient_step
+
+    def counted(flat: Any, x: Any, *given: Any, **options: Any) -> Any:
+        learnt.append(len(x))
+        return step(flat, x, *given, **options)
+
+    monkeypatch.setattr(training, "gradient_step", counted)
+    frame = experiments.fig3("smoke")
+    assert sum(learnt) == SCALES["smoke"].fig3[1] * sum(frame["aggregated"])
+    assert (frame["aggregated"] <= frame["train_samples"] / 5).all()
 
 
 def test_seeds_are_told_apart() -> None:
@@ -164,6 +198,23 @@ def test_equal_platforms_gain_little_and_unequal_ones_much() -> None:
     assert found["imbalance"].to_list() == [1, 3, 5]
     assert (found["gosgd_s"].diff().drop_nulls() > 0).all()
     assert (found["speedup"].diff().drop_nulls() > 0).all()
+
+
+def test_interrupted_drop_outs_keep_what_was_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, calls = simulations.train, []
+
+    def until_second(*given: Any, **options: Any) -> gossip.Trained:
+        calls.append(given)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return train(*given, **options)
+
+    monkeypatch.setattr(experiments, "train", until_second)
+    with pytest.raises(ExperimentInterrupted) as stopped:
+        FRAMES["dropouts"]()
+    kept = stopped.value.frame
+    assert kept.select("scenario", "method").unique().rows() == [("nobody fails", "gosgd")]
+    assert kept.equals(FRAMES["dropouts"]().filter(scenario="nobody fails", method="gosgd"))
 
 
 def test_strategies_are_all_there() -> None:
@@ -180,10 +231,26 @@ def test_a_faster_network_never_makes_training_longer() -> None:
 
 def test_shares_follow_the_seconds() -> None:
     frame = experiments.fig8(epochs=3)
-    again = 100 * frame["ranking_s"] / (frame["ranking_s"] + frame["learning_s"])
+    assert len(frame) == 2 * 3 * len(experiments.READINGS)
+    waited_s = pl.when(reading="whole epoch").then("waiting_s").otherwise(0.0)
+    again = frame.select(
+        100 * pl.col("ranking_s") / (pl.col("ranking_s") + pl.col("learning_s") + waited_s)
+    ).to_series()
     assert frame["percent"].to_list() == pytest.approx(again.to_list())
-    cpu, gpu = (frame.filter(model="alexnet_cifar", kind=kind) for kind in ("CPU", "GPU"))
-    assert (cpu["percent"] > gpu["percent"]).all()  # ranking is for all points, learning for few
+    whole, work, cpus, alone = (
+        frame.filter(model="alexnet_cifar", reading=reading)["percent"]
+        for reading in experiments.READINGS
+    )
+    assert (whole < work).all()
+    assert (work < cpus).all()  # ranking is for all points, learning for few
+    assert (alone < whole).all()  # alone a platform keeps all its points
+
+
+def test_a_platform_alone_waits_for_nobody_and_its_share_is_the_ratios() -> None:
+    alone = experiments.fig8(epochs=10).filter(reading="one CPU platform")
+    assert alone["waiting_s"].to_list() == pytest.approx([0.0] * 6, abs=1e-9)
+    ranked = 1 / (3 * alone["ratio"])  # points evaluated, a third of learning, over points learnt
+    assert alone["percent"].to_list() == pytest.approx(100 * ranked / (1 + ranked), rel=0.15)
 
 
 def test_table_3_has_the_operations_beside_the_seconds() -> None:
@@ -204,16 +271,20 @@ def test_what_was_lost_is_a_mean_over_seeds_with_its_spread() -> None:
                 "platforms": 4,
                 "imbalance": 1.0,
                 "seed": seed,
-                "epoch": 3,
+                "epoch": epoch,
                 "kept": 0.5,
             }
-            | {"method": method, "top1": top1, "at_s": 10.0 if method == "gosgd" else 5.0}
+            | {"method": method, "at_s": epoch / 3 * (10.0 if method == "gosgd" else 5.0)}
+            | {"top1": top1 if epoch == 3 else 0.5 - epoch / 10}
             for seed, lost in ((1, 0.01), (2, 0.03))
+            for epoch in (2, 3, 1)  # the last one counts, in whatever order
             for method, top1 in (("gosgd", 0.9), ("edgegossip", 0.9 - lost))
         ]
     )
     row = trainings.table(frame, "model").row(0, named=True)
     assert row["seeds"] == 2
+    assert row["gosgd_percent"] == pytest.approx(90)
+    assert trainings.final(frame)["at_s"].to_list() == [5.0, 5.0]
     assert row["lost_points"] == pytest.approx(2.0)
     assert row["spread_points"] == pytest.approx(2**0.5)
     assert row["speedup"] == 2
@@ -327,6 +398,12 @@ def test_explorer_says_how_long_an_epoch_takes() -> None:
         f"{end_s['EdgeGossip']:.3g} s with EdgeGossip,",
         f"{end_s['GoSGD'] / end_s['EdgeGossip']:.2f} times as fast (cost model)",
     ]
+
+
+@pytest.mark.parametrize("name", ["bandwidth_mbps", "aggregation_ratio", "imbalance", "platforms"])
+def test_explorer_refuses_nothing_at_all(name: str) -> None:
+    with pytest.raises(ValueError, match="0"):
+        explorer.draw(**(SETTING | {name: 0}))  # type: ignore[arg-type]
 
 
 def test_explorer_leaves_less_to_wait() -> None:

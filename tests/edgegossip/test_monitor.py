@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import os
+import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -26,6 +30,8 @@ from workbench.edgegossip.store import Store
 from workbench.edgegossip.window import Window, step
 
 SPENT = st.floats(0, 1)
+monitor_module = importlib.import_module("workbench.edgegossip.monitor")
+host_counters_module = importlib.import_module("workbench.edgegossip.host_counters")
 
 
 class Made:
@@ -179,6 +185,47 @@ class TestMonitor:
         with pytest.raises(RuntimeError, match="before its second reading"):
             monitor.mean()
 
+    def test_a_path_is_opened_and_closed(self, tmp_path: Path) -> None:
+        path, source = tmp_path / "store.sqlite", Made(readings(3))
+        for place in (path, str(path)):
+            with Monitor("here", place, source=source, interval_s=0.002) as monitor:
+                monitor.mean()
+        with Store(path) as store:
+            assert len(store.history()) == 2
+        assert not list(tmp_path.glob("*-wal"))  # which is there while somebody has it open
+
+    def test_the_user_s_store_stays_open(self, tmp_path: Path) -> None:
+        with Store(tmp_path / "store.sqlite") as store:
+            for _ in range(2):
+                with Monitor("here", store, source=Made(readings(3)), interval_s=0.002) as monitor:
+                    monitor.mean()
+            assert len(store.history()) == 2
+
+    def test_the_example_runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        found = doctest.DocTestFinder(recurse=False).find(monitor_module, "monitor")
+        example = found[0]
+        example.globs = {"train": lambda: None}
+        assert len(example.examples) == 4
+        said: list[str] = []
+        doctest.DocTestRunner().run(example, out=said.append)
+        assert said == []
+        with Store(tmp_path / "contention.sqlite") as store:
+            assert list(store.latest()) == ["platform 1"]
+
+    def test_it_watches_once(self) -> None:
+        with Monitor(source=Made(readings(2))) as monitor:
+            pass
+        with pytest.raises(RuntimeError, match="make another"):
+            monitor.__enter__()
+
+    def test_a_store_that_is_none_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match=r"store is 3; give a Store, the path"):
+            Monitor(store=3)  # type: ignore[arg-type]
+        monitor = Monitor(store=tmp_path, source=Made(readings(2)))
+        with pytest.raises(ValueError, match=r"it is a folder\); give a file"):
+            monitor.__enter__()
+
     def test_refused(self) -> None:
         for interval_s, window_s in ((0.0, 60.0), (2.0, 1.0), (1.0, float("inf"))):
             with pytest.raises(ValueError, match="interval_s is"):
@@ -213,6 +260,24 @@ class TestStore:
         with pytest.raises(ValueError, match=r"notes.txt is no store"):
             Store(path)
         assert path.read_text().startswith("not a data base")
+
+    def test_no_place_for_a_store(self, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match=rf"{tmp_path} \(it is a folder\); give a file"):
+            Store(tmp_path)
+        (tmp_path / "file").touch()
+        with pytest.raises(ValueError, match=r"no store can be made at .*file/below .*may be"):
+            Store(tmp_path / "file" / "below")
+        with pytest.raises(ValueError, match=r"no store can be made at .*; give a file"):
+            Store(tmp_path / ("n" * 300))
+        for name in ("store", "other"):
+            Store(tmp_path / name).close()
+        path = tmp_path / "other"
+        with sqlite3.connect(path) as connection:
+            connection.execute("DROP TABLE contention")
+            connection.execute("CREATE TABLE contention (another INTEGER)")
+        connection.close()
+        with pytest.raises(ValueError, match=r"other is no store .*; give another file"):
+            Store(path)
 
 
 class Times(NamedTuple):
@@ -276,16 +341,42 @@ class TestHostCounters:
         root.below = [FakeProcess(8, Times(16, 32, 0, 0), Transfers(300, 400))]
         monkeypatch.setattr(psutil, "Process", {7: root}.__getitem__)
         monkeypatch.setattr(psutil, "cpu_times", lambda: Cpu(100, 10, 20, 500, 5, 3, 50))
-        links = {"lo": Link(999, 999), "made-up": Link(3, 4)}
+        links = {"lo": Link(1000, 1000), "made-up": Link(3, 4)}
         disks = {"loop0": Transfers(999, 999), "made-up": Transfers(5, 6)}
         monkeypatch.setattr(psutil, "net_io_counters", lambda pernic: links)
         monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: disks)
         found = host_counters([7], lambda: 2.0)()
         assert found.cores_s == 638  # guests' 50 s are within the user's 100 s
         assert found.busy_s == 133
-        assert (found.network_bytes, found.disk_bytes) == (7, 11)
+        assert (found.network_bytes, found.disk_bytes) == (2007, 11)
         assert found.own_busy_s == 63
         assert (found.own_network_bytes, found.own_disk_bytes) == (2, 730)
+
+    def test_virtual_devices_count_nothing_again(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        for true in ("wire", "drive"):
+            (tmp_path / true / "device").mkdir(parents=True)
+        monkeypatch.setattr(host_counters_module, "_NETWORK", tmp_path)
+        monkeypatch.setattr(host_counters_module, "_DISKS", tmp_path)
+        links = {"lo0": Link(100, 100), "wire": Link(3, 4), "bridge": Link(30, 40)}
+        disks = {"drive": Transfers(5, 6), "mirror": Transfers(50, 60)}
+        monkeypatch.setattr(psutil, "net_io_counters", lambda pernic: links)
+        monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: disks)
+        found = host_counters(())()
+        assert (found.network_bytes, found.disk_bytes) == (207, 11)
+
+    def test_what_this_machine_sends_to_itself_counts(self) -> None:
+        read = host_counters(())
+        before = read()
+        with (
+            socket.create_server(("127.0.0.1", 0)) as server,
+            socket.create_connection(server.getsockname()) as sender,
+            server.accept()[0] as receiver,
+        ):
+            sender.sendall(bytes(100_000))
+            assert len(receiver.recv(100_000, socket.MSG_WAITALL)) == 100_000
+        assert read().network_bytes - before.network_bytes >= 200_000
 
     def test_a_task_that_ended_uses_nothing_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
         root = FakeProcess(7, Times(1, 2, 4, 8), Transfers(10, 20))

@@ -1,5 +1,9 @@
 """The testbed: what is stated, what follows from data sheets, and what is refused."""
 
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 import pytest
 
 from workbench.edgegossip.contention import Contention
@@ -83,6 +87,45 @@ def test_a_smaller_model_travels_as_long_as_the_one_it_stands_for() -> None:
     assert link.constant is not None
     seconds = 3 * 1e6 * 8 / link.constant + one.overhead_s
     assert seconds == pytest.approx(one.exchange_s)
+
+
+def test_numbers_of_numpy_are_taken() -> None:
+    one = QUIET.deployment("lenet5", np.int64(3))  # type: ignore[arg-type]
+    assert one == QUIET.deployment("lenet5", 3)
+
+
+def test_a_slower_platform_knows_it() -> None:
+    quick, slow = QUIET.deployment("lenet5", ("cpu", "cpu"), slower=(1.0, 3.0)).platforms
+    assert slow.predictor.baseline_s == pytest.approx(3 * quick.predictor.baseline_s)
+    assert slow.sample_s == pytest.approx(quick.sample_s)
+    assert slow.speed.at(0.0) == pytest.approx(quick.speed.at(0.0) / 3)
+
+
+def test_what_is_assumed_is_the_testbeds_own() -> None:
+    assumed = {"operations_per_s": 5e8, "backward_over_forward": 3.0, "window_s": 7.0}
+    facts = {**STATED, "assumed": STATED["assumed"] | assumed}
+    adds = Testbed(Constants(0.2), facts).deployment("lenet5").aggregating()
+    stated = QUIET.deployment("lenet5").aggregating()
+    assert adds.generation_s == pytest.approx([2 * one for one in stated.generation_s])
+    assert adds.forward_share == pytest.approx(1 / 4)
+    assert adds.window_s == 7
+
+
+@pytest.mark.parametrize("uplink_mbps", [0, -1.0, float("inf"), float("nan")])
+def test_an_uplink_that_cannot_be_is_refused(uplink_mbps: float) -> None:
+    with pytest.raises(ValueError, match=r"the uplink is .* Mbit/s; give a finite number above 0"):
+        QUIET.deployment("lenet5", uplink_mbps=uplink_mbps)
+
+
+def test_an_overhead_that_cannot_be_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"overhead of a transmission is -1.0 s"):
+        replace(QUIET.deployment("lenet5"), overhead_s=-1.0)
+
+
+@pytest.mark.parametrize("platforms", ["cpu", 2.5, None])
+def test_platforms_that_are_no_number_and_no_kinds_are_refused(platforms: Any) -> None:
+    with pytest.raises(ValueError, match="give how many, a whole number, or the kind of each"):
+        QUIET.deployment("lenet5", platforms)
 
 
 @pytest.mark.parametrize("given", [0, []])

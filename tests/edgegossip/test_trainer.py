@@ -1,5 +1,6 @@
 """EdgeGossip as a part of a gossip training: what is chosen, what it costs, who takes over."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +11,17 @@ import torch
 
 from workbench import datasets, gossip
 from workbench.datasets import partition
+from workbench.edgegossip import Handover
+from workbench.edgegossip.failures import Outcome
 from workbench.edgegossip.losses import point_losses
 from workbench.edgegossip.platforms import Platform, cluster
 from workbench.edgegossip.predictor import Predictor
 from workbench.edgegossip.trainer import EdgeGossip, State
-from workbench.gossip import GossipSetup, Trained
+from workbench.gossip import GossipSetup, Trained, TrainingError
 from workbench.names import UnknownNameError
-from workbench.runtime import Crash, ProgramError, Restart, SlowDown
-from workbench.training import initialise
+from workbench.runtime import Crash, Restart, SlowDown
+from workbench.training import Sgd, initialise
+from workbench.training.diverged import DivergedError
 
 DIGITS = datasets.load("digits").limit(train=240, test=40, seed=1).fitted((1, 28, 28))
 
@@ -144,6 +148,24 @@ def test_strategies_pay_for_what_they_need(strategy: str, evaluated: int) -> Non
     assert (first_s > later_s) == (strategy == "random_subsets")  # it aggregates
 
 
+def test_ranking_leaves_the_model_as_it_is() -> None:
+    """With dropout and normalisation: losses are those of evaluation, statistics stay."""
+    model = initialise("mobilenet_v2_cifar", 0)
+    kinds = {type(part).__name__ for part in model.modules()}
+    assert {"Dropout", "BatchNorm2d"} <= kinds
+    model.train()
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    x = np.random.default_rng(0).random((6, 3, 32, 32), dtype=np.float32)
+    y = np.arange(6) % 10
+    found = point_losses(model, x, y, batch_size=2)
+    assert all(torch.equal(before[name], buffer) for name, buffer in model.named_buffers())
+    assert all(part.training for part in model.modules())
+    with torch.no_grad():
+        scores = model.eval()(torch.tensor(x)).double()
+    expected = -torch.log_softmax(scores, 1)[range(6), y]
+    assert found == pytest.approx(expected.numpy(), rel=1e-5)
+
+
 def test_losses_are_those_of_each_point() -> None:
     model = initialise("lenet5", 0)
     x, y = DIGITS.x_test[:7], DIGITS.y_test[:7]
@@ -197,7 +219,7 @@ def test_who_comes_back_gets_its_own_points_again() -> None:
 
 
 def test_stopping_says_who_failed() -> None:
-    with pytest.raises(ProgramError, match=r"1 of 4 platforms have failed.*2 \(0 points/s"):
+    with pytest.raises(TrainingError, match=r"1 of 4 platforms have failed.*2 \(0 points/s"):
         run([1] * 4, epochs=6, patience_s=2.0, on_failures="stop", faults=[Crash(2, at_s=1.0)])
 
 
@@ -225,10 +247,14 @@ def test_a_shard_too_small_for_one_aggregated_point_is_refused() -> None:
     ("changes", "message"),
     [
         ({"ratio": 0.5}, "ratio is 0.5; give a finite number, at least 1"),
-        ({"stands_for": 0.0}, "stands_for is 0.0; give a finite number, above 0"),
+        ({"stands_for": 0.0}, "stands_for is 0.0; give a finite number above 0"),
         ({"operations_per_s": float("inf")}, "operations_per_s is inf"),
         ({"forward_share": -1.0}, "forward_share is -1.0"),
         ({"hops": 0}, "hops is 0"),
+        ({"threshold": -1.0}, r"threshold is -1\.0; give points per second above 0"),
+        ({"threshold": "1"}, "threshold is '1'; give a number"),
+        ({"failed_share": 2}, "failed_share is 2; give a share from 0 to 1"),
+        ({"on_failures": None}, "policy is None; give a name"),
     ],
 )
 def test_numbers_out_of_range_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -248,6 +274,88 @@ def test_numbers_out_of_range_are_refused(changes: dict[str, Any], message: str)
 def test_unknown_names_are_refused(changes: dict[str, str]) -> None:
     with pytest.raises(UnknownNameError):
         given([1, 1], **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"platforms": ["pi", "server"]}, r"a platform is 'pi'; give an edgegossip\.Platform"),
+        ({"platforms": "pi"}, "platforms is 'pi'"),
+        ({"platforms": ()}, "there are no platforms"),
+        ({"shards": (np.arange(20), np.arange(20) / 2)}, "shard of p1 is float64"),
+        ({"shards": (np.arange(20), [])}, "shard of p1 is"),
+        ({"shards": 2}, "shards is 2"),
+        ({"seed": -1}, "seed is -1; give a whole number of at least 0"),
+        ({"seed": 0.5}, r"seed is 0\.5"),
+    ],
+)
+def test_what_is_none_is_refused(changes: dict[str, Any], message: str) -> None:
+    _, ours = given([1, 1])
+    with pytest.raises(ValueError, match=message):
+        replace(ours, **changes)
+
+
+class TestFits:
+    """A setup of others is refused before anything runs."""
+
+    def test_other_shards(self) -> None:
+        training, ours = given([1, 1])
+        with pytest.raises(ValueError, match="another shard of p1 than the setup"):
+            gossip.train(training, replace(ours, shards=(ours.shards[0], ours.shards[1][::-1])))
+
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_another_number_of_platforms(self, count: int) -> None:
+        training, _ = given([1, 1])
+        _, ours = given([1] * count)
+        with pytest.raises(ValueError, match=f"has {count} platforms, the setup 2 nodes"):
+            gossip.train(training, ours)
+
+    def test_another_order(self) -> None:
+        training, ours = given([1, 3])
+        with pytest.raises(ValueError, match=r"in the order p1, p0, the setup's cluster p0, p1"):
+            gossip.train(training, replace(ours, platforms=ours.platforms[::-1]))
+
+
+def test_a_function_says_what_happens_on_failures() -> None:
+    """It is told what all platforms know alike: throughputs without contention."""
+    told = []
+
+    def first_takes_all(
+        points: Sequence[int], throughput: Sequence[float], failed: Sequence[bool]
+    ) -> Outcome:
+        told.append((tuple(points), tuple(throughput), tuple(failed)))
+        takes = Handover(2, 0, 0, points[2])
+        return (points[0] + points[2], points[1], 0), (takes,) if points[2] else ()
+
+    trained = run(
+        [1, 2, 1], epochs=8, patience_s=2.0, on_failures=first_takes_all, faults=[Crash(2, 0.5)]
+    )
+    assert told[0] == ((80, 80, 80), (100.0, 50.0, 0.0), (False, False, True))
+    # Twice as many points at twice the speed: both learn equally long from all.
+    assert samples(trained, 8) == pytest.approx([160, 80], abs=1)
+
+
+@pytest.mark.parametrize("strategy", ["random_subsets", "random_points", "importance"])
+def test_what_is_drawn_is_another_each_epoch(strategy: str) -> None:
+    training, ours = given([1, 3], strategy=strategy, hops=2)
+    view = first_view(training, 1)
+    state, first, _ = ours.step(ours.begin(1), 1, view)
+    again, other = (
+        np.sort(np.concatenate(ours.step(state, epoch, view)[1])).tolist() for epoch in (1, 2)
+    )
+    assert again == np.sort(np.concatenate(first)).tolist() != other
+
+
+def test_divergence_is_told_as_such() -> None:
+    """Of a model whose losses are no numbers when points are ranked."""
+    training, ours = given([1, 3])
+    view = first_view(training, 1)
+    view.flat.parameters.fill_(torch.nan)
+    with pytest.raises(DivergedError, match="nan of a point that p1 ranks before epoch 1"):
+        ours.step(ours.begin(1), 1, view)
+    steep = replace(training, sgd=Sgd(1e20))
+    with pytest.raises(TrainingError, match=r"diverged: .*use a smaller learning rate than 1e\+20"):
+        gossip.train(steep, ours)
 
 
 def test_as_many_platforms_as_shards() -> None:

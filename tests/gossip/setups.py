@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import networkx as nx
 import numpy as np
@@ -66,6 +66,9 @@ class Idle:
 
     seconds: float = 1.0
 
+    def fitted(self, setup: GossipSetup) -> Self:
+        return self
+
     def begin(self, node: int) -> None:
         """Nothing to remember."""
 
@@ -97,6 +100,9 @@ class Watching:
 
     views: dict[tuple[int, int], View]
     seconds: float = 0.0
+
+    def fitted(self, setup: GossipSetup) -> Self:
+        return self
 
     def begin(self, node: int) -> int:
         return 0

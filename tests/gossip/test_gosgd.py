@@ -152,6 +152,13 @@ class TestFaults:
         assert 0 < sum(found.run.results.values()) < 1
         assert min(found.run.results.values()) > 0
 
+    def test_what_a_crash_takes_and_a_fetch_gives_is_known_exactly(self) -> None:
+        """Nobody sends: a third goes with the crash, and of a peer's third half comes back."""
+        setup = gosgd(gossip.complete(3), 0.0, epochs=12, patience_s=1.0)
+        found = train(setup, faults=[Crash(1, 1.0), Restart(1, 2.0)])
+        alphas = sorted(found.run.results.values())
+        assert alphas == pytest.approx([1 / 6, 1 / 6, 1 / 3])
+
     def test_survivors_keep_what_they_hold(self) -> None:
         setup = gosgd(gossip.complete(3), 0.5, epochs=5, patience_s=1.0)
         found = train(setup, faults=[Crash(0, 0.4)])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tests.oracles import gossip as oracle
 from workbench import gossip
 from workbench.gossip import GRAPHS, Mixing, MixingError, metropolis_hastings
+from workbench.gossip.mixing import as_mixing
 
 
 @st.composite
@@ -113,11 +114,52 @@ def test_who_has_nothing_to_go_by_keeps_its_model() -> None:
         ([[np.nan, 1.0], [0.0, 1.0]], "node 0 would take nan"),
         ([[0.5, 0.5]], r"shape \(1, 2\)"),
         (np.empty((0, 0)), r"shape \(0, 0\)"),
+        ([["a", "b"], ["c", "d"]], "holds text; give weights"),
+        ([[1, 2], [3]], "rows of a mixing matrix must be equally long"),
+        (np.eye(2) * 1j, "holds complex numbers; give weights"),
+        ([[None, 1], [1, None]], "holds objects; give weights"),
+        ("ring", r"shape \(\)|holds text"),
     ],
 )
 def test_what_does_not_mix_is_refused(matrix: NDArray[Any], message: str) -> None:
     with pytest.raises(MixingError, match=message):
         Mixing(matrix)
+
+
+def test_a_matrix_or_a_graph_is_made_a_mixing() -> None:
+    made = metropolis_hastings(gossip.ring(4))
+    assert as_mixing(made) is made
+    for same in (gossip.ring(4), made.matrix, made.matrix.tolist()):
+        assert np.array_equal(as_mixing(same).matrix, made.matrix)
+    assert as_mixing(np.eye(3, dtype=int)).matrix.dtype == np.float64
+
+
+@pytest.mark.parametrize("given", ["ring", 8, object(), {0: [1]}])
+def test_what_is_neither_is_refused(given: object) -> None:
+    with pytest.raises(MixingError, match=r"mixing is .*give gossip\.Mixing, a doubly stochastic"):
+        as_mixing(given)
+
+
+def test_a_matrix_is_no_graph() -> None:
+    with pytest.raises(MixingError, match="no networkx graph"):
+        metropolis_hastings(np.eye(2))
+
+
+@pytest.mark.parametrize("make", GRAPHS.values(), ids=GRAPHS)
+@pytest.mark.parametrize("nodes", ["8", 2.5, None, True])
+def test_nodes_that_are_no_whole_number_are_refused(make: Any, nodes: Any) -> None:
+    with pytest.raises(ValueError, match=r"nodes is .*; give how many"):
+        make(nodes)
+    assert len(make(np.int64(4))) == 4
+
+
+def test_a_degree_that_nobody_gave_is_told_as_such() -> None:
+    with pytest.raises(ValueError, match=r"3 peers each, the degree unless one is given; .* Try"):
+        gossip.random_regular(2)
+    for nodes in (1, 2, 3, 5):  # what it says to try
+        assert len(gossip.random_regular(nodes, min(2, nodes - 1))) == nodes
+    with pytest.raises(ValueError, match=r"degree is 2\.5"):
+        gossip.random_regular(8, 2.5)  # type: ignore[arg-type]
 
 
 def test_other_graphs_are_refused() -> None:

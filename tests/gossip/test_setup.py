@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from hypothesis import given
@@ -42,11 +43,85 @@ GOOD = epochwise(gossip.ring(4))
         ({"sample_s": [1.0, 2.0]}, "sample_s has 2 numbers for 4 nodes"),
         ({"sample_s": -1.0}, r"sample_s is -1\.0"),
         ({"flops_per_s": [1.0, 2.0, math.inf, 1.0]}, "flops_per_s"),
+        ({"sample_s": "0.1"}, r"sample_s is '0\.1'; give one number for all"),
+        ({"sample_s": ["a"] * 4}, "sample_s is"),
+        ({"patience_s": "3"}, "patience_s is '3'; give a number"),
+        ({"mixing": None, "probability": "0.1"}, r"probability is '0\.1'; give a number"),
+        ({"mixing": "ring"}, r"mixing is 'ring'; give gossip\.Mixing"),
+        ({"mixing": np.full((4, 4), 0.3)}, "sum to 1.2, not to 1"),
+        ({"shards": "all"}, "shards is 'all'"),
+        ({"shards": 4}, "shards is 4"),
+        ({"sgd": 0.01}, r"sgd is 0\.01; give a training\.Sgd"),
+        ({"seed": -1}, "seed is -1"),
+        ({"backward_over_forward": 0}, "backward_over_forward is 0"),
+        ({"cluster": 4}, "cluster is 4; give a Cluster"),
+        ({"model": 5}, r"model is 5; give the name of one in the zoo, a torch\.nn\.Module"),
     ],
 )
 def test_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         GossipSetup(**{**vars(GOOD), **changes})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sample_s": np.float32(0.1)},
+        {"sample_s": np.full(4, 0.1, np.float32)},
+        {"patience_s": np.float64(3)},
+        {"batch_size": np.int64(8), "epochs": np.int32(2)},
+    ],
+)
+def test_numbers_of_numpy_are_taken(changes: dict[str, Any]) -> None:
+    setup = GossipSetup(**{**vars(GOOD), **changes})
+    if "sample_s" in changes:
+        assert setup.seconds_per_sample == pytest.approx((0.1,) * 4)
+
+
+def test_a_matrix_or_a_graph_mixes() -> None:
+    ring = gossip.ring(4)
+    expected = gossip.metropolis_hastings(ring).matrix
+    for given_mixing in (ring, expected, expected.tolist()):
+        setup = GossipSetup(**{**vars(GOOD), "mixing": given_mixing})
+        assert setup.mixing is not None
+        assert np.array_equal(setup.mixing.matrix, expected)
+
+
+class TestOwnModels:
+    """A module, or a function that makes one, where a name of the zoo goes."""
+
+    @staticmethod
+    def made() -> torch.nn.Module:
+        return torch.nn.Sequential(
+            torch.nn.Flatten(), torch.nn.Linear(784, 12), torch.nn.ReLU(), torch.nn.Linear(12, 10)
+        )
+
+    def test_both_learn_alike(self) -> None:
+        module = self.made()
+        before = [parameter.clone() for parameter in module.parameters()]
+        changes = {"epochs": 2, "sample_s": None, "flops_per_s": 1e6}
+        runs = [
+            gossip.train(GossipSetup(**{**vars(GOOD), **changes, "model": model}))
+            for model in (module, self.made, module)
+        ]
+        assert all(map(torch.equal, before, module.parameters()))  # the user's stays what it is
+        for one in runs[1:]:
+            assert one.epochs.equals(runs[0].epochs)
+            assert all(map(torch.equal, one.weights, runs[0].weights))
+        assert len(runs[0].weights[0]) == 784 * 12 + 12 + 120 + 10
+        losses = runs[0].epochs.group_by("epoch").agg(pl.col("loss").mean()).sort("epoch")
+        assert losses["loss"][1] < losses["loss"][0]
+
+    def test_costs_are_those_of_its_profile(self) -> None:
+        changes = {"model": self.made, "sample_s": None, "flops_per_s": 1e6}
+        setup = GossipSetup(**{**vars(GOOD), **changes})
+        operations = 2 * (784 * 12 + 120) * 3  # forward, and twice that backward
+        assert setup.seconds_per_sample == pytest.approx((operations / 1e6,) * 4)
+
+    def test_images_that_do_not_fit_are_told(self) -> None:
+        small = {"model": self.made, "dataset": DIGITS, "shards": [np.arange(4)] * 4}
+        with pytest.raises(ValueError, match=r"layer|input|shape"):
+            gossip.train(GossipSetup(**{**vars(GOOD), **small}))
 
 
 def test_links_and_names_are_looked_up_first() -> None:

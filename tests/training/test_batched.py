@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from tests.training.modules import CLASSES, Dropping
-from workbench.training import FlatModel, batched_gradients, flatten, gradient_step, initialise
+from workbench.training import FlatModel, Sgd, batched_gradients, flatten, gradient_step, initialise
 
 SHAPE = (1, 28, 28)
 
@@ -41,6 +41,46 @@ def test_same_gradients_and_losses(count: int) -> None:
     for flat, found, (loss, gradients) in zip(flats, losses, expected, strict=True):
         assert found == pytest.approx(loss, abs=1e-12)
         assert torch.allclose(flat.gradients, gradients, atol=1e-12)
+
+
+def smooth() -> nn.Module:
+    """Mean pooling and tanh: without maxima and corners, rounding stays rounding."""
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2),
+        nn.Tanh(),
+        nn.AvgPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        nn.Tanh(),
+        nn.AvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(400, 10),
+    )
+
+
+def test_same_weights_after_steps_in_single_precision() -> None:
+    """As trainings run. LeNet-5's maxima may go to another of two pixels that are nearly equal."""
+    sgd, weights = Sgd(0.05, momentum=0.9), []
+    for batched in (False, True):
+        flats = [flatten(initialise(smooth, seed), SHAPE) for seed in range(3)]
+        first = [flat.parameters.clone() for flat in flats]
+        velocities = [sgd.start(flat.parameters) for flat in flats]
+        drawn = torch.Generator().manual_seed(1)
+        for _ in range(8):
+            xs = list(torch.randn(3, 16, *SHAPE, generator=drawn))
+            ys = list(torch.randint(0, 10, (3, 16), generator=drawn))
+            if batched:
+                batched_gradients(flats, xs, ys)
+            for flat, velocity, x, y in zip(flats, velocities, xs, ys, strict=True):
+                if not batched:
+                    gradient_step(flat, x, y)
+                sgd.step(flat.parameters, flat.gradients, velocity)
+        weights.append([flat.parameters for flat in flats])
+        assert all(
+            (flat.parameters - old).abs().max() > 0.01
+            for flat, old in zip(flats, first, strict=True)
+        )
+    for one, other in zip(*weights, strict=True):
+        assert torch.allclose(one, other, rtol=0, atol=1e-5)
 
 
 def test_frozen_parameters_have_no_gradient() -> None:

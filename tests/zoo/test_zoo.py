@@ -112,3 +112,21 @@ def test_names_are_listed_without_torch_and_polars() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_small_alexnet_draws_its_weights_for_relu() -> None:
+    """Variance 2 / inputs (He et al. 2015, Eq. 10), biases 0: its signal keeps its size."""
+    torch.manual_seed(0)
+    module = MODELS["alexnet_small"].factory()
+    layers = [part for part in module.modules() if isinstance(part, nn.Conv2d | nn.Linear)]
+    assert len(layers) == 8
+    for layer in layers:
+        inputs = layer.weight[0].numel()
+        assert layer.weight.var().item() == pytest.approx(2 / inputs, rel=0.15)
+        assert layer.bias is not None
+        assert not layer.bias.any()
+    outputs = module.eval()(torch.randn(64, 3, 32, 32))
+    default = torch.nn.Sequential(*module.children())
+    for layer in layers:
+        layer.reset_parameters()
+    assert outputs.std(0).mean() > 20 * default(torch.randn(64, 3, 32, 32)).std(0).mean()

@@ -1,4 +1,4 @@
-"""Data sets by name, or from a file: images and labels as numpy arrays.
+"""Data sets by name, or by path: images and labels as numpy arrays.
 
 >>> from workbench import datasets
 >>> digits = datasets.load("digits")
@@ -6,7 +6,9 @@
 ((1442, 1, 8, 8), dtype('float32'))
 
 `digits` comes with scikit-learn and needs no network. `mnist`, `fashion_mnist` and `cifar10` are
-read from `data_folder()` and fetched into it once. Nothing is ever replaced by other data.
+read from `data_folder()` and fetched into it once. `imagenet8` is ImageNet in 8 x 8 pixels, which
+asks for registration: it is read from `data_folder()` or, by path, from where you unpacked it.
+``load("own.npz")`` reads images of your own. Nothing is ever replaced by other data.
 """
 
 from workbench.datasets.catalogue import SOURCES, load

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,9 @@ def load(path: Path) -> Dataset:
     DatasetError
         No such file, or it holds something else; the message says which array and why.
     """
-    arrays = _read(path)
+    if path.suffix != ".npz":
+        raise DatasetError(f"{path} is no .npz file; write one with numpy.savez")
+    arrays = read_arrays(path, KEYS)
     x_train, x_test = (_images(path, key, arrays[key]) for key in ("x_train", "x_test"))
     y_train, y_test = (_labels(path, key, arrays[key]) for key in ("y_train", "y_test"))
     for key, x, y in (("train", x_train, y_train), ("test", x_test, y_test)):
@@ -43,18 +46,23 @@ def load(path: Path) -> Dataset:
     return Dataset(path.stem, x_train, y_train, x_test, y_test, names)
 
 
-def _read(path: Path) -> dict[str, NDArray[Any]]:
-    if path.suffix != ".npz":
-        raise DatasetError(f"{path} is no .npz file; write one with numpy.savez")
+def read_arrays(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Read these arrays of an ``.npz`` file, and no others.
+
+    Raises
+    ------
+    DatasetError
+        No such file, an array that it does not have, or objects, which are not unpickled.
+    """
     try:
         with np.load(path, allow_pickle=False) as file:
-            missing = [key for key in KEYS if key not in file]
+            missing = [key for key in keys if key not in file]
             if missing:
                 raise DatasetError(
                     f"{path} has no {', '.join(missing)}; a data set has the arrays "
-                    f"{', '.join(KEYS)}, and this file {', '.join(file.files) or 'none'}"
+                    f"{', '.join(keys)}, and this file {', '.join(file.files) or 'none'}"
                 )
-            return {key: file[key] for key in KEYS}
+            return {key: file[key] for key in keys}
     except DatasetError:
         raise
     except FileNotFoundError as error:

@@ -18,6 +18,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from workbench.clusters.checks import check_number, whole
+
 Shards = tuple[NDArray[np.int64], ...]
 
 
@@ -69,19 +71,22 @@ def by_class(labels: ArrayLike, nodes: int, *, classes_per_node: int = 2, seed: 
     ValueError
         Fewer samples than pieces, or a number below 1.
     """
-    if classes_per_node < 1:
-        raise ValueError(f"classes_per_node is {classes_per_node}; it must be at least 1")
+    each = whole(classes_per_node)
+    if each is None or each < 1:
+        raise ValueError(
+            f"classes_per_node is {classes_per_node!r}; give a whole number of at least 1"
+        )
     found = _checked(labels, nodes)
-    pieces = nodes * classes_per_node
+    pieces = nodes * each
     if len(found) < pieces:
         raise ValueError(
             f"{len(found)} samples do not make {pieces} pieces for {nodes} nodes with "
-            f"{classes_per_node} classes each; use fewer nodes or more samples"
+            f"{each} classes each; use fewer nodes or more samples"
         )
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(found))
     by_label = np.array_split(order[np.argsort(found[order], kind="stable")], pieces)
-    dealt = rng.permutation(pieces).reshape(nodes, classes_per_node)
+    dealt = rng.permutation(pieces).reshape(nodes, each)
     return tuple(np.sort(np.concatenate([by_label[piece] for piece in own])) for own in dealt)
 
 
@@ -110,7 +115,7 @@ def dirichlet(labels: ArrayLike, nodes: int, alpha: float, *, seed: int) -> Shar
     that every sample finds its place whatever the nodes' sizes. A node that gets nothing takes a
     sample from whoever has most.
     """
-    if not 0 < alpha < math.inf:
+    if not 0 < check_number("alpha", alpha) < math.inf:
         raise ValueError(f"alpha is {alpha}; it must be above 0 and finite")
     found = _checked(labels, nodes)
     rng = np.random.default_rng(seed)
@@ -139,9 +144,12 @@ def _checked(labels: ArrayLike, nodes: int) -> NDArray[np.int64]:
             f"labels are {found.dtype} of shape {found.shape}; give one whole number a sample, "
             "such as dataset.y_train"
         )
-    if nodes < 1:
+    holders = whole(nodes)
+    if holders is None:
+        raise ValueError(f"nodes is {nodes!r}; give how many, a whole number")
+    if holders < 1:
         raise ValueError(f"nodes is {nodes}; at least one must hold the samples")
-    if len(found) < nodes:
+    if len(found) < holders:
         raise ValueError(
             f"{nodes} nodes cannot share {len(found)} samples; each needs at least one. "
             "Use fewer nodes or more samples"

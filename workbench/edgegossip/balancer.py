@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.clusters.checks import check_number, whole
-from workbench.edgegossip.failures import POLICIES, Handover, Policy, TooManyFailedError
-from workbench.names import choose
+from workbench.edgegossip.failures import Handover, Policy, TooManyFailedError, policy_of
+
+THRESHOLD, FAILED_SHARE = 0.001, 0.1
 
 
 @dataclass(frozen=True, init=False)
@@ -86,8 +87,8 @@ class Ratios:
 
 def balance(
     state: Balance,
-    threshold: float = 0.001,
-    failed_share: float = 0.1,
+    threshold: float = THRESHOLD,
+    failed_share: float = FAILED_SHARE,
     on_failures: str | Policy = "stop",
 ) -> Ratios:
     """Set each platform's ratio so that all take as long as the fastest: r_i = T_1 / T_i.
@@ -116,15 +117,9 @@ def balance(
     TooManyFailedError
         More failed than may, and the policy is to stop; or none is left, or none with points.
     ValueError
-        A threshold or a share that cannot be.
+        A threshold or a share that cannot be, a policy that is none.
     """
-    if not 0 < check_number("threshold", threshold) < math.inf:
-        raise ValueError(f"threshold is {threshold}; give points per second above 0")
-    if not 0 <= check_number("failed_share", failed_share) <= 1:
-        raise ValueError(f"failed_share is {failed_share}; give a share from 0 to 1")
-    policy = (
-        choose("policy", on_failures, POLICIES) if isinstance(on_failures, str) else on_failures
-    )
+    policy = check_balancer(threshold, failed_share, on_failures)
     failed = tuple(rate < threshold for rate in state.throughput)
     points, handovers = state.points, tuple[Handover, ...]()
     if sum(failed) / len(state) > failed_share:
@@ -146,3 +141,18 @@ def balance(
         for seconds, out in zip(epoch_s, failed, strict=True)
     )
     return Ratios(points, ratios, failed, epoch_s, handovers)
+
+
+def check_balancer(threshold: float, failed_share: float, on_failures: str | Policy) -> Policy:
+    """Return the policy if all three are as `balance` takes them.
+
+    Raises
+    ------
+    ValueError
+        One of them cannot be.
+    """
+    if not 0 < check_number("threshold", threshold) < math.inf:
+        raise ValueError(f"threshold is {threshold}; give points per second above 0")
+    if not 0 <= check_number("failed_share", failed_share) <= 1:
+        raise ValueError(f"failed_share is {failed_share}; give a share from 0 to 1")
+    return policy_of(on_failures)

@@ -9,13 +9,20 @@ a minute or two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 
 from workbench import atomic
 from workbench.claims import load_claims
 from workbench.edgegossip.costs import selecting_share, total_s
-from workbench.edgegossip.testbed import CALIBRATION, EXPLANATION, STATED, Constants, Testbed
+from workbench.edgegossip.testbed import (
+    CALIBRATION,
+    EXPLANATION,
+    STATED,
+    UPLINK_MBPS,
+    Constants,
+    Testbed,
+)
 from workbench.names import choose
 
 MODELS = ("lenet5", "alexnet_cifar", "squeezenet_cifar", "mobilenet_v2_cifar")
@@ -31,21 +38,30 @@ EXPLANATIONS: dict[str, tuple[str, tuple[float, float], Callable[[float], Consta
     # As the first, but nothing co-runs.
     "quiet": ("host_ms", (0.02, 2.0), lambda value: Constants(value, intensity=0.0)),
 }
-"""What may explain the speed-up: the constant to be fitted, its range, and all constants by it."""
+"""What may explain the speed-up: the constant to be fitted, its range, and all constants by it.
+
+Fig. 8 does not tell them apart. The one in use was chosen beforehand, for its meaning.
+"""
 
 
-def settings() -> Iterator[tuple[str, int]]:
+def settings(deployments: Sequence[int] = DEPLOYMENTS) -> Iterator[tuple[str, int]]:
     """Models and numbers of platforms: all models on the first deployment, two on all."""
     for model in MODELS:
-        for platforms in DEPLOYMENTS if model in MODELS[:2] else DEPLOYMENTS[:1]:
+        for platforms in deployments if model in MODELS[:2] else deployments[:1]:
             yield model, platforms
 
 
-def speedups(testbed: Testbed, epochs: int = EPOCHS) -> dict[tuple[str, int], float]:
+def speedups(
+    testbed: Testbed,
+    epochs: int = EPOCHS,
+    *,
+    deployments: Sequence[int] = DEPLOYMENTS,
+    uplink_mbps: float = UPLINK_MBPS,
+) -> dict[tuple[str, int], float]:
     """Training time of GoSGD over EdgeGossip's, by model and number of platforms."""
     found = {}
-    for model, platforms in settings():
-        deployment = testbed.deployment(model, platforms)
+    for model, platforms in settings(deployments):
+        deployment = testbed.deployment(model, platforms, uplink_mbps=uplink_mbps)
         plain, ours = (
             total_s(deployment.course(epochs, how)) for how in (None, deployment.aggregating())
         )
@@ -54,7 +70,7 @@ def speedups(testbed: Testbed, epochs: int = EPOCHS) -> dict[tuple[str, int], fl
 
 
 def shares(testbed: Testbed, model: str, epochs: int = EPOCHS) -> dict[float, float]:
-    """Percent of the time at work that goes into aggregated points, by aggregation ratio."""
+    """Percent of an epoch that goes into aggregated points, by ratio; see `experiments.fig8`."""
     deployment = testbed.deployment(model)
     return {
         ratio: 100 * selecting_share(deployment.course(epochs, deployment.aggregating(ratio=ratio)))

@@ -11,7 +11,8 @@ import polars as pl
 
 from workbench import figures
 from workbench.edgegossip.aggregation.costs import SELECTED
-from workbench.edgegossip.experiments import IMBALANCES, RATIOS
+from workbench.edgegossip.experiments import IMBALANCES, RATIOS, READINGS
+from workbench.edgegossip.prediction_experiments import sizes_told
 
 MODEL_TITLES = {
     "lenet5": "LeNet-5",
@@ -42,6 +43,12 @@ _SHORT = {
     "hash_kmeans": "hash",
 }  # where a panel has no room for more
 METHOD_TITLES = {"gosgd": "GoSGD", "edgegossip": "EdgeGossip"}
+READING_TITLES = {
+    "whole epoch": "whole epoch (Sec. 4.3)",
+    "at work": "at work",
+    "CPU platforms": "at work, CPU platforms",
+    "one CPU platform": "one CPU platform alone",
+}
 STEP_TITLES = {"reduce_s": "reduce", "divide_s": "divide", "aggregate_s": "means"}
 STRATEGY_TITLES = {
     "accuracy_aware": "accuracy-aware",
@@ -51,6 +58,8 @@ STRATEGY_TITLES = {
 }
 RANKED = "accuracy-aware, ranked"
 _APART_PX = 24
+_AXIS_PX = 30
+_POINT_PX = 6
 _TITLE_CHARACTERS = 46
 
 
@@ -77,7 +86,9 @@ def fig3(frame: pl.DataFrame) -> alt.VConcatChart:
         .mark_point(filled=True, size=40, color=figures.PALETTE[1])
         .encode(
             y=order,
-            x=alt.X("percent:Q", scale=alt.Scale(zero=False), title="top-1 accuracy, %"),
+            x=alt.X(
+                "percent:Q", scale=alt.Scale(zero=False, padding=10), title="top-1 accuracy, %"
+            ),
         )
         .properties(height=140)
     )
@@ -102,23 +113,20 @@ def fig5(frame: pl.DataFrame) -> alt.FacetChart:
 def fig6(frame: pl.DataFrame) -> alt.FacetChart:
     """Training time by number of platforms, by the cost model, a panel per model."""
     row = frame.row(0, named=True)
-    drawn = (
-        frame.unpivot(
-            on=["gosgd_s", "edgegossip_s"],
-            index=["model", "platforms", "speedup"],
-            variable_name="method",
-            value_name="seconds",
-        )
-        .with_columns(
-            pl.col("model").replace_strict(MODEL_TITLES),
-            pl.col("method").str.strip_suffix("_s").replace_strict(METHOD_TITLES),
-        )
-        .with_columns(
-            text=pl.when(method=METHOD_TITLES["gosgd"])
-            .then(pl.format("{}x", pl.col("speedup").round(1)))
-            .otherwise(pl.lit(""))
-        )
+    drawn = frame.unpivot(
+        on=["gosgd_s", "edgegossip_s"],
+        index=["model", "platforms", "speedup"],
+        variable_name="method",
+        value_name="seconds",
+    ).with_columns(
+        pl.col("model").replace_strict(MODEL_TITLES),
+        pl.col("method").str.strip_suffix("_s").replace_strict(METHOD_TITLES),
     )
+    above = [
+        f"{row['speedup']:.2f}" if row["method"] == METHOD_TITLES["gosgd"] else ""
+        for row in drawn.iter_rows(named=True)
+    ]
+    drawn = drawn.with_columns(text=pl.Series(above))
     base = alt.Chart(drawn).encode(
         x=alt.X("platforms:O", title="platforms"),
         xOffset=alt.XOffset("method:N", sort=list(METHOD_TITLES.values())),
@@ -135,9 +143,9 @@ def fig6(frame: pl.DataFrame) -> alt.FacetChart:
             columns=2,
             spacing=_APART_PX,
             title=_title(
-                f"Training time of {row['epochs']} epochs; above GoSGD's, how many times "
-                "EdgeGossip's it is",
-                f"{row['uplink_mbps']:g} Mbit/s up (cost model)",
+                f"Training time of {row['epochs']} epochs; above GoSGD's bars: how many times as "
+                "fast EdgeGossip is",
+                f"uplinks of {row['uplink_mbps'] / 1000:g} Gbit/s (cost model)",
             ),
         )
         .resolve_scale(y="independent")
@@ -203,65 +211,91 @@ def fig7(frame: pl.DataFrame) -> alt.FacetChart:
 
 
 def fig8(frame: pl.DataFrame) -> alt.FacetChart:
-    """Share of the time at work that goes into aggregated points."""
-    drawn = frame.with_columns(pl.col("model").replace_strict(MODEL_TITLES))
+    """Share of the time that goes into aggregated points, in the four ways it may be read."""
+    names = [READING_TITLES[name] for name in READINGS]
+    drawn = frame.with_columns(
+        pl.col("model").replace_strict(MODEL_TITLES),
+        pl.col("reading").replace_strict(READING_TITLES),
+    )
     return (
         alt.Chart(drawn)
         .mark_bar()
         .encode(
             x=alt.X("ratio:O", title="aggregation ratio", axis=alt.Axis(format="~g")),
-            xOffset=alt.XOffset("kind:N", sort=["CPU", "GPU", "all"]),
-            y=alt.Y("percent:Q", title="of the time at work, %"),
-            color=_colour("kind", ["CPU", "GPU", "all"], "platforms"),
+            xOffset=alt.XOffset("reading:N", sort=names),
+            y=alt.Y("percent:Q", title="of the time, %"),
+            color=_colour("reading", names),
         )
         .properties(height=150)
         .facet(
             facet=alt.Facet("model:N", sort=list(MODEL_TITLES.values())[:2], title=None),
             columns=2,
             spacing=_APART_PX,
-            title=["Time spent on aggregated points", "four platforms (cost model)"],
+            title=_title(
+                "Time on aggregated points, read in four ways",
+                "first deployment, one platform (cost model)",
+            ),
         )
     )
 
 
 def fig9(frame: pl.DataFrame) -> alt.FacetChart:
-    """Error of the predictor by the co-runner's size, which was held out: mean and deviation."""
-    deviation = pl.col("variance").sqrt()
-    drawn = frame.with_columns(
-        low=pl.max_horizontal(pl.col("mean_percent") - deviation, pl.lit(0.0)),
-        high=pl.col("mean_percent") + deviation,
-        megabytes=pl.col("size_bytes") / 1e6,
-    )
+    """Error of the predictor by the co-runner's size, which was held out: mean and deviation.
+
+    Beside it, what comes of the base time (t_0) as it was fitted, and of the base time measured
+    alone, whatever runs.
+    """
+    drawn = pl.concat(
+        frame.select(
+            "workload",
+            pl.col("size_bytes") / 1e6,
+            pl.lit(title).alias("prediction"),
+            pl.col(kind + "mean_percent").alias("percent"),
+            pl.col(kind + "variance").sqrt().alias("deviation"),
+        )
+        for kind, title in _PREDICTION_TITLES.items()
+    ).rename({"size_bytes": "megabytes"})
+    ours = next(iter(_PREDICTION_TITLES.values()))
+    deviation = pl.when(prediction=ours).then("deviation")
+    drawn = drawn.with_columns(
+        low=pl.max_horizontal(pl.col("percent") - deviation, pl.lit(0.0)),
+        high=pl.col("percent") + deviation,
+    ).with_columns(low=pl.when(pl.col("high").is_not_null()).then("low"))
     base = alt.Chart(drawn).encode(x=_size_axis())
     points = base.mark_line(point=True).encode(
-        y=alt.Y("mean_percent:Q", title="error of prediction, %")
+        y=alt.Y("percent:Q", title="error of prediction, %"),
+        **figures.series("prediction", list(_PREDICTION_TITLES.values())),
     )
     spread = base.mark_rule().encode(y="low:Q", y2="high:Q")
     return _by_workload(frame, spread + points, "How far the predictor is off")
 
 
-def fig10(frame: pl.DataFrame) -> alt.FacetChart:
+_PREDICTION_TITLES = {
+    "followed_": "predictor",
+    "": "predictor, base time as fitted",
+    "naive_": "base time measured alone, always",
+}
+
+
+def fig10(frame: pl.DataFrame) -> alt.VConcatChart:
     """Use of the shared resources by the co-runner's size: mean and two standard deviations."""
     drawn = frame.with_columns(
         megabytes=pl.col("size_bytes") / 1e6,
         low=pl.max_horizontal(pl.col("mean") - pl.col("two_sd"), pl.lit(0.0)),
         high=pl.col("mean") + pl.col("two_sd"),
-        panel=pl.format("{}: {}, {}", "workload", "resource", "unit"),
     )
-    base = alt.Chart(drawn).encode(x=_size_axis())
-    lines = base.mark_line(point=True).encode(y=alt.Y("mean:Q", title="use"))
-    spread = base.mark_rule().encode(y="low:Q", y2="high:Q")
-    return (
-        (spread + lines)
-        .properties(height=90)
-        .facet(
-            facet=alt.Facet("panel:N", sort=_panels(drawn), title=None),
-            columns=2,
-            spacing=_APART_PX,
-            title=["What co-runners use", _source(frame)],
+    rows = []
+    for resource, unit in frame.select("resource", "unit").unique(maintain_order=True).rows():
+        base = alt.Chart(drawn.filter(resource=resource)).encode(x=_size_axis())
+        title = f"{resource}, {'%' if unit == 'percent' else unit}"
+        axis = alt.Axis(minExtent=_AXIS_PX, maxExtent=_AXIS_PX)
+        lines = base.mark_line(point=True).encode(y=alt.Y("mean:Q", title=title, axis=axis))
+        spread = base.mark_rule().encode(y="low:Q", y2="high:Q")
+        facet = alt.Facet("workload:N", title=None)
+        rows.append(
+            (spread + lines).properties(height=90).facet(facet=facet, columns=2, spacing=_APART_PX)
         )
-        .resolve_scale(y="independent")
-    )
+    return alt.VConcatChart(vconcat=rows, title=["What co-runners use", *_measured_how(frame)])
 
 
 def fig11(frame: pl.DataFrame) -> alt.FacetChart:
@@ -284,7 +318,7 @@ def fig11(frame: pl.DataFrame) -> alt.FacetChart:
 def _size_axis() -> alt.X:
     return alt.X(
         "megabytes:Q",
-        scale=alt.Scale(type="log"),
+        scale=alt.Scale(type="log", nice=False, padding=_POINT_PX),
         title="co-runner's input, MB",
         axis=alt.Axis(format="~g", tickCount=4),
     )
@@ -297,19 +331,13 @@ def _by_workload(
         facet=alt.Facet("workload:N", title=None),
         columns=2,
         spacing=_APART_PX,
-        title=[title, _source(frame)],
+        title=[title, *_measured_how(frame)],
     )
 
 
-def _panels(frame: pl.DataFrame) -> list[str]:
-    return (
-        frame.sort("workload", maintain_order=True)["panel"].unique(maintain_order=True).to_list()
-    )
-
-
-def _source(frame: pl.DataFrame) -> str:
+def _measured_how(frame: pl.DataFrame) -> list[str]:
     words = {"measured": "measured on this machine, now", "recorded": "recorded before"}
-    return words.get(frame["source"][0], frame["source"][0])
+    return [words.get(frame["source"][0], frame["source"][0]), sizes_told(frame)]
 
 
 def fig12(frame: pl.DataFrame) -> alt.FacetChart:
@@ -332,7 +360,9 @@ def fig13(frame: pl.DataFrame) -> alt.LayerChart:
     names = [f"ratio {ratio:.0f}" for ratio in RATIOS]
     lines = _lines(drawn, names).properties(height=180)
     spread = alt.Chart(drawn).mark_rule().encode(x="at_s:Q", y="low:Q", y2="high:Q")
-    return alt.LayerChart(layer=[spread, lines], title=_learnt_title(frame, "LeNet-5"))
+    return alt.LayerChart(
+        layer=[spread, lines], title=_learnt_title(frame, "LeNet-5 by aggregation ratio")
+    )
 
 
 def strategies(frame: pl.DataFrame) -> alt.Chart:
@@ -346,9 +376,8 @@ def strategies(frame: pl.DataFrame) -> alt.Chart:
     )
     drawn = _means(frame.with_columns(series=named), "series")
     names = ["GoSGD: all", *STRATEGY_TITLES.values(), RANKED]
-    return _lines(drawn, names).properties(
-        height=200, title=_learnt_title(frame, "AlexNet's times")
-    )
+    title = _learnt_title(frame, "Ways to choose samples, over the same epochs")
+    return _lines(drawn, names).properties(height=200, title=title)
 
 
 def dropouts(frame: pl.DataFrame) -> alt.FacetChart:
@@ -361,7 +390,7 @@ def dropouts(frame: pl.DataFrame) -> alt.FacetChart:
     )
     row = frame.row(0, named=True)
     title = _title(
-        "Ten platforms, AlexNet's times; some fail",
+        "Ten platforms, some of which fail",
         f"{_model(row['learner'])} learns {row['train_samples']:,} {_data(row['dataset'])}; one "
         "seed (simulated)",
     )

@@ -21,7 +21,7 @@ class Contention:
     core
         U^core: share of the time of all cores together, 0 to 1.
     network_bytes_per_s
-        U^networkBW: sent and received.
+        U^networkBW: sent and received, by the loopback, too (see `host_counters`).
     disk_bytes_per_s
         U^diskBW: read and written.
 

@@ -3,15 +3,18 @@
 An epoch of a platform: rank by the losses of aggregated points, learn from a share of its points,
 send the model to all others, wait for theirs. The slowest decides; EdgeGossip's balancer sets the
 shares from predicted throughputs. The same arithmetic as a simulated training on a complete graph,
-whose times it equals where batches hold exactly as many points as asked for.
+whose times it equals where every platform has at least as many aggregated points as classes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.clusters.checks import check_number, whole
+from workbench.edgegossip.aggregation.aggregation import check_ratio
 from workbench.edgegossip.balancer import Balance, balance
 from workbench.edgegossip.platforms import Platform
 from workbench.edgegossip.quota import quota
@@ -61,17 +64,31 @@ class Aggregating:
     ratio
         Points for each aggregated one.
     generation_s
-        Seconds at speed 1 of aggregating, on each platform, once.
+        Seconds at speed 1 of aggregating, on each platform, once; a platform that is slower than
+        its kind takes so many times as long.
     forward_share
         Seconds of evaluating a point over those of learning from it.
     window_s
         Over which contention is averaged.
+
+    Raises
+    ------
+    ValueError
+        A ratio below 1, seconds or a share that are negative or not finite.
     """
 
     ratio: float = 10.0
     generation_s: tuple[float, ...] = ()
     forward_share: float = 1 / 3
     window_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ratio", check_ratio(self.ratio))
+        counted = {"forward_share": self.forward_share, "window_s": self.window_s}
+        counted |= {f"generation_s[{at}]": one for at, one in enumerate(self.generation_s)}
+        for name, given in counted.items():
+            if not 0 <= check_number(name, given) < math.inf:
+                raise ValueError(f"{name} is {given}; give a finite number of at least 0")
 
 
 def course(
@@ -104,21 +121,25 @@ def course(
     Raises
     ------
     ValueError
-        Not as many numbers as platforms, no epoch; what the balancer refuses.
+        No platform, not as many numbers as platforms, epochs that are not a whole number of at
+        least 1; what the balancer refuses.
     """
+    number = whole(epochs)
+    if number is None or number < 1:
+        raise ValueError(f"epochs is {epochs!r}; give a whole number of at least 1")
     count = len(platforms)
     generation_s = aggregating.generation_s if aggregating else ()
-    if len(points) != count or len(generation_s) not in (0, count) or epochs < 1:
+    if not count or len(points) != count or len(generation_s) not in (0, count):
         raise ValueError(
             f"{count} platforms, {len(points)} numbers of points, {len(generation_s)} seconds of "
-            f"aggregating, {epochs} epochs; give one of each for each platform, and an epoch"
+            "aggregating; give at least one platform, and one of each for each"
         )
     nodes = range(count)
     speeds = [one.speed for one in platforms]
     known = [one.predictor.start() for one in platforms]
     start_s, finish_s = [0.0] * count, [0.0] * count
     rows: list[Epoch] = []
-    for epoch in range(1, epochs + 1):
+    for epoch in range(1, number + 1):
         ratios, samples = [1.0] * count, list(points)
         if aggregating is not None:
             rates = [
@@ -154,10 +175,20 @@ def total_s(epochs: Sequence[Epoch]) -> float:
     return max(one.end_s for one in epochs)
 
 
-def selecting_share(epochs: Sequence[Epoch]) -> float:
-    """Share of the time at work that goes into ranking, from the second epoch on (Fig. 8)."""
+def selecting_share(epochs: Sequence[Epoch], *, waiting: bool = True) -> float:
+    """Share of the time that goes into ranking, from the second epoch on (Sec. 4.3, Fig. 8).
+
+    Parameters
+    ----------
+    epochs
+        Of the platforms that count.
+    waiting
+        Whether the time is all of an epoch, or only that at work: ranking and learning.
+    """
     later = [one for one in epochs if one.epoch > 1] or list(epochs)
     select_s = sum(one.select_s for one in later)
+    if waiting:
+        return select_s / sum(one.end_s - one.start_s for one in later)
     return select_s / (select_s + sum(one.learn_s for one in later))
 
 

@@ -8,6 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.names import choose
+
 
 class TooManyFailedError(RuntimeError):
     """More platforms have failed than the balancer may go on without."""
@@ -88,3 +93,43 @@ def reassign(points: Sequence[int], throughput: Sequence[float], failed: Sequenc
 
 POLICIES: dict[str, Policy] = {"stop": stop, "reassign": reassign}
 """What to do about too many failures, by name."""
+
+
+def of_survivors(policy: Policy, rates: Sequence[float]) -> Policy:
+    """Let a policy go by given throughputs of who has not failed.
+
+    Where several decide for themselves, each from predictions of its own age, what they all know
+    alike has them hand over the same points.
+    """
+
+    def fixed(
+        points: Sequence[int], throughput: Sequence[float], failed: Sequence[bool]
+    ) -> Outcome:
+        mixed = [
+            found if gone else rate
+            for found, rate, gone in zip(throughput, rates, failed, strict=True)
+        ]
+        return policy(points, mixed, failed)
+
+    return fixed
+
+
+def held_after(
+    shards: Sequence[NDArray[np.int64]], node: int, handovers: Sequence[Handover]
+) -> NDArray[np.int64]:
+    """Points that a platform holds: its own shard, then what it takes over of others'."""
+    taken = [shards[one.source][one.first : one.stop] for one in handovers if one.target == node]
+    return np.concatenate([shards[node], *taken])
+
+
+def policy_of(given: object) -> Policy:
+    """Return the policy of a name in `POLICIES`, or a function as it is.
+
+    Raises
+    ------
+    ValueError
+        Neither.
+    """
+    if callable(given):
+        return given
+    return choose("policy", given, POLICIES)  # type: ignore[arg-type]

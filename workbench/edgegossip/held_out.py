@@ -7,6 +7,8 @@ not predicted here, nor in the paper.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import polars as pl
 
@@ -15,9 +17,20 @@ from workbench.edgegossip.fitting import RESOURCES, SECONDS, fit
 from workbench.edgegossip.predictor import Predictor
 from workbench.edgegossip.slowdown_forms import FORMS
 
+PREDICTIONS = {
+    "": "predicted_s",
+    "followed_": "followed_s",
+    "naive_": "naive_s",
+    "naive_followed_": "naive_followed_s",
+}
+"""Columns of predictions, by how the names of what is said of them begin."""
+
 
 def held_out(measured: pl.DataFrame, form: str = "share_products") -> pl.DataFrame:
     """Predict the samples of each size by what was learnt from all other sizes.
+
+    Beside that, what one would predict who does not look at contention: always the mean time of
+    training alone; and that time followed as t_0 is, a moving average of times.
 
     Parameters
     ----------
@@ -30,39 +43,52 @@ def held_out(measured: pl.DataFrame, form: str = "share_products") -> pl.DataFra
     -------
     polars.DataFrame
         The samples beside jobs, with ``predicted_s``, by t_0 of the fit, and ``followed_s``, by
-        t_0 that follows all earlier samples (`Predictor.observe`); ``error_percent`` and
-        ``followed_error_percent``: how far off these are, of the time that was measured.
+        t_0 that follows all earlier samples (`Predictor.observe`); ``naive_s`` and
+        ``naive_followed_s``, the same without contention; and how far off each is, in percent of
+        the time that was measured: ``error_percent``, ``followed_error_percent``,
+        ``naive_error_percent`` and ``naive_followed_error_percent``.
 
     Raises
     ------
     ValueError
-        Less than two sizes; what `fit` refuses.
+        Less than two sizes; no sample of training alone; what `fit` refuses.
     """
     sizes = [size for size in measured["size_bytes"].unique().sort() if size > 0]
     if len(sizes) < 2:
         raise ValueError(f"samples of the sizes {sizes}; holding one out needs at least two")
     ordered, parts = measured.sort("order"), []
+    naive = _predictions(ordered, _without_contention(ordered))
     for size in sizes:
         predictor = fit(ordered.filter(pl.col("size_bytes") != size), form)
-        predicted = _predictions(ordered, predictor)
-        parts.append(predicted.filter(size_bytes=size))
-    seconds = pl.col(SECONDS)
-    return pl.concat(parts).with_columns(
-        error_percent=100 * (pl.col("predicted_s") / seconds - 1).abs(),
-        followed_error_percent=100 * (pl.col("followed_s") / seconds - 1).abs(),
-    )
+        predicted_s, followed_s = _predictions(ordered, predictor)
+        columns = {"predicted_s": predicted_s, "followed_s": followed_s}
+        columns |= {"naive_s": naive[0], "naive_followed_s": naive[1]}
+        named = [pl.Series(name, seconds) for name, seconds in columns.items()]
+        parts.append(ordered.with_columns(named).filter(size_bytes=size))
+    errors = {
+        prefix + "error_percent": 100 * (pl.col(column) / pl.col(SECONDS) - 1).abs()
+        for prefix, column in PREDICTIONS.items()
+    }
+    return pl.concat(parts).with_columns(**errors)
 
 
-def _predictions(ordered: pl.DataFrame, predictor: Predictor) -> pl.DataFrame:
+def _without_contention(measured: pl.DataFrame) -> Predictor:
+    alone = measured.filter(size_bytes=0)
+    if alone.is_empty():
+        raise ValueError("no sample of the training alone (size_bytes of 0); measure some")
+    alone_s = cast(float, alone[SECONDS].mean())
+    return Predictor("linear", alone["cores"][0], 1.0, 1.0, (0.0, 0.0, 0.0), alone_s)
+
+
+def _predictions(ordered: pl.DataFrame, predictor: Predictor) -> tuple[list[float], list[float]]:
+    """Seconds of each sample, by t_0 as it was fitted and by t_0 followed."""
     state, predicted_s, followed_s = predictor.start(), [], []
     for *resources, seconds in ordered.select(*RESOURCES, SECONDS).iter_rows():
         contention = Contention(*resources)
         predicted_s.append(predictor.seconds(predictor.start(), contention))
         followed_s.append(predictor.seconds(state, contention))
         state = predictor.observe(state, contention, seconds)
-    return ordered.with_columns(
-        pl.Series("predicted_s", predicted_s), pl.Series("followed_s", followed_s)
-    )
+    return predicted_s, followed_s
 
 
 def forms(measured: pl.DataFrame) -> pl.DataFrame:

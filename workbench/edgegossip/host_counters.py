@@ -12,6 +12,8 @@ import psutil
 
 from workbench.edgegossip.contention import Counters, Source
 
+_NETWORK, _DISKS = Path("/sys/class/net"), Path("/sys/block")
+
 
 def host_counters(
     exclude: Iterable[int] | None = None, own_network_bytes: Callable[[], float] | None = None
@@ -22,8 +24,13 @@ def host_counters(
     ones included. Time that a hypervisor gave to other machines counts as busy, since the task
     cannot have it; waiting for a disk does not. Linux alone tells a process's disk bytes.
 
-    Systems do not tell which process the network carried bytes for, so what the task sent and
-    received is only taken off where it counts that itself.
+    The network is all true interfaces and the loopback, where each byte is sent and received: it
+    has no wire, but moving its bytes takes the memory and the kernel from the task as others do,
+    and jobs whose processes are all on this machine exchange theirs there. Systems do not tell
+    which process the network carried bytes for, so what the task itself sent and received counts
+    as others', unless it says how much that was.
+
+    Deviation: the paper counts bytes of the network; whether the loopback's, it does not say.
 
     Parameters
     ----------
@@ -45,8 +52,8 @@ def host_counters(
         # Linux counts guests' time in the user's as well.
         cores_s = sum(s for name, s in cpu.items() if not name.startswith("guest"))
         idle_s = cpu["idle"] + cpu.get("iowait", 0.0)
-        links = _physical(psutil.net_io_counters(pernic=True), Path("/sys/class/net"))
-        disks = _physical(psutil.disk_io_counters(perdisk=True) or {}, Path("/sys/block"))
+        links = _links(psutil.net_io_counters(pernic=True))
+        disks = _true(psutil.disk_io_counters(perdisk=True) or {}, _DISKS)
         return Counters(
             at_s=time.monotonic(),
             cores_s=cores_s,
@@ -97,12 +104,19 @@ def _used(process: psutil.Process) -> tuple[float, float]:
     return busy_s, float(io.read_bytes + io.write_bytes) if io else 0.0
 
 
-def _physical(counters: Mapping[str, Any], folder: Path) -> list[Any]:
-    """Counters of true devices; where the system does not tell, of all but the loopback.
+def _links(counters: Mapping[str, Any]) -> list[Any]:
+    """Counters of true interfaces and of the loopback, ``lo`` on Linux, ``lo0`` on macOS."""
+    loopback = {name: one for name, one in counters.items() if name in ("lo", "lo0")}
+    others = {name: one for name, one in counters.items() if name not in loopback}
+    return [*loopback.values(), *_true(others, _NETWORK)]
+
+
+def _true(counters: Mapping[str, Any], folder: Path) -> list[Any]:
+    """Counters of true devices; where the system does not tell which are, of all but loops.
 
     Virtual ones (bridges, mirrors, loops, memory as a disk) count what a true one counts again,
     or what never leaves the memory.
     """
     true = [name for name in counters if (folder / name / "device").exists()]
-    names = true or [name for name in counters if name != "lo" and not name.startswith("loop")]
+    names = true or [name for name in counters if not name.startswith("loop")]
     return [counters[name] for name in names]

@@ -22,6 +22,11 @@ def importance_sample(
     not weighted by the inverse of the probabilities, so the gradient is that of the points drawn
     and not an estimate of the whole. What is drawn first is learnt from first.
 
+    Deviation: the paper says of importance sampling that its subset is kept unchanged while
+    training goes on. In a training here it is drawn anew each epoch, from the losses of all points
+    under the present weights, whose evaluation is charged: otherwise the ablation would compare
+    rankings of different age, and platforms whose ratios change need subsets of changing size.
+
     Parameters
     ----------
     losses

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from workbench.clusters import Schedule
 from workbench.clusters.checks import check_number
@@ -57,9 +59,15 @@ class Load:
         if first >= last:
             return self.contentions[last]
         edges_s = [max(from_s, 0.0), *self.starts_s[first + 1 : last + 1], to_s]
-        uses = np.array([astuple(one) for one in self.contentions[first : last + 1]])
-        means = np.average(uses, axis=0, weights=np.diff(edges_s))
+        means = np.average(self.uses[first : last + 1], axis=0, weights=np.diff(edges_s))
         return Contention(*map(float, means))
+
+    @cached_property
+    def uses(self) -> NDArray[np.float64]:
+        """Core, network and disk of each contention, (K, 3)."""
+        return np.array(
+            [(one.core, one.network_bytes_per_s, one.disk_bytes_per_s) for one in self.contentions]
+        )
 
     def speed(self, predictor: Predictor, factor: float = 1.0) -> Schedule:
         """Speed of a platform that is slowed as a predictor's regression says, times `factor`."""

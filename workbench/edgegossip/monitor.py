@@ -1,8 +1,12 @@
 """Watches what others use of this machine while a model trains on it (Han et al. 2021, Sec. 3.3).
 
->>> with Store("contention.sqlite") as store, Monitor("platform 1", store) as monitor:
-...     train()
-...     monitor.mean()
+>>> from workbench.edgegossip.monitor import Monitor
+>>> from workbench.edgegossip.store import Store
+>>> with Monitor("platform 1", "contention.sqlite") as monitor:
+...     train()  # yours
+...     mean = monitor.mean()
+>>> with Store("contention.sqlite") as store:
+...     latest = store.latest()["platform 1"]
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
@@ -47,18 +52,21 @@ def timed(call: Callable[[], T]) -> tuple[T, Cost]:
 class Monitor:
     """Reads the machine's counters at intervals in a thread, reports window means to a store.
 
-    A context manager. When it ends, what was read of the last window is reported too. What fails
-    in the thread is raised where the monitor is asked or ended next.
+    A context manager, for once: make another to watch again. When it ends, what was read of the
+    last window is reported too. What fails in the thread is raised where the monitor is asked or
+    ended next.
 
     Parameters
     ----------
     platform
         Under which name to report.
     store
-        Where to; None keeps the latest mean here alone.
+        Where to: a store, or the path of its file, which is then opened and closed with the
+        monitor. None keeps the latest mean here alone.
     source
-        What is read; by default this machine's counters without this process and its children,
-        see `host_counters`.
+        What is read; by default this machine's counters, without what this process and its
+        children use of the cores and the disk. What they send and receive does count as others':
+        give ``host_counters(own_network_bytes=...)``, with what tells those bytes, to take it off.
     interval_s, window_s
         Seconds between two readings, and those that a report is the mean of.
 
@@ -70,13 +78,16 @@ class Monitor:
     Raises
     ------
     ValueError
-        An interval that is not positive, or longer than the window.
+        An interval that is not positive, or longer than the window; a store that is none, or a
+        path at which there can be none (when watching begins).
+    RuntimeError
+        It has watched already.
     """
 
     def __init__(
         self,
         platform: str = "this machine",
-        store: Store | None = None,
+        store: Store | str | Path | None = None,
         *,
         source: Source | None = None,
         interval_s: float = INTERVAL_S,
@@ -87,7 +98,10 @@ class Monitor:
                 f"interval_s is {interval_s:g} and window_s {window_s:g}; "
                 "give positive seconds, the window no shorter than the interval"
             )
-        self.platform, self.store, self.interval_s = platform, store, interval_s
+        if not isinstance(store, Store | str | Path | None):
+            raise ValueError(f"store is {store!r}; give a Store, the path of its file, or None")
+        self.platform, self.interval_s = platform, interval_s
+        self._given, self._store = store, store if isinstance(store, Store) else None
         self.sample_costs: deque[Cost] = deque(maxlen=KEPT)
         self.report_costs: deque[Cost] = deque(maxlen=KEPT)
         self._readings = round(window_s / interval_s)
@@ -118,6 +132,10 @@ class Monitor:
         return self._mean
 
     def __enter__(self) -> Monitor:
+        if self._thread.ident is not None:
+            raise RuntimeError("this monitor has watched already; make another Monitor(...)")
+        if isinstance(self._given, str | Path):
+            self._store = Store(self._given)
         self._thread.start()
         return self
 
@@ -129,6 +147,8 @@ class Monitor:
     ) -> None:
         self._stop.set()
         self._thread.join()
+        if self._store is not None and self._store is not self._given:
+            self._store.close()
         if error is None:
             self._raise()
 
@@ -167,8 +187,10 @@ class Monitor:
         return counters
 
     def _report(self, window: Window) -> None:
-        if self.store is not None:
+        if self._store is not None:
             _, cost = timed(
-                partial(self.store.write, self.platform, time.time(), window.seconds, window.mean())
+                partial(
+                    self._store.write, self.platform, time.time(), window.seconds, window.mean()
+                )
             )
             self.report_costs.append(cost)

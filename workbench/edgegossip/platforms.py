@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
+from workbench.clusters.checks import check_number
 from workbench.edgegossip.load import Load
 from workbench.edgegossip.predictor import Baseline, Predictor, throughput
 
@@ -24,21 +26,34 @@ class Platform:
         learning from a sample takes without contention.
     load
         What co-runs with it.
+    slower
+        How many times slower than its kind it is, in all that it does: learning, which its t_0
+        counts in, and ranking and aggregating.
+
+    Raises
+    ------
+    ValueError
+        A factor that is not positive and finite.
     """
 
     name: str
     predictor: Predictor
     load: Load = field(default_factory=Load)
+    slower: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < check_number("slower", self.slower) < math.inf:
+            raise ValueError(f"slower of {self.name} is {self.slower}; give a number above 0")
 
     @property
     def sample_s(self) -> float:
-        """t_0, seconds that learning from a sample takes at speed 1."""
-        return self.predictor.baseline_s
+        """Seconds that learning from a sample takes at speed 1: its kind's t_0."""
+        return self.predictor.baseline_s / self.slower
 
     @cached_property
     def speed(self) -> Schedule:
-        """Speed over time under its load."""
-        return self.load.speed(self.predictor)
+        """Speed over time, 1 of its kind without load."""
+        return self.load.speed(self.predictor, 1 / self.slower)
 
     def throughput(self, baseline: Baseline, now_s: float, window_s: float) -> float:
         """p: samples per second predicted from the contention of the last `window_s`."""

@@ -13,17 +13,17 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
 
 import polars as pl
 
 from workbench.clusters.checks import check_number, whole
-from workbench.edgegossip.co_runners import WORKLOADS
-from workbench.edgegossip.contention import between
+from workbench.edgegossip.contention import Source, between
 from workbench.edgegossip.helper_process import Helper, helper
 from workbench.edgegossip.host_counters import host_counters
+from workbench.edgegossip.map_reduce import WORKLOADS
 from workbench.edgegossip.monitor import timed
 from workbench.edgegossip.store import Store
 from workbench.names import check_name
@@ -64,10 +64,10 @@ def profiling_runs(
     """Measure contention and training time beside jobs of each size.
 
     A job is begun every `every_s` seconds, or as soon as the one before has ended, as many
-    processes doing their share of it as there are cores. So a machine is the busier the larger
-    the jobs, until it has no pause left. Whatever else it does counts as contention, too. Each
-    repetition goes through all points in an order of its own, training alone among them, so that
-    a machine that is slow for a while is not so at one size alone.
+    workers doing their share of it as there are cores. So a machine is the busier the larger the
+    jobs, until all its cores are wanted by others without a pause. Whatever else it does counts
+    as contention, too. Each repetition goes through all points in an order of its own, training
+    alone among them, so that a machine that is slow for a while is not so at one size alone.
 
     Parameters
     ----------
@@ -101,40 +101,22 @@ def profiling_runs(
         The training or a job failed.
     """
     points = _points(sizes, workloads)
-    for name, value, least in (
-        ("seconds_per_point", seconds_per_point, 0.1),
-        ("every_s", every_s, 0.01),
-    ):
-        if not least <= check_number(name, value) < float("inf"):
-            raise ValueError(f"{name} is {value}; give seconds, at least {least}")
+    _check_seconds("seconds_per_point", seconds_per_point, 0.1)
+    _check_seconds("every_s", every_s, 0.01)
     if (whole(repeats) or 0) < 1:
         raise ValueError(f"repeats is {repeats!r}; give a whole number of at least 1")
     _check_machine(max(sizes, default=0))
     cores = os.cpu_count() or 1
     shuffled = random.Random(seed)
     rows: list[tuple[object, ...]] = []
-    with _beside(cores) as (trainee, workers, store):
-        read = host_counters((trainee.pid,))
-        with progress.steps("Profiling runs", repeats * len(points)) as told:
-            for repeat in range(repeats):
-                for workload, size_bytes in shuffled.sample(points, len(points)):
-                    told(f"{workload} of {size_bytes / 1e6:g} MB" if size_bytes else "alone")
-                    share = f"{workload} {-(-size_bytes // cores)} {every_s}\n".encode()
-                    for worker in workers:
-                        worker.tell(share)
-                    for worker in workers:
-                        worker.answer()
-                    time.sleep(SETTLE_S)
-                    before, samples, began_s = read(), *_mark(trainee)
-                    time.sleep(seconds_per_point)
-                    (after, sampling), (more, ended_s) = timed(read), _mark(trainee)
-                    mean, window_s = between(before, after), after.at_s - before.at_s
-                    write = partial(store.write, "here", time.time(), window_s, mean)
-                    _, reporting = timed(write)
-                    point = ("measured", len(rows), repeat, workload, size_bytes, cores, window_s)
-                    seconds = (ended_s - began_s) / (more - samples)
-                    costs = (sampling.wall_s, reporting.wall_s)
-                    rows.append((*point, *astuple(mean), seconds, *costs))
+    with _beside(cores) as beside, progress.steps("Profiling runs", repeats * len(points)) as told:
+        for repeat in range(repeats):
+            for workload, size_bytes in shuffled.sample(points, len(points)):
+                told(f"{workload} of {size_bytes / 1e6:g} MB" if size_bytes else "alone")
+                beside.command(f"{workload} {-(-size_bytes // cores)} {every_s}\n")
+                time.sleep(SETTLE_S)
+                point = ("measured", len(rows), repeat, workload, size_bytes, cores)
+                rows.append((*point, *beside.measured(seconds_per_point)))
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
@@ -156,17 +138,49 @@ def _check_machine(largest_bytes: int) -> None:
     if os.name != "posix":
         raise ValueError("profiling runs need a POSIX system, such as Linux or macOS")
     free = shutil.disk_usage(tempfile.gettempdir()).free
-    if free < 3 * largest_bytes:
+    if free < 4 * largest_bytes:
         raise ValueError(
-            f"sorting {largest_bytes / 1e6:g} MB keeps up to twice as much on the disk, of which "
-            f"{tempfile.gettempdir()} has {free / 1e6:.0f} MB free; choose smaller sizes, or "
+            f"sorting {largest_bytes / 1e6:g} MB keeps up to three times as much on the disk, of "
+            f"which {tempfile.gettempdir()} has {free / 1e6:.0f} MB free; choose smaller sizes, or "
             "another folder by the environment variable TMPDIR"
         )
 
 
+@dataclass(frozen=True)
+class _Beside:
+    """The training and the jobs' workers, all running; `_beside` makes it."""
+
+    trainee: Helper
+    workers: Sequence[Helper]
+    store: Store
+    read: Source
+
+    def command(self, line: str) -> None:
+        """Tell all workers at once, and wait until each has left what it did before."""
+        for worker in self.workers:
+            worker.tell(line.encode())
+        for worker in self.workers:
+            worker.answer()
+
+    def measured(self, seconds: float) -> tuple[float, ...]:
+        """Columns of `SCHEMA` from ``window_s`` on, over so many seconds from now."""
+        before, samples, began_s = self.read(), *self._mark()
+        time.sleep(seconds)
+        (after, sampling), (more, ended_s) = timed(self.read), self._mark()
+        mean, window_s = between(before, after), after.at_s - before.at_s
+        _, reporting = timed(partial(self.store.write, "here", time.time(), window_s, mean))
+        seconds_per_sample = (ended_s - began_s) / (more - samples)
+        return (window_s, *astuple(mean), seconds_per_sample, sampling.wall_s, reporting.wall_s)
+
+    def _mark(self) -> tuple[int, float]:
+        """Samples learnt from so far, and when, at the end of a step."""
+        samples, at_s = self.trainee.ask(b".").split()
+        return int(samples), float(at_s)
+
+
 @contextmanager
-def _beside(cores: int) -> Iterator[tuple[Helper, list[Helper], Store]]:
-    """Run the training and the jobs' processes; end them, and clear their files, at the end."""
+def _beside(cores: int) -> Iterator[_Beside]:
+    """Run the training and the jobs' workers; end them, and clear their files, at the end."""
     with ExitStack() as ending:  # in reverse: first the processes, then their folder
         folder = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="workbench-")))
         store = ending.enter_context(Store(folder / "contention.sqlite"))
@@ -174,12 +188,9 @@ def _beside(cores: int) -> Iterator[tuple[Helper, list[Helper], Store]]:
         workers = [
             ending.enter_context(helper(f"{package}.co_runners", str(folder))) for _ in range(cores)
         ]
+        ports = " ".join(worker.answer() for worker in workers)
+        for worker in workers:
+            worker.tell(f"{ports}\n".encode())
         trainee = ending.enter_context(helper(f"{package}.trainee"))
-        _mark(trainee)
-        yield trainee, workers, store
-
-
-def _mark(trainee: Helper) -> tuple[int, float]:
-    """Samples learnt from so far, and when, at the end of a step."""
-    samples, at_s = trainee.ask(b".").split()
-    return int(samples), float(at_s)
+        trainee.ask(b".")  # it has begun
+        yield _Beside(trainee, workers, store, host_counters((trainee.pid,)))

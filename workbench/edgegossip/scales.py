@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from workbench.edgegossip.calibration import DEPLOYMENTS, EPOCHS, MODELS
-from workbench.edgegossip.testbed import POINTS, STATED
+from workbench.edgegossip.testbed import PLATFORMS, POINTS, STATED
 
 
 class Learner(NamedTuple):
@@ -17,7 +17,8 @@ class Learner(NamedTuple):
     model
         Of the zoo.
     epochs
-        On the first deployment; on larger ones there are so many more that steps are as many.
+        On the first deployment. Twice as many platforms take half as many steps in an epoch, and
+        train for half as many epochs again.
     batch_size, learning_rate
         Of the training.
     """
@@ -26,6 +27,10 @@ class Learner(NamedTuple):
     epochs: int
     batch_size: int
     learning_rate: float
+
+    def epochs_on(self, platforms: int) -> int:
+        """Epochs on so many platforms."""
+        return max(1, self.epochs * (platforms + PLATFORMS) // (2 * PLATFORMS))
 
 
 class Scale(NamedTuple):
@@ -86,7 +91,7 @@ SCALES = {
         test_samples=60,
         evaluate_every=1,
         seeds=1,
-        all_techniques=MODELS[1:2],
+        all_techniques=MODELS[3:],
         deployments=(8,),
         fig3=(MODELS[0], 2),
         aggregated=1000,
@@ -94,12 +99,12 @@ SCALES = {
         processes=1,
     ),
     "default": Scale(
-        learners=_instead(Learner("lenet5", 20, 32, 0.04), Learner("alexnet_small", 28, 32, 0.02)),
+        learners=_instead(Learner("lenet5", 16, 16, 0.03), Learner("alexnet_small", 24, 16, 0.01)),
         samples=1500,
         test_samples=1000,
         evaluate_every=4,
         seeds=3,
-        all_techniques=MODELS[1:2],
+        all_techniques=MODELS[3:],
         deployments=(8,),
         fig3=(MODELS[0], 25),
         aggregated=5000,

@@ -30,10 +30,13 @@ class Strategy:
     effects
         Whose losses `effects` are: those of the M aggregated points, of the N original points, or
         nobody's, and then anything is taken. That is what selecting costs in each epoch.
+    aggregates
+        Whether subsets matter to it, so that the data has to be aggregated.
     """
 
     select: Select
     effects: Effects
+    aggregates: bool
 
 
 def accuracy_aware(
@@ -70,8 +73,8 @@ def random_points(
 
 
 STRATEGIES: dict[str, Strategy] = {
-    "accuracy_aware": Strategy(accuracy_aware, "aggregated"),
-    "importance": Strategy(importance, "points"),
-    "random_subsets": Strategy(random_subsets, "none"),
-    "random_points": Strategy(random_points, "none"),
+    "accuracy_aware": Strategy(accuracy_aware, "aggregated", aggregates=True),
+    "importance": Strategy(importance, "points", aggregates=False),
+    "random_subsets": Strategy(random_subsets, "none", aggregates=True),
+    "random_points": Strategy(random_points, "none", aggregates=False),
 }

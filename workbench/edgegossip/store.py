@@ -40,16 +40,24 @@ class Store:
     Raises
     ------
     ValueError
-        The file is there and no store.
+        The file is there and no store, or is a folder; or it cannot be made or written.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
-        # A report is wanted now or never, so nobody waits long for another writer. The monitor
-        # writes from its own thread; the lock keeps threads apart.
-        self._connection = sqlite3.connect(self.path, timeout=5.0, check_same_thread=False)
+        try:
+            if self.path.is_dir():
+                raise IsADirectoryError("it is a folder")
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # A report is wanted now or never, so nobody waits long for another writer. The
+            # monitor writes from its own thread; the lock keeps threads apart.
+            self._connection = sqlite3.connect(self.path, timeout=5.0, check_same_thread=False)
+        except (OSError, sqlite3.OperationalError) as error:
+            raise ValueError(
+                f"no store can be made at {self.path} ({error}); give a file, such as "
+                "contention.sqlite, in a folder that may be written"
+            ) from error
         try:
             # With the log ahead, a commit does not wait for the disk, which the training's
             # co-runners may be filling; losing the last minute in a power cut is no loss.
@@ -60,7 +68,10 @@ class Store:
                 self._connection.execute(_INDEX)
         except sqlite3.DatabaseError as error:
             self._connection.close()
-            raise ValueError(f"{self.path} is no store of contention ({error})") from error
+            raise ValueError(
+                f"{self.path} is no store of contention, or none that may be written ({error}); "
+                "give another file"
+            ) from error
 
     def write(self, platform: str, at_s: float, window_s: float, mean: Contention) -> None:
         """Add a report.

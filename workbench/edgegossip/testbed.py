@@ -8,6 +8,8 @@ peak times a share, the same for all. One number is fitted: the host's seconds.
 
 from __future__ import annotations
 
+import json
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +17,13 @@ from functools import lru_cache
 from typing import Any
 
 from workbench.clusters import Cluster, load_testbed
+from workbench.clusters.checks import check_number, whole
 from workbench.edgegossip import platforms as platform_room
 from workbench.edgegossip.costs import Aggregating, Epoch, course
+from workbench.edgegossip.generation import generation_s
 from workbench.edgegossip.load import Load, draw_load
 from workbench.edgegossip.platforms import Platform
 from workbench.edgegossip.predictor import Predictor
-from workbench.edgegossip.trainer import generation_s
 from workbench.names import choose
 from workbench.paths import DATA
 from workbench.profiles import profile_model
@@ -94,6 +97,15 @@ class Deployment:
         That each holds.
     uplink_bps, overhead_s
         Of each platform.
+    assumed
+        ``assumed`` of the testbed's facts.
+    stands_for
+        Points of the paper that each of `points` stands for.
+
+    Raises
+    ------
+    ValueError
+        An uplink that is not positive, a negative overhead.
     """
 
     model: str
@@ -101,6 +113,18 @@ class Deployment:
     points: tuple[int, ...]
     uplink_bps: float
     overhead_s: float
+    assumed: Mapping[str, Any] = field(default_factory=lambda: STATED["assumed"])
+    stands_for: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < check_number("uplink", self.uplink_bps) < math.inf:
+            raise ValueError(
+                f"the uplink is {self.uplink_bps / 1e6:g} Mbit/s; give a finite number above 0"
+            )
+        if not 0 <= check_number("overhead", self.overhead_s) < math.inf:
+            raise ValueError(
+                f"the overhead of a transmission is {self.overhead_s} s; give at least 0 s"
+            )
 
     @property
     def exchange_s(self) -> float:
@@ -113,14 +137,13 @@ class Deployment:
     def aggregating(self, technique: str = "svd_kmeans", ratio: float = RATIO) -> Aggregating:
         """What EdgeGossip adds here."""
         channels, height, width = MODELS[self.model].input_shape
-        assumed = STATED["assumed"]
+        features, rate = channels * height * width, self.assumed["operations_per_s"]
         made_s = tuple(
-            generation_s(
-                technique, count, channels * height * width, ratio, assumed["operations_per_s"]
-            )
+            generation_s(technique, count * self.stands_for, features, ratio, rate)
             for count in self.points
         )
-        return Aggregating(ratio, made_s, forward_share(), assumed["window_s"])
+        window_s = self.assumed["window_s"]
+        return Aggregating(ratio, made_s, forward_share(self.assumed), window_s)
 
     def course(self, epochs: int, aggregating: Aggregating | None = None) -> list[Epoch]:
         """Follow a training of so many epochs; plain gossip without `aggregating`."""
@@ -163,7 +186,7 @@ class Testbed:
         return self.constants.host_ms / 1e3, work / rate
 
     def predictor(self, model: str, kind: str, slower: float = 1.0) -> Predictor:
-        """What slows a platform, and its t_0 times `slower`.
+        """Return what slows a platform, and its t_0 times `slower`.
 
         Co-runners use processors, so on a GPU platform only the host's part of a sample is slowed.
         """
@@ -215,10 +238,11 @@ class Testbed:
         UnknownNameError
             No such model or kind.
         ValueError
-            No platform, fewer points than platforms, a factor that is not positive.
+            No platform, fewer points than platforms, a factor or an uplink that is not positive,
+            platforms that are neither a whole number nor kinds.
         """
         choose("model", model, MODELS)
-        named = kinds(platforms) if isinstance(platforms, int) else tuple(platforms)
+        named = _named(platforms)
         if not named or points < len(named):
             raise ValueError(
                 f"{len(named)} platforms for {points} points; give at least one platform, and at "
@@ -235,20 +259,41 @@ class Testbed:
                 f"{kind}{at}",
                 self.predictor(model, kind, factor * stands_for),
                 self._load(seed, at, until_s),
+                factor,
             )
             for at, (kind, factor) in enumerate(zip(named, factors, strict=True))
         )
         held = tuple(points // len(named) + (at < points % len(named)) for at in range(len(named)))
-        return Deployment(model, made, held, uplink_mbps * 1e6, assumed["overhead_ms"] / 1e3)
+        uplink_bps = check_number("uplink_mbps", uplink_mbps) * 1e6
+        overhead_s = assumed["overhead_ms"] / 1e3
+        return Deployment(model, made, held, uplink_bps, overhead_s, assumed, stands_for)
 
     def _load(self, seed: int, platform: int, until_s: float) -> Load:
-        facts = self.facts["co_runners"]
-        return draw_load(seed, platform, facts, until_s, self.constants.intensity)
+        facts = json.dumps(self.facts["co_runners"])
+        return _drawn(facts, seed, platform, until_s, self.constants.intensity)
 
 
-def forward_share() -> float:
+@lru_cache(maxsize=1024)
+def _drawn(facts: str, seed: int, platform: int, until_s: float, intensity: float) -> Load:
+    """Draw what co-runs, once for all models: `facts` is JSON, so that it can be a key."""
+    return draw_load(seed, platform, json.loads(facts), until_s, intensity)
+
+
+def _named(platforms: int | Sequence[str]) -> tuple[str, ...]:
+    """Kind of each platform."""
+    count = whole(platforms)
+    if count is not None:
+        return kinds(count)
+    if isinstance(platforms, str) or not isinstance(platforms, Sequence):
+        raise ValueError(
+            f"platforms is {platforms!r}; give how many, a whole number, or the kind of each"
+        )
+    return tuple(platforms)
+
+
+def forward_share(assumed: Mapping[str, Any] = STATED["assumed"]) -> float:
     """Seconds of evaluating a point over those of learning from it."""
-    return 1.0 / (1.0 + float(STATED["assumed"]["backward_over_forward"]))
+    return 1.0 / (1.0 + float(assumed["backward_over_forward"]))
 
 
 @lru_cache

@@ -15,58 +15,52 @@ from half as many again as the balancer allows, and all others wait. So of the p
 of their ranking exactly |X| r, rounded up, are learnt from, but for ``order="ranked"``.
 
 Deviation: there is no central balancer. Reports travel with the models, and each platform runs the
-balancer on those it has; on a complete graph all have the same.
+balancer on those that it has. On a complete graph without faults all have the same. Elsewhere a
+report is as many epochs old as its way is long, so ratios differ a little from what one balancer
+would set, and who is too slow is known a little later further away. Who is silent all know in the
+same epoch, and who then learns from which points depends on nothing else. Where more fails at once
+than `reporting.hops_of` allows for, platforms may differ on who has failed: until reports come
+through again some points are learnt from twice, or by nobody. A platform always keeps its own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workbench.clusters.checks import check_number, whole
-from workbench.edgegossip.aggregation import Aggregation, aggregate, operations
+from workbench.edgegossip.aggregation import Aggregation, aggregate
 from workbench.edgegossip.aggregation.costs import SELECTED
-from workbench.edgegossip.balancer import Balance, Ratios, balance
-from workbench.edgegossip.failures import POLICIES, Handover
+from workbench.edgegossip.balancer import (
+    FAILED_SHARE,
+    THRESHOLD,
+    Balance,
+    Ratios,
+    balance,
+    check_balancer,
+)
+from workbench.edgegossip.failures import Policy, held_after, of_survivors, policy_of
+from workbench.edgegossip.generation import generation_s
 from workbench.edgegossip.losses import point_losses
+from workbench.edgegossip.membership import Indices, check_agrees, check_platforms, check_shards
 from workbench.edgegossip.platforms import Platform
-from workbench.edgegossip.predictor import Baseline
 from workbench.edgegossip.quota import quota
+from workbench.edgegossip.reporting import Report, alone, hops_of, rates
 from workbench.edgegossip.selection import STRATEGIES, Strategy
-from workbench.gossip import View
-from workbench.gossip.selecting import Batches
+from workbench.gossip import GossipSetup, View
+from workbench.gossip.selecting import Batches, shuffled
 from workbench.names import check_name
-from workbench.training.repeatable import SHUFFLE, derive
+from workbench.training.diverged import DivergedError
+from workbench.training.repeatable import derive
 
-Indices = NDArray[np.int64]
+__all__ = ["ORDERS", "EdgeGossip", "Report", "State", "generation_s"]
 
 ORDERS = ("shuffled", "ranked")
-
-
-class Report(NamedTuple):
-    """What a platform tells the others behind an epoch.
-
-    Attributes
-    ----------
-    epoch
-        Behind which it was made; 0 before the first.
-    points
-        That the platform holds.
-    throughput
-        p, samples per second.
-    baseline
-        What it knows of its t_0.
-    """
-
-    epoch: int
-    points: int
-    throughput: float
-    baseline: Baseline
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +75,14 @@ class State:
         Platforms that counted as failed when `held` was set.
     aggregation
         Of `held`; None before the first epoch.
+    began
+        First epoch since the platform began or came back; None before that.
     """
 
     held: Indices
     failed: tuple[int, ...] = ()
     aggregation: Aggregation | None = None
+    began: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +113,12 @@ class EdgeGossip:
         Of the balancer. A platform fails when it is predicted to be slower than `threshold`, or
         when its last report is more than `hops` epochs old. ``"reassign"`` lets the others take
         over its points, and aggregate theirs again, until it is back; ``"stop"`` ends the run.
-        Below `failed_share` its points are left out.
+        Below `failed_share` its points are left out. A function in place of these names is as for
+        `balance`, but for the throughput of who has not failed: each one's without contention,
+        since that is what all platforms know alike.
     hops
-        Exchanges that a report takes to get everywhere: the graph's diameter.
+        Exchanges within which a report is everywhere; None for what the setup's mixing needs, see
+        `workbench.edgegossip.reporting.hops_of`. More are more patient with faults.
     forward_share
         Seconds that evaluating a point takes over those that learning from it does.
     operations_per_s
@@ -148,10 +148,10 @@ class EdgeGossip:
     ratio: float = 10.0
     strategy: str = "accuracy_aware"
     order: str = "shuffled"
-    threshold: float = 0.001
-    failed_share: float = 0.1
-    on_failures: str = "reassign"
-    hops: int = 1
+    threshold: float = THRESHOLD
+    failed_share: float = FAILED_SHARE
+    on_failures: str | Policy = "reassign"
+    hops: int | None = None
     forward_share: float = 1 / 3
     operations_per_s: float = 1e9
     stands_for: float = 1.0
@@ -163,24 +163,22 @@ class EdgeGossip:
         check_name("technique of Table 3", self.technique, SELECTED)
         check_name("strategy", self.strategy, STRATEGIES)
         check_name("order", self.order, ORDERS)
-        check_name("policy", self.on_failures, POLICIES)
-        if not self.platforms or len(self.platforms) != len(self.shards):
-            raise ValueError(
-                f"{len(self.platforms)} platforms, {len(self.shards)} shards; each platform "
-                "needs one"
-            )
-        for name, low in (("ratio", 1.0), ("stands_for", 0.0), ("operations_per_s", 0.0)):
-            number = check_number(name, getattr(self, name))
-            if not low <= number < math.inf or not number:
-                raise ValueError(f"{name} is {number}; give a finite number, {_least(low)}")
+        check_balancer(self.threshold, self.failed_share, self.on_failures)
+        object.__setattr__(self, "platforms", check_platforms(self.platforms))
+        object.__setattr__(self, "shards", check_shards(self.platforms, self.shards))
+        for name in ("stands_for", "operations_per_s"):
+            if not 0 < check_number(name, getattr(self, name)) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}; give a finite number above 0")
+        if not 1 <= check_number("ratio", self.ratio) < math.inf:
+            raise ValueError(f"ratio is {self.ratio}; give a finite number, at least 1")
         for name in ("forward_share", "window_s"):
             if not 0 <= check_number(name, getattr(self, name)) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}; give a number of at least 0")
-        for name in ("hops", "features"):
+        for name, least in (("hops", 1), ("features", 1), ("seed", 0)):
             given = getattr(self, name)
-            count = 1 if given is None and name == "features" else whole(given)
-            if count is None or count < 1:
-                raise ValueError(f"{name} is {given!r}; give a whole number of at least 1")
+            count = least if given is None and name != "seed" else whole(given)
+            if count is None or count < least:
+                raise ValueError(f"{name} is {given!r}; give a whole number of at least {least}")
         for platform, shard in zip(self.platforms, self.shards, strict=True):
             if self.how.effects != "points" and len(shard) < self.ratio:
                 raise ValueError(
@@ -188,19 +186,26 @@ class EdgeGossip:
                     f"at the ratio {self.ratio:g}; give it more points, or a smaller ratio"
                 )
 
+    def fitted(self, setup: GossipSetup) -> Self:
+        """What runs in a training: with the `hops` that its mixing needs.
+
+        Raises
+        ------
+        ValueError
+            Other shards than the setup's, or another number or order of platforms; GoSGD, or a
+            mixing that takes longer than `hops` to bring a report everywhere.
+        """
+        check_agrees(self.platforms, self.shards, setup)
+        return replace(self, hops=hops_of(setup, self.hops))
+
     @property
     def how(self) -> Strategy:
         """The strategy."""
         return STRATEGIES[self.strategy]
 
-    @property
-    def aggregates(self) -> bool:
-        """Whether the strategy needs aggregated points."""
-        return self.strategy in ("accuracy_aware", "random_subsets")
-
     def begin(self, node: int) -> State:
         """Begin with a platform's own shard, whatever others took over meanwhile."""
-        return State(np.asarray(self.shards[node], np.int64))
+        return State(self.shards[node])
 
     def report(self, state: State, epoch: int, view: View) -> Report:
         """Follow t_0 by what the epoch took, and predict the throughput from recent contention."""
@@ -213,17 +218,28 @@ class EdgeGossip:
         return Report(epoch, len(state.held), rate, known)
 
     def step(self, state: State, epoch: int, view: View) -> tuple[State, Batches, float]:
-        """Balance, take over or give back points, rank and select."""
+        """Balance, take over or give back points, rank and select.
+
+        Raises
+        ------
+        DivergedError
+            A loss of an aggregated point, or what else is ranked by, is not finite.
+        TooManyFailedError
+            As `balance` raises it.
+        """
+        if state.began is None:
+            state = replace(state, began=epoch)
         ratios, failed = self._balanced(state, epoch, view)
         if failed != state.failed:
-            state = State(self._held(view.node, ratios.handovers), failed)
+            held = held_after(self.shards, view.node, ratios.handovers)
+            state = replace(state, held=held, failed=failed, aggregation=None)
         ratio, cost_s = ratios.ratios[view.node], 0.0
         if not ratio:
             return state, [], 0.0
         if state.aggregation is None:
             state, cost_s = self._aggregated(state, view)
         assert state.aggregation is not None
-        effects, ranking_s = self._effects(state.aggregation, state.held, view)
+        effects, ranking_s = self._effects(state.aggregation, epoch, view)
         chosen = self.how.select(
             state.aggregation,
             effects,
@@ -232,56 +248,34 @@ class EdgeGossip:
             derive(self.seed, view.node, epoch),
         )
         batches = [state.held[batch] for batch in chosen]
-        if self.order == "shuffled":
-            batches = self._shuffled(batches, quota(len(state.held), ratio), epoch, view)
-        return state, batches, cost_s + ranking_s
-
-    def _shuffled(
-        self, batches: Sequence[Indices], count: int, epoch: int, view: View
-    ) -> list[Indices]:
-        stream = np.random.SeedSequence(self.seed, spawn_key=(SHUFFLE, epoch, view.node))
-        order = np.random.default_rng(stream).permutation(np.concatenate(batches)[:count])
-        return np.split(order, range(view.batch_size, len(order), view.batch_size))
+        if self.order == "ranked":
+            return state, batches, cost_s + ranking_s
+        first = np.concatenate(batches)[: quota(len(state.held), ratio)]
+        return state, shuffled(first, self.seed, epoch, view), cost_s + ranking_s
 
     def _balanced(self, state: State, epoch: int, view: View) -> tuple[Ratios, tuple[int, ...]]:
         """Ratios for an epoch, and who has failed."""
-        reports = self._reports(state, epoch, view)
-        rates = [report.throughput if report else 0.0 for report in reports]
-        failed = tuple(node for node, rate in enumerate(rates) if rate < self.threshold)
-        if failed == state.failed:  # what was handed over stays where it is
-            points = [
-                0 if node in failed or report is None else report.points
-                for node, report in enumerate(reports)
-            ]
-        else:
-            points = [len(shard) for shard in self.shards]
-        state_of_all = Balance(points, rates)
-        return balance(state_of_all, self.threshold, self.failed_share, self.on_failures), failed
-
-    def _reports(self, state: State, epoch: int, view: View) -> list[Report | None]:
-        """Each platform's newest report; None where it is too old, or there is none."""
-        newest: Mapping[int, Report] = view.reports
-        found = [newest.get(node) for node in range(len(self.platforms))]
-        found = [one if one and one.epoch >= epoch - self.hops else None for one in found]
-        if found[view.node] is None:  # just restarted
-            found[view.node] = self.report(state, epoch - 1, replace(view, last=None))
-        return found
-
-    def _held(self, node: int, handovers: Sequence[Handover]) -> Indices:
-        """A platform's own shard and what it takes over."""
-        taken = [
-            np.asarray(self.shards[one.source])[one.first : one.stop]
-            for one in handovers
-            if one.target == node
-        ]
-        return np.concatenate([np.asarray(self.shards[node], np.int64), *taken])
+        reports: dict[int, Report] = dict(view.reports)
+        if view.node not in reports:  # just come back
+            reports[view.node] = self.report(state, epoch - 1, replace(view, last=None))
+        sizes = tuple(map(len, self.shards))
+        began = epoch if state.began is None else state.began
+        known = rates(reports, sizes, self.platforms, epoch=epoch, began=began, hops=self.hops or 1)
+        failed = tuple(node for node, rate in enumerate(known.throughput) if rate < self.threshold)
+        # What was handed over stays where it is; otherwise all is dealt out anew.
+        points = sizes
+        if failed == state.failed:
+            points = tuple(0 if node in failed else at for node, at in enumerate(known.points))
+        now = Balance(points, known.throughput)
+        policy = of_survivors(policy_of(self.on_failures), list(map(alone, self.platforms)))
+        return balance(now, self.threshold, self.failed_share, policy), failed
 
     def _aggregated(self, state: State, view: View) -> tuple[State, float]:
         """Aggregate what is held; the seconds that this takes."""
         x, y = view.dataset.x_train[state.held], view.dataset.y_train[state.held]
-        if not self.aggregates:  # every point by itself
-            alone = Aggregation(x, y, np.arange(len(x), dtype=np.int64), 1.0)
-            return replace(state, aggregation=alone), 0.0
+        if not self.how.aggregates:  # every point by itself
+            each = Aggregation(x, y, np.arange(len(x), dtype=np.int64), 1.0)
+            return replace(state, aggregation=each), 0.0
         made = aggregate(x, y, self.technique, self.ratio, derive(self.seed, view.node) % 2**31)
         seconds = generation_s(
             self.technique,
@@ -293,21 +287,14 @@ class EdgeGossip:
         return replace(state, aggregation=made), seconds
 
     def _effects(
-        self, aggregation: Aggregation, held: Indices, view: View
+        self, aggregation: Aggregation, epoch: int, view: View
     ) -> tuple[NDArray[np.float64], float]:
         """Losses that the strategy ranks by, and the seconds that computing them takes."""
         if self.how.effects == "none":
             return np.zeros(len(aggregation)), 0.0
         found = point_losses(view.flat.module, aggregation.points, aggregation.labels)
+        worst = found[np.argmin(np.isfinite(found))]
+        if not math.isfinite(worst):
+            name = self.platforms[view.node].name
+            raise DivergedError(worst, f"of a point that {name} ranks before epoch {epoch}")
         return found, len(found) * view.sample_s * self.forward_share
-
-
-def generation_s(
-    technique: str, points: float, features: int, ratio: float, operations_per_s: float
-) -> float:
-    """Seconds of aggregating: the operations of reducing and dividing as Table 3 counts them."""
-    return sum(operations(technique, max(1, round(points)), features, ratio)) / operations_per_s
-
-
-def _least(low: float) -> str:
-    return f"at least {low:g}" if low else "above 0"

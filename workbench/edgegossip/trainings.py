@@ -13,7 +13,6 @@ from workbench.datasets import Dataset
 from workbench.edgegossip import simulations
 from workbench.edgegossip.scales import SCALES, Learner, Scale, learnt_from
 from workbench.edgegossip.simulations import Case, Learning
-from workbench.edgegossip.testbed import PLATFORMS
 from workbench.interrupted import keeping
 from workbench.names import choose
 from workbench.runtime import progress
@@ -48,7 +47,7 @@ class Training(NamedTuple):
         return Learning(
             self.learner.model,
             data(self.source, self.samples, self.test_samples),
-            max(1, self.learner.epochs * self.case.nodes // PLATFORMS),
+            self.learner.epochs_on(self.case.nodes),
             self.learner.batch_size,
             self.learner.learning_rate,
             self.evaluate_every,

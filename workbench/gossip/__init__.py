@@ -13,7 +13,7 @@ from workbench.gossip.graphs import GRAPHS, complete, random_regular, ring, star
 from workbench.gossip.mixing import Mixing, MixingError, metropolis_hastings
 from workbench.gossip.selecting import EverySample, Learnt, Selecting, View
 from workbench.gossip.setup import GossipSetup
-from workbench.gossip.train import EPOCHS, Built, Trained, build, train
+from workbench.gossip.train import EPOCHS, Built, Trained, TrainingError, build, train
 
 __all__ = [
     "EPOCHS",
@@ -26,6 +26,7 @@ __all__ = [
     "MixingError",
     "Selecting",
     "Trained",
+    "TrainingError",
     "View",
     "build",
     "complete",

@@ -8,15 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from workbench.clusters.checks import whole
+
 if TYPE_CHECKING:
     import networkx as nx
+
+
+DEGREE = 3
+"""Peers of each node of a random regular graph, unless told."""
 
 
 def ring(nodes: int) -> nx.Graph:
     """Every node with the next, the last with the first."""
     import networkx as nx
 
-    _check(nodes)
+    nodes = _checked(nodes)
     graph = nx.path_graph(nodes)
     if nodes > 2:
         graph.add_edge(nodes - 1, 0)
@@ -27,7 +33,7 @@ def complete(nodes: int) -> nx.Graph:
     """Every node with every other."""
     import networkx as nx
 
-    _check(nodes)
+    nodes = _checked(nodes)
     return nx.complete_graph(nodes)
 
 
@@ -35,27 +41,32 @@ def star(nodes: int) -> nx.Graph:
     """Node 0 with every other."""
     import networkx as nx
 
-    _check(nodes)
+    nodes = _checked(nodes)
     return nx.star_graph(nodes - 1)
 
 
-def random_regular(nodes: int, degree: int = 3, *, seed: int = 0) -> nx.Graph:
+def random_regular(nodes: int, degree: int = DEGREE, *, seed: int = 0) -> nx.Graph:
     """Every node with `degree` others, drawn at random so that all are connected.
 
     Raises
     ------
     ValueError
         There is no such graph: the degree is not below the number of nodes, both are odd, or
-        a degree of 1 leaves pairs.
+        a degree of 1 leaves pairs; or what was given is no whole number.
     """
     import networkx as nx
 
-    _check(nodes)
+    nodes, peers = _checked(nodes), whole(degree)
+    if peers is None:
+        raise ValueError(f"degree is {degree!r}; give a whole number of peers")
+    degree = peers
     connected = degree > 1 or nodes == degree + 1
     if not (0 <= degree < nodes and nodes * degree % 2 == 0 and connected):
+        unless = ", the degree unless one is given" if degree == DEGREE else ""
         raise ValueError(
-            f"no connected graph has {nodes} nodes with {degree} peers each; the degree must be "
-            "at least 2 and below the number of nodes, and one of the two numbers even"
+            f"no connected graph has {nodes} nodes with {degree} peers each{unless}; the degree is "
+            "below the number of nodes, one of the two even, and 1 for two nodes alone. Try "
+            f"random_regular({nodes}, {min(2, nodes - 1)})"
         )
     for attempt in range(1000):
         graph = nx.random_regular_graph(degree, nodes, seed=seed + 1_000_003 * attempt)
@@ -72,6 +83,10 @@ GRAPHS: dict[str, Callable[[int], nx.Graph]] = {
 }
 
 
-def _check(nodes: int) -> None:
-    if nodes < 1:
-        raise ValueError(f"a graph of {nodes} nodes; it needs at least one")
+def _checked(nodes: object) -> int:
+    count = whole(nodes)
+    if count is None:
+        raise ValueError(f"nodes is {nodes!r}; give how many, a whole number")
+    if count < 1:
+        raise ValueError(f"a graph of {count} nodes; it needs at least one")
+    return count

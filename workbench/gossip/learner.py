@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.training import FlatModel, Sgd, get_buffers, gradient_step, set_buffers
+from workbench.training.diverged import DivergedError
 from workbench.training.repeatable import STEP, derive
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ class Learner:
         First parameters, which all nodes share.
     dataset, sgd
         What batches index, and how to step.
+    name
+        Of the node, for errors.
     steps
         Since the node (re)started.
     """
@@ -42,6 +46,7 @@ class Learner:
     first: Tensor
     dataset: Dataset
     sgd: Sgd
+    name: str = "a node"
 
     def __post_init__(self) -> None:
         self._first_buffers = get_buffers(self.flat.module)
@@ -56,10 +61,18 @@ class Learner:
         self._loss_sum, self._samples = 0.0, 0
 
     def learn(self, batch: NDArray[np.int64]) -> None:
-        """Take a step along the gradient of a batch."""
+        """Take a step along the gradient of a batch.
+
+        Raises
+        ------
+        DivergedError
+            Its loss is not finite.
+        """
         x, y = self.dataset.x_train[batch], self.dataset.y_train[batch]
         draws = derive(self.seed, STEP, self.node, self._life, self.steps)
         loss = gradient_step(self.flat, x, y, seed=draws)
+        if not math.isfinite(loss):
+            raise DivergedError(loss, f"for {self.name} in its step {self.steps + 1}")
         self.sgd.step(self.flat.parameters, self.flat.gradients, self.velocity)
         self.steps += 1
         self._loss_sum += loss * len(batch)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -35,14 +35,14 @@ class Mixing:
     Raises
     ------
     MixingError
-        It is not square, has an entry that is negative or no number, or a row or column that does
-        not sum to 1.
+        It is not square, has an entry that is negative or no real number, or a row or column that
+        does not sum to 1.
     """
 
     matrix: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        matrix = np.array(self.matrix, dtype=np.float64)
+        matrix = _real(self.matrix)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
             raise MixingError(
                 f"a mixing matrix has a row and a column for each node, not shape {matrix.shape}"
@@ -105,6 +105,28 @@ class Mixing:
         return {j: weight / total for j, weight in own.items()} if total else {node: 1.0}
 
 
+def as_mixing(given: object) -> Mixing:
+    """Return a `Mixing` as it is, one of a matrix, or of a graph by `metropolis_hastings`.
+
+    Raises
+    ------
+    MixingError
+        Something else, a matrix that does not mix, a graph that cannot.
+    """
+    import networkx as nx
+
+    if isinstance(given, Mixing):
+        return given
+    if isinstance(given, nx.Graph):
+        return metropolis_hastings(given)
+    if isinstance(given, np.ndarray | list | tuple):
+        return Mixing(given)  # type: ignore[arg-type]
+    raise MixingError(
+        f"mixing is {given!r}; give gossip.Mixing, a doubly stochastic matrix, or a graph such as "
+        "gossip.ring(8)"
+    )
+
+
 def metropolis_hastings(graph: nx.Graph) -> Mixing:
     """Weights from degrees alone: ``1 / (1 + max(degree_i, degree_j))`` for each pair of peers.
 
@@ -120,6 +142,10 @@ def metropolis_hastings(graph: nx.Graph) -> Mixing:
     MixingError
         Another graph.
     """
+    import networkx as nx
+
+    if not isinstance(graph, nx.Graph):
+        raise MixingError(f"{graph!r} is no networkx graph; give one, such as gossip.ring(8)")
     count = len(graph)
     if set(graph.nodes) != set(range(count)) or graph.is_directed() or not count:
         raise MixingError(
@@ -133,3 +159,17 @@ def metropolis_hastings(graph: nx.Graph) -> Mixing:
         matrix[i, j] = matrix[j, i] = 1 / (1 + max(graph.degree[i], graph.degree[j]))
     matrix[np.diag_indices(count)] = 1 - matrix.sum(1)
     return Mixing(np.maximum(matrix, 0))  # 1 - sum may round to just below 0
+
+
+def _real(given: ArrayLike) -> NDArray[np.float64]:
+    """A copy of a matrix as float64."""
+    try:
+        matrix = np.array(given)
+    except ValueError:
+        raise MixingError(
+            "the rows of a mixing matrix must be equally long, a number for each node"
+        ) from None
+    if matrix.dtype.kind not in "biuf":
+        what = {"c": "complex numbers", "U": "text", "S": "text"}.get(matrix.dtype.kind, "objects")
+        raise MixingError(f"the mixing matrix holds {what}; give weights, real numbers from 0 to 1")
+    return matrix.astype(np.float64)

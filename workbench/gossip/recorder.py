@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from workbench.training import evaluate
+from workbench.training.diverged import DivergedError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -83,7 +84,13 @@ class Recorder:
     spreads: dict[int, Spread] = field(default_factory=dict)
 
     def note(self, epoch: int, at_s: float, learner: Learner, restarts: int) -> None:
-        """Note the end of an epoch of a node, behind its exchange."""
+        """Note the end of an epoch of a node, behind its exchange.
+
+        Raises
+        ------
+        DivergedError
+            Its loss on the test samples is not finite.
+        """
         samples, loss = learner.take_loss()
         test_loss, top1 = self.evaluate(epoch, learner)
         self.rows.append((epoch, learner.node, at_s, loss, test_loss, top1, samples, restarts))
@@ -95,6 +102,9 @@ class Recorder:
             return None, None
         data = learner.dataset
         found = evaluate(learner.flat.module, data.x_test, data.y_test)
+        if not math.isfinite(found.loss):
+            where = f"for {learner.name} on the test samples at the end of epoch {epoch}"
+            raise DivergedError(found.loss, where)
         return found.loss, found.top1
 
     def _spread(self, epoch: int, node: int, model: Tensor) -> None:

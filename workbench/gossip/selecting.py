@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from workbench.training.repeatable import SHUFFLE
 
 if TYPE_CHECKING:
     from workbench.datasets import Dataset
+    from workbench.gossip.setup import GossipSetup
     from workbench.training import FlatModel
 
 State = TypeVar("State")
@@ -67,6 +68,13 @@ class Selecting(Protocol[State]):
     A node that restarts begins anew.
     """
 
+    def fitted(self, setup: GossipSetup) -> Self:
+        """What runs in a training: itself, or with what it takes from there.
+
+        Asked before anything runs, so that it can refuse a setup that it does not fit.
+        """
+        ...
+
     def begin(self, node: int) -> State:
         """First state of a node."""
         ...
@@ -101,6 +109,10 @@ class EverySample:
 
     seed: int = 0
 
+    def fitted(self, setup: GossipSetup) -> Self:
+        """Fits any."""
+        return self
+
     def begin(self, node: int) -> None:
         """Nothing to remember."""
 
@@ -109,6 +121,11 @@ class EverySample:
 
     def step(self, state: None, epoch: int, view: View) -> tuple[None, Batches, float]:
         """Shuffle, and deal into batches."""
-        stream = np.random.SeedSequence(self.seed, spawn_key=(SHUFFLE, epoch, view.node))
-        order = np.random.default_rng(stream).permutation(view.shard)
-        return None, np.split(order, range(view.batch_size, len(order), view.batch_size)), 0.0
+        return None, shuffled(view.shard, self.seed, epoch, view), 0.0
+
+
+def shuffled(points: NDArray[np.int64], seed: int, epoch: int, view: View) -> Batches:
+    """Deal points into a node's batches of an epoch in random order; the last has what is left."""
+    stream = np.random.SeedSequence(seed, spawn_key=(SHUFFLE, epoch, view.node))
+    order = np.random.default_rng(stream).permutation(points)
+    return np.split(order, range(view.batch_size, len(order), view.batch_size))

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench import training
+from workbench.clusters.checks import check_number, is_number, whole
+from workbench.clusters.cluster import check_cluster
 from workbench.datasets.checks import check_dataset
-from workbench.gossip.mixing import Mixing
+from workbench.gossip.mixing import Mixing, as_mixing
 from workbench.names import choose
 from workbench.profiles import LayerTimes, profile_model
 from workbench.training import Sgd
 from workbench.zoo import MODELS
 
 if TYPE_CHECKING:
+    import torch
+
     from workbench.clusters import Cluster
     from workbench.datasets import Dataset
+    from workbench.profiles import ModelProfile
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,16 +36,18 @@ class GossipSetup:
     Attributes
     ----------
     model
-        Name in the zoo.
+        Name in the zoo; or a module of one's own, which is copied and its weights drawn anew, or a
+        function that makes it.
     dataset
-        Fitted to the model's input, with its number of classes.
+        Fitted to the model's input; a model of the zoo gets as many outputs as it has classes.
     shards
         Indices of the training samples of each node; see `workbench.datasets.partition`. They may
         overlap.
     cluster
         A node for each shard, linked with its peers.
     mixing
-        Weights of one exchange an epoch, for which every node waits; or None.
+        Weights of one exchange an epoch, for which every node waits; or None. A doubly stochastic
+        matrix is made a `Mixing`, and so is a graph, with Metropolis-Hastings weights.
     probability
         With which a node sends its model after a step, as GoSGD does; or None. Give one of the two.
     batch_size, epochs, sgd
@@ -56,9 +65,18 @@ class GossipSetup:
         Epochs from one evaluation on the test samples to the next; the last is always evaluated.
     seed
         Of weights, shuffles, and whatever models and programs draw.
+
+    Raises
+    ------
+    ValueError
+        Numbers out of range, an unknown model, a dataset that is none or whose images the model
+        does not take, a shard without samples or with some that are not there, not a node for
+        each shard, a mixing or probability that cannot be, or both.
+    workbench.clusters.MissingLinkError
+        A node takes of the model of one from which no link leads to it.
     """
 
-    model: str
+    model: str | torch.nn.Module | Callable[[], torch.nn.Module]
     dataset: Dataset
     shards: Sequence[NDArray[np.int64]]
     cluster: Cluster
@@ -75,21 +93,37 @@ class GossipSetup:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        model = choose("model", self.model, MODELS)
-        for name in ("batch_size", "epochs", "evaluate_every"):
-            count = getattr(self, name)
-            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                raise ValueError(f"{name} is {count!r}; it must be a whole number of at least 1")
-        check_dataset(self.dataset, model.name, model.input_shape)
-        if self.patience_s is not None and not 0 < self.patience_s < math.inf:
-            raise ValueError(f"patience_s is {self.patience_s}; give seconds above 0, or None")
-        object.__setattr__(self, "shards", tuple(map(np.asarray, self.shards)))
+        for name, least in (("batch_size", 1), ("epochs", 1), ("evaluate_every", 1), ("seed", 0)):
+            count = whole(given := getattr(self, name))
+            if count is None or count < least:
+                raise ValueError(
+                    f"{name} is {given!r}; it must be a whole number of at least {least}"
+                )
+            object.__setattr__(self, name, count)
+        self._check_model()
+        if not isinstance(self.sgd, Sgd):
+            raise ValueError(f"sgd is {self.sgd!r}; give a training.Sgd, such as Sgd(0.01)")
+        if self.patience_s is not None:
+            patience_s = check_number("patience_s", self.patience_s)
+            if not 0 < patience_s < math.inf:
+                raise ValueError(f"patience_s is {patience_s}; give seconds above 0, or None")
+            object.__setattr__(self, "patience_s", patience_s)
+        check_cluster(self.cluster)
         self._check_shards()
         self._check_exchange()
         for name in ("sample_s", "flops_per_s"):
             given = getattr(self, name)
             if given is not None:
                 self._check_each(name, given)
+        rate = check_number("backward_over_forward", self.backward_over_forward)
+        if not 0 < rate < math.inf:
+            raise ValueError(f"backward_over_forward is {rate}; it must be above 0 and finite")
+
+    def made(self) -> torch.nn.Module:
+        """The model with its first weights, a new one each time."""
+        if isinstance(self.model, str):
+            return training.initialise(self.model, self.seed, classes=len(self.dataset.classes))
+        return training.initialise(copy.deepcopy(self.model), self.seed)
 
     @property
     def nodes(self) -> int:
@@ -101,7 +135,7 @@ class GossipSetup:
         """What learning from a sample is charged with, by node, at speed 1."""
         if self.sample_s is not None:
             return self._each(self.sample_s)
-        profile = profile_model(self.model)
+        profile = self._profile()
         return tuple(
             times.forward_s + times.backward_s
             for flops_per_s in self._each(self.flops_per_s)
@@ -115,12 +149,31 @@ class GossipSetup:
             ]
         )
 
-    def _each(self, given: float | Sequence[float]) -> tuple[float, ...]:
-        if isinstance(given, float | int):
-            return (float(given),) * self.nodes
-        return tuple(map(float, given))
+    def _profile(self) -> ModelProfile:
+        if isinstance(self.model, str):
+            return profile_model(self.model)
+        return profile_model(self.made(), self.dataset.input_shape)
 
-    def _check_each(self, name: str, given: float | Sequence[float]) -> None:
+    def _each(self, given: object) -> tuple[float, ...]:
+        numbers = [given] * self.nodes if is_number(given) else given
+        return tuple(map(float, cast("Sequence[float]", numbers)))
+
+    def _check_model(self) -> None:
+        if isinstance(self.model, str):
+            model = choose("model", self.model, MODELS)
+            check_dataset(self.dataset, model.name, model.input_shape)
+            return
+        if not callable(self.model):  # as modules are
+            raise ValueError(
+                f"model is {self.model!r}; give the name of one in the zoo, a torch.nn.Module, or "
+                "a function that makes one"
+            )
+        check_dataset(self.dataset)
+
+    def _check_each(self, name: str, given: object) -> None:
+        several = isinstance(given, Iterable) and not isinstance(given, str)
+        if not all(map(is_number, given if several else [given])):  # type: ignore[call-overload]
+            raise ValueError(f"{name} is {given!r}; give one number for all nodes, or one for each")
         numbers = self._each(given)
         if len(numbers) != self.nodes:
             raise ValueError(
@@ -131,6 +184,13 @@ class GossipSetup:
             raise ValueError(f"{name} is {given}; it must be above 0 and finite")
 
     def _check_shards(self) -> None:
+        given: object = self.shards
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise ValueError(
+                f"shards is {given!r}; give the indices of each node's samples, such as "
+                "partition.by_size(dataset.y_train, [1] * nodes, seed=0)"
+            )
+        object.__setattr__(self, "shards", tuple(map(np.asarray, given)))
         if len(self.shards) != len(self.cluster):
             raise ValueError(
                 f"{len(self.shards)} shards for a cluster of {len(self.cluster)} nodes; each node "
@@ -138,8 +198,7 @@ class GossipSetup:
             )
         count = len(self.dataset.y_train)
         for node, shard in enumerate(self.shards):
-            whole = np.issubdtype(shard.dtype, np.integer)
-            if shard.ndim != 1 or not len(shard) or not whole:
+            if shard.ndim != 1 or not len(shard) or not np.issubdtype(shard.dtype, np.integer):
                 raise ValueError(
                     f"the shard of node {node} is {shard.dtype} of shape {shard.shape}; give the "
                     "indices of at least one sample"
@@ -156,15 +215,18 @@ class GossipSetup:
                 "give either mixing, for one exchange an epoch, or probability, for GoSGD"
             )
         if self.mixing is not None:
-            if len(self.mixing) != self.nodes:
-                raise ValueError(f"mixing is for {len(self.mixing)} nodes, not for {self.nodes}")
+            mixing = as_mixing(self.mixing)
+            object.__setattr__(self, "mixing", mixing)
+            if len(mixing) != self.nodes:
+                raise ValueError(f"mixing is for {len(mixing)} nodes, not for {self.nodes}")
             for node in range(self.nodes):
-                for target in self.mixing.targets(node):
+                for target in mixing.targets(node):
                     self.cluster.link(node, target)
             return
-        assert self.probability is not None
-        if not 0 <= self.probability <= 1:
-            raise ValueError(f"probability is {self.probability}; it must be between 0 and 1")
+        probability = check_number("probability", self.probability)
+        if not 0 <= probability <= 1:
+            raise ValueError(f"probability is {probability}; it must be between 0 and 1")
+        object.__setattr__(self, "probability", probability)
         for node, name in enumerate(self.cluster.names):
             if self.nodes > 1 and not self.cluster.targets(node):
                 raise ValueError(f"no link leads from {name}, so it could send its model to nobody")

@@ -16,14 +16,24 @@ from workbench.gossip.life import Job
 from workbench.gossip.recorder import EPOCHS, Recorder
 from workbench.gossip.selecting import EverySample, Selecting
 from workbench.gossip.setup import GossipSetup
-from workbench.runtime import Crash, Fault, LinkDown, Lossy, Program, Run, simulate
+from workbench.runtime import (
+    Crash,
+    Fault,
+    LinkDown,
+    Lossy,
+    Program,
+    Run,
+    SimulationError,
+    simulate,
+)
+from workbench.training.diverged import DivergedError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.runtime.progress import Progress
 
-__all__ = ["EPOCHS", "Built", "Trained", "build", "train"]
+__all__ = ["EPOCHS", "Built", "Trained", "TrainingError", "build", "train"]
 
 
 class Trained(NamedTuple):
@@ -47,6 +57,24 @@ class Trained(NamedTuple):
     epochs: pl.DataFrame
     weights: tuple[Tensor, ...]
     run: Run
+
+
+class TrainingError(SimulationError):
+    """Training that could not go on; what it had until then is not lost.
+
+    Attributes
+    ----------
+    trained
+        The epochs that were done, as `train` returns them, and the weights as they stood.
+    """
+
+    def __init__(self, message: str, trained: Trained) -> None:
+        super().__init__(message, trained.run)
+        self.trained = trained
+
+    def __reduce__(self) -> tuple[type[TrainingError], tuple[str, Trained]]:
+        """For other processes, where exceptions are made anew of their arguments."""
+        return type(self), (str(self), self.trained)
 
 
 class Built(NamedTuple):
@@ -92,7 +120,10 @@ def train(
     Raises
     ------
     ValueError
-        Something may get lost, but `setup` waits for ever.
+        Something may get lost, but `setup` waits for ever; `selecting` does not fit `setup`.
+    TrainingError
+        The loss is not finite any more, or a program failed; the error's `trained` has the epochs
+        that were done.
     """
     faults = tuple(faults)
     losing = [fault for fault in faults if isinstance(fault, Crash | LinkDown | Lossy)]
@@ -103,31 +134,52 @@ def train(
         )
     with training.fixed_threads():
         built = build(setup, selecting)
-        run = simulate(
-            setup.cluster,
-            built.programs,
-            seed=setup.seed,
-            trace=trace,
-            faults=faults,
-            progress=progress,
-        )
+        try:
+            run = simulate(
+                setup.cluster,
+                built.programs,
+                seed=setup.seed,
+                trace=trace,
+                faults=faults,
+                progress=progress,
+            )
+        except SimulationError as error:
+            left = _trained(built, error.run)
+            raise TrainingError(_reason(error, setup, left), left) from error.__cause__ or error
+    return _trained(built, run)
+
+
+def _trained(built: Built, run: Run) -> Trained:
     weights = tuple(learner.flat.parameters for learner in built.learners)
     return Trained(built.recorder.frame(), weights, run)
 
 
+def _reason(error: SimulationError, setup: GossipSetup, left: Trained) -> str:
+    """Why training ended, and where what it had is."""
+    cause, reason = error.__cause__, str(error)
+    if isinstance(cause, DivergedError):
+        reason = (
+            f"training diverged: {cause}; use a smaller learning rate than "
+            f"{setup.sgd.learning_rate:g}, as in GossipSetup(sgd=Sgd(learning_rate=...))"
+        )
+    kept = f"{len(left.epochs)} of {setup.nodes * setup.epochs} epochs, over all nodes, were done"
+    apart = "\n" if "\n" in reason else " "
+    return f"{reason}{apart}({kept}: `trained` of this error has what there is)"
+
+
 def build(setup: GossipSetup, selecting: Selecting[Any] | None = None) -> Built:
-    """Make the programs of a run and what they learn with."""
-    module = training.initialise(setup.model, setup.seed, classes=len(setup.dataset.classes))
-    flat = training.flatten(module, setup.dataset.input_shape)
+    """Make the programs of a run and what they learn with; errors as for `train`."""
+    chosen = (EverySample(setup.seed) if selecting is None else selecting).fitted(setup)
+    flat = training.flatten(setup.made(), setup.dataset.input_shape)
     learners = [
-        Learner(node, setup.seed, flat.replica(), flat.parameters, setup.dataset, setup.sgd)
-        for node in range(setup.nodes)
+        Learner(node, setup.seed, flat.replica(), flat.parameters, setup.dataset, setup.sgd, name)
+        for node, name in enumerate(setup.cluster.names)
     ]
     recorder = Recorder(setup.nodes, setup.epochs, setup.evaluate_every)
     layout = flat.layout
     job = Job(
         setup=setup,
-        selecting=EverySample(setup.seed) if selecting is None else selecting,
+        selecting=chosen,
         learners=learners,
         recorder=recorder,
         sample_s=setup.seconds_per_sample,

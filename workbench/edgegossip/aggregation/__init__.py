@@ -17,7 +17,8 @@ from workbench.edgegossip.aggregation.aggregate import (
 )
 from workbench.edgegossip.aggregation.aggregation import Aggregation
 from workbench.edgegossip.aggregation.costs import generation, operations
-from workbench.edgegossip.aggregation.techniques import TECHNIQUES, Divider, Reducer, Technique
+from workbench.edgegossip.aggregation.divider import Divider
+from workbench.edgegossip.aggregation.techniques import TECHNIQUES, Reducer, Technique
 
 __all__ = [
     "TECHNIQUES",

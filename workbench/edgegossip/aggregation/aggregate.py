@@ -9,19 +9,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from workbench.clusters.checks import whole
 from workbench.edgegossip.aggregation.aggregation import (
     Aggregation,
     FloatArray,
     Indices,
     check_ratio,
 )
+from workbench.edgegossip.aggregation.divider import Divider
 from workbench.edgegossip.aggregation.means import subset_means
 from workbench.edgegossip.aggregation.shares import shares
-from workbench.edgegossip.aggregation.techniques import TECHNIQUES, Divider, Technique
+from workbench.edgegossip.aggregation.techniques import TECHNIQUES, Reducer, Technique
 from workbench.names import choose
 from workbench.training.repeatable import derive
 
 REDUCE, DIVIDE = 0, 1
+
+FAR = 40
+"""Largest power of two of values as they are: 2^47 of their squares fit into float32."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class AggregationTimes:
 def aggregate(
     x: ArrayLike,
     y: ArrayLike,
-    technique: str | Technique = "svd_kmeans",
+    technique: str | Technique | tuple[Reducer, Divider] = "svd_kmeans",
     ratio: float = 10,
     seed: int = 0,
 ) -> Aggregation:
@@ -56,11 +61,13 @@ def aggregate(
     Parameters
     ----------
     x
-        Points, (N, d...): vectors or images. Integers are taken as float32.
+        Points, (N, d...): vectors or images. Integers and half precision are taken as float32.
+        Points so large or small that their squares would be infinite or nothing are scaled by a
+        power of two before they are reduced, which changes nothing else.
     y
         Their classes, (N,), whole numbers.
     technique
-        A name in `TECHNIQUES`, or a reducer and a divider of your own.
+        A name in `TECHNIQUES`, or a reducer and a divider of your own, as a pair.
     ratio
         Original points for each aggregated one, from 1 to N.
     seed
@@ -72,8 +79,9 @@ def aggregate(
         No technique of that name.
     ValueError
         No points, NaN or infinite features, as many classes as points not given, a ratio below 1
-        or above the number of points, a negative seed, a reducer or divider that gives something
-        else than a row or a subset for each point.
+        or above the number of points, a seed that is no whole number or negative, a technique
+        that is neither, a reducer or divider that gives something else than a row or a subset for
+        each point.
     """
     return timed_aggregate(x, y, technique, ratio, seed)[0]
 
@@ -81,7 +89,7 @@ def aggregate(
 def timed_aggregate(
     x: ArrayLike,
     y: ArrayLike,
-    technique: str | Technique = "svd_kmeans",
+    technique: str | Technique | tuple[Reducer, Divider] = "svd_kmeans",
     ratio: float = 10,
     seed: int = 0,
 ) -> tuple[Aggregation, AggregationTimes]:
@@ -91,14 +99,18 @@ def timed_aggregate(
     """
     from threadpoolctl import threadpool_limits
 
-    how = choose("technique", technique, TECHNIQUES) if isinstance(technique, str) else technique
+    how = _technique(technique)
     points, classes = _checked(x, y)
     ratio = check_ratio(ratio)
+    seed = _whole(seed)
     if ratio > len(points):
         raise ValueError(
             f"ratio {ratio:g} asks for less than one aggregated point from {len(points)} points; "
             f"give 1 to {len(points)}"
         )
+    exponent = _exponent(points)
+    if exponent:
+        points = np.ldexp(points, -exponent)
     with threadpool_limits(1):
         began_s = time.perf_counter()
         reduced = _reduced(how, points, ratio, seed)
@@ -108,12 +120,36 @@ def timed_aggregate(
         means = subset_means(points, members, len(labels))
         ended_s = time.perf_counter()
     times = AggregationTimes(reduced_s - began_s, divided_s - reduced_s, ended_s - divided_s)
-    return Aggregation(means, labels, members, ratio), times
+    return Aggregation(np.ldexp(means, exponent), labels, members, ratio), times
+
+
+def _technique(given: object) -> Technique:
+    if isinstance(given, str):
+        return choose("technique", given, TECHNIQUES)
+    if isinstance(given, tuple) and len(given) == 2 and all(map(callable, given)):
+        return Technique(*given)
+    raise ValueError(
+        f"technique is {given!r}; give a name ({', '.join(TECHNIQUES)}), or a pair of functions, a "
+        "reducer and a divider"
+    )
+
+
+def _whole(seed: object) -> int:
+    found = whole(seed)
+    if found is None or found < 0:
+        raise ValueError(f"seed is {seed!r}; give a whole number of at least 0")
+    return found
+
+
+def _exponent(points: FloatArray) -> int:
+    """Power of two by which to divide the points; 0 unless their squares may leave float32."""
+    exponent = int(np.frexp(max(points.max(), -points.min()))[1])
+    return exponent if abs(exponent) > FAR else 0
 
 
 def _checked(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, Indices]:
     points, classes = np.asarray(x), np.asarray(y)
-    if points.dtype.kind in "iub":
+    if points.dtype.kind in "iub" or points.dtype == np.float16:
         points = points.astype(np.float32)
     if points.dtype.kind != "f" or points.ndim < 2 or not points.size:
         raise ValueError(

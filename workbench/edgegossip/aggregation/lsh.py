@@ -1,52 +1,56 @@
-"""Locality-sensitive hashing: points with the same signs against random hyperplanes."""
+"""Locality-sensitive hashing in the form of a balanced random-projection tree."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from workbench.edgegossip.aggregation.aggregation import FloatArray, Indices
-from workbench.edgegossip.aggregation.shares import check_parts
+from workbench.edgegossip.aggregation.divider import check_parts
 
 
 def lsh(x: FloatArray, parts: int, seed: int = 0) -> Indices:
-    """Divide points into so many buckets, none of them empty.
+    """Divide points into so many buckets of nearly the same size; a `Divider`.
 
-    Sign hashing, one bit after the other: a bit's random direction is the same for all points,
-    its threshold lies, in each bucket so far, where it splits the points as the buckets to be
-    made. All buckets so have nearly the same size. Sorting makes O(d' N log N), as in Table 3.
+    Each level of the tree projects all points on one random direction and cuts every bucket so
+    far in two where its points are shared out as the buckets to be made; similar points are
+    mostly on the same side. Equal points are never parted: a cut goes to the nearest place
+    between points that differ, and of fewer points than buckets that differ each gets its own,
+    the other buckets staying empty. Sorting makes O(d' N log N), as in Table 3.
 
-    Deviation: hashing with thresholds that are drawn too makes a number of buckets that cannot be
-    chosen, many of them empty; the paper has exactly N / ratio.
-
-    Parameters
-    ----------
-    x
-        Reduced points, (n, d').
-    parts
-        Buckets, 1 to n.
-    seed
-        Draws the directions.
-
-    Returns
-    -------
-    numpy.ndarray
-        Bucket of each point, (n,), from 0 to ``parts - 1``.
+    Deviation: the paper says only that LSH makes N / ratio buckets (Sec. 4.3). Hashing by the
+    signs against random hyperplanes, or by stretches of random projections, makes a number of
+    buckets that cannot be chosen, many of them empty. So thresholds are not fixed or drawn here
+    but lie where they divide the points at hand (Dasgupta and Freund, STOC 2008, in whose trees
+    each node draws a direction of its own).
     """
     check_parts(parts, len(x))
     rng = np.random.default_rng(seed)
-    count = len(x)
-    bucket = np.zeros(count, np.int64)  # the first of the final buckets that a point may be in
+    first, kind, weight = _distinct(x)
+    parts = min(parts, len(first))
+    bucket = np.zeros(len(first), np.int64)  # the first of the final buckets that a kind may be in
     wide = np.array([parts])  # final buckets that each bucket so far is to be split into
     heads = np.array([0])  # number of the first of them
     while wide.max() > 1:
-        score = x @ rng.standard_normal(x.shape[1])
+        score = (x @ rng.standard_normal(x.shape[1]))[first]
         order = np.lexsort((score, bucket))
-        sizes = np.bincount(np.searchsorted(heads, bucket), minlength=len(heads))
+        ends = np.searchsorted(bucket[order], heads + wide)
+        starts = np.append(0, ends[:-1])
         left = wide // 2
-        kept = sizes * left // wide  # enough for each side, since a bucket never holds too few
-        rank = np.arange(count) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        upper = rank >= np.repeat(np.where(left > 0, kept, sizes), sizes)
-        bucket[order] += np.where(upper, np.repeat(left, sizes), 0)
+        before = np.append(0, np.cumsum(weight[order]))  # points in front of each place
+        wanted = before[starts] + (before[ends] - before[starts]) * left // wide
+        cut = np.searchsorted(before, wanted)
+        cut -= (cut > 0) & (wanted - before[cut - 1] < before[cut] - wanted)
+        cut = np.clip(cut, starts + left, ends - (wide - left))  # no bucket gets too few kinds
+        upper = np.arange(len(first)) >= np.repeat(cut, ends - starts)
+        bucket[order] += np.where(upper, np.repeat(left, ends - starts), 0)
         heads = np.sort(np.concatenate([heads, (heads + left)[left > 0]]))
         wide = np.diff(np.append(heads, parts))
-    return bucket
+    return bucket[kind]
+
+
+def _distinct(x: FloatArray) -> tuple[Indices, Indices, Indices]:
+    """Kinds of equal points: the first of each, which one each point is of, how many there are."""
+    _, first, kind, weight = np.unique(
+        x, axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    return first, kind.reshape(-1), weight

@@ -45,17 +45,3 @@ def shares(sizes: Sequence[int], subsets: int) -> list[int]:
         several = [one for one in classes if given[one] > 1]
         given[min(several, key=lambda one: (lacking(one), one))] -= 1
     return given
-
-
-def check_parts(parts: int, points: int) -> None:
-    """Refuse to divide points into more subsets than there are, or into none.
-
-    Raises
-    ------
-    ValueError
-        `parts` is not from 1 to `points`.
-    """
-    if not 1 <= parts <= points:
-        raise ValueError(
-            f"{points} points cannot be divided into {parts} subsets; ask for 1 to {points}"
-        )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from workbench.edgegossip.aggregation.aggregation import FloatArray, Indices
+from workbench.edgegossip.aggregation.aggregation import FloatArray
+from workbench.edgegossip.aggregation.divider import Divider
 from workbench.edgegossip.aggregation.gaussian_mixture import gaussian_mixture
 from workbench.edgegossip.aggregation.histogram import histogram
 from workbench.edgegossip.aggregation.incremental_svd import incremental_svd
@@ -18,9 +19,6 @@ from workbench.edgegossip.aggregation.whole_svd import whole_svd
 
 Reducer = Callable[[FloatArray, float, int], FloatArray]
 """Points (N, d...), aggregation ratio, seed -> (N, d')."""
-
-Divider = Callable[[FloatArray, int, int], Indices]
-"""Points (n, d') of one class, number of subsets, seed -> subset of each, (n,)."""
 
 
 class Technique(NamedTuple):

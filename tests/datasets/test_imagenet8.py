@@ -1,0 +1,219 @@
+"""ImageNet 8x8 from small files in its true layout, and what every broken one is told."""
+
+from __future__ import annotations
+
+import pickle
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from workbench import zoo
+from workbench.datasets import Dataset, DatasetError, imagenet8, load
+from workbench.training import Sgd, flatten, gradient_step
+
+EACH = 3
+NAMES = (*imagenet8.TRAIN_FILES, imagenet8.TEST_FILE)
+REGISTER = r"register at https://image-net\.org.*Imagenet8_train_npz\.zip.*WORKBENCH_DATA"
+
+
+def batch(seed: int, count: int = EACH) -> dict[str, NDArray[Any]]:
+    """What one of the files holds: the mean is there, of floats."""
+    rng = np.random.default_rng(seed)
+    data = rng.integers(0, 256, (count, 192), dtype=np.uint8)
+    labels = rng.integers(1, 1001, count)
+    labels[:2] = [1, 1000][:count]
+    return {"data": data, "labels": labels, "mean": data.sum(axis=0) / 9}
+
+
+def write(folder: Path, **changed: Any) -> Path:
+    """Write all files into one folder; `changed` replaces arrays of batch 4, None drops one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed, name in enumerate(NAMES):
+        arrays = batch(seed) | (changed if name == NAMES[3] else {})
+        np.savez(
+            folder / name, **{key: array for key, array in arrays.items() if array is not None}
+        )
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write(tmp_path / "own")
+
+
+class TestFound:
+    def check(self, data: Dataset) -> None:
+        assert data.name == "imagenet8"
+        assert data.input_shape == (3, 8, 8)
+        assert (len(data.y_train), len(data.y_test)) == (10 * EACH, EACH)
+
+    @pytest.mark.parametrize("suffix", ["", "_npz"])
+    def test_as_the_archives_unpack(self, folder: Path, suffix: str) -> None:
+        for within, names in (("train", NAMES[:10]), ("val", NAMES[10:])):
+            (folder / f"Imagenet8_{within}{suffix}").mkdir()
+            for name in names:
+                (folder / name).rename(folder / f"Imagenet8_{within}{suffix}" / name)
+        self.check(load(folder))
+
+    def test_by_path(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.check(load(folder))
+        self.check(load(str(folder)))
+        monkeypatch.chdir(folder.parent)
+        self.check(load("own"))
+        monkeypatch.setenv("HOME", str(folder.parent))
+        self.check(load("~/own"))
+
+    def test_by_name(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        folder.rename(folder.parent / "imagenet8")
+        self.check(load("imagenet8", folder=folder.parent))
+        monkeypatch.setenv("WORKBENCH_DATA", str(folder.parent))
+        self.check(load("imagenet8"))
+
+    def test_a_name_is_no_folder(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        folder.rename(folder.parent / "digits")
+        monkeypatch.chdir(folder.parent)
+        assert load("digits").name == "digits"
+        self.check(load("./digits"))
+
+
+def test_images_and_labels_are_those_of_the_files_in_order(folder: Path) -> None:
+    data = load(folder)
+    for seed in range(10):
+        raw, own = batch(seed), slice(seed * EACH, (seed + 1) * EACH)
+        # A pixel's channels lie 64 bytes apart, row after row.
+        for at, image in enumerate(data.x_train[own]):
+            for channel, row, column in np.ndindex(3, 8, 8):
+                byte = raw["data"][at, 64 * channel + 8 * row + column]
+                assert image[channel, row, column] == np.float32(byte) / np.float32(255)
+        np.testing.assert_array_equal(data.y_train[own], raw["labels"] - 1)
+    np.testing.assert_array_equal(
+        data.x_test, batch(10)["data"].reshape(-1, 3, 8, 8) / np.float32(255)
+    )
+    assert (data.y_test.min(), data.y_test.max()) == (0, 999)
+    assert (data.classes[0], data.classes[-1], len(data.classes)) == ("1", "1000", 1000)
+
+
+def test_labels_of_few_bits_do_not_wrap(tmp_path: Path) -> None:
+    small = np.array([1, 2, 255], np.uint8)
+    data = load(write(tmp_path, labels=small))
+    assert data.y_train[3 * EACH : 4 * EACH].tolist() == [0, 1, 254]
+
+
+def test_can_be_limited(folder: Path) -> None:
+    small = load(folder).limit(train=7, test=2)
+    assert (len(small.y_train), len(small.y_test)) == (7, 2)
+    assert len(small.classes) == 1000
+
+
+def test_takes_no_more_memory_than_the_images_and_two_batches(tmp_path: Path) -> None:
+    count = 4000
+    for seed, name in enumerate(NAMES):
+        arrays = batch(seed, count)
+        np.savez(tmp_path / name, data=arrays["data"], labels=arrays["labels"])
+    tracemalloc.start()
+    try:
+        data = load(tmp_path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # A batch of bytes is 1/44 of all images as floats; a second copy of them would double it.
+    images = data.x_train.nbytes + data.x_test.nbytes
+    assert images <= peak < images + 3 * count * 192
+
+
+def test_alexnet_of_a_thousand_classes_learns_from_it(folder: Path) -> None:
+    data = load(folder).limit(train=8, test=1).fitted((3, 32, 32))
+    entry = zoo.MODELS["alexnet_small"]
+    assert data.input_shape == entry.input_shape
+    flat = flatten(entry.factory(classes=len(data.classes)), entry.input_shape)
+    sgd = Sgd(0.05)
+    velocity = sgd.start(flat.parameters)
+    losses = []
+    for _ in range(2):
+        losses.append(gradient_step(flat, data.x_train, data.y_train, seed=0))
+        sgd.step(flat.parameters, flat.gradients, velocity)
+    assert 0.5 * np.log(1000) < losses[0] < 2 * np.log(1000)
+    assert losses[1] < losses[0]
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("changed", "told"),
+        [
+            ({"labels": None}, "has no labels; a data set has the arrays labels"),
+            ({"data": None}, "has no data"),
+            ({"labels": np.array([0, 1, 2])}, "labels from 0 to 2; in these files .* 1 to 1000"),
+            ({"labels": np.array([1, 1, 1001])}, "labels from 1 to 1001"),
+            ({"labels": np.array([1.0, 2.0, 3.0])}, "labels is float64"),
+            ({"labels": np.array([[1, 2, 3]])}, r"labels is int64 of shape \(1, 3\)"),
+            ({"labels": np.zeros(0, int), "data": batch(0, 0)["data"]}, r"of shape \(0,\)"),
+            ({"labels": np.array([1, 2])}, r"for 2 labels it must be uint8 of shape \(2, 192\)"),
+            ({"data": batch(3)["data"] / 255}, "data is float64"),
+            ({"data": batch(3)["data"][:, :64]}, r"data is uint8 of shape \(3, 64\)"),
+            ({"data": batch(3)["data"].repeat(16, 1)}, r"of shape \(3, 3072\).*8 x 8 pixels"),
+            ({"data": batch(3)["data"].reshape(3, 8, 8, 3)}, r"of shape \(3, 8, 8, 3\)"),
+            ({"labels": np.array([1, 2, 3], object)}, "not an .npz file of plain arrays"),
+        ],
+    )
+    def test_a_batch_of_something_else(
+        self, tmp_path: Path, changed: dict[str, Any], told: str
+    ) -> None:
+        with pytest.raises(DatasetError, match=rf"train_data_batch_4\.npz.*{told}"):
+            load(write(tmp_path, **changed))
+
+    def test_a_missing_batch(self, folder: Path) -> None:
+        (folder / "train_data_batch_3.npz").unlink()
+        (folder / "train_data_batch_10.npz").unlink()
+        with pytest.raises(
+            DatasetError,
+            match=r"no train_data_batch_3\.npz, train_data_batch_10\.npz; unpack .*train_npz\.zip",
+        ):
+            load(folder)
+
+    def test_nothing_to_test_on(self, folder: Path) -> None:
+        (folder / "val_data.npz").unlink()
+        with pytest.raises(DatasetError, match=rf"no val_data\.npz; .*{REGISTER}"):
+            load(folder)
+
+    def test_a_truncated_batch(self, folder: Path) -> None:
+        path = folder / "train_data_batch_3.npz"
+        path.write_bytes(path.read_bytes()[:300])
+        with pytest.raises(DatasetError, match=r"train_data_batch_3\.npz"):
+            load(folder)
+
+    def test_it_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(
+            DatasetError, match=rf"own/imagenet8: no train_data_batch_1\.npz; .*{REGISTER}"
+        ):
+            load("imagenet8", folder=tmp_path / "own")
+        with pytest.raises(DatasetError, match="cannot be fetched"):
+            load(tmp_path)
+
+    def test_no_such_folder(self, tmp_path: Path) -> None:
+        for given in (tmp_path / "none", str(tmp_path / "none")):
+            with pytest.raises(DatasetError, match=r"none is no \.npz file and no folder"):
+                load(given)
+
+    def test_pickles_are_not_opened(self, tmp_path: Path) -> None:
+        class Runs:
+            def __reduce__(self) -> tuple[Any, ...]:
+                return (Path.touch, (tmp_path / "ran",))
+
+        pickled = pickle.dumps(Runs())
+        for name in NAMES:
+            (tmp_path / name).with_suffix("").write_bytes(pickled)
+        with pytest.raises(
+            DatasetError, match=rf"as pickles; they are refused.*runs code.*{REGISTER}"
+        ):
+            load(tmp_path)
+        for name in NAMES:
+            (tmp_path / name).write_bytes(pickled)
+        with pytest.raises(DatasetError, match=r"batch_1\.npz is not an \.npz file of plain"):
+            load(tmp_path)
+        assert not (tmp_path / "ran").exists()
+        pickle.loads(pickled)
+        assert (tmp_path / "ran").exists()

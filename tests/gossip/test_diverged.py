@@ -1,0 +1,89 @@
+"""A loss that is no number ends the training, and what there was is kept."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from tests.gossip.setups import Idle, epochwise, gosgd
+from workbench import gossip
+from workbench.gossip import EverySample, GossipSetup, TrainingError, View, train
+from workbench.gossip.selecting import Batches
+from workbench.runtime import ProgramError, SimulationError
+from workbench.training import Sgd
+from workbench.training.diverged import DivergedError
+
+SETUPS = {
+    "epochwise": epochwise(gossip.complete(3), sgd=Sgd(1e20)),
+    "gosgd": gosgd(gossip.complete(3), 0.5, sgd=Sgd(1e20)),
+}
+
+
+@pytest.mark.parametrize("setup", SETUPS.values(), ids=SETUPS)
+def test_says_so_with_the_way_out(setup: GossipSetup) -> None:
+    with pytest.raises(
+        TrainingError,
+        match=r"diverged: .* for node\d in its step \d.*smaller learning rate.*1e\+20",
+    ) as raised:
+        train(setup)
+    assert isinstance(raised.value.__cause__, DivergedError)
+    assert isinstance(raised.value, SimulationError)
+    assert not isinstance(raised.value, ProgramError)
+
+
+@dataclass(frozen=True)
+class Poisoning(EverySample):
+    """Spoils a model in an epoch."""
+
+    epoch: int = 2
+
+    def step(self, state: None, epoch: int, view: View) -> tuple[None, Batches, float]:
+        if epoch == self.epoch:
+            view.flat.parameters.fill_(torch.nan)
+        return super().step(state, epoch, view)
+
+
+def test_epochs_until_then_are_kept() -> None:
+    setup = epochwise(gossip.complete(3), epochs=4)
+    with pytest.raises(TrainingError, match=r"3 of 12 epochs, over all nodes, were done") as raised:
+        train(setup, Poisoning(setup.seed))
+    kept = raised.value.trained
+    assert kept.epochs["epoch"].to_list() == [1, 1, 1]
+    assert kept.epochs.equals(train(setup).epochs.head(3))
+    assert kept.run is raised.value.run
+    assert len(kept.weights) == 3
+    there = pickle.loads(pickle.dumps(raised.value))  # as from a process of a figure's trainings
+    assert str(there) == str(raised.value)
+    assert there.trained.epochs.equals(kept.epochs)
+
+
+@dataclass(frozen=True)
+class Spoiling(Idle):
+    """The same without learning."""
+
+    def step(self, state: None, epoch: int, view: View) -> tuple[None, Batches, float]:
+        view.flat.parameters.fill_(torch.nan)
+        return super().step(state, epoch, view)
+
+
+def test_an_evaluation_shows_it_too() -> None:
+    setup = epochwise(gossip.complete(2), evaluate_every=1)
+    with pytest.raises(
+        TrainingError, match=r"nan for node\d on the test samples at the end of epoch 1"
+    ):
+        train(setup, Spoiling())
+
+
+def test_other_failures_keep_their_epochs_too() -> None:
+    class Failing(EverySample):
+        def step(self, state: None, epoch: int, view: View) -> tuple[None, Batches, float]:
+            if epoch == 3:
+                raise RuntimeError("out of ideas")
+            return super().step(state, epoch, view)
+
+    with pytest.raises(TrainingError, match=r"out of ideas.*4 of 6 epochs") as raised:
+        train(epochwise(gossip.ring(2)), Failing())
+    assert len(raised.value.trained.epochs) == 4

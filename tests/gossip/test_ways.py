@@ -1,0 +1,74 @@
+"""How far news travels, against networkx."""
+
+from __future__ import annotations
+
+import math
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+
+from tests.gossip.test_mixing import graphs
+from workbench import gossip
+from workbench.gossip import Mixing, metropolis_hastings
+from workbench.gossip.ways import diameter, diameter_left, ways
+
+
+@given(graph=graphs())
+def test_ways_are_the_shortest(graph: nx.Graph) -> None:
+    found = ways(metropolis_hastings(graph))
+    lengths = dict(nx.all_pairs_shortest_path_length(graph))
+    for i in graph:
+        for j in graph:
+            assert found[i, j] == lengths[i].get(j, math.inf)
+
+
+@given(graph=graphs())
+def test_without_any_one_node_or_link_news_comes_in_time(graph: nx.Graph) -> None:
+    """Wherever it still comes at all, however a way had to change."""
+    most = diameter_left(metropolis_hastings(graph))
+    lengths = []
+    for gone in graph:
+        left = graph.copy()
+        left.remove_node(gone)
+        for found in dict(nx.all_pairs_shortest_path_length(left)).values():
+            lengths += found.values()
+    whole = [
+        length
+        for found in dict(nx.all_pairs_shortest_path_length(graph)).values()
+        for length in found.values()
+    ]
+    assert most == max([*whole, *lengths])
+    for link in graph.edges:
+        left = graph.copy()
+        left.remove_edge(*link)
+        for found in dict(nx.all_pairs_shortest_path_length(left)).values():
+            assert all(length <= most + 1 for length in found.values())
+
+
+def test_one_way_links_lead_one_way() -> None:
+    """Each takes of the next one's model: news of the next is near, of the one before far."""
+    mixing = Mixing(0.5 * np.eye(4) + 0.5 * np.roll(np.eye(4), 1, axis=1))
+    assert ways(mixing)[0].tolist() == [0, 1, 2, 3]
+    assert ways(mixing)[1].tolist() == [3, 0, 1, 2]
+    assert diameter(mixing) == 3
+
+
+@pytest.mark.parametrize(
+    ("graph", "whole", "left"),
+    [
+        (gossip.complete(5), 1, 1),
+        (gossip.ring(6), 3, 4),
+        (gossip.star(5), 2, 2),
+        (gossip.ring(1), 0, 0),
+        (nx.path_graph(4), 3, 3),
+    ],
+)
+def test_by_hand(graph: nx.Graph, whole: int, left: int) -> None:
+    mixing = metropolis_hastings(graph)
+    assert (diameter(mixing), diameter_left(mixing)) == (whole, left)
+
+
+def test_parts_are_infinitely_far_apart() -> None:
+    assert diameter(metropolis_hastings(nx.Graph([(0, 1), (2, 3)]))) == math.inf

@@ -1,0 +1,46 @@
+"""What every divider takes, refuses and gives: points of one class into subsets."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workbench.edgegossip.aggregation.aggregation import FloatArray, Indices
+
+Divider = Callable[[FloatArray, int, int], Indices]
+"""Reduced points, (n, d'); subsets asked for, 1 to n; seed, below 2^32 -> subset of each, (n,).
+
+Subsets are int64, from 0 to one below what was asked for; some may stay empty. Asked for none, or
+for more than there are points, it raises `ValueError`.
+"""
+
+
+def check_parts(parts: int, points: int) -> None:
+    """Refuse to divide points into more subsets than there are, or into none.
+
+    Raises
+    ------
+    ValueError
+        `parts` is not from 1 to `points`.
+    """
+    if not 1 <= parts <= points:
+        raise ValueError(
+            f"{points} points cannot be divided into {parts} subsets; ask for 1 to {points}"
+        )
+
+
+def fitted_labels(model: Any, x: FloatArray) -> Indices:
+    """Fit one of scikit-learn's models and return which of its parts each point is in, (n,).
+
+    Neither equal points nor stopping after the paper's iterations is news to the user, so there
+    are no warnings of convergence.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        labels: Indices = model.fit_predict(x).astype(np.int64)
+    return labels

@@ -1,0 +1,138 @@
+"""What platforms tell each other, and what one may conclude from what it has heard.
+
+A report takes as many exchanges as the way from its platform is long. Until it can have come, its
+platform is not heard yet, which is no failure; afterwards silence is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from workbench.edgegossip.platforms import Platform
+from workbench.edgegossip.predictor import Baseline, throughput
+from workbench.gossip import GossipSetup
+from workbench.gossip.ways import diameter, diameter_left
+
+
+class Report(NamedTuple):
+    """What a platform tells the others behind an epoch.
+
+    Attributes
+    ----------
+    epoch
+        Behind which it was made; 0 before the first.
+    points
+        That the platform holds.
+    throughput
+        p, samples per second.
+    baseline
+        What it knows of its t_0.
+    """
+
+    epoch: int
+    points: int
+    throughput: float
+    baseline: Baseline
+
+
+class Rates(NamedTuple):
+    """What a platform goes by in an epoch, an entry for each of all.
+
+    Attributes
+    ----------
+    points
+        That it holds, as far as is known; none of one that is silent.
+    throughput
+        p; 0 of one that is silent.
+    """
+
+    points: tuple[int, ...]
+    throughput: tuple[float, ...]
+
+
+def rates(
+    reports: Mapping[int, Report],
+    shards: Sequence[int],
+    platforms: Sequence[Platform],
+    *,
+    epoch: int,
+    began: int,
+    hops: int,
+) -> Rates:
+    """Points and throughput of all platforms as one of them knows them before an epoch.
+
+    Deviation: there is no central balancer that knows all. Who is not heard yet counts with its
+    shard and with the throughput that it has alone, which all know beforehand.
+
+    Parameters
+    ----------
+    reports
+        The newest of each platform that was heard of.
+    shards
+        Points in each platform's shard.
+    platforms
+        All of them.
+    epoch
+        That is about to begin.
+    began
+        The first one since this platform began, or came back.
+    hops
+        Exchanges within which a report is everywhere. An older one is silence: its platform would
+        have made another, and that would have come.
+    """
+    points, found = [], []
+    for node, (platform, shard) in enumerate(zip(platforms, shards, strict=True)):
+        report = reports.get(node)
+        if report is None and epoch < began + hops:
+            points.append(shard)
+            found.append(alone(platform))
+        elif report is None or report.epoch < epoch - hops:
+            points.append(0)
+            found.append(0.0)
+        else:
+            points.append(report.points)
+            found.append(report.throughput)
+    return Rates(tuple(points), tuple(found))
+
+
+def alone(platform: Platform) -> float:
+    """Samples per second of a platform without contention: 1 / t_0."""
+    return throughput([platform.predictor.start().seconds])
+
+
+def hops_of(setup: GossipSetup, given: int | None = None) -> int:
+    """Exchanges within which a report is everywhere; as given, if that is enough.
+
+    By default the longest way between two nodes. Where something may get lost (`patience_s`), the
+    longest that is left with any one node gone, and one more for a message that is lost: others
+    relay it, or the next comes. So one crash or one faulty link at a time has nobody count as
+    failed who is not.
+
+    Raises
+    ------
+    ValueError
+        GoSGD, where nobody waits for an exchange; nodes that never hear of each other; fewer hops
+        than the longest way.
+    """
+    mixing = setup.mixing
+    if mixing is None:
+        raise ValueError(
+            "EdgeGossip balances epoch by epoch, but with probability (GoSGD) no exchange is "
+            "waited for, so reports may come late or never; give GossipSetup mixing instead, such "
+            f"as mixing=gossip.complete({setup.nodes})"
+        )
+    longest = diameter(mixing)
+    if longest > setup.nodes:  # infinite
+        raise ValueError(
+            "some nodes never hear of each other by this mixing, so their platforms cannot be "
+            f"balanced; give a connected graph, such as mixing=gossip.ring({setup.nodes})"
+        )
+    if given is not None and given < longest:
+        raise ValueError(
+            f"hops is {given}, but news takes up to {longest:.0f} exchanges by this mixing, so "
+            "platforms that work would count as failed; give as many, or leave hops out"
+        )
+    if given is not None:
+        return given
+    return max(1, round(longest if setup.patience_s is None else diameter_left(mixing) + 1))
