@@ -349,7 +349,7 @@ def dropouts(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl
     learning = Learning(
         learner.model,
         data(learnt_from(scale, MODELS[0], dataset), sizes.samples, sizes.test_samples),
-        learner.epochs_on(case.nodes),
+        5 * learner.epochs // 4,
         learner.batch_size,
         learner.learning_rate,
         sizes.evaluate_every,

@@ -37,7 +37,7 @@ class Scale(NamedTuple):
 
 SCALES = {
     "smoke": None,  # the recorded samples
-    "default": Scale(SIZES_BYTES, 0.9, 2, 0.1),
+    "default": Scale(SIZES_BYTES, 0.7, 2, 0.1),
     "paper": Scale(PAPER_SIZES_BYTES, 60.0, 5, 60.0),
 }
 RECORDING = Scale(SIZES_BYTES, 1.0, 6, 0.1)

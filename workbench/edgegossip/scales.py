@@ -106,7 +106,7 @@ SCALES = {
         seeds=3,
         all_techniques=MODELS[3:],
         deployments=(8,),
-        fig3=(MODELS[0], 25),
+        fig3=(MODELS[0], 15),
         aggregated=5000,
         repeats=3,
     ),

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from workbench import parallel
 from workbench.edgegossip.calibration import DEPLOYMENTS, EPOCHS, speedups
 from workbench.edgegossip.testbed import STATED, UPLINK_MBPS, Constants, Testbed
 
@@ -70,10 +71,15 @@ def _varied(factor: float) -> Iterator[tuple[str, str, _Setting]]:
     )
 
 
-def sensitivity() -> pl.DataFrame:
+def sensitivity(processes: int | None = None) -> pl.DataFrame:
     """Mean speed-up at half and at double each number that is assumed and decides it.
 
     Everything else stays as it is, the fitted constant, too; that is varied in the last rows.
+
+    Parameters
+    ----------
+    processes
+        To compute in; one for each core by default.
 
     Returns
     -------
@@ -82,11 +88,14 @@ def sensitivity() -> pl.DataFrame:
         several) and ``speedup``, the mean over the settings, with the ``least`` and the ``most``
         of them.
     """
-    as_it_is = _Setting(Constants.load(), STATED["assumed"]).speedups()
+    halves, stands, doubles = (list(_varied(factor)) for factor in FACTORS)
+    calls = [(setting,) for _, _, setting in (stands[0], *halves, *doubles)]
+    found = dict(parallel.as_finished(_Setting.speedups, calls, processes))
+    count = len(stands)
     rows = []
-    for of_one in zip(*map(_varied, FACTORS), strict=True):
-        for factor, (number, value, setting) in zip(FACTORS, of_one, strict=True):
-            gains = as_it_is if factor == 1 else setting.speedups()
+    for at, of_one in enumerate(zip(halves, stands, doubles, strict=True)):
+        gains_of = found[1 + at], found[0], found[1 + count + at]
+        for factor, gains, (number, value, _) in zip(FACTORS, gains_of, of_one, strict=True):
             rows.append((number, factor, value, fmean(gains), min(gains), max(gains)))
     columns = ["number", "factor", "value", "speedup", "least", "most"]
     return pl.DataFrame(rows, schema=columns, orient="row")

@@ -15,6 +15,7 @@ from workbench.edgegossip.scales import SCALES, Learner, Scale, learnt_from
 from workbench.edgegossip.simulations import Case, Learning
 from workbench.interrupted import keeping
 from workbench.names import choose
+from workbench.profiles import profile_model
 from workbench.runtime import progress
 
 
@@ -134,6 +135,7 @@ def trainings(
             asked.append(_training(one, "edgegossip", sizes, asked[-1].source))
     asked = list(dict.fromkeys(asked))
     missing = [one for one in dict.fromkeys(each.learnt_as for each in asked) if one not in _DONE]
+    missing.sort(key=_work, reverse=True)  # so that none is long when the others are through
     with keeping(lambda: _rows(asked)), progress.steps(title, len(missing)) as told:
         calls = [(one,) for one in missing]
         for at, curve in parallel.as_finished(Training.curve, calls, sizes.processes):
@@ -141,6 +143,13 @@ def trainings(
             _DONE[done] = curve
             told(f"{done.learner.model}, {done.method}, seed {done.case.seed}")
     return _rows(asked)
+
+
+def _work(training: Training) -> tuple[float, bool]:
+    """What tells long trainings from short ones: operations, and whether all points are kept."""
+    learner = training.learner
+    operations = profile_model(learner.model).forward_flops * learner.epochs_on(training.case.nodes)
+    return operations, training.method == "gosgd"
 
 
 def _training(case: Case, method: str, sizes: Scale, source: str) -> Training:
