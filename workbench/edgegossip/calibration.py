@@ -40,7 +40,7 @@ EXPLANATIONS: dict[str, tuple[str, tuple[float, float], Callable[[float], Consta
 }
 """What may explain the speed-up: the constant to be fitted, its range, and all constants by it.
 
-Fig. 8 does not tell them apart. The one in use was chosen beforehand, for its meaning.
+Fig. 8 does not tell them apart. The one in use is the one that leaves the data sheets as they are.
 """
 
 
