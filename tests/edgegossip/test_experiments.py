@@ -112,16 +112,22 @@ def test_trainings_in_two_processes_are_those_in_one(two_processes: None) -> Non
     assert FRAMES["fig13"]().equals(beside)
 
 
-def test_an_interrupted_figure_keeps_what_was_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    train, calls = simulations.train, []
+def interrupted_at(training: int) -> tuple[Callable[..., gossip.Trained], list[object]]:
+    """`simulations.train` that is interrupted once, and what it was called with."""
+    train, calls = simulations.train, list[object]()
 
-    def until_third(*given: Any, **options: Any) -> gossip.Trained:
+    def until(*given: Any, **options: Any) -> gossip.Trained:
         calls.append(given)
-        if len(calls) == 3:
+        if len(calls) == training:
             raise KeyboardInterrupt
         return train(*given, **options)
 
+    return until, calls
+
+
+def test_an_interrupted_figure_keeps_what_was_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     trainings.clear()
+    until_third, calls = interrupted_at(3)
     monkeypatch.setattr(simulations, "train", until_third)
     with pytest.raises(ExperimentInterrupted) as stopped:
         FRAMES["fig13"]()
@@ -137,9 +143,7 @@ def test_an_interrupted_figure_keeps_what_was_trained(monkeypatch: pytest.Monkey
 
 
 def test_interrupted_at_once_the_columns_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*given: Any, **options: Any) -> gossip.Trained:
-        raise KeyboardInterrupt
-
+    interrupted, _ = interrupted_at(1)
     trainings.clear()
     with monkeypatch.context() as patch:
         patch.setattr(simulations, "train", interrupted)
@@ -201,14 +205,7 @@ def test_equal_platforms_gain_little_and_unequal_ones_much() -> None:
 
 
 def test_interrupted_drop_outs_keep_what_was_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    train, calls = simulations.train, []
-
-    def until_second(*given: Any, **options: Any) -> gossip.Trained:
-        calls.append(given)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return train(*given, **options)
-
+    until_second, _ = interrupted_at(2)
     monkeypatch.setattr(experiments, "train", until_second)
     with pytest.raises(ExperimentInterrupted) as stopped:
         FRAMES["dropouts"]()

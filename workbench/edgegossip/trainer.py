@@ -58,7 +58,7 @@ from workbench.names import check_name
 from workbench.training.diverged import DivergedError
 from workbench.training.repeatable import derive
 
-__all__ = ["ORDERS", "EdgeGossip", "Report", "State", "generation_s"]
+__all__ = ["ORDERS", "EdgeGossip", "Report", "State"]
 
 ORDERS = ("shuffled", "ranked")
 
