@@ -20,7 +20,9 @@ from workbench.edgegossip.helper_process import Helper, helper
 from workbench.edgegossip.map_reduce import WORKLOADS, Steps, Task
 from workbench.edgegossip.profiling_runs import SCHEMA, profiling_runs
 from workbench.edgegossip.shuffle import Peers
+from workbench.interrupted import ExperimentInterrupted
 from workbench.names import UnknownNameError
+from workbench.runtime import progress
 
 
 def children() -> set[int]:
@@ -180,6 +182,23 @@ class TestProfilingRuns:
         assert len(seen) >= 3  # it had begun
         assert not any(map(alive, seen))
         assert list(folder.glob("workbench-*")) == []
+
+    def test_an_interrupt_keeps_what_was_measured(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before, begin = children(), progress.Steps.__call__
+
+        def until_third(steps: progress.Steps, what: str) -> None:
+            begin(steps, what)
+            if steps.step == 3:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(progress.Steps, "__call__", until_third)
+        with pytest.raises(ExperimentInterrupted) as stopped:
+            profiling_runs([1000], ("sort",), seconds_per_point=0.2, repeats=2)
+        assert stopped.value.frame.schema == pl.Schema(SCHEMA)
+        assert stopped.value.frame["order"].to_list() == [0, 1]
+        assert children() == before
 
     def test_an_interrupt_leaves_nothing(self, folder: Path) -> None:
         code = (

@@ -153,6 +153,27 @@ def test_interrupted_at_once_the_columns_are_there(monkeypatch: pytest.MonkeyPat
     assert stopped.value.frame.schema == FRAMES["fig13"]().schema
 
 
+@pytest.mark.parametrize("figure", ["fig3", "fig7", "fig13", "dropouts"])
+@pytest.mark.parametrize("step", [1, 2])
+def test_interrupted_between_steps_what_is_finished_is_kept(
+    figure: str, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin(steps: progress.Steps, what: str) -> None:
+        steps.step += 1
+        if steps.step == step:
+            raise KeyboardInterrupt
+
+    whole = FRAMES[figure]()
+    trainings.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(progress.Steps, "__call__", begin)
+        with pytest.raises(ExperimentInterrupted) as stopped:
+            FRAMES[figure]()
+    kept = stopped.value.frame
+    assert kept.schema == whole.schema
+    assert (0 if step == 1 else 1) <= len(kept) < len(whole)
+
+
 def test_techniques_are_told_apart() -> None:
     """Each takes its own time to aggregate."""
     (model,) = SCALES["smoke"].all_techniques

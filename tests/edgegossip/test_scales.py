@@ -19,7 +19,7 @@ def test_each_model_has_a_learner(scale: str) -> None:
 
 
 def test_alexnet_is_learnt_by_an_alexnet() -> None:
-    assert SCALES["default"].learner_of("alexnet_cifar") == "alexnet_small"
+    assert SCALES["default"].learners["alexnet_cifar"].model == "alexnet_small"
     small = ZOO["alexnet_small"]
     assert small.input_shape == ZOO["alexnet_cifar"].input_shape
 

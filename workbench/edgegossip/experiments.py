@@ -133,7 +133,7 @@ def _with_overheads(
     try:
         return with_overheads(trainings(title, scale, seed, dataset, cases), cases)
     except ExperimentInterrupted as stopped:
-        raise ExperimentInterrupted(with_overheads(stopped.frame, cases)) from stopped
+        raise ExperimentInterrupted(with_overheads(stopped.frame, cases)) from stopped.__cause__
 
 
 def strategies(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
@@ -145,6 +145,13 @@ def strategies(scale: str = "default", seed: int = 1, dataset: str = "auto") -> 
     cases = [Case(MODELS[3], strategy=name) for name in STRATEGIES]
     cases.append(Case(MODELS[3], order="ranked"))
     return trainings("Strategies", scale, seed, dataset, cases)
+
+
+_FIG3 = {
+    **dict.fromkeys(("technique", "learner", "dataset"), pl.String),
+    **dict.fromkeys(("train_samples", "aggregated", "seed"), pl.Int64),
+    **dict.fromkeys(("reduce_s", "divide_s", "aggregate_s", "total_s", "top1"), pl.Float64),
+}
 
 
 def fig3(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
@@ -159,6 +166,11 @@ def fig3(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.Dat
     polars.DataFrame
         A row per technique and seed: ``technique, learner, dataset, train_samples, aggregated,
         seed, reduce_s, divide_s, aggregate_s, total_s, top1``.
+
+    Raises
+    ------
+    workbench.interrupted.ExperimentInterrupted
+        At Ctrl-C, with what was timed; ``top1`` is null where nothing has learnt yet.
     """
     sizes = choose("scale", scale, SCALES)
     model, passes = sizes.fig3
@@ -166,8 +178,11 @@ def fig3(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.Dat
     source = learnt_from(scale, learner.model, dataset)
     fitted = data(source, sizes.samples, sizes.test_samples).fitted(ZOO[learner.model].input_shape)
     generation(fitted.x_train[:64], fitted.y_train[:64], TECHNIQUES, [5.0])  # what loads late
-    rows, calls = [], []
-    with progress.steps("Figure 3", 2 * sizes.seeds * len(TECHNIQUES)) as told:
+    rows, calls = list[dict[str, object]](), []
+    with (
+        keeping(lambda: pl.DataFrame(rows, schema=_FIG3)),
+        progress.steps("Figure 3", 2 * sizes.seeds * len(TECHNIQUES)) as told,
+    ):
         for of_seed in range(seed, seed + sizes.seeds):
             for technique in TECHNIQUES:
                 told(f"{technique}, seed {of_seed}")
@@ -190,7 +205,7 @@ def fig3(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.Dat
         for at, top1 in parallel.as_finished(_taught, calls, sizes.processes):
             rows[at]["top1"] = top1
             told(f"{learner.model} from {rows[at]['technique']}, seed {rows[at]['seed']}")
-    return pl.DataFrame(rows)
+    return pl.DataFrame(rows, schema=_FIG3)
 
 
 def _taught(learner: Learner, given: Dataset, made: Aggregation, passes: int, seed: int) -> float:
@@ -213,6 +228,16 @@ def _taught(learner: Learner, given: Dataset, made: Aggregation, passes: int, se
         return training.evaluate(flat.module, given.x_test, given.y_test).top1
 
 
+_FIG7 = {
+    **dict.fromkeys(("model", "dataset"), pl.String),
+    **dict.fromkeys(("points", "features"), pl.Int64),
+    "technique": pl.String,
+    "ratio": pl.Float64,
+    **dict.fromkeys(("repeat", "aggregated"), pl.Int64),
+    **dict.fromkeys(("reduce_s", "divide_s", "aggregate_s", "total_s"), pl.Float64),
+}
+
+
 def fig7(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
     """Seconds of the steps of aggregating, on this machine, by technique and ratio (Fig. 7).
 
@@ -222,10 +247,18 @@ def fig7(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.Dat
         A row per model (whose input the images are fitted to), technique, ratio and repetition:
         ``model, dataset, points, features, technique, ratio, repeat, aggregated, reduce_s,
         divide_s, aggregate_s, total_s``.
+
+    Raises
+    ------
+    workbench.interrupted.ExperimentInterrupted
+        At Ctrl-C, with the models that were measured.
     """
     sizes = choose("scale", scale, SCALES)
-    frames = []
-    with progress.steps("Figure 7", 2) as told:
+    frames = list[pl.DataFrame]()
+    with (
+        keeping(lambda: pl.concat([pl.DataFrame(schema=_FIG7), *frames])),
+        progress.steps("Figure 7", 2) as told,
+    ):
         for model in MODELS[:2]:
             told(model)
             source = learnt_from(scale, model, dataset)
@@ -326,6 +359,15 @@ def _read(model: str, ratio: float, epochs: int) -> dict[str, list[Epoch]]:
     return dict(zip(READINGS, (every, every, cpus, one), strict=True))
 
 
+_DROPOUTS = {
+    **dict.fromkeys(("scenario", "method"), pl.String),
+    "platforms": pl.Int64,
+    **dict.fromkeys(("dataset", "learner"), pl.String),
+    **dict.fromkeys(("train_samples", "seed", "epoch"), pl.Int64),
+    **dict.fromkeys(("at_s", "top1", "kept"), pl.Float64),
+}
+
+
 def dropouts(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
     """LeNet-5 on ten platforms of which some fail, with both methods.
 
@@ -384,7 +426,7 @@ def dropouts(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl
 
 
 def _in_order(found: Mapping[int, pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat([found[at] for at in sorted(found)]) if found else pl.DataFrame()
+    return pl.concat([pl.DataFrame(schema=_DROPOUTS), *(found[at] for at in sorted(found))])
 
 
 def _under_faults(

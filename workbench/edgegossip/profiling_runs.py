@@ -26,6 +26,7 @@ from workbench.edgegossip.host_counters import host_counters
 from workbench.edgegossip.map_reduce import WORKLOADS
 from workbench.edgegossip.monitor import timed
 from workbench.edgegossip.store import Store
+from workbench.interrupted import keeping
 from workbench.names import check_name
 from workbench.runtime import progress
 
@@ -99,6 +100,8 @@ def profiling_runs(
         system on which pipes cannot be waited for.
     RuntimeError
         The training or a job failed.
+    workbench.interrupted.ExperimentInterrupted
+        At Ctrl-C, with the points that were measured.
     """
     points = _points(sizes, workloads)
     _check_seconds("seconds_per_point", seconds_per_point, 0.1)
@@ -109,7 +112,11 @@ def profiling_runs(
     cores = os.cpu_count() or 1
     shuffled = random.Random(seed)
     rows: list[tuple[object, ...]] = []
-    with _beside(cores) as beside, progress.steps("Profiling runs", repeats * len(points)) as told:
+    with (
+        keeping(lambda: pl.DataFrame(rows, schema=SCHEMA, orient="row")),
+        _beside(cores) as beside,
+        progress.steps("Profiling runs", repeats * len(points)) as told,
+    ):
         for repeat in range(repeats):
             for workload, size_bytes in shuffled.sample(points, len(points)):
                 told(f"{workload} of {size_bytes / 1e6:g} MB" if size_bytes else "alone")

@@ -71,10 +71,6 @@ class Scale(NamedTuple):
     repeats: int
     processes: int | None = None
 
-    def learner_of(self, model: str) -> str:
-        """Name of what learns where this model is timed."""
-        return self.learners[model].model
-
 
 def _instead(lenet5: Learner, alexnet: Learner) -> dict[str, Learner]:
     """A small AlexNet for AlexNet, LeNet-5 for itself and the two others."""

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from workbench.runtime import Fault
     from workbench.runtime.progress import Progress
 
-METHODS = ("gosgd", "edgegossip")
-
 
 @dataclass(frozen=True)
 class Learning:
