@@ -113,13 +113,20 @@ def test_ratios_follow_as_reports_come_in_on_a_ring() -> None:
 
 
 @pytest.mark.parametrize(
-    "graph",
-    [gossip.complete(4), RING_6, gossip.random_regular(6, 3)],
-    ids=["complete", "ring", "random_regular"],
+    ("graph", "gone"),
+    [
+        (gossip.complete(4), 2),
+        (RING_6, 2),
+        (gossip.random_regular(6, 3), 2),
+        (gossip.star(6), 0),
+        (nx.path_graph(6), 2),
+    ],
+    ids=["complete", "ring", "random_regular", "star without its hub", "path in two"],
 )
-def test_a_crash_is_seen_by_all_in_one_epoch_and_every_point_found_anew(graph: nx.Graph) -> None:
-    """Though the survivors' reports of each other are of different ages."""
-    gone = 2
+def test_a_crash_is_seen_by_all_in_one_epoch_and_every_point_found_anew(
+    graph: nx.Graph, gone: int
+) -> None:
+    """Though the survivors' reports of each other are of different ages, or come no more at all."""
     noting, _ = run(graph, faults=[Crash(gone, 0.6)], epochs=14, patience_s=1.0, failed_share=0.0)
     views = {
         epoch: {noting.notes[epoch, node][1] for node in graph if node != gone}
@@ -131,8 +138,32 @@ def test_a_crash_is_seen_by_all_in_one_epoch_and_every_point_found_anew(graph: n
     for epoch in range(told, 15):
         held = np.concatenate([noting.notes[epoch, node][0] for node in graph if node != gone])
         assert sorted(held.tolist()) == list(range(120))
-        own = noting.shards[0].tolist()
-        assert noting.notes[epoch, 0][0][: len(own)].tolist() == own
+        for node in set(graph) - {gone}:
+            own = noting.shards[node].tolist()
+            assert noting.notes[epoch, node][0][: len(own)].tolist() == own
+
+
+@pytest.mark.parametrize(
+    ("back_s", "taking"),
+    [(1.0, set()), (1.6, {1, 2, 3}), (2.5, {0, 1, 2, 3, 4})],
+    ids=["soon", "while silence becomes too long", "after all took over"],
+)
+def test_who_is_back_gets_its_points_as_soon_as_the_news_comes(
+    back_s: float, taking: set[int]
+) -> None:
+    """Further away that is later: in the second case near ones already know, far ones take over."""
+    gone, faults = 5, [Crash(5, 0.3), Restart(5, back_s)]
+    noting, _ = run(RING_6, faults=faults, epochs=16, patience_s=0.5, failed_share=0.0)
+    assert {node for (_, node), (_, failed) in noting.notes.items() if failed} == taking
+    back = 1 + max(epoch for epoch in range(1, 17) if (epoch, gone) not in noting.notes)
+    ways = nx.single_source_shortest_path_length(RING_6, gone)
+    for (epoch, node), (held, failed) in noting.notes.items():
+        own = noting.shards[node].tolist()
+        assert failed in ((), (gone,))
+        assert held[: len(own)].tolist() == own
+        if epoch >= back + ways[node]:
+            assert failed == ()
+            assert len(held) == len(own)
 
 
 @pytest.mark.parametrize(
@@ -194,6 +225,27 @@ class TestRates:
         points, found = self.known({0: 5}, began=began)
         assert points == ((7, 20, 30) if patient else (7, 0, 0))
         assert found == pytest.approx((9.0, 50.0, 25.0) if patient else (9.0, 0.0, 0.0))
+
+    @pytest.mark.parametrize(
+        ("epochs", "failed"),
+        [
+            ({0: 5, 1: 3, 2: 2}, {1}),  # 0 hears 1, but 2's last came by way of 1
+            ({0: 5, 1: 3, 2: 1}, {1, 2}),  # 1 had gone on without 2
+            ({0: 5, 1: 3}, {1, 2}),
+            ({0: 5}, {1}),
+            ({0: 5, 1: 5, 2: 2}, {2}),
+        ],
+    )
+    def test_who_is_out_of_hearing_has_not_failed(
+        self, epochs: dict[int, int], failed: set[int]
+    ) -> None:
+        """In a row of three, seen from its first."""
+        row = gossip.metropolis_hastings(nx.path_graph(3))
+        points, found = self.known(epochs, mixing=row)
+        assert {node for node in range(3) if not found[node]} == failed
+        for node in range(3):
+            heard = 7 if node in epochs else (10, 20, 30)[node]
+            assert points[node] == (0 if node in failed else heard)
 
     def test_silence_after_a_report_is_silence_at_once(self) -> None:
         assert self.known({0: 5, 1: 3}, began=6)[0] == (7, 0, 30)

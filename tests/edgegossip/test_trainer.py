@@ -285,6 +285,7 @@ def test_unknown_names_are_refused(changes: dict[str, str]) -> None:
         ({"shards": (np.arange(20), np.arange(20) / 2)}, "shard of p1 is float64"),
         ({"shards": (np.arange(20), [])}, "shard of p1 is"),
         ({"shards": 2}, "shards is 2"),
+        ({"mixing": "ring"}, "mixing is 'ring'; give"),
         ({"seed": -1}, "seed is -1; give a whole number of at least 0"),
         ({"seed": 0.5}, r"seed is 0\.5"),
     ],
@@ -309,6 +310,14 @@ class TestFits:
         _, ours = given([1] * count)
         with pytest.raises(ValueError, match=f"has {count} platforms, the setup 2 nodes"):
             gossip.train(training, ours)
+
+    def test_another_mixing(self) -> None:
+        training, ours = given([1, 1, 1])
+        row = gossip.metropolis_hastings(gossip.star(3))
+        with pytest.raises(ValueError, match="mixing is another than the setup's; leave it out"):
+            gossip.train(training, replace(ours, mixing=row))
+        again = ours.fitted(training).fitted(training)
+        assert again.mixing is training.mixing
 
     def test_another_order(self) -> None:
         training, ours = given([1, 3])

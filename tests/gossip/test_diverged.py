@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from tests.gossip.setups import Idle, epochwise, gosgd
 from workbench import gossip
 from workbench.gossip import EverySample, GossipSetup, TrainingError, View, train
 from workbench.gossip.selecting import Batches
-from workbench.runtime import ProgramError, SimulationError
+from workbench.runtime import Crash, ProgramError, Restart, SimulationError
 from workbench.training import Sgd
 from workbench.training.diverged import DivergedError
 
@@ -87,3 +88,30 @@ def test_other_failures_keep_their_epochs_too() -> None:
     with pytest.raises(TrainingError, match=r"out of ideas.*4 of 6 epochs") as raised:
         train(epochwise(gossip.ring(2)), Failing())
     assert len(raised.value.trained.epochs) == 4
+
+
+@pytest.mark.parametrize("way", ["epochwise", "gosgd"])
+def test_nobody_left_is_a_failure(way: str) -> None:
+    two = gossip.ring(2)
+    changes: dict[str, Any] = {"epochs": 5, "patience_s": 1.0}
+    setup = epochwise(two, **changes) if way == "epochwise" else gosgd(two, 0.5, **changes)
+    both = [Crash(0, at_s=0.8), Crash(1, at_s=0.8)]  # an epoch takes 0.48 s to learn
+    with pytest.raises(
+        TrainingError, match=r"nobody is left after epoch 1: .*2 of 10 epochs"
+    ) as raised:
+        train(setup, faults=both)
+    assert raised.value.trained.epochs["epoch"].to_list() == [1, 1]
+    with pytest.raises(TrainingError, match=r"nobody is left in epoch 1: .*0 of 10 epochs"):
+        train(setup, faults=[Crash(0, at_s=0.1), Crash(1, at_s=0.1)])
+    assert train(setup, faults=both[:1]).run.ended == "done"
+    assert train(setup, faults=[*both, Restart(0, at_s=2.0)]).run.ended == "done"
+
+
+def test_ctrl_c_is_told_by_the_run() -> None:
+    def interrupts(now_s: float, events: int) -> None:
+        if now_s > 1.0:
+            raise KeyboardInterrupt
+
+    stopped = train(epochwise(gossip.ring(2), epochs=60), progress=interrupts)
+    assert stopped.run.interrupted
+    assert 0 < len(stopped.epochs) < 120

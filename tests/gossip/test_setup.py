@@ -32,6 +32,7 @@ GOOD = epochwise(gossip.ring(4))
         ({"dataset": "digits"}, "dataset is the name 'digits'"),
         ({"dataset": DIGITS}, r"images \(1, 8, 8\), lenet5 takes \(1, 28, 28\); use"),
         ({"patience_s": 0.0}, r"patience_s is 0\.0"),
+        ({"patience_s": 7.9e-5}, r"patience_s is 7\.9e-05, .* at least 8e-05, .* of 0\.08 s"),
         ({"shards": [np.arange(4)] * 3}, "3 shards for a cluster of 4 nodes"),
         ({"shards": [np.arange(0)] * 4}, "shard of node 0"),
         ({"shards": [np.arange(200)] * 4}, "indices from 0 to 199"),
@@ -69,6 +70,7 @@ def test_refused(changes: dict[str, Any], message: str) -> None:
         {"sample_s": np.float32(0.1)},
         {"sample_s": np.full(4, 0.1, np.float32)},
         {"patience_s": np.float64(3)},
+        {"patience_s": 8.1e-5},  # a thousandth of a batch of 0.08 s
         {"batch_size": np.int64(8), "epochs": np.int32(2)},
     ],
 )
@@ -120,8 +122,34 @@ class TestOwnModels:
 
     def test_images_that_do_not_fit_are_told(self) -> None:
         small = {"model": self.made, "dataset": DIGITS, "shards": [np.arange(4)] * 4}
-        with pytest.raises(ValueError, match=r"layer|input|shape"):
-            gossip.train(GossipSetup(**{**vars(GOOD), **small}))
+        with pytest.raises(
+            ValueError, match=r"does not take samples of shape \(1, 8, 8\), as digits"
+        ):
+            GossipSetup(**{**vars(GOOD), **small})
+
+    @staticmethod
+    def ending_in(outputs: int) -> torch.nn.Module:
+        return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, outputs))
+
+    def test_each_class_needs_an_output(self) -> None:
+        with pytest.raises(ValueError, match=r"the model has 9 outputs, digits has 10 classes"):
+            GossipSetup(**{**vars(GOOD), "model": self.ending_in(9)})
+        for enough in (10, 11):
+            GossipSetup(**{**vars(GOOD), "model": self.ending_in(enough)})
+        with pytest.raises(ValueError, match="samples x classes"):
+            GossipSetup(**{**vars(GOOD), "model": lambda: torch.nn.Conv2d(1, 10, 3)})
+
+    def test_trying_a_model_draws_nothing(self) -> None:
+        before = torch.get_rng_state()
+        GossipSetup(**{**vars(GOOD), "model": self.made})
+        assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_fast_node_has_short_batches() -> None:
+    fast = epochwise(gossip.ring(4), speeds=[1, 1, 1, 10], patience_s=1e-5)
+    assert fast.patience_s == 1e-5
+    with pytest.raises(ValueError, match=r"at least 8e-06, .* of 0\.008 s"):
+        GossipSetup(**{**vars(fast), "patience_s": 7e-6})
 
 
 def test_links_and_names_are_looked_up_first() -> None:

@@ -15,7 +15,7 @@ from workbench.dynacomm.replanning import PLANNING_S
 from workbench.dynacomm.setup import Setup
 from workbench.runtime import Run, SimulationError, simulate
 from workbench.runtime.progress import Line, Progress
-from workbench.training.diverged import DivergedError
+from workbench.training.why_ended import why_ended
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -118,23 +118,14 @@ def train(
                 )
         except SimulationError as error:
             left = Trained(epochs.frame, epochs.weights, error.run)
-            raise TrainingError(_reason(error, setup, len(epochs)), left) from (
-                error.__cause__ or error
+            reason = why_ended(
+                error,
+                learning_rate=setup.sgd.learning_rate,
+                done=len(epochs),
+                planned=setup.epochs,
             )
+            raise TrainingError(reason, left) from error.__cause__ or error
     return Trained(epochs.frame, epochs.weights, run)
-
-
-def _reason(error: SimulationError, setup: Setup, done: int) -> str:
-    """Why training ended, and where what it had is."""
-    cause, reason = error.__cause__, str(error)
-    if isinstance(cause, DivergedError):
-        reason = (
-            f"training diverged: {cause}; use a smaller learning rate than "
-            f"{setup.sgd.learning_rate:g}, as in Setup(sgd=Sgd(learning_rate=...))"
-        )
-    kept = f"{done} of {setup.epochs} epochs {'was' if done == 1 else 'were'} done"
-    apart = "\n" if "\n" in reason else " "
-    return f"{reason}{apart}({kept}: `trained` of this error has what there is)"
 
 
 @contextmanager

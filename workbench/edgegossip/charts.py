@@ -45,7 +45,7 @@ _SHORT = {
 METHOD_TITLES = {"gosgd": "GoSGD", "edgegossip": "EdgeGossip"}
 READING_TITLES = {
     "whole epoch": "whole epoch (Sec. 4.3)",
-    "at work": "at work",
+    "at work": "at work (Sec. 4.3)",
     "CPU platforms": "at work, CPU platforms",
     "one CPU platform": "one CPU platform alone",
 }
@@ -94,7 +94,7 @@ def fig3(frame: pl.DataFrame) -> alt.VConcatChart:
     )
     row = frame.row(0, named=True)
     title = _title(
-        "One point for five: eight ways to aggregate, a mark for each seed",
+        "One point for five: eight ways to aggregate, timed on this machine, a mark for each seed",
         f"{_model(row['learner'])} from the aggregated points of {row['train_samples']:,} "
         f"{_data(row['dataset'])}",
     )
@@ -233,7 +233,7 @@ def fig8(frame: pl.DataFrame) -> alt.FacetChart:
             spacing=_APART_PX,
             title=_title(
                 "Time on aggregated points, read in four ways",
-                "first deployment, one platform (cost model)",
+                "first deployment; a single CPU platform for the last (cost model)",
             ),
         )
     )
@@ -295,7 +295,9 @@ def fig10(frame: pl.DataFrame) -> alt.VConcatChart:
         rows.append(
             (spread + lines).properties(height=90).facet(facet=facet, columns=2, spacing=_APART_PX)
         )
-    return alt.VConcatChart(vconcat=rows, title=["What co-runners use", *_measured_how(frame)])
+    return alt.VConcatChart(
+        vconcat=rows, title=_title("What co-runners use", *_measured_how(frame))
+    )
 
 
 def fig11(frame: pl.DataFrame) -> alt.FacetChart:
@@ -331,12 +333,12 @@ def _by_workload(
         facet=alt.Facet("workload:N", title=None),
         columns=2,
         spacing=_APART_PX,
-        title=[title, *_measured_how(frame)],
+        title=_title(title, *_measured_how(frame)),
     )
 
 
 def _measured_how(frame: pl.DataFrame) -> list[str]:
-    words = {"measured": "measured on this machine, now", "recorded": "recorded before"}
+    words = {"measured": "measured on this machine", "recorded": "recorded before"}
     return [words.get(frame["source"][0], frame["source"][0]), sizes_told(frame)]
 
 
@@ -417,7 +419,7 @@ def explanations(frame: pl.DataFrame) -> alt.FacetChart:
             facet=alt.Facet("claim:N", sort=list(titles.values()), title=None),
             columns=2,
             spacing=_APART_PX,
-            title=["What may explain the speed-up", "one constant each (cost model)"],
+            title=_title("What may explain the speed-up", "one constant each (cost model)"),
         )
         .resolve_scale(x="independent")
     )
@@ -491,15 +493,14 @@ def _learnt_title(frame: pl.DataFrame, subject: str = "Accuracy and time") -> li
         pl.col("model").unique(maintain_order=True)
     )
     stands = [
-        f"{_model(learner)} with the times of {', '.join(map(_model, models))}"
+        f"{_model(learner)} with the times of {' and '.join(map(_model, models))}"
         for learner, models in for_whom.iter_rows()
     ]
-    told = (
-        f"learnt: {row['train_samples']:,} {_data(row['dataset'])}"
-        f"{', by ' if stands else ''}{' and '.join(stands)}; mean and range of {seeds} "
-        f"seed{'' if seeds == 1 else 's'} (simulated)"
-    )
-    return _title(subject, told)
+    learnt = f"learnt: {row['train_samples']:,} {_data(row['dataset'])}"
+    if stands:
+        learnt += f", by {'; by '.join(stands)}"
+    ranges = f"mean and range of {seeds} seed{'' if seeds == 1 else 's'} (simulated)"
+    return _title(subject, f"{learnt}; {ranges}")
 
 
 def _colour(field: str, order: Sequence[str], title: str | None = None) -> alt.Color:
@@ -508,8 +509,10 @@ def _colour(field: str, order: Sequence[str], title: str | None = None) -> alt.C
 
 
 def _title(*sentences: str) -> list[str]:
-    """Lines that a single column has room for."""
-    return [line for one in sentences for line in textwrap.wrap(one, _TITLE_CHARACTERS)]
+    """Lines that a single column has room for; a semicolon tells a sentence from the next."""
+    *first, last = sentences
+    told = [*(f"{one};" for one in first), last]
+    return [line for one in told for line in textwrap.wrap(one, _TITLE_CHARACTERS)]
 
 
 def _model(name: str) -> str:

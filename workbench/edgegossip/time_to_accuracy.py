@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 import polars as pl
 
 from workbench.claims.rule import tolerance
+from workbench.edgegossip.paired import Mean
 from workbench.edgegossip.trainings import final
 
 BELOW_POINTS = tolerance("percentage points", 0.0)
@@ -56,6 +59,40 @@ def seconds_to_accuracy(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
             edgegossip_s=_mean_of_all("edgegossip_s"),
         )
         .with_columns(times_as_fast=pl.col("gosgd_s") / pl.col("edgegossip_s"))
+    )
+
+
+def seconds_in_words(frame: pl.DataFrame) -> str:
+    """Say of each model how much faster it learns over equal epochs and to an accuracy.
+
+    Parameters
+    ----------
+    frame
+        As `seconds_to_accuracy` takes it; techniques are averaged.
+    """
+    reached = seconds_to_accuracy(frame, "model").rows_by_key("model", named=True, unique=True)
+    lines = [f"Over equal epochs, and to GoSGD's last accuracy less {BELOW_POINTS:g} points:"]
+    for (model,), of_one in final(frame).group_by("model", maintain_order=True):
+        speedups = of_one["speedup"].to_list()
+        lost = of_one.group_by("seed").agg(pl.col("lost_points").mean()).sort("seed")
+        lines.append(
+            f"- {model}: {fmean(speedups):.2f} times as fast over equal epochs "
+            f"({min(speedups):.2f} to {max(speedups):.2f}), "
+            f"{Mean.of(lost['lost_points'].to_list())} points lost; "
+            f"{_reaching(reached[model])}."
+        )
+    return "\n".join(lines)
+
+
+def _reaching(row: dict[str, float | None]) -> str:
+    """Who gets to the accuracy, when, and who is first."""
+    gosgd_s, edgegossip_s = row["gosgd_s"], row["edgegossip_s"]
+    if gosgd_s is None or edgegossip_s is None:
+        return "not every seed gets to the accuracy"
+    return (
+        f"to the accuracy {edgegossip_s:.0f} s against GoSGD's {gosgd_s:.0f} s, "
+        f"{gosgd_s / edgegossip_s:.2f} times as fast"
+        f"{', so later' if edgegossip_s > gosgd_s else ''}"
     )
 
 

@@ -25,7 +25,7 @@ from workbench.edgegossip.platforms import Platform, cluster
 from workbench.edgegossip.trainer import EdgeGossip
 from workbench.gossip import GossipSetup, Trained, TrainingError
 from workbench.gossip.mixing import Mixing, as_mixing
-from workbench.names import check_name
+from workbench.names import UnknownNameError, check_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,15 +90,16 @@ def train(
     Returns
     -------
     Trained
-        As `workbench.gossip.train` returns it. Its ``samples`` show the balance.
+        As `workbench.gossip.train` returns it. Its ``samples`` show the balance. Ctrl-C ends a run
+        without an error: ``run.interrupted`` tells, and the epochs that were done are there.
 
     Raises
     ------
     ValueError
         As `build` raises it; faults that lose something, without `patience_s`.
     TrainingError
-        The loss is not finite any more, or too many platforms have failed; the error's `trained`
-        has the epochs that were done.
+        The loss is not finite any more, or too many platforms have failed, or all; the error's
+        `trained` has the epochs that were done.
     """
     built = build(model, dataset, platforms, **options)
     return gossip.train(built.setup, built.selecting, faults=faults, trace=trace, progress=progress)
@@ -138,10 +139,16 @@ def build(
     Raises
     ------
     workbench.names.UnknownNameError
-        An option that neither has.
+        An option that neither has, or ``probability``: EdgeGossip needs a mixing.
     ValueError
         What `EdgeGossip` or `GossipSetup` refuses, or a bandwidth that cannot be.
     """
+    if "probability" in options:
+        raise UnknownNameError(
+            "unknown option 'probability': EdgeGossip balances epoch by epoch, but in GoSGD no "
+            "exchange is waited for, so reports may come late or never; leave it out, and give "
+            "mixing=... for other peers than all"
+        )
     for name in options:
         check_name("option", name, [*_OURS, *_GOSSIPS])
     check_dataset(dataset)

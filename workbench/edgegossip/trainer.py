@@ -17,10 +17,19 @@ of their ranking exactly |X| r, rounded up, are learnt from, but for ``order="ra
 Deviation: there is no central balancer. Reports travel with the models, and each platform runs the
 balancer on those that it has. On a complete graph without faults all have the same. Elsewhere a
 report is as many epochs old as its way is long, so ratios differ a little from what one balancer
-would set, and who is too slow is known a little later further away. Who is silent all know in the
-same epoch, and who then learns from which points depends on nothing else. Where more fails at once
-than `reporting.hops_of` allows for, platforms may differ on who has failed: until reports come
-through again some points are learnt from twice, or by nobody. A platform always keeps its own.
+would set, and who is too slow is known a little later further away. Who has crashed all know in the
+same epoch, and who then learns from which points depends on nothing else.
+
+- That one is back, each knows when its report comes: as many epochs later as the way is long. Till
+  then it goes on with what it took over, or still takes over if silence becomes too long meanwhile,
+  so these points are learnt from twice. No patience helps: news may always be under way.
+- Where the graph falls apart without a node (a star without its hub), the parts lose sight of each
+  other. All take over from that node as if all were still there, nobody from another part. Should
+  that part be gone as well, nobody learns from its points.
+- Where more fails at once than `reporting.hops_of` allows for, platforms may differ on who has
+  failed: until reports come through again some points are learnt from twice, or by nobody.
+
+A platform always keeps its own points.
 """
 
 from __future__ import annotations
@@ -52,7 +61,8 @@ from workbench.edgegossip.platforms import Platform
 from workbench.edgegossip.quota import quota
 from workbench.edgegossip.reporting import Report, alone, hops_of, rates
 from workbench.edgegossip.selection import STRATEGIES, Strategy
-from workbench.gossip import GossipSetup, View
+from workbench.gossip import GossipSetup, Mixing, View
+from workbench.gossip.mixing import as_mixing
 from workbench.gossip.selecting import Batches, shuffled
 from workbench.names import check_name
 from workbench.training.diverged import DivergedError
@@ -111,14 +121,17 @@ class EdgeGossip:
         ``"ranked"``, in the batches of whole subsets that were selected, largest effect first.
     threshold, failed_share, on_failures
         Of the balancer. A platform fails when it is predicted to be slower than `threshold`, or
-        when its last report is more than `hops` epochs old. ``"reassign"`` lets the others take
-        over its points, and aggregate theirs again, until it is back; ``"stop"`` ends the run.
-        Below `failed_share` its points are left out. A function in place of these names is as for
+        when its last report is more than `hops` epochs old and one who hears it directly has gone
+        on without it. ``"reassign"`` lets the others take over its points, and aggregate theirs
+        again, until it is back; ``"stop"`` ends the run. Below `failed_share` its points are left
+        out. A function in place of these names is as for
         `balance`, but for the throughput of who has not failed: each one's without contention,
         since that is what all platforms know alike.
     hops
         Exchanges within which a report is everywhere; None for what the setup's mixing needs, see
         `workbench.edgegossip.reporting.hops_of`. More are more patient with faults.
+    mixing
+        Who hears whom; None for the setup's.
     forward_share
         Seconds that evaluating a point takes over those that learning from it does.
     operations_per_s
@@ -152,6 +165,7 @@ class EdgeGossip:
     failed_share: float = FAILED_SHARE
     on_failures: str | Policy = "reassign"
     hops: int | None = None
+    mixing: Mixing | None = None
     forward_share: float = 1 / 3
     operations_per_s: float = 1e9
     stands_for: float = 1.0
@@ -164,6 +178,8 @@ class EdgeGossip:
         check_name("strategy", self.strategy, STRATEGIES)
         check_name("order", self.order, ORDERS)
         check_balancer(self.threshold, self.failed_share, self.on_failures)
+        if self.mixing is not None:
+            object.__setattr__(self, "mixing", as_mixing(self.mixing))
         object.__setattr__(self, "platforms", check_platforms(self.platforms))
         object.__setattr__(self, "shards", check_shards(self.platforms, self.shards))
         for name in ("stands_for", "operations_per_s"):
@@ -187,16 +203,21 @@ class EdgeGossip:
                 )
 
     def fitted(self, setup: GossipSetup) -> Self:
-        """What runs in a training: with the `hops` that its mixing needs.
+        """What runs in a training: with its mixing, and the `hops` that this needs.
 
         Raises
         ------
         ValueError
-            Other shards than the setup's, or another number or order of platforms; GoSGD, or a
-            mixing that takes longer than `hops` to bring a report everywhere.
+            Other shards or another mixing than the setup's, or another number or order of
+            platforms; GoSGD, or a mixing that takes longer than `hops` to bring a report
+            everywhere.
         """
         check_agrees(self.platforms, self.shards, setup)
-        return replace(self, hops=hops_of(setup, self.hops))
+        hops = hops_of(setup, self.hops)
+        assert setup.mixing is not None  # or there were no hops
+        if self.mixing is not None and not np.array_equal(self.mixing.matrix, setup.mixing.matrix):
+            raise ValueError("mixing is another than the setup's; leave it out, or give the same")
+        return replace(self, hops=hops, mixing=setup.mixing)
 
     @property
     def how(self) -> Strategy:
@@ -260,7 +281,15 @@ class EdgeGossip:
             reports[view.node] = self.report(state, epoch - 1, replace(view, last=None))
         sizes = tuple(map(len, self.shards))
         began = epoch if state.began is None else state.began
-        known = rates(reports, sizes, self.platforms, epoch=epoch, began=began, hops=self.hops or 1)
+        known = rates(
+            reports,
+            sizes,
+            self.platforms,
+            epoch=epoch,
+            began=began,
+            hops=self.hops or 1,
+            mixing=self.mixing,
+        )
         failed = tuple(node for node, rate in enumerate(known.throughput) if rate < self.threshold)
         # What was handed over stays where it is; otherwise all is dealt out anew.
         points = sizes

@@ -19,6 +19,8 @@ from workbench.gossip.mixing import Mixing, as_mixing
 from workbench.names import choose
 from workbench.profiles import LayerTimes, profile_model
 from workbench.training import Sgd
+from workbench.training.losses import check_outputs
+from workbench.training.tensors import as_tensor
 from workbench.zoo import MODELS
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from workbench.clusters import Cluster
     from workbench.datasets import Dataset
     from workbench.profiles import ModelProfile
+
+MOST_PATIENCES = 1000  # in a batch: more, and a run does little else than give signs of life
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +41,7 @@ class GossipSetup:
     ----------
     model
         Name in the zoo; or a module of one's own, which is copied and its weights drawn anew, or a
-        function that makes it.
+        function that makes it. Tried on a sample, without learning.
     dataset
         Fitted to the model's input; a model of the zoo gets as many outputs as it has classes.
     shards
@@ -60,6 +64,7 @@ class GossipSetup:
     patience_s
         Seconds without a sign of life after which a peer counts as gone; signs come three times as
         often, behind what their link carries, so it must exceed what a model takes on the slowest.
+        At least a thousandth of the shortest batch, so that signs stay few beside the learning.
         None waits for ever: only for runs in which nothing gets lost.
     evaluate_every
         Epochs from one evaluation on the test samples to the next; the last is always evaluated.
@@ -70,8 +75,9 @@ class GossipSetup:
     ------
     ValueError
         Numbers out of range, an unknown model, a dataset that is none or whose images the model
-        does not take, a shard without samples or with some that are not there, not a node for
-        each shard, a mixing or probability that cannot be, or both.
+        does not take, a model with fewer outputs than there are classes, a shard without samples
+        or with some that are not there, not a node for each shard, a mixing or probability that
+        cannot be, or both.
     workbench.clusters.MissingLinkError
         A node takes of the model of one from which no link leads to it.
     """
@@ -118,6 +124,7 @@ class GossipSetup:
         rate = check_number("backward_over_forward", self.backward_over_forward)
         if not 0 < rate < math.inf:
             raise ValueError(f"backward_over_forward is {rate}; it must be above 0 and finite")
+        self._check_patience()
 
     def made(self) -> torch.nn.Module:
         """The model with its first weights, a new one each time."""
@@ -169,6 +176,45 @@ class GossipSetup:
                 "a function that makes one"
             )
         check_dataset(self.dataset)
+        self._check_outputs()
+
+    def _check_outputs(self) -> None:
+        import torch
+
+        module = self.made().eval()
+        device = next((one.device for one in module.parameters()), torch.device("cpu"))
+        sample = as_tensor(self.dataset.x_train[:1], device)
+        try:
+            with torch.no_grad(), training.seeded(self.seed):
+                found = module(sample)
+        except Exception as error:
+            raise ValueError(
+                f"the model does not take samples of shape {self.dataset.input_shape}, as "
+                f"{self.dataset.name} has: {error}"
+            ) from error
+        outputs = check_outputs(found, torch.zeros(len(sample), dtype=torch.int64)).shape[1]
+        if outputs < (classes := len(self.dataset.classes)):
+            raise ValueError(
+                f"the model has {outputs} outputs, {self.dataset.name} has {classes} classes; "
+                "each class needs an output"
+            )
+
+    def _check_patience(self) -> None:
+        if self.patience_s is None:
+            return
+        batches_s = [
+            min(self.batch_size, len(shard)) * sample_s / max(node.speed_over_time.values)
+            for node, shard, sample_s in zip(
+                self.cluster.nodes, self.shards, self.seconds_per_sample, strict=True
+            )
+        ]
+        if self.patience_s < (least_s := min(batches_s) / MOST_PATIENCES):
+            raise ValueError(
+                f"patience_s is {self.patience_s:g}, so that peers would give signs of life "
+                f"thousands of times in a batch; give at least {least_s:g}, a thousandth of the "
+                f"shortest batch of {min(batches_s):g} s, and more than a model takes on the "
+                "slowest link"
+            )
 
     def _check_each(self, name: str, given: object) -> None:
         several = isinstance(given, Iterable) and not isinstance(given, str)

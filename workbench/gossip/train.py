@@ -26,7 +26,7 @@ from workbench.runtime import (
     SimulationError,
     simulate,
 )
-from workbench.training.diverged import DivergedError
+from workbench.training.why_ended import why_ended
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -117,20 +117,26 @@ def train(
     faults, trace, progress
         As for `workbench.runtime.simulate`.
 
+    Returns
+    -------
+    Trained
+        Ctrl-C ends a run without an error: ``run.interrupted`` tells, and the epochs that were
+        done are there.
+
     Raises
     ------
     ValueError
         Something may get lost, but `setup` waits for ever; `selecting` does not fit `setup`.
     TrainingError
-        The loss is not finite any more, or a program failed; the error's `trained` has the epochs
-        that were done.
+        The loss is not finite any more, a program failed, or all nodes crashed for good; the
+        error's `trained` has the epochs that were done.
     """
     faults = tuple(faults)
     losing = [fault for fault in faults if isinstance(fault, Crash | LinkDown | Lossy)]
     if losing and setup.patience_s is None and setup.nodes > 1:
         raise ValueError(
-            f"{losing[0]} loses messages that others would wait for without end; give the setup "
-            "patience_s, the seconds after which a silent peer counts as gone"
+            f"{losing[0]} loses messages that others would wait for without end; give "
+            "patience_s=..., the seconds after which a silent peer counts as gone"
         )
     with training.fixed_threads():
         built = build(setup, selecting)
@@ -144,8 +150,18 @@ def train(
                 progress=progress,
             )
         except SimulationError as error:
-            left = _trained(built, error.run)
-            raise TrainingError(_reason(error, setup, left), left) from error.__cause__ or error
+            raise _error(error, setup, built) from error.__cause__ or error
+    if run.ended == "done" and not run.results:
+        at = max((row[0] for row in built.recorder.rows), default=0)
+        raise _error(
+            SimulationError(
+                f"nobody is left {f'after epoch {at}' if at else 'in epoch 1'}: all nodes crashed "
+                "and stayed down; give one fewer Crash, or a Restart",
+                run,
+            ),
+            setup,
+            built,
+        )
     return _trained(built, run)
 
 
@@ -154,17 +170,16 @@ def _trained(built: Built, run: Run) -> Trained:
     return Trained(built.recorder.frame(), weights, run)
 
 
-def _reason(error: SimulationError, setup: GossipSetup, left: Trained) -> str:
-    """Why training ended, and where what it had is."""
-    cause, reason = error.__cause__, str(error)
-    if isinstance(cause, DivergedError):
-        reason = (
-            f"training diverged: {cause}; use a smaller learning rate than "
-            f"{setup.sgd.learning_rate:g}, as in GossipSetup(sgd=Sgd(learning_rate=...))"
-        )
-    kept = f"{len(left.epochs)} of {setup.nodes * setup.epochs} epochs, over all nodes, were done"
-    apart = "\n" if "\n" in reason else " "
-    return f"{reason}{apart}({kept}: `trained` of this error has what there is)"
+def _error(error: SimulationError, setup: GossipSetup, built: Built) -> TrainingError:
+    left = _trained(built, error.run)
+    reason = why_ended(
+        error,
+        learning_rate=setup.sgd.learning_rate,
+        done=len(left.epochs),
+        planned=setup.nodes * setup.epochs,
+        what="epochs, over all nodes,",
+    )
+    return TrainingError(reason, left)
 
 
 def build(setup: GossipSetup, selecting: Selecting[Any] | None = None) -> Built:

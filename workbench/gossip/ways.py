@@ -25,19 +25,23 @@ def diameter(mixing: Mixing) -> float:
 
 
 def diameter_left(mixing: Mixing) -> float:
-    """The same among those that still hear of each other, with whichever one node gone.
+    """The same among those that still hear of each other, with whichever one node or link gone.
 
-    Never less than `diameter` where that is finite. Where a link is lost instead, one exchange
-    more is enough: a way that used it can do without one of its ends, or leads from one end to
-    the other, and then comes to another peer of that in as many, if there is one.
+    Never less than `diameter` where that is finite.
     """
     linked = mixing.matrix > 0
-    longest = _longest(_ways(linked))
-    if len(mixing) == 1 or linked.all():
-        return longest
-    nodes = np.arange(len(mixing))
-    left = (nodes[nodes != gone] for gone in nodes)
-    return max(longest, *(_longest(_ways(linked[np.ix_(rest, rest)])) for rest in left))
+    longest, count = _longest(_ways(linked)), len(mixing)
+    if linked.all():  # one relays what came by the link that is gone
+        return longest if count < 3 else 2.0
+    nodes = np.arange(count)
+    for gone in nodes:
+        rest = nodes[nodes != gone]
+        longest = max(longest, _longest(_ways(linked[np.ix_(rest, rest)])))
+    for one, other in np.argwhere(np.triu(linked | linked.T, 1)):
+        without = linked.copy()
+        without[[one, other], [other, one]] = False
+        longest = max(longest, _longest(_ways(without)))
+    return longest
 
 
 def _longest(found: NDArray[np.float64]) -> float:

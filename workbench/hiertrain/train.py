@@ -19,7 +19,7 @@ from workbench.hiertrain.setup import Setup
 from workbench.names import choose
 from workbench.runtime import Program, Run, SimulationError, simulate
 from workbench.runtime.progress import Line, Progress
-from workbench.training.diverged import DivergedError
+from workbench.training.why_ended import why_ended
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -147,9 +147,13 @@ def train(
                 )
         except SimulationError as error:
             left = Trained(epochs.frame, epochs.weights, error.run, built.policy, built.losses)
-            raise TrainingError(_reason(error, setup, len(epochs)), left) from (
-                error.__cause__ or error
+            reason = why_ended(
+                error,
+                learning_rate=setup.sgd.learning_rate,
+                done=len(epochs),
+                planned=len(setup.epoch_ends),
             )
+            raise TrainingError(reason, left) from error.__cause__ or error
     return Trained(epochs.frame, epochs.weights, run, built.policy, built.losses)
 
 
@@ -220,18 +224,6 @@ def _check_ties(name: str, pieces: training.Pieces, policy: Chain) -> None:
                     f"on the {tiers[weight]}; give layers that share a weight to one tier, or use "
                     "a Hybrid"
                 )
-
-
-def _reason(error: SimulationError, setup: Setup, done: int) -> str:
-    """Why training ended, and where what it had is."""
-    cause, reason = error.__cause__, str(error)
-    if isinstance(cause, DivergedError):
-        reason = (
-            f"training diverged: {cause}; use a smaller learning rate than "
-            f"{setup.sgd.learning_rate:g}, as in Setup(sgd=Sgd(learning_rate=...))"
-        )
-    kept = f"{done} of {len(setup.epoch_ends)} epochs {'was' if done == 1 else 'were'} done"
-    return f"{reason} ({kept}: `trained` of this error has what there is)"
 
 
 @contextmanager
