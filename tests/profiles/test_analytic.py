@@ -34,6 +34,7 @@ LAYERS = {
     "lenet5_cifar": 5,
     "alexnet": 8,
     "alexnet_cifar": 8,
+    "alexnet_small": 8,
     "alexnet_tiny": 8,
     "vgg16": 16,
     "vgg19": 19,
