@@ -19,7 +19,7 @@ class TestRendering:
         toy.store(fig1=FIG1)
         for card in (
             toy.card(),
-            *(scorecard(system=one, claims=TABLE) for one in dict.fromkeys(TABLE["system"])),
+            *(scorecard(toy.results, one, TABLE) for one in dict.fromkeys(TABLE["system"])),
         ):
             text = render(card)
             assert "\x1b" not in text
