@@ -145,7 +145,7 @@ def test_ctrl_c_ends_all_at_once_and_the_next_use_works(when: str, tmp_path: Pat
     assert script.returncode == 0
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::UserWarning")
 def test_a_caller_that_stops_early_gives_up_the_other_calls(tmp_path: Path) -> None:
     results = as_finished(begin, [(str(tmp_path), 0.0)] + [(str(tmp_path), 10 * LIMIT_S)] * 5, 2)
     assert next(results) == (0, None)
