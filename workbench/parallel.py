@@ -46,7 +46,8 @@ def as_finished(
         Ctrl-C: processes that compute are ended at once, and the next use starts others.
 
     Whatever ends it before the last result, an error in the caller's loop too, gives up the other
-    calls.
+    calls. Ctrl-C in the moment in which processes start may have joblib print that one of them
+    failed; nothing of it is left.
     """
     if processes is not None and processes < 1:
         raise ValueError(f"{processes} processes compute nothing; give at least 1, or None")
