@@ -349,3 +349,16 @@ def assert_shows_every_picture(lab: Lab, pictures: int) -> None:
 def pictures_in(lab: Lab) -> int:
     outputs = [output for cell in lab.outputs() for output in cell]
     return sum("image/svg+xml" in output.get("data", {}) for output in outputs)
+
+
+def answered_claims(lab: Lab, system: str) -> Locator:
+    """Rows of the notebook's scorecard, e.g. of ``"dynacomm"``."""
+    return lab.page.locator(".jp-RenderedMarkdown tr", has_text=f"{system}.")
+
+
+def assert_nothing_strange(lab: Lab) -> None:
+    """Every picture shows, no cell wrote to stderr, and the browser had nothing to complain of."""
+    assert_shows_every_picture(lab, pictures_in(lab))
+    outputs = [output for cell in lab.outputs() for output in cell]
+    assert [output for output in outputs if output.get("name") == "stderr"] == []
+    assert lab.problems == []

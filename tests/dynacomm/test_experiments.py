@@ -10,6 +10,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.expectations import (
+    assert_answers_at_every_end,
+    assert_follows_every_control,
+    assert_starts_where_the_notebook_does,
+    assert_tells_every_step,
+)
 from workbench import figures
 from workbench.datasets import DatasetError, cifar10
 from workbench.dynacomm import charts, experiments, explorer, simulations
@@ -18,9 +24,7 @@ from workbench.dynacomm.plan import Plan
 from workbench.dynacomm.planners import PLANNERS
 from workbench.interrupted import ExperimentInterrupted
 from workbench.names import UnknownNameError
-from workbench.paths import ROOT
 from workbench.profiles import measure_layer_times
-from workbench.runtime import progress
 from workbench.widgets import Slider, measure_ms
 
 TIMED = ("at_s", "predicted_s", "difference_percent")
@@ -197,19 +201,7 @@ def learnt_from(frame: pl.DataFrame) -> tuple[object, ...]:
 def test_what_may_take_long_tells_every_step(
     make: Callable[[str], pl.DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[progress.Steps] = []
-
-    class Kept(progress.Steps):
-        def __call__(self, what: str) -> None:
-            super().__call__(what)
-            made.append(self)
-            assert self.what
-            assert self.step <= self.total
-
-    monkeypatch.setattr(progress, "Steps", Kept)
-    make("smoke")
-    assert len(set(map(id, made))) == 1
-    assert made[-1].step == made[-1].total
+    assert_tells_every_step(lambda: make("smoke"), monkeypatch)
 
 
 @pytest.mark.parametrize("make", [experiments.table1, experiments.fig12])
@@ -301,7 +293,6 @@ SETTING = explorer.Setting(
 
 
 def test_explorer_is_a_valid_chart_that_follows_every_control() -> None:
-    drawn = explorer.draw(**SETTING).to_dict()
     others = {
         "model": "vgg19",
         "planner": "ibatch",
@@ -310,9 +301,7 @@ def test_explorer_is_a_valid_chart_that_follows_every_control() -> None:
         "workers": 2,
         "overhead_ms": 50.0,
     }
-    for name, value in others.items():
-        changed = explorer.draw(**(SETTING | {name: value})).to_dict()  # type: ignore[arg-type]
-        assert changed != drawn, name
+    assert_follows_every_control(explorer, SETTING, others)
 
 
 def test_explorer_fits_both_columns() -> None:
@@ -332,8 +321,7 @@ def test_explorer_says_what_the_plan_takes() -> None:
 
 
 def test_explorer_answers_at_every_end_of_every_control() -> None:
-    answers = measure_ms(explorer.draw, explorer.CONTROLS, repeats=1)
-    assert set(answers["control"]) == set(explorer.CONTROLS)
+    assert_answers_at_every_end(explorer)
 
 
 def test_controls_stand_where_the_notebook_says() -> None:
@@ -352,14 +340,7 @@ def test_a_planner_of_ones_own_stands_beside_the_others(monkeypatch: pytest.Monk
 
 
 def test_the_notebook_starts_at_the_papers_setting() -> None:
-    cells = json.loads((ROOT / "notebooks" / "01_dynacomm.ipynb").read_text())["cells"]
-    source = next(
-        "".join(c["source"]) for c in cells if "parameters" in c["metadata"].get("tags", [])
-    )
-    values: dict[str, object] = {}
-    exec(source, values)
-    for name, control in explorer.CONTROLS.items():
-        assert values[name] == control.value, name
+    assert_starts_where_the_notebook_does(explorer, "01_dynacomm.ipynb")
 
 
 def test_unknown_planner_is_refused() -> None:

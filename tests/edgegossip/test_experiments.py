@@ -1,6 +1,5 @@
 """Frames behind the figures: what they hold, and what must be so in each; every chart prints."""
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,12 @@ from typing import Any
 import polars as pl
 import pytest
 
+from tests.expectations import (
+    assert_answers_at_every_end,
+    assert_follows_every_control,
+    assert_starts_where_the_notebook_does,
+    assert_tells_every_step,
+)
 from workbench import figures, gossip, training
 from workbench.datasets import DatasetError, mnist
 from workbench.edgegossip import (
@@ -24,9 +29,8 @@ from workbench.edgegossip.selection import STRATEGIES
 from workbench.edgegossip.testbed import LOAD_SEED, POINTS, paper_testbed
 from workbench.interrupted import ExperimentInterrupted
 from workbench.names import UnknownNameError
-from workbench.paths import ROOT
 from workbench.runtime import progress
-from workbench.widgets import Slider, measure_ms
+from workbench.widgets import Slider
 
 RECORDED = prediction_experiments.samples("smoke")
 FRAMES: dict[str, Callable[[], pl.DataFrame]] = {
@@ -358,20 +362,8 @@ def test_unknown_scale_is_refused(make: Callable[[str], pl.DataFrame]) -> None:
 
 @pytest.mark.parametrize("name", ["fig3", "fig5", "fig7", "fig12", "fig13", "dropouts"])
 def test_what_may_take_long_tells_every_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[progress.Steps] = []
-
-    class Kept(progress.Steps):
-        def __call__(self, what: str) -> None:
-            super().__call__(what)
-            made.append(self)
-            assert self.what
-            assert self.step <= self.total
-
-    monkeypatch.setattr(progress, "Steps", Kept)
     trainings.clear()
-    FRAMES[name]()
-    assert len(set(map(id, made))) == 1
-    assert made[-1].step == made[-1].total
+    assert_tells_every_step(FRAMES[name], monkeypatch)
 
 
 # --- Explorer ------------------------------------------------------------------------------------
@@ -387,7 +379,6 @@ SETTING = explorer.Setting(
 
 
 def test_explorer_is_a_valid_chart_that_follows_every_control() -> None:
-    drawn = explorer.draw(**SETTING).to_dict()
     others = {
         "model": "lenet5",
         "platforms": 6,
@@ -396,10 +387,7 @@ def test_explorer_is_a_valid_chart_that_follows_every_control() -> None:
         "bandwidth_mbps": 1000.0,
         "load": 0.8,
     }
-    assert set(others) == set(explorer.CONTROLS)
-    for name, value in others.items():
-        changed = explorer.draw(**(SETTING | {name: value})).to_dict()  # type: ignore[arg-type]
-        assert changed != drawn, name
+    assert_follows_every_control(explorer, SETTING, others)
 
 
 def test_explorer_fits_both_columns() -> None:
@@ -432,8 +420,7 @@ def test_explorer_leaves_less_to_wait() -> None:
 
 
 def test_explorer_answers_at_every_end_of_every_control() -> None:
-    answers = measure_ms(explorer.draw, explorer.CONTROLS, repeats=1)
-    assert set(answers["control"]) == set(explorer.CONTROLS)
+    assert_answers_at_every_end(explorer)
 
 
 def test_controls_stand_where_the_notebook_says() -> None:
@@ -444,11 +431,4 @@ def test_controls_stand_where_the_notebook_says() -> None:
 
 
 def test_the_notebook_starts_where_the_explorer_does() -> None:
-    cells = json.loads((ROOT / "notebooks" / "03_edgegossip.ipynb").read_text())["cells"]
-    source = next(
-        "".join(c["source"]) for c in cells if "parameters" in c["metadata"].get("tags", [])
-    )
-    values: dict[str, object] = {}
-    exec(source, values)
-    for name, control in explorer.CONTROLS.items():
-        assert values[name] == control.value, name
+    assert_starts_where_the_notebook_does(explorer, "03_edgegossip.ipynb")

@@ -105,13 +105,3 @@ def test_nobody_left_is_a_failure(way: str) -> None:
         train(setup, faults=[Crash(0, at_s=0.1), Crash(1, at_s=0.1)])
     assert train(setup, faults=both[:1]).run.ended == "done"
     assert train(setup, faults=[*both, Restart(0, at_s=2.0)]).run.ended == "done"
-
-
-def test_ctrl_c_is_told_by_the_run() -> None:
-    def interrupts(now_s: float, events: int) -> None:
-        if now_s > 1.0:
-            raise KeyboardInterrupt
-
-    stopped = train(epochwise(gossip.ring(2), epochs=60), progress=interrupts)
-    assert stopped.run.interrupted
-    assert 0 < len(stopped.epochs) < 120

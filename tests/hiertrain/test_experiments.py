@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from tests.expectations import assert_tells_every_step
 from workbench.hiertrain import (
     PLANNERS,
     calibration,
@@ -30,7 +31,6 @@ from workbench.hiertrain.testbed import (
 from workbench.hiertrain.train import Trained, TrainingError, train
 from workbench.interrupted import ExperimentInterrupted
 from workbench.names import UnknownNameError
-from workbench.runtime import progress
 from workbench.widgets import measure_ms
 
 
@@ -278,19 +278,7 @@ def test_unknown_model_and_planner_are_refused() -> None:
 def test_what_may_take_long_tells_every_step(
     make: Callable[[str], pl.DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[progress.Steps] = []
-
-    class Kept(progress.Steps):
-        def __call__(self, what: str) -> None:
-            super().__call__(what)
-            made.append(self)
-            assert self.what
-            assert self.step <= self.total
-
-    monkeypatch.setattr(progress, "Steps", Kept)
-    make("smoke")
-    assert len(set(map(id, made))) == 1
-    assert made[-1].step == made[-1].total
+    assert_tells_every_step(lambda: make("smoke"), monkeypatch)
 
 
 def test_frames_can_be_stored() -> None:

@@ -1,17 +1,20 @@
 """The explorer: a pure function of its controls, valid at every end of them."""
 
-import json
 from typing import Any
 
 import altair as alt
 import pytest
 
+from tests.expectations import (
+    assert_answers_at_every_end,
+    assert_follows_every_control,
+    assert_starts_where_the_notebook_does,
+)
 from workbench import figures
 from workbench.hiertrain import PLANNERS, explorer, iteration
 from workbench.hiertrain.testbed import variant
 from workbench.names import UnknownNameError
-from workbench.paths import ROOT
-from workbench.widgets import Slider, measure_ms
+from workbench.widgets import Slider
 
 SETTING = explorer.Setting(
     model="alexnet_tiny",
@@ -25,7 +28,6 @@ SETTING = explorer.Setting(
 
 
 def test_it_is_a_valid_chart_that_follows_every_control() -> None:
-    drawn = explorer.draw(**SETTING).to_dict()
     others = {
         "model": "lenet5_cifar",
         "planner": "jalad",
@@ -35,10 +37,7 @@ def test_it_is_a_valid_chart_that_follows_every_control() -> None:
         "edge_cores": 4,
         "devices": 3,
     }
-    assert set(others) == set(SETTING) == set(explorer.CONTROLS)
-    for name, value in others.items():
-        changed = explorer.draw(**(SETTING | {name: value})).to_dict()  # type: ignore[arg-type]
-        assert changed != drawn, name
+    assert_follows_every_control(explorer, SETTING, others)
 
 
 def test_it_fits_both_columns() -> None:
@@ -76,8 +75,7 @@ def test_the_mark_stands_on_the_curve(other: dict[str, Any]) -> None:
 
 
 def test_it_answers_at_every_end_of_every_control() -> None:
-    answered = measure_ms(explorer.draw, explorer.CONTROLS, repeats=1)
-    assert set(answered["control"]) == set(explorer.CONTROLS)
+    assert_answers_at_every_end(explorer)
 
 
 def test_controls_stand_where_the_notebook_says() -> None:
@@ -88,14 +86,7 @@ def test_controls_stand_where_the_notebook_says() -> None:
 
 
 def test_the_notebook_starts_at_the_papers_setting() -> None:
-    cells = json.loads((ROOT / "notebooks" / "02_hiertrain.ipynb").read_text())["cells"]
-    source = next(
-        "".join(c["source"]) for c in cells if "parameters" in c["metadata"].get("tags", [])
-    )
-    values: dict[str, object] = {"planner": "hiertrain"}  # set by the explorer alone
-    exec(source, values)
-    for name, control in explorer.CONTROLS.items():
-        assert values[name] == control.value, name
+    assert_starts_where_the_notebook_does(explorer, "02_hiertrain.ipynb", planner="hiertrain")
 
 
 def test_wrong_names_are_refused() -> None:
