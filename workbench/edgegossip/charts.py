@@ -190,7 +190,7 @@ def fig7(frame: pl.DataFrame) -> alt.FacetChart:
         alt.Chart(drawn)
         .mark_bar()
         .encode(
-            x=alt.X("ratio:O", title="aggregation ratio", axis=alt.Axis(format="~g")),
+            x=_ratio_axis(),
             y=alt.Y("seconds:Q", title="s, this machine"),
             color=_colour("step", list(STEP_TITLES.values())),
         )
@@ -221,7 +221,7 @@ def fig8(frame: pl.DataFrame) -> alt.FacetChart:
         alt.Chart(drawn)
         .mark_bar()
         .encode(
-            x=alt.X("ratio:O", title="aggregation ratio", axis=alt.Axis(format="~g")),
+            x=_ratio_axis(),
             xOffset=alt.XOffset("reading:N", sort=names),
             y=alt.Y("percent:Q", title="of the time, %"),
             color=_colour("reading", names),
@@ -237,6 +237,10 @@ def fig8(frame: pl.DataFrame) -> alt.FacetChart:
             ),
         )
     )
+
+
+def _ratio_axis() -> alt.X:
+    return alt.X("ratio:O", title="aggregation ratio", axis=alt.Axis(format="~g"))
 
 
 def fig9(frame: pl.DataFrame) -> alt.FacetChart:

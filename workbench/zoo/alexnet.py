@@ -11,22 +11,10 @@ def alexnet(classes: int = 1000) -> nn.Sequential:
     Deviation: without local response normalisation, and the last map is pooled to 6x6 whatever
     the image's size, as today's implementations do; 61,100,840 parameters.
     """
-    features = nn.Sequential(
-        nn.Conv2d(3, 64, 11, stride=4, padding=2),
-        nn.ReLU(),
-        nn.MaxPool2d(3, stride=2),
-        nn.Conv2d(64, 192, 5, padding=2),
-        nn.ReLU(),
-        nn.MaxPool2d(3, stride=2),
-        nn.Conv2d(192, 384, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(384, 256, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(256, 256, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(3, stride=2),
-        nn.AdaptiveAvgPool2d(6),
-    )
+    first = nn.Conv2d(3, 64, 11, stride=4, padding=2)
+    features = _features(first, 192, 384, 256, 256)
+    features.append(nn.MaxPool2d(3, stride=2))
+    features.append(nn.AdaptiveAvgPool2d(6))
     return _alexnet(features, classes)
 
 
@@ -50,21 +38,9 @@ def alexnet_cifar(classes: int = 10) -> nn.Sequential:
     for AlexNet on CIFAR-10 (EdgeGossip, Han et al. 2021, Sec. 4.1). None has that number: with
     1,000 outputs this form has 62,378,344 and `alexnet` 61,100,840.
     """
-    features = nn.Sequential(
-        nn.Conv2d(3, 96, 11, stride=4, padding=2),
-        nn.ReLU(),
-        nn.MaxPool2d(3, stride=2),
-        nn.Conv2d(96, 256, 5, padding=2),
-        nn.ReLU(),
-        nn.MaxPool2d(3, stride=2),
-        nn.Conv2d(256, 384, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(384, 384, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(384, 256, 3, padding=1),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(6),
-    )
+    first = nn.Conv2d(3, 96, 11, stride=4, padding=2)
+    features = _features(first, 256, 384, 384, 256)
+    features.append(nn.AdaptiveAvgPool2d(6))
     return _alexnet(features, classes)
 
 
@@ -79,20 +55,8 @@ def alexnet_small(classes: int = 10) -> nn.Sequential:
     PyTorch's default they get smaller from layer to layer, and so narrow a net learns nothing for
     thousands of steps.
     """
-    features = nn.Sequential(
-        nn.Conv2d(3, 12, 5, stride=2, padding=2),
-        nn.ReLU(),
-        nn.MaxPool2d(3, stride=2),
-        nn.Conv2d(12, 32, 5, padding=2),
-        nn.ReLU(),
-        nn.MaxPool2d(3, stride=2),
-        nn.Conv2d(32, 48, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(48, 48, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(48, 32, 3, padding=1),
-        nn.ReLU(),
-    )
+    first = nn.Conv2d(3, 12, 5, stride=2, padding=2)
+    features = _features(first, 32, 48, 48, 32)
     model = _alexnet(features, classes, inputs=32 * 3 * 3, hidden=128, dropped=0.25)
     for part in model.modules():
         if isinstance(part, nn.Conv2d | nn.Linear):
@@ -100,6 +64,24 @@ def alexnet_small(classes: int = 10) -> nn.Sequential:
             if part.bias is not None:
                 nn.init.zeros_(part.bias)
     return model
+
+
+def _features(first: nn.Conv2d, second: int, third: int, fourth: int, fifth: int) -> nn.Sequential:
+    """`first`, a convolution, and four more of so many maps; the first two are pooled."""
+    return nn.Sequential(
+        first,
+        nn.ReLU(),
+        nn.MaxPool2d(3, stride=2),
+        nn.Conv2d(first.out_channels, second, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(3, stride=2),
+        nn.Conv2d(second, third, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(third, fourth, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(fourth, fifth, 3, padding=1),
+        nn.ReLU(),
+    )
 
 
 def _alexnet(
