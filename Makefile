@@ -30,20 +30,15 @@ reproduce: set-up ## run every notebook, export the figures, print the scorecard
 	$(BIN)/workbench scorecard --results $(OUTPUT) || status=$$?; \
 	exit $$status
 
-# Tests that measure seconds go first and by themselves; the large run has the last word. It keeps
-# the order of the files, so that the few long tests, in a browser, come early and nobody waits for
-# them at the end.
+# The order of the files is kept, so that the few long tests, in a browser, come early and no
+# process waits for them at the end.
 test: set-up ## check style and types, run all tests, those in a browser included
 	@echo "test: ruff"; $(BIN)/ruff check; $(BIN)/ruff format --check
 	@echo "test: mypy"; $(BIN)/mypy
 	@WORKBENCH_CHROMIUM=$$(scripts/chromium.sh); export WORKBENCH_CHROMIUM; \
 	echo "test: browser $$WORKBENCH_CHROMIUM"; \
-	status=0; \
-	echo "test: pytest, the tests that measure seconds"; \
-	$(BIN)/pytest -m alone || status=$$?; \
-	echo "test: pytest, all others, $(JOBS) at a time"; \
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not alone" -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS) || status=$$?; \
-	exit $$status
+	echo "test: pytest, $(JOBS) tests at a time"; \
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lab: set-up ## open the notebooks in JupyterLab, for this machine only
 	@$(BIN)/jupyter lab --ServerApp.ip=localhost --ServerApp.root_dir=notebooks \

@@ -9,7 +9,9 @@ from tests.browser.harness import (
     CHROMIUM_ARGUMENTS,
     Lab,
     NoChromiumError,
+    Server,
     find_chromium,
+    jupyterlab,
     opened,
 )
 from workbench.paths import ROOT
@@ -17,9 +19,13 @@ from workbench.paths import ROOT
 OpenLab = Callable[[Path], AbstractContextManager[Lab]]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all tests; none on this machine is a failure, not a skip."""
+    """One Chromium for a module's tests; none on this machine is a failure, not a skip.
+
+    Not for all tests: as long as Playwright drives one, an event loop runs in this thread, where
+    other tests do not expect it.
+    """
     with sync_playwright() as playwright:
         try:
             path = find_chromium(playwright)
@@ -30,10 +36,18 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One JupyterLab for all tests; each opens a notebook in a folder of its own."""
+    folder, state = tmp_path_factory.mktemp("notebooks"), tmp_path_factory.mktemp("state")
+    with jupyterlab(folder, state) as server:
+        yield server
+
+
 @pytest.fixture
-def open_lab(browser: Browser, tmp_path: Path) -> OpenLab:
+def open_lab(browser: Browser, server: Server) -> OpenLab:
     """Open a notebook's copy in JupyterLab: ``with open_lab(path) as lab: ...``."""
-    return lambda notebook: opened(browser, notebook, tmp_path / "lab")
+    return lambda notebook: opened(browser, server, notebook)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -75,8 +76,8 @@ def find_chromium(playwright: Playwright) -> str:
 
 
 @contextlib.contextmanager
-def jupyterlab(folder: Path, state: Path, start_s: float = 40.0) -> Iterator[tuple[str, str]]:
-    """Serve `folder` on a free port of this machine only; yields address and token.
+def jupyterlab(folder: Path, state: Path, start_s: float = 40.0) -> Iterator[Server]:
+    """Serve `folder` on a free port of this machine only.
 
     `state` takes everything JupyterLab writes, so that the user's settings stay out of the test.
     """
@@ -118,7 +119,7 @@ def jupyterlab(folder: Path, state: Path, start_s: float = 40.0) -> Iterator[tup
         try:
             address = f"http://127.0.0.1:{port}"
             _wait_for_server(server, f"{address}/api/status?token={token}", log, start_s)
-            yield address, token
+            yield Server(address, token, folder)
         finally:
             server.terminate()
             try:
@@ -315,21 +316,44 @@ class Lab:
         return path
 
 
+@dataclass(frozen=True)
+class Server:
+    """A JupyterLab that serves `folder`."""
+
+    address: str
+    token: str
+    folder: Path
+
+    def end_kernels(self) -> None:
+        """Shut every notebook's kernel down, and wait until they have ended."""
+        for session in json.loads(self._ask("GET", "sessions")):
+            self._ask("DELETE", f"sessions/{session['id']}")
+
+    def _ask(self, method: str, what: str) -> bytes:
+        request = urllib.request.Request(
+            f"{self.address}/api/{what}",
+            method=method,
+            headers={"Authorization": f"token {self.token}"},
+        )
+        with urllib.request.urlopen(request) as answer:
+            answered: bytes = answer.read()
+        return answered
+
+
 @contextlib.contextmanager
-def opened(browser: Browser, notebook: Path, folder: Path) -> Iterator[Lab]:
-    """Copy `notebook` to `folder` and open the copy in a JupyterLab of its own."""
-    notebooks = folder / "notebooks"
-    notebooks.mkdir(parents=True)
-    shutil.copy(notebook, notebooks)
-    with (
-        jupyterlab(notebooks, folder / "state") as (address, token),
-        contextlib.closing(
-            browser.new_context(viewport={"width": 1400, "height": 1000})
-        ) as context,
-    ):
-        lab = Lab(context.new_page(), notebooks)
-        lab.open(address, token, notebook.name)
-        yield lab
+def opened(browser: Browser, server: Server, notebook: Path) -> Iterator[Lab]:
+    """Open a copy of `notebook`, in a folder of its own, in a browser that remembers nothing."""
+    folder = Path(tempfile.mkdtemp(dir=server.folder))
+    shutil.copy(notebook, folder)
+    with contextlib.closing(
+        browser.new_context(viewport={"width": 1400, "height": 1000})
+    ) as context:
+        lab = Lab(context.new_page(), folder)
+        lab.open(server.address, server.token, f"{folder.name}/{notebook.name}")
+        try:
+            yield lab
+        finally:
+            server.end_kernels()
 
 
 SHOWN_PICTURES = """() => [...document.querySelectorAll('.jp-OutputArea-output')].flatMap(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -140,23 +141,38 @@ def test_a_task_that_nobody_awaits_fails_loudly() -> None:
     assert "program of bad (node 1) failed at 2 s: KeyError: 'lost'" in str(failure(program))
 
 
-@pytest.mark.parametrize(
-    "awaitable",
-    [
-        lambda: asyncio.sleep(0),
-        lambda: asyncio.sleep(1),
-        lambda: asyncio.to_thread(int),
-        lambda: asyncio.Queue().get(),
-        asyncio.get_running_loop,
-    ],
-)
-def test_awaiting_what_is_not_the_contexts_is_told(awaitable: Any) -> None:
+ASYNCIOS = [
+    lambda: asyncio.sleep(0),
+    lambda: asyncio.sleep(1),
+    lambda: asyncio.to_thread(int),
+    lambda: asyncio.Queue().get(),
+]
+
+
+def awaits(awaitable: Any) -> str:
     async def program(context: Context) -> None:
         await awaitable()
 
-    message = str(failure(program))
+    return str(failure(program))
+
+
+def assert_told(message: str) -> None:
     assert "program of bad (node 1)" in message
     assert "in a program, await only what the context's methods return" in message
+
+
+@pytest.mark.parametrize("awaitable", [*ASYNCIOS, asyncio.get_running_loop])
+def test_awaiting_what_is_not_the_contexts_is_told(awaitable: Any) -> None:
+    with ThreadPoolExecutor(1) as thread:  # without an event loop, whatever other tests have left
+        assert_told(thread.submit(awaits, awaitable).result())
+
+
+@pytest.mark.parametrize("awaitable", ASYNCIOS)
+def test_awaiting_it_in_a_notebook_is_told(awaitable: Any) -> None:
+    async def cell() -> str:
+        return awaits(awaitable)
+
+    assert_told(in_event_loop(cell()))
 
 
 def test_other_errors_bear_no_such_hint() -> None:
@@ -227,16 +243,6 @@ def test_what_ends_python_while_progress_is_told_ends_it() -> None:
 
     with pytest.raises(SystemExit):
         simulate(pair(MBPS), [sends(1e6), idle], progress=leave)
-
-
-def test_awaiting_asyncio_in_a_notebook_is_told() -> None:
-    async def program(context: Context) -> None:
-        await asyncio.sleep(1)
-
-    async def cell() -> str:
-        return str(failure(program))
-
-    assert "await only what the context's methods return" in in_event_loop(cell())
 
 
 def test_a_program_that_is_not_async_is_told() -> None:

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workbench.profiles.model_profile import SCHEMA, ModelProfile
+from workbench.profiles.stored import stored
 from workbench.zoo import MODELS, build
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def profile_model(
 
     The module is copied to meta tensors and run forward and backward once in training mode;
     see `workbench.profiles.chain` for the rule that makes it a chain. The user's module is not
-    touched.
+    touched. Of the zoo's models the outcome is stored (`workbench.profiles.stored`).
 
     FLOPs are those of the operations that ``torch.utils.flop_counter`` counts (convolutions,
     matrix products, attention), two per multiply-add; elementwise work, pooling and look-ups
@@ -80,6 +81,9 @@ def profile_model(
 def _profile_zoo(
     name: str, shapes: tuple[tuple[int, ...], ...], input_dtype: str, by: By
 ) -> ModelProfile:
+    known = stored(name, shapes, input_dtype) if by == "graph" else None
+    if known is not None:
+        return known.profile
     module = build(name, device="meta" if by == "graph" else None)
     return _profile(name, module, shapes, input_dtype, by)
 
@@ -146,6 +150,9 @@ def moved_bytes(
 def _moved_zoo(
     name: str, shapes: tuple[tuple[int, ...], ...], input_dtype: str
 ) -> NDArray[np.int64]:
+    known = stored(name, shapes, input_dtype)
+    if known is not None:
+        return known.moved_bytes
     return _moved(name, build(name, device="meta"), shapes, input_dtype)
 
 

@@ -1,0 +1,95 @@
+"""What the zoo's models cost, stored: known at once, without importing PyTorch to trace them.
+
+``scripts/profile_zoo.py`` traces every model and writes the file anew. It holds for the code it
+was written from, which it names by a fingerprint: where the zoo or the tracing has changed since,
+nothing is taken from it, and every model is traced when it is asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from workbench import atomic
+from workbench.paths import DATA
+from workbench.profiles.model_profile import SCHEMA, ModelProfile
+from workbench.zoo import MODELS
+
+PATH = DATA / "profiles" / "zoo.json"
+
+_HERE = Path(__file__).parent
+_TRACING = ("analytic.py", "chain.py", "recorded.py", "tracing.py")
+
+
+class Stored(NamedTuple):
+    """What is known of a model of the zoo, at the input shape it is made for.
+
+    Attributes
+    ----------
+    profile
+        As `workbench.profiles.profile_model` gives it.
+    moved_bytes
+        As `workbench.profiles.moved_bytes` gives them: of shape (N,), read-only.
+    """
+
+    profile: ModelProfile
+    moved_bytes: NDArray[np.int64]
+
+
+def stored(name: str, shapes: Sequence[Sequence[int]], input_dtype: str) -> Stored | None:
+    """What is stored of a model; None if it has to be traced."""
+    known = MODELS[name]
+    if (tuple(shapes), input_dtype) != ((known.input_shape,), "float32"):
+        return None
+    return _load(PATH).get(name)
+
+
+def fingerprint() -> str:
+    """Return a hash of the code that decides what a model of the zoo costs."""
+    digest = hashlib.sha256()
+    for path in sorted([*(_HERE.parent / "zoo").glob("*.py"), *(_HERE / one for one in _TRACING)]):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def store(path: Path = PATH) -> None:
+    """Trace every model of the zoo and write down what it costs: a line each."""
+    from workbench.profiles.analytic import moved_bytes, profile_model
+    from workbench.zoo import build
+
+    lines = [f'{{"traced by": {json.dumps(fingerprint())}']
+    for name, model in MODELS.items():
+        module = build(name, device="meta")
+        profile = profile_model(module, model.input_shape, name=name)
+        costs = profile.table.to_dict(as_series=False) | {
+            "tensor_bytes": profile.tensor_bytes,
+            "moved_bytes": moved_bytes(module, model.input_shape).tolist(),
+        }
+        lines.append(f"{json.dumps(name)}: {json.dumps(costs)}")
+    atomic.write_bytes(path, (",\n".join(lines) + "}\n").encode())
+
+
+@cache
+def _load(path: Path) -> dict[str, Stored]:
+    if not path.exists():
+        return {}
+    models = json.loads(path.read_text(encoding="utf-8"))
+    if models.pop("traced by") != fingerprint():
+        return {}
+    return {name: _read(name, costs) for name, costs in models.items()}
+
+
+def _read(name: str, costs: dict[str, list[Any]]) -> Stored:
+    moved = np.array(costs.pop("moved_bytes"), dtype=np.int64)
+    moved.setflags(write=False)
+    tensors = tuple(tuple(sizes) for sizes in costs.pop("tensor_bytes"))
+    table = pl.DataFrame(costs, schema=SCHEMA)
+    return Stored(ModelProfile(name, MODELS[name].input_shape, table, tensors), moved)
