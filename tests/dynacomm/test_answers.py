@@ -1,5 +1,8 @@
 """Stored frames to answers: right claims, right settings, honest gaps."""
 
+from collections.abc import Callable
+from functools import cache
+
 import polars as pl
 import pytest
 
@@ -7,30 +10,33 @@ from workbench.claims import load_claims, of_frames
 from workbench.dynacomm import experiments
 from workbench.dynacomm.answers import answers
 
-FRAMES = {
-    "fig5": experiments.fig5(),
-    "fig6": experiments.fig6(),
-    "fig7": experiments.fig7(),
-    "fig8": experiments.fig8(),
-    "iterations": experiments.iterations(),
-    "fig9a": experiments.fig9a("smoke"),
-    "fig9b": experiments.fig9b(),
-    "fig11": experiments.fig11(),
-    "fig12": experiments.fig12("smoke"),
-    "table1": experiments.table1("smoke"),
-    "table2": experiments.table2("smoke"),
-    "fig10": experiments.fig10("smoke"),
-}
+
+@cache
+def stored_frames() -> dict[str, pl.DataFrame]:
+    return {
+        "fig5": experiments.fig5(),
+        "fig6": experiments.fig6(),
+        "fig7": experiments.fig7(),
+        "fig8": experiments.fig8(),
+        "iterations": experiments.iterations(),
+        "fig9a": experiments.fig9a("smoke"),
+        "fig9b": experiments.fig9b(),
+        "fig11": experiments.fig11(),
+        "fig12": experiments.fig12("smoke"),
+        "table1": experiments.table1("smoke"),
+        "table2": experiments.table2("smoke"),
+        "fig10": experiments.fig10("smoke"),
+    }
 
 
 def test_every_claim_has_an_answer() -> None:
-    card = of_frames("dynacomm", FRAMES)
+    card = of_frames("dynacomm", stored_frames())
     assert card.unanswered == ()
     assert len(card.rows) == load_claims().filter(pl.col("system") == "dynacomm").height
 
 
 def test_only_what_is_timed_at_full_size_is_missing_at_smoke_scale() -> None:
-    waiting = {claim for claim, answer in answers(FRAMES).items() if answer.not_run}
+    waiting = {claim for claim, answer in answers(stored_frames()).items() if answer.not_run}
     assert waiting == {"dynacomm.table2.loss", "dynacomm.fig12.exponent"}
 
 
@@ -41,48 +47,52 @@ def test_the_worst_of_the_four_losses_counts() -> None:
 
 
 def test_accuracies_that_differ_at_one_epoch_would_be_noticed() -> None:
-    assert answers(FRAMES)["dynacomm.fig10.accuracy"].ours == 0
+    assert answers(stored_frames())["dynacomm.fig10.accuracy"].ours == 0
     other = pl.when(pl.col("planner") == "dynacomm").then(pl.col("top5") - 0.02)
-    changed = FRAMES["fig10"].with_columns(top5=other.otherwise(pl.col("top5")))
+    changed = stored_frames()["fig10"].with_columns(top5=other.otherwise(pl.col("top5")))
     found = answers({"fig10": changed})["dynacomm.fig10.accuracy"].ours
     assert found == pytest.approx(2)
 
 
 def test_a_reduction_is_read_from_its_figure() -> None:
-    row = FRAMES["fig7"].filter(pl.col("model") == "googlenet", pl.col("planner") == "dynacomm")
-    found = answers(FRAMES)["dynacomm.fwd16.googlenet.dynacomm"].ours
+    row = stored_frames()["fig7"].filter(
+        pl.col("model") == "googlenet", pl.col("planner") == "dynacomm"
+    )
+    found = answers(stored_frames())["dynacomm.fwd16.googlenet.dynacomm"].ours
     assert found == row["reduced_percent"].item()
 
 
 @pytest.mark.parametrize(
     ("figure", "other"),
     [
-        ("fig5", experiments.fig5(bandwidth_mbps=1000.0)),
-        ("fig5", experiments.fig5(workers=4)),
-        ("fig5", experiments.fig5(batch_size=64)),
-        ("fig9a", experiments.fig9a("smoke", workers=4)),
-        ("fig9a", experiments.fig9a("smoke", model="vgg19")),
-        ("fig9b", experiments.fig9b(batch_size=16)),
-        ("fig9b", experiments.fig9b(model="vgg19")),
-        ("fig9b", experiments.fig9b(workers=4)),
-        ("fig11", experiments.fig11(batch_size=64)),
-        ("fig11", experiments.fig11(model="vgg19")),
-        ("fig11", experiments.fig11(workers=range(1, 5))),
-        ("fig11", experiments.fig11(bandwidth_mbps=1000.0)),
+        ("fig5", lambda: experiments.fig5(bandwidth_mbps=1000.0)),
+        ("fig5", lambda: experiments.fig5(workers=4)),
+        ("fig5", lambda: experiments.fig5(batch_size=64)),
+        ("fig9a", lambda: experiments.fig9a("smoke", workers=4)),
+        ("fig9a", lambda: experiments.fig9a("smoke", model="vgg19")),
+        ("fig9b", lambda: experiments.fig9b(batch_size=16)),
+        ("fig9b", lambda: experiments.fig9b(model="vgg19")),
+        ("fig9b", lambda: experiments.fig9b(workers=4)),
+        ("fig11", lambda: experiments.fig11(batch_size=64)),
+        ("fig11", lambda: experiments.fig11(model="vgg19")),
+        ("fig11", lambda: experiments.fig11(workers=range(1, 5))),
+        ("fig11", lambda: experiments.fig11(bandwidth_mbps=1000.0)),
     ],
 )
-def test_results_at_another_setting_answer_nothing(figure: str, other: pl.DataFrame) -> None:
-    assert answers({figure: other}) == {}
+def test_results_at_another_setting_answer_nothing(
+    figure: str, other: Callable[[], pl.DataFrame]
+) -> None:
+    assert answers({figure: other()}) == {}
 
 
 def value(claim: str, **changed: pl.DataFrame) -> float | bool | None:
-    return answers(FRAMES | changed)[f"dynacomm.{claim}"].ours
+    return answers(stored_frames() | changed)[f"dynacomm.{claim}"].ours
 
 
 def with_value(figure: str, column: str, new: float, **where: object) -> pl.DataFrame:
     """A stored frame with one column changed in the rows that match."""
     rows = pl.all_horizontal(pl.col(name) == wanted for name, wanted in where.items())
-    frame = FRAMES[figure]
+    frame = stored_frames()[figure]
     return frame.with_columns(pl.when(rows).then(pl.lit(new)).otherwise(column).alias(column))
 
 
@@ -124,20 +134,20 @@ def test_the_exponent_is_the_slope_of_large_chains_only() -> None:
 
 
 def test_missing_frames_leave_claims_out() -> None:
-    assert "dynacomm.fig11.dynacomm" not in answers({"fig5": FRAMES["fig5"]})
+    assert "dynacomm.fig11.dynacomm" not in answers({"fig5": stored_frames()["fig5"]})
 
 
 def test_a_slower_dynacomm_would_be_noticed() -> None:
-    slowed = FRAMES["fig8"].with_columns(
+    slowed = stored_frames()["fig8"].with_columns(
         total_s=pl.when(pl.col("planner") == "dynacomm")
         .then(pl.col("total_s") * 2)
         .otherwise(pl.col("total_s"))
     )
-    assert answers(FRAMES)["dynacomm.order.optimal"].ours is True
-    assert answers(FRAMES | {"fig8": slowed})["dynacomm.order.optimal"].ours is False
+    assert answers(stored_frames())["dynacomm.order.optimal"].ours is True
+    assert answers(stored_frames() | {"fig8": slowed})["dynacomm.order.optimal"].ours is False
 
 
 def test_a_plan_too_late_for_the_window_would_be_noticed() -> None:
-    late = FRAMES["table1"].with_columns(window_ms=pl.col("mean_ms") / 2)
-    assert answers(FRAMES)["dynacomm.table1.window"].ours is True
-    assert answers(FRAMES | {"table1": late})["dynacomm.table1.window"].ours is False
+    late = stored_frames()["table1"].with_columns(window_ms=pl.col("mean_ms") / 2)
+    assert answers(stored_frames())["dynacomm.table1.window"].ours is True
+    assert answers(stored_frames() | {"table1": late})["dynacomm.table1.window"].ours is False
