@@ -119,7 +119,11 @@ def install_lock(root: Path, venv: Path) -> None:
     total = sum("==" in line for line in lock.read_text().splitlines())
     say(f"installing {total} locked packages; the first time this takes some minutes")
     pip = [str(venv / "bin/python"), "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    run_pip([*pip, "install", "--progress-bar", "off", "-r", str(lock)], venv, total)
+    options = ["--progress-bar", "off", "--no-compile"]
+    run_pip([*pip, "install", *options, "-r", str(lock)], venv, total)
+    say("compiling them")  # in all cores at once, which pip does in one; what cannot be, is not
+    compiling = [str(venv / "bin/python"), "-m", "compileall", "-qq", "-j", "0", str(venv / "lib")]
+    subprocess.run(compiling, check=False)
     say("installing the workbench itself")
     own = ["--no-deps", "--no-build-isolation", "--editable", str(root)]
     subprocess.run([*pip, "install", "--quiet", *own], check=True)

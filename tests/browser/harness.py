@@ -208,6 +208,16 @@ class Lab:
         """Run every cell, wait for the last, and fail with the first cell's error, if any."""
         self._run("notebook:run-all-cells", at_most_s)
 
+    def run_through(self, source: str, at_most_s: float = 50.0) -> None:
+        """Run the cells up to the first that holds `source`; fail with the first error, if any."""
+        sources: list[str] = self.page.evaluate(
+            """() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.map(
+                cell => cell.getSource())"""
+        )
+        last = next(number for number, one in enumerate(sources) if source in one)
+        for number in range(last + 1):
+            self.run_cell(number, at_most_s)
+
     def run_cell(self, number: int, at_most_s: float = 50.0) -> None:
         """Run one cell, counted from 0, and wait for it; fail with its error, if any."""
         self.page.evaluate(

@@ -1,4 +1,7 @@
-"""DynaComm's notebook in JupyterLab, offline: it runs, its explorer answers, its pictures show."""
+"""DynaComm's notebook in JupyterLab, offline: all of it runs, and its explorer answers.
+
+The others run there as far as their explorers; `test_executed_copies` looks at the whole of them.
+"""
 
 from __future__ import annotations
 

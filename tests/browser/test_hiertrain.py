@@ -1,4 +1,4 @@
-"""HierTrain's notebook in JupyterLab, offline: it runs, its explorer answers, its pictures show."""
+"""HierTrain's notebook in JupyterLab, offline: its explorer answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 from tests.browser.conftest import OpenLab
-from tests.browser.harness import answered_claims, assert_nothing_strange
 
 NAME = "02_hiertrain.ipynb"
 
@@ -21,7 +20,7 @@ def title(marks: list[str]) -> tuple[str, float]:
 
 def test_the_explorer_answers_in_the_notebook(open_lab: OpenLab, at_smoke_scale: Path) -> None:
     with open_lab(at_smoke_scale) as lab:
-        lab.run_all(at_most_s=240)
+        lab.run_through("explore(")
         first = lab.settled()
         planner, first_s = title(first)
         assert planner == "HierTrain"  # where the notebook says
@@ -49,10 +48,4 @@ def test_the_explorer_answers_in_the_notebook(open_lab: OpenLab, at_smoke_scale:
         planner, fourth_s = title(lab.settled())
         assert fourth_s > third_s  # they share the way to the cloud
         lab.screenshot(at_smoke_scale.with_name("shared.png"))
-
-        # All else that the notebook shows: the scorecard as a table, and pictures.
-        rows = answered_claims(lab, "hiertrain")
-        assert rows.count() > 15
-        rows.first.scroll_into_view_if_needed()
-        lab.screenshot(at_smoke_scale.with_name("scorecard.png"))
-        assert_nothing_strange(lab)
+        assert lab.problems == []
