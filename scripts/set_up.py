@@ -114,14 +114,16 @@ def create_venv(venv: Path) -> None:
 
 
 def install_lock(root: Path, venv: Path) -> None:
-    """Install the locked packages, then the workbench itself, editable, from this folder."""
+    """Install and compile the locked packages, then the workbench itself, editable, from here."""
     lock = root / "requirements.lock"
     total = sum("==" in line for line in lock.read_text().splitlines())
     say(f"installing {total} locked packages; the first time this takes some minutes")
     pip = [str(venv / "bin/python"), "-m", "pip", "--disable-pip-version-check", "--no-input"]
     options = ["--progress-bar", "off", "--no-compile"]
     run_pip([*pip, "install", *options, "-r", str(lock)], venv, total)
-    say("compiling them")  # in all cores at once, which pip does in one; what cannot be, is not
+    # In all cores, where pip compiles in one. Its status does not count: some packages hold files
+    # that no Python compiles.
+    say("compiling them")
     compiling = [str(venv / "bin/python"), "-m", "compileall", "-qq", "-j", "0", str(venv / "lib")]
     subprocess.run(compiling, check=False)
     say("installing the workbench itself")

@@ -11,6 +11,6 @@ T = TypeVar("T")
 
 
 def in_event_loop(cell: Coroutine[Any, Any, T]) -> T:
-    """Run it in a thread of its own, since a browser's tests may leave a loop in this one."""
+    """Run it in a thread of its own: where a loop runs already, asyncio starts no other."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, cell).result()

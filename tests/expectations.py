@@ -41,6 +41,7 @@ def assert_follows_every_control(
 
 
 def assert_answers_at_every_end(explorer: ModuleType) -> None:
+    """A chart can be drawn at the lowest and highest value of every slider, and every option."""
     answers = measure_ms(explorer.draw, explorer.CONTROLS, repeats=1)
     assert set(answers["control"]) == set(explorer.CONTROLS)
 
@@ -48,6 +49,10 @@ def assert_answers_at_every_end(explorer: ModuleType) -> None:
 def assert_starts_where_the_notebook_does(
     explorer: ModuleType, notebook: str, **set_by_the_explorer_alone: object
 ) -> None:
+    """Each control starts at the notebook's parameter of its name.
+
+    `set_by_the_explorer_alone` are values of controls that are no parameters.
+    """
     cells = json.loads((ROOT / "notebooks" / notebook).read_text())["cells"]
     source = next(
         "".join(c["source"]) for c in cells if "parameters" in c["metadata"].get("tags", [])

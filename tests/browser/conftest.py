@@ -38,7 +38,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One JupyterLab for all tests; each opens a notebook in a folder of its own."""
+    """One JupyterLab for a process's tests; each opens a notebook in a folder of its own."""
     folder, state = tmp_path_factory.mktemp("notebooks"), tmp_path_factory.mktemp("state")
     with jupyterlab(folder, state) as server:
         yield server

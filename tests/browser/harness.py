@@ -195,9 +195,9 @@ class Lab:
         else:
             route.continue_()
 
-    def open(self, address: str, token: str, name: str) -> None:
-        """Open the notebook `name` and wait for its kernel."""
-        self.page.goto(f"{address}/lab/tree/{quote(name)}?reset&token={token}")
+    def open(self, address: str, token: str, path: str) -> None:
+        """Open a notebook, by its path in the server's folder, and wait for its kernel."""
+        self.page.goto(f"{address}/lab/tree/{quote(path)}?reset&token={token}")
         self.page.wait_for_function(
             "window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel?.status"
             " === 'idle'",
@@ -214,8 +214,9 @@ class Lab:
             """() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.map(
                 cell => cell.getSource())"""
         )
-        last = next(number for number, one in enumerate(sources) if source in one)
-        for number in range(last + 1):
+        found = [number for number, one in enumerate(sources) if source in one]
+        assert found, f"no cell holds {source!r}"
+        for number in range(found[0] + 1):
             self.run_cell(number, at_most_s)
 
     def run_cell(self, number: int, at_most_s: float = 50.0) -> None:
@@ -345,7 +346,7 @@ class Server:
             method=method,
             headers={"Authorization": f"token {self.token}"},
         )
-        with urllib.request.urlopen(request) as answer:
+        with urllib.request.urlopen(request, timeout=30) as answer:
             answered: bytes = answer.read()
         return answered
 
@@ -359,8 +360,8 @@ def opened(browser: Browser, server: Server, notebook: Path) -> Iterator[Lab]:
         browser.new_context(viewport={"width": 1400, "height": 1000})
     ) as context:
         lab = Lab(context.new_page(), folder)
-        lab.open(server.address, server.token, f"{folder.name}/{notebook.name}")
         try:
+            lab.open(server.address, server.token, f"{folder.name}/{notebook.name}")
             yield lab
         finally:
             server.end_kernels()

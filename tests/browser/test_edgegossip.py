@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from tests.browser.conftest import OpenLab
+from tests.browser.harness import assert_nothing_strange
 
 NAME = "03_edgegossip.ipynb"
 
@@ -44,4 +45,4 @@ def test_the_explorer_answers_in_the_notebook(open_lab: OpenLab, at_smoke_scale:
         assert small_s < plain_s
         assert balanced_s > small_s / 2  # little to gain
         lab.screenshot(at_smoke_scale.with_name("lenet5.png"))
-        assert lab.problems == []
+        assert_nothing_strange(lab)

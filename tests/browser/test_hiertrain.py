@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from tests.browser.conftest import OpenLab
+from tests.browser.harness import assert_nothing_strange
 
 NAME = "02_hiertrain.ipynb"
 
@@ -48,4 +49,4 @@ def test_the_explorer_answers_in_the_notebook(open_lab: OpenLab, at_smoke_scale:
         planner, fourth_s = title(lab.settled())
         assert fourth_s > third_s  # they share the way to the cloud
         lab.screenshot(at_smoke_scale.with_name("shared.png"))
-        assert lab.problems == []
+        assert_nothing_strange(lab)

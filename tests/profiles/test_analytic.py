@@ -92,6 +92,7 @@ def test_zoo(name: str) -> None:
 def test_zoo_profiles_are_kept() -> None:
     assert profile_model("vgg19") is profile_model("vgg19", (3, 224, 224))
     small = profile_model("vgg19", (3, 64, 64))
+    assert small is profile_model("vgg19", (3, 64, 64))
     assert small.param_bytes == profile_model("vgg19").param_bytes
     assert small.forward_flops < profile_model("vgg19").forward_flops
 

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from workbench.paths import ROOT
 from workbench.profiles import moved_bytes, profile_model, stored
 from workbench.zoo import MODELS, build
 
 WRITE_ANEW = "run .venv/bin/python scripts/profile_zoo.py"
 
 
-@pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of the stored profiles, which the package reads instead of its own."""
-    path = tmp_path / "zoo.json"
-    path.write_bytes(stored.PATH.read_bytes())
+def lenet5_in(path: Path, monkeypatch: pytest.MonkeyPatch) -> stored.Stored | None:
+    """What another file of stored profiles gives for LeNet-5."""
     monkeypatch.setattr(stored, "PATH", path)
-    yield path
-    stored._load.cache_clear()
+    return stored.look_up("lenet5", (MODELS["lenet5"].input_shape,), "float32")
 
 
 def test_every_model_is_stored_by_the_code_as_it_is() -> None:
@@ -35,7 +32,7 @@ def test_every_model_is_stored_by_the_code_as_it_is() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_stored_is_what_tracing_gives(name: str) -> None:
     shape, module = MODELS[name].input_shape, build(name, device="meta")
-    kept = stored.stored(name, (shape,), "float32")
+    kept = stored.look_up(name, (shape,), "float32")
     assert kept is not None
     assert kept.profile is profile_model(name)
     assert kept.profile == profile_model(module, shape, name=name)
@@ -46,37 +43,46 @@ def test_what_is_stored_is_what_tracing_gives(name: str) -> None:
 
 
 def test_only_the_models_own_input_is_stored() -> None:
-    assert stored.stored("alexnet", ((3, 200, 200),), "float32") is None
-    assert stored.stored("alexnet", ((3, 224, 224),), "float64") is None
-    assert stored.stored("alexnet", ((3, 224, 224), (3, 224, 224)), "float32") is None
+    assert stored.look_up("alexnet", ((3, 200, 200),), "float32") is None
+    assert stored.look_up("alexnet", ((3, 224, 224),), "float64") is None
+    assert stored.look_up("alexnet", ((3, 224, 224), (3, 224, 224)), "float32") is None
 
 
-def test_what_other_code_has_stored_is_not_used(elsewhere: Path) -> None:
-    shape = MODELS["lenet5"].input_shape
-    assert stored.stored("lenet5", (shape,), "float32") is not None
-    stored._load.cache_clear()
-    elsewhere.write_text(elsewhere.read_text().replace(stored.fingerprint(), "another"))
-    assert stored.stored("lenet5", (shape,), "float32") is None
+def test_what_other_code_has_stored_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = stored.PATH.read_text()
+    (tmp_path / "same.json").write_text(text)
+    (tmp_path / "other.json").write_text(text.replace(stored.fingerprint(), "another"))
+    (tmp_path / "none.json").write_text("{}")
+    assert lenet5_in(tmp_path / "same.json", monkeypatch) is not None
+    for name in ("other.json", "none.json", "not there.json"):
+        assert lenet5_in(tmp_path / name, monkeypatch) is None
 
 
-def test_without_the_file_all_are_traced(elsewhere: Path) -> None:
-    elsewhere.unlink()
-    assert stored.stored("lenet5", (MODELS["lenet5"].input_shape,), "float32") is None
+def test_a_damaged_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "zoo.json").write_text(stored.PATH.read_text()[:-9])
+    with pytest.raises(ValueError, match=r"zoo\.json is damaged.*scripts/profile_zoo\.py"):
+        lenet5_in(tmp_path / "zoo.json", monkeypatch)
 
 
-def test_the_fingerprint_follows_the_zoo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def written(zoo: str, tracing: str) -> str:
-        for folder in ("zoo", "profiles"):
-            (tmp_path / folder).mkdir(exist_ok=True)
-        for name in stored._TRACING:
-            (tmp_path / "profiles" / name).write_text(tracing)
-        (tmp_path / "zoo" / "net.py").write_text(zoo)
-        return stored.fingerprint()
-
+def test_the_fingerprint_follows_the_zoo_and_the_tracing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shutil.copytree(ROOT / "workbench" / "zoo", tmp_path / "zoo")
+    shutil.copytree(ROOT / "workbench" / "profiles", tmp_path / "profiles")
     monkeypatch.setattr(stored, "_HERE", tmp_path / "profiles")
-    prints = {written(zoo, tracing) for zoo in ("a", "b") for tracing in ("c", "d")}
-    assert len(prints) == 4
-    assert written("a", "c") in prints
+    before = stored.fingerprint()
+    prints = {before}
+    tracing = [f"profiles/{name}.py" for name in ("analytic", "chain", "model_profile", "recorded")]
+    for name in ("zoo/resnet.py", "zoo/catalogue.py", *tracing, "profiles/tracing.py"):
+        path = tmp_path / name
+        kept = path.read_text()
+        path.write_text(kept + "# changed")
+        prints.add(stored.fingerprint())
+        path.write_text(kept)
+    assert len(prints) == 1 + 7
+    assert stored.fingerprint() == before
 
 
 def test_storing_again_gives_the_same_lines(

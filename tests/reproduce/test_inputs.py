@@ -47,6 +47,16 @@ def change_trace(root: Path) -> None:
     (root / "data" / "traces" / "x.csv").write_text("0,1")
 
 
+def change_samples(root: Path) -> None:
+    (root / "data" / "samples").mkdir(parents=True)
+    (root / "data" / "samples" / "x.csv").write_text("0,1")
+
+
+def change_profiles(root: Path) -> None:
+    (root / "data" / "profiles").mkdir(parents=True)
+    (root / "data" / "profiles" / "zoo.json").write_text("{}")
+
+
 def change_lock(root: Path) -> None:
     (root / "requirements.lock").write_text("torch==2.13.0")
 
@@ -70,6 +80,8 @@ def lose_manifest(root: Path) -> None:
         (change_claims, "changed: data"),
         (change_testbed, "changed: data"),
         (change_trace, "changed: data"),
+        (change_samples, "changed: data"),
+        (change_profiles, "changed: data"),
         (change_lock, "changed: lock"),
         (spoil_output, "altered or missing: 04_plain.ipynb"),
         (lose_output, "altered or missing: 04_plain.ipynb"),

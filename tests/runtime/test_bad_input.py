@@ -163,7 +163,7 @@ def assert_told(message: str) -> None:
 
 @pytest.mark.parametrize("awaitable", [*ASYNCIOS, asyncio.get_running_loop])
 def test_awaiting_what_is_not_the_contexts_is_told(awaitable: Any) -> None:
-    with ThreadPoolExecutor(1) as thread:  # without an event loop, whatever other tests have left
+    with ThreadPoolExecutor(1) as thread:  # where no event loop runs
         assert_told(thread.submit(awaits, awaitable).result())
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from workbench.profiles import stored
 from workbench.profiles.model_profile import SCHEMA, ModelProfile
-from workbench.profiles.stored import stored
 from workbench.zoo import MODELS, build
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def profile_model(
 
     The module is copied to meta tensors and run forward and backward once in training mode;
     see `workbench.profiles.chain` for the rule that makes it a chain. The user's module is not
-    touched. Of the zoo's models the outcome is stored (`workbench.profiles.stored`).
+    touched. Of the zoo's models, at their own input shapes, the outcome is stored
+    (`workbench.profiles.stored`).
 
     FLOPs are those of the operations that ``torch.utils.flop_counter`` counts (convolutions,
     matrix products, attention), two per multiply-add; elementwise work, pooling and look-ups
@@ -81,7 +82,7 @@ def profile_model(
 def _profile_zoo(
     name: str, shapes: tuple[tuple[int, ...], ...], input_dtype: str, by: By
 ) -> ModelProfile:
-    known = stored(name, shapes, input_dtype) if by == "graph" else None
+    known = stored.look_up(name, shapes, input_dtype) if by == "graph" else None
     if known is not None:
         return known.profile
     module = build(name, device="meta" if by == "graph" else None)
@@ -150,7 +151,7 @@ def moved_bytes(
 def _moved_zoo(
     name: str, shapes: tuple[tuple[int, ...], ...], input_dtype: str
 ) -> NDArray[np.int64]:
-    known = stored(name, shapes, input_dtype)
+    known = stored.look_up(name, shapes, input_dtype)
     if known is not None:
         return known.moved_bytes
     return _moved(name, build(name, device="meta"), shapes, input_dtype)

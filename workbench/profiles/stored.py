@@ -26,7 +26,9 @@ from workbench.zoo import MODELS
 PATH = DATA / "profiles" / "zoo.json"
 
 _HERE = Path(__file__).parent
-_TRACING = ("analytic.py", "chain.py", "recorded.py", "tracing.py")
+_TRACING = (
+    *("analytic.py", "chain.py", "model_profile.py", "recorded.py", "stored.py", "tracing.py"),
+)
 
 
 class Stored(NamedTuple):
@@ -44,8 +46,23 @@ class Stored(NamedTuple):
     moved_bytes: NDArray[np.int64]
 
 
-def stored(name: str, shapes: Sequence[Sequence[int]], input_dtype: str) -> Stored | None:
-    """What is stored of a model; None if it has to be traced."""
+def look_up(name: str, shapes: Sequence[Sequence[int]], input_dtype: str) -> Stored | None:
+    """Return what is stored of a model; None if it has to be traced.
+
+    Parameters
+    ----------
+    name
+        One of `workbench.zoo.MODELS`.
+    shapes
+        Of every input of one sample, without the batch.
+    input_dtype
+        PyTorch's name of the inputs' type.
+
+    Raises
+    ------
+    ValueError
+        The file is damaged.
+    """
     known = MODELS[name]
     if (tuple(shapes), input_dtype) != ((known.input_shape,), "float32"):
         return None
@@ -53,7 +70,10 @@ def stored(name: str, shapes: Sequence[Sequence[int]], input_dtype: str) -> Stor
 
 
 def fingerprint() -> str:
-    """Return a hash of the code that decides what a model of the zoo costs."""
+    """Return a hash of the code that decides what a model of the zoo costs.
+
+    Beside it PyTorch decides, whose version pyproject.toml fixes.
+    """
     digest = hashlib.sha256()
     for path in sorted([*(_HERE.parent / "zoo").glob("*.py"), *(_HERE / one for one in _TRACING)]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -81,8 +101,13 @@ def store(path: Path = PATH) -> None:
 def _load(path: Path) -> dict[str, Stored]:
     if not path.exists():
         return {}
-    models = json.loads(path.read_text(encoding="utf-8"))
-    if models.pop("traced by") != fingerprint():
+    try:
+        models = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(
+            f"{path} is damaged ({error}): run scripts/profile_zoo.py to write it anew"
+        ) from error
+    if models.pop("traced by", None) != fingerprint():
         return {}
     return {name: _read(name, costs) for name, costs in models.items()}
 

@@ -38,7 +38,7 @@ def fingerprint(
     named = [Path(str(value)) for value in values.values() if str(value).endswith(".npz")]
     data = root / "data"
     tables = [*data.glob("*.csv")]
-    for kept in ("testbeds", "calibration", "traces"):
+    for kept in ("calibration", "profiles", "samples", "testbeds", "traces"):
         tables += (data / kept).rglob("*")
     locks = [
         path
