@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from types import ModuleType
+from typing import TypeVar
 
+import altair as alt
+import polars as pl
 import pytest
 
 from workbench.paths import ROOT
 from workbench.runtime import progress
 from workbench.widgets import measure_ms
+
+Drawn = TypeVar("Drawn", bound=alt.TopLevelMixin)
 
 
 def assert_tells_every_step(make: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,6 +33,16 @@ def assert_tells_every_step(make: Callable[[], object], monkeypatch: pytest.Monk
     make()
     assert len(set(map(id, made))) == 1
     assert made[-1].step == made[-1].total
+
+
+def drawn_the_same_each_time(
+    draw: Callable[[pl.DataFrame], Drawn], frame: pl.DataFrame, times: int = 6
+) -> Drawn:
+    """Draw a frame several times, since what rests on a table's hashing differs now and then."""
+    charts = [draw(frame) for _ in range(times)]
+    first, *others = (chart.to_dict() for chart in charts)
+    assert all(other == first for other in others)
+    return charts[0]
 
 
 def assert_follows_every_control(

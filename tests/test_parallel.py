@@ -18,10 +18,11 @@ LIMIT_S = 60.0
 """Calls below last ten times as long: what waits for them is found out."""
 
 INTERRUPTED = f"""
-import time
+import signal, time
 from tests.test_parallel import begin, squared
 from workbench.parallel import as_finished
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where tests run unattended
 try:
     for at, _ in as_finished(begin, [({{0!r}}, first)] + [({{0!r}}, {10 * LIMIT_S})] * 5, 2):
         print("got", at, flush=True)

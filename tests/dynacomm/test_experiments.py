@@ -15,6 +15,7 @@ from tests.expectations import (
     assert_follows_every_control,
     assert_starts_where_the_notebook_does,
     assert_tells_every_step,
+    drawn_the_same_each_time,
 )
 from workbench import figures
 from workbench.datasets import DatasetError, cifar10
@@ -110,7 +111,7 @@ def test_unknown_scale_is_refused(make: Callable[[str], pl.DataFrame]) -> None:
 
 @pytest.mark.parametrize("figure", FRAMES)
 def test_every_figure_can_be_printed(figure: str) -> None:
-    chart = getattr(charts, figure)(FRAMES[figure]())
+    chart = drawn_the_same_each_time(getattr(charts, figure), FRAMES[figure]())
     for column in figures.COLUMNS:
         svg = figures.svg(chart, column)
         assert svg.count("<path") > 10

@@ -12,6 +12,7 @@ from tests.expectations import (
     assert_follows_every_control,
     assert_starts_where_the_notebook_does,
     assert_tells_every_step,
+    drawn_the_same_each_time,
 )
 from workbench import figures, gossip, training
 from workbench.datasets import DatasetError, mnist
@@ -61,7 +62,7 @@ def forgotten() -> Iterator[None]:
 
 @pytest.mark.parametrize("figure", FRAMES)
 def test_every_figure_can_be_printed(figure: str) -> None:
-    chart = getattr(charts, figure)(FRAMES[figure]())
+    chart = drawn_the_same_each_time(getattr(charts, figure), FRAMES[figure]())
     for column in figures.COLUMNS:
         svg = figures.svg(chart, column)
         assert svg.count("<path") > 10

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
+from tests.expectations import drawn_the_same_each_time
 from workbench import figures
 from workbench.hiertrain import PLANNERS, Chain, Hybrid, charts, experiments, simulations
 
@@ -26,7 +27,7 @@ SIMULATED = ("fig6", "sharing", "accuracy", "jalad_bits")
 
 @pytest.mark.parametrize("figure", FRAMES)
 def test_every_figure_can_be_printed(figure: str) -> None:
-    chart = getattr(charts, figure)(FRAMES[figure]())
+    chart = drawn_the_same_each_time(getattr(charts, figure), FRAMES[figure]())
     for column in figures.COLUMNS:
         svg = figures.svg(chart, column)
         assert svg.count("<path") > 10

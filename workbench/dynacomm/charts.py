@@ -193,7 +193,7 @@ def fig12(frame: pl.DataFrame) -> alt.FacetChart:
                 "layers:Q",
                 scale=alt.Scale(type="log", nice=False, padding=8),
                 title="layers",
-                axis=alt.Axis(values=frame["layers"].unique().to_list(), format="d"),
+                axis=alt.Axis(values=frame["layers"].unique().sort().to_list(), format="d"),
             ),
             y=alt.Y(
                 "median_ms:Q",

@@ -48,9 +48,9 @@ def accuracy_loss(first: pl.DataFrame, larger: pl.DataFrame) -> Iterator[tuple[s
         return
     found = final(both)
     by_seed = (
-        found.group_by("model", "platforms", "seed")
+        found.group_by("model", "platforms", "seed", maintain_order=True)
         .agg(pl.col("lost_points").mean())
-        .group_by("seed")
+        .group_by("seed", maintain_order=True)
         .agg(pl.col("lost_points").mean())
     )["lost_points"]
     lost, bar = Mean.of(by_seed.to_list()), paper_value(claim)

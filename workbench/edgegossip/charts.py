@@ -411,8 +411,9 @@ def explanations(frame: pl.DataFrame) -> alt.FacetChart:
         "edgegossip.fig8.lenet5": "LeNet-5: ranking, %",
         "edgegossip.fig8.alexnet": "AlexNet: ranking, %",
     }
+    names = frame["explanation"].unique(maintain_order=True).to_list()
     base = alt.Chart(frame.with_columns(pl.col("claim").replace_strict(titles))).encode(
-        y=alt.Y("explanation:N", sort=list(frame["explanation"].unique()), title=None)
+        y=alt.Y("explanation:N", sort=names, title=None)
     )
     ours = base.mark_bar().encode(x=alt.X("ours:Q", title="ours; the paper's is the mark"))
     paper = base.mark_tick(color=figures.PALETTE[1], thickness=3).encode(x="paper:Q")
