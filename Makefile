@@ -31,14 +31,16 @@ reproduce: set-up ## run every notebook, export the figures, print the scorecard
 	exit $$status
 
 # The order of the files is kept, so that the few long tests, in a browser, come early and no
-# process waits for them at the end.
+# process waits for them at the end. Hypothesis tries the same cases each time; pytest without its
+# profile "ci" looks for others.
 test: set-up ## check style and types, run all tests, those in a browser included
 	@echo "test: ruff"; $(BIN)/ruff check; $(BIN)/ruff format --check
 	@echo "test: mypy"; $(BIN)/mypy
 	@WORKBENCH_CHROMIUM=$$(scripts/chromium.sh); export WORKBENCH_CHROMIUM; \
 	echo "test: browser $$WORKBENCH_CHROMIUM"; \
 	echo "test: pytest, $(JOBS) tests at a time"; \
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder \
+	    --hypothesis-profile=ci $(ARGS)
 
 lab: set-up ## open the notebooks in JupyterLab, for this machine only
 	@$(BIN)/jupyter lab --ServerApp.ip=localhost --ServerApp.root_dir=notebooks \
