@@ -26,9 +26,7 @@ from workbench.zoo import MODELS
 PATH = DATA / "profiles" / "zoo.json"
 
 _HERE = Path(__file__).parent
-_TRACING = (
-    *("analytic.py", "chain.py", "model_profile.py", "recorded.py", "stored.py", "tracing.py"),
-)
+_TRACING = ("analytic", "chain", "model_profile", "recorded", "stored", "tracing")
 
 
 class Stored(NamedTuple):
@@ -75,7 +73,8 @@ def fingerprint() -> str:
     Beside it PyTorch decides, whose version pyproject.toml fixes.
     """
     digest = hashlib.sha256()
-    for path in sorted([*(_HERE.parent / "zoo").glob("*.py"), *(_HERE / one for one in _TRACING)]):
+    tracing = [_HERE / f"{name}.py" for name in _TRACING]
+    for path in (*sorted((_HERE.parent / "zoo").glob("*.py")), *tracing):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
