@@ -17,14 +17,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 
 from workbench import datasets, gossip, training
 from workbench.clusters import Link, graph
-from workbench.gossip import Built, EverySample, GossipSetup, View, build
+from workbench.gossip import EverySample, GossipSetup, View, build
+from workbench.gossip.learner import Learner
 from workbench.runtime import simulate
 
 ROUNDS = 7
@@ -114,28 +115,27 @@ def bare(setup: GossipSetup) -> Seconds:
 
 
 def own(setup: GossipSetup) -> Seconds:
-    """A simulated run without its gradient steps and evaluations."""
+    """A simulated run in one thread without its gradient steps and evaluations."""
     built = build(setup)
-    inside = timed_inside(built)
-    before = now()
-    simulate(setup.cluster, built.programs)
-    took = now() - before
-    return took - Seconds(*np.sum(inside, axis=0))
-
-
-def timed_inside(built: Built) -> list[Seconds]:
     inside: list[Seconds] = []
 
-    def timed(call: Callable[..., Any], *given: Any) -> Any:
-        before = now()
-        result = call(*given)
-        inside.append(now() - before)
-        return result
+    def timed(call: Callable[..., Any]) -> Callable[..., Any]:
+        def method(this: Learner, **given: Any) -> Any:
+            before = now()
+            result = call(this, **given)
+            inside.append(now() - before)
+            return result
 
-    for learner in built.learners:
-        learner.learn = partial(timed, learner.learn)  # type: ignore[method-assign]
-    built.recorder.evaluate = partial(timed, built.recorder.evaluate)  # type: ignore[method-assign]
-    return inside
+        return method
+
+    with (
+        mock.patch.object(Learner, "learn", timed(Learner.learn)),
+        mock.patch.object(Learner, "evaluate", timed(Learner.evaluate)),
+    ):
+        before = now()
+        simulate(setup.cluster, built.programs, threads=1)
+        took = now() - before
+    return took - Seconds(*np.sum(inside, axis=0))
 
 
 def memory(counts: list[str]) -> int:

@@ -1,11 +1,12 @@
 """Calls beside each other in processes of their own, for experiments of many separate trainings.
 
-A training computes with one thread, so that it repeats bit for bit; cores beside that one are for
-other trainings. Where results come from makes no difference to them.
+In such a process a training computes with one thread (``WORKBENCH_THREADS``): the other cores are
+for the other processes. Where results come from makes no difference to them.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -73,6 +74,9 @@ def as_finished(
 
 
 def _numbered(function: Callable[..., T], at: int, arguments: tuple[Any, ...]) -> tuple[int, T]:
+    from workbench.runtime.threads import THREADS_VARIABLE
+
+    os.environ.setdefault(THREADS_VARIABLE, "1")  # the other cores are for the other processes
     return at, function(*arguments)
 
 

@@ -227,6 +227,8 @@ def manifest(results: Path, system: str) -> Manifest | None:
 def load(results: Path, system: str) -> dict[str, pl.DataFrame]:
     """Return a system's stored frames by name; empty where nothing is stored.
 
+    Those of `damaged` are left out, since a damaged file may end the process that reads it.
+
     Parameters
     ----------
     results
@@ -236,14 +238,28 @@ def load(results: Path, system: str) -> dict[str, pl.DataFrame]:
     """
     import polars as pl
 
+    left_out = damaged(results, system)
+    return {
+        path.stem: pl.read_parquet(path)
+        for path in _frames(results, system)
+        if path not in left_out
+    }
+
+
+def damaged(results: Path, system: str) -> list[Path]:
+    """Return a system's stored frames that are missing or no longer what the run wrote."""
+    frames = _frames(results, system)
+    return [path for path, digest in frames.items() if file_digest(path) != digest]
+
+
+def _frames(results: Path, system: str) -> dict[Path, str]:
     found = manifest(results, system)
     if found is None:
         return {}
-    folder = results / found.notebook
     return {
-        Path(name).stem: pl.read_parquet(folder / name)
-        for name in found.outputs
-        if name.endswith(".parquet") and (folder / name).is_file()
+        results / found.notebook / name: digest
+        for name, digest in found.outputs.items()
+        if name.endswith(".parquet")
     }
 
 

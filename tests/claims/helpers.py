@@ -11,7 +11,7 @@ import polars as pl
 
 from workbench.claims import Claim, Scorecard, load_claims, scorecard
 from workbench.parameters import Value
-from workbench.results import MANIFEST, Manifest, Results
+from workbench.results import MANIFEST, Manifest, Results, file_digest
 
 TABLE = load_claims()
 CLAIMS = [Claim(**record) for record in TABLE.iter_rows(named=True)]
@@ -82,7 +82,9 @@ class Toy:
             dirty=None,
             platform="",
             versions={},
-            outputs={f"{name}.parquet": "" for name in frames},
+            outputs={
+                path.name: file_digest(path) or "" for path in sorted(folder.glob("*.parquet"))
+            },
         )
         (folder / MANIFEST).write_text(manifest.to_json())
 

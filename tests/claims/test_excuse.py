@@ -13,7 +13,7 @@ from tests.claims.helpers import FIG1, Toy
 from workbench import claims, paths
 from workbench.dynacomm import experiments
 from workbench.parameters import Value
-from workbench.results import MANIFEST
+from workbench.results import MANIFEST, file_digest
 
 DEFAULTS: dict[str, Value] = {"scale": "default", "batch_size": 32, "overhead_ms": 13.0}
 PARAMETERS_CELL = """
@@ -99,17 +99,18 @@ def test_a_broken_notebook_does_not_spoil_the_scorecard(toy: Toy, notebook: Path
 
 def test_the_real_notebook_is_compared_with_real_results(tmp_path: Path) -> None:
     folder = tmp_path / "01_dynacomm"
+    frame = folder / "fig5.parquet"
     folder.mkdir()
+    experiments.fig5(batch_size=16).write_parquet(frame)
     manifest = {
         "format": 1,
         "notebook": "01_dynacomm",
         "system": "dynacomm",
         "parameters": {"scale": "default", "batch_size": 16, "bandwidth_mbps": 10000.0},
-        "outputs": {"fig5.parquet": ""},
+        "outputs": {frame.name: file_digest(frame)},
     }
     unsaid = ("inputs", "made_at", "wall_s", "revision", "dirty", "platform", "versions")
     (folder / MANIFEST).write_text(json.dumps(dict.fromkeys(unsaid) | manifest))
-    experiments.fig5(batch_size=16).write_parquet(folder / "fig5.parquet")
     card = claims.scorecard(tmp_path, "dynacomm")
     assert card.unanswered
     waiting = {row.reason for row in card.rows if row.id in card.unanswered}

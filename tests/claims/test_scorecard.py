@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -70,6 +71,44 @@ class TestTheScorecard:
         assert "are of another version" in reason
         assert "reduction" in reason
         assert "workbench reproduce toy --force" in reason
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            pytest.param(lambda path: path.write_bytes(b""), id="empty"),
+            pytest.param(lambda path: path.write_bytes(path.read_bytes()[:-9]), id="cut"),
+            pytest.param(lambda path: path.write_bytes(bytes(500)), id="zeros"),
+            pytest.param(lambda path: path.write_text("not a frame"), id="text"),
+            pytest.param(lambda path: FIG1.head(0).write_parquet(path), id="without rows"),
+            pytest.param(TABLE.write_parquet, id="another frame"),
+            pytest.param(lambda path: path.unlink(), id="missing"),
+        ],
+    )
+    def test_names_a_damaged_file_and_answers_the_rest(
+        self, toy: Toy, damage: Callable[[Path], object]
+    ) -> None:
+        toy.store(fig1=FIG1, fig2=pl.DataFrame({"a": [1]}))
+        path = toy.results / "09_toy" / "fig1.parquet"
+        damage(path)
+        card = toy.card()
+        found = {row.id: (row.verdict, row.reason) for row in card.rows}
+        assert found["toy.fig1.best"] == (
+            "not run",
+            f"{path} is missing or no longer what the run wrote: run `workbench reproduce toy`",
+        )
+        assert found["toy.fig2.speedup"] == ("not reproduced", "the search for a plan found none")
+        assert (card.missing, card.unanswered) == ({}, ())
+        assert card.scales == {"toy": "smoke"}
+
+    def test_names_all_files_where_nothing_can_be_read(self, toy: Toy) -> None:
+        toy.store(fig1=FIG1, fig2=FIG1)
+        paths = sorted((toy.results / "09_toy").glob("*.parquet"))
+        for path in paths:
+            path.write_bytes(b"PAR1")
+        card = toy.card()
+        assert f"{paths[0]}, {paths[1]} are missing or no longer" in card.rows[0].reason
+        assert card.missing == {}
+        assert "09_toy/fig1.parquet" in "".join(render(card).split())
 
     def test_refuses_an_answer_to_no_claim(self, toy: Toy) -> None:
         toy.answer_by(TOY_ANSWERS.replace("toy.fig3.accuracy", "toy.fig3.acuracy"))

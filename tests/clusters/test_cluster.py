@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import math
+from time import process_time
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -73,7 +75,20 @@ def test_unknown_nodes_are_told(node: Any) -> None:
         (lambda: Cluster([Node("a")], [LINK]), "map pairs of nodes to links"),  # type: ignore[arg-type]
         (lambda: Cluster([Node("a")], {"ab": LINK}), r"from and to 'ab'; give \(source, target\)"),  # type: ignore[dict-item]
         (lambda: Cluster([Node("a")], {(0, 0.5): LINK}), "unknown node 0.5"),  # type: ignore[dict-item]
+        (lambda: Cluster({Node("a")}), "nodes is .*, where order counts; give a list"),  # type: ignore[arg-type]
+        (lambda: Cluster({Node("a"): 1}), "where order counts; give a list"),  # type: ignore[arg-type]
         (lambda: star(-1, 1, LINK), "-1 nodes called worker"),
+        (lambda: star(2, 0, LINK), "2 workers and 0 servers; give at least one of each"),
+        (lambda: star([], 3, LINK), "0 workers and 3 servers; give at least one of each"),
+        (lambda: full_mesh(1, None), "link is None; give a Link"),  # type: ignore[arg-type]
+        (lambda: graph(3, [], 8e6), "link is 8000000.0; give a Link"),  # type: ignore[arg-type]
+        (lambda: graph(3, [0, 1], LINK), r"pair 0 is 0; give pairs of nodes, such as \[\(0, 1\)"),  # type: ignore[list-item]
+        (lambda: graph(3, [(0, 1), "12"], LINK), "pair 1 is '12'; give pairs"),  # type: ignore[list-item]
+        (lambda: graph(3, [(0, 1, 2)], LINK), r"pair 0 is \(0, 1, 2\); give pairs"),  # type: ignore[list-item]
+        (lambda: graph(3, [(0, [1])], LINK), r"pair 0 is \(0, \[1\]\); give pairs"),  # type: ignore[list-item]
+        (lambda: graph(3, "ab", LINK), "pairs is 'ab'; give pairs"),  # type: ignore[arg-type]
+        (lambda: graph(3, None, LINK), "pairs is None; give pairs"),  # type: ignore[arg-type]
+        (lambda: graph(3, {0: 1}, LINK), "pair 0 is 0; give pairs"),  # type: ignore[dict-item]
         (lambda: full_mesh(2.0, LINK), "nodes is 2.0; give a list"),  # type: ignore[arg-type]
         (lambda: Node(3), "needs a name, such as 'worker0', not 3"),  # type: ignore[arg-type]
         (lambda: Node("a", speed="2"), "speed of a: '2' is no schedule"),  # type: ignore[arg-type]
@@ -105,6 +120,30 @@ def test_unlimited_interfaces() -> None:
     assert Node("a").uplink is None
     assert Node("a", uplink_bps=math.inf).uplink is None
     assert Node("a", uplink_bps=[(0, 5)]).uplink == Schedule.of(5)
+
+
+def test_pairs_of_a_graph_need_no_order() -> None:
+    chain = graph(3, [(0, 1), (1, 2)], LINK)
+    for pairs in ({(1, 2), (1, 0)}, np.array([[0, 1], [1, 2]]), nx.path_graph(3).edges):
+        assert graph(3, pairs, LINK) == chain
+
+
+def test_where_links_lead_by_index_and_by_name() -> None:
+    cluster = star(2, 2, LINK)
+    assert cluster.targets(0) == cluster.targets("worker0") == (2, 3)
+    with pytest.raises(UnknownNodeError, match="unknown node 17"):
+        cluster.targets(17)
+
+
+def test_many_nodes_are_looked_up_at_once() -> None:
+    """A ring of 20,000 nodes: seconds where a look-up goes through all names or links."""
+    count = 20_000
+    ring = graph(count, [(one, (one + 1) % count) for one in range(count)], LINK)
+    began_s = process_time()
+    for one, name in enumerate(ring.names):
+        assert ring.index(name) == one
+        assert len(ring.targets(one)) == 2
+    assert process_time() - began_s < 1
 
 
 def test_shapes() -> None:

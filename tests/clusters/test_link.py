@@ -62,6 +62,32 @@ def test_links_that_make_no_sense_are_refused(change: dict[str, Any], message: s
         Link(**({"bandwidth_bps": 1e6} | change))
 
 
+@pytest.mark.parametrize("link", [Link(1e6), Link([(0, 1e6), (5, 2e6)])], ids=["fixed", "varying"])
+@pytest.mark.parametrize(
+    ("tensor_bytes", "start_s", "message"),
+    [
+        (5, 0, r"tensor_bytes is 5; give the bytes of each tensor, such as \[5e6\]"),
+        (None, 0, "tensor_bytes is None; give the bytes"),
+        ("5", 0, "tensor_bytes is '5'; give the bytes"),
+        ({5, 7}, 0, "tensor_bytes is {5, 7}, where order counts"),
+        ([1, "5"], 0, "the size of tensor 1 is '5'; give a number"),
+        ([[1], 5], 0, r"the size of tensor 0 is \[1\]; give a number"),
+        ([-5], 0, "the size of tensor 0 is -5; bytes are finite and not negative"),
+        ([5, math.nan], 0, "the size of tensor 1 is nan; bytes are finite"),
+        ([math.inf], 0, "the size of tensor 0 is inf"),
+        ([1e308, 1e308], 0, "2 tensors have more bits than a float holds"),
+        ([5], -1, "start_s is -1; it must be finite and at least 0"),
+        ([5], math.nan, "start_s is nan"),
+        ([5], "x", "start_s is 'x'; give a number"),
+    ],
+)
+def test_transfers_that_cannot_be_are_refused(
+    link: Link, tensor_bytes: Any, start_s: Any, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        link.transfer_s(tensor_bytes, start_s)
+
+
 def test_testbed_of_the_paper() -> None:
     stated = load_testbed("dynacomm")
     assert (stated["workers"]["count"], stated["servers"]["count"]) == (8, 4)

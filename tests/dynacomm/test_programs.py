@@ -193,7 +193,10 @@ def test_a_link_that_carries_nothing_for_ever_is_refused() -> None:
         ({"push_bytes": np.array([-2, 1, 1])}, r"push_bytes of layer 1 is -2\.0; bytes are"),
         ({"aggregation_s": np.nan}, "aggregation_s is nan"),
         ({"tensors": (1, 2)}, "tensors counts 2 layers of 3"),
-        ({"tensors": (1, -2, 1)}, "no layer has less than none"),
+        (
+            {"tensors": (1, -2, 1)},
+            "a layer's tensors is -2; it must be a whole number of at least 0",
+        ),
         ({"servers": (1, 2)}, "1 shards for 2 servers"),
         ({"forward_s": np.ones(2)}, r"lengths \[2, 3, 3, 3\], but the shards are of 3 layers"),
     ],

@@ -39,8 +39,8 @@ def test_every_element_has_one_server(sizes: list[int], servers: int) -> None:
     [
         (lambda: whole_layers([0, 0, 2], 3), "server 1 of 3 would hold no layer of 3"),
         (lambda: whole_layers([0, 3], 2), "layers are given to server 3, but there are 2"),
-        (lambda: split_evenly(0, 2), "at least one each is needed"),
-        (lambda: split_evenly(2, 0), "at least one each is needed"),
+        (lambda: split_evenly(0, 2), "layers is 0; it must be a whole number of at least 1"),
+        (lambda: split_evenly(2, 0), "servers is 0; it must be a whole number of at least 1"),
         (lambda: split_evenly(2, 1, (0, 3)), "starts has 2 bounds for 2 layers"),
         (lambda: Shards(np.array([[0.5, 1.0], [0.4, 0.0]])), "shared out whole"),
         (lambda: Shards(np.array([[1.5, 1.0], [-0.5, 0.0]])), "in shares from 0 to 1"),

@@ -17,6 +17,7 @@ from workbench.dynacomm.programs import Pieces
 from workbench.dynacomm.train import Setup, train
 from workbench.interrupted import ExperimentInterrupted
 from workbench.names import UnknownNameError
+from workbench.runtime import Crash, Fault, LinkDown, Lossy, SlowDown
 
 NORMALISED = Setup(
     "resnet20_cifar", DIGITS.limit(train=32, test=16).fitted((3, 32, 32)), Link(20e6, 0.02)
@@ -101,6 +102,58 @@ def test_more_workers_than_samples_are_refused() -> None:
     setup = replace(LENET, dataset=LENET.dataset.limit(train=2), workers=3)
     with pytest.raises(ValueError, match="3 workers cannot share 2 samples"):
         train(setup)
+
+
+class TestOwnModels:
+    """A module, or a function that makes one, where a name of the zoo goes."""
+
+    @staticmethod
+    def made() -> torch.nn.Module:
+        return torch.nn.Sequential(
+            torch.nn.Flatten(), torch.nn.Linear(784, 12), torch.nn.ReLU(), torch.nn.Linear(12, 10)
+        )
+
+    @pytest.mark.parametrize("planner", ["sequential", "dynacomm"])
+    def test_all_learn_alike(self, planner: str) -> None:
+        module = self.made()
+        before = [parameter.clone() for parameter in module.parameters()]
+        setups = [replace(LENET, model=one, servers=2) for one in (module, self.made, module)]
+        first, *others = (train(setup, planner, replan_every=None) for setup in setups)
+        assert all(map(torch.equal, before, module.parameters()))  # the user's stays what it is
+        for other in others:
+            assert torch.equal(other.weights, first.weights)
+            assert other.epochs.equals(first.epochs)
+        assert len(first.weights) == 784 * 12 + 12 + 120 + 10
+        once_s = iteration(setups[0].costs, PLANNERS[planner](setups[0].costs)).total_s
+        assert first.run.end_s == pytest.approx(12 * once_s, rel=1e-9)
+
+    def test_costs_are_those_of_its_profile(self) -> None:
+        costs = replace(LENET, model=self.made, flops_per_s=1e9).costs
+        forward_s = np.array([784 * 12, 120]) * 2 * 16 / 1e9
+        assert costs.forward_s == pytest.approx(forward_s)
+
+    def test_what_does_not_fit_is_refused(self) -> None:
+        own = replace(LENET, model=self.made)
+        with pytest.raises(ValueError, match=r"not take samples of shape \(1, 8, 8\), as digits"):
+            replace(own, dataset=DIGITS)
+        with pytest.raises(ValueError, match=r"model is 5; give the name of one in the zoo, a tor"):
+            replace(LENET, model=5)  # type: ignore[arg-type]
+
+
+class TestFaults:
+    def test_a_slow_down_takes_time_and_changes_no_weight(self) -> None:
+        setup = replace(LENET, workers=2)
+        plain, slow = train(setup), train(setup, faults=[SlowDown("worker1", 0, 9, 50)])
+        assert slow.run.end_s > plain.run.end_s
+        assert torch.equal(slow.weights, plain.weights)
+        assert slow.epochs.drop("at_s").equals(plain.epochs.drop("at_s"))
+
+    @pytest.mark.parametrize(
+        "fault", [Crash("worker0", 1), Lossy("worker0", 1, 0.5), LinkDown(1, 0, 1, 2)]
+    )
+    def test_what_is_lost_is_waited_for_without_end(self, fault: Fault) -> None:
+        with pytest.raises(ValueError, match=r"without end; give a SlowDown, .*patience_s"):
+            train(LENET, faults=[SlowDown(0, 1, 2, 2), fault])
 
 
 def test_unknown_planner_is_refused() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +17,12 @@ from workbench.dynacomm import train as module
 from workbench.dynacomm.epochs import Epochs
 from workbench.dynacomm.learning import ServerStore, WorkerReplica
 from workbench.dynacomm.train import Setup, TrainingError, build, progress_text, train
-from workbench.runtime import Crash, DeadlockError, ProgramError, simulate
+from workbench.runtime import Crash, DeadlockError, ProgramError, Run, simulate
+
+
+def crashing(crash: Crash) -> Callable[..., Run]:
+    """Simulates, with what `train` refuses."""
+    return lambda *given, **named: simulate(*given, **{**named, "faults": (crash,)})
 
 
 def first_epochs(setup: Setup, count: int) -> module.Trained:
@@ -47,13 +52,14 @@ def test_worker_iteration_and_epoch_are_named(monkeypatch: pytest.MonkeyPatch) -
     def breaks(*args: Any, **kwargs: Any) -> float:
         nonlocal steps
         steps += 1
-        return whole(*args, **kwargs) if steps < 16 else math.nan
+        return whole(*args, **kwargs) if steps < 17 else math.nan
 
-    # Two workers of three iterations an epoch: the 16th step is worker1's of iteration 8.
-    monkeypatch.setattr("workbench.dynacomm.learning.gradient_step", breaks)
+    # Two workers of three iterations an epoch, behind a step that tells whether the model draws:
+    # the 17th is worker1's of iteration 8.
+    monkeypatch.setattr("workbench.training.draws.gradient_step", breaks)
     setup = replace(LENET, workers=2, epochs=5)
     with pytest.raises(TrainingError, match="for worker1 in iteration 8, epoch 3; ") as raised:
-        train(setup)
+        train(setup, threads=1)
     monkeypatch.undo()
     left, whole_run = raised.value.trained, first_epochs(setup, 2)
     assert left.epochs.equals(whole_run.epochs)
@@ -79,7 +85,7 @@ def test_a_deadlock_leaves_the_epochs_that_are_done(
     setup = replace(LENET, epochs=5, workers=2, servers=servers)
     whole = first_epochs(setup, 2)
     crash = Crash("worker1", whole.run.end_s * 1.1)
-    monkeypatch.setattr(module, "simulate", partial(simulate, faults=(crash,)))
+    monkeypatch.setattr(module, "simulate", crashing(crash))
     with pytest.raises(TrainingError, match="deadlock: nothing is on its way") as raised:
         train(setup)
     assert "2 of 5 epochs were done" in str(raised.value)
@@ -109,7 +115,7 @@ def test_a_worker_that_fails_leaves_the_epochs_that_are_done(
 
 def test_with_no_epoch_done_there_are_the_first_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = train(replace(LENET, epochs=1))
-    monkeypatch.setattr(module, "simulate", partial(simulate, faults=(Crash(0, 0.01),)))
+    monkeypatch.setattr(module, "simulate", crashing(Crash(0, 0.01)))
     with pytest.raises(TrainingError, match="0 of 2 epochs were done") as raised:
         train(LENET)
     assert raised.value.trained.epochs.is_empty()

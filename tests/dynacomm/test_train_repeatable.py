@@ -46,3 +46,9 @@ def test_another_seed_has_another_fingerprint() -> None:
         for setup in (trainings.LENET, replace(trainings.LENET, seed=4))
     )
     assert one != other
+
+
+def test_any_number_of_threads_learns_the_same_bits() -> None:
+    setup = replace(trainings.LENET, workers=3)
+    found = {trainings.fingerprint(train(setup, threads=threads)) for threads in (1, 2, 5)}
+    assert len(found) == 1

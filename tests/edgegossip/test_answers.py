@@ -247,7 +247,7 @@ def test_figure_8_is_read_as_the_paper_defines_it() -> None:
         stored_frames()["fig8"], "percent", 8.0, reading="at work", model="alexnet_cifar"
     )
     told = answers({"fig8": also})["edgegossip.fig8.lenet5"].detail
-    assert "both near by whole epoch, at work; Fig. 8's two parts, at work, give 4.1 and 8" in told
+    assert "both near by whole epoch, at work; Fig. 8's two parts, at work, give 4.2 and 8" in told
     far = with_value(stored_frames()["fig8"], "percent", 20.0, model="lenet5")
     assert "both near by none;" in answers({"fig8": far})["edgegossip.fig8.lenet5"].detail
     assert value("fig8.inverse") is True

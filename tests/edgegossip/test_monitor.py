@@ -23,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles import edgegossip_prediction as oracle
+from workbench.edgegossip import process_tree
 from workbench.edgegossip.contention import Contention, Counters, between
 from workbench.edgegossip.host_counters import host_counters
 from workbench.edgegossip.monitor import Monitor
@@ -340,6 +341,7 @@ class TestHostCounters:
         root = FakeProcess(7, Times(1, 2, 4, 8), Transfers(10, 20))
         root.below = [FakeProcess(8, Times(16, 32, 0, 0), Transfers(300, 400))]
         monkeypatch.setattr(psutil, "Process", {7: root}.__getitem__)
+        monkeypatch.setattr(process_tree, "_tells_children", lambda pid: False)
         monkeypatch.setattr(psutil, "cpu_times", lambda: Cpu(100, 10, 20, 500, 5, 3, 50))
         links = {"lo": Link(1000, 1000), "made-up": Link(3, 4)}
         disks = {"loop0": Transfers(999, 999), "made-up": Transfers(5, 6)}
@@ -381,6 +383,7 @@ class TestHostCounters:
     def test_a_task_that_ended_uses_nothing_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
         root = FakeProcess(7, Times(1, 2, 4, 8), Transfers(10, 20))
         monkeypatch.setattr(psutil, "Process", {7: root}.__getitem__)
+        monkeypatch.setattr(process_tree, "_tells_children", lambda pid: False)
         read = host_counters([7])
         before = read()
         root.ended = True

@@ -281,6 +281,7 @@ def test_unknown_names_are_refused(changes: dict[str, str]) -> None:
     [
         ({"platforms": ["pi", "server"]}, r"a platform is 'pi'; give an edgegossip\.Platform"),
         ({"platforms": "pi"}, "platforms is 'pi'"),
+        ({"platforms": frozenset((1, 2))}, "platforms is .*, where order counts"),
         ({"platforms": ()}, "there are no platforms"),
         ({"shards": (np.arange(20), np.arange(20) / 2)}, "shard of p1 is float64"),
         ({"shards": (np.arange(20), [])}, "shard of p1 is"),

@@ -15,6 +15,7 @@ from tests.gossip.setups import (
     MODEL_BYTES,
     SAMPLE_S,
     Watching,
+    cluster,
     gosgd,
     scattered,
 )
@@ -117,6 +118,36 @@ def test_nobody_waits_while_learning() -> None:
         ends = found.epochs.filter(node=node)["at_s"].to_list()
         epoch_s = 32 * SAMPLE_S / speed
         assert ends == pytest.approx([epoch_s, 2 * epoch_s])
+
+
+class TestConsensusError:
+    """Paces change nothing where nobody sends; they only decide what is known."""
+
+    @staticmethod
+    def errors(nodes: int, speeds: list[float], epochs: int, mixing: object) -> list[float | None]:
+        exchange = {"probability": 0.0} if mixing is None else {"mixing": mixing}
+        of = {**vars(gosgd(gossip.complete(nodes), 0.0)), "probability": None, **exchange}
+        of["cluster"] = cluster(gossip.complete(nodes), speeds=speeds)
+        found = train(GossipSetup(**{**of, "epochs": epochs})).epochs
+        assert len(found) == nodes * epochs
+        return found.unique(["epoch", "consensus_error"]).sort("epoch")["consensus_error"].to_list()
+
+    @pytest.mark.parametrize("mixing", [None, np.eye(2)], ids=["gosgd", "disconnected"])
+    def test_is_null_where_the_mean_is_not_kept(self, mixing: object) -> None:
+        alike = self.errors(2, [1, 1], 6, mixing)
+        assert alike[0]
+        assert self.errors(2, [1, 0.1], 6, mixing) == pytest.approx([*[None] * 4, *alike[4:]])
+
+    def test_is_known_as_long_as_nodes_are_less_epochs_apart_than_there_are_nodes(self) -> None:
+        alike = self.errors(3, [1, 1, 1], 3, None)
+        assert None not in alike
+        assert self.errors(3, [1, 0.5, 0.1], 3, None) == pytest.approx(alike)
+
+    def test_who_is_gone_for_good_does_not_count(self) -> None:
+        setup = gosgd(gossip.complete(2), 0.0, epochs=5, patience_s=1.0)
+        errors = train(setup, faults=[Crash(1, 0.7)]).epochs["consensus_error"]
+        assert errors[0] == errors[1] > 0
+        assert errors[2:].to_list() == [0.0] * 4
 
 
 def test_it_learns_and_stays_together() -> None:

@@ -18,6 +18,7 @@ from workbench.clusters import MissingLinkError
 from workbench.gossip import EverySample, GossipSetup, View
 from workbench.gossip.recorder import Spread
 from workbench.names import UnknownNameError
+from workbench.profiles import LayerTimes
 
 DIGITS = datasets.load("digits")
 GOOD = epochwise(gossip.ring(4))
@@ -87,6 +88,23 @@ def test_a_matrix_or_a_graph_mixes() -> None:
         setup = GossipSetup(**{**vars(GOOD), "mixing": given_mixing})
         assert setup.mixing is not None
         assert np.array_equal(setup.mixing.matrix, expected)
+
+
+def test_costs_are_worked_out_once_a_kind_of_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def from_flops(*given: Any, flops_per_s: float, **named: Any) -> LayerTimes:
+        asked.append(flops_per_s)
+        return whole(*given, flops_per_s=flops_per_s, **named)
+
+    whole = LayerTimes.from_flops
+    changes = {"sample_s": None, "flops_per_s": [1e9, 2e9, 1e9, 1e9]}
+    setup = GossipSetup(**{**vars(GOOD), **changes})
+    monkeypatch.setattr(LayerTimes, "from_flops", from_flops)
+    slow, quick, *alike = setup.seconds_per_sample
+    assert asked == [1e9, 2e9]
+    assert [slow, slow] == alike
+    assert slow == pytest.approx(2 * quick)
 
 
 class TestOwnModels:
@@ -202,3 +220,27 @@ def test_spread_is_the_distance_from_the_mean(values: list[list[float]], offset:
     exact = models.astype(float)
     expected = np.sqrt(((exact - exact.mean(0)) ** 2).sum(1).mean())
     assert spread.error == pytest.approx(expected, abs=1e-6)
+
+
+def test_what_is_no_setup_is_refused() -> None:
+    for wrong in ("lenet5", None, 5):
+        with pytest.raises(TypeError, match=r"setup is .*; give a GossipSetup"):
+            gossip.train(wrong)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"setup is .*; give a GossipSetup"):
+            gossip.build(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"selecting is 'x'; give a gossip.Selecting, or None"):
+        gossip.train(epochwise(gossip.ring(2)), "x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sample_s": {0.5, 0.25}},
+        {"sample_s": {0: 0.5, 1: 0.25}},
+        {"shards": {(0, 1), (2, 3)}},
+        {"shards": {(0, 1): 1, (2, 3): 2}},
+    ],
+)
+def test_what_has_no_order_is_refused_where_order_counts(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="where order counts; give"):
+        epochwise(gossip.ring(2), **changes)

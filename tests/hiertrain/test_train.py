@@ -26,7 +26,7 @@ from workbench.hiertrain.programs import cluster_of
 from workbench.hiertrain.train import Setup, TrainingError, build, progress_text, train
 from workbench.names import UnknownNameError
 from workbench.paths import ROOT
-from workbench.runtime import simulate
+from workbench.runtime import Crash, Fault, LinkDown, Lossy, SlowDown, simulate
 
 DIGITS = datasets.load("digits")
 PAIRS = {("device", "edge"): 8e6, ("edge", "cloud"): 4e6, ("device", "cloud"): 2e6}
@@ -387,7 +387,32 @@ def test_ctrl_c_leaves_the_epochs_that_are_done() -> None:
     assert torch.equal(stopped.weights, whole.weights)
 
 
+def test_a_module_stays_what_it_is() -> None:
+    module = Shortcut()
+    before = [parameter.clone() for parameter in module.parameters()]
+    policy = Hybrid(TIERS, 1, 2, 4, 2, 2)
+    runs = [train(setup_of(model, 4, 8), policy) for model in (module, Shortcut, module)]
+    assert all(map(torch.equal, before, module.parameters()))
+    for run in runs[1:]:
+        assert torch.equal(run.weights, runs[0].weights)
+        assert run.epochs.equals(runs[0].epochs)
+
+
+def test_a_slow_down_takes_time_and_changes_no_weight() -> None:
+    plain = train(LENET, MIXED)
+    slow = train(LENET, MIXED, faults=[SlowDown("edge", 0, plain.run.end_s, 5)])
+    assert slow.run.end_s > plain.run.end_s
+    assert torch.equal(slow.weights, plain.weights)
+
+
 class TestRefusals:
+    @pytest.mark.parametrize(
+        "fault", [Crash("edge", 1), Lossy("edge", 0, 0.5), LinkDown(1, 0, 1, 2)]
+    )
+    def test_what_is_lost_is_waited_for_without_end(self, fault: Fault) -> None:
+        with pytest.raises(ValueError, match=r"without end; give a SlowDown, .*patience_s"):
+            train(LENET, MIXED, faults=[SlowDown(0, 1, 2, 2), fault])
+
     def test_a_loss_that_is_no_number(self) -> None:
         wild = replace(LENET, sgd=training.Sgd(1e12), epochs=3)
         with pytest.raises(TrainingError, match=r"diverged: the loss is .* smaller learning rate"):
@@ -395,7 +420,7 @@ class TestRefusals:
 
     def test_a_model_that_cannot_be_traced(self) -> None:
         def make() -> nn.Module:
-            return nn.Sequential(nn.Flatten(), DataDependent())
+            return nn.Sequential(nn.Flatten(), DataDependent(), nn.Linear(4, 10))
 
         setup = Setup(make, DIGITS.fitted((1, 2, 2)), problem_of(3, 8))
         with pytest.raises(ValueError, match="Sequential cannot be cut into layers"):
@@ -421,9 +446,8 @@ class TestRefusals:
     def test_images_that_do_not_fit(self) -> None:
         with pytest.raises(ValueError, match=r"lenet5 takes \(1, 28, 28\); use dataset.fitted"):
             replace(LENET, dataset=DIGITS)
-        own = replace(LENET, model=lambda: zoo.build("lenet5"), dataset=DIGITS)
-        with pytest.raises(ValueError, match="does not fit"):
-            train(own, MIXED)
+        with pytest.raises(ValueError, match=r"not take samples of shape \(1, 8, 8\), as digits"):
+            replace(LENET, model=lambda: zoo.build("lenet5"), dataset=DIGITS)
 
     @pytest.mark.parametrize(
         ("change", "message"),

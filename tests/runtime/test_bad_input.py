@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,21 +13,28 @@ import pytest
 
 from tests.event_loop import in_event_loop
 from tests.runtime.test_simulate import MBPS, idle, pair, receives, sends
-from workbench.clusters import Cluster, Node
+from workbench.clusters import Cluster, Link, Node
 from workbench.runtime import (
     Context,
+    CutOffWarning,
     DeadlockError,
     Message,
     Program,
     ProgramError,
     Run,
+    Simulation,
     simulate,
+    simulation,
 )
 
 
 async def ends_early(context: Context) -> str:
     """Finish, so that there is a result."""
     return await context.compute(lambda: "kept", cost_s=1)
+
+
+async def awaited(what: Any) -> None:
+    await what
 
 
 def failing(action: Any) -> Program:
@@ -66,7 +74,10 @@ def holds_results(run: Run) -> bool:
         (lambda context: Message(1, "x", None, -1), "has a size of -1 bytes"),
         (lambda context: Message(1, "x", None, math.inf), "has a size of inf bytes"),
         (lambda context: Message(1, "x", None, 5, (1, 2)), "tensors of 3 bytes together, not"),
-        (lambda context: Message(1, "x", None, 5, (-1, 6)), "finite and not negative"),
+        (lambda context: Message(1, "x", None, 5, (-1, 6)), "numbers, not negative, at most"),
+        (lambda context: Message(1, "x", None, 1e308), "has a size of 1e+308 bytes"),
+        (lambda context: Message("bad", "x"), "the sender of a message is 'bad'; give the node's"),  # type: ignore[arg-type]
+        (lambda context: Message(1, "x", control="no"), "'x' is 'no'; give True or False"),  # type: ignore[arg-type]
         (lambda context: context.compute(int, cost_s=math.nan), "cost_s of compute is nan"),
         (lambda context: context.compute(int, cost_s=-1, label="f"), "cost_s of f is -1"),
         (
@@ -91,7 +102,8 @@ def holds_results(run: Run) -> bool:
         (lambda context: Message(1, "x", None, True), "has a size of True bytes"),
         (lambda context: Message(1, "x", None, 3, (np.array([3.0]),)), "(array([3.]),) bytes"),  # type: ignore[arg-type]
         (lambda context: context.sleep(np.array([1.0])), "seconds to sleep is array([1.])"),
-        (lambda context: Message(1, "x", None, 5, "ab"), "has tensors of ('a', 'b') bytes"),  # type: ignore[arg-type]
+        (lambda context: Message(1, "x", None, 5, "ab"), "tensor_bytes is 'ab'; give the size"),  # type: ignore[arg-type]
+        (lambda context: Message(1, "x", None, 5, {2, 3}), "is {2, 3}, where order counts; give"),  # type: ignore[arg-type]
         (lambda context: Message(1, "x", None, 5, 4), "tensors of 4 bytes together, not"),  # type: ignore[arg-type]
         (lambda context: context.compute(5, cost_s=1), "the work of compute is 5, no function"),
         (lambda context: context.compute(int, cost_s="1"), "cost_s of compute is '1'"),
@@ -102,6 +114,8 @@ def holds_results(run: Run) -> bool:
         ),
         (lambda context: context.spawn(idle), "called, as in context.spawn(work(context))"),
         (lambda context: context.spawn(5), "spawn is given 5; give a coroutine"),
+        (lambda context: awaited(context.send(1, Message(1, "x"))), "send returns at once"),
+        (lambda context: context.first(), "first is given nothing to wait for"),
         (lambda context: 1 / 0, "ZeroDivisionError: division by zero"),
         (lambda context: context.compute(lambda: 1 / 0, cost_s=1), "ZeroDivisionError"),
     ],
@@ -214,7 +228,10 @@ class TestErrorsThatAreNoException:
             await context.sleep(1)
             return "done"
 
-        assert simulate(Cluster([Node("a")]), [program]).results == {0: "done"}
+        told = rf"a \(node 0\), cut off at 1 s, raised {type(error).__name__}"
+        with pytest.warns(CutOffWarning, match=told):
+            run = simulate(Cluster([Node("a")]), [program])
+        assert run.results == {0: "done"}
 
 
 def test_an_error_that_is_no_exception_reaches_who_awaits_the_task() -> None:
@@ -274,9 +291,93 @@ def test_a_cluster_is_a_cluster() -> None:
         simulate(2, [idle, idle])  # type: ignore[arg-type]
 
 
-def test_progress_is_a_function() -> None:
-    with pytest.raises(ValueError, match="progress is 5; give True, or a function"):
-        simulate(pair(MBPS), [idle, idle], progress=5)  # type: ignore[arg-type]
+@pytest.mark.parametrize("given", [5, lambda: None, print, lambda now_s, events, more: None])
+def test_progress_is_a_function_of_seconds_and_events(given: Any) -> None:
+    if given is print:
+        simulate(pair(MBPS), [idle, idle], progress=given)
+        return
+    with pytest.raises(ValueError, match=r"progress is .* give True, or a function of virtual"):
+        simulate(pair(MBPS), [idle, idle], progress=given)
+
+
+def test_an_error_of_what_shows_progress_is_no_programs() -> None:
+    def show(now_s: float, events: int) -> None:
+        raise KeyError("display")
+
+    with pytest.raises(KeyError, match="display"):
+        simulate(pair(MBPS), [idle, idle], progress=show)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        lambda context: context.sleep(0),
+        lambda context: context.compute(int, cost_s=0),
+        lambda context: context.spawn(context.sleep(0)),
+    ],
+    ids=["sleep", "compute", "spawn"],
+)
+@pytest.mark.parametrize("until_s", [None, 5])
+def test_a_loop_in_which_no_time_passes_is_refused(
+    loop: Any, until_s: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulation, "MOST_AT_ONCE", 100_000)
+
+    async def program(context: Context) -> None:
+        await context.sleep(2)
+        while True:
+            await loop(context)
+
+    with pytest.raises(ProgramError, match=r"two \(node 1\) failed at 2 s.*no time passes") as told:
+        simulate(pair(MBPS), [sends(1e6), program], until_s=until_s)
+    assert told.value.run.links[0].messages == 1
+
+
+@pytest.mark.parametrize("node", [Node("one"), Node("one", uplink_bps=8e6)])
+@pytest.mark.parametrize(
+    "link", [Link(1e-300), Link(8e6, 1.7e308, latency_s=1.7e308), Link(8e6, latency_s=1.7e308)]
+)
+def test_a_message_that_would_never_end_is_refused(node: Node, link: Link) -> None:
+    cluster = Cluster([node, Node("two")], {(0, 1): link})
+    with pytest.raises(ProgramError, match="would end after more seconds than a number holds"):
+        simulate(cluster, [sends(1e29 if link.bandwidth_bps == 1e-300 else 1, at_s=1e308), idle])
+
+
+@pytest.mark.parametrize("seconds", [1e308, 1.7e308])
+def test_seconds_that_no_number_holds_are_refused(seconds: float) -> None:
+    async def computes(context: Context) -> None:
+        await context.compute(int, cost_s=seconds)
+
+    async def sleeps(context: Context) -> None:
+        await context.sleep(1e308)
+        await context.sleep(seconds)
+
+    async def waits(context: Context) -> None:
+        await context.sleep(1e308)
+        await context.receive(timeout_s=seconds)
+
+    for program in (computes, sleeps, waits):
+        with pytest.raises(ProgramError, match=r"OverflowError.*would end after more seconds"):
+            simulate(Cluster([Node("a", speed=0.1)]), [program])
+
+
+def test_trace_is_a_truth_value() -> None:
+    with pytest.raises(ValueError, match="trace is 'no'; give True or False"):
+        simulate(pair(MBPS), [idle, idle], trace="no")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, "two", True])
+def test_threads_are_counted(threads: Any) -> None:
+    with pytest.raises(ValueError, match=r"threads is .* it must be a whole number of at least 1"):
+        simulate(pair(MBPS), [idle, idle], threads=threads)
+
+
+def test_a_simulation_that_never_runs_leaves_no_warning(recwarn: pytest.WarningsRecorder) -> None:
+    gc.collect()  # what other tests have left
+    recwarn.clear()
+    Simulation(pair(MBPS), [sends(1), idle])
+    gc.collect()
+    assert not recwarn.list
 
 
 def test_a_forgotten_await_is_warned_of() -> None:

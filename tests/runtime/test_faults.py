@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import math
+import tracemalloc  # noqa: F401  # as pytest does while it tells of what garbage raised
 from typing import Any
 
 import pytest
@@ -435,6 +436,9 @@ class TestDrawn:
         (lambda: SlowDown(0, 0, None, 2), "to_s of SlowDown.* is None"),  # type: ignore[arg-type]
         (lambda: SlowDown(0, 0, 1, "2"), "factor of SlowDown.* is '2'"),  # type: ignore[arg-type]
         (lambda: Lossy(0, 1, "a"), "probability of Lossy.* is 'a'"),  # type: ignore[arg-type]
+        (lambda: Crash(None, 1), "None is no node; give its index or its name"),  # type: ignore[arg-type]
+        (lambda: SlowDown(0.5, 0, 1, 2), "0.5 is no node"),  # type: ignore[arg-type]
+        (lambda: LinkDown(0, True, 1), "True is no node"),
     ],
 )
 def test_faults_that_make_no_sense_are_refused(make: Any, message: str) -> None:
@@ -457,7 +461,7 @@ def test_faults_that_make_no_sense_are_refused(make: Any, message: str) -> None:
         (Crash(0, 1), ValueError, r"faults is Crash\(node=0, at_s=1\); give a list"),
         ("crash", ValueError, "faults is 'crash'; give a list"),
         (None, ValueError, "faults is None; give a list"),
-        ([Crash(0.5, 1)], UnknownNodeError, "unknown node 0.5"),  # type: ignore[arg-type]
+        ({Crash(0, 1), Restart(0, 2)}, ValueError, "give a list, .* happen in their order"),
     ],
 )
 def test_faults_that_do_not_fit_the_cluster_are_refused(

@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 from tests.oracles.runtime import progressive_filling
 from workbench.runtime.max_min import max_min_rates
 
+Problem = tuple[list[float], list[list[int]], list[float]]
+
+
+def rates_of(problem: Problem) -> list[float]:
+    return [rate.bps for rate in max_min_rates(*problem)]
+
 
 @st.composite
-def problems(
-    draw: st.DrawFn,
-) -> tuple[list[float], list[list[int]], list[float]]:
+def problems(draw: st.DrawFn) -> Problem:
     """Transfers with a cap each, through one or two interfaces of small whole capacities."""
     capacities = draw(st.lists(st.integers(0, 12).map(float), min_size=1, max_size=5))
     through = st.lists(st.integers(0, len(capacities) - 1), min_size=1, max_size=2, unique=True)
@@ -26,27 +30,27 @@ def problems(
 
 def test_by_hand() -> None:
     # Two share interface 0 (10), one of them also crosses interface 1 (4) with a third.
-    assert max_min_rates([math.inf] * 3, [[0], [0, 1], [1]], [10, 4]) == [8, 2, 2]
-    assert max_min_rates([1, math.inf, math.inf], [[0], [0], [0]], [10]) == [1, 4.5, 4.5]
-    assert max_min_rates([], [], [10]) == []
-    assert max_min_rates([3], [[0]], [0]) == [0]
+    assert rates_of(([math.inf] * 3, [[0], [0, 1], [1]], [10, 4])) == [8, 2, 2]
+    assert rates_of(([1, math.inf, math.inf], [[0], [0], [0]], [10])) == [1, 4.5, 4.5]
+    assert rates_of(([], [], [10])) == []
+    assert rates_of(([3], [[0]], [0])) == [0]
 
 
 @given(problems())
 def test_equals_progressive_filling(
-    problem: tuple[list[float], list[list[int]], list[float]],
+    problem: Problem,
 ) -> None:
-    assert max_min_rates(*problem) == pytest.approx(
+    assert rates_of(problem) == pytest.approx(
         [float(rate) for rate in progressive_filling(*problem)], rel=1e-12, abs=1e-12
     )
 
 
 @given(problems())
 def test_every_transfer_has_a_bottleneck(
-    problem: tuple[list[float], list[list[int]], list[float]],
+    problem: Problem,
 ) -> None:
     caps, crossed, capacities = problem
-    rates = max_min_rates(*problem)
+    rates = rates_of(problem)
     used = [
         sum(rate for rate, through in zip(rates, crossed, strict=True) if interface in through)
         for interface in range(len(capacities))
@@ -65,3 +69,9 @@ def test_every_transfer_has_a_bottleneck(
             for interface in crossed[transfer]
         ]
         assert rate == caps[transfer] or any(full_and_no_larger)
+    for transfer, (rate, bottleneck) in enumerate(max_min_rates(*problem)):
+        if bottleneck is None:
+            assert rate == caps[transfer]
+        else:
+            assert bottleneck in crossed[transfer]
+            assert used[bottleneck] >= capacities[bottleneck] - 1e-9

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.oracles.runtime import Carrier, Send, Steps, deliveries
+from tests.oracles.runtime import Carrier, Send, Steps, deliveries, progressive_filling
 from workbench.clusters import Cluster, Link, Node, Schedule
 from workbench.runtime import Context, Message, Program, sharing, simulate
+from workbench.runtime.fair_share import SCALE, FairShare, parts
 
 NODES = 3
 PAIRS = [(one, two) for one in range(NODES) for two in range(NODES) if one != two]
@@ -119,6 +123,60 @@ def test_an_interface_that_changes_by_hand() -> None:
     assert came == [4.0, 3.5]
 
 
+@pytest.mark.parametrize("limited", [True, False])
+def test_what_ends_at_the_brink_of_an_outage_ends_there(limited: bool) -> None:
+    """From 0.1 to 0.3 s is less than 0.2 s in binary numbers, by a rounding."""
+    outage = [(0, 80.0), (0.3, 0.0), (10, 80.0)]
+    links = dict.fromkeys(PAIRS, Carrier([(0, 80.0)] if limited else outage, 0.0, 0.0))
+    uplinks: dict[int, Steps] = {0: outage} if limited else {}
+    sends = [Send(0.1, 0, 1, 1.0), Send(0.1, 0, 2, 1.0)]
+    assert carry(sends[:1], links, {0: outage}, {})[0] == [pytest.approx(0.2)]
+    assert carry([Send(0.1, 0, 1, 2.0)], links, uplinks, {})[0] == [0.3]
+    assert carry([Send(0.1, 0, 1, 2.0)], links, {0: outage}, {2: outage})[0] == [0.3]
+    if limited:
+        assert carry(sends, links, uplinks, {})[0] == [0.3, 0.3]
+        assert carry(sends, links, uplinks, {1: outage, 2: outage})[0] == [0.3, 0.3]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_many_transfers_with_limits_of_their_own_share_as_progressive_filling_says(
+    seed: int,
+) -> None:
+    """One interface, joined and left at the same and at other times: its virtual clock."""
+    rng = np.random.default_rng(seed)
+    fair, now_s, flows = FairShare(0.0), 0.0, dict[sharing.Flow, Fraction]()
+    caps: dict[sharing.Flow, float] = {}
+    for _ in range(40):
+        capacity = float(rng.choice([0, 8, 64, 100]))
+        for _ in range(rng.integers(0, 4)):
+            flow = sharing.Flow(math.inf, (), 0.0, lambda: None)
+            flow.number, caps[flow] = len(caps), float(rng.choice([1, 2, 8, math.inf]))
+            bits = int(rng.integers(0, 90))
+            fair.join(flow, caps[flow], parts(bits), now_s)
+            flows[flow] = Fraction(bits)
+        if flows and rng.random() < 0.3:
+            gone = list(flows)[rng.integers(len(flows))]
+            left = fair.leave(gone, now_s)
+            assert left / SCALE == pytest.approx(float(flows.pop(gone)), rel=1e-12, abs=1e-9)
+        due_s = fair.settle(capacity, now_s)
+        rates = progressive_filling(
+            [min(caps[flow], 1e9) for flow in flows], [[0]] * len(flows), [capacity]
+        )
+        ends_s = [
+            now_s + float(bits / rate) if bits else now_s
+            for bits, rate in zip(flows.values(), rates, strict=True)
+            if rate or not bits
+        ]
+        assert due_s == pytest.approx(min(ends_s, default=math.inf), rel=1e-12)
+        later_s = min(due_s, now_s + float(rng.choice([0, 0.5, 1, 3])))
+        for flow, rate in zip(list(flows), rates, strict=True):
+            flows[flow] -= rate * (Fraction(later_s) - Fraction(now_s))
+        now_s = later_s
+        for flow in fair.pop_ended(now_s) if due_s <= now_s else []:
+            assert float(flows.pop(flow)) == pytest.approx(0, abs=1e-9)
+
+
 @settings(max_examples=150, deadline=None)
 @given(SENDS, LINKS, INTERFACES, INTERFACES)
 def test_messages_arrive_when_the_naive_model_says(
@@ -129,7 +187,7 @@ def test_messages_arrive_when_the_naive_model_says(
 ) -> None:
     came, _ = carry(sends, links, uplinks, downlinks)
     expected = deliveries(sends, links, uplinks, downlinks)
-    assert came == pytest.approx([float(time) for time in expected], rel=1e-9, abs=1e-9)
+    assert came == pytest.approx([float(time) for time in expected], rel=1e-12, abs=1e-12)
 
 
 @settings(max_examples=100, deadline=None)
@@ -165,7 +223,7 @@ def test_invariants(
             )
             assert sends[number].size_bytes * 8 <= room_bits + 1e-6
     # no interface above its capacity at any moment, none of its bytes from nowhere
-    for used_bps, capacity_bps in rates.used:
+    for used_bps, capacity_bps in rates.used.values():
         assert used_bps <= capacity_bps * (1 + 1e-9)
     # the makespan is never below what the busiest link or interface needs
     ways = [
@@ -182,22 +240,31 @@ def test_invariants(
         assert run.end_s >= first_s + Schedule.of(capacity).seconds_for(bits, first_s) - 1e-9
 
 
+def rate_bps(flow: sharing.Flow) -> float:
+    """What a flow has now, wherever that is set."""
+    if flow.group is None:
+        return flow.rate_bps
+    assert flow.fair is not None
+    assert flow.fair.fair is not None
+    return flow.group.cap_bps if flow.group.capped else flow.fair.fair.level_bps
+
+
 class _Rates:
-    """Notes, whenever rates are settled, what every interface carries beside what it can."""
+    """Notes what every interface carries beside what it can, once each instant is settled."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.used: list[tuple[float, float]] = []
+        self.used: dict[tuple[float, sharing.Interface], tuple[float, float]] = {}
+        self.interfaces: dict[sharing.Interface, None] = {}
         settle = sharing.Sharing._settle
 
         def noting(this: sharing.Sharing, event: Any) -> None:
+            self.interfaces |= this._touched
             settle(this, event)
-            self.used += self._now(this)
+            self._note(this)
 
         patch.setattr(sharing.Sharing, "_settle", noting)
 
-    @staticmethod
-    def _now(this: sharing.Sharing) -> Iterator[tuple[float, float]]:
-        interfaces = dict.fromkeys(one for flow in this.flows for one in flow.interfaces)
-        for interface in interfaces:
-            used_bps = sum(flow.rate_bps for flow in interface.flows)
-            yield used_bps, interface.capacity.at(this.env.now)
+    def _note(self, this: sharing.Sharing) -> None:
+        for one in self.interfaces:
+            used_bps = sum(rate_bps(flow) for flow in one.flows)
+            self.used[this.env.now, one] = used_bps, one.capacity.at(this.env.now)

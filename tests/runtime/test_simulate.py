@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import io
 import math
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from workbench.runtime import (
     DeadlockError,
     Message,
     Program,
+    ProgramError,
     Simulation,
     Transfer,
     progress,
@@ -482,3 +485,284 @@ def test_a_refused_timeout_leaves_nobody_waiting() -> None:
         return (await context.receive("m", timeout_s=50)).topic
 
     assert simulate(pair(MBPS), [sender, receiver]).results[1] == "m"
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_what_arrives_as_the_wait_runs_out_is_received(order: int) -> None:
+    async def waits(context: Context) -> str:
+        return (await context.receive(timeout_s=1.0)).topic
+
+    cluster = Cluster([Node("a"), Node("b")], {(order, 1 - order): MBPS})
+    run = simulate(cluster, {order: sends(1e6, to=1 - order), 1 - order: waits})
+    assert run.results[1 - order] == "0"
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_a_wait_of_no_time_receives_what_arrives_in_its_instant(order: int) -> None:
+    async def waits(context: Context) -> str:
+        await context.sleep(1.0)
+        return (await context.receive(timeout_s=0.0)).topic
+
+    cluster = Cluster([Node("a"), Node("b")], {(order, 1 - order): MBPS})
+    run = simulate(cluster, {order: sends(1e6, to=1 - order), 1 - order: waits})
+    assert run.results[1 - order] == "0"
+
+
+def test_a_timeout_in_the_instant_in_which_its_program_ends_ends_nothing_else() -> None:
+    async def listens(context: Context) -> None:
+        async def listen() -> None:
+            with contextlib.suppress(TimeoutError):
+                await context.receive("beat", timeout_s=1)
+
+        context.spawn(listen())
+        await context.sleep(1)
+
+    async def goes_on(context: Context) -> str:
+        await context.sleep(2)
+        return "done"
+
+    assert simulate(pair(MBPS), [listens, goes_on]).results == {0: None, 1: "done"}
+
+
+class TestTasksByHand:
+    def run(self, program: Program, *, cores: int = 1) -> Any:
+        cluster = Cluster([Node("a", cores=cores), Node("b")], {(1, 0): MBPS})
+        run = simulate(cluster, [program, sends(1e6, to=0, at_s=2)])
+        return run.results[0]
+
+    def test_say_whether_they_are_done(self) -> None:
+        async def program(context: Context) -> list[bool]:
+            task = context.spawn(context.sleep(1))
+            before = task.done()
+            await context.sleep(2)
+            return [before, task.done(), task.cancel()]
+
+        assert self.run(program) == [False, True, False]
+
+    def test_tell_their_result(self) -> None:
+        async def fails() -> None:
+            raise KeyError("lost")
+
+        async def program(context: Context) -> list[Any]:
+            tasks = [context.spawn(context.compute(lambda: 5, cost_s=1)), context.spawn(fails())]
+            waits = [context.spawn(_caught(task)) for task in tasks]
+            with pytest.raises(RuntimeError, match="the task has not ended; await it"):
+                tasks[0].result()
+            for one in waits:
+                await one
+            with pytest.raises(KeyError, match="lost"):
+                tasks[1].result()
+            return [tasks[0].result(), tasks[0].cancelled()]
+
+        assert self.run(program) == [5, False]
+
+    def test_end_where_they_wait_when_cancelled(self) -> None:
+        ended = []
+
+        async def work(context: Context) -> None:
+            try:
+                await context.sleep(9)
+            finally:
+                ended.append(context.now_s())
+
+        async def program(context: Context) -> str:
+            task = context.spawn(work(context))
+            waits = context.spawn(_caught(task))
+            await context.sleep(1)
+            assert task.cancel()
+            assert task.done()
+            assert task.cancelled()
+            return await waits
+
+        assert self.run(program) == "CancelledError"
+        assert ended == [1]
+
+    def test_cannot_cancel_themselves(self) -> None:
+        async def program(context: Context) -> str:
+            tasks: list[Any] = []
+
+            async def work() -> str:
+                await context.sleep(1)
+                try:
+                    tasks[0].cancel()
+                except RuntimeError as error:
+                    return str(error)
+                return ""
+
+            tasks.append(context.spawn(work()))
+            return str(await tasks[0])
+
+        assert self.run(program) == "a task cannot cancel itself; let it return"
+
+    @pytest.mark.parametrize("at_s", [1.0, 3.0])
+    def test_leave_their_message_to_others(self, at_s: float) -> None:
+        """Before it comes, and in the very instant in which it comes."""
+
+        async def program(context: Context) -> str:
+            task = context.spawn(context.receive("0"))
+            await context.sleep(at_s)
+            task.cancel()
+            return (await context.receive()).topic
+
+        assert self.run(program) == "0"
+
+    def test_leave_their_core_to_others(self) -> None:
+        async def program(context: Context) -> float:
+            runs, turns = (context.spawn(context.compute(int, cost_s=9)) for _ in range(2))
+            await context.sleep(1)
+            turns.cancel()
+            runs.cancel()
+            await context.compute(int, cost_s=1)
+            return context.now_s()
+
+        assert self.run(program) == 2
+
+    def test_the_first_of_several(self) -> None:
+        async def program(context: Context) -> tuple[Any, ...]:
+            slow = context.spawn(context.sleep(5))
+            waits: list[Awaitable[Any]] = [slow, context.receive("0"), context.receive("1")]
+            place, message = await context.first(*waits)
+            found = place, message.topic, context.now_s(), slow.done()
+            await slow
+            return (*found, context.now_s())
+
+        assert self.run(program) == (1, "0", 3, False, 5)
+
+    @pytest.mark.parametrize("swapped", [False, True])
+    @pytest.mark.parametrize("at_s", [0, 2])
+    def test_the_first_of_several_in_one_instant_loses_no_message(
+        self, at_s: float, swapped: bool
+    ) -> None:
+        """Whichever it is, the message that comes in that instant is read once."""
+
+        async def program(context: Context) -> list[Any]:
+            await context.sleep(at_s)
+            works: list[Awaitable[Any]] = [context.sleep(3 - at_s), context.receive("0")]
+            place, found = await context.first(*(works[::-1] if swapped else works))
+            received = place == (0 if swapped else 1)
+            message = found or await context.receive("0", timeout_s=0)
+            assert message is not None
+            return [message.topic, received]
+
+        assert self.run(program)[0] == "0"
+
+    @pytest.mark.parametrize("awaited", [True, False])
+    def test_the_first_of_several_may_be_cancelled_by_one_of_them(
+        self, awaited: bool, recwarn: pytest.WarningsRecorder
+    ) -> None:
+        """The others end with it, and take no message."""
+
+        async def program(context: Context) -> list[Any]:
+            tasks: list[Any] = []
+
+            async def cancels() -> None:
+                await context.sleep(1)
+                tasks[0].cancel()
+                await context.receive()
+
+            async def waits() -> None:
+                await context.first(cancels(), context.receive("0"))
+
+            tasks.append(context.spawn(waits()))
+            found = await _caught(tasks[0]) if awaited else ""
+            await context.sleep(5)
+            return [found, (await context.receive("0", timeout_s=0)).topic]
+
+        assert self.run(program) == ["CancelledError" if awaited else "", "0"]
+        assert not recwarn.list
+
+    @pytest.mark.parametrize("wrong", [5, [1], None])
+    def test_the_first_of_several_refuses_before_it_begins(self, wrong: Any) -> None:
+        async def program(context: Context) -> list[str]:
+            try:
+                await context.first(context.receive("0"), wrong)
+            except TypeError as error:
+                return [str(error)[:14], (await context.receive("0")).topic]
+            return []
+
+        with pytest.warns(RuntimeWarning, match="never awaited"):
+            assert self.run(program) == ["first is given", "0"]
+
+    def test_the_first_of_several_may_fail(self) -> None:
+        async def program(context: Context) -> str:
+            return await _caught(context.first(context.sleep(5), context.receive(timeout_s=1)))
+
+        assert self.run(program) == "TimeoutError"
+
+    def test_several_may_be_done_already(self) -> None:
+        async def program(context: Context) -> int:
+            tasks = [context.spawn(context.sleep(at)) for at in (9, 1)]
+            await context.sleep(2)
+            return (await context.first(*tasks))[0]
+
+        assert self.run(program) == 1
+
+
+async def _caught(work: Awaitable[Any]) -> str:
+    try:
+        await work
+    except BaseException as error:
+        return type(error).__name__
+    return ""
+
+
+@pytest.mark.parametrize("by_sender", [False, True])
+def test_reading_past_unread_messages_does_not_look_at_each(by_sender: bool) -> None:
+    looks, count = 0, 400
+
+    class Topic(str):
+        def __eq__(self, other: object) -> bool:
+            nonlocal looks
+            looks += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    async def send(context: Context) -> None:
+        for number in range(count):
+            context.send(1, Message(0, Topic(number)))
+
+    async def read(context: Context) -> list[str]:
+        await context.sleep(1)
+        sender = 0 if by_sender else None
+        return [
+            (await context.receive(str(number), sender=sender)).topic
+            for number in reversed(range(count))
+        ]
+
+    topics = simulate(pair(MBPS), [send, read]).results[1]
+    assert topics == [str(number) for number in reversed(range(count))]
+    assert looks < 10 * count  # looking at each takes count / 2 times as many
+
+
+def test_a_loop_of_messages_to_oneself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workbench.runtime.simulated.MOST_READ_AT_ONCE", 1_000)
+
+    async def program(context: Context) -> None:
+        await context.sleep(1)
+        while True:
+            context.send(context.node, Message(context.node, "a"))
+            await context.receive("a")
+
+    with pytest.raises(ProgramError, match=r"one \(node 0\) failed at 1 s.*no time passed"):
+        simulate(pair(MBPS), [program, idle])
+
+
+def test_waits_that_were_answered_leave_no_timers() -> None:
+    """The queue of events is no longer than what may still happen."""
+    longest = 0
+
+    async def hears(context: Context) -> None:
+        nonlocal longest
+        for _ in range(1_000):
+            await context.receive(timeout_s=1e6)
+            longest = max(longest, len(whole.env.queue))
+
+    async def tells(context: Context) -> None:
+        for _ in range(1_000):
+            context.send(1, Message(0, "x", None, 1.0))
+            await context.sleep(1)
+
+    whole = Simulation(pair(MBPS), [tells, hears])
+    whole.run()
+    assert longest < 150

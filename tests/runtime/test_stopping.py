@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runtime.test_simulate import MBPS, idle, pair, receives, sends
-from workbench.clusters import Link, Node, Schedule
+from workbench.clusters import Cluster, Link, Node, Schedule
 from workbench.runtime import (
     Context,
     Crash,
@@ -24,6 +25,7 @@ from workbench.runtime import (
     SimulationError,
     SlowDown,
     simulate,
+    simulation,
 )
 
 
@@ -252,3 +254,18 @@ def test_a_deadlock_ends_when_the_last_task_did() -> None:
     with pytest.raises(DeadlockError) as caught:
         simulate(pair(MBPS), [program, idle], trace=True)
     assert caught.value.run.end_s == 4
+
+
+def test_a_run_leaves_the_collection_of_garbage_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation, "_MANY_NODES", 1)
+    before, seen = gc.get_threshold(), []
+
+    async def look(context: Context) -> None:
+        seen.append(gc.get_threshold()[0])
+        raise KeyError("wrong")
+
+    nodes = [Node(f"n{at}") for at in range(200)]
+    with pytest.raises(ProgramError, match="wrong"):
+        simulate(Cluster(nodes), {0: look})
+    assert seen == [max(before[0], 2_000)]
+    assert gc.get_threshold() == before

@@ -84,3 +84,11 @@ class TestChrome:
         assert sum(event.get("args", {}).get("bytes", 0) for event in spans) == sum(
             trace.frame["bytes"]
         )
+
+
+def test_no_folder_is_made_for_a_trace(tmp_path: Path) -> None:
+    trace = Trace.of([Span("a", "compute", "", 0, 1)])
+    for write in (trace.save, trace.to_chrome):
+        with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere to write t to"):
+            write(tmp_path / "nowhere" / "t")
+    assert not list(tmp_path.iterdir())

@@ -73,9 +73,9 @@ def test_a_data_set_means_its_training_samples() -> None:
         ({"workers": 11}, "11 workers cannot share 10 samples"),
         ({"batch_size": 0}, "batch_size is 0"),
         ({"worker": 2, "workers": 2}, "worker 2 is not one of 0 to 1"),
-        ({"workers": 0}, "worker 0 is not one"),
-        ({"epoch": -1}, "epoch -1"),
-        ({"seed": -1}, "seed -1"),
+        ({"workers": 0}, "workers is 0; it must be a whole number of at least 1"),
+        ({"epoch": -1}, "epoch is -1"),
+        ({"seed": -1}, "seed is -1"),
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any], words: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def excuse(
-    system: str, frames: Mapping[str, pl.DataFrame], parameters: Mapping[str, Value], fault: str
+    system: str,
+    frames: Mapping[str, pl.DataFrame],
+    parameters: Mapping[str, Value],
+    fault: str,
+    damaged: Sequence[Path] = (),
 ) -> str:
     """Return what to say of claims that a system leaves without an answer.
 
@@ -28,8 +32,14 @@ def excuse(
         Of the notebook, as the frames were made with; empty if that is not known.
     fault
         What the frames lack that the system's answers look for; empty if nothing.
+    damaged
+        Frames that are stored, but not among these.
     """
     command = reproduce_command(system)
+    if damaged:
+        named = ", ".join(map(str, damaged))
+        are = "are" if len(damaged) > 1 else "is"
+        return f"{named} {are} missing or no longer what the run wrote: run `{command}`"
     if not frames:
         return f"no stored results: run `{command}`"
     if fault:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,6 +58,7 @@ def scorecard(
                 stored_results.load(folder, one),
                 scale=manifest.scale if manifest else None,
                 parameters=manifest.parameters if manifest else None,
+                damaged=stored_results.damaged(folder, one),
                 claims=table,
             )
         )
@@ -80,6 +81,7 @@ def of_frames(
     *,
     scale: str | None = None,
     parameters: Mapping[str, Value] | None = None,
+    damaged: Sequence[Path] = (),
     claims: pl.DataFrame | None = None,
 ) -> Scorecard:
     """Judge one system's claims by frames at hand, as a notebook has them while it runs.
@@ -94,6 +96,8 @@ def of_frames(
         At which they were made.
     parameters
         With which they were made: what keeps a claim from an answer is looked for among these.
+    damaged
+        Files of others that are stored, but not what the run wrote.
     claims
         As `load_claims` returns; by default the workbench's own table.
 
@@ -114,15 +118,15 @@ def of_frames(
     if waiting:
         why = "this system is not built yet"
         if here:
-            why = excuse(system, frames, parameters or {}, fault)
+            why = excuse(system, frames, parameters or {}, fault, damaged)
         found |= dict.fromkeys(waiting, Answer(not_run=why))
     fit = fitted_on(system, ids)
     return Scorecard(
         rows=tuple(judged(claim, own, found, claim.id in fit) for claim in own),
         scales={system: scale or "an unknown"} if frames else {},
-        missing={system: reproduce_command(system)} if here and not frames else {},
+        missing={system: reproduce_command(system)} if here and not (frames or damaged) else {},
         not_built={},
-        unanswered=tuple(waiting) if frames else (),
+        unanswered=tuple(waiting) if frames and not damaged else (),
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from workbench.clusters.checks import whole
-from workbench.clusters.given import check_nodes, link_items
+from workbench.clusters.given import check_link, check_nodes, link_items
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
 from workbench.names import check_name
@@ -61,17 +62,14 @@ class Cluster:
         object.__setattr__(self, "nodes", check_nodes(nodes))
         if not self.nodes:
             raise ValueError("a cluster needs at least one node")
-        twice = sorted(name for name in set(self.names) if self.names.count(name) > 1)
+        twice = sorted(name for name, count in Counter(self.names).items() if count > 1)
         if twice:
             raise ValueError(f"two nodes are called {twice[0]!r}; names must differ")
         found: dict[tuple[int, int], Link] = {}
         for (source, target), link in link_items(links):
             pair = self.index(source), self.index(target)
             if not isinstance(link, Link):
-                raise ValueError(
-                    f"the link from {self.names[pair[0]]} to {self.names[pair[1]]} is {link!r}; "
-                    "give a Link, such as Link(bandwidth_bps=1e6)"
-                )
+                check_link(f"the link from {self.names[pair[0]]} to {self.names[pair[1]]}", link)
             if pair[0] == pair[1]:
                 raise ValueError(
                     f"a link leads from {self.nodes[pair[0]].name} to itself; a node's messages "
@@ -87,6 +85,17 @@ class Cluster:
         """Names of the nodes, by index."""
         return tuple(node.name for node in self.nodes)
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.names)}
+
+    @cached_property
+    def _targets(self) -> list[tuple[int, ...]]:
+        leads: list[list[int]] = [[] for _ in self.nodes]
+        for source, target in self.links:
+            leads[source].append(target)
+        return [tuple(targets) for targets in leads]
+
     def __len__(self) -> int:
         return len(self.nodes)
 
@@ -99,10 +108,12 @@ class Cluster:
             No such node.
         """
         if isinstance(node, str):
-            try:
-                return self.names.index(check_name("node", node, self.names))
-            except ValueError as error:
-                raise UnknownNodeError(str(error)) from None
+            if node not in self._places:
+                try:
+                    check_name("node", node, self.names)
+                except ValueError as error:
+                    raise UnknownNodeError(str(error)) from None
+            return self._places[node]
         index = whole(node)
         if index is None or not 0 <= index < len(self.nodes):
             raise UnknownNodeError(
@@ -129,9 +140,15 @@ class Cluster:
             )
         return self.links[pair]
 
-    def targets(self, source: int) -> tuple[int, ...]:
-        """Nodes that links from `source` lead to, ascending."""
-        return tuple(target for start, target in self.links if start == source)
+    def targets(self, source: Name) -> tuple[int, ...]:
+        """Nodes that links from `source` lead to, ascending.
+
+        Raises
+        ------
+        UnknownNodeError
+            No such node.
+        """
+        return self._targets[self.index(source)]
 
     def table(self) -> pl.DataFrame:
         """One row per link: ``source, target, link`` in words."""

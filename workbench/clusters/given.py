@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from workbench.clusters.checks import listed, whole
+from workbench.clusters.link import Link
 from workbench.clusters.node import Node
 
 
@@ -14,12 +16,12 @@ def check_nodes(nodes: Any) -> tuple[Node, ...]:
     Raises
     ------
     ValueError
-        A single node, or anything in the list that is no node.
+        A single node, a set of them, or anything in the list that is no node.
     """
-    if isinstance(nodes, str | Node) or not isinstance(nodes, Iterable):
-        what = f"the one node {nodes.name!r}" if isinstance(nodes, Node) else repr(nodes)
-        raise ValueError(f"nodes is {what}; give a list of them, such as [Node('a'), Node('b')]")
-    found = tuple(nodes)
+    instead = "give a list of them, such as [Node('a'), Node('b')]"
+    if isinstance(nodes, Node):
+        raise ValueError(f"nodes is the one node {nodes.name!r}; {instead}")
+    found = listed("nodes", nodes, instead)
     for place, node in enumerate(found):
         if not isinstance(node, Node):
             made = f"Node({node!r})" if isinstance(node, str) else "a Node"
@@ -44,3 +46,37 @@ def link_items(links: Any) -> Iterable[tuple[tuple[Any, Any], Any]]:
                 f"a link leads from and to {ends!r}; give (source, target), such as {example}"
             )
         yield ends, link
+
+
+def check_pairs(pairs: Any) -> list[tuple[int | str, int | str]]:
+    """Return pairs of nodes, each by its index or name.
+
+    Raises
+    ------
+    ValueError
+        Something else, or something that is no pair among them.
+    """
+    example = "such as [(0, 1), (1, 2)] or [('a', 'b')]"
+    if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        raise ValueError(f"pairs is {pairs!r}; give pairs of nodes, {example}")
+    found = []
+    for place, given in enumerate(pairs):
+        pair = () if isinstance(given, str | Mapping) or not isinstance(given, Iterable) else given
+        ends = tuple(pair)
+        if len(ends) != 2 or any(not isinstance(end, str) and whole(end) is None for end in ends):
+            raise ValueError(f"pair {place} is {given!r}; give pairs of nodes, {example}")
+        found.append(ends)
+    return found
+
+
+def check_link(name: str, link: Any) -> Link:
+    """Return a link as it is.
+
+    Raises
+    ------
+    ValueError
+        It is none.
+    """
+    if not isinstance(link, Link):
+        raise ValueError(f"{name} is {link!r}; give a Link, such as Link(bandwidth_bps=1e6)")
+    return link

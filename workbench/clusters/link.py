@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any, NoReturn
 
-from workbench.clusters.checks import check_number
+from workbench.clusters.checks import check_number, listed
 from workbench.clusters.schedule import Schedule, capacity
 
 
@@ -74,9 +75,23 @@ class Link:
 
         Where the bandwidth changes over time, the transmission starts at `start_s`; what each
         tensor costs on top passes before the bytes do.
+
+        Raises
+        ------
+        ValueError
+            No list of sizes; sizes or a start that are no number, negative or not finite.
         """
-        sizes = list(tensor_bytes)
-        bits, tensors_s = self.weighted_bytes(sizes) * 8, len(sizes) * self.tensor_s
+        sizes: Any = tensor_bytes
+        if type(sizes) is not tuple:
+            sizes = listed("tensor_bytes", sizes, "give the bytes of each tensor, such as [5e6]")
+        try:
+            bits = self.weighted_bytes(sizes) * 8
+            legal = not (sizes and min(sizes) < 0) and bits < math.inf and 0 <= start_s < math.inf
+        except (TypeError, ValueError):  # text, arrays
+            legal = False
+        if not legal:
+            _refuse(sizes, start_s)
+        tensors_s = len(sizes) * self.tensor_s
         bandwidth = self.bandwidth
         if isinstance(bandwidth, Schedule):
             return tensors_s + bandwidth.seconds_for(bits, start_s + tensors_s)
@@ -84,9 +99,10 @@ class Link:
 
     def weighted_bytes(self, tensor_bytes: Iterable[float]) -> float:
         """Bytes that would take as long at the full bandwidth as these tensors take."""
-        return sum(
-            size if size >= self.split_bytes else size / self.whole_share for size in tensor_bytes
-        )
+        if self.whole_share == 1:
+            return sum(tensor_bytes)
+        split_bytes, share = self.split_bytes, self.whole_share
+        return sum([size if size >= split_bytes else size / share for size in tensor_bytes])
 
     def __str__(self) -> str:
         rate = self.bandwidth
@@ -96,3 +112,15 @@ class Link:
             shown = f"{rate / 1e6:g} Mbit/s"
         latency = f", {self.latency_s * 1e3:g} ms latency" if self.latency_s else ""
         return f"{shown}, {self.overhead_s * 1e3:g} ms a transmission{latency}"
+
+
+def _refuse(sizes: tuple[object, ...], start_s: object) -> NoReturn:
+    """Tell why there is no such transfer."""
+    for place, size in enumerate(sizes):
+        if not 0 <= check_number(f"the size of tensor {place}", size) < math.inf:
+            raise ValueError(
+                f"the size of tensor {place} is {size}; bytes are finite and not negative"
+            )
+    if not 0 <= check_number("start_s", start_s) < math.inf:
+        raise ValueError(f"start_s is {start_s}; it must be finite and at least 0")
+    raise ValueError(f"{len(sizes)} tensors have more bits than a float holds; give bytes")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workbench.clusters.checks import whole
+from workbench.clusters.checks import is_number, whole
 from workbench.clusters.schedule import Schedule, capacity
 
 Given = float | Schedule | Sequence[tuple[float, float]]
@@ -53,7 +53,7 @@ class Node:
         object.__setattr__(self, "speed", speed)
         for name in ("uplink_bps", "downlink_bps"):
             given = getattr(self, name)
-            unlimited = given is None or given == math.inf
+            unlimited = given is None or (is_number(given) and given == math.inf)
             limit = None if unlimited else capacity(f"{name} of {self.name}", given)
             object.__setattr__(self, name, limit)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
@@ -11,8 +12,14 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NoReturn
 
-from workbench.clusters.checks import check_number
+from workbench.clusters.checks import check_number, listed
 from workbench.clusters.recorded import read_pairs
+
+MOST_SAMPLES = 10_000_000
+"""Values that `Schedule.sampled` takes at most: more fill the memory."""
+
+ROUNDING = 4 * sys.float_info.epsilon
+"""How far a time may be off, over itself, as a sum of a few times that are rounded."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +46,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name in ("starts_s", "values"):
-            given = getattr(self, name)
-            if isinstance(given, str) or not isinstance(given, Iterable):
-                raise ValueError(f"{name} is {given!r}; give several, or use Schedule.of")
+            given = listed(name, getattr(self, name), "give several, or use Schedule.of")
             what = "a start of the schedule" if name == "starts_s" else "a value of the schedule"
             object.__setattr__(self, name, tuple(check_number(what, x) for x in given))
         starts_s, values = self.starts_s, self.values
@@ -98,8 +103,9 @@ class Schedule:
                 "file with Schedule.from_csv"
             )
         if isinstance(what, Iterable) and getattr(what, "ndim", None) != 0:
-            pairs = [] if isinstance(what, Mapping) else _rows(what)
-            if isinstance(what, Mapping) or not all(_is_pair(pair) for pair in pairs):
+            unordered = isinstance(what, set | frozenset | Mapping)
+            pairs = [] if unordered else _rows(what)
+            if unordered or not all(_is_pair(pair) for pair in pairs):
                 raise ValueError(
                     f"{what!r} is no schedule; give pairs of (start_s, value), such as "
                     "[(0, 1e6), (5, 2e6)]"
@@ -128,6 +134,8 @@ class Schedule:
             A row that is not two numbers (told with its line), no legal schedule, a factor that
             is none, or a file in another encoding.
         """
+        if not isinstance(path, str | Path):
+            raise ValueError(f"path is {path!r}; give a file, such as 'trace.csv'")
         if not 0 < check_number("scale", scale) < math.inf:
             raise ValueError(f"scale is {scale}; it must be above 0 and finite")
         pairs = [(start_s, value * scale) for start_s, value in read_pairs(Path(path))]
@@ -145,13 +153,19 @@ class Schedule:
         Raises
         ------
         ValueError
-            A step or an end that is not above 0, or values that make no legal schedule.
+            A step or an end that is not above 0, more than `MOST_SAMPLES` steps, or values that
+            make no legal schedule.
         """
         for name, seconds in (("step_s", step_s), ("end_s", end_s)):
             if not 0 < check_number(name, seconds) < math.inf:
                 raise ValueError(f"{name} is {seconds}; it must be above 0 s")
         if not callable(function):
             raise ValueError(f"{function!r} is no function of time; for values, use Schedule.of")
+        if end_s / step_s > MOST_SAMPLES:
+            raise ValueError(
+                f"{end_s:g} s in steps of {step_s:g} s make {end_s / step_s:,.0f} values; sample "
+                f"at most {MOST_SAMPLES:,}: in longer steps, or up to an earlier end"
+            )
         starts_s = [index * step_s for index in range(math.ceil(end_s / step_s))]
         return cls(tuple(starts_s), tuple(function(start_s) for start_s in starts_s))
 
@@ -168,21 +182,21 @@ class Schedule:
         ValueError
             A time below 0, or none; so for the methods below.
         """
-        if not at_s >= 0:
-            _refuse("at_s", at_s)
+        if not (type(at_s) is float and at_s >= 0):
+            _check_time("at_s", at_s)
         return self.values[bisect_right(self.starts_s, at_s) - 1]
 
     def next_change_s(self, after_s: float) -> float:
         """When the value changes next, strictly after `after_s`; infinity if never."""
-        if not after_s >= 0:
-            _refuse("after_s", after_s)
+        if not (type(after_s) is float and after_s >= 0):
+            _check_time("after_s", after_s)
         index = bisect_right(self.starts_s, after_s)
         return self.starts_s[index] if index < len(self.starts_s) else math.inf
 
     def served(self, from_s: float, to_s: float) -> float:
         """How much is served between two times: the integral; 0 if the second is the earlier."""
-        if not (from_s >= 0 and to_s >= 0):
-            _refuse("to_s" if from_s >= 0 else "from_s", to_s if from_s >= 0 else from_s)
+        _check_time("from_s", from_s)
+        _check_time("to_s", to_s)
         total, start_s = 0.0, from_s
         while start_s < to_s:
             end_s = min(self.next_change_s(start_s), to_s)
@@ -191,29 +205,45 @@ class Schedule:
         return total
 
     def seconds_for(self, amount: float, from_s: float) -> float:
-        """Seconds until `amount` has been served, from `from_s` on: the integral's inverse."""
-        if not (amount >= 0 and 0 <= from_s < math.inf):
-            if not amount >= 0:
-                raise ValueError(f"the amount to serve is {amount}; it must be at least 0")
-            _refuse("from_s", from_s)
+        """Seconds until `amount` has been served, from `from_s` on: the integral's inverse.
+
+        What ends where the value turns 0, up to rounding, ends there, and not after the outage.
+        A time is known to `ROUNDING` of itself, so what a value serves until `end_s` is known to
+        ``ROUNDING * end_s * value``: so much more than there is room for counts as fitting.
+        """
+        try:
+            legal = amount >= 0 and 0 <= from_s < math.inf
+        except (TypeError, ValueError):  # text, an array
+            legal = False
+        if not legal:
+            _refuse_service(amount, from_s)
         if amount == 0:
             return 0.0
         starts_s, values = self.starts_s, self.values
+        if (last := len(values) - 1) == 0:
+            return amount / values[0]
         index = bisect_right(starts_s, from_s) - 1
-        start_s = from_s
-        while index + 1 < len(values):
-            end_s, value = starts_s[index + 1], values[index]
-            if amount <= (room := (end_s - start_s) * value):
-                break
-            amount -= room
-            start_s, index = end_s, index + 1
-        return (start_s - from_s) + amount / values[index]
+        start_s, unsure = from_s, 0.0
+        while index < last:
+            value = values[index]
+            index += 1
+            end_s = starts_s[index]
+            over = amount - (end_s - start_s) * value
+            if over <= 0:
+                seconds, most_s = (start_s - from_s) + amount / value, end_s - from_s
+                return seconds if seconds < most_s else most_s
+            unsure += end_s * value
+            if not values[index] and over <= ROUNDING * unsure:
+                return end_s - from_s
+            amount, start_s = over, end_s
+        return (start_s - from_s) + amount / values[last]
 
     def scaled(self, factor: float, from_s: float, to_s: float) -> Schedule:
         """The same with its values times `factor` between two times (`to_s` may be infinite)."""
-        for name, edge_s in (("from_s", from_s), ("to_s", to_s)):
-            if not edge_s >= 0:
-                _refuse(name, edge_s)
+        if not 0 <= check_number("factor", factor) < math.inf:
+            raise ValueError(f"factor is {factor}; it must be finite and at least 0")
+        _check_time("from_s", from_s)
+        _check_time("to_s", to_s)
         edges = {edge_s for edge_s in (from_s, to_s) if math.isfinite(edge_s)}
         starts_s = sorted({*self.starts_s, *edges})
         return Schedule(
@@ -234,8 +264,19 @@ class Schedule:
         return self.describe()
 
 
-def _refuse(name: str, seconds: float) -> NoReturn:
-    raise ValueError(f"{name} is {seconds}; a schedule starts at 0 s, so give a time from then on")
+def _check_time(name: str, seconds: object) -> None:
+    if not check_number(name, seconds) >= 0:
+        raise ValueError(
+            f"{name} is {seconds}; a schedule starts at 0 s, so give a time from then on"
+        )
+
+
+def _refuse_service(amount: object, from_s: object) -> NoReturn:
+    """Tell why there is no such service."""
+    if not check_number("the amount to serve", amount) >= 0:
+        raise ValueError(f"the amount to serve is {amount}; it must be at least 0")
+    _check_time("from_s", from_s)
+    raise ValueError(f"from_s is {from_s}; give a finite time")
 
 
 def _rows(given: Iterable[Any]) -> list[Any]:
@@ -245,7 +286,8 @@ def _rows(given: Iterable[Any]) -> list[Any]:
 
 
 def _is_pair(given: object) -> bool:
-    return isinstance(given, Sized) and not isinstance(given, str | Mapping) and len(given) == 2
+    unordered = isinstance(given, str | set | frozenset | Mapping)
+    return isinstance(given, Sized) and not unordered and len(given) == 2
 
 
 def capacity(name: str, given: float | Schedule | Sequence[tuple[float, float]]) -> Schedule:

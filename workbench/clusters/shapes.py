@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from workbench.clusters.checks import whole
 from workbench.clusters.cluster import Cluster, Name
-from workbench.clusters.given import check_nodes
+from workbench.clusters.given import check_link, check_nodes, check_pairs
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
 
@@ -48,8 +48,17 @@ def star(
         Every link from a worker to a server.
     down
         Every link from a server to a worker; as `up` by default.
+
+    Raises
+    ------
+    ValueError
+        No workers, no servers, or what is no node or link.
     """
     ends, hubs = members("worker", workers), members("server", servers)
+    if not (ends and hubs):
+        raise ValueError(
+            f"a star has {len(ends)} workers and {len(hubs)} servers; give at least one of each"
+        )
     links: dict[tuple[Name, Name], Link] = {}
     for worker in range(len(ends)):
         for server in range(len(ends), len(ends) + len(hubs)):
@@ -60,14 +69,22 @@ def star(
 
 def full_mesh(nodes: int | Sequence[Node], link: Link) -> Cluster:
     """Every node linked with every other, both ways; a number makes ``node0, node1, ...``."""
+    check_link("link", link)
     ends = members("node", nodes)
     pairs = [(one, two) for one in range(len(ends)) for two in range(one)]
     return graph(ends, pairs, link)
 
 
 def graph(nodes: int | Sequence[Node], pairs: Iterable[tuple[Name, Name]], link: Link) -> Cluster:
-    """Nodes of which the given pairs are linked, both ways, each by a link like `link`."""
+    """Nodes of which the given pairs are linked, both ways, each by a link like `link`.
+
+    Raises
+    ------
+    ValueError
+        Pairs that are none, of nodes that are not there, or what is no node or link.
+    """
+    check_link("link", link)
     links: dict[tuple[Name, Name], Link] = {}
-    for one, two in pairs:
+    for one, two in check_pairs(pairs):
         links[one, two] = links[two, one] = link
     return Cluster(members("node", nodes), links)

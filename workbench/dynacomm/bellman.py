@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.dynacomm.costs import FloatArray, LayerCosts
+from workbench.dynacomm.costs import FloatArray, LayerCosts, check_costs
 from workbench.dynacomm.plan import Plan
 
 
 def bellman(costs: LayerCosts) -> Plan:
     """Optimal plan in O(L^3) time and O(L^2) memory (Cai et al. 2021, Algs. 3 and 4)."""
+    check_costs(costs)
     return Plan(forward_cuts(costs), backward_cuts(costs))
 
 

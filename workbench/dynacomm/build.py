@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,11 +15,14 @@ from workbench.dynacomm.profiling import Profile
 from workbench.dynacomm.programs import Fixed, Planning, server, worker
 from workbench.dynacomm.rates import Rate
 from workbench.dynacomm.replanning import PLANNING_S, Replanned, check_planning
-from workbench.dynacomm.setup import Setup
+from workbench.dynacomm.setup import Setup, check_setup
 from workbench.names import choose
-from workbench.runtime import Program
+from workbench.runtime import Program, Synchronized
+from workbench.training.draws import must_stay_in_order
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from workbench.dynacomm.job import Job
     from workbench.dynacomm.planners import Planner
 
@@ -37,8 +40,10 @@ class Built(NamedTuple):
     ----------
     programs
         One per node of the cluster.
-    replicas, stores
-        What the workers and the servers learn with.
+    states
+        What the workers learn with: a `WorkerReplica` each, whose steps may run beside each other.
+    stores
+        What the servers learn with.
     ends
         Iterations until the end of each epoch.
     flat
@@ -46,10 +51,15 @@ class Built(NamedTuple):
     """
 
     programs: list[Program]
-    replicas: list[WorkerReplica]
+    states: list[Synchronized[WorkerReplica]]
     stores: list[ServerStore]
     ends: tuple[int, ...]
     flat: training.FlatModel
+
+    @property
+    def replicas(self) -> list[WorkerReplica]:
+        """What the workers learn with, once the steps that were asked for are done."""
+        return [state.value for state in self.states]
 
 
 def build(
@@ -60,41 +70,58 @@ def build(
     planning_s: float = PLANNING_S,
 ) -> Built:
     """Make the programs of a run and what they learn with; arguments and errors as for `train`."""
+    check_setup(setup)
     chosen = choose("planner", planner, PLANNERS)
     check_planning(planning_s)
     every = _interval(replan_every, planner)
-    module = training.initialise(setup.model, setup.seed, classes=len(setup.dataset.classes))
-    flat = training.flatten(module, setup.dataset.input_shape)
+    flat = training.flatten(setup.made(), setup.dataset.input_shape)
+    most = max(high - low for low, high in pairwise(flat.layout.starts))
+    if setup.servers > most:
+        raise ValueError(
+            f"servers is {setup.servers}; the largest layer has {most} parameters to share out, so "
+            "give at most as many servers"
+        )
     batches = [_batches(setup, one) for one in range(setup.workers)]
     ends = tuple(accumulate(len(epoch) for epoch in batches[0]))
     epoch_ends = [end - 1 for end in ends]
     job = setup.job(ends[-1], flat.layout.starts)
-    replicas = [
-        WorkerReplica(
-            flat.replica(),
-            setup.dataset,
-            list(chain.from_iterable(batches[one])),
-            (setup.seed, one),
-            epoch_ends,
-            node.name,
+    in_order = must_stay_in_order(flat, setup.dataset)
+    states = [
+        Synchronized(
+            WorkerReplica(
+                flat.replica(),
+                setup.dataset,
+                list(chain.from_iterable(batches[one])),
+                (setup.seed, one),
+                epoch_ends,
+                node.name,
+                in_order,
+            ),
+            in_order=in_order,
         )
         for one, node in enumerate(setup.nodes)
     ]
-    stores = [
-        ServerStore(
-            flat.parameters.clone(),
-            job.shards.slices(position, 1, job.layers),
-            setup.sgd,
-            epoch_ends,
-        )
-        for position in range(setup.servers)
-    ]
+    stores = list(_stores(setup, job, flat, epoch_ends))
     planning = _planning(setup, job, chosen, ends[0] if every == "epoch" else every, planning_s)
     programs = [
-        *(worker(job, planning, replica) for replica in replicas),
+        *(worker(job, planning, state) for state in states),
         *(server(job, position, store) for position, store in enumerate(stores)),
     ]
-    return Built(programs, replicas, stores, ends, flat)
+    return Built(programs, states, stores, ends, flat)
+
+
+def _stores(
+    setup: Setup, job: Job, flat: training.FlatModel, epoch_ends: list[int]
+) -> Iterator[ServerStore]:
+    """What each server learns with: all in the same vectors, of which each has its own parts."""
+    first: ServerStore | None = None
+    for position in range(setup.servers):
+        own = job.shards.slices(position, 1, job.layers)
+        vector = flat.parameters.clone() if first is None else first.vector
+        store = ServerStore(vector, own, setup.sgd, epoch_ends)
+        first = first or store
+        store.velocity, store.total = first.velocity, first.total
+        yield store
 
 
 def _interval(replan_every: Every, planner: str) -> int | Literal["epoch"] | None:

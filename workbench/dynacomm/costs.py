@@ -8,6 +8,7 @@ pt, fc, bc, gt are `pull_s`, `forward_s`, `backward_s`, `push_s`, and Δt is `ov
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.dynacomm.plan import Plan
+from workbench.clusters.checks import check_kind, check_number
+from workbench.dynacomm.plan import Plan, check_plan
 
 if TYPE_CHECKING:
     from workbench.clusters import Link
@@ -61,7 +63,9 @@ class LayerCosts:
         vectors = dict(zip(VECTORS, (pull_s, forward_s, backward_s, push_s), strict=True))
         for name, values in vectors.items():
             object.__setattr__(self, name, _seconds(name, values))
-        object.__setattr__(self, "overhead_s", float(_seconds("overhead_s", [overhead_s])[0]))
+        if not 0 <= (overhead_s := check_number("overhead_s", overhead_s)) < math.inf:
+            raise ValueError(f"overhead_s is {overhead_s}; seconds are finite and not negative")
+        object.__setattr__(self, "overhead_s", overhead_s)
         lengths = {name: len(getattr(self, name)) for name in VECTORS}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"every layer needs all four costs, but the lengths differ: {lengths}")
@@ -90,7 +94,10 @@ class LayerCosts:
 
 def _seconds(name: str, values: ArrayLike) -> FloatArray:
     try:
-        array = np.array(values, dtype=np.float64)
+        given = np.asarray(values)
+        if given.dtype.kind not in "iufO":  # text, truth values and complex numbers would be cast
+            raise TypeError(given.dtype)
+        array = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name} takes numbers of seconds, not {values!r}") from None
     if array.ndim != 1 or array.size == 0:
@@ -225,11 +232,49 @@ def iteration(costs: LayerCosts, plan: Plan) -> Iteration:
     ------
     ValueError
         The plan cuts behind a layer that the model does not have.
+    TypeError
+        No costs, or no plan.
     """
-    plan.check(costs.layers)
+    check_costs(costs)
+    check_plan(plan).check(costs.layers)
     return Iteration(
         _phase(costs.forward, plan.forward_cuts), _phase(costs.backward, plan.backward_cuts)
     )
+
+
+def check_costs(given: object) -> LayerCosts:
+    """Return costs as they are.
+
+    Raises
+    ------
+    TypeError
+        They are none.
+    """
+    instead = "LayerCosts, such as layer_costs(profile, times, link) makes"
+    return check_kind("costs", given, LayerCosts, instead)
+
+
+def check_model(profile: object, times: object, link: object) -> None:
+    """Refuse what describes no model on a worker behind a link.
+
+    Raises
+    ------
+    TypeError
+        No profile, no times or no link.
+    ValueError
+        Profile and times have different layers.
+    """
+    from workbench.clusters import Link
+    from workbench.profiles import LayerTimes, ModelProfile
+
+    profile = check_kind("profile", profile, ModelProfile, "profile_model(name or module)")
+    times = check_kind("times", times, LayerTimes, "LayerTimes, such as LayerTimes.from_flops(...)")
+    check_kind("link", link, Link, "a Link, such as Link(bandwidth_bps=1e6)")
+    if profile.layers != times.layers:
+        raise ValueError(
+            f"profile of {profile.name} ({len(profile)} layers) and times of {times.name} "
+            f"({len(times)} layers) do not name the same layers; make both from one model"
+        )
 
 
 def _phase(direction: Direction, cuts: Sequence[int]) -> Phase:
@@ -256,12 +301,10 @@ def layer_costs(profile: ModelProfile, times: LayerTimes, link: Link) -> LayerCo
     ------
     ValueError
         Profile and times have different layers.
+    TypeError
+        One of the three is something else.
     """
-    if profile.layers != times.layers:
-        raise ValueError(
-            f"profile of {profile.name} ({len(profile)} layers) and times of {times.name} "
-            f"({len(times)} layers) do not name the same layers; make both from one model"
-        )
+    check_model(profile, times, link)
     transfer_s = [link.transfer_s(sizes) for sizes in profile.tensor_bytes]
     return LayerCosts(
         pull_s=transfer_s,

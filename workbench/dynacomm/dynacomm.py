@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from workbench.dynacomm.costs import Direction, LayerCosts
+from workbench.dynacomm.costs import Direction, LayerCosts, check_costs
 from workbench.dynacomm.plan import Plan
 
 
@@ -22,6 +22,7 @@ def dynacomm(costs: LayerCosts) -> Plan:
     Deviation: solved by a parametric search over the duration instead of Eqs. (13)-(14), in
     O(n log L) a step for n segments and a few tens of steps at most. The optimum is the same.
     """
+    check_costs(costs)
     return Plan(optimal_cuts(costs.forward), optimal_cuts(costs.backward))
 
 

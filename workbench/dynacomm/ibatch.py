@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from workbench.dynacomm.costs import Direction, LayerCosts
+from workbench.dynacomm.costs import Direction, LayerCosts, check_costs
 from workbench.dynacomm.plan import Plan
 
 
 def ibatch(costs: LayerCosts) -> Plan:
     """Pulls by iBatch and pushes by iPart."""
+    check_costs(costs)
     return Plan(forward_cuts(costs.forward), backward_cuts(costs.backward))
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from workbench.clusters.checks import whole
-from workbench.dynacomm.costs import FloatArray
+from workbench.clusters.checks import check_kind, check_number, check_whole, listed, whole
+from workbench.dynacomm.costs import FloatArray, check_model
 from workbench.dynacomm.shards import Shards
 
 if TYPE_CHECKING:
@@ -102,8 +103,19 @@ class Job:
     _segments: dict[tuple[int, int], Segment] = field(default_factory=dict, repr=False, init=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.shards, Shards):
+            raise ValueError(
+                f"shards is {self.shards!r}; give Shards, such as split_evenly(layers, servers)"
+            )
         for name in VECTORS:
-            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
+            object.__setattr__(self, name, _vector(name, getattr(self, name)))
+        for name in ("workers", "servers"):
+            nodes = listed(name, getattr(self, name), "give indices of nodes, such as (0, 1)")
+            what = f"an index among the {name}"
+            object.__setattr__(self, name, tuple(check_whole(what, node, 0) for node in nodes))
+        tensors = listed("tensors", self.tensors, "give the number of each layer, or none: ()")
+        counts = tuple(check_whole("the number of a layer's tensors", one, 0) for one in tensors)
+        object.__setattr__(self, "tensors", counts)
         lengths = [len(getattr(self, name)) for name in VECTORS]
         if set(lengths) != {self.shards.layers}:
             raise ValueError(
@@ -112,14 +124,12 @@ class Job:
             )
         for name in VECTORS:
             _check(name, getattr(self, name))
-        if not 0 <= self.aggregation_s < math.inf:
+        if not 0 <= check_number("aggregation_s", self.aggregation_s) < math.inf:
             raise ValueError(
                 f"aggregation_s is {self.aggregation_s}; seconds are finite and not negative"
             )
         if self.tensors and len(self.tensors) != self.layers:
             raise ValueError(f"tensors counts {len(self.tensors)} layers of {self.layers}")
-        if any(count < 0 for count in self.tensors):
-            raise ValueError(f"tensors are {self.tensors}; no layer has less than none")
         self._check_nodes()
         iterations = whole(self.iterations)
         if iterations is None or iterations < 1 or not self.workers:
@@ -135,7 +145,7 @@ class Job:
                 f"{self.shards.servers} shards for {len(self.servers)} servers; one each is needed"
             )
         nodes = (*self.workers, *self.servers)
-        twice = [node for node in nodes if nodes.count(node) > 1]
+        twice = [node for node, count in Counter(nodes).items() if count > 1]
         if twice:
             raise ValueError(
                 f"node {twice[0]} is named twice among the workers {self.workers} and the servers "
@@ -173,12 +183,12 @@ class Job:
         ------
         ValueError
             Profile and times have different layers, or there is no such job.
+        TypeError
+            No profile, times, link or shards.
         """
-        if profile.layers != times.layers:
-            raise ValueError(
-                f"profile of {profile.name} ({len(profile)} layers) and times of {times.name} "
-                f"({len(times)} layers) do not name the same layers; make both from one model"
-            )
+        check_model(profile, times, link)
+        check_kind("shards", shards, Shards, "Shards, such as split_evenly(layers, servers)")
+        workers = check_whole("workers", workers, 1)
         weighed = np.array([link.weighted_bytes(sizes) for sizes in profile.tensor_bytes])
         return cls(
             forward_s=times.table["forward_s"].to_numpy(),
@@ -231,6 +241,16 @@ class Job:
 def plain(link: Link) -> Link:
     """Return the link for bytes that have been weighed: there every byte weighs the same."""
     return replace(link, split_bytes=0, whole_share=1.0)
+
+
+def _vector(name: str, values: object) -> FloatArray:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(())
+    if array.ndim != 1:
+        raise ValueError(f"{name} is {values!r}; give one number for each layer")
+    return array
 
 
 def _check(name: str, values: FloatArray) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.dynacomm.programs import Pieces
 from workbench.training import FlatModel, Sgd, get_buffers, gradient_step
 from workbench.training.diverged import DivergedError
+from workbench.training.draws import UndrawnSteps
 from workbench.training.repeatable import STEP, derive
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ class WorkerReplica:
         parameters.
     name
         Of the worker, for errors.
+    in_order
+        Whether steps of several workers must not run at once; then each may draw at random, from
+        a seed of its own.
     losses
         Of each iteration so far.
     buffers
@@ -51,8 +55,12 @@ class WorkerReplica:
     seed: tuple[int, int]
     epoch_ends: Sequence[int]
     name: str = "worker"
+    in_order: bool = True
     losses: list[float] = field(default_factory=list)
     buffers: dict[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._undrawn = UndrawnSteps(self.flat, self.dataset, self.name)
 
     def write(self, pieces: Pieces) -> None:
         """Take pulled parameters over."""
@@ -68,8 +76,11 @@ class WorkerReplica:
             Its loss is not finite.
         """
         batch = self.batches[iteration]
-        x, y = self.dataset.x_train[batch], self.dataset.y_train[batch]
-        loss = gradient_step(self.flat, x, y, seed=self.draws(iteration))
+        if self.in_order:
+            x, y = self.dataset.x_train[batch], self.dataset.y_train[batch]
+            loss = gradient_step(self.flat, x, y, seed=self.draws(iteration))
+        else:
+            loss = self._undrawn.step(batch)
         epoch = bisect_left(self.epoch_ends, iteration)
         if not math.isfinite(loss):
             raise DivergedError(
@@ -89,7 +100,13 @@ class WorkerReplica:
 
         They stay what they are until the next `learn`, for which the worker needs parameters
         that every server makes from all gradients.
+
+        Raises
+        ------
+        workbench.training.draws.DrawsError
+            The model drew at random in this step, though not in a first one.
         """
+        self._undrawn.check()
         return [(part, self.flat.gradients[part]) for part in where]
 
 

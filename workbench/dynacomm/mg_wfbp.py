@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.dynacomm.costs import Direction, LayerCosts
+from workbench.dynacomm.costs import Direction, LayerCosts, check_costs
 from workbench.dynacomm.plan import Plan
 
 
@@ -12,6 +12,7 @@ def mg_wfbp(costs: LayerCosts) -> Plan:
     Deviation: the original merges gradients only, for all-reduce. A parameter server also sends
     parameters; pulls are merged by the same rule with time reversed.
     """
+    check_costs(costs)
     return Plan(merged_cuts(costs.forward), merged_cuts(costs.backward))
 
 

@@ -8,6 +8,8 @@ from itertools import pairwise
 
 import polars as pl
 
+from workbench.clusters.checks import check_kind, check_whole, listed
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -18,6 +20,11 @@ class Plan:
     forward_cuts, backward_cuts
         Sorted layer numbers l in 1..L-1; l is a cut between layers l and l+1. No cut at all is
         one transmission of the whole model.
+
+    Raises
+    ------
+    ValueError
+        Cuts that are no whole numbers from 1 on, or not increasing.
     """
 
     forward_cuts: tuple[int, ...] = ()
@@ -25,10 +32,13 @@ class Plan:
 
     def __post_init__(self) -> None:
         for name in ("forward_cuts", "backward_cuts"):
-            given = tuple(getattr(self, name))
-            if any(int(cut) != cut for cut in given):
+            given = listed(name, getattr(self, name), "give layer numbers, such as (1, 3)")
+            try:
+                cuts = tuple(map(int, given))
+            except (TypeError, ValueError, OverflowError):  # text, not finite
+                cuts = ()
+            if cuts != given:
                 raise ValueError(f"{name} {given} are layer numbers; they must be whole")
-            cuts = tuple(map(int, given))
             if any(cut < 1 for cut in cuts) or any(a >= b for a, b in pairwise(cuts)):
                 raise ValueError(
                     f"{name} {cuts} must be increasing layer numbers from 1 on; "
@@ -55,6 +65,7 @@ class Plan:
             A row per transmission: ``direction`` (pull or push), ``transmission`` (from 1),
             ``first_layer``, ``last_layer`` (both included, layer 1 first).
         """
+        layers = check_whole("layers", layers, 1)
         self.check(layers)
         pulls = list(runs(self.forward_cuts, layers))
         pushes = list(runs(self.backward_cuts, layers))[::-1]
@@ -67,6 +78,17 @@ class Plan:
             schema=["direction", "transmission", "first_layer", "last_layer"],
             orient="row",
         )
+
+
+def check_plan(given: object) -> Plan:
+    """Return a plan as it is.
+
+    Raises
+    ------
+    TypeError
+        It is none.
+    """
+    return check_kind("plan", given, Plan, "a Plan, such as PLANNERS['dynacomm'](costs) makes")
 
 
 def runs(cuts: Sequence[int], layers: int) -> list[tuple[int, int]]:

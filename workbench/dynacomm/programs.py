@@ -15,9 +15,10 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from workbench.clusters.checks import check_kind, whole
 from workbench.dynacomm.job import Job
-from workbench.dynacomm.plan import Plan, runs
-from workbench.runtime import Message
+from workbench.dynacomm.plan import Plan, check_plan, runs
+from workbench.runtime import Message, Synchronized
 
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program, Transfer
@@ -135,6 +136,9 @@ class Fixed:
     chosen: Plan
     planning_s: float = 0.0
 
+    def __post_init__(self) -> None:
+        check_plan(self.chosen)
+
     def begin(self) -> tuple[None, Plan]:
         """The plan."""
         return None, self.chosen
@@ -163,8 +167,24 @@ class Report:
     plans: list[Plan] = field(default_factory=list)
 
 
-def worker(job: Job, planning: Planning[Any], replica: Replica | None = None) -> Program:
-    """Program of one worker; without a replica it moves bytes and charges time only."""
+def worker(
+    job: Job, planning: Planning[Any], replica: Replica | Synchronized[Any] | None = None
+) -> Program:
+    """Program of one worker; without a replica it moves bytes and charges time only.
+
+    Where the replica is a `Synchronized` one, it may learn beside others.
+
+    Raises
+    ------
+    TypeError
+        No job, or no planning, such as a plan alone.
+    """
+    _check_job(job)
+    if not (hasattr(planning, "begin") and hasattr(planning, "step")):
+        raise TypeError(
+            f"planning is {planning!r}; give Fixed(plan), or a Planning such as Replanned(...)"
+        )
+    own = replica if isinstance(replica, Synchronized | None) else _in_order(replica)
 
     async def program(context: Context) -> Report:
         report = Report()
@@ -173,8 +193,8 @@ def worker(job: Job, planning: Planning[Any], replica: Replica | None = None) ->
         for iteration in range(job.iterations):
             plan.check(job.layers)
             report.plans.append(plan)
-            forward = await _forward(context, job, plan, iteration, replica)
-            backward = await _backward(context, job, plan, iteration, replica)
+            forward = await _forward(context, job, plan, iteration, own)
+            backward = await _backward(context, job, plan, iteration, own)
             observed = Observed(
                 pulls=_moved(transfers, source=None, target=context.node),
                 pushes=_moved(transfers, source=context.node, target=None),
@@ -196,8 +216,16 @@ def worker(job: Job, planning: Planning[Any], replica: Replica | None = None) ->
     return program
 
 
+def _in_order(replica: Replica) -> Synchronized[Replica]:
+    return Synchronized(replica, in_order=True)
+
+
+def _learn(replica: Replica, iteration: int) -> None:
+    replica.learn(iteration)
+
+
 async def _forward(
-    context: Context, job: Job, plan: Plan, iteration: int, replica: Replica | None
+    context: Context, job: Job, plan: Plan, iteration: int, replica: Synchronized[Any] | None
 ) -> tuple[Computed, ...]:
     computed = []
     segments = [job.segment(*run) for run in runs(plan.forward_cuts, job.layers)]
@@ -209,7 +237,7 @@ async def _forward(
         for part in segment.parts.values():
             answer = await context.receive(_pull(iteration, segment.first), sender=part.node)
             if replica is not None:
-                replica.write(answer.payload)
+                replica.value.write(answer.payload)
         began_s = context.now_s()
         label = f"{segment.first}-{segment.last}"
         await context.compute(_nothing, cost_s=segment.forward_s, lane="forward", label=label)
@@ -218,19 +246,24 @@ async def _forward(
 
 
 async def _backward(
-    context: Context, job: Job, plan: Plan, iteration: int, replica: Replica | None
+    context: Context, job: Job, plan: Plan, iteration: int, replica: Synchronized[Any] | None
 ) -> tuple[Computed, ...]:
     computed = []
-    work = _nothing if replica is None else partial(replica.learn, iteration)
+    learner = replica  # the whole gradient is there after the first; the rest of the time passes
     for run in reversed(runs(plan.backward_cuts, job.layers)):
         segment = job.segment(*run)
         began_s = context.now_s()
         label = f"{segment.first}-{segment.last}"
-        await context.compute(work, cost_s=segment.backward_s, lane="backward", label=label)
-        work = _nothing  # the whole gradient is there; the rest of the time is still to pass
+        cost_s = segment.backward_s
+        if learner is None:
+            await context.compute(_nothing, cost_s=cost_s, lane="backward", label=label)
+        else:
+            learn = partial(_learn, iteration=iteration)
+            await context.compute(learn, cost_s=cost_s, lane="backward", label=label, on=learner)
+            learner = None
         computed.append(Computed(segment.first, segment.last, context.now_s() - began_s))
         for part in segment.parts.values():
-            pieces = () if replica is None else replica.gradients(part.where)
+            pieces = () if replica is None else replica.value.gradients(part.where)
             pushed = (segment.first, segment.last, pieces)
             tensor_bytes = part.tensor_bytes(part.push_bytes)
             context.send(
@@ -244,7 +277,21 @@ def server(job: Job, position: int, store: Store | None = None) -> Program:
 
     Gradients are added up worker by worker, in their order, once all are there: their sum does
     not depend on what arrived first.
+
+    Raises
+    ------
+    TypeError
+        No job.
+    ValueError
+        A position that the job does not have.
     """
+    _check_job(job)
+    if (place := whole(position)) is None or not 0 <= place < job.shards.servers:
+        raise ValueError(
+            f"position is {position!r}; the job has servers at positions 0 to "
+            f"{job.shards.servers - 1}"
+        )
+    position = place
     own = job.shards.held(position, 1, job.layers)
 
     async def program(context: Context) -> int:
@@ -289,6 +336,10 @@ def server(job: Job, position: int, store: Store | None = None) -> Program:
         return version
 
     return program
+
+
+def _check_job(given: object) -> None:
+    check_kind("job", given, Job, "a Job, such as Job.of(profile, times, link, ...) makes")
 
 
 def _pull(iteration: int, first: int) -> str:

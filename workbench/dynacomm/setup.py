@@ -5,21 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from workbench import training
 from workbench.clusters import Cluster, Link, Node, Schedule, star
-from workbench.clusters.checks import check_number, whole
-from workbench.datasets.checks import check_dataset
+from workbench.clusters.checks import check_kind, check_number, check_whole, listed
 from workbench.dynacomm.costs import LayerCosts, layer_costs
 from workbench.dynacomm.job import Job, plain
 from workbench.dynacomm.shards import split_evenly
-from workbench.names import choose
-from workbench.profiles import LayerTimes, profile_model
-from workbench.zoo import MODELS
+from workbench.profiles import LayerTimes
+from workbench.training.models import check_model, make_model, profile_of
 
 if TYPE_CHECKING:
+    import torch
+
     from workbench.datasets import Dataset
+    from workbench.profiles import ModelProfile
+    from workbench.training.models import Model
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,8 @@ class Setup:
     Attributes
     ----------
     model
-        Name in the zoo.
+        Name in the zoo; or a module of one's own, which is copied and its weights drawn anew, or a
+        function that makes it. Tried on a sample, without learning.
     dataset
         Fitted to the model's input, with its number of classes.
     link
@@ -51,7 +55,8 @@ class Setup:
     ------
     ValueError
         Counts, rates, speeds or a seed out of range; an unknown model; a dataset that is none, or
-        whose images the model does not take; a link or a step that is none.
+        whose images the model does not take; a model with fewer outputs than there are classes; a
+        link or a step that is none.
 
     Notes
     -----
@@ -60,7 +65,7 @@ class Setup:
     for its request, too. No plan changes that.
     """
 
-    model: str
+    model: Model
     dataset: Dataset
     link: Link
     flops_per_s: float = 1e10
@@ -77,19 +82,13 @@ class Setup:
         for name, least in (
             ("workers", 1), ("servers", 1), ("batch_size", 1), ("epochs", 1), ("seed", 0)
         ):  # fmt: skip
-            count = whole(given := getattr(self, name))
-            if count is None or count < least:
-                raise ValueError(
-                    f"{name} is {given!r}; it must be a whole number of at least {least}"
-                )
-            object.__setattr__(self, name, count)
+            object.__setattr__(self, name, check_whole(name, getattr(self, name), least))
         for name in ("flops_per_s", "backward_over_forward"):
             rate = check_number(name, getattr(self, name))
             if not 0 < rate < math.inf:
                 raise ValueError(f"{name} is {rate}; it must be finite and above 0")
             object.__setattr__(self, name, rate)
-        model = choose("model", self.model, MODELS)
-        check_dataset(self.dataset, model.name, model.input_shape)
+        check_model(self.model, self.dataset, self.seed)
         if not isinstance(self.link, Link):
             raise ValueError(f"link is {self.link!r}; give a clusters.Link")
         if not isinstance(self.sgd, training.Sgd):
@@ -97,12 +96,8 @@ class Setup:
         self._check_speeds()
 
     def _check_speeds(self) -> None:
-        given: object = self.speeds
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise ValueError(
-                f"speeds is {given!r}; give one number for each worker, such as (1.0, 0.5)"
-            )
-        object.__setattr__(self, "speeds", tuple(given))
+        instead = "give one number for each worker, such as (1.0, 0.5)"
+        object.__setattr__(self, "speeds", listed("speeds", self.speeds, instead))
         if self.speeds and len(self.speeds) != self.workers:
             raise ValueError(
                 f"speeds has {len(self.speeds)} numbers for {self.workers} workers; give one "
@@ -110,11 +105,20 @@ class Setup:
             )
         _ = self.nodes  # a speed that cannot be is told now
 
+    def made(self) -> torch.nn.Module:
+        """The model with its first weights, a new one each time."""
+        return make_model(self.model, self.dataset, self.seed)
+
+    @cached_property
+    def profile(self) -> ModelProfile:
+        """What each layer of the model costs."""
+        return profile_of(self.model, self.dataset, self.seed)
+
     @property
     def times(self) -> LayerTimes:
         """Computation of a worker of speed 1, layer by layer."""
         return LayerTimes.from_flops(
-            profile_model(self.model),
+            self.profile,
             flops_per_s=self.flops_per_s,
             batch_size=self.batch_size,
             backward_over_forward=self.backward_over_forward,
@@ -146,16 +150,26 @@ class Setup:
         All servers' links work at the same time, so they count as one that much wider.
         """
         joint = replace(self.link, bandwidth_bps=self.first_bps * self.servers)
-        return layer_costs(profile_model(self.model), self.times, joint)
+        return layer_costs(self.profile, self.times, joint)
 
     def job(self, iterations: int, starts: Iterable[int] = ()) -> Job:
         """What workers and servers do; `starts` is where each layer begins in the flat vector."""
-        profile = profile_model(self.model)
         return Job.of(
-            profile,
+            self.profile,
             self.times,
             self.link,
-            shards=split_evenly(len(profile), self.servers, tuple(starts)),
+            shards=split_evenly(len(self.profile), self.servers, tuple(starts)),
             iterations=iterations,
             workers=self.workers,
         )
+
+
+def check_setup(given: object) -> Setup:
+    """Return a set-up as it is.
+
+    Raises
+    ------
+    TypeError
+        It is none, such as the name of a model.
+    """
+    return check_kind("setup", given, Setup, "a Setup, such as Setup('lenet5', dataset, link)")

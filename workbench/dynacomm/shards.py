@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from workbench.clusters.checks import check_whole, listed
 from workbench.dynacomm.costs import FloatArray
 
 
@@ -23,12 +24,33 @@ class Shards:
     starts
         First element of each layer in the model's flat vector, and its length behind the last;
         empty where nothing is learnt.
+
+    Raises
+    ------
+    ValueError
+        No such table of shares, a server without a layer, a layer that is not shared out whole,
+        or starts that do not fit.
     """
 
     share: FloatArray
     starts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        try:
+            share = np.asarray(self.share, dtype=np.float64)
+        except (TypeError, ValueError):
+            share = np.empty(0)
+        if share.ndim != 2 or not share.size:
+            raise ValueError(
+                f"share is {self.share!r}; give a table of shares, a row for each server and a "
+                "column for each layer"
+            )
+        object.__setattr__(self, "share", share)
+        given = listed("starts", self.starts, "give the first element of each layer, and the end")
+        starts = tuple(check_whole("a start of a layer", one, 0) for one in given)
+        if any(low > high for low, high in pairwise(starts)):
+            raise ValueError(f"starts {starts} go back; each layer begins where the last one ends")
+        object.__setattr__(self, "starts", starts)
         empty = np.flatnonzero(~self.share.any(axis=1))
         if empty.size:
             raise ValueError(
@@ -93,9 +115,8 @@ def split_evenly(layers: int, servers: int, starts: Sequence[int] = ()) -> Shard
     ValueError
         No layer or no server.
     """
-    if layers < 1 or servers < 1:
-        raise ValueError(f"{layers} layers over {servers} servers: at least one each is needed")
-    return Shards(np.full((servers, layers), 1 / servers), tuple(starts))
+    layers, servers = check_whole("layers", layers, 1), check_whole("servers", servers, 1)
+    return Shards(np.full((servers, layers), 1 / servers), starts)  # type: ignore[arg-type]
 
 
 def whole_layers(owners: Sequence[int], servers: int, starts: Sequence[int] = ()) -> Shards:
@@ -106,9 +127,12 @@ def whole_layers(owners: Sequence[int], servers: int, starts: Sequence[int] = ()
     ValueError
         A layer of a server that does not exist, or a server without a layer.
     """
-    wrong = [owner for owner in owners if not 0 <= owner < servers]
+    servers = check_whole("servers", servers, 1)
+    given = listed("owners", owners, "give the server of each layer, such as (0, 1, 1)")
+    owners = [check_whole("the server of a layer", owner, 0) for owner in given]
+    wrong = [owner for owner in owners if owner >= servers]
     if wrong:
         raise ValueError(f"layers are given to server {wrong[0]}, but there are {servers}")
     share = np.zeros((servers, len(owners)))
-    share[list(owners), range(len(owners))] = 1.0
-    return Shards(share, tuple(starts))
+    share[owners, range(len(owners))] = 1.0
+    return Shards(share, starts)  # type: ignore[arg-type]

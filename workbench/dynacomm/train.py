@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -13,8 +13,9 @@ from workbench.dynacomm.build import Built, Every, build
 from workbench.dynacomm.epochs import Epochs
 from workbench.dynacomm.replanning import PLANNING_S
 from workbench.dynacomm.setup import Setup
-from workbench.runtime import Run, SimulationError, simulate
+from workbench.runtime import Fault, Run, SimulationError, simulate
 from workbench.runtime.progress import Line, Progress
+from workbench.training.losing import GOING_ON, check_losing_nothing
 from workbench.training.why_ended import why_ended
 
 if TYPE_CHECKING:
@@ -63,8 +64,10 @@ def train(
     *,
     replan_every: Every = "auto",
     planning_s: float = PLANNING_S,
+    faults: Iterable[Fault] = (),
     trace: bool = False,
     progress: Progress | bool = False,
+    threads: int | None = None,
 ) -> Trained:
     """Train under one planner's plans.
 
@@ -85,10 +88,16 @@ def train(
         of which the paper makes one plan.
     planning_s
         What planning anew takes a worker of speed 1; where the last push takes longer, nothing.
-    trace
-        As for `workbench.runtime.simulate`.
+    faults, trace
+        As for `workbench.runtime.simulate`. Servers wait for every worker, so faults may cost time
+        (`SlowDown`), but lose nothing; where a run with others ends, `simulate` shows with what
+        `build` returns.
     progress
         True to show epochs, virtual time and loss; or a function, as for `simulate`.
+    threads
+        As for `simulate`. Steps of different workers run beside each other, with the same bits for
+        any number of threads; those of a model that draws at random (dropout), or whose code
+        reaches beyond it, stay in order.
 
     Returns
     -------
@@ -101,11 +110,12 @@ def train(
         No such planner or model.
     ValueError
         More workers than samples, a server without a layer, a `replan_every` that is no interval,
-        a `planning_s` that is no time.
+        a `planning_s` that is no time, a fault that loses messages or a node.
     TrainingError
         The loss is not finite any more, or a worker or server failed; the error's `trained` has
         the epochs that were done.
     """
+    faults = check_losing_nothing(faults, GOING_ON)
     with training.fixed_threads():
         built = build(setup, planner, replan_every=replan_every, planning_s=planning_s)
         epochs = Epochs(built.flat, setup.dataset, built.replicas, setup.servers)
@@ -114,7 +124,13 @@ def train(
         try:
             with _told(progress, built, epochs) as told:
                 run = simulate(
-                    setup.cluster, built.programs, seed=setup.seed, trace=trace, progress=told
+                    setup.cluster,
+                    built.programs,
+                    seed=setup.seed,
+                    trace=trace,
+                    faults=faults,
+                    progress=told,
+                    threads=threads,
                 )
         except SimulationError as error:
             left = Trained(epochs.frame, epochs.weights, error.run)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from workbench.edgegossip.contention import Counters, Source
+from workbench.edgegossip.process_tree import process_tree
 
 _NETWORK, _DISKS = Path("/sys/class/net"), Path("/sys/block")
 
@@ -44,7 +46,7 @@ def host_counters(
     ValueError
         There is no such process.
     """
-    trees = [_tree(pid) for pid in ([os.getpid()] if exclude is None else exclude)]
+    trees = [process_tree(pid) for pid in ([os.getpid()] if exclude is None else exclude)]
 
     def read() -> Counters:
         own = [tree() for tree in trees]
@@ -60,48 +62,12 @@ def host_counters(
             busy_s=cores_s - idle_s,
             network_bytes=sum(one.bytes_sent + one.bytes_recv for one in links),
             disk_bytes=sum(one.read_bytes + one.write_bytes for one in disks),
-            own_busy_s=sum(busy_s for busy_s, _ in own),
+            own_busy_s=sum(one.busy_s for one in own),
             own_network_bytes=own_network_bytes() if own_network_bytes else 0.0,
-            own_disk_bytes=sum(disk_bytes for _, disk_bytes in own),
+            own_disk_bytes=sum(one.disk_bytes for one in own),
         )
 
     return read
-
-
-def _tree(pid: int) -> Callable[[], tuple[float, float]]:
-    """Return what reads the busy seconds and disk bytes of a process and all that it started."""
-    try:
-        root = psutil.Process(pid)
-    except psutil.NoSuchProcess:
-        raise ValueError(f"there is no process {pid}; exclude one that runs") from None
-    last = (0.0, 0.0)
-
-    def read() -> tuple[float, float]:
-        nonlocal last
-        try:
-            each = [_used(one) for one in (root, *root.children(recursive=True))]
-        except psutil.NoSuchProcess:
-            return last  # it ended, and uses nothing more
-        last = (sum(busy_s for busy_s, _ in each), sum(disk_bytes for _, disk_bytes in each))
-        return last
-
-    return read
-
-
-def _used(process: psutil.Process) -> tuple[float, float]:
-    """Busy seconds and disk bytes of a process and of its children that have ended.
-
-    So the sum over those alive is that of the whole tree, and no step down when one ends.
-    """
-    try:
-        with process.oneshot():
-            busy_s = sum(process.cpu_times()[:4])  # user and system, its own and its children's
-            io = process.io_counters() if hasattr(process, "io_counters") else None
-    except psutil.NoSuchProcess:
-        return 0.0, 0.0
-    except psutil.AccessDenied:
-        return busy_s, 0.0
-    return busy_s, float(io.read_bytes + io.write_bytes) if io else 0.0
 
 
 def _links(counters: Mapping[str, Any]) -> list[Any]:
@@ -117,6 +83,11 @@ def _true(counters: Mapping[str, Any], folder: Path) -> list[Any]:
     Virtual ones (bridges, mirrors, loops, memory as a disk) count what a true one counts again,
     or what never leaves the memory.
     """
-    true = [name for name in counters if (folder / name / "device").exists()]
+    true = [name for name in counters if _is_true(folder, name)]
     names = true or [name for name in counters if not name.startswith("loop")]
     return [counters[name] for name in names]
+
+
+@cache
+def _is_true(folder: Path, name: str) -> bool:
+    return (folder / name / "device").exists()

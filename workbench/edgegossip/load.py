@@ -20,6 +20,7 @@ from workbench.clusters import Schedule
 from workbench.clusters.checks import check_number
 from workbench.edgegossip.contention import Contention
 from workbench.edgegossip.predictor import Predictor
+from workbench.training.repeatable import LOAD
 
 JOBS = ("wordcount", "sort")
 
@@ -98,7 +99,7 @@ def draw_load(
     """
     if not 0 <= check_number("intensity", intensity) < math.inf:
         raise ValueError(f"intensity is {intensity}; give a finite number, at least 0")
-    rng = np.random.default_rng((seed, platform))
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LOAD, platform)))
     low, high = math.log10(facts["least_bytes"]), math.log10(facts["most_bytes"])
     starts_s, contentions, at_s = [0.0], [Contention()], 0.0
     while intensity:

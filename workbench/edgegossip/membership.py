@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.clusters.checks import listed
 from workbench.edgegossip.platforms import Platform
 from workbench.gossip import GossipSetup
 
@@ -21,9 +23,9 @@ def check_platforms(given: object) -> tuple[Platform, ...]:
     ValueError
         None at all, or something that is no platform.
     """
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise ValueError(f"platforms is {given!r}; give edgegossip.Platforms, one for each node")
-    members = tuple(given)
+    members: tuple[Any, ...] = listed(
+        "platforms", given, "give edgegossip.Platforms, one for each node"
+    )
     if not members:
         raise ValueError("there are no platforms; give at least one")
     for platform in members:
@@ -40,9 +42,9 @@ def check_shards(platforms: Sequence[Platform], given: object) -> tuple[Indices,
     ValueError
         Not as many as platforms, or one that is no indices, or without any.
     """
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise ValueError(f"shards is {given!r}; give the indices of each platform's samples")
-    shards = tuple(map(np.asarray, given))
+    shards = tuple(
+        map(np.asarray, listed("shards", given, "give the indices of each platform's samples"))
+    )
     if len(platforms) != len(shards):
         raise ValueError(
             f"{len(platforms)} platforms, {len(shards)} shards; each platform needs one"

@@ -72,6 +72,7 @@ def train(
     faults: Iterable[Fault] = (),
     trace: bool = False,
     progress: Progress | bool = False,
+    threads: int | None = None,
     **options: Any,
 ) -> Trained:
     """Train on unequal platforms, each learning from what matters most in equal time.
@@ -82,8 +83,8 @@ def train(
         As for `workbench.gossip.GossipSetup`.
     platforms
         Who learns: how fast each is, and what co-runs with it.
-    faults, trace, progress
-        As for `workbench.runtime.simulate`. With faults that lose something give `patience_s`.
+    faults, trace, progress, threads
+        As for `workbench.gossip.train`. With faults that lose something give `patience_s`.
     **options
         As for `build`.
 
@@ -102,7 +103,14 @@ def train(
         `trained` has the epochs that were done.
     """
     built = build(model, dataset, platforms, **options)
-    return gossip.train(built.setup, built.selecting, faults=faults, trace=trace, progress=progress)
+    return gossip.train(
+        built.setup,
+        built.selecting,
+        faults=faults,
+        trace=trace,
+        progress=progress,
+        threads=threads,
+    )
 
 
 def build(

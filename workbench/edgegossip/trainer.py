@@ -66,7 +66,7 @@ from workbench.gossip.mixing import as_mixing
 from workbench.gossip.selecting import Batches, shuffled
 from workbench.names import check_name
 from workbench.training.diverged import DivergedError
-from workbench.training.repeatable import derive
+from workbench.training.repeatable import AGGREGATE, SELECT, derive
 
 __all__ = ["ORDERS", "EdgeGossip", "Report", "State"]
 
@@ -266,7 +266,7 @@ class EdgeGossip:
             effects,
             ratio,
             view.batch_size,
-            derive(self.seed, view.node, epoch),
+            derive(self.seed, SELECT, view.node, epoch),
         )
         batches = [state.held[batch] for batch in chosen]
         if self.order == "ranked":
@@ -305,7 +305,8 @@ class EdgeGossip:
         if not self.how.aggregates:  # every point by itself
             each = Aggregation(x, y, np.arange(len(x), dtype=np.int64), 1.0)
             return replace(state, aggregation=each), 0.0
-        made = aggregate(x, y, self.technique, self.ratio, derive(self.seed, view.node) % 2**31)
+        draws = derive(self.seed, AGGREGATE, view.node) % 2**31
+        made = aggregate(x, y, self.technique, self.ratio, draws)
         seconds = generation_s(
             self.technique,
             len(x) * self.stands_for,

@@ -44,20 +44,19 @@ def epochwise(job: Job, mixing: Mixing) -> Program:
         life, epochs = Life(job, context), job.setup.epochs
         exchange = Exchange(life, mixing)
         if context.restarts:
-            peers = [one for one in exchange.sources if one in context.peers]
-            welcome = await life.come_back(peers)
+            welcome = await life.come_back(exchange.sources)
             life.epoch = 0 if welcome is None else max(welcome.epoch, 1) - 1
         exchange.start()
         if not context.restarts and life.report():
             await exchange.meet(0)
         if life.epoch >= epochs:  # all others are through
             life.epoch = epochs
-            life.note()
+            await life.note()
         while life.epoch < epochs:
             await life.learn(life.epoch + 1)
             life.report()
             life.epoch = await exchange.meet(life.epoch)
-            life.note()
+            await life.note()
         done, patience_s = life.epoch, job.setup.patience_s
         if patience_s is not None and exchange.misses_somebody:
             life.epoch = epochs + 1
@@ -97,7 +96,8 @@ class Exchange:
 
         That is a later one than given when peers that need this node have gone on without it.
         """
-        await self._read_what_is_there()
+        if epoch:  # before the first nobody is ahead
+            await self._read_what_is_there()
         both_ways = [peer for peer in self.sources if peer in self.targets]
         epoch = max([epoch, *(self.pulse.their_epochs[peer] for peer in both_ways)])
         self._send(epoch)

@@ -64,8 +64,8 @@ def gosgd(job: Job, probability: float, share: Share) -> Program:
         peers = Peers(life, probability, share)
         share.alpha, share.inbox = first_alpha, []
         if context.restarts:
-            order = context.random.permutation(list(context.peers)).tolist()
-            welcome = await life.come_back(order)
+            order = context.random.permutation(list(context.peers))
+            welcome = await life.come_back(order.tolist())
             if welcome is not None:
                 life.epoch, share.alpha = max(welcome.epoch, 1) - 1, welcome.alpha
         peers.start()
@@ -73,12 +73,12 @@ def gosgd(job: Job, probability: float, share: Share) -> Program:
             peers.report()
         if life.epoch >= epochs:  # who was asked is through
             life.epoch = epochs
-            life.note()
+            await life.note()
         while life.epoch < epochs:
             await life.learn(life.epoch + 1, before=peers.merge, after=peers.maybe_send)
             peers.merge()
             peers.report()
-            life.note()
+            await life.note()
         life.epoch = epochs + 1
         await peers.outlast()
         return share.alpha
@@ -92,8 +92,7 @@ class Peers:
     def __init__(self, life: Life, probability: float, share: Share) -> None:
         self.life, self.context = life, life.context
         self.probability, self.share = probability, share
-        links = life.job.setup.cluster.links
-        self.sources = [source for source, target in links if target == life.node]
+        self.sources = life.job.sources[life.node]
         self.pulse = Pulse(life, self.context.peers, self.sources)
 
     def start(self) -> None:

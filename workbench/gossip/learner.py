@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.training import FlatModel, Sgd, get_buffers, gradient_step, set_buffers
+from workbench.training import (
+    Evaluation,
+    FlatModel,
+    Sgd,
+    evaluate,
+    get_buffers,
+    gradient_step,
+    set_buffers,
+)
 from workbench.training.diverged import DivergedError
+from workbench.training.draws import UndrawnSteps
 from workbench.training.repeatable import STEP, derive
 
 if TYPE_CHECKING:
@@ -36,6 +45,9 @@ class Learner:
         What batches index, and how to step.
     name
         Of the node, for errors.
+    in_order
+        Whether steps of several nodes must not run at once; then each may draw at random, from a
+        seed of its own.
     steps
         Since the node (re)started.
     """
@@ -47,8 +59,10 @@ class Learner:
     dataset: Dataset
     sgd: Sgd
     name: str = "a node"
+    in_order: bool = True
 
     def __post_init__(self) -> None:
+        self._undrawn = UndrawnSteps(self.flat, self.dataset, self.name)
         self._first_buffers = get_buffers(self.flat.module)
         self.velocity = self.sgd.start(self.flat.parameters)
         self.begin(0)
@@ -68,9 +82,12 @@ class Learner:
         DivergedError
             Its loss is not finite.
         """
-        x, y = self.dataset.x_train[batch], self.dataset.y_train[batch]
-        draws = derive(self.seed, STEP, self.node, self._life, self.steps)
-        loss = gradient_step(self.flat, x, y, seed=draws)
+        if self.in_order:
+            x, y = self.dataset.x_train[batch], self.dataset.y_train[batch]
+            seed = derive(self.seed, STEP, self.node, self._life, self.steps)
+            loss = gradient_step(self.flat, x, y, seed=seed)
+        else:
+            loss = self._undrawn.step(batch)
         if not math.isfinite(loss):
             raise DivergedError(loss, f"for {self.name} in its step {self.steps + 1}")
         self.sgd.step(self.flat.parameters, self.flat.gradients, self.velocity)
@@ -78,8 +95,21 @@ class Learner:
         self._loss_sum += loss * len(batch)
         self._samples += len(batch)
 
+    def evaluate(self) -> Evaluation:
+        """How well the model does on the test samples."""
+        if self.in_order:
+            return evaluate(self.flat.module, self.dataset.x_test, self.dataset.y_test)
+        return self._undrawn.evaluate()
+
     def take_loss(self) -> tuple[int, float | None]:
-        """Samples since the last call, and the mean loss over them before each step."""
+        """Samples since the last call, and the mean loss over them before each step.
+
+        Raises
+        ------
+        workbench.training.draws.DrawsError
+            The model drew at random in one of these steps, though not in a first one.
+        """
+        self._undrawn.check()
         samples, loss_sum = self._samples, self._loss_sum
         self._loss_sum, self._samples = 0.0, 0
         return samples, loss_sum / samples if samples else None

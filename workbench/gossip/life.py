@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from workbench.gossip.learner import Learner
 from workbench.gossip.recorder import Recorder
 from workbench.gossip.selecting import Learnt, Selecting, View
-from workbench.runtime import Message
+from workbench.runtime import Message, Synchronized
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +36,7 @@ class Job:
     selecting
         Chooses what is learnt from.
     learners
-        By node.
+        By node; their steps may run beside each other.
     recorder
         Where epochs are noted.
     sample_s
@@ -44,10 +47,18 @@ class Job:
 
     setup: GossipSetup
     selecting: Selecting[Any]
-    learners: Sequence[Learner]
+    learners: Sequence[Synchronized[Learner]]
     recorder: Recorder
     sample_s: Sequence[float]
     tensor_bytes: tuple[float, ...]
+
+    @cached_property
+    def sources(self) -> list[list[int]]:
+        """By node, those from which a link leads to it, ascending."""
+        found: list[list[int]] = [[] for _ in self.learners]
+        for source, target in self.setup.cluster.links:
+            found[target].append(source)
+        return found
 
     def message(self, sender: int, topic: str, payload: Any) -> Message:
         """Put what holds a model into a message of a model's size."""
@@ -81,21 +92,23 @@ class Life:
 
     Attributes
     ----------
-    learner
-        Its model; the first one again after a restart, since a crash loses what a node holds.
     epoch
         The one it is in, from 1; 0 before.
     """
 
     def __init__(self, job: Job, context: Context) -> None:
         self.job, self.context, self.node = job, context, context.node
-        self.learner = job.learners[self.node]
-        if context.restarts:
+        if context.restarts:  # a crash loses what a node holds
             self.learner.begin(context.restarts)
         self.state = job.selecting.begin(self.node)
         self.reports: dict[int, tuple[int, Any]] = {}
         self.last: Learnt | None = None
         self.epoch = 0
+
+    @property
+    def learner(self) -> Learner:
+        """Its model and what steps it, once the step that was asked for is done."""
+        return self.job.learners[self.node].value
 
     def view(self) -> View:
         """What the node knows now."""
@@ -138,20 +151,25 @@ class Life:
         if cost_s:
             await context.compute(_nothing, cost_s=cost_s, lane="select", label=str(epoch))
         began_s, samples = context.now_s(), 0
-        for batch in batches:
+        own = self.job.learners[self.node]
+        for batch in map(_read_only, batches):
             if before is not None:
                 before()
-            work, cost_s = partial(self.learner.learn, batch), len(batch) * sample_s
-            await context.compute(work, cost_s=cost_s, lane="learn", label=str(epoch))
+            work, cost_s = partial(Learner.learn, batch=batch), len(batch) * sample_s
+            await context.compute(work, cost_s=cost_s, lane="learn", label=str(epoch), on=own)
             samples += len(batch)
             if after is not None:
                 after()
         self.last = Learnt(samples, context.now_s() - began_s)
 
-    def note(self) -> None:
-        """Note the epoch's end."""
-        now_s, restarts = self.context.now_s(), self.context.restarts
-        self.job.recorder.note(self.epoch, now_s, self.learner, restarts)
+    async def note(self) -> None:
+        """Note the epoch's end; evaluation takes no virtual time, and leaves no trace."""
+        epoch, now_s, recorder = self.epoch, self.context.now_s(), self.job.recorder
+        found = None
+        if recorder.evaluates(epoch):
+            own = self.job.learners[self.node]
+            found = await self.context.compute(Learner.evaluate, cost_s=0.0, lane="", on=own)
+        recorder.note(epoch, now_s, self.learner, self.context.restarts, found)
 
     def welcome(self, alpha: float = 0.0) -> Message:
         """What to send to a node that comes back."""
@@ -165,11 +183,14 @@ class Life:
         return self.job.message(self.node, "welcome", given)
 
     async def come_back(self, peers: Iterable[int]) -> Welcome | None:
-        """Ask peers for the model, one after the other, until one answers.
+        """Ask peers with links both ways for the model, one after the other, until one answers.
 
         A node that restarts takes its part from there; one that nobody answers begins anew.
         """
+        links = self.job.setup.cluster.links
         for peer in peers:
+            if not {(self.node, peer), (peer, self.node)} <= links.keys():
+                continue
             self.context.send(peer, Message(self.node, "fetch", control=True))
             try:
                 answer = await self.context.receive(
@@ -186,3 +207,9 @@ class Life:
 
 def _nothing() -> None:
     return None
+
+
+def _read_only(batch: NDArray[np.int64]) -> NDArray[np.int64]:
+    own = np.array(batch)
+    own.flags.writeable = False
+    return own

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from workbench.training import evaluate
 from workbench.training.diverged import DivergedError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.gossip.learner import Learner
+    from workbench.training import Evaluation
 
 EPOCHS = {
     "epoch": pl.Int64,
@@ -37,6 +37,7 @@ class Spread:
     counted: set[int] = field(default_factory=set)
     squares: float = 0.0
     mean: Tensor | None = None
+    incomplete: bool = False  # a model came when the mean was no longer kept
 
     @property
     def count(self) -> int:
@@ -57,8 +58,10 @@ class Spread:
             self.squares += float(torch.dot(away, away)) * (1 - 1 / self.count)
 
     @property
-    def error(self) -> float:
-        """Root of the mean squared distance of the models from their mean."""
+    def error(self) -> float | None:
+        """Root of the mean squared distance of the models from their mean; None if not of all."""
+        if self.incomplete:
+            return None
         return math.sqrt(max(self.squares, 0.0) / self.count)
 
 
@@ -67,7 +70,7 @@ class Recorder:
     """Rows of a run, as they come.
 
     A mean model is kept for at most as many epochs as there are nodes, so that memory stays linear
-    in nodes: where one lags further behind, it does not count in an epoch's consensus error.
+    in nodes: where one lags further behind, an epoch's consensus error is not known.
 
     Attributes
     ----------
@@ -83,29 +86,27 @@ class Recorder:
     )
     spreads: dict[int, Spread] = field(default_factory=dict)
 
-    def note(self, epoch: int, at_s: float, learner: Learner, restarts: int) -> None:
-        """Note the end of an epoch of a node, behind its exchange.
+    def evaluates(self, epoch: int) -> bool:
+        """Whether models are evaluated at the end of an epoch."""
+        return not epoch % self.evaluate_every or epoch == self.epochs
+
+    def note(
+        self, epoch: int, at_s: float, learner: Learner, restarts: int, found: Evaluation | None
+    ) -> None:
+        """Note the end of an epoch of a node, behind its exchange, and its evaluation if any.
 
         Raises
         ------
         DivergedError
             Its loss on the test samples is not finite.
         """
-        samples, loss = learner.take_loss()
-        test_loss, top1 = self.evaluate(epoch, learner)
-        self.rows.append((epoch, learner.node, at_s, loss, test_loss, top1, samples, restarts))
-        self._spread(epoch, learner.node, learner.flat.parameters)
-
-    def evaluate(self, epoch: int, learner: Learner) -> tuple[float | None, float | None]:
-        """Test loss and accuracy, where this epoch is one to evaluate."""
-        if epoch % self.evaluate_every and epoch != self.epochs:
-            return None, None
-        data = learner.dataset
-        found = evaluate(learner.flat.module, data.x_test, data.y_test)
-        if not math.isfinite(found.loss):
+        if found is not None and not math.isfinite(found.loss):
             where = f"for {learner.name} on the test samples at the end of epoch {epoch}"
             raise DivergedError(found.loss, where)
-        return found.loss, found.top1
+        samples, loss = learner.take_loss()
+        test = (None, None) if found is None else (found.loss, found.top1)
+        self.rows.append((epoch, learner.node, at_s, loss, *test, samples, restarts))
+        self._spread(epoch, learner.node, learner.flat.parameters)
 
     def _spread(self, epoch: int, node: int, model: Tensor) -> None:
         if epoch not in self.spreads:
@@ -114,8 +115,10 @@ class Recorder:
             for oldest in sorted(open_epochs)[: max(0, len(open_epochs) + 1 - self.nodes)]:
                 self.spreads[oldest].mean = None
         spread = self.spreads[epoch]
-        closed = spread.count > 0 and spread.mean is None
-        if closed or node in spread.counted:  # a second life may come to the same epoch
+        if node in spread.counted:  # a second life may come to the same epoch
+            return
+        if spread.count and spread.mean is None:
+            spread.incomplete = True
             return
         spread.add(node, model)
         if spread.count == self.nodes:

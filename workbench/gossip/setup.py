@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench import training
-from workbench.clusters.checks import check_number, is_number, whole
+from workbench.clusters.checks import check_number, is_number, listed, whole
 from workbench.clusters.cluster import check_cluster
-from workbench.datasets.checks import check_dataset
 from workbench.gossip.mixing import Mixing, as_mixing
-from workbench.names import choose
-from workbench.profiles import LayerTimes, profile_model
+from workbench.profiles import LayerTimes
 from workbench.training import Sgd
-from workbench.training.losses import check_outputs
-from workbench.training.tensors import as_tensor
-from workbench.zoo import MODELS
+from workbench.training.models import check_model, make_model, profile_of
 
 if TYPE_CHECKING:
     import torch
 
     from workbench.clusters import Cluster
     from workbench.datasets import Dataset
-    from workbench.profiles import ModelProfile
+    from workbench.training.models import Model
 
 MOST_PATIENCES = 1000  # in a batch: more, and a run does little else than give signs of life
 
@@ -82,7 +76,7 @@ class GossipSetup:
         A node takes of the model of one from which no link leads to it.
     """
 
-    model: str | torch.nn.Module | Callable[[], torch.nn.Module]
+    model: Model
     dataset: Dataset
     shards: Sequence[NDArray[np.int64]]
     cluster: Cluster
@@ -106,7 +100,7 @@ class GossipSetup:
                     f"{name} is {given!r}; it must be a whole number of at least {least}"
                 )
             object.__setattr__(self, name, count)
-        self._check_model()
+        check_model(self.model, self.dataset, self.seed)
         if not isinstance(self.sgd, Sgd):
             raise ValueError(f"sgd is {self.sgd!r}; give a training.Sgd, such as Sgd(0.01)")
         if self.patience_s is not None:
@@ -128,9 +122,7 @@ class GossipSetup:
 
     def made(self) -> torch.nn.Module:
         """The model with its first weights, a new one each time."""
-        if isinstance(self.model, str):
-            return training.initialise(self.model, self.seed, classes=len(self.dataset.classes))
-        return training.initialise(copy.deepcopy(self.model), self.seed)
+        return make_model(self.model, self.dataset, self.seed)
 
     @property
     def nodes(self) -> int:
@@ -142,62 +134,23 @@ class GossipSetup:
         """What learning from a sample is charged with, by node, at speed 1."""
         if self.sample_s is not None:
             return self._each(self.sample_s)
-        profile = self._profile()
-        return tuple(
-            times.forward_s + times.backward_s
-            for flops_per_s in self._each(self.flops_per_s)
-            for times in [
-                LayerTimes.from_flops(
-                    profile,
-                    flops_per_s=flops_per_s,
-                    batch_size=1,
-                    backward_over_forward=self.backward_over_forward,
-                )
-            ]
-        )
-
-    def _profile(self) -> ModelProfile:
-        if isinstance(self.model, str):
-            return profile_model(self.model)
-        return profile_model(self.made(), self.dataset.input_shape)
+        each = self._each(self.flops_per_s)
+        profile = profile_of(self.model, self.dataset, self.seed)
+        times = {  # of each kind of node
+            flops_per_s: LayerTimes.from_flops(
+                profile,
+                flops_per_s=flops_per_s,
+                batch_size=1,
+                backward_over_forward=self.backward_over_forward,
+            )
+            for flops_per_s in dict.fromkeys(each)
+        }
+        sample_s = {rate: found.forward_s + found.backward_s for rate, found in times.items()}
+        return tuple(sample_s[flops_per_s] for flops_per_s in each)
 
     def _each(self, given: object) -> tuple[float, ...]:
         numbers = [given] * self.nodes if is_number(given) else given
         return tuple(map(float, cast("Sequence[float]", numbers)))
-
-    def _check_model(self) -> None:
-        if isinstance(self.model, str):
-            model = choose("model", self.model, MODELS)
-            check_dataset(self.dataset, model.name, model.input_shape)
-            return
-        if not callable(self.model):  # as modules are
-            raise ValueError(
-                f"model is {self.model!r}; give the name of one in the zoo, a torch.nn.Module, or "
-                "a function that makes one"
-            )
-        check_dataset(self.dataset)
-        self._check_outputs()
-
-    def _check_outputs(self) -> None:
-        import torch
-
-        module = self.made().eval()
-        device = next((one.device for one in module.parameters()), torch.device("cpu"))
-        sample = as_tensor(self.dataset.x_train[:1], device)
-        try:
-            with torch.no_grad(), training.seeded(self.seed):
-                found = module(sample)
-        except Exception as error:
-            raise ValueError(
-                f"the model does not take samples of shape {self.dataset.input_shape}, as "
-                f"{self.dataset.name} has: {error}"
-            ) from error
-        outputs = check_outputs(found, torch.zeros(len(sample), dtype=torch.int64)).shape[1]
-        if outputs < (classes := len(self.dataset.classes)):
-            raise ValueError(
-                f"the model has {outputs} outputs, {self.dataset.name} has {classes} classes; "
-                "each class needs an output"
-            )
 
     def _check_patience(self) -> None:
         if self.patience_s is None:
@@ -217,9 +170,10 @@ class GossipSetup:
             )
 
     def _check_each(self, name: str, given: object) -> None:
-        several = isinstance(given, Iterable) and not isinstance(given, str)
-        if not all(map(is_number, given if several else [given])):  # type: ignore[call-overload]
-            raise ValueError(f"{name} is {given!r}; give one number for all nodes, or one for each")
+        instead = "give one number for all nodes, or one for each"
+        numbers = [given] if is_number(given) else listed(name, given, instead)
+        if not all(map(is_number, numbers)):
+            raise ValueError(f"{name} is {given!r}; {instead}")
         numbers = self._each(given)
         if len(numbers) != self.nodes:
             raise ValueError(
@@ -231,12 +185,13 @@ class GossipSetup:
 
     def _check_shards(self) -> None:
         given: object = self.shards
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise ValueError(
-                f"shards is {given!r}; give the indices of each node's samples, such as "
-                "partition.by_size(dataset.y_train, [1] * nodes, seed=0)"
-            )
-        object.__setattr__(self, "shards", tuple(map(np.asarray, given)))
+        shards = listed(
+            "shards",
+            given,
+            "give the indices of each node's samples, such as "
+            "partition.by_size(dataset.y_train, [1] * nodes, seed=0)",
+        )
+        object.__setattr__(self, "shards", tuple(map(np.asarray, shards)))
         if len(self.shards) != len(self.cluster):
             raise ValueError(
                 f"{len(self.shards)} shards for a cluster of {len(self.cluster)} nodes; each node "

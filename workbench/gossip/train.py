@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from workbench import training
+from workbench.clusters.checks import check_kind
 from workbench.gossip.epochwise import epochwise
 from workbench.gossip.gosgd import Share, gosgd
 from workbench.gossip.learner import Learner
@@ -16,16 +17,9 @@ from workbench.gossip.life import Job
 from workbench.gossip.recorder import EPOCHS, Recorder
 from workbench.gossip.selecting import EverySample, Selecting
 from workbench.gossip.setup import GossipSetup
-from workbench.runtime import (
-    Crash,
-    Fault,
-    LinkDown,
-    Lossy,
-    Program,
-    Run,
-    SimulationError,
-    simulate,
-)
+from workbench.runtime import Fault, Program, Run, SimulationError, Synchronized, simulate
+from workbench.training.draws import must_stay_in_order
+from workbench.training.losing import check_losing_nothing
 from workbench.training.why_ended import why_ended
 
 if TYPE_CHECKING:
@@ -45,9 +39,11 @@ class Trained(NamedTuple):
         A row per epoch and node: ``epoch`` (from 1), ``node``, ``at_s`` (virtual), ``loss`` (mean
         over the epoch's samples, before each step), ``test_loss, top1`` (of the node's model behind
         the exchange; null in epochs that are not evaluated), ``consensus_error`` (root of the mean
-        squared distance of all nodes' models of this epoch from their mean, the same in all its
-        rows), ``samples`` learnt from, and ``restarts`` of the node so far. Epochs in which a node
-        was down, or that it skipped, have no row of it.
+        squared distance from their mean of the models of all nodes that have a row of this epoch,
+        the same in all these rows; null where it is not known, because one of them came when the
+        first was as many epochs ahead as there are nodes), ``samples`` learnt from, and
+        ``restarts`` of the node so far. Epochs in which a node was down, or that it skipped, have
+        no row of it.
     weights
         Each node's flat vector at the end.
     run
@@ -84,8 +80,8 @@ class Built(NamedTuple):
     ----------
     programs
         One per node.
-    learners
-        What they learn with.
+    states
+        What they learn with: a `Learner` each, whose steps may run beside each other.
     recorder
         Where epochs are noted.
     shares
@@ -93,9 +89,14 @@ class Built(NamedTuple):
     """
 
     programs: list[Program]
-    learners: list[Learner]
+    states: list[Synchronized[Learner]]
     recorder: Recorder
     shares: list[Share]
+
+    @property
+    def learners(self) -> list[Learner]:
+        """What they learn with, once the steps that were asked for are done."""
+        return [state.value for state in self.states]
 
 
 def train(
@@ -105,6 +106,7 @@ def train(
     faults: Iterable[Fault] = (),
     trace: bool = False,
     progress: Progress | bool = False,
+    threads: int | None = None,
 ) -> Trained:
     """Train on every node until all are through.
 
@@ -114,8 +116,10 @@ def train(
         Who learns what, and how models are exchanged.
     selecting
         Chooses what each node learns from in each epoch; all samples by default.
-    faults, trace, progress
-        As for `workbench.runtime.simulate`.
+    faults, trace, progress, threads
+        As for `workbench.runtime.simulate`. Steps of different nodes run beside each other, with
+        the same bits for any number of threads; those of a model that draws at random (dropout),
+        or whose code reaches beyond it (global variables), stay in order.
 
     Returns
     -------
@@ -131,12 +135,10 @@ def train(
         The loss is not finite any more, a program failed, or all nodes crashed for good; the
         error's `trained` has the epochs that were done.
     """
-    faults = tuple(faults)
-    losing = [fault for fault in faults if isinstance(fault, Crash | LinkDown | Lossy)]
-    if losing and setup.patience_s is None and setup.nodes > 1:
-        raise ValueError(
-            f"{losing[0]} loses messages that others would wait for without end; give "
-            "patience_s=..., the seconds after which a silent peer counts as gone"
+    _check_setup(setup)
+    if setup.patience_s is None and setup.nodes > 1:
+        faults = check_losing_nothing(
+            faults, "give patience_s=..., the seconds after which a silent peer counts as gone"
         )
     with training.fixed_threads():
         built = build(setup, selecting)
@@ -148,6 +150,7 @@ def train(
                 trace=trace,
                 faults=faults,
                 progress=progress,
+                threads=threads,
             )
         except SimulationError as error:
             raise _error(error, setup, built) from error.__cause__ or error
@@ -182,12 +185,24 @@ def _error(error: SimulationError, setup: GossipSetup, built: Built) -> Training
     return TrainingError(reason, left)
 
 
+def _check_setup(given: object) -> None:
+    check_kind("setup", given, GossipSetup, "a GossipSetup, as in GossipSetup('lenet5', ...)")
+
+
 def build(setup: GossipSetup, selecting: Selecting[Any] | None = None) -> Built:
     """Make the programs of a run and what they learn with; errors as for `train`."""
+    _check_setup(setup)
+    if selecting is not None and not (hasattr(selecting, "fitted") and hasattr(selecting, "step")):
+        raise TypeError(f"selecting is {selecting!r}; give a gossip.Selecting, or None")
     chosen = (EverySample(setup.seed) if selecting is None else selecting).fitted(setup)
     flat = training.flatten(setup.made(), setup.dataset.input_shape)
+    data, first = setup.dataset, flat.parameters
+    in_order = must_stay_in_order(flat, data)
     learners = [
-        Learner(node, setup.seed, flat.replica(), flat.parameters, setup.dataset, setup.sgd, name)
+        Synchronized(
+            Learner(node, setup.seed, flat.replica(), first, data, setup.sgd, name, in_order),
+            in_order=in_order,
+        )
         for node, name in enumerate(setup.cluster.names)
     ]
     recorder = Recorder(setup.nodes, setup.epochs, setup.evaluate_every)

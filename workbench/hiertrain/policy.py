@@ -9,6 +9,7 @@ from itertools import groupby
 
 import polars as pl
 
+from workbench.clusters.checks import listed
 from workbench.hiertrain.problem import TIERS, Problem
 
 SCHEMA = {"tier": pl.String, "first_layer": pl.Int64, "last_layer": pl.Int64, "samples": pl.Int64}
@@ -92,8 +93,8 @@ class Hybrid(Policy):
     b_l: int
 
     def __post_init__(self) -> None:
-        order = tuple(self.order)
-        if sorted(order) != sorted(TIERS):
+        order = listed("order", self.order, "give the tiers of workers o, s and l")
+        if len(order) != len(TIERS) or any(tier not in order for tier in TIERS):
             raise ValueError(
                 f"order {order} names the tiers of workers o, s and l: "
                 f"each of {', '.join(TIERS)} once"
@@ -173,10 +174,10 @@ class Chain(Policy):
     gradient_bits: int | None = None
 
     def __post_init__(self) -> None:
-        given: object = self.tiers
-        if isinstance(given, str) or not given:
-            raise ValueError(f"tiers {given!r} names one tier per layer, at least one layer")
-        object.__setattr__(self, "tiers", tuple(self.tiers))
+        tiers = listed("tiers", self.tiers, "name one tier per layer, at least one layer")
+        if not tiers:
+            raise ValueError("tiers is empty; name one tier per layer, at least one layer")
+        object.__setattr__(self, "tiers", tiers)
         for layer, tier in enumerate(self.tiers, start=1):
             if tier not in TIERS:
                 raise ValueError(f"layer {layer} is on {tier!r}; the tiers are {', '.join(TIERS)}")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING
 
 from workbench import training
-from workbench.datasets.checks import check_dataset
+from workbench.clusters.checks import check_kind, check_whole
 from workbench.hiertrain.cluster import SHARING
-from workbench.hiertrain.problem import Problem
-from workbench.names import check_name, choose
-from workbench.zoo import MODELS
+from workbench.hiertrain.problem import Problem, check_problem
+from workbench.names import check_name
+from workbench.training.models import check_model, make_model
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from workbench.datasets import Dataset
+    from workbench.training.models import Model
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class Setup:
     Attributes
     ----------
     model
-        Name in the zoo; or a module of one's own, or a function that makes it.
+        Name in the zoo; or a module of one's own, which is copied and its weights drawn anew, or a
+        function that makes it. Tried on a sample, without learning.
     dataset
         Fitted to the model's input; a model of the zoo gets as many outputs as it has classes.
     problem
@@ -50,10 +51,12 @@ class Setup:
     ------
     ValueError
         Numbers out of range, an unknown model, a dataset that is none, whose images the model does
-        not take, or that is smaller than a batch.
+        not take, or that is smaller than a batch, a model with fewer outputs than classes.
+    TypeError
+        No `Problem`.
     """
 
-    model: str | torch.nn.Module | Callable[[], torch.nn.Module]
+    model: Model
     dataset: Dataset
     problem: Problem
     sharing: str = "none"
@@ -67,16 +70,12 @@ class Setup:
             count = getattr(self, name)
             if name == "iterations" and count is None:
                 continue
-            if isinstance(count, bool) or not isinstance(count, int) or count < least:
-                raise ValueError(
-                    f"{name} is {count!r}; it must be a whole number of at least {least}"
-                )
+            object.__setattr__(self, name, check_whole(name, count, least))
         check_name("sharing", self.sharing, SHARING)
-        named = choose("model", self.model, MODELS) if isinstance(self.model, str) else None
-        if named is None:
-            check_dataset(self.dataset)
-        else:
-            check_dataset(self.dataset, named.name, named.input_shape)
+        check_problem(self.problem)
+        if not isinstance(self.sgd, training.Sgd):
+            raise ValueError(f"sgd is {self.sgd!r}; give a training.Sgd, such as Sgd(0.02)")
+        check_model(self.model, self.dataset, self.seed, in_own_type=True)
         samples = len(self.dataset.y_train)
         if samples < self.problem.batch:
             raise ValueError(
@@ -102,13 +101,22 @@ class Setup:
         return list(islice(whole, self.epoch_ends[-1] + 1))
 
     def made(self) -> torch.nn.Module:
-        """The model with its first weights."""
-        if isinstance(self.model, str):
-            classes = len(self.dataset.classes)
-            return training.initialise(self.model, self.seed, classes=classes)
-        return training.initialise(self.model, self.seed)
+        """The model with its first weights, a new one each time."""
+        return make_model(self.model, self.dataset, self.seed)
 
     @property
     def _epochs(self) -> int:
         per_epoch = len(self.dataset.y_train) // self.problem.batch
         return self.epochs if self.iterations is None else -(-self.iterations // per_epoch)
+
+
+def check_setup(given: object) -> Setup:
+    """Return a set-up as it is.
+
+    Raises
+    ------
+    TypeError
+        It is none, such as the name of a model.
+    """
+    instead = "a Setup, such as Setup('lenet5', dataset, problem)"
+    return check_kind("setup", given, Setup, instead)

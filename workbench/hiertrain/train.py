@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -15,10 +15,11 @@ from workbench.hiertrain.planners import PLANNERS
 from workbench.hiertrain.policy import Chain, Hybrid, Policy
 from workbench.hiertrain.problem import TIERS
 from workbench.hiertrain.programs import cluster_of, programs_of
-from workbench.hiertrain.setup import Setup
+from workbench.hiertrain.setup import Setup, check_setup
 from workbench.names import choose
-from workbench.runtime import Program, Run, SimulationError, simulate
+from workbench.runtime import Fault, Program, Run, SimulationError, simulate
 from workbench.runtime.progress import Line, Progress
+from workbench.training.losing import GOING_ON, check_losing_nothing
 from workbench.training.why_ended import why_ended
 
 if TYPE_CHECKING:
@@ -96,8 +97,10 @@ def train(
     setup: Setup,
     policy: Policy | str = "hiertrain",
     *,
+    faults: Iterable[Fault] = (),
     trace: bool = False,
     progress: Progress | bool = False,
+    threads: int | None = None,
 ) -> Trained:
     """Train under a policy.
 
@@ -112,10 +115,15 @@ def train(
         What to train, on what.
     policy
         One, or the name of a planner in `PLANNERS`.
-    trace
-        As for `workbench.runtime.simulate`.
+    faults, trace
+        As for `workbench.runtime.simulate`; the nodes are "device", "edge" and "cloud". They wait
+        for each other, so faults may cost time (`SlowDown`), but lose nothing; where a run with
+        others ends, `simulate` shows with what `build` returns.
     progress
         True to show epochs, virtual time and loss; or a function, as for `simulate`.
+    threads
+        As for `simulate`. Tiers hand each other features and gradients, so their work stays in
+        order: more threads change nothing.
 
     Returns
     -------
@@ -128,11 +136,13 @@ def train(
         No such planner or model.
     ValueError
         A model that cannot be cut into its layers, or has other layers than the problem; a policy
-        that does not fit the problem; a chain that parts two uses of one weight.
+        that does not fit the problem; a chain that parts two uses of one weight; a fault that
+        loses messages or a node.
     TrainingError
         The loss is not finite any more, or a program failed; the error's `trained` has the epochs
         that were done.
     """
+    faults = check_losing_nothing(faults, GOING_ON)
     with training.fixed_threads():
         built = build(setup, policy)
         epochs = built.epochs
@@ -143,7 +153,9 @@ def train(
                     built.programs,
                     seed=setup.seed,
                     trace=trace,
+                    faults=faults,
                     progress=told,
+                    threads=threads,
                 )
         except SimulationError as error:
             left = Trained(epochs.frame, epochs.weights, error.run, built.policy, built.losses)
@@ -159,7 +171,7 @@ def train(
 
 def build(setup: Setup, policy: Policy | str = "hiertrain") -> Built:
     """Make the programs of a run and what they learn with; arguments and errors as for `train`."""
-    problem = setup.problem
+    problem = check_setup(setup).problem
     chosen = policy if isinstance(policy, Policy) else choose("planner", policy, PLANNERS)(problem)
     chosen.check(problem)
     module, shape = setup.made(), setup.dataset.input_shape

@@ -1,17 +1,20 @@
 """Runs worker programs in virtual time, and the record of it."""
 
-from workbench.runtime.context import Context, Program
+from workbench.runtime.context import Context, Program, Task
 from workbench.runtime.fault_drawing import draw_faults
 from workbench.runtime.faults import Crash, Fault, LinkDown, Lossy, Restart, SlowDown
+from workbench.runtime.host import CutOffWarning
 from workbench.runtime.messages import Message, Transfer
 from workbench.runtime.run import DeadlockError, ProgramError, Run, SimulationError
 from workbench.runtime.simulate import simulate
 from workbench.runtime.simulation import Simulation
+from workbench.runtime.threads import Synchronized
 from workbench.runtime.trace import Span, Trace
 
 __all__ = [
     "Context",
     "Crash",
+    "CutOffWarning",
     "DeadlockError",
     "Fault",
     "LinkDown",
@@ -25,6 +28,8 @@ __all__ = [
     "SimulationError",
     "SlowDown",
     "Span",
+    "Synchronized",
+    "Task",
     "Trace",
     "Transfer",
     "draw_faults",

@@ -21,6 +21,17 @@ def check_seconds(what: str, seconds: Any) -> None:
         raise ValueError(f"{what} is {seconds!r}; it must be a finite number, not negative")
 
 
+def refuse_endless(what: str) -> NoReturn:
+    """Tell that something would end later than any number of seconds.
+
+    Raises
+    ------
+    OverflowError
+        Always.
+    """
+    raise OverflowError(f"{what} would end after more seconds than a number holds")
+
+
 def check_topic(topic: Any) -> None:
     """Refuse a topic to receive that is no text.
 
@@ -66,7 +77,7 @@ def refuse_async(work: Any) -> NoReturn:
     )
 
 
-def check_spawned(work: Any) -> None:
+def check_spawned(work: Any, by: str = "spawn") -> None:
     """Refuse what cannot be awaited.
 
     Raises
@@ -75,5 +86,10 @@ def check_spawned(work: Any) -> None:
         It cannot.
     """
     if not inspect.isawaitable(work):
-        hint = ", called, as in context.spawn(work(context))" if callable(work) else ""
-        raise TypeError(f"spawn is given {work!r}; give a coroutine{hint}")
+        hint = f", called, as in context.{by}(work(context))" if callable(work) else ""
+        if isinstance(work, list | tuple):
+            hint = ", or several one by one" if by == "first" else ""
+            for one in work:
+                if inspect.iscoroutine(one):
+                    one.close()  # Python would warn that nobody awaited it
+        raise TypeError(f"{by} is given {work!r}; give a coroutine{hint}")

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from workbench.clusters.checks import check_number, whole
+from workbench.clusters.checks import check_number, check_whole
 from workbench.clusters.cluster import check_cluster
 from workbench.runtime.faults import Crash, Fault, LinkDown, Restart, SlowDown
+from workbench.runtime.streams import Purpose, stream
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from workbench.clusters import Cluster
+
+
+MOST_FAULTS = 1_000_000
 
 
 def draw_faults(
@@ -50,11 +56,10 @@ def draw_faults(
     Raises
     ------
     ValueError
-        A time or factor that is not above 0, a seed that is no whole number, or no cluster.
+        A time or factor that is not above 0, a seed that is no whole number, no cluster, or times
+        so short that more than a million faults would be drawn.
     """
-    number = whole(seed)
-    if number is None or number < 0:
-        raise ValueError(f"seed is {seed!r}; it must be a whole number, at least 0")
+    number = check_whole("seed", seed, 0)
     check_cluster(cluster)
     every = {
         "crash_every_s": crash_every_s,
@@ -67,26 +72,53 @@ def draw_faults(
     for name, above_0 in given.items():
         if not 0 < check_number(name, above_0) < math.inf:
             raise ValueError(f"{name} is {above_0}; it must be above 0 and finite")
+    _check_count(
+        cluster,
+        until_s,
+        [
+            (crash_every_s, down_s, len(cluster)),
+            (slow_every_s, slow_s, len(cluster)),
+            (link_down_every_s, link_down_s, len(cluster.links)),
+        ],
+    )
     faults: list[Fault] = []
     for node in range(len(cluster)):
-        for from_s, to_s in _intervals((number, 0, node), until_s, crash_every_s, down_s):
+        for from_s, to_s in _intervals(
+            stream(number, Purpose.CRASHES, node), until_s, crash_every_s, down_s
+        ):
             faults += [Crash(node, from_s), Restart(node, to_s)]
-        for from_s, to_s in _intervals((number, 1, node), until_s, slow_every_s, slow_s):
+        for from_s, to_s in _intervals(
+            stream(number, Purpose.SLOW_DOWNS, node), until_s, slow_every_s, slow_s
+        ):
             faults.append(SlowDown(node, from_s, to_s, slow_factor))
     for pair in cluster.links:
-        for from_s, to_s in _intervals((number, 2, *pair), until_s, link_down_every_s, link_down_s):
+        random = stream(number, Purpose.OUTAGES, *pair)
+        for from_s, to_s in _intervals(random, until_s, link_down_every_s, link_down_s):
             faults.append(LinkDown(*pair, from_s, to_s))
     return tuple(faults)
 
 
-def _intervals(
-    seed: tuple[int, ...], until_s: float, every_s: float | None, length_s: float
-) -> Iterator[tuple[float, float]]:
-    import numpy as np
+def _check_count(
+    cluster: Cluster, until_s: float, kinds: Sequence[tuple[float | None, float, int]]
+) -> None:
+    expected = sum(
+        count * until_s / (every_s + length_s)
+        for every_s, length_s, count in kinds
+        if every_s is not None
+    )
+    if expected > MOST_FAULTS:
+        raise ValueError(
+            f"about {expected:.3g} faults would be drawn for {len(cluster)} nodes and "
+            f"{len(cluster.links)} links until {until_s:g} s; at most {MOST_FAULTS:,} are. Give a "
+            "shorter until_s, or longer times between faults"
+        )
 
+
+def _intervals(
+    random: np.random.Generator, until_s: float, every_s: float | None, length_s: float
+) -> Iterator[tuple[float, float]]:
     if every_s is None:
         return
-    random = np.random.default_rng(seed)
     at_s = float(random.exponential(every_s))
     while at_s < until_s:
         end_s = at_s + max(float(random.exponential(length_s)), 1e-9)

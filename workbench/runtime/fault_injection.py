@@ -9,6 +9,7 @@ import simpy
 
 from workbench.runtime.faults import Crash, Fault, LinkDown, Lossy, Restart, SlowDown
 from workbench.runtime.kernel import FIRST
+from workbench.runtime.streams import Purpose, stream
 
 if TYPE_CHECKING:
     from workbench.runtime.host import Host
@@ -32,16 +33,12 @@ def inject(simulation: Simulation, faults: Sequence[Fault]) -> None:
             host.speed = host.speed.scaled(1 / fault.factor, fault.from_s, fault.to_s)
         elif isinstance(fault, LinkDown | Lossy):
             _on_link(simulation, fault)
-    for host in simulation.hosts:
-        _lives(
-            simulation,
-            host,
-            [
-                fault
-                for fault in faults
-                if isinstance(fault, Crash | Restart) and cluster.index(fault.node) == host.index
-            ],
-        )
+    crashes: dict[int, list[Crash | Restart]] = {}
+    for fault in faults:
+        if isinstance(fault, Crash | Restart):
+            crashes.setdefault(cluster.index(fault.node), []).append(fault)
+    for node in sorted(crashes):
+        _lives(simulation, simulation.hosts[node], crashes[node])
 
 
 def _at(
@@ -78,10 +75,8 @@ def _on_link(simulation: Simulation, fault: LinkDown | Lossy) -> None:
     pair = cluster.index(fault.source), cluster.index(fault.target)
     pipe = simulation.pipes[pair]
     if isinstance(fault, Lossy):
-        import numpy as np
-
         pipe.losses.append(fault)
-        pipe.random = np.random.default_rng([simulation.seed, 1, *pair])
+        pipe.random = stream(simulation.seed, Purpose.LOSSES, *pair)
         return
 
     def fall() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.clusters.checks import check_number
+from workbench.clusters.checks import check_number, whole
 from workbench.clusters.cluster import Name
 
 
@@ -34,6 +34,7 @@ class Crash(Fault):
     at_s: float
 
     def __post_init__(self) -> None:
+        _check_nodes(self, self.node)
         _instant(self, self.at_s)
 
 
@@ -53,6 +54,7 @@ class Restart(Fault):
     at_s: float
 
     def __post_init__(self) -> None:
+        _check_nodes(self, self.node)
         _instant(self, self.at_s)
 
 
@@ -66,6 +68,7 @@ class SlowDown(Fault):
     factor: float
 
     def __post_init__(self) -> None:
+        _check_nodes(self, self.node)
         _interval(self, self.from_s, self.to_s)
         if not 0 < check_number(f"factor of {self}", self.factor) < math.inf:
             raise ValueError(f"factor of {self} must be above 0 and finite: how many times slower")
@@ -74,6 +77,8 @@ class SlowDown(Fault):
 @dataclass(frozen=True)
 class LinkDown(Fault):
     """A link carries nothing between two times: what it carries, queues or is given is lost.
+
+    A message that only the link's latency still delays arrives.
 
     For an outage that only delays, give the link a bandwidth `Schedule` with zeros.
     """
@@ -84,6 +89,7 @@ class LinkDown(Fault):
     to_s: float = math.inf
 
     def __post_init__(self) -> None:
+        _check_nodes(self, self.source, self.target)
         _interval(self, self.from_s, self.to_s)
 
 
@@ -98,9 +104,16 @@ class Lossy(Fault):
     to_s: float = math.inf
 
     def __post_init__(self) -> None:
+        _check_nodes(self, self.source, self.target)
         _interval(self, self.from_s, self.to_s)
         if not 0 <= check_number(f"probability of {self}", self.probability) <= 1:
             raise ValueError(f"probability of {self} must be between 0 and 1")
+
+
+def _check_nodes(fault: object, *nodes: Any) -> None:
+    for node in nodes:
+        if not isinstance(node, str) and whole(node) is None:
+            raise ValueError(f"{fault}: {node!r} is no node; give its index or its name")
 
 
 def _instant(fault: object, at_s: float) -> None:
@@ -123,8 +136,11 @@ def check_faults(faults: Any) -> tuple[Fault, ...]:
     ValueError
         A single fault, or anything that is no fault.
     """
-    if isinstance(faults, str | Fault) or not isinstance(faults, Iterable):
-        raise ValueError(f"faults is {faults!r}; give a list, such as [Crash('worker0', at_s=5)]")
+    if isinstance(faults, str | Fault | Set | Mapping) or not isinstance(faults, Iterable):
+        raise ValueError(
+            f"faults is {faults!r}; give a list, such as [Crash('worker0', at_s=5)], since those "
+            "of one instant happen in their order"
+        )
     found = tuple(faults)
     for fault in found:
         if not isinstance(fault, Crash | Restart | SlowDown | LinkDown | Lossy):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +12,21 @@ from simpy.events import Process
 
 from workbench.clusters import Node
 from workbench.runtime.cores import Cores
+from workbench.runtime.kernel import FIRST
 from workbench.runtime.mailbox import Mailbox
 from workbench.runtime.messages import Transfer
 from workbench.runtime.sharing import Interface
 from workbench.runtime.simulated import SimulatedContext
-from workbench.runtime.tasks import cut_off
+from workbench.runtime.tasks import SimulatedTask, cut_off
 
 if TYPE_CHECKING:
     from workbench.runtime.context import Program
     from workbench.runtime.pipe import Pipe
     from workbench.runtime.simulation import Simulation
+
+
+class CutOffWarning(RuntimeWarning):
+    """A program or task raised an exception as it was cut off; nobody could catch it."""
 
 
 class Host:
@@ -34,7 +40,7 @@ class Host:
         self.uplink = None if node.uplink is None else Interface(node.uplink)
         self.downlink = None if node.downlink is None else Interface(node.downlink)
         self.node = node
-        self.mailbox, self.cores = Mailbox(), Cores(node.cores)
+        self.mailbox, self.cores = Mailbox(simulation.env), Cores(node.cores)
         self.pipes: dict[int, Pipe] = {}
         self.watchers: list[list[Transfer]] = []
         self.running: dict[Process, tuple[Coroutine[Any, Any, Any], Any]] = {}
@@ -91,13 +97,50 @@ class Host:
         while self.running:  # what ends may spawn; what has not begun ends without a word
             running, self.running = self.running, {}
             for process, (coroutine, work) in running.items():
-                target = process.target
-                if target is not None and target.callbacks is not None:
-                    target.callbacks.clear()
-                cut_off(coroutine)
-                if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == "CORO_CREATED":
-                    work.close()  # Python would warn that nobody awaited it
+                self._cut_off(process, coroutine, work)
         self.mailbox.end_waits()
+
+    def cancel_task(self, process: Process) -> None:
+        """End one task; whoever awaits it goes on."""
+        if process is self.simulation.env.active_process:
+            raise RuntimeError("a task cannot cancel itself; let it return")
+        found = self.running.pop(process, None)
+        if found is None:  # all here are being cut off
+            return
+        coroutine, work = found
+        self._cut_off(process, coroutine, work)
+        process._ok, process._value = True, None
+        self.simulation.env.schedule(process)
+
+    def end_task(self, task: SimulatedTask[Any]) -> None:
+        """Cancel a task; one that runs at this moment, where it waits next in this instant."""
+        if task.process is self.simulation.env.active_process:
+
+            def end(_: simpy.Event) -> None:
+                task.cancel()
+
+            self.simulation.env.call(end, FIRST)
+        else:
+            task.cancel()
+
+    def _cut_off(self, process: Process, coroutine: Coroutine[Any, Any, Any], work: Any) -> None:
+        target = process.target
+        if target is not None and target.callbacks is not None:
+            # The event may have failed already, with nobody left to hear of it.
+            target.callbacks = [one for one in target.callbacks if one != process._resume]
+            if not isinstance(target, Process):
+                target.defused = True
+        ended = inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
+        error = None if ended else cut_off(coroutine)
+        if error is not None:
+            warnings.warn(
+                f"{self.name} (node {self.index}), cut off at {self.simulation.env.now:g} s, "
+                f"raised {type(error).__name__}: {error}",
+                CutOffWarning,
+                stacklevel=2,
+            )
+        if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == "CORO_CREATED":
+            work.close()  # Python would warn that nobody awaited it
 
     def crash(self, *, comes_back: bool) -> None:
         """Stop at once, losing everything but the trace."""
@@ -114,7 +157,8 @@ class Host:
         """Come back with an empty memory."""
         self.up = True
         self.restarts += 1
-        self.mailbox, self.cores = Mailbox(), Cores(self.node.cores)
+        self.mailbox = Mailbox(self.simulation.env)
+        self.cores = Cores(self.node.cores)
         if self.ended_s is None and self.program is not None:
             self.simulation.pending -= 1
             self.start()

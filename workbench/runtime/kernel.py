@@ -1,42 +1,74 @@
 """SimPy's clock and queue of events, which this package runs on.
 
 Events are processed in the order of (time, priority, sequence): a total order, so that the same
-programs always meet the same events. Faults come first in their instant, shares of network
-interfaces are settled last.
+programs always meet the same events.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from heapq import heapify, heappush
 
 import simpy
 from simpy.events import EventPriority
 
 FIRST = EventPriority(0)
+"""Faults, before all else in their instant."""
+NORMAL = EventPriority(1)
 LAST = EventPriority(2)
+"""Shares of network interfaces, settled once for all that starts and ends in an instant."""
+EXPIRY = EventPriority(3)
+"""Waits that run out: what arrives in that instant is received."""
 
 Callback = Callable[[simpy.Event], None]
 
-__all__ = ["FIRST", "LAST", "Kernel"]
+_CANCELLED: list[Callback] = []
+_LEAST_PURGED = 64
+
+__all__ = ["EXPIRY", "FIRST", "LAST", "NORMAL", "Kernel"]
 
 
 class Kernel(simpy.Environment):
-    """SimPy's environment, with callbacks at a priority and a count of events."""
+    """SimPy's environment, with callbacks at a priority that can be cancelled, and a count."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._counts = 0
+        self._counts = self._purged = self._cancelled = 0
         self.queue = self._queue
 
     def call(
         self, callback: Callback, priority: EventPriority, delay_s: float = 0.0
     ) -> simpy.Event:
         """Call back after a delay, before or after what else happens in that instant."""
+        return self.call_at(callback, self._now + delay_s, priority)
+
+    def call_at(
+        self, callback: Callback, at_s: float, priority: EventPriority = NORMAL
+    ) -> simpy.Event:
+        """Call back at a time that is not over."""
         event = simpy.Event(self)
         event.callbacks.append(callback)
         event._ok, event._value = True, None
-        self.schedule(event, priority, delay_s)
+        heappush(self._queue, (at_s, priority, next(self._eid), event))
         return event
+
+    def cancel(self, event: simpy.Event) -> None:
+        """Let nothing come of an event of `call` or `call_at`.
+
+        Cancelled events leave the queue when they are more than half of it, so that it is no
+        longer than what may still happen, at a constant cost each.
+        """
+        if event.processed:
+            return
+        event.callbacks = _CANCELLED
+        self._cancelled += 1
+        queue = self._queue
+        if self._cancelled > _LEAST_PURGED and 2 * self._cancelled > len(queue):
+            before = len(queue)
+            queue[:] = [item for item in queue if item[3].callbacks is not _CANCELLED]
+            heapify(queue)
+            self._purged += before - len(queue)
+            self._cancelled = 0
 
     def coming(self) -> Iterator[simpy.Event]:
         """Events to come that call anything back, in no order."""
@@ -51,4 +83,4 @@ class Kernel(simpy.Environment):
         """Events processed so far."""
         scheduled = next(self._eid) - self._counts  # every count takes a number for itself
         self._counts += 1
-        return scheduled - len(self._queue)
+        return scheduled - len(self._queue) - self._purged

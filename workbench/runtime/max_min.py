@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+
+class Allocation(NamedTuple):
+    """Bits per second of a transfer, and the interface that holds it back; None for its own cap."""
+
+    bps: float
+    bottleneck: int | None
 
 
 def max_min_rates(
     caps_bps: Sequence[float],
     crossed: Sequence[Sequence[int]],
     capacities_bps: Sequence[float],
-) -> list[float]:
+) -> list[Allocation]:
     """Rates of which none can grow but at the cost of one that is no larger.
 
     All rates rise together; where an interface is full, or a transfer at its own cap, those
-    concerned stay and the others go on (Bertsekas and Gallager, Data Networks, 1992, 6.5.2).
+    concerned stay and the others go on (Bertsekas and Gallager, Data Networks, 1992, 6.5.2). The
+    fullest interface is found by a heap: as others stay, an interface's share only grows.
 
     Parameters
     ----------
@@ -27,10 +38,10 @@ def max_min_rates(
 
     Returns
     -------
-    list of float
-        Bits per second of each transfer.
+    list of Allocation
+        Of each transfer.
     """
-    rates = [0.0] * len(caps_bps)
+    rates: list[Allocation | None] = [None] * len(caps_bps)
     left_bps = list(capacities_bps)
     members: list[list[int]] = [[] for _ in capacities_bps]
     for transfer, interfaces in enumerate(crossed):
@@ -38,28 +49,32 @@ def max_min_rates(
             members[interface].append(transfer)
     counts = [len(transfers) for transfers in members]
     rising = sorted(range(len(caps_bps)), key=caps_bps.__getitem__, reverse=True)
-    settled = [False] * len(caps_bps)
+    shares = [(left_bps[one] / count, one) for one, count in enumerate(counts) if count]
+    heapify(shares)
 
-    def settle(transfer: int, rate_bps: float) -> None:
-        settled[transfer] = True
-        rates[transfer] = rate_bps
+    def settle(transfer: int, rate: Allocation) -> None:
+        rates[transfer] = rate
         for interface in crossed[transfer]:
             counts[interface] -= 1
-            left_bps[interface] = max(0.0, left_bps[interface] - rate_bps)
+            left_bps[interface] = max(0.0, left_bps[interface] - rate.bps)
 
     while rising:
-        if settled[rising[-1]]:
+        if rates[rising[-1]] is not None:
             rising.pop()
             continue
-        fullest, share_bps = -1, float("inf")
-        for interface, count in enumerate(counts):
-            if count and (share := left_bps[interface] / count) < share_bps:
-                fullest, share_bps = interface, share
+        share_bps, fullest = shares[0] if shares else (math.inf, -1)
+        if fullest >= 0:
+            now_bps = left_bps[fullest] / counts[fullest] if counts[fullest] else math.inf
+            if now_bps != share_bps:
+                heappop(shares)
+                if counts[fullest]:
+                    heappush(shares, (now_bps, fullest))
+                continue
         if caps_bps[rising[-1]] <= share_bps:
             transfer = rising.pop()
-            settle(transfer, caps_bps[transfer])
+            settle(transfer, Allocation(caps_bps[transfer], None))
         else:
             for transfer in members[fullest]:
-                if not settled[transfer]:
-                    settle(transfer, share_bps)
-    return rates
+                if rates[transfer] is None:
+                    settle(transfer, Allocation(share_bps, fullest))
+    return [rate for rate in rates if rate is not None]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from workbench.clusters.checks import is_number
+from workbench.clusters.checks import check_truth, is_number, listed, whole
+
+MOST_BYTES = 1e30
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Message:
     payload
         Anything. It is handed over as it is, without a copy: do not change it after sending.
     size_bytes
-        What the links charge for, at least 0. The program chooses it, whatever the payload.
+        What the links charge for, from 0 to 1e30. The program chooses it, whatever the payload.
     tensor_bytes
         Sizes of the tensors it consists of, for links on which these matter (`Link.tensor_s`,
         `Link.split_bytes`); they sum to `size_bytes`. By default one lump that pays no more
@@ -35,8 +36,8 @@ class Message:
     Raises
     ------
     ValueError
-        A size that is no number, negative, not finite, or not the sum of the tensors'; a control
-        message with a size; a topic that is no text.
+        A size that is no number, negative, too large, or not the sum of the tensors'; a control
+        message with a size; a sender that is no index, a topic that is no text.
     """
 
     sender: int
@@ -47,16 +48,24 @@ class Message:
     control: bool = False
 
     def __post_init__(self) -> None:
+        if type(self.sender) is not int and whole(self.sender) is None:
+            raise ValueError(
+                f"the sender of a message is {self.sender!r}; give the node's index, as in "
+                "Message(context.node, topic, payload, size_bytes)"
+            )
+        control: object = self.control
+        if type(control) is not bool:
+            check_truth(f"control of message {self.topic!r}", control)
         if not isinstance(self.topic, str):
             raise ValueError(
                 f"the topic of a message is {self.topic!r}; give text, and what it carries as its "
                 "payload: Message(sender, topic, payload, size_bytes)"
             )
         size = self.size_bytes  # most often a float: a quick look spares most messages a call
-        if not ((type(size) is float and 0 <= size < math.inf) or _is_size(size)):
+        if not ((type(size) is float and 0 <= size <= MOST_BYTES) or _is_size(size)):
             raise ValueError(
                 f"message {self.topic!r} has a size of {self.size_bytes!r} bytes; sizes are "
-                "numbers, finite and not negative"
+                f"numbers, not negative, at most {MOST_BYTES:g}"
             )
         if self.control and self.size_bytes:
             raise ValueError(
@@ -64,14 +73,15 @@ class Message:
                 "no control message"
             )
         if type(self.tensor_bytes) is not tuple:
-            several = isinstance(self.tensor_bytes, Iterable)
-            sizes = tuple(self.tensor_bytes) if several else (self.tensor_bytes,)
-            object.__setattr__(self, "tensor_bytes", sizes)
+            given: object = self.tensor_bytes
+            sizes = [given] if is_number(given) else given
+            instead = "give the size of each tensor in bytes, such as (4e6, 1e3)"
+            object.__setattr__(self, "tensor_bytes", listed("tensor_bytes", sizes, instead))
         if self.tensor_bytes:
             if not all(map(_is_size, self.tensor_bytes)):
                 raise ValueError(
                     f"message {self.topic!r} has tensors of {self.tensor_bytes} bytes; sizes are "
-                    "numbers, finite and not negative"
+                    f"numbers, not negative, at most {MOST_BYTES:g}"
                 )
             total = sum(self.tensor_bytes)
             if not math.isclose(total, self.size_bytes, rel_tol=1e-9):
@@ -82,7 +92,7 @@ class Message:
 
 
 def _is_size(given: Any) -> bool:
-    return is_number(given) and 0 <= given < math.inf
+    return is_number(given) and 0 <= given <= MOST_BYTES
 
 
 class Transfer(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import simpy
 from simpy.events import Timeout
 
 from workbench.clusters import Link, Schedule
+from workbench.runtime.arguments import refuse_endless
 from workbench.runtime.messages import Message, Transfer
 from workbench.runtime.sharing import Flow, Interface
 
@@ -87,7 +89,7 @@ class Pipe:
         """Lose what is being carried and what waits."""
         carried = self.current is not None
         if self.timer is not None:
-            self.timer.callbacks.clear()
+            self.env.cancel(self.timer)
         if self.flow is not None:
             self.simulation.sharing.leave(self.flow)
         lost = len(self.queue) + carried
@@ -107,6 +109,8 @@ class Pipe:
             bits = link.weighted_bytes(message.tensor_bytes) * 8
             set_up_s += len(message.tensor_bytes) * link.tensor_s
         if self.interfaces and bits:
+            if not start_s + set_up_s + link.latency_s < math.inf:
+                self._refuse(message)
             timer = Timeout(self.env, set_up_s, bits)
             timer.callbacks.append(self._flow)
         else:
@@ -114,14 +118,21 @@ class Pipe:
                 transfer_s = bandwidth.seconds_for(bits, start_s + set_up_s)
             else:
                 transfer_s = bits / bandwidth
-            timer = Timeout(self.env, set_up_s + transfer_s)
+            took_s = set_up_s + transfer_s
+            if not start_s + took_s + link.latency_s < math.inf:
+                self._refuse(message)
+            timer = Timeout(self.env, took_s)
             timer.callbacks.append(self._end)
         self.timer = timer
+
+    def _refuse(self, message: Message) -> None:
+        size, ends = message.size_bytes, f"from {self.source.name} to {self.target.name}"
+        refuse_endless(f"message {message.topic!r} of {size:g} bytes {ends}")
 
     def _flow(self, event: simpy.Event) -> None:
         bits: Any = event.value
         self.timer = None
-        self.flow = Flow(self.bandwidth, self.interfaces, bits, self.env.now, self._end)
+        self.flow = Flow(self.bandwidth, self.interfaces, bits, self._end)
         self.simulation.sharing.join(self.flow)
 
     def _end(self, _: simpy.Event | None = None) -> None:

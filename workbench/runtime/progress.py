@@ -7,6 +7,7 @@ that what is being timed has the processor for itself.
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,30 @@ if TYPE_CHECKING:
 
 Progress = Callable[[float, int], None]
 """Told virtual seconds and events so far, a few times a second."""
+
+
+def check_progress(given: Any) -> None:
+    """Refuse what cannot be told of progress.
+
+    Raises
+    ------
+    ValueError
+        It is neither None nor a truth value nor a function of seconds and events.
+    """
+    if given is None or isinstance(given, bool):
+        return
+    try:
+        fits = callable(given) and bool(inspect.signature(given).bind(0.0, 0))
+    except TypeError:
+        fits = False
+    except ValueError:  # a function of C's, which does not say what it takes
+        fits = True
+    if not fits:
+        raise ValueError(
+            f"progress is {given!r}; give True, or a function of virtual seconds and events, such "
+            "as lambda now_s, events: print(now_s)"
+        )
+
 
 EVERY_S = 0.2
 """The line is written over no more often."""

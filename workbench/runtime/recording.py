@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import polars as pl
@@ -30,17 +31,19 @@ def _fault_rows(cluster: Cluster, faults: Sequence[Fault], end_s: float) -> list
     def row(node: int | str, label: str, from_s: float, to_s: float) -> Row:
         return (cluster.names[cluster.index(node)], "fault", label, from_s, min(to_s, end_s), 0)
 
+    back_s: dict[int, list[float]] = {}
+    for fault in faults:
+        if isinstance(fault, Restart):
+            back_s.setdefault(cluster.index(fault.node), []).append(fault.at_s)
+    for times in back_s.values():
+        times.sort()
     rows = []
     for fault in faults:
         if isinstance(fault, Crash):
-            back_s = [
-                other.at_s
-                for other in faults
-                if isinstance(other, Restart)
-                and cluster.index(other.node) == cluster.index(fault.node)
-                and other.at_s >= fault.at_s
-            ]
-            rows.append(row(fault.node, "down", fault.at_s, min(back_s, default=end_s)))
+            times = back_s.get(cluster.index(fault.node), [])
+            place = bisect_left(times, fault.at_s)
+            up_s = times[place] if place < len(times) else end_s
+            rows.append(row(fault.node, "down", fault.at_s, up_s))
         elif isinstance(fault, SlowDown):
             label = f"{fault.factor:g} times slower"
             rows.append(row(fault.node, label, fault.from_s, fault.to_s))

@@ -60,6 +60,8 @@ def failure_report(simulation: Simulation, cause: BaseException) -> str:
     if simulation.failure is not None:
         host = simulation.failure[0]
         hint = f" ({_FOREIGN})" if _is_asyncios(cause) else ""
+        if isinstance(cause, TypeError) and "NoneType can't be used in 'await'" in said:
+            hint = " (send returns at once, with nothing to await)"
         return f"program of {host.name} (node {host.index}) failed at {now_s:g} s: {said}{hint}"
     process = simulation.env.active_process
     for host in simulation.hosts:

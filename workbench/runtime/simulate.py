@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from workbench.runtime.programs import Programs
-from workbench.runtime.progress import Progress, shown
+from workbench.runtime.progress import Progress, check_progress, shown
 from workbench.runtime.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def simulate(
     faults: Iterable[Fault] = (),
     until_s: float | None = None,
     progress: Progress | bool | None = False,
+    threads: int | None = None,
 ) -> Run:
     """Run a program on every node until all have ended and all messages have arrived.
 
@@ -50,6 +51,10 @@ def simulate(
     progress
         True to show how far the run is; or a function, called a few times a second with
         virtual seconds and events so far.
+    threads
+        How many pieces of work that `Context.compute` does `on` a state run at once; by default as
+        many as there are cores, or as the environment variable ``WORKBENCH_THREADS`` says.
+        Changes nothing but how long a run takes.
 
     Returns
     -------
@@ -59,15 +64,14 @@ def simulate(
     Raises
     ------
     ValueError
-        Programs, faults, seed or time that do not fit the cluster.
+        Programs, faults, seed or time that do not fit the cluster, or less than one thread.
     ProgramError, DeadlockError
         A program failed, or all wait for each other; the error's `run` holds the rest.
     """
-    if not (progress is None or isinstance(progress, bool) or callable(progress)):
-        raise ValueError(
-            f"progress is {progress!r}; give True, or a function of seconds and events"
-        )
-    simulation = Simulation(cluster, programs, seed=seed, trace=trace, faults=faults)
+    check_progress(progress)
+    simulation = Simulation(
+        cluster, programs, seed=seed, trace=trace, faults=faults, threads=threads
+    )
     try:
         if progress is True:
             with shown(until_s) as show:

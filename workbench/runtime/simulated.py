@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Awaitable, Callable, Generator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import simpy
@@ -16,10 +17,14 @@ from workbench.runtime.arguments import (
     check_topic,
     check_work,
     refuse_async,
+    refuse_endless,
 )
+from workbench.runtime.kernel import EXPIRY
 from workbench.runtime.mailbox import Wait
 from workbench.runtime.messages import Message, Transfer
-from workbench.runtime.tasks import Task
+from workbench.runtime.streams import Purpose, stream
+from workbench.runtime.tasks import CutOff, SimulatedTask
+from workbench.runtime.threads import Synchronized, check_isolated
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +32,10 @@ if TYPE_CHECKING:
     from workbench.runtime.host import Host
 
 T = TypeVar("T")
+
+
+MOST_READ_AT_ONCE = 10_000_000
+"""Messages that lie unread and are read in one instant, without waiting for any."""
 
 
 @types.coroutine
@@ -50,20 +59,25 @@ class SimulatedContext:
         self.name = host.name
         self.peers = tuple(host.pipes)
         self.restarts = host.restarts
+        self._read_s, self._reads = -1.0, 0
 
     @cached_property
     def random(self) -> np.random.Generator:
         """Generator of this node's own."""
-        import numpy as np
-
-        return np.random.default_rng([self._host.simulation.seed, 0, self.node, self.restarts])
+        return stream(self._host.simulation.seed, Purpose.PROGRAM, self.node, self.restarts)
 
     def now_s(self) -> float:
         """Virtual seconds since the run began."""
         return self._env.now
 
     async def compute(
-        self, work: Callable[[], T], *, cost_s: float, lane: str = "compute", label: str = ""
+        self,
+        work: Callable[..., T],
+        *,
+        cost_s: float,
+        lane: str = "compute",
+        label: str = "",
+        on: Synchronized[Any] | None = None,
     ) -> T:
         """Do the work and charge its cost in virtual seconds."""
         check_seconds(f"cost_s of {label or lane}", cost_s)
@@ -72,21 +86,40 @@ class SimulatedContext:
         if cores.free:
             cores.free -= 1
         else:
-            turn = simpy.Event(env)
-            cores.turns.append(turn)
-            await _happens(turn)
+            await self._turn()
         start_s = env.now
         try:
-            value = work()
-            if isinstance(value, types.CoroutineType):
-                value.close()
-                refuse_async(work)
-            await _happens(Timeout(env, host.speed.seconds_for(cost_s, start_s)))
+            if on is None:
+                call, value = None, work()
+                if isinstance(value, types.CoroutineType):
+                    value.close()
+                    refuse_async(work)
+            else:
+                check_isolated(work, on)
+                call = host.simulation.threads.start(work, on)
+            took_s = host.speed.seconds_for(cost_s, start_s)
+            if not start_s + took_s < math.inf:
+                refuse_endless(f"{label or lane} of {host.name}")
+            await _happens(Timeout(env, took_s))
         finally:
             cores.release()
-        if (rows := host.simulation.rows) is not None:
+        if call is not None:
+            value = call.result()
+        if lane and (rows := host.simulation.rows) is not None:
             rows.append((host.name, lane, label, start_s, env.now, 0))
         return value
+
+    async def _turn(self) -> None:
+        turn = simpy.Event(self._env)
+        self._cores.turns.append(turn)
+        try:
+            await _happens(turn)
+        except BaseException:
+            if turn.triggered:
+                self._cores.release()
+            else:
+                self._cores.turns.remove(turn)
+            raise
 
     def send(self, to: int | str, message: Message) -> None:
         """Queue a message on the link."""
@@ -129,34 +162,87 @@ class SimulatedContext:
             sender = self._host.simulation.cluster.index(sender)
         message = self._mailbox.take(topic, sender)
         if message is not None:
+            self._count_read()
             return message
         wait = Wait(simpy.Event(self._env), topic, sender, self._env.now)
+        self._mailbox.begin(wait)
         if timeout_s is not None:
             self._set_timer(wait, timeout_s)
-        self._mailbox.waits.append(wait)
-        received: Message = await _happens(wait.event)
+        try:
+            received: Message = await _happens(wait.event)
+        except CutOff:
+            self._mailbox.give_up(wait)
+            raise
         return received
+
+    def _count_read(self) -> None:
+        """Refuse a loop of messages to oneself, in which nothing happens and no time passes."""
+        if self._read_s != self._env.now:
+            self._read_s, self._reads = self._env.now, 0
+        self._reads += 1
+        if self._reads > MOST_READ_AT_ONCE:
+            raise RuntimeError(
+                f"over {MOST_READ_AT_ONCE:,} messages were read and no time passed, as in a loop "
+                "of messages to oneself; wait for something that takes time"
+            )
 
     def _set_timer(self, wait: Wait, timeout_s: float) -> None:
         def expire(_: simpy.Event) -> None:
-            self._mailbox.waits.remove(wait)
+            self._mailbox.end(wait)
             wanted = wait.wanted(self._host.simulation.cluster.names)
             wait.event.fail(TimeoutError(f"no message{wanted} within {timeout_s} s"))
 
-        wait.timer = Timeout(self._env, timeout_s)
-        wait.timer.callbacks.append(expire)
+        if not self._env.now + timeout_s < math.inf:
+            refuse_endless(f"a wait of {self.name}")
+        wait.timer = self._env.call(expire, EXPIRY, timeout_s)
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
         check_seconds("seconds to sleep", seconds)
+        if not self._env.now + seconds < math.inf:
+            refuse_endless(f"a sleep of {self.name}")
         await _happens(Timeout(self._env, seconds))
 
-    def spawn(self, work: Awaitable[T]) -> Awaitable[T]:
+    def spawn(self, work: Awaitable[T]) -> SimulatedTask[T]:
         """Run a coroutine beside the program."""
         check_spawned(work)
-        task = Task[T]()
+        task = SimulatedTask[T](self._host.cancel_task)
         task.process = self._host.run(task.run(work), work)
         return task
+
+    async def first(self, *works: Awaitable[T]) -> tuple[int, T]:
+        """Wait for the first of several."""
+        if not works:
+            raise ValueError("first is given nothing to wait for; give tasks or coroutines")
+        for one in works:
+            if not isinstance(one, SimulatedTask):
+                check_spawned(one, "first")
+        tasks = [one if isinstance(one, SimulatedTask) else self.spawn(one) for one in works]
+        own = [task for task, work in zip(tasks, works, strict=True) if task is not work]
+        places = [place for place, task in enumerate(tasks) if task.done()]
+        ended = simpy.Event(self._env)
+
+        def end(place: int) -> None:
+            if not places:  # at once, before another one takes a message, too
+                places.append(place)
+                ended.succeed()
+                for task in own:
+                    if task is not tasks[place]:
+                        self._host.end_task(task)
+
+        try:
+            for place, task in enumerate(tasks):
+                task.waiting += 1
+                task.ends.append(partial(end, place))
+            if not places:
+                await _happens(ended)
+            return places[0], tasks[places[0]].result()
+        finally:
+            places.append(-1)
+            for task in tasks:
+                task.waiting -= 1
+            for task in own:
+                self._host.end_task(task)
 
     def watch(self) -> list[Transfer]:
         """Collect this node's transfers."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import simpy
 
 from workbench.clusters import Cluster
-from workbench.clusters.checks import check_number, whole
+from workbench.clusters.checks import check_number, check_truth, check_whole
 from workbench.runtime.fault_injection import inject
 from workbench.runtime.faults import check_faults
 from workbench.runtime.host import Host
@@ -20,6 +23,7 @@ from workbench.runtime.programs import Programs, by_node
 from workbench.runtime.reports import deadlock_report, failure_report
 from workbench.runtime.run import DeadlockError, LinkUse, ProgramError, Run, SimulationError
 from workbench.runtime.sharing import Sharing
+from workbench.runtime.threads import Threads, thread_count
 
 if TYPE_CHECKING:
     from workbench.runtime.faults import Fault
@@ -27,14 +31,41 @@ if TYPE_CHECKING:
     from workbench.runtime.trace import Trace
 
 _PROGRESS_EVERY_S = 0.2
+_MANY_NODES = 1_000
+_LOOK_EVERY = range(1 << 16)
+MOST_AT_ONCE = 1_000_000
+"""Events in one instant, beside `MOST_AT_ONCE_EACH` for each node and link, that are no loop."""
+MOST_AT_ONCE_EACH = 1_000
+
+
+@contextmanager
+def _rare_collections(nodes: int) -> Iterator[None]:
+    """Let Python look for garbage less often where many nodes would be walked each time."""
+    before = gc.get_threshold()
+    if nodes > _MANY_NODES and before[0]:
+        gc.set_threshold(max(before[0], 10 * nodes), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+class _ProgressFailedError(Exception):
+    """A function that was to show progress raised an exception."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
 
 
 class Simulation:
     """Programs on a cluster, run step by step; `simulate` is the short way.
 
+    Behind the last `run`, `close` ends the programs that still run, and the threads.
+
     Parameters
     ----------
-    cluster, programs, seed, trace, faults
+    cluster, programs, seed, trace, faults, threads
         As for `simulate`.
 
     Attributes
@@ -51,13 +82,12 @@ class Simulation:
         seed: int = 0,
         trace: bool = False,
         faults: Iterable[Fault] = (),
+        threads: int | None = None,
     ) -> None:
-        number = whole(seed)
-        if number is None or number < 0:
-            raise ValueError(f"seed is {seed!r}; it must be a whole number, at least 0")
-        self.cluster, self.seed, self.env = cluster, number, Kernel()
+        self.cluster, self.seed, self.env = cluster, check_whole("seed", seed, 0), Kernel()
+        check_truth("trace", trace)
         self.rows: list[tuple[str, str, str, float, float, int]] | None = [] if trace else None
-        self.sharing = Sharing(self.env)
+        self.sharing, self.threads = Sharing(self.env), Threads(thread_count(threads))
         self.results: dict[int, Any] = {}
         self.delivered_s = self.ended_s = 0.0  # the last message, the last program or task
         self.pending = 0  # programs that run or will restart, and messages on their way
@@ -76,8 +106,7 @@ class Simulation:
         for (source, target), pipe in self.pipes.items():
             self.hosts[source].pipes[target] = pipe
         inject(self, self.faults)
-        for host in self.hosts:
-            host.start()
+        self._begun = False
 
     def run(self, until_s: float | None = None, progress: Progress | None = None) -> Run:
         """Go on until all is done, or until a time; call again to go on from there.
@@ -106,8 +135,15 @@ class Simulation:
                 self.result("interrupted"),
             )
         self.failure = None
+        if not self._begun:  # not before, so that what never runs leaves nothing unfinished
+            self._begun = True
+            for host in self.hosts:
+                host.start()
         try:
-            self._step_to(end_s, progress)
+            with _rare_collections(len(self.hosts)):
+                self._step_to(end_s, progress)
+        except _ProgressFailedError as error:
+            raise error.cause from None
         except KeyboardInterrupt:
             return self.result("interrupted")
         except BaseException as error:  # programs may raise SystemExit or CancelledError, too
@@ -125,18 +161,49 @@ class Simulation:
     def _step_to(self, end_s: float, progress: Progress | None) -> None:
         """Process what comes before a time, until all is done or nothing comes."""
         env, step, queue, shown_s = self.env, self.env.step, self.env.queue, -math.inf
-        self._midway = True
+        self._midway, looked_s, at_once = True, env.now, 0
         while self.pending and queue and queue[0][0] < end_s:
-            step()
-            if progress is None:
-                continue
-            if (wall_s := time.perf_counter()) - shown_s > _PROGRESS_EVERY_S:
-                self._midway = False
-                progress(env.now, env.events)
-                shown_s, self._midway = wall_s, True
+            for _ in _LOOK_EVERY:
+                step()
+                if not (self.pending and queue and queue[0][0] < end_s):
+                    break
+                if progress is None:
+                    continue
+                if (wall_s := time.perf_counter()) - shown_s > _PROGRESS_EVERY_S:
+                    self._midway = False
+                    self._tell(progress)
+                    shown_s, self._midway = wall_s, True
+            at_once = at_once + len(_LOOK_EVERY) if env.now == looked_s else 0
+            looked_s = env.now
+            if at_once > MOST_AT_ONCE + MOST_AT_ONCE_EACH * (len(self.hosts) + len(self.pipes)):
+                self._refuse_loop()
         self._midway = False
         if progress is not None:
-            progress(env.now, env.events)
+            self._tell(progress)
+
+    def _tell(self, progress: Progress) -> None:
+        try:
+            progress(self.env.now, self.env.events)
+        except Exception as error:  # not a program's, which is told as such
+            raise _ProgressFailedError(error) from error
+
+    def _refuse_loop(self) -> NoReturn:
+        """Tell that time does not pass, and who goes on meanwhile."""
+        counts: Counter[Host] = Counter()
+        for _ in range(1_000):
+            if self.env.queue:
+                for callback in self.env.queue[0][3].callbacks:
+                    process = getattr(callback, "__self__", None)
+                    counts.update(host for host in self.hosts if process in host.running)
+                self.env.step()
+        host = counts.most_common(1)[0][0] if counts else self.hosts[0]
+        error = RuntimeError(
+            f"over {MOST_AT_ONCE:,} events and no time passes: its program waits for nothing that "
+            "takes time, such as in `while True: await context.sleep(0)`; wait for a message, or "
+            "sleep for longer"
+        )
+        self.failure = (host, error)
+        raise error
 
     def _can_wake(self, event: simpy.Event) -> bool:
         """Whether a program may go on after an event: links that fail or recover wake none."""
@@ -146,9 +213,11 @@ class Simulation:
         return host is not None and host.program is not None and host.ended_s is None
 
     def close(self) -> None:
-        """End all programs that still run."""
+        """End all programs that still run, and wait for their work."""
+        self._begun = True
         for host in self.hosts:
             host.cancel()
+        self.threads.close()
 
     def result(self, ended: Literal["done", "stopped", "interrupted", "failed", "deadlock"]) -> Run:
         """What there is so far."""

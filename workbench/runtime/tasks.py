@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine, Generator
-from typing import Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, Generic, TypeVar, cast
 
 import simpy
 from simpy.events import Process
@@ -22,27 +22,37 @@ class CutOff(BaseException):
     """
 
 
-def cut_off(coroutine: Coroutine[Any, Any, Any]) -> None:
+def cut_off(coroutine: Coroutine[Any, Any, Any]) -> BaseException | None:
     """End a coroutine where it waits, and where it would wait as it ends.
 
-    Its ``finally`` runs. What it still wants to say, nobody hears.
+    Its ``finally`` runs.
+
+    Returns
+    -------
+    What else than being cut off it raised; None for nothing.
     """
     for _ in range(_MOST_AWAITS):
         try:
             coroutine.throw(CutOff())
         except KeyboardInterrupt:
             raise
-        except BaseException:
-            return
+        except (CutOff, StopIteration):
+            return None
+        except BaseException as error:
+            return error
+    return None
 
 
-class Task(Generic[T]):
+class SimulatedTask(Generic[T]):
     """A coroutine that runs beside its node's program; awaiting it waits for its result."""
 
-    __slots__ = ("awaited", "error", "process")
+    __slots__ = ("_cancel", "_cancelled", "ends", "error", "process", "waiting")
 
-    def __init__(self) -> None:
-        self.awaited = False
+    def __init__(self, cancel: Callable[[Process], None]) -> None:
+        self._cancel = cancel
+        self._cancelled = False
+        self.waiting = 0  # who awaits it
+        self.ends: list[Callable[[], None]] = []  # called in the moment in which it ends
         self.error: BaseException | None = None
         self.process: Process
 
@@ -51,14 +61,56 @@ class Task(Generic[T]):
         try:
             return await work
         except BaseException as error:  # SystemExit and asyncio's CancelledError, too
-            if not self.awaited or isinstance(error, CutOff | KeyboardInterrupt):
+            if not self.waiting or isinstance(error, CutOff | KeyboardInterrupt):
                 raise
             self.error = error
             return None
+        finally:
+            for end in self.ends:
+                end()
 
-    def __await__(self) -> Generator[simpy.Event, Any, T]:
-        self.awaited = True
-        value: T = yield self.process
+    def done(self) -> bool:
+        """Whether it has ended: with a result, by an exception, or cancelled."""
+        return self.process.triggered
+
+    def cancelled(self) -> bool:
+        """Whether it was cancelled."""
+        return self._cancelled
+
+    def cancel(self) -> bool:
+        """End it where it waits; False if it had ended. Its ``finally`` runs, awaiting nothing.
+
+        Whoever awaits it meets `asyncio.CancelledError`.
+
+        Raises
+        ------
+        RuntimeError
+            It would end itself; let it return instead.
+        """
+        if self.done():
+            return False
+        self._cancel(self.process)
+        self._cancelled = True
+        return True
+
+    def result(self) -> T:
+        """What it returned; raises what it raised, and RuntimeError before it has ended."""
+        if not self.done():
+            raise RuntimeError("the task has not ended; await it")
         if self.error is not None:
             raise self.error
-        return value
+        if self._cancelled:
+            from asyncio import CancelledError
+
+            raise CancelledError("the task was cancelled")
+        if not self.process.ok:  # it had failed before anybody awaited it
+            raise cast(BaseException, self.process.value)
+        return cast(T, self.process.value)
+
+    def __await__(self) -> Generator[simpy.Event, Any, T]:
+        self.waiting += 1
+        try:
+            yield self.process
+        finally:
+            self.waiting -= 1
+        return self.result()

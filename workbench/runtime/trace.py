@@ -67,7 +67,8 @@ class Trace:
         return float(end_s) if isinstance(end_s, float) else 0.0
 
     def save(self, path: Path | str) -> None:
-        """Write the trace to a parquet file."""
+        """Write the trace to a parquet file, in a folder that is there."""
+        _check_folder(path)
         atomic.write_parquet(Path(path), self.frame)
 
     @classmethod
@@ -93,4 +94,11 @@ class Trace:
 
     def to_chrome(self, path: Path | str) -> None:
         """Write the trace as JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open."""
+        _check_folder(path)
         atomic.write_text(Path(path), chrome_trace(self.frame))
+
+
+def _check_folder(path: Path | str) -> None:
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder} to write {Path(path).name} to")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.clusters.checks import check_whole
 from workbench.datasets.dataset import Dataset
 from workbench.training.repeatable import SHUFFLE
 
@@ -48,12 +49,16 @@ def batches(
     ValueError
         More workers than samples, or a number that cannot be.
     """
-    count = len(samples.y_train) if isinstance(samples, Dataset) else samples
-    if batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size}; a batch has at least one sample")
-    if min(seed, epoch) < 0:
-        raise ValueError(f"seed {seed} and epoch {epoch} must be at least 0")
-    if not 0 <= worker < workers:
+    if isinstance(samples, Dataset):
+        count = len(samples.y_train)
+    else:
+        count = check_whole("samples, a Dataset or their number,", samples, 0)
+    batch_size, workers = (
+        check_whole("batch_size", batch_size, 1),
+        check_whole("workers", workers, 1),
+    )
+    seed, epoch = check_whole("seed", seed, 0), check_whole("epoch", epoch, 0)
+    if (worker := check_whole("worker", worker, 0)) >= workers:
         raise ValueError(f"worker {worker} is not one of 0 to {workers - 1}")
     if count < workers:
         raise ValueError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from workbench.clusters.checks import check_whole
 from workbench.training.losses import Loss, check_outputs, cross_entropy
 from workbench.training.tensors import as_tensor, check_pairs
 
@@ -62,13 +63,17 @@ def evaluate(
     Raises
     ------
     ValueError
-        No samples, not as many labels, labels or outputs that do not fit.
+        No module, no samples, not as many labels, labels or outputs that do not fit.
     """
     import torch
 
     count = check_pairs(x, y)
-    if batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
+    batch_size = check_whole("batch_size", batch_size, 1)
+    if not isinstance(model, torch.nn.Module):
+        raise ValueError(
+            f"model is of type {type(model).__name__}; give a torch.nn.Module, such as "
+            "training.initialise(...) returns"
+        )
     device = next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
     total_loss, in_first, in_five = 0.0, 0, 0
     with evaluating(model), torch.no_grad():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from workbench.clusters.checks import check_whole
 from workbench.training.flat_model import FlatModel
 from workbench.training.losses import Loss, check_outputs, cross_entropy
 from workbench.training.repeatable import STEP, seeded
@@ -44,11 +45,17 @@ def gradient_step(
     Raises
     ------
     ValueError
-        An empty batch, labels or outputs that do not fit, a module that was moved.
+        No model, an empty batch, labels or outputs that do not fit, a module that was moved.
     """
     import torch
 
     check_pairs(x, y)
+    if not isinstance(flat, FlatModel):
+        raise ValueError(
+            f"flat is of type {type(flat).__name__}; give training.flatten(module, input_shape)"
+        )
+    if seed is not None:
+        seed = check_whole("seed", seed, 0)
     flat.check_attached()
     inputs, labels = as_tensor(x, flat.device), as_tensor(y, flat.device)
     flat.gradients.zero_()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from workbench.clusters.checks import check_whole
 from workbench.names import choose
 from workbench.training.repeatable import FIRST_WEIGHTS, seeded
 from workbench.zoo import MODELS
@@ -34,10 +35,16 @@ def initialise(
     workbench.names.UnknownNameError
         No such model in the zoo.
     ValueError
-        A part of the module has parameters but no ``reset_parameters``.
+        No model, no seed, or a part of the module has parameters but no ``reset_parameters``.
     """
     from torch import nn
 
+    seed = check_whole("seed", seed, 0)
+    if not (isinstance(model, str) or callable(model)):  # as modules are
+        raise ValueError(
+            f"model is {model!r}; give the name of one in the zoo, a torch.nn.Module, or "
+            "a function that makes one"
+        )
     with seeded(seed, FIRST_WEIGHTS):
         if isinstance(model, nn.Module):
             _reset(model, options)

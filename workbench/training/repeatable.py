@@ -16,8 +16,9 @@ import numpy as np
 if TYPE_CHECKING:
     import torch
 
-# First number of a purpose, so that two never share a stream; a data set's `limit` has 0 and 1.
-FIRST_WEIGHTS, SHUFFLE, STEP = 2, 3, 4
+# First number of a purpose, so that two never share a stream; a data set's `limit` has 0 and 1,
+# `workbench.runtime.streams` those from 16 on.
+FIRST_WEIGHTS, SHUFFLE, STEP, AGGREGATE, SELECT, LOAD = 2, 3, 4, 5, 6, 7
 
 
 def derive(seed: int, *purpose: int) -> int:

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from workbench.clusters.checks import check_number, check_truth
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -29,6 +31,11 @@ class Sgd:
         parameters' too.
     nesterov
         Look ahead along the direction; needs momentum.
+
+    Raises
+    ------
+    ValueError
+        A number out of range, or what is none.
     """
 
     learning_rate: float
@@ -37,12 +44,13 @@ class Sgd:
     nesterov: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.learning_rate < math.inf:
+        if not 0 < check_number("learning_rate", self.learning_rate) < math.inf:
             raise ValueError(f"learning_rate is {self.learning_rate}; it must be above 0")
-        if not 0 <= self.momentum < 1:
+        if not 0 <= check_number("momentum", self.momentum) < 1:
             raise ValueError(f"momentum is {self.momentum}; it must be at least 0 and below 1")
-        if not 0 <= self.weight_decay < math.inf:
+        if not 0 <= check_number("weight_decay", self.weight_decay) < math.inf:
             raise ValueError(f"weight_decay is {self.weight_decay}; it must be at least 0")
+        check_truth("nesterov", self.nesterov)
         if self.nesterov and not self.momentum:
             raise ValueError("nesterov needs a momentum above 0")
 

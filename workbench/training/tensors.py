@@ -28,8 +28,13 @@ def check_pairs(x: NDArray[Any] | torch.Tensor, y: NDArray[Any] | torch.Tensor) 
     Raises
     ------
     ValueError
-        There are none, or not as many labels.
+        There are none, or not as many labels; or one is no array and no tensor.
     """
+    import torch
+
+    for name, given in (("x", x), ("y", y)):
+        if not (isinstance(given, np.ndarray | torch.Tensor) and given.ndim):
+            raise ValueError(f"{name} is {given!r}; give an array or tensor, a row for each sample")
     if len(x) != len(y) or not len(x):
         raise ValueError(f"{len(x)} samples and {len(y)} labels; one label each, at least one")
     return len(x)

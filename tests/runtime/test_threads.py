@@ -1,0 +1,382 @@
+"""Work on several threads at once: the same results, times and errors for any number of them."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workbench.clusters import Cluster, Link, Node, full_mesh
+from workbench.runtime import (
+    Context,
+    Crash,
+    Message,
+    Program,
+    ProgramError,
+    Restart,
+    Simulation,
+    Synchronized,
+    simulate,
+)
+from workbench.runtime.threads import THREADS_VARIABLE, thread_count
+
+LINK = Link(8e6, overhead_s=0.001)
+
+
+class State:
+    """A number that work changes slowly enough for others to come in between."""
+
+    def __init__(self) -> None:
+        self.number = 1
+        self.threads: set[str] = set()
+
+    def step(self, add: int) -> int:
+        self.threads.add(threading.current_thread().name)
+        before = self.number
+        time.sleep(0.0005)
+        self.number = before * 3 % 1_000_003 + add
+        return self.number
+
+    def fail(self) -> None:
+        time.sleep(0.001)
+        raise KeyError("diverged")
+
+
+class Ran(NamedTuple):
+    results: Any
+    end_s: float
+    events: int
+    rows: list[Any]
+    numbers: list[int]
+
+
+def exchange(states: list[Synchronized[State]], costs_s: list[float]) -> list[Program]:
+    """Steps, each followed by sending the state to the next; the other's is added to the own."""
+
+    async def program(context: Context) -> list[int]:
+        own, found = states[context.node], []
+        for round_ in range(4):
+            step = partial(State.step, add=round_)
+            found.append(await context.compute(step, cost_s=costs_s[context.node], on=own))
+            to = (context.node + 1) % len(states)
+            context.send(to, Message(context.node, "state", own.value.number, 1e3))
+            if context.random.random() < 0.7:
+                own.value.number += (await context.receive(timeout_s=2.0)).payload
+        return found
+
+    async def forgiving(context: Context) -> list[int]:
+        try:
+            return await program(context)
+        except TimeoutError:
+            return []
+
+    return [forgiving] * len(states)
+
+
+def ran(costs_s: list[float], threads: int, **options: Any) -> Ran:
+    states = [Synchronized(State()) for _ in costs_s]
+    cluster = full_mesh(len(costs_s), LINK)
+    run = simulate(cluster, exchange(states, costs_s), trace=True, threads=threads, **options)
+    assert run.trace is not None
+    numbers = [state.value.number for state in states]
+    return Ran(run.results, run.end_s, run.events, run.trace.frame.rows(), numbers)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.5]), min_size=1, max_size=5), st.booleans())
+def test_the_number_of_threads_changes_nothing(costs_s: list[float], crashes: bool) -> None:
+    faults = [Crash(0, 1.25), Restart(0, 2.5)] if crashes else []
+    until_s = 2.75 if len(costs_s) % 2 else None
+    one, two, five = (ran(costs_s, count, faults=faults, until_s=until_s) for count in (1, 2, 5))
+    assert one == two == five
+
+
+def test_work_of_different_nodes_runs_at_once() -> None:
+    """Each waits for the other, which in one thread would never come."""
+
+    class Meeting:
+        barrier = threading.Barrier(2, timeout=30)
+
+        def meet(self) -> int:
+            return self.barrier.wait()
+
+    async def program(context: Context) -> int:
+        return await context.compute(Meeting.meet, cost_s=1, on=states[context.node])
+
+    states = [Synchronized(Meeting()) for _ in range(2)]
+    run = simulate(Cluster([Node("a"), Node("b")]), [program] * 2, threads=2)
+    assert sorted(run.results.values()) == [0, 1]
+
+
+def test_a_single_node_and_a_single_thread_use_no_other_thread() -> None:
+    async def program(context: Context) -> None:
+        for _ in range(3):
+            await context.compute(partial(State.step, add=1), cost_s=1, on=states[context.node])
+
+    for nodes, threads in ((1, 4), (3, 1)):
+        states = [Synchronized(State()) for _ in range(nodes)]
+        simulate(Cluster([Node(f"n{at}") for at in range(nodes)]), [program] * nodes)
+        if threads == 1:
+            states = [Synchronized(State()) for _ in range(nodes)]
+            cluster = Cluster([Node(f"n{at}") for at in range(nodes)])
+            simulate(cluster, [program] * nodes, threads=1)
+        assert {name for one in states for name in one.value.threads} == {"MainThread"}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_failure_comes_when_its_seconds_are_over(threads: int) -> None:
+    async def fails(context: Context) -> None:
+        await context.compute(State.fail, cost_s=2, on=states[context.node])
+
+    async def steps(context: Context) -> None:
+        for _ in range(5):
+            step = partial(State.step, add=1)
+            await context.compute(step, cost_s=0.75, on=states[context.node])
+
+    states = [Synchronized(State()) for _ in range(3)]
+    cluster = Cluster([Node("a"), Node("b"), Node("c")])
+    with pytest.raises(ProgramError, match=r"b \(node 1\) failed at 2 s: KeyError") as caught:
+        simulate(cluster, [steps, fails, steps], trace=True, threads=threads)
+    assert caught.value.run.trace is not None
+    assert len(caught.value.run.trace.frame) == 4
+    one = State()
+    for _ in range(3):  # the third has begun
+        one.step(1)
+    assert states[0].value.number == states[2].value.number == one.number
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_whoever_looks_at_the_state_sees_the_work_done(threads: int) -> None:
+    """A task in the midst of the work's seconds, as if the work had been done at once."""
+
+    async def program(context: Context) -> list[int]:
+        own, seen = states[context.node], []
+
+        async def look() -> None:
+            await context.sleep(0.5)
+            seen.append(own.value.number)
+
+        context.spawn(look())
+        await context.compute(partial(State.step, add=4), cost_s=1, on=own)
+        return seen
+
+    states = [Synchronized(State()) for _ in range(3)]
+    cluster = Cluster([Node(f"n{at}") for at in range(3)])
+    assert set(map(tuple, simulate(cluster, [program] * 3, threads=threads).results.values())) == {
+        (7,)
+    }
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_two_cores_step_one_state_in_the_order_in_which_they_began(threads: int) -> None:
+    async def program(context: Context) -> None:
+        own = states[context.node]
+        tasks = [
+            context.spawn(context.compute(partial(State.step, add=add), cost_s=cost_s, on=own))
+            for add, cost_s in ((1, 2.0), (2, 1.0))
+        ]
+        for task in tasks:
+            await task
+
+    states = [Synchronized(State()) for _ in range(2)]
+    cluster = Cluster([Node(f"n{at}", cores=2) for at in range(2)])
+    simulate(cluster, [program] * 2, threads=threads)
+    assert [state.value.number for state in states] == [(1 * 3 + 1) * 3 + 2] * 2
+
+
+def test_what_is_in_order_stays_in_the_main_thread() -> None:
+    async def program(context: Context) -> None:
+        await context.compute(partial(State.step, add=1), cost_s=1, on=states[context.node])
+
+    states = [Synchronized(State(), in_order=True) for _ in range(3)]
+    simulate(Cluster([Node(f"n{at}") for at in range(3)]), [program] * 3, threads=3)
+    assert {name for one in states for name in one.value.threads} == {"MainThread"}
+
+
+def test_work_that_could_reach_other_things_is_refused() -> None:
+    state, array, own = State(), np.arange(3), []
+
+    def closure(state: State) -> None:
+        own.append(state.number)
+
+    step: Any = State.step
+    refused: list[tuple[Any, str]] = [
+        (state.fail, "could reach more than the state"),
+        (closure, "could reach more than the state"),
+        (partial(step, add=array), "given a ndarray, which somebody else may change"),
+        (partial(step, add=[1]), "given a list"),
+        (partial(step, (1, own)), "given a tuple"),
+    ]
+    for work, message in refused:
+
+        async def program(context: Context, work: Any = work) -> None:
+            await context.compute(work, cost_s=1, on=Synchronized(State()))
+
+        with pytest.raises(ProgramError, match=message):
+            simulate(Cluster([Node("a")]), [program])
+
+    async def on_nothing(context: Context) -> None:
+        await context.compute(State.fail, cost_s=1, on=state)  # type: ignore[call-overload]
+
+    with pytest.raises(ProgramError, match=r"as `on`; give Synchronized\(state\)"):
+        simulate(Cluster([Node("a")]), [on_nothing])
+    array.flags.writeable = False
+
+    async def fine(context: Context) -> Any:
+        work = partial(step, add=(array, "text", 1.5, None, slice(3))[2])
+        return await context.compute(work, cost_s=1, on=Synchronized(State()))
+
+    assert simulate(Cluster([Node("a")]), [fine]).results == {0: 4.5}
+
+
+def test_more_that_others_may_change_is_refused() -> None:
+    whole = np.zeros(3)
+    view = whole.view()
+    view.flags.writeable = False
+    of_lists = np.array([[1], None], dtype=object)
+    of_lists.flags.writeable = False
+
+    def remembers(state: State, seen: list[int] = []) -> None:  # noqa: B006
+        seen.append(state.number)
+
+    step: Any = State.step
+    refused = [(partial(step, add=one), type(one).__name__) for one in (view, of_lists)]
+    for work, kind in [*refused, (remembers, "list")]:
+
+        async def program(context: Context, work: Any = work) -> None:
+            await context.compute(work, cost_s=1, on=Synchronized(State()))
+
+        with pytest.raises(ProgramError, match=f"is given a {kind}, which somebody else"):
+            simulate(Cluster([Node("a")]), [program])
+
+    async def fine(context: Context) -> Any:
+        work = partial(_topic, message=Message(0, "a"))
+        return await context.compute(work, cost_s=1, on=Synchronized(State()))
+
+    assert simulate(Cluster([Node("a")]), [fine]).results == {0: "a"}
+    with pytest.raises(ValueError, match="in_order is 'no'; give True or False"):
+        Synchronized(1, in_order="no")  # type: ignore[arg-type]
+
+
+NOTED: list[int] = []
+
+
+def _notes(state: State) -> None:
+    NOTED.append(state.number)
+
+
+def _notes_within(state: State) -> list[int]:
+    return [one + len(NOTED) for one in (state.number,)]
+
+
+async def _is_async(state: State) -> None:
+    """Awaits nothing."""
+
+
+def _takes_nothing() -> None:
+    """Does nothing."""
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (_notes, "_notes looks at the global 'NOTED', a list, which work of other nodes"),
+        (_notes_within, "looks at the global 'NOTED'"),
+        (_is_async, "_is_async, is a coroutine function; give a plain one"),
+        (_takes_nothing, "_takes_nothing takes no argument; with `on`, work is a function of"),
+    ],
+)
+def test_work_that_is_no_function_of_its_state_is_refused(work: Any, message: str) -> None:
+    async def program(context: Context) -> None:
+        await context.compute(work, cost_s=1, on=Synchronized(State()))
+
+    with pytest.raises(ProgramError, match=message):
+        simulate(Cluster([Node("a")]), [program])
+
+
+def test_a_state_is_held_once() -> None:
+    state = State()
+    held = Synchronized(state)
+    with pytest.raises(ValueError, match="two Synchronized hold the same State"):
+        Synchronized(state)
+    del held
+    gc.collect()
+    assert Synchronized(state).value is state
+    assert Synchronized(1).value == Synchronized(1).value
+
+
+def _topic(state: State, message: Message) -> str:
+    return message.topic
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_work_that_looks_at_a_synchronized_state_is_refused(threads: int) -> None:
+    """Two that wait for each other would wait for ever."""
+
+    async def program(context: Context) -> None:
+        look = (_look_at_first, _look_at_second)[context.node]
+        await context.compute(look, cost_s=1, on=PAIR[context.node])
+
+    with pytest.raises(ProgramError, match="work looks at a Synchronized state"):
+        simulate(Cluster([Node("a"), Node("b")]), [program] * 2, threads=threads)
+
+
+PAIR = [Synchronized(State()), Synchronized(State())]
+
+
+def _first() -> Synchronized[State]:
+    return PAIR[0]
+
+
+def _second() -> Synchronized[State]:
+    return PAIR[1]
+
+
+def _look_at_first(state: State) -> int:
+    time.sleep(0.01)
+    return _first().value.number
+
+
+def _look_at_second(state: State) -> int:
+    time.sleep(0.01)
+    return _second().value.number
+
+
+def test_ctrl_c_leaves_each_state_whole() -> None:
+    """Work that has begun is done when the run is over, as if it had been done at once."""
+
+    async def program(context: Context) -> None:
+        for _ in range(3):
+            step = partial(State.step, add=1)
+            await context.compute(step, cost_s=1, on=states[context.node])
+
+    async def interrupts(context: Context) -> None:
+        await context.sleep(1.5)
+        raise KeyboardInterrupt
+
+    for threads in (1, 3):
+        states = [Synchronized(State()) for _ in range(3)]
+        cluster = Cluster([Node(f"n{at}") for at in range(4)])
+        whole = Simulation(cluster, [*[program] * 3, interrupts], threads=threads)
+        assert whole.run().interrupted
+        assert [state.value.number for state in states] == [13] * 3
+        assert whole.run().ended == "done"
+        whole.close()
+        assert not [one for one in threading.enumerate() if one.name.startswith("workbench")]
+
+
+def test_as_many_threads_as_cores_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(THREADS_VARIABLE, "3")
+    assert (thread_count(), thread_count(2)) == (3, 2)
+    monkeypatch.setenv(THREADS_VARIABLE, "many")
+    with pytest.raises(ValueError, match=f"{THREADS_VARIABLE} is 'many'; it must be a whole"):
+        thread_count()
+    monkeypatch.delenv(THREADS_VARIABLE)
+    assert thread_count() >= 1

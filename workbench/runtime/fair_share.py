@@ -1,0 +1,300 @@
+"""One capacity shared fairly by many transfers, at a cost that grows with their logarithm.
+
+Transfers that are held back all run at one rate, the level. A virtual clock counts the bits that
+each of them has been served (Parekh and Gallager 1993, Sec. III): a transfer's end is a reading of
+that clock, known when it begins and unchanged by whoever comes and goes. Transfers whose own cap is
+below the level run at that; those of one cap form a group with a clock, so that a change touches
+groups, not transfers.
+
+Bits are counted in whole parts of 2^-64, so that sums are exact whatever their order.
+"""
+
+from __future__ import annotations
+
+import math
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from workbench.runtime.sharing import Flow
+
+SCALE = 1 << 64
+
+
+def parts(bits: float) -> int:
+    """Bits in whole parts."""
+    return int(math.ldexp(bits, 64))
+
+
+class Group:
+    """Transfers of one cap.
+
+    While they run at their cap, the group's clock shows `shown` at `since_s`; while they are held
+    back, it is `ahead` of the clock of all who are.
+    """
+
+    __slots__ = (
+        "ahead",
+        "cap_bps",
+        "cap_entry",
+        "capped",
+        "end_entry",
+        "ends",
+        "shown",
+        "since_s",
+        "size",
+    )
+
+    def __init__(self, cap_bps: float) -> None:
+        self.cap_bps = cap_bps
+        self.capped = False
+        self.ahead = self.shown = 0
+        self.since_s = 0.0
+        self.ends: list[tuple[int, int, int, Flow]] = []  # a heap; who has left is passed over
+        self.size = 0
+        self.cap_entry = self.end_entry = -1  # which entries of the heaps below count
+
+
+Entry = TypeVar("Entry", tuple[int, int, Group], tuple[float, int, Group])
+
+
+class FairShare:
+    """Max-min fair rates of transfers that share one capacity and nothing else.
+
+    Attributes
+    ----------
+    level_bps
+        Rate of those that are held back; infinity if none is.
+    """
+
+    __slots__ = (
+        "_by_cap",
+        "_capped_caps",
+        "_capped_ends",
+        "_capped_sum",
+        "_clock",
+        "_entries",
+        "_held",
+        "_level_caps",
+        "_level_ends",
+        "_limits",
+        "_since_s",
+        "_size",
+        "level_bps",
+    )
+
+    def __init__(self, now_s: float) -> None:
+        self.level_bps = math.inf
+        self._by_cap: dict[float, Group] = {}
+        self._clock, self._since_s = 0, now_s
+        self._held = 0  # transfers that are held back
+        self._capped_sum = 0  # rates of the others, in parts
+        self._entries = 0
+        self._size = 0
+        self._limits: list[tuple[float, int, Flow]] = []
+        self._level_caps: list[tuple[float, int, Group]] = []
+        self._level_ends: list[tuple[int, int, Group]] = []
+        self._capped_caps: list[tuple[float, int, Group]] = []
+        self._capped_ends: list[tuple[float, int, Group]] = []
+
+    def join(self, flow: Flow, cap_bps: float, left: int, now_s: float) -> None:
+        """Let a transfer of so many parts share from now on, once settled."""
+        if now_s > self._since_s:
+            self._advance(now_s)
+        group = self._by_cap.get(cap_bps)
+        if group is None:
+            group = self._by_cap[cap_bps] = Group(cap_bps)
+            self._note_cap(group)
+        flow.group = group
+        if group.capped:
+            end = self._reading(group, now_s) + left
+            self._capped_sum += parts(cap_bps)
+        else:
+            end = self._clock + group.ahead + left
+            self._held += 1
+        flow.end = end
+        self._entries += 1
+        heappush(group.ends, (end, flow.number, self._entries, flow))
+        group.size += 1
+        self._size += 1
+        if group.ends[0][3] is flow:
+            self._note_end(group)
+
+    def leave(self, flow: Flow, now_s: float) -> int:
+        """Take a transfer out; the parts that it has left."""
+        self._advance(now_s)
+        group = flow.group
+        assert group is not None
+        left = max(0, flow.end - self._reading(group, now_s))
+        flow.group = None
+        group.size -= 1
+        self._size -= 1
+        self._count(group, -1)
+        if not group.size or group.ends[0][3] is flow:
+            self._renew(group)
+        return left
+
+    def settle(self, capacity_bps: float, now_s: float) -> float:
+        """Set the rates after transfers came or went, or the capacity changed.
+
+        Returns
+        -------
+        When the next transfer ends at these rates, in seconds; infinity if none does.
+        """
+        self._advance(now_s)
+        capacity = parts(capacity_bps)
+        level_bps = self._level(capacity)
+        caps = self._capped_caps  # largest first; what is held back raises the level
+        while caps and (caps[0][1] != caps[0][2].cap_entry or caps[0][2].cap_bps > level_bps):
+            _, entry, group = heappop(caps)
+            if entry == group.cap_entry:
+                self._hold_back(group, now_s)
+                level_bps = self._level(capacity)
+        caps = self._level_caps  # smallest first; what reaches its cap raises the level, too
+        while caps and (caps[0][1] != caps[0][2].cap_entry or caps[0][2].cap_bps <= level_bps):
+            _, entry, group = heappop(caps)
+            if entry == group.cap_entry:
+                self._let_go(group, now_s)
+                level_bps = self._level(capacity)
+        self.level_bps = level_bps
+        return self.due_s()
+
+    def limit(self, flow: Flow) -> None:
+        """Tell of a transfer, by `over_limits`, when its rate is above its `limit_bps`."""
+        self._entries += 1
+        heappush(self._limits, (flow.limit_bps, self._entries, flow))
+        if len(self._limits) > 16 + 4 * self._size:
+            self._limits = [one for one in self._limits if self._is_limited(one)]
+            heapify(self._limits)
+
+    def over_limits(self) -> list[Flow]:
+        """Take out the limits that rates are above; the transfers stay."""
+        found = []
+        while self._limits and self._limits[0][0] < self.level_bps:
+            one = heappop(self._limits)
+            if self._is_limited(one):
+                found.append(one[2])
+        return found
+
+    def _is_limited(self, one: tuple[float, int, Flow]) -> bool:
+        limit_bps, _, flow = one
+        group = flow.group
+        return (
+            group is not None
+            and self._by_cap.get(group.cap_bps) is group
+            and flow.limit_bps == limit_bps
+        )
+
+    def due_s(self) -> float:
+        """When the next transfer ends, if nothing changes."""
+        due_s = math.inf
+        ends = self._level_ends
+        while ends and ends[0][1] != ends[0][2].end_entry:
+            heappop(ends)
+        if ends:
+            left = max(0, ends[0][0] - self._clock)
+            if self.level_bps or not left:
+                due_s = self._since_s + (left / SCALE / self.level_bps if left else 0.0)
+        capped = self._capped_ends
+        while capped and capped[0][1] != capped[0][2].end_entry:
+            heappop(capped)
+        return min(due_s, capped[0][0]) if capped else due_s
+
+    def pop_ended(self, by_s: float) -> list[Flow]:
+        """Take out the transfers that end by a time, in the order in which they began."""
+        ended: list[Flow] = []
+        while self.due_s() <= by_s:
+            capped = self._capped_ends
+            at_cap = bool(capped) and capped[0][0] <= by_s
+            group = capped[0][2] if at_cap else self._level_ends[0][2]
+            ends, end = group.ends, group.ends[0][0]
+            while ends and ends[0][0] == end:  # most often all that began at once
+                flow = heappop(ends)[3]
+                if flow.group is group and flow.end == end:
+                    flow.group = None
+                    ended.append(flow)
+                    group.size -= 1
+                    self._size -= 1
+                    self._count(group, -1)
+            self._renew(group)
+        return sorted(ended, key=lambda flow: flow.number)
+
+    def _renew(self, group: Group) -> None:
+        """Note a group's next end, now that its first is gone, or that there is none."""
+        if group.size:
+            self._note_end(group)
+        else:
+            group.cap_entry = group.end_entry = -1
+            del self._by_cap[group.cap_bps]
+
+    def _advance(self, now_s: float) -> None:
+        if now_s > self._since_s:
+            if self._held:
+                self._clock += parts(self.level_bps * (now_s - self._since_s))
+            self._since_s = now_s
+
+    def _level(self, capacity: int) -> float:
+        left = capacity - self._capped_sum
+        if self._held:
+            return max(0, left) / (self._held * SCALE)
+        return math.inf if left >= 0 else 0.0
+
+    def _count(self, group: Group, change: int) -> None:
+        if group.capped:
+            self._capped_sum += change * parts(group.cap_bps)
+        else:
+            self._held += change
+
+    def _reading(self, group: Group, now_s: float) -> int:
+        if group.capped:
+            return group.shown + parts(group.cap_bps * (now_s - group.since_s))
+        return self._clock + group.ahead
+
+    def _hold_back(self, group: Group, now_s: float) -> None:
+        reading = self._reading(group, now_s)
+        self._count(group, -group.size)
+        group.capped, group.ahead = False, reading - self._clock
+        self._count(group, group.size)
+        self._note_cap(group)
+        self._note_end(group)
+
+    def _let_go(self, group: Group, now_s: float) -> None:
+        reading = self._reading(group, now_s)
+        self._count(group, -group.size)
+        group.capped, group.shown, group.since_s = True, reading, now_s
+        self._count(group, group.size)
+        self._note_cap(group)
+        self._note_end(group)
+
+    def _note_cap(self, group: Group) -> None:
+        group.cap_entry = self._entries = self._entries + 1
+        if group.capped:
+            heappush(self._capped_caps, (-group.cap_bps, group.cap_entry, group))
+        else:
+            heappush(self._level_caps, (group.cap_bps, group.cap_entry, group))
+        for heap in (self._capped_caps, self._level_caps):
+            if len(heap) > 16 + 4 * len(self._by_cap):
+                heap[:] = [one for one in heap if one[1] == one[2].cap_entry]
+                heapify(heap)
+
+    def _note_end(self, group: Group) -> None:
+        group.end_entry = self._entries = self._entries + 1
+        ends = group.ends
+        while ends[0][3].group is not group or ends[0][3].end != ends[0][0]:  # has left
+            heappop(ends)
+        if group.capped:
+            left, due_s = max(0, ends[0][0] - group.shown), math.inf
+            if group.cap_bps or not left:
+                due_s = group.since_s + (left / SCALE / group.cap_bps if left else 0.0)
+            heappush(self._capped_ends, (due_s, group.end_entry, group))
+        else:
+            heappush(self._level_ends, (ends[0][0] - group.ahead, group.end_entry, group))
+        self._level_ends = self._counting(self._level_ends)
+        self._capped_ends = self._counting(self._capped_ends)
+
+    def _counting(self, heap: list[Entry]) -> list[Entry]:
+        """A heap of ends without entries that do not count, where these are most."""
+        if len(heap) > 16 + 4 * len(self._by_cap):
+            heap = [one for one in heap if one[1] == one[2].end_entry]
+            heapify(heap)
+        return heap

@@ -1,0 +1,94 @@
+"""The model of a training: named in the zoo, a module of one's own, or a function that makes it."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+from workbench.datasets.checks import check_dataset
+from workbench.names import choose
+from workbench.profiles import profile_model
+from workbench.training.initialise import initialise
+from workbench.training.losses import check_outputs
+from workbench.training.repeatable import seeded
+from workbench.training.tensors import as_tensor
+from workbench.zoo import MODELS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+
+    from workbench.datasets import Dataset
+    from workbench.profiles import ModelProfile
+
+    Model = str | torch.nn.Module | Callable[[], torch.nn.Module]
+
+
+def make_model(model: Model, dataset: Dataset, seed: int) -> torch.nn.Module:
+    """Return the model with its first weights, a new one each time.
+
+    One of the zoo gets as many outputs as the data set has classes; a module is copied.
+    """
+    if isinstance(model, str):
+        return initialise(model, seed, classes=len(dataset.classes))
+    return initialise(copy.deepcopy(model), seed)
+
+
+def profile_of(model: Model, dataset: Dataset, seed: int) -> ModelProfile:
+    """Profile the model: one of the zoo as it is stored, any other for the data set's images."""
+    if isinstance(model, str):
+        return profile_model(model)
+    return profile_model(make_model(model, dataset, seed), dataset.input_shape)
+
+
+def check_model(model: object, dataset: object, seed: int, *, in_own_type: bool = False) -> None:
+    """Refuse a model that cannot learn from a data set; one's own is tried on a sample.
+
+    Parameters
+    ----------
+    model, dataset, seed
+        As for `make_model`, if they are such.
+    in_own_type
+        Whether the model is given samples in its own number type; or as they are.
+
+    Raises
+    ------
+    workbench.names.UnknownNameError
+        No such model in the zoo.
+    ValueError
+        No model, no data set, one whose images the model does not take, or a model with fewer
+        outputs than there are classes.
+    """
+    if isinstance(model, str):
+        named = choose("model", model, MODELS)
+        check_dataset(dataset, named.name, named.input_shape)
+        return
+    if not callable(model):  # as modules are
+        raise ValueError(
+            f"model is {model!r}; give the name of one in the zoo, a torch.nn.Module, or "
+            "a function that makes one"
+        )
+    _check_outputs(model, check_dataset(dataset), seed, in_own_type)
+
+
+def _check_outputs(model: Model, dataset: Dataset, seed: int, in_own_type: bool) -> None:
+    import torch
+
+    module = make_model(model, dataset, seed).eval()
+    like = next(module.parameters(), torch.empty(0))
+    sample = as_tensor(dataset.x_train[:1], like.device)
+    try:
+        with torch.no_grad(), seeded(seed):
+            found = module(sample.to(like.dtype) if in_own_type else sample)
+    except Exception as error:
+        raise ValueError(
+            f"the model does not take samples of shape {dataset.input_shape}, as "
+            f"{dataset.name} has: {error}"
+        ) from error
+    outputs = check_outputs(found, torch.zeros(len(sample), dtype=torch.int64)).shape[1]
+    if outputs < (classes := len(dataset.classes)):
+        raise ValueError(
+            f"the model has {outputs} outputs, {dataset.name} has {classes} classes; "
+            "each class needs an output"
+        )
