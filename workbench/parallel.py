@@ -6,15 +6,24 @@ for the other processes. Where results come from makes no difference to them.
 
 from __future__ import annotations
 
-import os
 import signal
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
+from itertools import islice
 from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
+from workbench.runtime.threads import THREADS_VARIABLE
+
 T = TypeVar("T")
+
+AHEAD = 2
+"""Calls handed out for each process, so that none waits for the caller's loop."""
+IDLE_S = 300.0
+"""After so long without a call a process ends."""
 
 
 def as_finished(
@@ -47,8 +56,7 @@ def as_finished(
         Ctrl-C: processes that compute are ended at once, and the next use starts others.
 
     Whatever ends it before the last result, an error in the caller's loop too, gives up the other
-    calls. Ctrl-C in the moment in which processes start may have joblib print that one of them
-    failed; nothing of it is left.
+    calls.
     """
     if processes is not None and processes < 1:
         raise ValueError(f"{processes} processes compute nothing; give at least 1, or None")
@@ -59,45 +67,58 @@ def as_finished(
         for at, arguments in enumerate(calls):
             yield at, function(*arguments)
         return
-    beside = joblib.Parallel(n_jobs=count, return_as="generator_unordered")
-    numbered: Iterator[tuple[int, T]] = iter(())
+    from joblib.externals.loky import get_reusable_executor
+
+    one_core = dict.fromkeys((THREADS_VARIABLE, "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    executor = get_reusable_executor(max_workers=count, timeout=IDLE_S, env=one_core)
+    left = iter(enumerate(calls))
+    running: dict[Future[T], int] = {}
     try:
-        with _silently_giving_up(), _no_ctrl_c_for_children():
-            numbered = beside(
-                joblib.delayed(_numbered)(function, *call) for call in enumerate(calls)
-            )
-        for at, result in numbered:
-            yield at, result
+        while True:
+            with _ctrl_c_later():
+                for at, arguments in islice(left, AHEAD * count - len(running)):
+                    running[executor.submit(function, *arguments)] = at
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                at, result = running.pop(future), future.result()
+                yield at, result
     finally:
-        with _silently_giving_up():
-            del numbered  # which ends the processes if they are not done
+        if running:
+            _give_up(executor, running)
 
 
-def _numbered(function: Callable[..., T], at: int, arguments: tuple[Any, ...]) -> tuple[int, T]:
-    from workbench.runtime.threads import THREADS_VARIABLE
+def _give_up(executor: Any, running: Collection[Future[Any]]) -> None:
+    """End the processes at once.
 
-    os.environ.setdefault(THREADS_VARIABLE, "1")  # the other cores are for the other processes
-    return at, function(*arguments)
+    Not before each call has left the executor's own queue, which it does within a moment: its
+    thread fails with a traceback where it finds a call there that was given up meanwhile.
+    """
+    while not all(future.running() or future.done() for future in running):
+        time.sleep(0.001)
+    executor.shutdown(kill_workers=True)
 
 
 @contextmanager
-def _no_ctrl_c_for_children() -> Iterator[None]:
-    """Processes started here do not see Ctrl-C, which goes to all of a terminal or a kernel.
+def _ctrl_c_later() -> Iterator[None]:
+    """Ctrl-C, which a terminal or a kernel sends to all processes, waits until others are started.
 
-    This process does, and ends them. Left to themselves, each would die in a traceback of its own
-    wherever it is, still importing for instance. Children inherit which signals are blocked.
+    It is for this process alone, which ends the others: left to themselves, each would die in a
+    traceback of its own wherever it is, still importing for instance. Children inherit which
+    signals are blocked.
     """
     resource_tracker.ensure_running()  # its own start would unblock the signal
+    pressed: list[int] = []
+    handler = signal.getsignal(signal.SIGINT)
+    here = callable(handler) and threading.current_thread() is threading.main_thread()
+    if here:
+        signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-
-
-@contextmanager
-def _silently_giving_up() -> Iterator[None]:
-    """No warning that calls are given up: it is what was asked for."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"\d+ tasks ", UserWarning)
-        yield
+        if here:
+            signal.signal(signal.SIGINT, handler)
+    for number in pressed:
+        signal.raise_signal(number)
