@@ -15,8 +15,9 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from workbench.dynacomm import LayerCosts, experiments
-from workbench.dynacomm.testbed import paper_testbed
+from workbench.dynacomm import LayerCosts
+from workbench.dynacomm.paper import experiments
+from workbench.dynacomm.paper.testbed import paper_testbed
 
 SIZES = (19, 76, 152, 300, 600, 1000, 2000)
 LARGEST_PROGRAMME = 1000  # O(L^3) time, O(L^2) memory: 2,000 layers would take minutes

@@ -22,10 +22,10 @@ from unittest import mock
 
 import numpy as np
 
-from workbench import datasets, gossip, training
+from workbench import datasets, decentralised, training
 from workbench.clusters import Link, graph
-from workbench.gossip import EverySample, GossipSetup, View, build
-from workbench.gossip.learner import Learner
+from workbench.decentralised import EverySample, GossipSetup, View, build
+from workbench.decentralised.learner import Learner
 from workbench.runtime import simulate
 
 ROUNDS = 7
@@ -61,7 +61,7 @@ def main() -> int:
 
 def setup_of(nodes: int, way: str = "one exchange an epoch", epochs: int = 2) -> GossipSetup:
     """Nodes with 96 samples each, three batches an epoch, three peers each."""
-    of = gossip.random_regular(nodes, 3 if nodes % 2 == 0 else 4, seed=0)
+    of = decentralised.random_regular(nodes, 3 if nodes % 2 == 0 else 4, seed=0)
     rng = np.random.default_rng(0)
     shards = [rng.choice(len(DIGITS.y_train), 96, replace=False) for _ in range(nodes)]
     epochwise = way == "one exchange an epoch"
@@ -70,7 +70,7 @@ def setup_of(nodes: int, way: str = "one exchange an epoch", epochs: int = 2) ->
         DIGITS,
         shards,
         graph(nodes, of.edges, Link(100e6, 0.001)),
-        mixing=gossip.metropolis_hastings(of) if epochwise else None,
+        mixing=decentralised.metropolis_hastings(of) if epochwise else None,
         probability=None if epochwise else 0.1,
         batch_size=32,
         epochs=epochs,
@@ -151,7 +151,7 @@ def peak(nodes: int) -> int:
     first_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     setup = setup_of(nodes, epochs=3)
     began_s = time.perf_counter()
-    gossip.train(setup)
+    decentralised.train(setup)
     took_s = time.perf_counter() - began_s
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     each_mib = 61_706 * 4 / 2**20

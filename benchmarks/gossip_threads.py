@@ -16,9 +16,9 @@ import time
 import numpy as np
 import torch
 
-from workbench import datasets, gossip, training
+from workbench import datasets, decentralised, training
 from workbench.clusters import Link, full_mesh
-from workbench.gossip import EverySample, GossipSetup, Trained, View, build
+from workbench.decentralised import EverySample, GossipSetup, Trained, View, build
 from workbench.runtime.threads import thread_count
 
 ROUNDS, STEPS, BATCH, REPEATS = 10, 20, 32, 3
@@ -58,7 +58,7 @@ def setup_of(nodes: int) -> GossipSetup:
         DIGITS,
         [rng.choice(count, STEPS * BATCH, replace=False) for _ in range(nodes)],
         full_mesh(nodes, Link(100e6, 0.001)),
-        mixing=gossip.metropolis_hastings(gossip.complete(nodes)),
+        mixing=decentralised.metropolis_hastings(decentralised.complete(nodes)),
         batch_size=BATCH,
         epochs=ROUNDS,
         evaluate_every=ROUNDS,
@@ -67,7 +67,7 @@ def setup_of(nodes: int) -> GossipSetup:
 
 def trained(setup: GossipSetup, threads: int) -> tuple[Trained, float]:
     began_s = time.perf_counter()
-    result = gossip.train(setup, threads=threads)
+    result = decentralised.train(setup, threads=threads)
     return result, time.perf_counter() - began_s
 
 

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.hiertrain.strategies import given_of
 from tests.oracles.hiertrain import algorithm_1
 from workbench.hiertrain import Problem, iteration, problem_of
-from workbench.hiertrain.hiertrain import hiertrain
+from workbench.hiertrain.algorithms.hiertrain import hiertrain
 from workbench.profiles import ModelProfile, profile_model
 
 BARS_MS = {"lenet5": 5, "alexnet": 5, "vgg19": 20, "resnet34": 50}

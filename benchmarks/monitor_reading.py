@@ -17,9 +17,9 @@ import time
 
 import psutil
 
-from workbench.edgegossip import process_tree
-from workbench.edgegossip.contention import Source
-from workbench.edgegossip.host_counters import host_counters
+from workbench.edgegossip.prediction import process_tree
+from workbench.edgegossip.prediction.contention import Source
+from workbench.edgegossip.prediction.host_counters import host_counters
 
 IDLE = (0, 200, 400)
 ROUNDS, READINGS = 9, 40

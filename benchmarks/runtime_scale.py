@@ -19,7 +19,7 @@ from rich.table import Table
 
 from workbench.clusters import Cluster, Link, Node, graph, star
 from workbench.clusters.cluster import Name
-from workbench.gossip import ring
+from workbench.decentralised import ring
 from workbench.runtime import Context, Message, Program, simulate
 
 MESSAGES = 5

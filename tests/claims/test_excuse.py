@@ -11,7 +11,7 @@ import pytest
 
 from tests.claims.helpers import FIG1, Toy
 from workbench import claims, paths
-from workbench.dynacomm import experiments
+from workbench.dynacomm.paper import experiments
 from workbench.parameters import Value
 from workbench.results import MANIFEST, file_digest
 

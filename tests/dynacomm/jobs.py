@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from workbench.clusters import Link, star
 from workbench.dynacomm import LayerCosts
-from workbench.dynacomm.job import Job
-from workbench.dynacomm.programs import Planning, server, worker
-from workbench.dynacomm.shards import Shards, split_evenly
+from workbench.dynacomm.programs.job import Job
+from workbench.dynacomm.programs.shards import Shards, split_evenly
+from workbench.dynacomm.programs.worker_and_server import Planning, server, worker
 from workbench.runtime import Run, simulate
 
 BPS = 8e6

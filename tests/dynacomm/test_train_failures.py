@@ -13,10 +13,10 @@ import torch
 
 from tests.dynacomm.trainings import LENET
 from workbench import training
-from workbench.dynacomm import train as module
-from workbench.dynacomm.epochs import Epochs
-from workbench.dynacomm.learning import ServerStore, WorkerReplica
-from workbench.dynacomm.train import Setup, TrainingError, build, progress_text, train
+from workbench.dynacomm.training import train as module
+from workbench.dynacomm.training.epochs import Epochs
+from workbench.dynacomm.training.learning import ServerStore, WorkerReplica
+from workbench.dynacomm.training.train import Setup, TrainingError, build, progress_text, train
 from workbench.runtime import Crash, DeadlockError, ProgramError, Run, simulate
 
 

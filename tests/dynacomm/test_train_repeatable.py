@@ -11,7 +11,7 @@ import pytest
 
 from tests.dynacomm import trainings
 from tests.event_loop import in_event_loop
-from workbench.dynacomm.train import train
+from workbench.dynacomm.training.train import train
 from workbench.paths import ROOT
 
 

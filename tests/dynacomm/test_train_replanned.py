@@ -12,11 +12,12 @@ import torch
 
 from tests.dynacomm.trainings import LENET, LINKS
 from workbench.clusters import Link, Schedule
-from workbench.dynacomm import PLANNERS, Plan, profiling
-from workbench.dynacomm.profiling import Profile
-from workbench.dynacomm.programs import Report
-from workbench.dynacomm.rates import Rate
-from workbench.dynacomm.train import Setup, Trained, train
+from workbench.dynacomm import PLANNERS, Plan
+from workbench.dynacomm.programs.worker_and_server import Report
+from workbench.dynacomm.replanning import profiling
+from workbench.dynacomm.replanning.profiling import Profile
+from workbench.dynacomm.replanning.rates import Rate
+from workbench.dynacomm.training.train import Setup, Trained, train
 
 HETEROGENEOUS = replace(LENET, workers=3, servers=2, speeds=(1.0, 0.5, 0.25), batch_size=8)
 

@@ -6,8 +6,8 @@ import hashlib
 
 from workbench import datasets
 from workbench.clusters import Link, Schedule
-from workbench.dynacomm.simulated_testbed import sawtooth
-from workbench.dynacomm.train import Setup, Trained, train
+from workbench.dynacomm.paper.simulated_testbed import sawtooth
+from workbench.dynacomm.training.train import Setup, Trained, train
 
 DIGITS = datasets.load("digits").limit(train=96, test=32)
 LENET = Setup(

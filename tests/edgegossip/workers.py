@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from workbench.edgegossip.map_reduce import Job, Task
-from workbench.edgegossip.shuffle import Peers
+from workbench.edgegossip.prediction.map_reduce import Job, Task
+from workbench.edgegossip.prediction.shuffle import Peers
 
 
 @contextlib.contextmanager

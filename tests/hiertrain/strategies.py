@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from tests.oracles.hiertrain import Given
 from workbench.hiertrain import TIERS, Chain, Hybrid, Problem
-from workbench.hiertrain.problem import PAIRS
+from workbench.hiertrain.costs.problem import PAIRS
 
 # Whole numbers make ties and zeros frequent; floats make sums round; sizes go far apart.
 NUMBERS = st.one_of(

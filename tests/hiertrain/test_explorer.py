@@ -12,7 +12,7 @@ from tests.expectations import (
 )
 from workbench import figures
 from workbench.hiertrain import PLANNERS, explorer, iteration
-from workbench.hiertrain.testbed import variant
+from workbench.hiertrain.paper.testbed import variant
 from workbench.names import UnknownNameError
 from workbench.widgets import Slider
 

@@ -14,15 +14,9 @@ from hypothesis import strategies as st
 from tests.hiertrain.strategies import NUMBERS, given_of, hybrids, problems
 from tests.oracles import hiertrain_fleet as oracle
 from workbench import figures
-from workbench.hiertrain import (
-    TIERS,
-    Hybrid,
-    Problem,
-    fleet_charts,
-    fleet_experiment,
-    iteration,
-    through_edge,
-)
+from workbench.hiertrain import TIERS, Hybrid, Problem, iteration, through_edge
+from workbench.hiertrain.algorithms.hiertrain import hiertrain
+from workbench.hiertrain.costs.profiled import ROUTES
 from workbench.hiertrain.fleet import (
     OBJECTIVES,
     Assignment,
@@ -41,8 +35,7 @@ from workbench.hiertrain.fleet import (
 from workbench.hiertrain.fleet.assign import _greedy as greedily
 from workbench.hiertrain.fleet.assignment import planned
 from workbench.hiertrain.fleet.value import Value
-from workbench.hiertrain.hiertrain import hiertrain
-from workbench.hiertrain.profiled import ROUTES
+from workbench.hiertrain.paper import fleet_charts, fleet_experiment
 from workbench.names import UnknownNameError
 from workbench.profiles import profile_model
 

@@ -8,17 +8,19 @@ from typing import Any
 
 import pytest
 
-from workbench import gossip
-from workbench.dynacomm import train as dynacomm
+from workbench import decentralised
+from workbench.dynacomm.training import train as dynacomm
 from workbench.edgegossip import train as edgegossip
-from workbench.hiertrain import train as hiertrain
+from workbench.hiertrain.training import train as hiertrain
 from workbench.runtime import Crash, Restart, SlowDown
 from workbench.training.losing import check_losing_nothing
 
 SLOW = SlowDown(0, 1.0, 2.0, 3.0)
 
 
-@pytest.mark.parametrize("train", [dynacomm.train, hiertrain.train, gossip.train, edgegossip])
+@pytest.mark.parametrize(
+    "train", [dynacomm.train, hiertrain.train, decentralised.train, edgegossip]
+)
 def test_all_trainings_have_the_same_keywords(train: Callable[..., Any]) -> None:
     parameters = inspect.signature(train).parameters.values()
     named = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]

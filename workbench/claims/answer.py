@@ -41,6 +41,6 @@ class Answer:
 def built(system: str) -> bool:
     """Tell whether the workbench has this system, that is, answers to its claims."""
     try:
-        return importlib.util.find_spec(f"workbench.{system}.answers") is not None
+        return importlib.util.find_spec(f"workbench.{system}.paper.answers") is not None
     except ModuleNotFoundError:
         return False

@@ -134,7 +134,7 @@ def _answers(system: str, frames: Mapping[str, pl.DataFrame]) -> tuple[dict[str,
     """Return a system's answers, and what they look for that the frames lack."""
     import polars as pl
 
-    answers = importlib.import_module(f"workbench.{system}.answers").answers
+    answers = importlib.import_module(f"workbench.{system}.paper.answers").answers
     try:
         return dict(answers(frames)), ""
     except (KeyError, pl.exceptions.PolarsError) as error:

@@ -4,10 +4,10 @@ Cai et al., "DynaComm: Accelerating Distributed CNN Training between Edges and C
 Dynamic Communication Scheduling", 2021.
 """
 
-from workbench.dynacomm.costs import Iteration, LayerCosts, Phase, iteration, layer_costs
-from workbench.dynacomm.plan import Plan
-from workbench.dynacomm.planners import PLANNERS
-from workbench.dynacomm.timeline import timeline
+from workbench.dynacomm.algorithms import PLANNERS
+from workbench.dynacomm.costs.iteration import Iteration, LayerCosts, Phase, iteration, layer_costs
+from workbench.dynacomm.costs.plan import Plan
+from workbench.dynacomm.costs.timeline import timeline
 
 __all__ = [
     "PLANNERS",

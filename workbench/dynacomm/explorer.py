@@ -6,11 +6,11 @@ from typing import TypedDict, Unpack
 
 import altair as alt
 
-from workbench.dynacomm import charts
-from workbench.dynacomm.costs import LayerCosts, iteration
-from workbench.dynacomm.planners import PLANNERS
-from workbench.dynacomm.testbed import BANDWIDTH_MBPS, WORKERS, Constants, variant
-from workbench.dynacomm.timeline import timeline
+from workbench.dynacomm.algorithms import PLANNERS
+from workbench.dynacomm.costs.iteration import LayerCosts, iteration
+from workbench.dynacomm.costs.timeline import timeline
+from workbench.dynacomm.paper import charts
+from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, WORKERS, Constants, variant
 from workbench.names import choose
 from workbench.runtime import Trace
 from workbench.runtime.gantt import gantt

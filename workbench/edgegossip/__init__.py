@@ -7,19 +7,19 @@ Han et al., "Accelerating Gossip-Based Deep Learning in Heterogeneous Edge Compu
 `Predictor`: `fit` one to `profiling_runs` of your machine) and what co-runs.
 """
 
-from workbench.edgegossip.accuracy_aware import ranked, selected
 from workbench.edgegossip.aggregation import TECHNIQUES, Aggregation, aggregate
-from workbench.edgegossip.balancer import Balance, Ratios, balance
-from workbench.edgegossip.failures import POLICIES, Handover, TooManyFailedError
-from workbench.edgegossip.fitting import fit
-from workbench.edgegossip.monitor import Monitor
-from workbench.edgegossip.platforms import Platform
-from workbench.edgegossip.predictor import Predictor
-from workbench.edgegossip.profiling_runs import profiling_runs
-from workbench.edgegossip.selection import STRATEGIES, Strategy
-from workbench.edgegossip.store import Store
-from workbench.edgegossip.train import train
-from workbench.edgegossip.trainer import EdgeGossip
+from workbench.edgegossip.algorithms import STRATEGIES, Strategy
+from workbench.edgegossip.algorithms.accuracy_aware import ranked, selected
+from workbench.edgegossip.algorithms.balancer import Balance, Ratios, balance
+from workbench.edgegossip.algorithms.failures import POLICIES, Handover, TooManyFailedError
+from workbench.edgegossip.costs.platforms import Platform
+from workbench.edgegossip.prediction.fitting import fit
+from workbench.edgegossip.prediction.monitor import Monitor
+from workbench.edgegossip.prediction.predictor import Predictor
+from workbench.edgegossip.prediction.profiling_runs import profiling_runs
+from workbench.edgegossip.prediction.store import Store
+from workbench.edgegossip.programs.trainer import EdgeGossip
+from workbench.edgegossip.training.train import train
 
 __all__ = [
     "POLICIES",

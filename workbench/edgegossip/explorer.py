@@ -10,12 +10,11 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.edgegossip import charts
-from workbench.edgegossip.contention import Contention
-from workbench.edgegossip.costs import Aggregating, Epoch, course
-from workbench.edgegossip.load import Load
-from workbench.edgegossip.platforms import Platform
-from workbench.edgegossip.testbed import (
+from workbench.edgegossip.costs.course import Aggregating, Epoch, course
+from workbench.edgegossip.costs.load import Load
+from workbench.edgegossip.costs.platforms import Platform
+from workbench.edgegossip.paper import charts
+from workbench.edgegossip.paper.testbed import (
     PLATFORMS,
     RATIO,
     STATED,
@@ -24,6 +23,7 @@ from workbench.edgegossip.testbed import (
     forward_share,
     paper_testbed,
 )
+from workbench.edgegossip.prediction.contention import Contention
 from workbench.runtime import Trace
 from workbench.runtime.gantt import gantt
 from workbench.runtime.trace import Span

@@ -4,11 +4,16 @@ Liu et al., "HierTrain: Fast Hierarchical Edge AI Learning with Hybrid Paralleli
 Mobile-Edge-Cloud Computing", 2020.
 """
 
-from workbench.hiertrain.costs import ChainIteration, HybridIteration, Iteration, iteration
-from workbench.hiertrain.planners import PLANNERS
-from workbench.hiertrain.policy import Chain, Hybrid, Policy
-from workbench.hiertrain.problem import TIERS, Problem
-from workbench.hiertrain.profiled import problem_of, problem_of_times, through_edge
+from workbench.hiertrain.algorithms import PLANNERS
+from workbench.hiertrain.costs.iteration import (
+    ChainIteration,
+    HybridIteration,
+    Iteration,
+    iteration,
+)
+from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
+from workbench.hiertrain.costs.problem import TIERS, Problem
+from workbench.hiertrain.costs.profiled import problem_of, problem_of_times, through_edge
 
 __all__ = [
     "PLANNERS",

@@ -11,14 +11,13 @@ import polars as pl
 from altair.utils.schemapi import debug_mode
 
 from workbench import figures
-from workbench.hiertrain import charts
-from workbench.hiertrain.cluster import SOURCE
-from workbench.hiertrain.planners import PLANNERS
-from workbench.hiertrain.policy import Policy
-from workbench.hiertrain.problem import TIERS, Problem
-from workbench.hiertrain.simulations import one_iteration
-from workbench.hiertrain.sweep import sweep
-from workbench.hiertrain.testbed import (
+from workbench.hiertrain.algorithms import PLANNERS
+from workbench.hiertrain.costs.policy import Policy
+from workbench.hiertrain.costs.problem import TIERS, Problem
+from workbench.hiertrain.paper import charts
+from workbench.hiertrain.paper.simulations import one_iteration
+from workbench.hiertrain.paper.sweep import sweep
+from workbench.hiertrain.paper.testbed import (
     BATCH_SIZE,
     CORES,
     DEVICE_EDGE_MBPS,
@@ -27,6 +26,7 @@ from workbench.hiertrain.testbed import (
     MODELS,
     variant,
 )
+from workbench.hiertrain.programs.cluster import SOURCE
 from workbench.names import choose
 from workbench.runtime import Trace
 from workbench.runtime.gantt import gantt

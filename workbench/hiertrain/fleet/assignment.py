@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import polars as pl
 
+from workbench.hiertrain.costs.policy import Hybrid
 from workbench.hiertrain.fleet.fleet import Fleet
 from workbench.hiertrain.fleet.joint import joint, seconds
-from workbench.hiertrain.policy import Hybrid
 from workbench.names import check_name
 
 T = TypeVar("T")

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from workbench.hiertrain.costs.profiled import problem_of
 from workbench.hiertrain.fleet.fleet import Device, Fleet
-from workbench.hiertrain.profiled import problem_of
 from workbench.names import check_name
 
 if TYPE_CHECKING:

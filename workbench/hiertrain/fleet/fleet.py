@@ -9,9 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
+from workbench.hiertrain.costs.problem import Problem
+from workbench.hiertrain.costs.profiled import ROUTES, through_edge
 from workbench.hiertrain.fleet.plans import Plans
-from workbench.hiertrain.problem import Problem
-from workbench.hiertrain.profiled import ROUTES, through_edge
 from workbench.names import check_name
 
 

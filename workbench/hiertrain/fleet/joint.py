@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.hiertrain.costs.policy import Hybrid
+from workbench.hiertrain.costs.problem import FloatArray
 from workbench.hiertrain.fleet.plans import Plans
-from workbench.hiertrain.policy import Hybrid
-from workbench.hiertrain.problem import FloatArray
 
 USES = ((1, 1), (1, 0), (0, 1), (0, 0))  # of the edge's compute and of its uplink
 Combine = Callable[[FloatArray, FloatArray], FloatArray]

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from workbench.hiertrain.costs.problem import FloatArray
 from workbench.hiertrain.fleet.assignment import OBJECTIVES
 from workbench.hiertrain.fleet.fleet import Fleet, check_fleet
-from workbench.hiertrain.problem import FloatArray
 from workbench.names import check_name
 
 SLACK = 1e-9  # shares are rounded sums; a little more of them is granted

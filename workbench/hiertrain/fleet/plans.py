@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workbench.hiertrain.costs import iteration
-from workbench.hiertrain.hiertrain import hiertrain
-from workbench.hiertrain.policy import Hybrid
-from workbench.hiertrain.problem import TIERS, FloatArray, Problem
-from workbench.hiertrain.profiled import through_edge
+from workbench.hiertrain.algorithms.hiertrain import hiertrain
+from workbench.hiertrain.costs.iteration import iteration
+from workbench.hiertrain.costs.policy import Hybrid
+from workbench.hiertrain.costs.problem import TIERS, FloatArray, Problem
+from workbench.hiertrain.costs.profiled import through_edge
 
 
 class Plan(NamedTuple):

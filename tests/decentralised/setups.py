@@ -1,0 +1,116 @@
+"""Small runs: LeNet-5 on some digits, nodes that take a second for a hundred samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import networkx as nx
+import numpy as np
+import torch
+
+from workbench import datasets, decentralised
+from workbench.clusters import Cluster, Link, Node, graph
+from workbench.datasets import partition
+from workbench.decentralised import EverySample, GossipSetup, Trained, View
+from workbench.decentralised.selecting import Batches
+from workbench.runtime import Fault, simulate
+from workbench.training import fixed_threads
+
+DIGITS = datasets.load("digits").limit(train=96, test=32).fitted((1, 28, 28))
+SAMPLE_S = 0.01
+MODEL_BYTES = 4 * 61_706
+LINK = Link(MODEL_BYTES * 8 / 0.25)  # a model takes a quarter of a second
+
+
+def cluster(of: nx.Graph, link: Link = LINK, speeds: Sequence[float] | None = None) -> Cluster:
+    """The graph's nodes, linked as its edges say."""
+    nodes = [
+        Node(f"node{index}", speed=1.0 if speeds is None else speeds[index])
+        for index in range(len(of))
+    ]
+    return graph(nodes, of.edges, link)
+
+
+def epochwise(
+    of: nx.Graph, *, speeds: Sequence[float] | None = None, **changes: Any
+) -> GossipSetup:
+    """One exchange an epoch along the graph's edges, Metropolis-Hastings weights."""
+    return setup(of, speeds, mixing=decentralised.metropolis_hastings(of), **changes)
+
+
+def gosgd(
+    of: nx.Graph, probability: float, *, speeds: Sequence[float] | None = None, **changes: Any
+) -> GossipSetup:
+    """GoSGD along the graph's edges."""
+    return setup(of, speeds, probability=probability, **changes)
+
+
+def setup(of: nx.Graph, speeds: Sequence[float] | None, **changes: Any) -> GossipSetup:
+    given: dict[str, Any] = {
+        "shards": partition.by_size(DIGITS.y_train, [1] * len(of), seed=0),
+        "batch_size": 8,
+        "epochs": 3,
+        "sample_s": SAMPLE_S,
+        "evaluate_every": 100,
+        "cluster": cluster(of, changes.pop("link", LINK), speeds),
+        "seed": 3,
+    }
+    return GossipSetup("lenet5", DIGITS, **{**given, **changes})
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Learns nothing, for so many seconds an epoch: what is left is pure mixing."""
+
+    seconds: float = 1.0
+
+    def fitted(self, setup: GossipSetup) -> Self:
+        return self
+
+    def begin(self, node: int) -> None:
+        """Nothing to remember."""
+
+    def report(self, state: None, epoch: int, view: View) -> None:
+        """Nothing to tell."""
+
+    def step(self, state: None, epoch: int, view: View) -> tuple[None, Batches, float]:
+        return None, [], self.seconds
+
+
+def scattered(
+    of: GossipSetup, faults: Sequence[Fault] = (), seconds: float = 1.0
+) -> tuple[np.ndarray, Trained]:
+    """Pure mixing of models drawn at random: the first models (nodes x elements), and the run."""
+    with fixed_threads():
+        built = decentralised.build(of, Idle(seconds))
+        drawn = torch.Generator().manual_seed(0)
+        for learner in built.learners:
+            learner.flat.parameters.normal_(generator=drawn)
+        first = np.stack([one.flat.parameters.double().numpy() for one in built.learners])
+        run = simulate(of.cluster, built.programs, seed=of.seed, faults=faults)
+    weights = tuple(one.flat.parameters for one in built.learners)
+    return first, Trained(built.recorder.frame(), weights, run)
+
+
+@dataclass(frozen=True)
+class Watching:
+    """All samples; notes what it is shown, choosing costs so many seconds."""
+
+    views: dict[tuple[int, int], View]
+    seconds: float = 0.0
+
+    def fitted(self, setup: GossipSetup) -> Self:
+        return self
+
+    def begin(self, node: int) -> int:
+        return 0
+
+    def report(self, state: int, epoch: int, view: View) -> tuple[int, int]:
+        return view.node, epoch
+
+    def step(self, state: int, epoch: int, view: View) -> tuple[int, Batches, float]:
+        assert state == epoch - 1
+        self.views[view.node, epoch] = view
+        return state + 1, EverySample().step(None, epoch, view)[1], self.seconds

@@ -1,0 +1,107 @@
+"""A loss that is no number ends the training, and what there was is kept."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+
+from tests.decentralised.setups import Idle, epochwise, gosgd
+from workbench import decentralised
+from workbench.decentralised import EverySample, GossipSetup, TrainingError, View, train
+from workbench.decentralised.selecting import Batches
+from workbench.runtime import Crash, ProgramError, Restart, SimulationError
+from workbench.training import Sgd
+from workbench.training.diverged import DivergedError
+
+SETUPS = {
+    "epochwise": epochwise(decentralised.complete(3), sgd=Sgd(1e20)),
+    "gosgd": gosgd(decentralised.complete(3), 0.5, sgd=Sgd(1e20)),
+}
+
+
+@pytest.mark.parametrize("setup", SETUPS.values(), ids=SETUPS)
+def test_says_so_with_the_way_out(setup: GossipSetup) -> None:
+    with pytest.raises(
+        TrainingError,
+        match=r"diverged: .* for node\d in its step \d.*smaller learning rate.*1e\+20",
+    ) as raised:
+        train(setup)
+    assert isinstance(raised.value.__cause__, DivergedError)
+    assert isinstance(raised.value, SimulationError)
+    assert not isinstance(raised.value, ProgramError)
+
+
+@dataclass(frozen=True)
+class Poisoning(EverySample):
+    """Spoils a model in an epoch."""
+
+    epoch: int = 2
+
+    def step(self, state: None, epoch: int, view: View) -> tuple[None, Batches, float]:
+        if epoch == self.epoch:
+            view.flat.parameters.fill_(torch.nan)
+        return super().step(state, epoch, view)
+
+
+def test_epochs_until_then_are_kept() -> None:
+    setup = epochwise(decentralised.complete(3), epochs=4)
+    with pytest.raises(TrainingError, match=r"3 of 12 epochs, over all nodes, were done") as raised:
+        train(setup, Poisoning(setup.seed))
+    kept = raised.value.trained
+    assert kept.epochs["epoch"].to_list() == [1, 1, 1]
+    assert kept.epochs.equals(train(setup).epochs.head(3))
+    assert kept.run is raised.value.run
+    assert len(kept.weights) == 3
+    there = pickle.loads(pickle.dumps(raised.value))  # as from a process of a figure's trainings
+    assert str(there) == str(raised.value)
+    assert there.trained.epochs.equals(kept.epochs)
+
+
+@dataclass(frozen=True)
+class Spoiling(Idle):
+    """The same without learning."""
+
+    def step(self, state: None, epoch: int, view: View) -> tuple[None, Batches, float]:
+        view.flat.parameters.fill_(torch.nan)
+        return super().step(state, epoch, view)
+
+
+def test_an_evaluation_shows_it_too() -> None:
+    setup = epochwise(decentralised.complete(2), evaluate_every=1)
+    with pytest.raises(
+        TrainingError, match=r"nan for node\d on the test samples at the end of epoch 1"
+    ):
+        train(setup, Spoiling())
+
+
+def test_other_failures_keep_their_epochs_too() -> None:
+    class Failing(EverySample):
+        def step(self, state: None, epoch: int, view: View) -> tuple[None, Batches, float]:
+            if epoch == 3:
+                raise RuntimeError("out of ideas")
+            return super().step(state, epoch, view)
+
+    with pytest.raises(TrainingError, match=r"out of ideas.*4 of 6 epochs") as raised:
+        train(epochwise(decentralised.ring(2)), Failing())
+    assert len(raised.value.trained.epochs) == 4
+
+
+@pytest.mark.parametrize("way", ["epochwise", "gosgd"])
+def test_nobody_left_is_a_failure(way: str) -> None:
+    two = decentralised.ring(2)
+    changes: dict[str, Any] = {"epochs": 5, "patience_s": 1.0}
+    setup = epochwise(two, **changes) if way == "epochwise" else gosgd(two, 0.5, **changes)
+    both = [Crash(0, at_s=0.8), Crash(1, at_s=0.8)]  # an epoch takes 0.48 s to learn
+    with pytest.raises(
+        TrainingError, match=r"nobody is left after epoch 1: .*2 of 10 epochs"
+    ) as raised:
+        train(setup, faults=both)
+    assert raised.value.trained.epochs["epoch"].to_list() == [1, 1]
+    with pytest.raises(TrainingError, match=r"nobody is left in epoch 1: .*0 of 10 epochs"):
+        train(setup, faults=[Crash(0, at_s=0.1), Crash(1, at_s=0.1)])
+    assert train(setup, faults=both[:1]).run.ended == "done"
+    assert train(setup, faults=[*both, Restart(0, at_s=2.0)]).run.ended == "done"

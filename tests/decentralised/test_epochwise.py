@@ -1,0 +1,271 @@
+"""One exchange an epoch: the right models at the right times, whatever fails."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from tests.decentralised.setups import DIGITS, MODEL_BYTES, SAMPLE_S, Watching, epochwise, scattered
+from tests.oracles import gossip as oracle
+from workbench import datasets, decentralised, training
+from workbench.clusters import Link, full_mesh
+from workbench.datasets import partition
+from workbench.decentralised import GossipSetup, Mixing, Trained, View, train
+from workbench.profiles import profile_model
+from workbench.runtime import Crash, Fault, LinkDown, Lossy, Restart, SlowDown
+
+MODEL_S = 0.25
+
+
+def models(trained: Trained) -> np.ndarray:
+    return np.stack([one.double().numpy() for one in trained.weights])
+
+
+def spread(found: np.ndarray) -> float:
+    return float(np.sqrt(((found - found.mean(0)) ** 2).sum(1).mean()))
+
+
+def epochs_of(trained: Trained, node: int) -> list[int]:
+    return trained.epochs.filter(node=node)["epoch"].to_list()
+
+
+class TestLearning:
+    def test_lockstep_on_a_complete_graph_is_one_big_batch(self) -> None:
+        """One batch an epoch each: then the nodes' mean is a step on all their samples."""
+        setup = epochwise(decentralised.complete(4), batch_size=24, epochs=5)
+        found = train(setup)
+        with training.fixed_threads():
+            flat = training.flatten(training.initialise("lenet5", 3), (1, 28, 28))
+            velocity = setup.sgd.start(flat.parameters)
+            for _ in range(5):
+                training.gradient_step(flat, DIGITS.x_train, DIGITS.y_train)
+                setup.sgd.step(flat.parameters, flat.gradients, velocity)
+        first = training.flatten(training.initialise("lenet5", 3), (1, 28, 28)).parameters
+        moved = float((flat.parameters - first).abs().max())
+        assert moved > 1e-3
+        for weights in found.weights:
+            assert torch.allclose(weights, flat.parameters, atol=1e-6)
+
+    def test_equals_a_bare_loop_over_nodes_and_epochs(self) -> None:
+        setup = epochwise(decentralised.ring(5), epochs=3)
+        assert setup.mixing is not None
+        found, selecting = train(setup), decentralised.EverySample(3)
+        flats = [training.flatten(training.initialise("lenet5", 3), (1, 28, 28)) for _ in range(5)]
+        velocities = [setup.sgd.start(flat.parameters) for flat in flats]
+        for epoch in (1, 2, 3):
+            for node, flat in enumerate(flats):
+                view = View(node, 0, flat, DIGITS, setup.shards[node], 8, 0, None, {})
+                for batch in selecting.step(None, epoch, view)[1]:
+                    training.gradient_step(flat, DIGITS.x_train[batch], DIGITS.y_train[batch])
+                    setup.sgd.step(flat.parameters, flat.gradients, velocities[node])
+            before = [flat.parameters.clone() for flat in flats]
+            for node, flat in enumerate(flats):
+                row = setup.mixing.matrix[node]
+                flat.parameters.zero_()
+                for weight, model in zip(row, before, strict=True):
+                    flat.parameters.add_(model, alpha=float(weight))
+        for weights, flat in zip(found.weights, flats, strict=True):
+            assert torch.allclose(weights, flat.parameters, atol=1e-6)
+
+    def test_it_learns(self) -> None:
+        digits = datasets.load("digits").fitted((1, 28, 28))
+        shards = partition.dirichlet(digits.y_train, 4, 1.0, seed=0)
+        mixing = decentralised.metropolis_hastings(decentralised.complete(4))
+        setup = GossipSetup(
+            "lenet5", digits, shards, full_mesh(4, Link(1e8)), mixing=mixing, batch_size=16,
+            epochs=8, sgd=training.Sgd(0.03, momentum=0.9), evaluate_every=3,
+        )  # fmt: skip
+        epochs = train(setup).epochs
+        assert epochs.drop_nulls("top1")["epoch"].unique().to_list() == [3, 6, 8]
+        last = epochs.filter(epoch=8)
+        assert last["top1"].min() > 0.8  # type: ignore[operator]
+        assert last["samples"].sum() == len(digits.y_train)
+        assert last["loss"].max() < epochs.filter(epoch=1)["loss"].min()  # type: ignore[operator]
+
+    def test_one_node_learns_alone(self) -> None:
+        found = train(epochwise(decentralised.ring(1)))
+        assert epochs_of(found, 0) == [1, 2, 3]
+        assert found.epochs["consensus_error"].to_list() == [0, 0, 0]
+        assert found.run.end_s == pytest.approx(3 * 96 * SAMPLE_S)
+
+
+class TestPureMixing:
+    @pytest.mark.parametrize("name", decentralised.GRAPHS)
+    def test_consensus_error_falls_as_the_gap_says(self, name: str) -> None:
+        setup = epochwise(decentralised.GRAPHS[name](8), epochs=6)
+        assert setup.mixing is not None
+        first, found = scattered(setup)
+        errors = found.epochs.group_by("epoch").agg(pl.col("consensus_error").unique())
+        rate = 1 - setup.mixing.spectral_gap
+        start = spread(first)
+        for epoch, (error,) in errors.sort("epoch").iter_rows():
+            assert error <= rate**epoch * start + 1e-5
+            exact = np.linalg.matrix_power(setup.mixing.matrix, epoch) @ first
+            assert error == pytest.approx(spread(exact), abs=1e-5)
+        assert models(found).mean(0) == pytest.approx(first.mean(0), abs=1e-5)
+
+    def test_matrices_that_are_not_symmetric(self) -> None:
+        """A directed ring: who is heard need not hear, so some run ahead; nothing is skipped."""
+        matrix = 0.5 * np.eye(4) + 0.5 * np.roll(np.eye(4), 1, axis=1)
+        speeds = [1, 0.5, 2, 4]
+        setup = epochwise(decentralised.complete(4), speeds=speeds, epochs=5)
+        setup = GossipSetup(**{**vars(setup), "mixing": Mixing(matrix)})
+        first, found = scattered(setup)
+        assert models(found) == pytest.approx(np.linalg.matrix_power(matrix, 5) @ first, abs=1e-5)
+        assert all(epochs_of(found, node) == [1, 2, 3, 4, 5] for node in range(4))
+
+
+class TestTime:
+    def test_everyone_waits_for_the_slowest(self) -> None:
+        found = train(epochwise(decentralised.complete(4), speeds=[1, 1, 1, 0.1], epochs=2))
+        slowest_s = 24 * SAMPLE_S / 0.1  # which finds the others' models there, and goes on
+        assert found.epochs.filter(node=3)["at_s"].to_list() == pytest.approx(
+            [slowest_s, 2 * slowest_s]
+        )
+        assert found.epochs.filter(node=0)["at_s"].to_list() == pytest.approx(
+            [slowest_s + MODEL_S, 2 * slowest_s + MODEL_S]
+        )
+        assert found.run.bytes == 2 * 4 * 3 * MODEL_BYTES
+
+    def test_each_node_has_its_own_pace(self) -> None:
+        found = train(epochwise(decentralised.ring(3), sample_s=[0.01, 0.02, 0.04], epochs=1))
+        assert found.epochs.sort("node")["at_s"].to_list() == pytest.approx(
+            [32 * 0.04 + MODEL_S, 32 * 0.04 + MODEL_S, 32 * 0.04]
+        )
+
+    def test_flops_make_seconds(self) -> None:
+        both = epochwise(decentralised.ring(2), sample_s=None, flops_per_s=[1e9, 2e9])
+        one, two = both.seconds_per_sample
+        assert one == pytest.approx(2 * two)
+        # forward and twice that backward
+        flops = float(sum(profile_model("lenet5").table["forward_flops"]))
+        assert one == pytest.approx(3 * flops / 1e9)
+
+
+class TestFaults:
+    def test_a_crash_takes_nothing_from_the_others(self) -> None:
+        setup = epochwise(decentralised.ring(5), epochs=4, patience_s=5.0)
+        assert setup.mixing is not None
+        first, found = scattered(setup, [Crash(2, 2.0)])  # while computing the second epoch
+        models_now = [row[:4].tolist() for row in first]
+        matrix = setup.mixing.matrix.tolist()
+        models_now = oracle.mixed(matrix, models_now, [True] * 5)
+        for _ in range(3):
+            models_now = oracle.mixed(matrix, models_now, [True, True, False, True, True])
+        for node in (0, 1, 3, 4):
+            assert models(found)[node, :4] == pytest.approx(np.array(models_now[node]), abs=1e-5)
+            assert epochs_of(found, node) == [1, 2, 3, 4]
+        assert epochs_of(found, 2) == [1]
+
+    def test_a_dead_peer_is_waited_for_once(self) -> None:
+        faults = [Crash(1, 0.5)]
+        _, found = scattered(epochwise(decentralised.ring(2), epochs=8, patience_s=6.0), faults)
+        # Its first sign, at 0, is its last; from 6.0 on there is nobody to wait for.
+        assert found.epochs["at_s"].to_list() == pytest.approx([6.0 + epoch for epoch in range(8)])
+
+    def test_who_comes_back_fetches_the_model_and_takes_part_again(self) -> None:
+        setup = epochwise(decentralised.complete(4), epochs=8, patience_s=2.0)
+        faults = [Crash(3, 3.1), Restart(3, 6.0)]
+        first, found = scattered(setup, faults)
+        back = found.epochs.filter(node=3)
+        assert back["restarts"].to_list() == sorted(back["restarts"].to_list())
+        assert back["restarts"].max() == 1
+        assert back["epoch"].max() == 8
+        assert len(set(back["epoch"])) == len(back) < 8
+        # It did not bring the first model of all nodes back, from which all are far by now.
+        assert spread(models(found)) < 1e-5
+        assert np.abs(models(found) - first[:3].mean(0)).mean() < 0.5
+
+    def test_who_was_cut_off_catches_up(self) -> None:
+        setup = epochwise(decentralised.complete(4), epochs=12, patience_s=1.5)
+        others = (0, 2, 3)
+        faults: list[Fault] = [SlowDown(1, 2.0, 9.0, 3.0)]
+        faults += [LinkDown(*ends, 2.0, 9.0) for one in others for ends in ((one, 1), (1, one))]
+        _, found = scattered(setup, faults)
+        cut_off = epochs_of(found, 1)
+        assert cut_off[-1] == 12
+        assert len(cut_off) < 12
+        assert all(epochs_of(found, node) == list(range(1, 13)) for node in others)
+        assert spread(models(found)) < 1e-5
+        ends = found.epochs.filter(epoch=12)["at_s"].to_list()
+        assert max(ends) - min(ends) < 1.0
+
+    @pytest.mark.parametrize("patience_s", [0.5, 20.0])
+    def test_who_is_slow_is_waited_for(self, patience_s: float) -> None:
+        setup = epochwise(decentralised.ring(4), epochs=4, patience_s=patience_s)
+        slowed, plain = (scattered(setup, faults)[1] for faults in ([SlowDown(1, 1, 9, 5.0)], []))
+        assert np.array_equal(models(slowed), models(plain))
+        assert slowed.run.end_s > plain.run.end_s
+
+    def test_all_crash_and_begin_anew(self) -> None:
+        setup = epochwise(decentralised.complete(3), epochs=2, patience_s=2.0)
+        faults = [
+            *(Crash(node, 0.5) for node in range(3)),
+            *(Restart(node, 1.0) for node in range(3)),
+        ]
+        found = train(setup, faults=faults)
+        assert [epochs_of(found, node)[-1] for node in range(3)] == [2, 2, 2]
+        assert set(found.epochs["restarts"]) == {1}
+
+    def test_a_crash_leaves_nothing_of_what_was_learnt(self) -> None:
+        plain = train(epochwise(decentralised.ring(1), epochs=2))
+        again = train(
+            epochwise(decentralised.ring(1), epochs=2), faults=[Crash(0, 1.5), Restart(0, 2.0)]
+        )
+        assert torch.equal(plain.weights[0], again.weights[0])
+        ends_s = again.epochs["at_s"].to_list()
+        assert ends_s == pytest.approx([0.96, 2.96, 3.92])
+        assert again.epochs["samples"].to_list() == [96, 96, 96]
+
+    def test_who_comes_back_last_of_all_still_gets_the_model(self) -> None:
+        setup = epochwise(decentralised.ring(2), epochs=2, patience_s=4.0)
+        _, found = scattered(setup, [Crash(1, 0.5), Restart(1, 7.0)])
+        assert torch.equal(*found.weights)
+        assert epochs_of(found, 1) == [2]
+
+    def test_lost_messages_hold_nobody_up_for_ever(self) -> None:
+        setup = epochwise(decentralised.complete(4), epochs=6, patience_s=1.0)
+        faults = [LinkDown(0, 1, 2.0, 4.0), *(Lossy(2, peer, 0.5) for peer in (0, 1, 3))]
+        first, found = scattered(setup, faults)
+        assert all(epochs_of(found, node)[-1] == 6 for node in range(4))
+        low, high = first.min(0) - 1e-5, first.max(0) + 1e-5
+        assert ((low <= models(found)) & (models(found) <= high)).all()
+
+    def test_waiting_for_ever_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="patience_s"):
+            train(epochwise(decentralised.ring(3)), faults=[Crash(0, 1.0)])
+
+
+class TestSelecting:
+    def test_reports_of_peers_are_there_when_an_epoch_begins(self) -> None:
+        views: dict[tuple[int, int], View] = {}
+        train(epochwise(decentralised.ring(5)), Watching(views))
+        assert views[0, 1].reports == {0: (0, 0), 1: (1, 0), 4: (4, 0)}
+        assert views[0, 2].reports == {0: (0, 1), 1: (1, 1), 2: (2, 0), 3: (3, 0), 4: (4, 1)}
+        assert views[0, 3].reports == {0: (0, 2), 1: (1, 2), 2: (2, 1), 3: (3, 1), 4: (4, 2)}
+
+    def test_choosing_takes_its_time(self) -> None:
+        setup = epochwise(decentralised.complete(3), speeds=[1, 1, 0.1], epochs=2)
+        plain, charged = (train(setup, Watching({}, seconds)) for seconds in (0.0, 3.0))
+        plain_s, charged_s = (one.epochs.filter(node=2)["at_s"] for one in (plain, charged))
+        assert (charged_s - plain_s).to_list() == pytest.approx([30.0, 60.0])
+        assert all(torch.equal(*both) for both in zip(plain.weights, charged.weights, strict=True))
+
+    def test_the_last_epoch_is_told(self) -> None:
+        views: dict[tuple[int, int], View] = {}
+        train(epochwise(decentralised.ring(3), speeds=[1, 0.5, 1]), Watching(views))
+        assert views[1, 1].last is None
+        assert views[1, 2].last == pytest.approx((32, 32 * SAMPLE_S / 0.5))
+        assert views[1, 2].sample_s == SAMPLE_S
+
+
+def test_an_interrupt_leaves_what_was_noted() -> None:
+    def interrupts(now_s: float, events: int) -> None:
+        if now_s > 5.0:
+            raise KeyboardInterrupt
+
+    found = train(epochwise(decentralised.complete(4), epochs=2000), progress=interrupts)
+    assert found.run.interrupted
+    assert 0 < len(found.epochs) < 8000

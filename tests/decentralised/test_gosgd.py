@@ -1,0 +1,230 @@
+"""GoSGD as published: weights are never lost, models go where chance sends them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from tests.decentralised.setups import (
+    DIGITS,
+    LINK,
+    MODEL_BYTES,
+    SAMPLE_S,
+    Watching,
+    cluster,
+    gosgd,
+    scattered,
+)
+from tests.oracles import gossip as oracle
+from workbench import datasets, decentralised, training
+from workbench.clusters import Link, full_mesh
+from workbench.datasets import partition
+from workbench.decentralised import Built, EverySample, GossipSetup, Trained, View, build, train
+from workbench.decentralised.gosgd import Half
+from workbench.runtime import Crash, Lossy, Restart, Simulation, SlowDown
+
+
+def models(trained: Trained) -> np.ndarray:
+    return np.stack([one.double().numpy() for one in trained.weights])
+
+
+def alpha_everywhere(built: Built, simulation: Simulation) -> float:
+    """Sum over nodes and over messages in queues, on links and unread."""
+    total = sum(share.total for share in built.shares)
+    for pipe in simulation.pipes.values():
+        waiting = [*pipe.queue, *([] if pipe.current is None else [pipe.current])]
+        total += sum(one.payload.alpha for one in waiting if isinstance(one.payload, Half))
+    for host in simulation.hosts:
+        total += sum(
+            one.payload.alpha for one in host.mailbox.unread if isinstance(one.payload, Half)
+        )
+    return total
+
+
+def test_alphas_sum_to_one_at_any_time() -> None:
+    setup = gosgd(decentralised.complete(5), 0.7, speeds=[1, 2, 0.5, 1, 1.3], epochs=4)
+    built = build(setup)
+    simulation = Simulation(setup.cluster, built.programs, seed=1)
+    on_the_way = 0
+    for at_s in np.arange(0.05, 3.0, 0.05):
+        simulation.run(at_s)
+        on_the_way += sum(share.total for share in built.shares) < 1 - 1e-9
+        assert alpha_everywhere(built, simulation) == pytest.approx(1, abs=1e-12)
+    assert on_the_way > 10
+    run = simulation.run()
+    assert sum(run.results.values()) == pytest.approx(1, abs=1e-12)
+    assert [share.alpha for share in built.shares] == list(run.results.values())
+
+
+def test_a_pair_in_lockstep_does_what_the_paper_says() -> None:
+    step_s = 8 * SAMPLE_S
+    link = Link(MODEL_BYTES * 8 / (step_s / 2))
+    setup = gosgd(decentralised.ring(2), 1.0, link=link, epochs=2)
+    found = train(setup)
+    with training.fixed_threads():
+        flats = [training.flatten(training.initialise("lenet5", 3), (1, 28, 28)) for _ in range(2)]
+        velocities = [setup.sgd.start(flat.parameters) for flat in flats]
+        batches = [
+            [
+                batch
+                for epoch in (1, 2)
+                for batch in EverySample(3).step(
+                    None, epoch, View(node, 0, flats[0], DIGITS, setup.shards[node], 8, 0, None, {})
+                )[1]
+            ]
+            for node in range(2)
+        ]
+
+        def step(node: int, number: int, model: list[float]) -> list[float]:
+            flat, batch = flats[node], batches[node][number]
+            flat.parameters.copy_(torch.tensor(model))
+            training.gradient_step(flat, DIGITS.x_train[batch], DIGITS.y_train[batch])
+            setup.sgd.step(flat.parameters, flat.gradients, velocities[node])
+            return flat.parameters.tolist()
+
+        first = flats[0].parameters.tolist()
+        expected, alphas = oracle.pair_of_gosgd([first, first], step, len(batches[0]))
+    assert models(found) == pytest.approx(np.array(expected), abs=1e-5)
+    assert list(found.run.results.values()) == pytest.approx(alphas)
+
+
+def test_without_sending_everyone_learns_alone() -> None:
+    alone = train(gosgd(decentralised.ring(1), 0.5, shards=[np.arange(24)]))
+    apart = train(gosgd(decentralised.complete(3), 0.0, shards=[np.arange(24)] * 3))
+    assert torch.equal(alone.weights[0], apart.weights[0])
+    assert not torch.equal(apart.weights[0], apart.weights[1])
+    assert apart.run.bytes == 0
+    assert alone.run.results == {0: 1.0}
+
+
+def test_peers_are_equally_likely() -> None:
+    setup = gosgd(decentralised.complete(4), 0.5, batch_size=1, epochs=8, link=Link(1e12))
+    run = train(setup).run
+    sent = Counter({(use.source, use.target): use.bytes / MODEL_BYTES for use in run.links})
+    steps = 8 * 24  # of each node
+    deviation = math.sqrt(steps / 6 * 5 / 6)  # binomial, of a sixth
+    assert len(sent) == 12
+    assert all(abs(count - steps / 6) < 5 * deviation for count in sent.values())
+    assert abs(sum(sent.values()) - 4 * steps / 2) < 5 * math.sqrt(4 * steps / 4)
+
+
+def test_nobody_waits_while_learning() -> None:
+    found = train(gosgd(decentralised.complete(3), 1.0, speeds=[1, 0.25, 4], epochs=2))
+    for node, speed in enumerate([1, 0.25, 4]):
+        ends = found.epochs.filter(node=node)["at_s"].to_list()
+        epoch_s = 32 * SAMPLE_S / speed
+        assert ends == pytest.approx([epoch_s, 2 * epoch_s])
+
+
+class TestConsensusError:
+    """Paces change nothing where nobody sends; they only decide what is known."""
+
+    @staticmethod
+    def errors(nodes: int, speeds: list[float], epochs: int, mixing: object) -> list[float | None]:
+        exchange = {"probability": 0.0} if mixing is None else {"mixing": mixing}
+        of = {**vars(gosgd(decentralised.complete(nodes), 0.0)), "probability": None, **exchange}
+        of["cluster"] = cluster(decentralised.complete(nodes), speeds=speeds)
+        found = train(GossipSetup(**{**of, "epochs": epochs})).epochs
+        assert len(found) == nodes * epochs
+        return found.unique(["epoch", "consensus_error"]).sort("epoch")["consensus_error"].to_list()
+
+    @pytest.mark.parametrize("mixing", [None, np.eye(2)], ids=["gosgd", "disconnected"])
+    def test_is_null_where_the_mean_is_not_kept(self, mixing: object) -> None:
+        alike = self.errors(2, [1, 1], 6, mixing)
+        assert alike[0]
+        assert self.errors(2, [1, 0.1], 6, mixing) == pytest.approx([*[None] * 4, *alike[4:]])
+
+    def test_is_known_as_long_as_nodes_are_less_epochs_apart_than_there_are_nodes(self) -> None:
+        alike = self.errors(3, [1, 1, 1], 3, None)
+        assert None not in alike
+        assert self.errors(3, [1, 0.5, 0.1], 3, None) == pytest.approx(alike)
+
+    def test_who_is_gone_for_good_does_not_count(self) -> None:
+        setup = gosgd(decentralised.complete(2), 0.0, epochs=5, patience_s=1.0)
+        errors = train(setup, faults=[Crash(1, 0.7)]).epochs["consensus_error"]
+        assert errors[0] == errors[1] > 0
+        assert errors[2:].to_list() == [0.0] * 4
+
+
+def test_it_learns_and_stays_together() -> None:
+    digits = datasets.load("digits").fitted((1, 28, 28))
+    setup = GossipSetup(
+        "lenet5",
+        digits,
+        partition.by_size(digits.y_train, [1] * 4, seed=0),
+        full_mesh(4, Link(1e9)),
+        probability=0.3,
+        batch_size=16,
+        epochs=8,
+        sgd=training.Sgd(0.03, momentum=0.9),
+        evaluate_every=8,
+    )
+    found = train(setup)
+    assert found.epochs.filter(epoch=8)["top1"].min() > 0.8  # type: ignore[operator]
+    apart = models(found) - models(found).mean(0)
+    assert (apart**2).sum() < 0.1 * (models(found) ** 2).sum()
+
+
+class TestFaults:
+    def test_who_comes_back_gets_model_epoch_and_half_an_alpha(self) -> None:
+        setup = gosgd(decentralised.complete(3), 0.3, epochs=12, patience_s=1.0)
+        found = train(setup, faults=[Crash(1, 1.0), Restart(1, 2.0)])
+        back = found.epochs.filter(node=1, restarts=1)["epoch"].to_list()
+        assert back == list(range(back[0], 13))
+        assert back[0] > 3
+        assert all(
+            found.epochs.filter(node=node)["epoch"].to_list() == list(range(1, 13))
+            for node in (0, 2)
+        )
+        assert 0 < sum(found.run.results.values()) < 1
+        assert min(found.run.results.values()) > 0
+
+    def test_what_a_crash_takes_and_a_fetch_gives_is_known_exactly(self) -> None:
+        """Nobody sends: a third goes with the crash, and of a peer's third half comes back."""
+        setup = gosgd(decentralised.complete(3), 0.0, epochs=12, patience_s=1.0)
+        found = train(setup, faults=[Crash(1, 1.0), Restart(1, 2.0)])
+        alphas = sorted(found.run.results.values())
+        assert alphas == pytest.approx([1 / 6, 1 / 6, 1 / 3])
+
+    def test_survivors_keep_what_they_hold(self) -> None:
+        setup = gosgd(decentralised.complete(3), 0.5, epochs=5, patience_s=1.0)
+        found = train(setup, faults=[Crash(0, 0.4)])
+        assert set(found.run.results) == {1, 2}
+        assert found.epochs.filter(epoch=5)["node"].sort().to_list() == [1, 2]
+        assert all(torch.isfinite(weights).all() for weights in found.weights)
+
+    def test_lost_messages_take_their_alpha_with_them(self) -> None:
+        setup = gosgd(decentralised.ring(2), 0.5, epochs=3, patience_s=1.0)
+        found = train(setup, faults=[Lossy(0, 1, 1.0), SlowDown(1, 0.5, 2.0, 3.0)])
+        assert sum(found.run.results.values()) < 1
+        assert len(found.epochs) == 6
+
+    def test_waiting_for_ever_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="patience_s"):
+            train(gosgd(decentralised.ring(2), 0.5), faults=[Crash(0, 1.0)])
+
+
+def test_reports_reach_peers() -> None:
+    views: dict[tuple[int, int], View] = {}
+    train(gosgd(decentralised.ring(4), 0.1), Watching(views))
+    assert set(views[0, 2].reports) >= {0, 1, 3}
+    assert views[0, 2].reports[0] == (0, 1)
+    assert set(views[0, 3].reports) == {0, 1, 2, 3}
+
+
+def test_pure_mixing_needs_learning_steps() -> None:
+    """Models are only sent behind steps: without any, nothing moves."""
+    first, found = scattered(gosgd(decentralised.complete(3), 1.0))
+    assert np.array_equal(models(found), first)
+    assert found.run.bytes == 0
+
+
+def test_slow_links_keep_every_copy() -> None:
+    slow = Link(LINK.bandwidth_bps / 4)  # type: ignore[operator]
+    found = train(gosgd(decentralised.ring(2), 1.0, link=slow, epochs=1))
+    assert found.run.end_s == pytest.approx(8 * SAMPLE_S + 6 * 1.0)  # six models, one after another
+    assert sum(found.run.results.values()) == pytest.approx(1)

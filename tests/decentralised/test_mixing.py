@@ -1,0 +1,171 @@
+"""Weights keep the mean and bring models together as fast as the spectral gap says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tests.oracles import gossip as oracle
+from workbench import decentralised
+from workbench.decentralised import GRAPHS, Mixing, MixingError, metropolis_hastings
+from workbench.decentralised.mixing import as_mixing
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> nx.Graph:
+    """Any undirected graph of up to nine nodes, connected or not."""
+    count = draw(st.integers(1, 9))
+    pairs = [(i, j) for i in range(count) for j in range(i)]
+    graph = nx.empty_graph(count)
+    graph.add_edges_from(draw(st.lists(st.sampled_from(pairs))) if pairs else [])
+    return graph
+
+
+@given(graph=graphs())
+def test_metropolis_hastings(graph: nx.Graph) -> None:
+    mixing = metropolis_hastings(graph)
+    expected = oracle.metropolis_hastings([list(graph[node]) for node in range(len(graph))])
+    assert mixing.matrix == pytest.approx(np.array(expected), abs=1e-15)
+    assert mixing.matrix.sum(0) == pytest.approx(np.ones(len(graph)))
+    for node in range(len(graph)):
+        assert mixing.sources(node) == mixing.targets(node) == tuple(sorted(graph[node]))
+    assert (mixing.spectral_gap > 1e-9) == nx.is_connected(graph)
+
+
+@given(graph=graphs(), seed=st.integers(0, 9), rounds=st.integers(1, 8))
+def test_models_come_together_as_the_gap_says(graph: nx.Graph, seed: int, rounds: int) -> None:
+    mixing = metropolis_hastings(graph)
+    models = np.random.default_rng(seed).normal(size=(len(graph), 3))
+    mixed = np.linalg.matrix_power(mixing.matrix, rounds) @ models
+    before, after = (np.linalg.norm(one - one.mean(0)) for one in (models, mixed))
+    assert mixed.mean(0) == pytest.approx(models.mean(0))
+    assert after <= (1 - mixing.spectral_gap) ** rounds * before + 1e-12
+
+
+def test_gaps_in_closed_form() -> None:
+    gaps = {name: metropolis_hastings(make(8)).spectral_gap for name, make in GRAPHS.items()}
+    assert gaps["complete"] == pytest.approx(1)
+    assert gaps["ring"] == pytest.approx(2 / 3 * (1 - np.cos(2 * np.pi / 8)))
+    assert gaps["star"] == pytest.approx(1 / 8)
+    assert gaps["ring"] < gaps["random_regular"] < gaps["complete"]
+    assert metropolis_hastings(decentralised.ring(1)).spectral_gap == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes"),
+    [
+        (name, nodes)
+        for name in GRAPHS
+        for nodes in (1, 2, 4, 10)
+        if name != "random_regular" or nodes > 3  # three peers each
+    ],
+)
+def test_graphs_are_connected(name: str, nodes: int) -> None:
+    graph = GRAPHS[name](nodes)
+    assert sorted(graph.nodes) == list(range(nodes))
+    assert nx.is_connected(graph)
+    degrees = {degree for _, degree in graph.degree}
+    expected = {"ring": {min(2, nodes - 1)}, "complete": {nodes - 1}, "random_regular": {3}}
+    assert degrees == expected.get(name, degrees)
+
+
+def test_random_regular_graphs_come_from_their_seed() -> None:
+    edges = [set(decentralised.random_regular(20, 4, seed=seed).edges) for seed in (1, 1, 2)]
+    assert edges[0] == edges[1] != edges[2]
+
+
+@pytest.mark.parametrize(("nodes", "degree"), [(5, 3), (4, 4), (6, 1), (3, -1)])
+def test_graphs_that_do_not_exist_are_refused(nodes: int, degree: int) -> None:
+    with pytest.raises(ValueError, match=f"{nodes} nodes with {degree} peers"):
+        decentralised.random_regular(nodes, degree)
+
+
+@given(graph=graphs(), data=st.data())
+def test_silent_peers_leave_an_average(graph: nx.Graph, data: st.DataObject) -> None:
+    mixing, node = metropolis_hastings(graph), len(graph) - 1
+    heard = data.draw(st.sets(st.sampled_from(mixing.sources(node)))) if graph[node] else set()
+    weights = mixing.weights(node, heard)
+    assert list(weights) == sorted({node, *heard} & {*np.flatnonzero(mixing.matrix[node])}) or (
+        weights == {node: 1.0}
+    )
+    assert sum(weights.values()) == pytest.approx(1)
+    ratios = {weights[j] / mixing.matrix[node, j] for j in weights if mixing.matrix[node, j]}
+    assert max(ratios, default=1) == pytest.approx(min(ratios, default=1))
+
+
+def test_who_has_nothing_to_go_by_keeps_its_model() -> None:
+    swap = Mixing(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    assert swap.weights(0, []) == {0: 1.0}
+    assert swap.weights(0, [1]) == {1: 1.0}
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        ([[0.5, 0.4], [0.5, 0.5]], "weights that node 0 takes of all models sum to 0.9, not to 1"),
+        ([[0.5, 0.5], [1.0, 0.0]], "all nodes take of node 0's model sum to 1.5"),
+        ([[1.5, -0.5], [-0.5, 1.5]], "node 0 would take -0.5 of node 1's model"),
+        ([[np.nan, 1.0], [0.0, 1.0]], "node 0 would take nan"),
+        ([[0.5, 0.5]], r"shape \(1, 2\)"),
+        (np.empty((0, 0)), r"shape \(0, 0\)"),
+        ([["a", "b"], ["c", "d"]], "holds text; give weights"),
+        ([[1, 2], [3]], "rows of a mixing matrix must be equally long"),
+        (np.eye(2) * 1j, "holds complex numbers; give weights"),
+        ([[None, 1], [1, None]], "holds objects; give weights"),
+        ("ring", r"shape \(\)|holds text"),
+    ],
+)
+def test_what_does_not_mix_is_refused(matrix: NDArray[Any], message: str) -> None:
+    with pytest.raises(MixingError, match=message):
+        Mixing(matrix)
+
+
+def test_a_matrix_or_a_graph_is_made_a_mixing() -> None:
+    made = metropolis_hastings(decentralised.ring(4))
+    assert as_mixing(made) is made
+    for same in (decentralised.ring(4), made.matrix, made.matrix.tolist()):
+        assert np.array_equal(as_mixing(same).matrix, made.matrix)
+    assert as_mixing(np.eye(3, dtype=int)).matrix.dtype == np.float64
+
+
+@pytest.mark.parametrize("given", ["ring", 8, object(), {0: [1]}])
+def test_what_is_neither_is_refused(given: object) -> None:
+    with pytest.raises(MixingError, match=r"mixing is .*give gossip\.Mixing, a doubly stochastic"):
+        as_mixing(given)
+
+
+def test_a_matrix_is_no_graph() -> None:
+    with pytest.raises(MixingError, match="no networkx graph"):
+        metropolis_hastings(np.eye(2))
+
+
+@pytest.mark.parametrize("make", GRAPHS.values(), ids=GRAPHS)
+@pytest.mark.parametrize("nodes", ["8", 2.5, None, True])
+def test_nodes_that_are_no_whole_number_are_refused(make: Any, nodes: Any) -> None:
+    with pytest.raises(ValueError, match=r"nodes is .*; give how many"):
+        make(nodes)
+    assert len(make(np.int64(4))) == 4
+
+
+def test_a_degree_that_nobody_gave_is_told_as_such() -> None:
+    with pytest.raises(ValueError, match=r"3 peers each, the degree unless one is given; .* Try"):
+        decentralised.random_regular(2)
+    for nodes in (1, 2, 3, 5):  # what it says to try
+        assert len(decentralised.random_regular(nodes, min(2, nodes - 1))) == nodes
+    with pytest.raises(ValueError, match=r"degree is 2\.5"):
+        decentralised.random_regular(8, 2.5)  # type: ignore[arg-type]
+
+
+def test_other_graphs_are_refused() -> None:
+    with pytest.raises(MixingError, match="nodes 0 to n-1"):
+        metropolis_hastings(nx.Graph([("a", "b")]))
+    with pytest.raises(MixingError, match="undirected"):
+        metropolis_hastings(nx.DiGraph([(0, 1)]))
+    with pytest.raises(MixingError, match="node 1 is its own peer"):
+        metropolis_hastings(nx.Graph([(0, 1), (1, 1)]))

@@ -1,0 +1,251 @@
+"""A setup that cannot run is refused before anything runs, and rows add up."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.decentralised.setups import cluster, epochwise
+from workbench import datasets, decentralised
+from workbench.clusters import MissingLinkError
+from workbench.decentralised import EverySample, GossipSetup, View
+from workbench.decentralised.recorder import Spread
+from workbench.names import UnknownNameError
+from workbench.profiles import LayerTimes
+
+DIGITS = datasets.load("digits")
+GOOD = epochwise(decentralised.ring(4))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epochs": 0}, "epochs is 0"),
+        ({"batch_size": 2.0}, r"batch_size is 2\.0"),
+        ({"evaluate_every": True}, "evaluate_every is True"),
+        ({"dataset": "digits"}, "dataset is the name 'digits'"),
+        ({"dataset": DIGITS}, r"images \(1, 8, 8\), lenet5 takes \(1, 28, 28\); use"),
+        ({"patience_s": 0.0}, r"patience_s is 0\.0"),
+        ({"patience_s": 7.9e-5}, r"patience_s is 7\.9e-05, .* at least 8e-05, .* of 0\.08 s"),
+        ({"shards": [np.arange(4)] * 3}, "3 shards for a cluster of 4 nodes"),
+        ({"shards": [np.arange(0)] * 4}, "shard of node 0"),
+        ({"shards": [np.arange(200)] * 4}, "indices from 0 to 199"),
+        ({"shards": [np.ones(3)] * 4}, "shard of node 0 is float64"),
+        ({"mixing": None}, "either mixing"),
+        ({"probability": 0.5}, "either mixing"),
+        ({"mixing": None, "probability": 1.5}, r"probability is 1\.5"),
+        (
+            {"mixing": decentralised.metropolis_hastings(decentralised.ring(3))},
+            "for 3 nodes, not for 4",
+        ),
+        ({"sample_s": [1.0, 2.0]}, "sample_s has 2 numbers for 4 nodes"),
+        ({"sample_s": -1.0}, r"sample_s is -1\.0"),
+        ({"flops_per_s": [1.0, 2.0, math.inf, 1.0]}, "flops_per_s"),
+        ({"sample_s": "0.1"}, r"sample_s is '0\.1'; give one number for all"),
+        ({"sample_s": ["a"] * 4}, "sample_s is"),
+        ({"patience_s": "3"}, "patience_s is '3'; give a number"),
+        ({"mixing": None, "probability": "0.1"}, r"probability is '0\.1'; give a number"),
+        ({"mixing": "ring"}, r"mixing is 'ring'; give gossip\.Mixing"),
+        ({"mixing": np.full((4, 4), 0.3)}, "sum to 1.2, not to 1"),
+        ({"shards": "all"}, "shards is 'all'"),
+        ({"shards": 4}, "shards is 4"),
+        ({"sgd": 0.01}, r"sgd is 0\.01; give a training\.Sgd"),
+        ({"seed": -1}, "seed is -1"),
+        ({"backward_over_forward": 0}, "backward_over_forward is 0"),
+        ({"cluster": 4}, "cluster is 4; give a Cluster"),
+        ({"model": 5}, r"model is 5; give the name of one in the zoo, a torch\.nn\.Module"),
+    ],
+)
+def test_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        GossipSetup(**{**vars(GOOD), **changes})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sample_s": np.float32(0.1)},
+        {"sample_s": np.full(4, 0.1, np.float32)},
+        {"patience_s": np.float64(3)},
+        {"patience_s": 8.1e-5},  # a thousandth of a batch of 0.08 s
+        {"batch_size": np.int64(8), "epochs": np.int32(2)},
+    ],
+)
+def test_numbers_of_numpy_are_taken(changes: dict[str, Any]) -> None:
+    setup = GossipSetup(**{**vars(GOOD), **changes})
+    if "sample_s" in changes:
+        assert setup.seconds_per_sample == pytest.approx((0.1,) * 4)
+
+
+def test_a_matrix_or_a_graph_mixes() -> None:
+    ring = decentralised.ring(4)
+    expected = decentralised.metropolis_hastings(ring).matrix
+    for given_mixing in (ring, expected, expected.tolist()):
+        setup = GossipSetup(**{**vars(GOOD), "mixing": given_mixing})
+        assert setup.mixing is not None
+        assert np.array_equal(setup.mixing.matrix, expected)
+
+
+def test_costs_are_worked_out_once_a_kind_of_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def from_flops(*given: Any, flops_per_s: float, **named: Any) -> LayerTimes:
+        asked.append(flops_per_s)
+        return whole(*given, flops_per_s=flops_per_s, **named)
+
+    whole = LayerTimes.from_flops
+    changes = {"sample_s": None, "flops_per_s": [1e9, 2e9, 1e9, 1e9]}
+    setup = GossipSetup(**{**vars(GOOD), **changes})
+    monkeypatch.setattr(LayerTimes, "from_flops", from_flops)
+    slow, quick, *alike = setup.seconds_per_sample
+    assert asked == [1e9, 2e9]
+    assert [slow, slow] == alike
+    assert slow == pytest.approx(2 * quick)
+
+
+class TestOwnModels:
+    """A module, or a function that makes one, where a name of the zoo goes."""
+
+    @staticmethod
+    def made() -> torch.nn.Module:
+        return torch.nn.Sequential(
+            torch.nn.Flatten(), torch.nn.Linear(784, 12), torch.nn.ReLU(), torch.nn.Linear(12, 10)
+        )
+
+    def test_both_learn_alike(self) -> None:
+        module = self.made()
+        before = [parameter.clone() for parameter in module.parameters()]
+        changes = {"epochs": 2, "sample_s": None, "flops_per_s": 1e6}
+        runs = [
+            decentralised.train(GossipSetup(**{**vars(GOOD), **changes, "model": model}))
+            for model in (module, self.made, module)
+        ]
+        assert all(map(torch.equal, before, module.parameters()))  # the user's stays what it is
+        for one in runs[1:]:
+            assert one.epochs.equals(runs[0].epochs)
+            assert all(map(torch.equal, one.weights, runs[0].weights))
+        assert len(runs[0].weights[0]) == 784 * 12 + 12 + 120 + 10
+        losses = runs[0].epochs.group_by("epoch").agg(pl.col("loss").mean()).sort("epoch")
+        assert losses["loss"][1] < losses["loss"][0]
+
+    def test_costs_are_those_of_its_profile(self) -> None:
+        changes = {"model": self.made, "sample_s": None, "flops_per_s": 1e6}
+        setup = GossipSetup(**{**vars(GOOD), **changes})
+        operations = 2 * (784 * 12 + 120) * 3  # forward, and twice that backward
+        assert setup.seconds_per_sample == pytest.approx((operations / 1e6,) * 4)
+
+    def test_images_that_do_not_fit_are_told(self) -> None:
+        small = {"model": self.made, "dataset": DIGITS, "shards": [np.arange(4)] * 4}
+        with pytest.raises(
+            ValueError, match=r"does not take samples of shape \(1, 8, 8\), as digits"
+        ):
+            GossipSetup(**{**vars(GOOD), **small})
+
+    @staticmethod
+    def ending_in(outputs: int) -> torch.nn.Module:
+        return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, outputs))
+
+    def test_each_class_needs_an_output(self) -> None:
+        with pytest.raises(ValueError, match=r"the model has 9 outputs, digits has 10 classes"):
+            GossipSetup(**{**vars(GOOD), "model": self.ending_in(9)})
+        for enough in (10, 11):
+            GossipSetup(**{**vars(GOOD), "model": self.ending_in(enough)})
+        with pytest.raises(ValueError, match="samples x classes"):
+            GossipSetup(**{**vars(GOOD), "model": lambda: torch.nn.Conv2d(1, 10, 3)})
+
+    def test_trying_a_model_draws_nothing(self) -> None:
+        before = torch.get_rng_state()
+        GossipSetup(**{**vars(GOOD), "model": self.made})
+        assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_fast_node_has_short_batches() -> None:
+    fast = epochwise(decentralised.ring(4), speeds=[1, 1, 1, 10], patience_s=1e-5)
+    assert fast.patience_s == 1e-5
+    with pytest.raises(ValueError, match=r"at least 8e-06, .* of 0\.008 s"):
+        GossipSetup(**{**vars(fast), "patience_s": 7e-6})
+
+
+def test_links_and_names_are_looked_up_first() -> None:
+    complete = decentralised.metropolis_hastings(decentralised.complete(4))
+    with pytest.raises(MissingLinkError, match="from node0 to node2"):
+        GossipSetup(**{**vars(GOOD), "mixing": complete})
+    with pytest.raises(UnknownNameError, match="lenet5"):
+        GossipSetup(**{**vars(GOOD), "model": "lenet"})
+    alone = cluster(decentralised.ring(1))
+    two = type(alone)([*alone.nodes, type(alone.nodes[0])("other")])
+    with pytest.raises(ValueError, match="to nobody"):
+        GossipSetup(
+            **{
+                **vars(GOOD),
+                "cluster": two,
+                "shards": GOOD.shards[:2],
+                "mixing": None,
+                "probability": 0.5,
+            }
+        )
+
+
+@given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=3), batch_size=st.integers(1, 12))
+def test_every_sample_is_learnt_from_once_an_epoch(sizes: list[int], batch_size: int) -> None:
+    for node, size in enumerate(sizes):
+        shard = np.arange(100, 100 + size)
+        view: Any = View(node, 0.0, None, None, shard, batch_size, 0, None, {})  # type: ignore[arg-type]
+        orders = []
+        for epoch in (1, 2):
+            _, batches, cost_s = EverySample(1).step(None, epoch, view)
+            assert cost_s == 0
+            assert all(len(batch) == batch_size for batch in batches[:-1])
+            assert 1 <= len(batches[-1]) <= batch_size
+            orders.append(np.concatenate(batches).tolist())
+            assert sorted(orders[-1]) == shard.tolist()
+        assert size < 8 or orders[0] != orders[1]
+
+
+@given(
+    values=st.lists(
+        st.lists(st.floats(-5, 5, width=32), min_size=3, max_size=3), min_size=1, max_size=6
+    ),
+    offset=st.sampled_from([0.0, 1000.0]),
+)
+def test_spread_is_the_distance_from_the_mean(values: list[list[float]], offset: float) -> None:
+    models = np.array(values, dtype=np.float32) + np.float32(offset)
+    spread = Spread()
+    for node, model in enumerate(models):
+        spread.add(node, torch.from_numpy(model))
+    exact = models.astype(float)
+    expected = np.sqrt(((exact - exact.mean(0)) ** 2).sum(1).mean())
+    assert spread.error == pytest.approx(expected, abs=1e-6)
+
+
+def test_what_is_no_setup_is_refused() -> None:
+    for wrong in ("lenet5", None, 5):
+        with pytest.raises(TypeError, match=r"setup is .*; give a GossipSetup"):
+            decentralised.train(wrong)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"setup is .*; give a GossipSetup"):
+            decentralised.build(wrong)  # type: ignore[arg-type]
+    with pytest.raises(
+        TypeError, match=r"selecting is 'x'; give a decentralised.Selecting, or None"
+    ):
+        decentralised.train(epochwise(decentralised.ring(2)), "x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sample_s": {0.5, 0.25}},
+        {"sample_s": {0: 0.5, 1: 0.25}},
+        {"shards": {(0, 1), (2, 3)}},
+        {"shards": {(0, 1): 1, (2, 3): 2}},
+    ],
+)
+def test_what_has_no_order_is_refused_where_order_counts(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="where order counts; give"):
+        epochwise(decentralised.ring(2), **changes)

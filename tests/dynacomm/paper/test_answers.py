@@ -1,0 +1,153 @@
+"""Stored frames to answers: right claims, right settings, honest gaps."""
+
+from collections.abc import Callable
+from functools import cache
+
+import polars as pl
+import pytest
+
+from workbench.claims import load_claims, of_frames
+from workbench.dynacomm.paper import experiments
+from workbench.dynacomm.paper.answers import answers
+
+
+@cache
+def stored_frames() -> dict[str, pl.DataFrame]:
+    return {
+        "fig5": experiments.fig5(),
+        "fig6": experiments.fig6(),
+        "fig7": experiments.fig7(),
+        "fig8": experiments.fig8(),
+        "iterations": experiments.iterations(),
+        "fig9a": experiments.fig9a("smoke"),
+        "fig9b": experiments.fig9b(),
+        "fig11": experiments.fig11(),
+        "fig12": experiments.fig12("smoke"),
+        "table1": experiments.table1("smoke"),
+        "table2": experiments.table2("smoke"),
+        "fig10": experiments.fig10("smoke"),
+    }
+
+
+def test_every_claim_has_an_answer() -> None:
+    card = of_frames("dynacomm", stored_frames())
+    assert card.unanswered == ()
+    assert len(card.rows) == load_claims().filter(pl.col("system") == "dynacomm").height
+
+
+def test_only_what_is_timed_at_full_size_is_missing_at_smoke_scale() -> None:
+    waiting = {claim for claim, answer in answers(stored_frames()).items() if answer.not_run}
+    assert waiting == {"dynacomm.table2.loss", "dynacomm.fig12.exponent"}
+
+
+def test_the_worst_of_the_four_losses_counts() -> None:
+    percents = dict(zip(experiments.MODELS, (0.5, -1.0, 2.5, 1.0), strict=True))
+    table = pl.DataFrame({"model": list(percents), "loss_percent": list(percents.values())})
+    assert answers({"table2": table})["dynacomm.table2.loss"].ours == 2.5
+
+
+def test_accuracies_that_differ_at_one_epoch_would_be_noticed() -> None:
+    assert answers(stored_frames())["dynacomm.fig10.accuracy"].ours == 0
+    other = pl.when(pl.col("planner") == "dynacomm").then(pl.col("top5") - 0.02)
+    changed = stored_frames()["fig10"].with_columns(top5=other.otherwise(pl.col("top5")))
+    found = answers({"fig10": changed})["dynacomm.fig10.accuracy"].ours
+    assert found == pytest.approx(2)
+
+
+def test_a_reduction_is_read_from_its_figure() -> None:
+    row = stored_frames()["fig7"].filter(
+        pl.col("model") == "googlenet", pl.col("planner") == "dynacomm"
+    )
+    found = answers(stored_frames())["dynacomm.fwd16.googlenet.dynacomm"].ours
+    assert found == row["reduced_percent"].item()
+
+
+@pytest.mark.parametrize(
+    ("figure", "other"),
+    [
+        ("fig5", lambda: experiments.fig5(bandwidth_mbps=1000.0)),
+        ("fig5", lambda: experiments.fig5(workers=4)),
+        ("fig5", lambda: experiments.fig5(batch_size=64)),
+        ("fig9a", lambda: experiments.fig9a("smoke", workers=4)),
+        ("fig9a", lambda: experiments.fig9a("smoke", model="vgg19")),
+        ("fig9b", lambda: experiments.fig9b(batch_size=16)),
+        ("fig9b", lambda: experiments.fig9b(model="vgg19")),
+        ("fig9b", lambda: experiments.fig9b(workers=4)),
+        ("fig11", lambda: experiments.fig11(batch_size=64)),
+        ("fig11", lambda: experiments.fig11(model="vgg19")),
+        ("fig11", lambda: experiments.fig11(workers=range(1, 5))),
+        ("fig11", lambda: experiments.fig11(bandwidth_mbps=1000.0)),
+    ],
+)
+def test_results_at_another_setting_answer_nothing(
+    figure: str, other: Callable[[], pl.DataFrame]
+) -> None:
+    assert answers({figure: other()}) == {}
+
+
+def value(claim: str, **changed: pl.DataFrame) -> float | bool | None:
+    return answers(stored_frames() | changed)[f"dynacomm.{claim}"].ours
+
+
+def with_value(figure: str, column: str, new: float, **where: object) -> pl.DataFrame:
+    """A stored frame with one column changed in the rows that match."""
+    rows = pl.all_horizontal(pl.col(name) == wanted for name, wanted in where.items())
+    frame = stored_frames()[figure]
+    return frame.with_columns(pl.when(rows).then(pl.lit(new)).otherwise(column).alias(column))
+
+
+def test_every_number_is_read_from_its_frame() -> None:
+    faster = with_value("fig11", "speedup", 6.66, workers=8, planner="ibatch")
+    assert value("fig11.ibatch", fig11=faster) == 6.66
+    slower = with_value("table1", "mean_ms", 4.2, model="vgg19", planner="ibatch")
+    assert value("table1.vgg19.ibatch_fwd", table1=slower) == 4.2
+    assert value("table1.vgg19.ibatch_bwd", table1=slower) == 4.2
+    higher = with_value("fig9a", "reduced_percent", 99.0, batch_size=32, planner="dynacomm")
+    assert value("fig9a.peak_batch", fig9a=higher) == 32
+
+
+def test_every_order_can_fail() -> None:
+    for model, claim, total_s in (
+        ("inception_v4", "order.ibatch_inception", 0.1),
+        ("resnet152", "order.ibatch_resnet", 99.0),
+    ):
+        other = with_value("fig5", "total_s", total_s, model=model, planner="ibatch")
+        assert value(claim) is True
+        assert value(claim, fig5=other) is False
+    above = with_value("fig9a", "reduced_percent", 99.0, batch_size=64, planner="ibatch")
+    assert value("fig9a.ibatch_below_lbl") is True
+    assert value("fig9a.ibatch_below_lbl", fig9a=above) is False
+    for planner in ("dynacomm", "ibatch"):
+        low = with_value("fig9b", "reduced_percent", 99.0, bandwidth_mbps=1000, planner=planner)
+        assert value("fig9b.shape") is True
+        assert value("fig9b.shape", fig9b=low) is False
+
+
+def test_the_exponent_is_the_slope_of_large_chains_only() -> None:
+    def chains(*layers: int) -> pl.DataFrame:
+        rows = [("forward", "paper_programme", n, 1e-6 * n**2.5) for n in layers]
+        schema = ["direction", "solver", "layers", "median_ms"]
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+    assert value("fig12.exponent", fig12=chains(100, 200, 400, 800)) == pytest.approx(2.5)
+    assert value("fig12.exponent", fig12=chains(50, 100, 200)) is None
+
+
+def test_missing_frames_leave_claims_out() -> None:
+    assert "dynacomm.fig11.dynacomm" not in answers({"fig5": stored_frames()["fig5"]})
+
+
+def test_a_slower_dynacomm_would_be_noticed() -> None:
+    slowed = stored_frames()["fig8"].with_columns(
+        total_s=pl.when(pl.col("planner") == "dynacomm")
+        .then(pl.col("total_s") * 2)
+        .otherwise(pl.col("total_s"))
+    )
+    assert answers(stored_frames())["dynacomm.order.optimal"].ours is True
+    assert answers(stored_frames() | {"fig8": slowed})["dynacomm.order.optimal"].ours is False
+
+
+def test_a_plan_too_late_for_the_window_would_be_noticed() -> None:
+    late = stored_frames()["table1"].with_columns(window_ms=pl.col("mean_ms") / 2)
+    assert answers(stored_frames())["dynacomm.table1.window"].ours is True
+    assert answers(stored_frames() | {"table1": late})["dynacomm.table1.window"].ours is False

@@ -1,0 +1,350 @@
+"""Frames behind the figures: what they hold, and what must be so in each."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.expectations import (
+    assert_answers_at_every_end,
+    assert_follows_every_control,
+    assert_starts_where_the_notebook_does,
+    assert_tells_every_step,
+    drawn_the_same_each_time,
+)
+from workbench import figures
+from workbench.datasets import DatasetError, cifar10
+from workbench.dynacomm import explorer
+from workbench.dynacomm.algorithms import PLANNERS
+from workbench.dynacomm.costs.plan import Plan
+from workbench.dynacomm.paper import charts, experiments, simulations
+from workbench.dynacomm.paper.answers import answers
+from workbench.interrupted import ExperimentInterrupted
+from workbench.names import UnknownNameError
+from workbench.profiles import measure_layer_times
+from workbench.widgets import Slider, measure_ms
+
+TIMED = ("at_s", "predicted_s", "difference_percent")
+FRAMES: dict[str, Callable[[], pl.DataFrame]] = {
+    "fig5": experiments.fig5,
+    "fig6": experiments.fig6,
+    "fig7": experiments.fig7,
+    "fig8": experiments.fig8,
+    "fig9a": lambda: experiments.fig9a("smoke"),
+    "fig9b": experiments.fig9b,
+    "fig11": experiments.fig11,
+    "fig12": lambda: experiments.fig12("smoke"),
+    "table1": lambda: experiments.table1("smoke"),
+    "explanations": experiments.explanations,
+    "fig10": lambda: experiments.fig10("smoke"),
+}
+
+
+@pytest.mark.parametrize("figure", ["fig5", "fig6", "fig7", "fig8"])
+def test_bars(figure: str) -> None:
+    frame = FRAMES[figure]()
+    assert len(frame) == len(experiments.MODELS) * len(PLANNERS)
+    parts = pl.sum_horizontal("computation_alone_s", "overlap_s", "communication_alone_s")
+    assert frame.filter((parts - pl.col("total_s")).abs() > 1e-9).is_empty()
+    sequential = frame.filter(pl.col("planner") == "sequential")
+    assert sequential["normalised"].to_list() == [1.0] * len(experiments.MODELS)
+    assert sequential["overlap_s"].to_list() == pytest.approx([0.0] * len(experiments.MODELS))
+    fastest = frame.group_by("model").agg(pl.col("total_s").min()).sort("model")["total_s"]
+    ours = frame.filter(pl.col("planner") == "dynacomm").sort("model")["total_s"]
+    assert ours.to_list() == pytest.approx(fastest.to_list(), rel=1e-12)
+
+
+def test_iterations_are_both_directions_together() -> None:
+    whole = experiments.iterations([32]).select("model", "planner", "total_s")
+    halves = pl.concat([experiments.fig5(), experiments.fig6()])
+    summed = halves.group_by("model", "planner", maintain_order=True).agg(pl.col("total_s").sum())
+    joined = whole.join(summed, on=["model", "planner"])
+    assert len(joined) == len(whole)
+    assert joined["total_s"].to_list() == pytest.approx(joined["total_s_right"].to_list())
+
+
+def test_more_bandwidth_never_slows_an_iteration() -> None:
+    frame = experiments.fig9b().sort("bandwidth_mbps")
+    for _, part in frame.group_by("planner"):
+        assert (part["total_s"].diff().drop_nulls() <= 1e-12).all()
+
+
+def test_speed_ups_grow_but_never_beyond_the_workers() -> None:
+    frame = experiments.fig11()
+    assert frame.filter(pl.col("speedup") > pl.col("workers")).is_empty()
+    ours = frame.filter(pl.col("planner") == "dynacomm").sort("workers")["speedup"]
+    assert (ours.diff().drop_nulls() > 0).all()
+
+
+def test_slopes_of_known_powers() -> None:
+    frame = pl.DataFrame(
+        [
+            (direction, solver, layers, 1e-6 * float(layers) ** power)
+            for direction in experiments.DIRECTIONS
+            for solver, power in (("paper_programme", 3), ("dynacomm", 1))
+            for layers in (50, 100, 200, 400)
+        ],
+        schema=["direction", "solver", "layers", "median_ms"],
+        orient="row",
+    )
+    exponents = experiments.slopes(frame)["exponent"].to_list()
+    assert exponents == pytest.approx([3, 1, 3, 1])
+
+
+def test_random_costs_repeat_with_the_seed() -> None:
+    frames = [experiments.fig12("smoke", seed=3) for _ in range(2)]
+    assert frames[0].drop("median_ms").equals(frames[1].drop("median_ms"))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [experiments.fig9a, experiments.table1, experiments.fig12, experiments.table2],
+)
+def test_unknown_scale_is_refused(make: Callable[[str], pl.DataFrame]) -> None:
+    with pytest.raises(UnknownNameError, match="smoke, default, paper"):
+        make("full")
+
+
+@pytest.mark.parametrize("figure", FRAMES)
+def test_every_figure_can_be_printed(figure: str) -> None:
+    chart = drawn_the_same_each_time(getattr(charts, figure), FRAMES[figure]())
+    for column in figures.COLUMNS:
+        svg = figures.svg(chart, column)
+        assert svg.count("<path") > 10
+    if figure not in ("fig10", "fig12", "table1", "explanations"):
+        assert "(cost model)" in svg  # what is not measured says so
+    if figure == "fig10":
+        assert "ResNet-20 on digits" in svg
+        assert "(simulated)" in svg
+
+
+class TestFigure10LearnsFrom:
+    """What `dataset` says; else CIFAR-10 where there is a copy, or at the paper's scale."""
+
+    @pytest.fixture(autouse=True)
+    def small(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """Every scale trains for an epoch; there is no data and no network."""
+        for scale, sizes in experiments.SCALES.items():
+            samples = min(sizes.samples or 64, 64)
+            changed = sizes._replace(samples=samples, epochs=1)
+            monkeypatch.setitem(experiments.SCALES, scale, changed)
+        monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
+        monkeypatch.setattr(cifar10, "fetch", unreachable)
+
+    @pytest.fixture
+    def copy(self, tmp_path: Path) -> Path:
+        """A copy of CIFAR-10 in its usual layout, of eight images a file."""
+        folder = tmp_path / cifar10.LAYOUT
+        folder.mkdir()
+        generator = np.random.default_rng(1)
+        for name in (*cifar10.TRAIN_FILES, cifar10.TEST_FILE):
+            records = generator.integers(0, 256, (8, 3073), dtype=np.uint8)
+            records[:, 0] %= 10
+            (folder / name).write_bytes(records.tobytes())
+        return folder
+
+    def test_digits_where_there_is_nothing_else(self) -> None:
+        assert learnt_from(experiments.fig10("default")) == ("digits", 64, 64)
+
+    @pytest.mark.parametrize("scale", ["default", "paper"])
+    def test_a_copy_of_cifar_10(self, copy: Path, scale: str) -> None:
+        assert learnt_from(experiments.fig10(scale)) == ("cifar10", 40, 8)
+
+    def test_digits_in_tests_whatever_there_is(self, copy: Path) -> None:
+        assert experiments.fig10_dataset("smoke") == "digits"
+
+    def test_what_was_asked_for(self, copy: Path) -> None:
+        assert learnt_from(experiments.fig10("default", dataset="digits")) == ("digits", 64, 64)
+
+    def test_half_a_copy_is_none(self, copy: Path) -> None:
+        (copy / cifar10.TEST_FILE).unlink()
+        assert experiments.fig10_dataset("default") == "digits"
+
+    @pytest.mark.parametrize(("scale", "dataset"), [("paper", "auto"), ("default", "cifar10")])
+    def test_nothing_falls_back(self, scale: str, dataset: str) -> None:
+        with pytest.raises(DatasetError, match="cannot be fetched"):
+            experiments.fig10(scale, dataset=dataset)
+
+    def test_the_chart_and_the_claim_say_which(self, copy: Path) -> None:
+        frame = experiments.fig10("default")
+        svg = figures.svg(charts.fig10(frame), "double")
+        assert "ResNet-20 on CIFAR-10" in svg
+        assert "40 training, 8 validation samples" in svg
+        assert "of cifar10" in answers({"fig10": frame})["dynacomm.fig10.accuracy"].detail
+
+
+def unreachable(*_: object) -> Path:
+    raise DatasetError("no network")
+
+
+def learnt_from(frame: pl.DataFrame) -> tuple[object, ...]:
+    (found,) = frame.select("dataset", "train_samples", "test_samples").unique().rows()
+    return found
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        experiments.fig10,
+        experiments.fig12,
+        experiments.table1,
+        experiments.table2,
+        simulations.replanning,
+        simulations.fig11_simulated,
+        lambda _: measure_ms(explorer.draw, explorer.CONTROLS, repeats=1),
+    ],
+    ids=["fig10", "fig12", "table1", "table2", "replanning", "fig11_simulated", "explorer"],
+)
+def test_what_may_take_long_tells_every_step(
+    make: Callable[[str], pl.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert_tells_every_step(lambda: make("smoke"), monkeypatch)
+
+
+@pytest.mark.parametrize("make", [experiments.table1, experiments.fig12])
+def test_ctrl_c_leaves_what_was_timed(
+    make: Callable[[str], pl.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, done = make("smoke"), 0
+
+    def interrupted(*_: object) -> list[float]:
+        nonlocal done
+        if done == 3:
+            raise KeyboardInterrupt
+        done += 1
+        return [1.0, 2.0]
+
+    monkeypatch.setattr(experiments, "timed", interrupted)
+    with pytest.raises(ExperimentInterrupted) as raised:
+        make("smoke")
+    named = [name for name, kind in whole.schema.items() if kind == pl.String]
+    assert raised.value.frame.schema == whole.schema
+    assert raised.value.frame.select(named).equals(whole.head(3).select(named))
+
+
+def test_ctrl_c_leaves_what_was_profiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = experiments.SCALES["smoke"]
+    two = sizes._replace(profiled={"lenet5": 2, "lenet5_cifar": 2})
+    monkeypatch.setitem(experiments.SCALES, "smoke", two)
+    measure = measure_layer_times
+
+    def interrupted(model: str, **options: Any) -> Any:
+        if model != "lenet5":
+            raise KeyboardInterrupt
+        return measure(model, **options)
+
+    monkeypatch.setattr(experiments, "measure_layer_times", interrupted)
+    with pytest.raises(ExperimentInterrupted) as raised:
+        experiments.table2("smoke")
+    assert raised.value.frame["model"].to_list() == ["lenet5"]
+
+
+def test_training_of_equal_workers_ends_when_the_cost_model_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes = experiments.SCALES["smoke"]._replace(samples=80, epochs=2)
+    monkeypatch.setitem(experiments.SCALES, "smoke", sizes)
+    frame = experiments.fig10("smoke")
+    assert frame["epoch"].to_list() == [1, 2, 1, 2]
+    assert frame["at_s"].to_list() == pytest.approx(frame["predicted_s"].to_list(), rel=1e-9)
+    assert frame["difference_percent"].to_list() == pytest.approx([0.0] * 4, abs=1e-7)
+    ends_s = frame.filter(epoch=2)["predicted_s"].to_list()
+    assert charts.ends_in_words(frame) == [
+        f"{planner} ends after {end_s:,.2f} s, +0.00 % off the cost model's {end_s:,.2f} s"
+        for planner, end_s in zip(("Sequential", "DynaComm"), ends_s, strict=True)
+    ]
+    drawn = figures.svg(charts.fig10(frame), "double")
+    assert "off the cost model" in drawn
+
+
+def test_differences_of_training_are_told_with_their_sign() -> None:
+    frame = pl.DataFrame(
+        {
+            "planner": ["sequential"] * 2,
+            "epoch": [2, 1],
+            "at_s": [1100.0, 1.0],
+            "predicted_s": [1000.0, 1.0],
+            "difference_percent": [10.0, 0.0],
+        }
+    )
+    (said,) = charts.ends_in_words(frame)
+    assert said == "Sequential ends after 1,100.00 s, +10.00 % off the cost model's 1,000.00 s"
+
+
+def test_both_plans_learn_the_same_in_less_time() -> None:
+    frame = experiments.fig10("smoke")
+    ours, theirs = (frame.filter(planner=name) for name in ("dynacomm", "sequential"))
+    measured = [column for column in frame.columns if column not in ("planner", *TIMED)]
+    assert ours.select(measured).equals(theirs.select(measured))
+    assert (ours["at_s"] < theirs["at_s"]).all()
+
+
+SETTING = explorer.Setting(
+    model="resnet152",
+    planner="dynacomm",
+    batch_size=32,
+    bandwidth_mbps=10_000.0,
+    workers=8,
+    overhead_ms=13.1,
+)
+
+
+def test_explorer_is_a_valid_chart_that_follows_every_control() -> None:
+    others = {
+        "model": "vgg19",
+        "planner": "ibatch",
+        "batch_size": 16,
+        "bandwidth_mbps": 1000.0,
+        "workers": 2,
+        "overhead_ms": 50.0,
+    }
+    assert_follows_every_control(explorer, SETTING, others)
+
+
+def test_explorer_fits_both_columns() -> None:
+    for column in figures.COLUMNS:
+        assert "MG-WFBP" in figures.svg(explorer.draw(**SETTING), column)
+
+
+def test_explorer_says_what_the_plan_takes() -> None:
+    chart = explorer.draw(**SETTING)
+    assert isinstance(chart, alt.VConcatChart)
+    title = chart.to_dict()["vconcat"][0]["title"]
+    seconds = explorer.trace(**SETTING).end_s
+    assert title == [
+        f"ResNet-152, DynaComm: {seconds:.3g} s, 36.7 % saved",
+        "8 pulls, 5 pushes (cost model)",
+    ]
+
+
+def test_explorer_answers_at_every_end_of_every_control() -> None:
+    assert_answers_at_every_end(explorer)
+
+
+def test_controls_stand_where_the_notebook_says() -> None:
+    controls = explorer.controls_at(**(SETTING | {"bandwidth_mbps": 100_000.0}))
+    bandwidth = controls["bandwidth_mbps"]
+    assert isinstance(bandwidth, Slider)
+    assert (bandwidth.value, bandwidth.maximum) == (100_000.0, 100_000.0)
+
+
+def test_a_planner_of_ones_own_stands_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PLANNERS, "halves", lambda costs: Plan((costs.layers // 2,), ()))
+    drawn = json.dumps(explorer.draw(**(SETTING | {"planner": "halves"})).to_dict())
+    assert "ResNet-152, halves" in drawn
+    for figure in ("fig5", "fig11"):
+        assert "halves" in figures.svg(getattr(charts, figure)(FRAMES[figure]()))
+
+
+def test_the_notebook_starts_at_the_papers_setting() -> None:
+    assert_starts_where_the_notebook_does(explorer, "01_dynacomm.ipynb")
+
+
+def test_unknown_planner_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'dynacomm'"):
+        explorer.draw(**(SETTING | {"planner": "dynacom"}))

@@ -1,0 +1,233 @@
+"""Programs on the simulated network, against the cost model and by what travels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.dynacomm.jobs import BPS, job_of, run_job, vectors
+from tests.dynacomm.strategies import layer_costs
+from workbench.clusters import Link, Schedule, star
+from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration
+from workbench.dynacomm.programs.job import Job, plain
+from workbench.dynacomm.programs.shards import Shards, split_evenly, whole_layers
+from workbench.dynacomm.programs.worker_and_server import (
+    Computed,
+    Fixed,
+    Moved,
+    Pieces,
+    server,
+    worker,
+)
+from workbench.profiles import LayerTimes, profile_model
+from workbench.runtime import ProgramError, simulate
+
+SMALL = vectors([1, 2, 1], [2, 1, 2], [1, 3, 1], [2, 1, 1], overhead_s=0.5)
+
+
+@pytest.mark.parametrize("planner", PLANNERS.values(), ids=PLANNERS)
+@settings(deadline=None)
+@given(costs=layer_costs(max_layers=12))
+def test_simulated_equals_predicted(planner, costs: LayerCosts) -> None:  # type: ignore[no-untyped-def]
+    plan = planner(costs)
+    run = run_job(job_of(costs, 3), Fixed(plan), Link(BPS, costs.overhead_s))
+    assert run.end_s == pytest.approx(3 * iteration(costs, plan).total_s, rel=1e-9)
+    assert run.trace is not None
+    ends_s = [0.0, *run.trace.frame.filter(pl.col("lane") == "step")["end_s"]]
+    single_s = iteration(costs, plan).total_s
+    assert np.diff(ends_s) == pytest.approx([single_s] * 3, rel=1e-9)
+
+
+@given(costs=layer_costs(max_layers=7), cuts=st.sets(st.integers(1, 6)))
+@settings(deadline=None)
+def test_so_it_does_for_any_plan(costs: LayerCosts, cuts: set[int]) -> None:
+    kept = tuple(sorted(cut for cut in cuts if cut < costs.layers))
+    plan = Plan(kept, kept[::2])
+    run = run_job(job_of(costs, 2), Fixed(plan), Link(BPS, costs.overhead_s))
+    assert run.end_s == pytest.approx(2 * iteration(costs, plan).total_s, rel=1e-9)
+
+
+def test_aggregation_delays_each_iteration() -> None:
+    job = replace(job_of(SMALL, 4), aggregation_s=0.25)
+    run = run_job(job, Fixed(Plan((1,), (2,))), Link(BPS, 0.5))
+    single_s = iteration(SMALL, Plan((1,), (2,))).total_s
+    assert run.end_s == pytest.approx(4 * (single_s + 0.25))
+
+
+@dataclass
+class Recorder:
+    """A replica, or a store, that notes which elements came."""
+
+    size: int
+    counts: list[np.ndarray] = field(default_factory=list)
+    learnt: list[int] = field(default_factory=list)
+
+    def write(self, pieces: Pieces) -> None:
+        for where, values in pieces:
+            assert len(values) == where.stop - where.start
+            self.counts[-1][where] += 1
+
+    def learn(self, number: int) -> None:
+        self.learnt.append(number)
+        self.counts.append(np.zeros(self.size))
+
+    def gradients(self, where: Sequence[slice]) -> Pieces:
+        return [(one, np.ones(one.stop - one.start)) for one in where]
+
+    parameters = gradients
+
+    def step(self, gradients: Sequence[Pieces], at_s: float) -> None:
+        self.counts.append(np.zeros(self.size))
+        for pieces in gradients:
+            self.write(pieces)
+
+
+@pytest.mark.parametrize("planner", PLANNERS.values(), ids=PLANNERS)
+@pytest.mark.parametrize(
+    "shards", [split_evenly(3, 2, (0, 5, 6, 16)), whole_layers([1, 0, 1], 2, (0, 5, 6, 16))]
+)
+def test_every_number_is_pulled_and_pushed_once_an_iteration(planner, shards: Shards) -> None:  # type: ignore[no-untyped-def]
+    workers, iterations, plan = 2, 3, planner(SMALL)
+    job = job_of(SMALL, iterations, workers, shards)
+    replicas = [Recorder(16, [np.zeros(16)]) for _ in job.workers]
+    stores = [Recorder(16) for _ in job.servers]
+    programs = [worker(job, Fixed(plan), replica) for replica in replicas]
+    programs += [server(job, position, store) for position, store in enumerate(stores)]
+    run = simulate(star(2, 2, Link(BPS, 0.5)), programs)
+    for replica in replicas:
+        assert replica.learnt == [0, 1, 2]
+        assert np.array_equal(replica.counts[:-1], np.ones((iterations, 16)))
+    for number in range(iterations):
+        together = sum(store.counts[number] for store in stores)
+        assert np.array_equal(together, np.full(16, workers))
+    carried = iterations * workers * (job.pull_bytes.sum() + job.push_bytes.sum())
+    assert run.bytes == pytest.approx(carried)
+
+
+@given(costs=layer_costs(max_layers=5), workers=st.integers(1, 3), servers=st.integers(1, 3))
+@settings(deadline=None, max_examples=40)
+def test_any_number_of_workers_and_servers_ends(
+    costs: LayerCosts, workers: int, servers: int
+) -> None:
+    job = job_of(costs, 2, workers, split_evenly(costs.layers, servers))
+    run = run_job(job, Fixed(PLANNERS["layer_by_layer"](costs)), Link(BPS, costs.overhead_s))
+    assert run.ended == "done"
+    assert [run.results[index] for index in job.servers] == [2] * servers
+    assert [len(run.results[index].plans) for index in job.workers] == [2] * workers
+
+
+def test_observed_is_what_the_links_did() -> None:
+    run = run_job(job_of(SMALL, 2), Fixed(Plan((1,), (2,))), Link(BPS, 0.5))
+    first, second = run.results[0].observed
+    assert first.pulls == (Moved(1e6, 1.5), Moved(3e6, 3.5))
+    assert first.pushes == (Moved(1e6, 1.5),)  # the other is on its way
+    assert np.array(second.pushes) == pytest.approx(np.array([(3e6, 3.5, 0), (1e6, 1.5, 0)]))
+    assert first.forward == (Computed(1, 1, 2), Computed(2, 3, 3))
+    assert first.backward == (Computed(3, 3, 1), Computed(1, 2, 4))
+
+
+@given(
+    costs=layer_costs(max_layers=7),
+    counts=st.lists(st.integers(0, 4), min_size=7, max_size=7),
+    tensor_s=st.floats(0, 3),
+    cuts=st.sets(st.integers(1, 6)),
+    servers=st.integers(1, 3),
+)
+@settings(deadline=None)
+def test_what_tensors_cost_is_charged_as_predicted(
+    costs: LayerCosts, counts: list[int], tensor_s: float, cuts: set[int], servers: int
+) -> None:
+    kept = tuple(sorted(cut for cut in cuts if cut < costs.layers))
+    plan, tensors = Plan(kept, kept[::2]), tuple(counts[: costs.layers])
+    shards = split_evenly(costs.layers, servers)
+    job = replace(job_of(costs, 2, shards=shards), tensors=tensors)
+    link = Link(BPS / servers, costs.overhead_s, tensor_s=tensor_s)
+    run = run_job(job, Fixed(plan), link)
+    more_s = np.array(tensors) * tensor_s
+    dearer = LayerCosts(
+        costs.pull_s + more_s,
+        costs.forward_s,
+        costs.backward_s,
+        costs.push_s + more_s,
+        costs.overhead_s,
+    )
+    assert run.end_s == pytest.approx(2 * iteration(dearer, plan).total_s, rel=1e-9)
+
+
+def test_a_server_pays_for_the_tensors_that_it_holds() -> None:
+    job = replace(job_of(SMALL, 1, shards=whole_layers([0, 1, 0], 2)), tensors=(2, 5, 1))
+    whole = job.segment(1, 3)
+    assert [part.tensors for part in whole.parts.values()] == [3, 5]
+    assert whole.parts[0].tensor_bytes(6.0) == (2.0, 2.0, 2.0)
+    assert job.segment(1, 1).parts[0].tensor_bytes(6.0) == (3.0, 3.0)
+
+
+def test_an_unknown_server_is_told() -> None:
+    job = replace(job_of(SMALL), servers=(9,))
+    with pytest.raises(ProgramError, match="unknown node 9: the cluster has nodes 0 to 1"):
+        run_job(job, Fixed(Plan()), Link(BPS))
+
+
+def test_a_plan_of_another_model_is_told() -> None:
+    with pytest.raises(ProgramError, match="a cut behind layer 7, but a model of 3 layers"):
+        run_job(job_of(SMALL), Fixed(Plan((7,))), Link(BPS))
+
+
+def test_a_link_that_carries_nothing_for_ever_is_refused() -> None:
+    with pytest.raises(ValueError, match="0 for ever"):
+        Link(Schedule.of([(0, BPS), (5, 0)]))
+    with pytest.raises(ValueError, match="must be above 0"):
+        Link(0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"iterations": 0}, "at least one iteration"),
+        ({"iterations": 1.5}, r"1\.5 iterations"),
+        ({"workers": ()}, "one worker"),
+        ({"workers": (1,)}, "node 1 is named twice"),
+        ({"workers": (0, 0)}, "node 0 is named twice"),
+        ({"forward_s": np.array([1, np.nan, 1])}, "forward_s of layer 2 is nan; seconds are"),
+        ({"backward_s": np.array([1, 1, -1])}, r"backward_s of layer 3 is -1\.0; seconds are"),
+        ({"pull_bytes": np.array([np.inf, 1, 1])}, "pull_bytes of layer 1 is inf; bytes are"),
+        ({"push_bytes": np.array([-2, 1, 1])}, r"push_bytes of layer 1 is -2\.0; bytes are"),
+        ({"aggregation_s": np.nan}, "aggregation_s is nan"),
+        ({"tensors": (1, 2)}, "tensors counts 2 layers of 3"),
+        (
+            {"tensors": (1, -2, 1)},
+            "a layer's tensors is -2; it must be a whole number of at least 0",
+        ),
+        ({"servers": (1, 2)}, "1 shards for 2 servers"),
+        ({"forward_s": np.ones(2)}, r"lengths \[2, 3, 3, 3\], but the shards are of 3 layers"),
+    ],
+)
+def test_a_job_that_does_not_fit_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(job_of(SMALL), **change)  # type: ignore[arg-type]
+
+
+def test_a_changed_job_forgets_what_its_segments_took() -> None:
+    job = job_of(SMALL)
+    assert job.segment(1, 3).forward_s == 5
+    assert replace(job, forward_s=2 * SMALL.forward_s).segment(1, 3).forward_s == 10
+
+
+def test_a_job_is_of_one_model() -> None:
+    lenet, alexnet = profile_model("lenet5"), profile_model("alexnet_cifar")
+    times = LayerTimes.from_flops(lenet, flops_per_s=1e9, batch_size=4)
+    link = Link(BPS, tensor_s=0.1, split_bytes=1000, whole_share=0.5)
+    job = Job.of(lenet, times, link, shards=split_evenly(len(lenet), 2), iterations=3, workers=4)
+    assert (job.workers, job.servers) == ((0, 1, 2, 3), (4, 5))
+    assert job.tensors == (2,) * len(lenet)
+    assert job.pull_bytes.tolist() == [link.weighted_bytes(one) for one in lenet.tensor_bytes]
+    assert job.pull_bytes.sum() > lenet.param_bytes
+    assert plain(link).weighted_bytes([10]) == 10
+    with pytest.raises(ValueError, match="do not name the same layers"):
+        Job.of(alexnet, times, link, shards=split_evenly(len(alexnet), 1), iterations=1)

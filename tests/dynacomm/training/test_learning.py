@@ -1,0 +1,79 @@
+"""What one worker draws no other does, and what all remember is averaged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from tests.dynacomm.trainings import DIGITS
+from workbench import training
+from workbench.clusters import Link
+from workbench.dynacomm.training.epochs import Epochs
+from workbench.dynacomm.training.learning import WorkerReplica
+from workbench.dynacomm.training.train import Setup, build
+from workbench.runtime import simulate
+
+SMALL = DIGITS.limit(train=32, test=16).fitted((3, 32, 32))
+
+
+def test_no_two_runs_workers_or_iterations_draw_the_same() -> None:
+    nothing: Any = None
+    draws = [
+        WorkerReplica(nothing, nothing, [], (run, worker), []).draws(iteration)
+        for run in range(4)
+        for worker in range(4)
+        for iteration in range(4)
+    ]
+    assert len(set(draws)) == 4 * 4 * 4
+
+
+def test_workers_drop_out_each_for_itself() -> None:
+    setup = Setup("mobilenet_v2_cifar", SMALL, Link(1e9), workers=2, batch_size=4)
+
+    def gradients(setup: Setup, worker: int, iteration: int) -> torch.Tensor:
+        built = build(setup)
+        replica = built.replicas[worker]
+        replica.flat.parameters.copy_(first)
+        replica.batches = [built.replicas[0].batches[0]] * 2
+        replica.learn(iteration)
+        return replica.flat.gradients.clone()
+
+    with training.fixed_threads():
+        first = build(setup).flat.parameters.clone()
+        found = gradients(setup, 0, 0)
+        assert torch.equal(gradients(setup, 0, 0), found)
+        assert not torch.equal(gradients(setup, 1, 0), found)
+        assert not torch.equal(gradients(setup, 0, 1), found)
+
+
+def test_epochs_are_evaluated_with_what_workers_remember_on_average() -> None:
+    setup = Setup("resnet20_cifar", SMALL, Link(20e6, 0.02), workers=2, batch_size=8)
+    with training.fixed_threads():
+        built = build(setup)
+        epochs = Epochs(built.flat, setup.dataset, built.replicas, servers=1)
+        built.stores[0].epoch_ended = epochs.take
+        simulate(setup.cluster, built.programs)
+        module, (row,) = built.flat.module, epochs.frame.iter_rows(named=True)
+        one, other = (replica.buffers for replica in built.replicas)
+        averaged = {
+            name: (value + other[name]) / 2 if value.is_floating_point() else value
+            for name, value in one.items()
+        }
+        assert any(not torch.allclose(value, averaged[name]) for name, value in one.items())
+        losses = []
+        for buffers in (averaged, one, other):
+            training.set_buffers(module, buffers)
+            losses.append(training.evaluate(module, SMALL.x_train, SMALL.y_train).loss)
+    assert row["loss"] == pytest.approx(losses[0], rel=1e-6)
+    assert all(loss != pytest.approx(losses[0], rel=1e-4) for loss in losses[1:])
+
+
+def test_a_run_of_another_seed_draws_other_numbers_in_every_iteration() -> None:
+    """A worker's second iteration is no other run's first."""
+    setup = Setup("lenet5_cifar", SMALL, Link(1e9), workers=2, batch_size=4)
+    runs = [build(replace(setup, seed=seed)).replicas for seed in (0, 1)]
+    draws = [one.draws(number) for replicas in runs for one in replicas for number in range(8)]
+    assert len(set(draws)) == len(draws)

@@ -1,0 +1,295 @@
+"""True learning under every plan: the same weights, bit for bit, and the right ones."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.dynacomm.trainings import DIGITS, LENET, LINKS
+from workbench import datasets, training
+from workbench.clusters import Link
+from workbench.dynacomm import PLANNERS, iteration
+from workbench.dynacomm.paper import experiments
+from workbench.dynacomm.programs.worker_and_server import Pieces
+from workbench.dynacomm.training.learning import ServerStore, WorkerReplica
+from workbench.dynacomm.training.train import Setup, train
+from workbench.interrupted import ExperimentInterrupted
+from workbench.names import UnknownNameError
+from workbench.runtime import Crash, Fault, LinkDown, Lossy, SlowDown
+
+NORMALISED = Setup(
+    "resnet20_cifar", DIGITS.limit(train=32, test=16).fitted((3, 32, 32)), Link(20e6, 0.02)
+)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("servers", [1, 2])
+def test_weights_are_the_same_under_every_plan(workers: int, servers: int) -> None:
+    setup = replace(LENET, workers=workers, servers=servers)
+    weights = {planner: train(setup, planner).weights for planner in PLANNERS}
+    for planner, found in weights.items():
+        assert torch.equal(found, weights["sequential"]), planner
+
+
+def test_normalised_models_too() -> None:
+    setup = replace(NORMALISED, workers=2, batch_size=8)
+    one, other = (train(setup, planner) for planner in ("sequential", "dynacomm"))
+    assert torch.equal(one.weights, other.weights)
+    assert one.epochs.drop("at_s").equals(other.epochs.drop("at_s"))
+    assert other.run.end_s < one.run.end_s
+
+
+def test_one_worker_learns_what_a_bare_loop_learns() -> None:
+    found = train(LENET, "dynacomm")
+    data, sgd = LENET.dataset, LENET.sgd
+    with training.fixed_threads():
+        flat = training.flatten(training.initialise("lenet5", 3), (1, 28, 28))
+        velocity = sgd.start(flat.parameters)
+        for epoch in range(2):
+            for batch in training.batches(data, 16, seed=3, epoch=epoch):
+                training.gradient_step(flat, data.x_train[batch], data.y_train[batch])
+                sgd.step(flat.parameters, flat.gradients, velocity)
+    assert torch.equal(found.weights, flat.parameters)
+
+
+def test_several_workers_learn_what_one_learns_from_their_joint_batch() -> None:
+    alone = train(replace(LENET, batch_size=24), "dynacomm").weights
+    together = train(replace(LENET, batch_size=8, workers=3, servers=2), "dynacomm").weights
+    assert torch.allclose(alone, together, atol=1e-5)
+
+
+def test_time_is_what_the_cost_model_says() -> None:
+    found = train(LENET, "layer_by_layer")
+    plan = PLANNERS["layer_by_layer"](LENET.costs)
+    iterations = 2 * 96 // 16
+    expected_s = iterations * iteration(LENET.costs, plan).total_s
+    assert found.run.end_s == pytest.approx(expected_s, rel=1e-9)
+    assert found.epochs["at_s"].to_list() == pytest.approx([expected_s / 2, expected_s])
+
+
+def test_a_seed_gives_the_same_run_and_another_does_not() -> None:
+    one, again, other = (train(replace(LENET, seed=seed)) for seed in (3, 3, 4))
+    assert torch.equal(one.weights, again.weights)
+    assert one.epochs.equals(again.epochs)
+    assert not torch.equal(one.weights, other.weights)
+
+
+def test_ctrl_c_leaves_the_epochs_that_are_done() -> None:
+    def interrupts(now_s: float, events: int) -> None:
+        if now_s > first_s:
+            raise KeyboardInterrupt
+
+    setup = replace(LENET, epochs=60)
+    first_s = train(replace(LENET, epochs=1)).run.end_s
+    stopped = train(setup, progress=interrupts)
+    assert stopped.run.interrupted
+    assert 1 <= len(stopped.epochs) < 60
+    whole = train(replace(LENET, epochs=len(stopped.epochs)))
+    assert stopped.epochs.equals(whole.epochs)
+    assert torch.equal(stopped.weights, whole.weights)
+
+
+def test_it_learns() -> None:
+    data = datasets.load("digits").fitted((1, 28, 28))
+    epochs = train(replace(LENET, dataset=data, epochs=3, workers=2)).epochs
+    assert epochs["top1"][-1] > 0.8
+    assert epochs["loss"][-1] < epochs["loss"][0]
+
+
+def test_more_workers_than_samples_are_refused() -> None:
+    setup = replace(LENET, dataset=LENET.dataset.limit(train=2), workers=3)
+    with pytest.raises(ValueError, match="3 workers cannot share 2 samples"):
+        train(setup)
+
+
+class TestOwnModels:
+    """A module, or a function that makes one, where a name of the zoo goes."""
+
+    @staticmethod
+    def made() -> torch.nn.Module:
+        return torch.nn.Sequential(
+            torch.nn.Flatten(), torch.nn.Linear(784, 12), torch.nn.ReLU(), torch.nn.Linear(12, 10)
+        )
+
+    @pytest.mark.parametrize("planner", ["sequential", "dynacomm"])
+    def test_all_learn_alike(self, planner: str) -> None:
+        module = self.made()
+        before = [parameter.clone() for parameter in module.parameters()]
+        setups = [replace(LENET, model=one, servers=2) for one in (module, self.made, module)]
+        first, *others = (train(setup, planner, replan_every=None) for setup in setups)
+        assert all(map(torch.equal, before, module.parameters()))  # the user's stays what it is
+        for other in others:
+            assert torch.equal(other.weights, first.weights)
+            assert other.epochs.equals(first.epochs)
+        assert len(first.weights) == 784 * 12 + 12 + 120 + 10
+        once_s = iteration(setups[0].costs, PLANNERS[planner](setups[0].costs)).total_s
+        assert first.run.end_s == pytest.approx(12 * once_s, rel=1e-9)
+
+    def test_costs_are_those_of_its_profile(self) -> None:
+        costs = replace(LENET, model=self.made, flops_per_s=1e9).costs
+        forward_s = np.array([784 * 12, 120]) * 2 * 16 / 1e9
+        assert costs.forward_s == pytest.approx(forward_s)
+
+    def test_what_does_not_fit_is_refused(self) -> None:
+        own = replace(LENET, model=self.made)
+        with pytest.raises(ValueError, match=r"not take samples of shape \(1, 8, 8\), as digits"):
+            replace(own, dataset=DIGITS)
+        with pytest.raises(ValueError, match=r"model is 5; give the name of one in the zoo, a tor"):
+            replace(LENET, model=5)  # type: ignore[arg-type]
+
+
+class TestFaults:
+    def test_a_slow_down_takes_time_and_changes_no_weight(self) -> None:
+        setup = replace(LENET, workers=2)
+        plain, slow = train(setup), train(setup, faults=[SlowDown("worker1", 0, 9, 50)])
+        assert slow.run.end_s > plain.run.end_s
+        assert torch.equal(slow.weights, plain.weights)
+        assert slow.epochs.drop("at_s").equals(plain.epochs.drop("at_s"))
+
+    @pytest.mark.parametrize(
+        "fault", [Crash("worker0", 1), Lossy("worker0", 1, 0.5), LinkDown(1, 0, 1, 2)]
+    )
+    def test_what_is_lost_is_waited_for_without_end(self, fault: Fault) -> None:
+        with pytest.raises(ValueError, match=r"without end; give a SlowDown, .*patience_s"):
+            train(LENET, faults=[SlowDown(0, 1, 2, 2), fault])
+
+
+def test_unknown_planner_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'dynacomm'"):
+        train(LENET, "dynacom")
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_what_each_tensor_costs_is_charged(planner: str) -> None:
+    setup = replace(LENET, link=Link(20e6, 0.02, tensor_s=0.013))
+    plan = PLANNERS[planner](setup.costs)
+    once_s = iteration(setup.costs, plan).total_s
+    assert once_s > iteration(LENET.costs, plan).total_s + 10 * 0.013  # LeNet-5 has ten
+    end_s = train(setup, planner, replan_every=None).run.end_s
+    assert end_s == pytest.approx(12 * once_s, rel=1e-9)
+
+
+def test_several_servers_are_as_one_with_a_wider_link() -> None:
+    link = Link(20e6, 0.02, tensor_s=0.013, split_bytes=50_000, whole_share=0.5)
+    setup = replace(LENET, link=link, servers=3)
+    assert (
+        setup.costs.pull_s.sum()
+        > replace(setup, link=replace(link, whole_share=1)).costs.pull_s.sum()
+    )
+    plan = PLANNERS["dynacomm"](setup.costs)
+    once_s = iteration(setup.costs, plan).total_s
+    # Parts of a layer are whole elements, but bytes are shared out exactly.
+    assert train(setup, replan_every=None).run.end_s == pytest.approx(12 * once_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("planner", ["sequential", "layer_by_layer", "dynacomm"])
+def test_latency_is_waited_for_twice_an_iteration(planner: str) -> None:
+    setup = replace(LENET, link=Link(20e6, 0.02, latency_s=0.5))
+    once_s = iteration(LENET.costs, PLANNERS[planner](LENET.costs)).total_s
+    found = train(setup, planner, replan_every=None)
+    assert found.run.end_s == pytest.approx(12 * (once_s + 2 * 0.5) + 0.5, rel=1e-9)
+    assert torch.equal(found.weights, train(LENET, planner).weights)
+
+
+def test_the_slowest_worker_sets_the_pace() -> None:
+    setup = replace(LENET, workers=2, speeds=(1.0, 0.01), link=Link(2e9, 1e-4))
+    plan = PLANNERS["dynacomm"](setup.costs)
+    slow = replace(setup, workers=1, speeds=(), flops_per_s=setup.flops_per_s / 100).costs
+    found = train(setup, replan_every=None)
+    assert found.run.end_s == pytest.approx(6 * iteration(slow, plan).total_s, rel=1e-9)
+    assert torch.equal(found.weights, train(replace(setup, speeds=())).weights)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"workers": 0}, "workers is 0"),
+        ({"servers": 0}, "servers is 0"),
+        ({"epochs": 0}, "epochs is 0"),
+        ({"batch_size": 1.5}, r"batch_size is 1\.5"),
+        ({"dataset": "digits"}, r"dataset is the name 'digits'; give datasets\.load"),
+        ({"dataset": None}, r"dataset is None; give a datasets\.Dataset"),
+        ({"dataset": DIGITS.x_train}, "dataset is of type ndarray"),
+        ({"dataset": DIGITS}, r"digits has images \(1, 8, 8\), lenet5 takes \(1, 28, 28\); use d"),
+        ({"model": "lenet"}, "Did you mean 'lenet5'"),
+        ({"sgd": 0.1}, r"sgd is 0\.1; give a training\.Sgd"),
+        ({"flops_per_s": "fast"}, "flops_per_s is 'fast'; give a number"),
+        ({"speeds": 0.5}, r"speeds is 0\.5; give one number for each worker"),
+        ({"speeds": "1"}, "speeds is '1'; give one number for each worker"),
+        ({"workers": True}, "workers is True"),
+        ({"link": 1e6}, r"link is 1000000\.0; give a clusters\.Link"),
+        ({"seed": -1}, "seed is -1"),
+        ({"flops_per_s": float("nan")}, "flops_per_s is nan"),
+        ({"backward_over_forward": -1.0}, r"backward_over_forward is -1\.0"),
+        ({"speeds": (1.0, 2.0)}, "2 numbers for 1 workers"),
+        ({"speeds": (-1.0,)}, "speed of worker0"),
+    ],
+)
+def test_setups_that_cannot_run_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(LENET, **change)
+
+
+def test_numbers_may_be_numpys() -> None:
+    numpys: dict[str, Any] = {
+        "workers": np.int64(2),
+        "flops_per_s": np.float32(1e10),
+        "seed": np.uint8(3),
+    }
+    setup, four = replace(LENET, **numpys), numpys["workers"] * 2
+    assert setup == replace(LENET, workers=2, flops_per_s=float(np.float32(1e10)))
+    assert {type(setup.workers), type(setup.seed)} == {int}
+    job = setup.job(four)
+    assert (job.iterations, type(job.iterations)) == (4, int)
+
+
+def test_ctrl_c_leaves_an_experiment_its_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = experiments.fig10("smoke")
+
+    def interrupted(setup: Setup, planner: str, **options: Any) -> Any:
+        trained = train(setup, planner, **options)
+        if planner == "sequential":
+            return trained
+        run = replace(trained.run, ended="interrupted")
+        return trained._replace(run=run, epochs=trained.epochs.head(0))
+
+    monkeypatch.setattr("workbench.dynacomm.training.train.train", interrupted)
+    with pytest.raises(ExperimentInterrupted, match="1 finished row is in `frame`") as raised:
+        experiments.fig10("smoke")
+    assert raised.value.frame.equals(whole.filter(planner="sequential"))
+
+
+def test_all_that_is_pulled_was_written_before_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers step in place, and messages hold views: none may be on its way then."""
+    setup = replace(
+        LENET,
+        link=replace(LINKS["sawtooth"], latency_s=0.05),
+        workers=3,
+        servers=2,
+        batch_size=8,
+        speeds=(1.0, 0.5, 0.25),
+    )
+    handed: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+    parameters, write, written = ServerStore.parameters, WorkerReplica.write, 0
+
+    def hands_out(self: ServerStore, where: Sequence[slice]) -> Pieces:
+        pieces = parameters(self, where)
+        handed.update({id(view): (view, view.clone()) for _, view in pieces})
+        return pieces
+
+    def writes(self: WorkerReplica, pieces: Pieces) -> None:
+        nonlocal written
+        for _, view in pieces:
+            kept, then = handed[id(view)]
+            assert kept is view
+            assert torch.equal(view, then)
+            written += 1
+        write(self, pieces)
+
+    monkeypatch.setattr(ServerStore, "parameters", hands_out)
+    monkeypatch.setattr(WorkerReplica, "write", writes)
+    train(setup, replan_every=1)
+    assert written > 2 * 3 * 2 * 4  # epochs, workers, servers, iterations: several segments each

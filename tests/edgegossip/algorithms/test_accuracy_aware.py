@@ -1,0 +1,113 @@
+"""Accuracy-aware selection against the printed pseudo-code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.edgegossip.strategies import aggregations
+from tests.oracles import edgegossip as oracle
+from workbench.edgegossip import Aggregation, ranked, selected
+from workbench.edgegossip.algorithms.quota import quota
+
+RATIO = st.one_of(st.floats(0.01, 1), st.sampled_from((0.1, 0.25, 0.5, 1.0)))
+
+
+def effects_of(made: Aggregation, seed: int) -> list[float]:
+    rng = np.random.default_rng(seed)
+    return [float(one) for one in rng.integers(0, 4, len(made))]  # few values: ties are frequent
+
+
+@given(made=aggregations(), ratio=RATIO, batch_size=st.integers(1, 12), seed=st.integers(0, 50))
+def test_is_algorithm_2_less_the_batch_that_nobody_needs(
+    made: Aggregation, ratio: float, batch_size: int, seed: int
+) -> None:
+    effects = effects_of(made, seed)
+    subsets = [made.subset(number).tolist() for number in range(len(made))]
+    expected = oracle.algorithm_2(subsets, effects, ratio, batch_size)
+    found = [batch.tolist() for batch in selected(made, ranked(effects), ratio, batch_size)]
+    needed = quota(len(made.members), ratio)
+    # Where the share is met exactly, `<=` as printed goes on for one batch.
+    if sum(map(len, expected[:-1])) == needed:
+        expected = expected[:-1]
+    assert found == expected
+
+
+@given(made=aggregations(), ratio=RATIO, batch_size=st.integers(1, 12), seed=st.integers(0, 50))
+def test_enough_is_processed_and_nothing_twice(
+    made: Aggregation, ratio: float, batch_size: int, seed: int
+) -> None:
+    found = selected(made, ranked(effects_of(made, seed)), ratio, batch_size)
+    every = np.concatenate(found)
+    needed = quota(len(made.members), ratio)
+    assert len(np.unique(every)) == len(every) >= needed
+    assert sum(map(len, found[:-1])) < needed
+    assert all(len(batch) >= batch_size for batch in found[:-1])
+    assert all(len(batch) < batch_size + made.sizes.max() for batch in found)
+
+
+@given(made=aggregations(), batch_size=st.integers(1, 12))
+def test_ratio_1_is_an_epoch_of_all(made: Aggregation, batch_size: int) -> None:
+    found = selected(made, np.arange(len(made)), 1, batch_size)
+    assert sorted(np.concatenate(found).tolist()) == list(range(len(made.members)))
+    assert all(len(batch) for batch in found)
+
+
+@given(made=aggregations(), seed=st.integers(0, 50))
+def test_a_smaller_share_is_the_beginning_of_a_larger_one(made: Aggregation, seed: int) -> None:
+    order = ranked(effects_of(made, seed))
+    small, large = (
+        [batch.tolist() for batch in selected(made, order, ratio, 3)] for ratio in (0.3, 0.8)
+    )
+    assert small == large[: len(small)]
+
+
+def test_by_hand() -> None:
+    members = np.array([0, 0, 1, 2, 2, 2], np.int64)
+    made = Aggregation(np.zeros((3, 1)), np.zeros(3, np.int64), members, 2)
+    order = ranked([0.5, 2.0, 0.5])
+    assert order.tolist() == [1, 0, 2]
+    # Subset 1 has one point, too few for a batch of two: subset 0 joins it. Half of six is met.
+    assert [batch.tolist() for batch in selected(made, order, 0.5, 2)] == [[2, 0, 1]]
+    assert [batch.tolist() for batch in selected(made, order, 0.51, 2)] == [[2, 0, 1], [3, 4, 5]]
+    assert selected(made, order, 0, 2) == []
+
+
+def test_infinite_losses_come_first() -> None:
+    assert ranked([1, np.inf, 2]).tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("points", "ratio", "expected"),
+    [(100, 0.07, 7), (10, 0.71, 8), (3, 1 / 3, 1), (10, 0, 0), (10, 1, 10), (1000, 1e-9, 1)],
+)
+def test_quota_is_not_misled_by_rounding(points: int, ratio: float, expected: int) -> None:
+    assert quota(points, ratio) == expected
+
+
+class TestRefused:
+    MADE = Aggregation(np.zeros((2, 1)), np.zeros(2, np.int64), np.array([0, 1]), 1)
+
+    @pytest.mark.parametrize("effects", [[], [[1.0]], [1, np.nan]])
+    def test_effects(self, effects: Any) -> None:
+        with pytest.raises(ValueError, match="effects"):
+            ranked(effects)
+
+    @pytest.mark.parametrize("order", [[0], [0, 0], [1, 2], [0, 1, 1]])
+    def test_order(self, order: list[int]) -> None:
+        with pytest.raises(ValueError, match="each of the 2 subsets once"):
+            selected(self.MADE, order, 1, 1)
+
+    @pytest.mark.parametrize("ratio", [-0.1, 1.1, np.nan])
+    def test_ratio(self, ratio: float) -> None:
+        with pytest.raises(ValueError, match="0 to 1"):
+            selected(self.MADE, [0, 1], ratio, 1)
+
+    @pytest.mark.parametrize("size", [0, -1, 1.5])
+    def test_batch_size(self, size: Any) -> None:
+        with pytest.raises(ValueError, match="batch_size"):
+            selected(self.MADE, [0, 1], 1, size)

@@ -1,0 +1,202 @@
+"""The balancer against the printed pseudo-code, and what balance means."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.oracles import edgegossip as oracle
+from workbench.edgegossip import Balance, Ratios, TooManyFailedError, balance
+from workbench.edgegossip.algorithms.failures import reassign
+from workbench.names import UnknownNameError
+
+RATE = st.one_of(st.floats(0.002, 1e5), st.integers(1, 9).map(float))
+PLATFORMS = st.lists(st.tuples(st.integers(1, 10**6), RATE), min_size=1, max_size=12)
+WITH_FAILURES = st.lists(
+    st.tuples(st.integers(1, 10**6), st.one_of(RATE, st.sampled_from((0.0, 1e-4, 0.001)))),
+    min_size=1,
+    max_size=12,
+)
+Platforms = list[tuple[int, float]]
+
+
+def state_of(platforms: Platforms) -> Balance:
+    return Balance([points for points, _ in platforms], [rate for _, rate in platforms])
+
+
+@given(platforms=WITH_FAILURES, failed_share=st.sampled_from((0.0, 0.1, 0.5, 1.0)))
+def test_is_algorithm_1(platforms: Platforms, failed_share: float) -> None:
+    state = state_of(platforms)
+    try:
+        expected = oracle.algorithm_1(state.points, state.throughput, 0.001, failed_share)
+    except oracle.HaltedError:
+        with pytest.raises(TooManyFailedError):
+            balance(state, failed_share=failed_share)
+        return
+    if not expected:  # all failed, and all may: the pseudo-code returns nothing
+        with pytest.raises(TooManyFailedError, match="nobody"):
+            balance(state, failed_share=failed_share)
+        return
+    found = balance(state, failed_share=failed_share)
+    for platform in range(len(state)):
+        assert found.failed[platform] == (platform not in expected)
+        # Two divisions and an inverse against one division.
+        assert found.ratios[platform] == pytest.approx(expected.get(platform, 0.0), rel=1e-15)
+
+
+@given(platforms=PLATFORMS)
+def test_all_take_as_long_as_the_fastest(platforms: Platforms) -> None:
+    found = balance(state_of(platforms))
+    assert all(0 < ratio <= 1 for ratio in found.ratios)
+    fastest = min(found.epoch_s)
+    for ratio, seconds in zip(found.ratios, found.epoch_s, strict=True):
+        assert ratio * seconds == pytest.approx(fastest, rel=1e-15)
+        assert (ratio == 1) == (seconds == fastest)
+    assert found.handovers == ()
+
+
+@given(platforms=PLATFORMS, order=st.randoms(use_true_random=False))
+def test_order_of_the_platforms_does_not_matter(platforms: Platforms, order: Any) -> None:
+    places = list(range(len(platforms)))
+    order.shuffle(places)
+    found = balance(state_of(platforms)).ratios
+    assert balance(state_of([platforms[at] for at in places])).ratios == tuple(
+        found[at] for at in places
+    )
+
+
+@given(platforms=PLATFORMS, more=st.integers(1, 50), faster=st.integers(0, 20))
+def test_only_proportions_matter(platforms: Platforms, more: int, faster: int) -> None:
+    scaled = [(points * more, rate * 2**faster) for points, rate in platforms]
+    assert balance(state_of(scaled)).ratios == pytest.approx(
+        balance(state_of(platforms)).ratios, rel=1e-15
+    )
+
+
+def test_by_hand() -> None:
+    # 10 s, 5 s and 40 s: the second is the fastest.
+    found = balance(Balance((1000, 1000, 400), (100, 200, 10)))
+    assert found == Ratios(
+        (1000, 1000, 400), (0.5, 1.0, 0.125), (False,) * 3, (10.0, 5.0, 40.0), ()
+    )
+
+
+def test_one_platform_keeps_all() -> None:
+    assert balance(Balance((7,), (0.5,))).ratios == (1.0,)
+
+
+def test_the_threshold_itself_is_no_failure() -> None:
+    assert balance(Balance((1, 1), (0.001, 1)), failed_share=0).failed == (False, False)
+
+
+def test_the_share_itself_is_allowed() -> None:
+    state = Balance([10] * 10, [0.0] + [1.0] * 9)
+    found = balance(state)
+    assert found.failed == (True,) + (False,) * 9
+    assert found.ratios == (0.0,) + (1.0,) * 9
+    assert found.epoch_s[0] == math.inf
+    assert found.points == state.points  # their data is left out, not handed over
+
+
+def test_stops_with_a_report() -> None:
+    with pytest.raises(TooManyFailedError, match=r"2 of 3 .*: 0 \(0 points/s, 5 points\), 2 \("):
+        balance(Balance((5, 6, 7), (0, 1, 0.0005)))
+
+
+class TestReassign:
+    @given(platforms=WITH_FAILURES)
+    def test_every_point_of_a_failed_platform_goes_to_one_survivor(
+        self, platforms: Platforms
+    ) -> None:
+        state = state_of(platforms)
+        failed = [rate < 0.001 for rate in state.throughput]
+        assume(not all(failed))
+        found = balance(state, failed_share=0, on_failures="reassign")
+        assert sum(found.points) == sum(state.points)
+        total = sum(rate for rate, out in zip(state.throughput, failed, strict=True) if not out)
+        for platform, out in enumerate(failed):
+            mine = [one for one in found.handovers if one.source == platform]
+            if not out:
+                assert not mine
+                took = sum(
+                    one.stop - one.first for one in found.handovers if one.target == platform
+                )
+                assert found.points[platform] == state.points[platform] + took
+                continue
+            assert found.points[platform] == 0
+            assert found.ratios[platform] == 0
+            covered = [at for one in mine for at in (one.first, one.stop)]
+            assert covered[0] == 0
+            assert covered[-1] == state.points[platform]
+            assert covered[1:-1:2] == covered[2:-1:2]  # one begins where the other ends
+            for one in mine:
+                assert not failed[one.target]
+                exact = state.points[platform] * state.throughput[one.target] / total
+                assert 0 < one.stop - one.first < exact + 1
+
+    def test_by_hand(self) -> None:
+        found = balance(Balance((100, 10, 50), (3, 0, 1)), on_failures="reassign")
+        # 7.5 and 2.5 of the ten points: the first of the two gets the odd one.
+        assert [(one.source, one.target, one.first, one.stop) for one in found.handovers] == [
+            (1, 0, 0, 8),
+            (1, 2, 8, 10),
+        ]
+        assert found.points == (108, 0, 52)
+        assert found.epoch_s == (36.0, math.inf, 52.0)
+        assert found.ratios == (1.0, 0.0, 36 / 52)
+
+    def test_the_odd_point_goes_where_most_is_lacking(self) -> None:
+        # 10 points for rates 1, 3, 2: 1 2/3, 5 and 3 1/3.
+        after, _ = reassign([0, 0, 0, 10], [1, 3, 2, 0], [False, False, False, True])
+        assert after == (2, 5, 3, 0)
+
+    def test_nobody_left(self) -> None:
+        with pytest.raises(TooManyFailedError, match="all 2 platforms"):
+            balance(Balance((1, 2), (0, 0)), on_failures="reassign")
+
+    def test_not_asked_below_the_share(self) -> None:
+        found = balance(Balance([10] * 10, [0.0] + [1.0] * 9), on_failures="reassign")
+        assert found.handovers == ()
+        assert reassign([10, 10], [0, 1], [True, False])[0] == (0, 20)
+
+
+def test_a_platform_that_has_handed_over_is_not_the_fastest() -> None:
+    found = balance(Balance((0, 10, 20), (5, 1, 1)))
+    assert found.ratios == (1.0, 1.0, 0.5)
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("points", "throughput", "told"),
+        [
+            ((), (), "at least one"),
+            ((1, 2), (1,), "2 platforms by points, 1 by throughput"),
+            ((1, -2), (1, 1), "points of platform 1 are -2"),
+            ((1.5,), (1,), "whole number"),
+            ((1,), (math.nan,), "throughput of platform 0"),
+            ((1,), (math.inf,), "throughput of platform 0"),
+            ((1,), (-1,), "throughput of platform 0"),
+            ((1,), ("fast",), "give a number"),
+        ],
+    )
+    def test_state(self, points: Any, throughput: Any, told: str) -> None:
+        with pytest.raises(ValueError, match=told):
+            Balance(points, throughput)
+
+    @pytest.mark.parametrize("threshold", [0, -1, math.nan, math.inf])
+    def test_threshold(self, threshold: float) -> None:
+        with pytest.raises(ValueError, match="threshold"):
+            balance(Balance((1,), (1,)), threshold)
+
+    @pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
+    def test_share(self, share: float) -> None:
+        with pytest.raises(ValueError, match="failed_share"):
+            balance(Balance((1,), (1,)), failed_share=share)
+
+    def test_policy(self) -> None:
+        with pytest.raises(UnknownNameError, match="stop, reassign"):
+            balance(Balance((1,), (1,)), on_failures="ignore")

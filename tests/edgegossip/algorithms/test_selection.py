@@ -1,0 +1,104 @@
+"""Every strategy through the same suite; importance sampling against exact chances."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tests.edgegossip.strategies import aggregations
+from tests.oracles import edgegossip as oracle
+from workbench.edgegossip import STRATEGIES, Aggregation, Strategy, ranked, selected
+from workbench.edgegossip.algorithms.importance import importance_sample
+from workbench.edgegossip.algorithms.quota import quota
+
+every_strategy = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES.keys())
+
+
+def effects_for(strategy: Strategy, made: Aggregation) -> NDArray[np.float64]:
+    needed = {"aggregated": len(made), "points": len(made.members), "none": 0}
+    return np.random.default_rng(0).integers(0, 3, needed[strategy.effects]).astype(float)
+
+
+@every_strategy
+@given(made=aggregations(), ratio=st.floats(0, 1), size=st.integers(1, 12), seed=st.integers(0, 9))
+def test_enough_points_and_none_twice(
+    strategy: Strategy, made: Aggregation, ratio: float, size: int, seed: int
+) -> None:
+    effects = effects_for(strategy, made)
+    found = strategy.select(made, effects, ratio, size, seed)
+    needed = quota(len(made.members), ratio)
+    assert all(len(batch) and batch.dtype == np.int64 for batch in found)
+    assert all(len(batch) >= size for batch in found[:-1])
+    every = np.concatenate([np.zeros(0, np.int64), *found])
+    assert len(np.unique(every)) == len(every) >= needed
+    assert set(every.tolist()) <= set(range(len(made.members)))
+    assert sum(map(len, found[:-1])) < max(1, needed)
+    again = strategy.select(made, effects, ratio, size, seed)
+    assert [batch.tolist() for batch in again] == [batch.tolist() for batch in found]
+
+
+@every_strategy
+def test_effects_of_another_number_are_refused(strategy: Strategy) -> None:
+    made = Aggregation(np.zeros((2, 1)), np.zeros(2, np.int64), np.array([0, 1, 1]), 1)
+    if strategy.effects == "none":
+        assert strategy.select(made, [1.0] * 7, 0.5, 1, 0)
+        return
+    with pytest.raises(ValueError, match="effects have shape"):
+        strategy.select(made, [1.0] * 7, 0.5, 1, 0)
+
+
+def test_accuracy_aware_is_algorithm_2() -> None:
+    members = np.arange(20) % 5
+    made = Aggregation(np.zeros((5, 1)), np.zeros(5, np.int64), members, 4)
+    effects = [0.1, 3, 2, 9, 1]
+    ours = STRATEGIES["accuracy_aware"].select(made, effects, 0.6, 6, 0)
+    expected = selected(made, ranked(effects), 0.6, 6)
+    assert [batch.tolist() for batch in ours] == [batch.tolist() for batch in expected]
+
+
+class TestImportance:
+    @pytest.mark.parametrize(
+        ("losses", "drawn"), [([4.0, 2, 1, 1, 0], 1), ([4.0, 2, 1, 1, 0], 2), ([8.0, 1, 1], 2)]
+    )
+    def test_chances_are_those_of_drawing_one_after_the_other(
+        self, losses: list[float], drawn: int
+    ) -> None:
+        runs = 4000
+        counts = np.zeros(len(losses))
+        for seed in range(runs):
+            for batch in importance_sample(losses, drawn / len(losses), 1, seed):
+                counts[batch] += 1
+        for count, chance in zip(counts, oracle.inclusion(losses, drawn), strict=True):
+            # Five standard deviations of a binomial count.
+            slack = 5 * math.sqrt(runs * chance * (1 - chance))
+            assert abs(count - runs * chance) <= slack
+
+    def test_points_without_loss_come_last(self) -> None:
+        losses = [0.0, 1e-300, 0, 5, 0]
+        for seed in range(50):
+            order = np.concatenate(importance_sample(losses, 1, 2, seed)).tolist()
+            assert set(order[:2]) == {1, 3}
+            assert sorted(order) == [0, 1, 2, 3, 4]
+
+    def test_no_loss_at_all_is_plain_chance(self) -> None:
+        firsts = {importance_sample([0.0] * 4, 0.25, 1, seed)[0][0] for seed in range(50)}
+        assert firsts == {0, 1, 2, 3}
+
+    @pytest.mark.parametrize("losses", [[1, -1], [1, np.inf], [1, np.nan], []])
+    def test_refused(self, losses: list[float]) -> None:
+        with pytest.raises(ValueError, match=r"losses|effects"):
+            importance_sample(losses, 1, 1)
+
+
+def test_random_strategies_follow_the_seed() -> None:
+    made = Aggregation(np.zeros((30, 1)), np.zeros(30, np.int64), np.arange(30), 1)
+    for name in ("random_subsets", "random_points"):
+        select = STRATEGIES[name].select
+        one, other = (np.concatenate(select(made, (), 1, 5, seed)) for seed in (0, 1))
+        assert sorted(one.tolist()) == sorted(other.tolist()) == list(range(30))
+        assert one.tolist() != other.tolist()

@@ -1,0 +1,67 @@
+"""The stored constant is what the fit gives, and rests on the mean speed-up alone."""
+
+import tomllib
+from statistics import fmean
+
+import pytest
+
+from workbench.edgegossip.paper.calibration import (
+    EXPLANATIONS,
+    FITTED_ON,
+    paper_value,
+    predicted,
+    settings,
+    speedups,
+    to_toml,
+)
+from workbench.edgegossip.paper.testbed import CALIBRATION, EXPLANATION, Constants, Testbed
+
+STORED = tomllib.loads(CALIBRATION.read_text())
+
+
+def test_one_claim_was_fitted_on() -> None:
+    assert STORED["fitted_on"] == [FITTED_ON] == ["edgegossip.speedup"]
+    assert paper_value(FITTED_ON) == 2.7
+
+
+def test_settings_are_the_papers() -> None:
+    found = list(settings())
+    assert len(found) == 12
+    assert {model for model, platforms in found if platforms == 4} == {
+        "lenet5",
+        "alexnet_cifar",
+        "squeezenet_cifar",
+        "mobilenet_v2_cifar",
+    }
+    assert {model for model, platforms in found if platforms > 4} == {"lenet5", "alexnet_cifar"}
+
+
+def test_the_file_is_what_the_constants_give() -> None:
+    stored = {name: Constants.load(name) for name in EXPLANATIONS}
+    assert CALIBRATION.read_text() == to_toml(stored)
+
+
+@pytest.mark.parametrize("explanation", EXPLANATIONS)
+def test_each_explanation_frees_one_constant(explanation: str) -> None:
+    constant, (low, high), make = EXPLANATIONS[explanation]
+    stored = Constants.load(explanation)
+    assert low < getattr(stored, constant) < high
+    assert make(getattr(stored, constant)) == stored
+
+
+def test_a_constant_a_little_aside_misses_on_either_side() -> None:
+    stored = Constants.load(EXPLANATION)
+    wanted = paper_value(FITTED_ON)
+    less, exact, more = (
+        fmean(speedups(Testbed(Constants(factor * stored.host_ms))).values())
+        for factor in (0.9, 1.0, 1.1)
+    )
+    assert exact == pytest.approx(wanted, abs=0.01)
+    assert less > wanted + 0.03  # a faster host leaves more to gain
+    assert more < wanted - 0.03
+
+
+def test_residuals_are_of_claims_that_exist() -> None:
+    ours = predicted(Testbed(Constants.load()))
+    for claim, residual in STORED["residuals"][EXPLANATION].items():
+        assert ours[claim][0] - paper_value(claim) == pytest.approx(residual, abs=0.005)

@@ -1,0 +1,64 @@
+"""Titles of the charts, by hand: what learnt what, a semicolon between two sentences."""
+
+import polars as pl
+
+from workbench.edgegossip.paper import charts, experiments
+
+DIGITS = {"dataset": "digits", "train_samples": 1442, "epoch": 1, "at_s": 1.0, "top1": 0.5}
+
+
+def trained(learners: dict[str, str], seeds: int) -> pl.DataFrame:
+    """As the frame of trainings, by each model's learner."""
+    rows = [
+        DIGITS | {"model": model, "learner": learner, "seed": seed, "ratio": 10.0} | how
+        for seed in range(seeds)
+        for model, learner in learners.items()
+        for how in (
+            {"method": "gosgd", "technique": None},
+            {"method": "edgegossip", "technique": "svd_kmeans"},
+        )
+    ]
+    return pl.DataFrame(rows, schema_overrides={"technique": pl.String})
+
+
+def titled(chart: object) -> str:
+    lines = chart.title  # type: ignore[attr-defined]
+    assert max(map(len, lines)) <= 46  # what a single column has room for
+    return " ".join(lines)
+
+
+def test_who_stands_for_whom_cannot_be_misread() -> None:
+    learners = {
+        "lenet5": "lenet5",
+        "alexnet_cifar": "alexnet_small",
+        "squeezenet_cifar": "lenet5",
+        "mobilenet_v2_cifar": "lenet5",
+    }
+    assert titled(charts.fig5(trained(learners, 3))) == (
+        "Accuracy and time; learnt: 1,442 samples of digits, by small AlexNet with the times of "
+        "AlexNet; by LeNet-5 with the times of SqueezeNet and MobileNet-v2; mean and range of 3 "
+        "seeds (simulated)"
+    )
+
+
+def test_who_learns_itself_stands_for_nobody() -> None:
+    assert titled(charts.fig13(trained({"lenet5": "lenet5"}, 1))) == (
+        "LeNet-5 by aggregation ratio; learnt: 1,442 samples of digits; mean and range of 1 seed "
+        "(simulated)"
+    )
+
+
+def test_a_measured_figure_says_where_not_when() -> None:
+    about = {"source": "measured", "workload": "sort", "part": "collecting", "mean_s": 0.1}
+    frame = pl.DataFrame([about | {"size_bytes": size} for size in (2_000, 20_000_000)])
+    assert titled(charts.fig11(frame)) == (
+        "What monitoring costs; measured on this machine; 2 sizes, 2 kB to 20 MB (the paper: 13, "
+        "1 MB to 10 GB)"
+    )
+
+
+def test_a_reading_of_its_own_platforms_is_named() -> None:
+    assert titled(charts.fig8(experiments.fig8(epochs=2))) == (
+        "Time on aggregated points, read in four ways; first deployment; a single CPU platform "
+        "for the last (cost model)"
+    )

@@ -1,0 +1,435 @@
+"""Frames behind the figures: what they hold, and what must be so in each; every chart prints."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.expectations import (
+    assert_answers_at_every_end,
+    assert_follows_every_control,
+    assert_starts_where_the_notebook_does,
+    assert_tells_every_step,
+    drawn_the_same_each_time,
+)
+from workbench import decentralised, figures, training
+from workbench.datasets import DatasetError, mnist
+from workbench.edgegossip import explorer
+from workbench.edgegossip.algorithms import STRATEGIES
+from workbench.edgegossip.paper import (
+    charts,
+    experiments,
+    prediction_experiments,
+    simulations,
+    trainings,
+)
+from workbench.edgegossip.paper.calibration import MODELS
+from workbench.edgegossip.paper.scales import SCALES, learnt_from
+from workbench.edgegossip.paper.testbed import LOAD_SEED, POINTS, paper_testbed
+from workbench.interrupted import ExperimentInterrupted
+from workbench.names import UnknownNameError
+from workbench.runtime import progress
+from workbench.widgets import Slider
+
+RECORDED = prediction_experiments.samples("smoke")
+FRAMES: dict[str, Callable[[], pl.DataFrame]] = {
+    "fig3": lambda: experiments.fig3("smoke"),
+    "fig5": lambda: experiments.fig5("smoke"),
+    "fig6": lambda: experiments.fig6(epochs=3),
+    "fig6_accuracy": lambda: experiments.fig6_accuracy("smoke"),
+    "fig7": lambda: experiments.fig7("smoke"),
+    "fig8": lambda: experiments.fig8(epochs=3),
+    "fig9": lambda: prediction_experiments.fig9(RECORDED),
+    "fig10": lambda: prediction_experiments.fig10(RECORDED),
+    "fig11": lambda: prediction_experiments.fig11(RECORDED),
+    "fig12": lambda: experiments.fig12("smoke"),
+    "fig13": lambda: experiments.fig13("smoke"),
+    "strategies": lambda: experiments.strategies("smoke"),
+    "dropouts": lambda: experiments.dropouts("smoke"),
+    "explanations": experiments.explanations,
+}
+TRAINED = ("fig5", "fig6_accuracy", "fig12", "fig13", "strategies")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forgotten() -> Iterator[None]:
+    """Leave nothing that was trained here to other tests."""
+    yield
+    trainings.clear()
+
+
+@pytest.mark.parametrize("figure", FRAMES)
+def test_every_figure_can_be_printed(figure: str) -> None:
+    chart = drawn_the_same_each_time(getattr(charts, figure), FRAMES[figure]())
+    for column in figures.COLUMNS:
+        svg = figures.svg(chart, column)
+        assert svg.count("<path") > 10
+    if figure in ("fig6", "fig8", "explanations"):
+        assert "(cost model)" in svg
+    elif figure in (*TRAINED, "dropouts"):
+        assert "(simulated)" in " ".join(svg.split("</tspan><tspan"))
+        assert "samples of digits" in svg or "of digits" in svg
+    else:
+        assert "this machine" in svg or "recorded before" in svg
+
+
+@pytest.mark.parametrize("figure", TRAINED)
+def test_each_training_has_a_plain_one_beside_it(figure: str) -> None:
+    frame = FRAMES[figure]()
+    found = trainings.final(frame)
+    ours = frame.filter(method="edgegossip")
+    cases = ours.select("model", "platforms", "technique", "ratio", "strategy", "order")
+    assert len(found) == len(ours.filter(pl.col("epoch") == pl.col("epoch").max()))
+    assert found["gosgd_top1"].null_count() == 0
+    assert len(found) >= cases.n_unique()
+
+
+def test_figure_5_has_every_model_and_technique_where_it_should() -> None:
+    frame = experiments.fig5("smoke").filter(method="edgegossip")
+    assert set(frame["model"]) == set(MODELS)
+    for model in MODELS:
+        techniques = frame.filter(model=model)["technique"].n_unique()
+        assert techniques == (3 if model in SCALES["smoke"].all_techniques else 1)
+
+
+def test_a_training_is_made_once() -> None:
+    """Ratio 10 of Figure 13 is Figure 5's LeNet-5."""
+    keys = ["epoch", "at_s", "top1", "kept"]
+    one = experiments.fig5("smoke").filter(
+        model="lenet5", technique="svd_kmeans", method="edgegossip"
+    )
+    other = experiments.fig13("smoke").filter(ratio=10.0, method="edgegossip")
+    assert one.select(keys).equals(other.select(keys))
+
+
+@pytest.fixture
+def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SCALES, "smoke", SCALES["smoke"]._replace(processes=2))
+
+
+def test_trainings_in_two_processes_are_those_in_one(two_processes: None) -> None:
+    trainings.clear()
+    beside = FRAMES["fig13"]()
+    trainings.clear()
+    SCALES["smoke"] = SCALES["smoke"]._replace(processes=1)
+    assert FRAMES["fig13"]().equals(beside)
+
+
+def interrupted_at(training: int) -> tuple[Callable[..., decentralised.Trained], list[object]]:
+    """`simulations.train` that is interrupted once, and what it was called with."""
+    train, calls = simulations.train, list[object]()
+
+    def until(*given: Any, **options: Any) -> decentralised.Trained:
+        calls.append(given)
+        if len(calls) == training:
+            raise KeyboardInterrupt
+        return train(*given, **options)
+
+    return until, calls
+
+
+def test_an_interrupted_figure_keeps_what_was_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainings.clear()
+    until_third, calls = interrupted_at(3)
+    monkeypatch.setattr(simulations, "train", until_third)
+    with pytest.raises(ExperimentInterrupted) as stopped:
+        FRAMES["fig13"]()
+    kept = stopped.value.frame
+    assert kept.select("method", "ratio").unique(maintain_order=True).rows() == [
+        ("gosgd", None),
+        ("edgegossip", 5.0),
+    ]
+    whole = FRAMES["fig13"]()
+    assert len(calls) == 5  # a plain one and three ratios, of which the third was asked for twice
+    assert whole.columns == kept.columns
+    assert kept.equals(whole.filter(pl.col("ratio").is_null() | (pl.col("ratio") == 5)))
+
+
+def test_interrupted_at_once_the_columns_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted, _ = interrupted_at(1)
+    trainings.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(simulations, "train", interrupted)
+        with pytest.raises(ExperimentInterrupted) as stopped:
+            FRAMES["fig13"]()
+    assert stopped.value.frame.is_empty()
+    assert stopped.value.frame.schema == FRAMES["fig13"]().schema
+
+
+@pytest.mark.parametrize("figure", ["fig3", "fig7", "fig13", "dropouts"])
+@pytest.mark.parametrize("step", [1, 2])
+def test_interrupted_between_steps_what_is_finished_is_kept(
+    figure: str, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin(steps: progress.Steps, what: str) -> None:
+        steps.step += 1
+        if steps.step == step:
+            raise KeyboardInterrupt
+
+    whole = FRAMES[figure]()
+    trainings.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(progress.Steps, "__call__", begin)
+        with pytest.raises(ExperimentInterrupted) as stopped:
+            FRAMES[figure]()
+    kept = stopped.value.frame
+    assert kept.schema == whole.schema
+    assert (0 if step == 1 else 1) <= len(kept) < len(whole)
+
+
+def test_techniques_are_told_apart() -> None:
+    """Each takes its own time to aggregate."""
+    (model,) = SCALES["smoke"].all_techniques
+    frame = experiments.fig5("smoke").filter(model=model, method="edgegossip", epoch=1)
+    assert frame["technique"].n_unique() == frame["at_s"].n_unique() == len(frame) == 3
+
+
+def test_two_of_four_platforms_are_slower() -> None:
+    """What EdgeGossip keeps is what the cost model keeps with two slow platforms."""
+    frame = experiments.fig12("smoke")
+    points = frame["train_samples"][0]
+    for factor in experiments.IMBALANCES:
+        deployment = paper_testbed().deployment(
+            "lenet5",
+            ("cpu",) * 4,
+            points=points,
+            slower=(1.0, 1.0, factor, factor),
+            seed=LOAD_SEED + 1,
+            stands_for=POINTS / points,
+        )
+        course = deployment.course(2, deployment.aggregating())
+        found = frame.filter(imbalance=factor, method="edgegossip").sort("epoch")
+        kept = [sum(one.samples for one in course if one.epoch == epoch) for epoch in (1, 2)]
+        assert (found["kept"] * points).to_list() == pytest.approx(kept)
+
+
+def test_figure_3_teaches_the_aggregated_points_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    learnt, step = [], training.gradient_step
+
+    def counted(flat: Any, x: Any, *given: Any, **options: Any) -> Any:
+        learnt.append(len(x))
+        return step(flat, x, *given, **options)
+
+    monkeypatch.setattr(training, "gradient_step", counted)
+    frame = experiments.fig3("smoke")
+    assert sum(learnt) == SCALES["smoke"].fig3[1] * sum(frame["aggregated"])
+    assert (frame["aggregated"] <= frame["train_samples"] / 5).all()
+
+
+def test_seeds_are_told_apart() -> None:
+    one, other = (experiments.fig13("smoke", seed=seed).filter(method="gosgd") for seed in (1, 2))
+    assert one["at_s"].to_list() != other["at_s"].to_list()
+
+
+def test_equal_platforms_gain_little_and_unequal_ones_much() -> None:
+    found = trainings.final(experiments.fig12("smoke")).sort("imbalance")
+    assert found["imbalance"].to_list() == [1, 3, 5]
+    assert (found["gosgd_s"].diff().drop_nulls() > 0).all()
+    assert (found["speedup"].diff().drop_nulls() > 0).all()
+
+
+def test_interrupted_drop_outs_keep_what_was_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    until_second, _ = interrupted_at(2)
+    monkeypatch.setattr(experiments, "train", until_second)
+    with pytest.raises(ExperimentInterrupted) as stopped:
+        FRAMES["dropouts"]()
+    kept = stopped.value.frame
+    assert kept.select("scenario", "method").unique().rows() == [("nobody fails", "gosgd")]
+    assert kept.equals(FRAMES["dropouts"]().filter(scenario="nobody fails", method="gosgd"))
+
+
+def test_strategies_are_all_there() -> None:
+    found = trainings.final(experiments.strategies("smoke"))
+    assert found.filter(order="shuffled")["strategy"].to_list() == list(STRATEGIES)
+    assert found.filter(order="ranked")["strategy"].to_list() == ["accuracy_aware"]
+
+
+def test_a_faster_network_never_makes_training_longer() -> None:
+    slow, fast = (experiments.fig6(uplink_mbps, epochs=2) for uplink_mbps in (1000.0, 10_000.0))
+    assert (slow["gosgd_s"] > fast["gosgd_s"]).all()
+    assert (slow["exchange_s"] > fast["exchange_s"]).all()
+
+
+def test_shares_follow_the_seconds() -> None:
+    frame = experiments.fig8(epochs=3)
+    assert len(frame) == 2 * 3 * len(experiments.READINGS)
+    waited_s = pl.when(reading="whole epoch").then("waiting_s").otherwise(0.0)
+    again = frame.select(
+        100 * pl.col("ranking_s") / (pl.col("ranking_s") + pl.col("learning_s") + waited_s)
+    ).to_series()
+    assert frame["percent"].to_list() == pytest.approx(again.to_list())
+    whole, work, cpus, alone = (
+        frame.filter(model="alexnet_cifar", reading=reading)["percent"]
+        for reading in experiments.READINGS
+    )
+    assert (whole < work).all()
+    assert (work < cpus).all()  # ranking is for all points, learning for few
+    assert (alone < whole).all()  # alone a platform keeps all its points
+
+
+def test_a_platform_alone_waits_for_nobody_and_its_share_is_the_ratios() -> None:
+    alone = experiments.fig8(epochs=10).filter(reading="one CPU platform")
+    assert alone["waiting_s"].to_list() == pytest.approx([0.0] * 6, abs=1e-9)
+    ranked = 1 / (3 * alone["ratio"])  # points evaluated, a third of learning, over points learnt
+    assert alone["percent"].to_list() == pytest.approx(100 * ranked / (1 + ranked), rel=0.15)
+
+
+def test_table_3_has_the_operations_beside_the_seconds() -> None:
+    frame = experiments.table3(experiments.fig7("smoke"))
+    assert len(frame) == 2 * 3 * 3 * 2
+    row = frame.row(0, named=True)
+    assert (row["technique"], row["step"]) == ("svd_kmeans", "reduce")
+    assert row["operations"] == pytest.approx(1000 * 784**1.5)
+    assert row["operations_per_s"] == pytest.approx(row["operations"] / row["median_s"])
+
+
+def test_what_was_lost_is_a_mean_over_seeds_with_its_spread() -> None:
+    frame = pl.DataFrame(
+        [
+            {
+                "model": "m",
+                "learner": "l",
+                "platforms": 4,
+                "imbalance": 1.0,
+                "seed": seed,
+                "epoch": epoch,
+                "kept": 0.5,
+            }
+            | {"method": method, "at_s": epoch / 3 * (10.0 if method == "gosgd" else 5.0)}
+            | {"top1": top1 if epoch == 3 else 0.5 - epoch / 10}
+            for seed, lost in ((1, 0.01), (2, 0.03))
+            for epoch in (2, 3, 1)  # the last one counts, in whatever order
+            for method, top1 in (("gosgd", 0.9), ("edgegossip", 0.9 - lost))
+        ]
+    )
+    row = trainings.table(frame, "model").row(0, named=True)
+    assert row["seeds"] == 2
+    assert row["gosgd_percent"] == pytest.approx(90)
+    assert trainings.final(frame)["at_s"].to_list() == [5.0, 5.0]
+    assert row["lost_points"] == pytest.approx(2.0)
+    assert row["spread_points"] == pytest.approx(2**0.5)
+    assert row["speedup"] == 2
+
+
+class TestWhatIsLearntFrom:
+    def test_digits_where_there_is_nothing_else(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
+        assert learnt_from("default", "lenet5") == "digits"
+
+    def test_mnist_where_a_copy_is(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
+        folder = tmp_path / mnist.MNIST.layout
+        folder.mkdir(parents=True)
+        for name in mnist.FILES:
+            (folder / name).write_bytes(b"")
+        assert learnt_from("default", "lenet5") == "mnist"
+        assert learnt_from("smoke", "lenet5") == "digits"
+        (folder / mnist.FILES[0]).unlink()
+        assert learnt_from("default", "lenet5") == "digits"
+
+    def test_the_papers_own_at_its_scale(self) -> None:
+        assert learnt_from("paper", "lenet5") == "mnist"
+        assert learnt_from("paper", "squeezenet_cifar") == "cifar10"
+
+    def test_what_was_asked_for(self) -> None:
+        assert learnt_from("paper", "lenet5", "digits") == "digits"
+
+    def test_nothing_falls_back(self, tmp_path: Path) -> None:
+        with pytest.raises(DatasetError):
+            experiments.fig13("smoke", dataset=str(tmp_path / "missing.npz"))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        experiments.fig3,
+        experiments.fig5,
+        experiments.fig6_accuracy,
+        experiments.fig7,
+        experiments.fig12,
+        experiments.fig13,
+        experiments.strategies,
+        experiments.dropouts,
+    ],
+)
+def test_unknown_scale_is_refused(make: Callable[[str], pl.DataFrame]) -> None:
+    with pytest.raises(UnknownNameError, match="smoke, default, paper"):
+        make("full")
+
+
+@pytest.mark.parametrize("name", ["fig3", "fig5", "fig7", "fig12", "fig13", "dropouts"])
+def test_what_may_take_long_tells_every_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainings.clear()
+    assert_tells_every_step(FRAMES[name], monkeypatch)
+
+
+# --- Explorer ------------------------------------------------------------------------------------
+
+SETTING = explorer.Setting(
+    model="alexnet_cifar",
+    platforms=4,
+    imbalance=1.0,
+    aggregation_ratio=10.0,
+    bandwidth_mbps=10_000.0,
+    load=0.3,
+)
+
+
+def test_explorer_is_a_valid_chart_that_follows_every_control() -> None:
+    others = {
+        "model": "lenet5",
+        "platforms": 6,
+        "imbalance": 4.0,
+        "aggregation_ratio": 5.0,
+        "bandwidth_mbps": 1000.0,
+        "load": 0.8,
+    }
+    assert_follows_every_control(explorer, SETTING, others)
+
+
+def test_explorer_fits_both_columns() -> None:
+    for column in figures.COLUMNS:
+        assert "EdgeGossip" in figures.svg(explorer.draw(**SETTING), column)
+
+
+def test_explorer_says_how_long_an_epoch_takes() -> None:
+    title = explorer.draw(**SETTING).to_dict()["vconcat"][0]["title"]
+    spans = explorer.trace(**SETTING).frame.group_by("lane").agg(pl.col("end_s").max())
+    end_s = dict(spans.iter_rows())
+    assert title == [
+        f"AlexNet: {end_s['GoSGD']:.3g} s an epoch with GoSGD,",
+        f"{end_s['EdgeGossip']:.3g} s with EdgeGossip,",
+        f"{end_s['GoSGD'] / end_s['EdgeGossip']:.2f} times as fast (cost model)",
+    ]
+
+
+@pytest.mark.parametrize("name", ["bandwidth_mbps", "aggregation_ratio", "imbalance", "platforms"])
+def test_explorer_refuses_nothing_at_all(name: str) -> None:
+    with pytest.raises(ValueError, match="0"):
+        explorer.draw(**(SETTING | {name: 0}))  # type: ignore[arg-type]
+
+
+def test_explorer_leaves_less_to_wait() -> None:
+    frame = explorer.trace(**SETTING).frame.filter(label="wait")
+    waited = frame.group_by("lane").agg((pl.col("end_s") - pl.col("start_s")).sum())
+    seconds = dict(waited.iter_rows())
+    assert seconds["EdgeGossip"] < seconds["GoSGD"] / 3
+
+
+def test_explorer_answers_at_every_end_of_every_control() -> None:
+    assert_answers_at_every_end(explorer)
+
+
+def test_controls_stand_where_the_notebook_says() -> None:
+    controls = explorer.controls_at(**(SETTING | {"platforms": 30}))
+    platforms = controls["platforms"]
+    assert isinstance(platforms, Slider)
+    assert (platforms.value, platforms.maximum) == (30, 30)
+
+
+def test_the_notebook_starts_where_the_explorer_does() -> None:
+    assert_starts_where_the_notebook_does(explorer, "03_edgegossip.ipynb")

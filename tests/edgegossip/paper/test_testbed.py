@@ -1,0 +1,155 @@
+"""The testbed: what is stated, what follows from data sheets, and what is refused."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workbench.edgegossip.costs.load import Load
+from workbench.edgegossip.paper.testbed import (
+    POINTS,
+    STATED,
+    Constants,
+    Testbed,
+    kinds,
+    paper_testbed,
+)
+from workbench.edgegossip.prediction.contention import Contention
+from workbench.names import UnknownNameError
+from workbench.profiles import profile_model
+
+QUIET = Testbed(Constants(host_ms=0.2, intensity=0.0))
+
+
+def test_the_first_deployment_is_the_papers() -> None:
+    one = paper_testbed().deployment("lenet5")
+    assert [platform.name for platform in one.platforms] == [
+        "cpu0",
+        "cpu1",
+        "titan_xp2",
+        "rtx_2080_ti3",
+    ]
+    assert one.points == (POINTS // 4,) * 4
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 20])
+def test_half_of_the_platforms_have_gpus(count: int) -> None:
+    found = kinds(count)
+    assert len(found) == count
+    assert found.count("cpu") in (count / 2, (count + 1) / 2)
+
+
+def test_seconds_by_hand() -> None:
+    host_s, device_s = QUIET.seconds("lenet5", "titan_xp")
+    assert host_s == pytest.approx(2e-4)
+    assert device_s == pytest.approx(3 * profile_model("lenet5").forward_flops / (0.2 * 12.15e12))
+
+
+def test_gpus_keep_a_share_of_their_advantage() -> None:
+    half = Testbed(Constants(host_ms=0.2, gpu_share=0.5))
+    assert half.seconds("lenet5", "titan_xp")[1] == pytest.approx(
+        2 * QUIET.seconds("lenet5", "titan_xp")[1]
+    )
+    assert half.seconds("lenet5", "cpu") == QUIET.seconds("lenet5", "cpu")
+
+
+def test_only_the_hosts_part_of_a_sample_suffers_on_a_gpu() -> None:
+    busy = Contention(core=1.0)
+    cpu, gpu = (QUIET.predictor("alexnet_cifar", kind) for kind in ("cpu", "rtx_2080_ti"))
+    assert cpu.slowdown(busy) == pytest.approx(1 + STATED["slowdown"]["core"])
+    host_s, device_s = QUIET.seconds("alexnet_cifar", "rtx_2080_ti")
+    slowed_s = gpu.seconds(gpu.start(), busy)
+    assert slowed_s == pytest.approx((1 + STATED["slowdown"]["core"]) * host_s + device_s)
+
+
+def test_nothing_co_runs_where_the_intensity_is_zero() -> None:
+    assert {one.load for one in QUIET.deployment("lenet5", 6).platforms} == {Load()}
+
+
+def test_a_deployment_that_grows_keeps_its_loads() -> None:
+    few, many = (paper_testbed().deployment("lenet5", count) for count in (4, 8))
+    assert [a.load for a in few.platforms] == [b.load for b in many.platforms[:4]]
+
+
+def test_samples_that_stand_for_several_take_as_long() -> None:
+    whole = QUIET.deployment("alexnet_cifar")
+    part = QUIET.deployment("alexnet_cifar", points=500, stands_for=100.0)
+    for one, other in zip(whole.platforms, part.platforms, strict=True):
+        assert other.sample_s == pytest.approx(100 * one.sample_s)
+    assert part.course(2)[-1].end_s == pytest.approx(whole.course(2)[-1].end_s)
+
+
+def test_a_smaller_model_travels_as_long_as_the_one_it_stands_for() -> None:
+    one = QUIET.deployment("alexnet_cifar")
+    link = one.cluster(model_bytes=1e6).nodes[0].uplink
+    assert link is not None
+    assert link.constant is not None
+    seconds = 3 * 1e6 * 8 / link.constant + one.overhead_s
+    assert seconds == pytest.approx(one.exchange_s)
+
+
+def test_numbers_of_numpy_are_taken() -> None:
+    one = QUIET.deployment("lenet5", np.int64(3))  # type: ignore[arg-type]
+    assert one == QUIET.deployment("lenet5", 3)
+
+
+def test_a_slower_platform_knows_it() -> None:
+    quick, slow = QUIET.deployment("lenet5", ("cpu", "cpu"), slower=(1.0, 3.0)).platforms
+    assert slow.predictor.baseline_s == pytest.approx(3 * quick.predictor.baseline_s)
+    assert slow.sample_s == pytest.approx(quick.sample_s)
+    assert slow.speed.at(0.0) == pytest.approx(quick.speed.at(0.0) / 3)
+
+
+def test_what_is_assumed_is_the_testbeds_own() -> None:
+    assumed = {"operations_per_s": 5e8, "backward_over_forward": 3.0, "window_s": 7.0}
+    facts = {**STATED, "assumed": STATED["assumed"] | assumed}
+    adds = Testbed(Constants(0.2), facts).deployment("lenet5").aggregating()
+    stated = QUIET.deployment("lenet5").aggregating()
+    assert adds.generation_s == pytest.approx([2 * one for one in stated.generation_s])
+    assert adds.forward_share == pytest.approx(1 / 4)
+    assert adds.window_s == 7
+
+
+@pytest.mark.parametrize("uplink_mbps", [0, -1.0, float("inf"), float("nan")])
+def test_an_uplink_that_cannot_be_is_refused(uplink_mbps: float) -> None:
+    with pytest.raises(ValueError, match=r"the uplink is .* Mbit/s; give a finite number above 0"):
+        QUIET.deployment("lenet5", uplink_mbps=uplink_mbps)
+
+
+def test_an_overhead_that_cannot_be_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"overhead of a transmission is -1.0 s"):
+        replace(QUIET.deployment("lenet5"), overhead_s=-1.0)
+
+
+@pytest.mark.parametrize("platforms", ["cpu", 2.5, None])
+def test_platforms_that_are_no_number_and_no_kinds_are_refused(platforms: Any) -> None:
+    with pytest.raises(ValueError, match="give how many, a whole number, or the kind of each"):
+        QUIET.deployment("lenet5", platforms)
+
+
+@pytest.mark.parametrize("given", [0, []])
+def test_no_platforms_are_refused(given: int | list[str]) -> None:
+    with pytest.raises(ValueError, match="0 platforms for 50000 points"):
+        QUIET.deployment("lenet5", given)
+
+
+def test_more_platforms_than_points_are_refused() -> None:
+    with pytest.raises(ValueError, match="4 platforms for 3 points"):
+        QUIET.deployment("lenet5", points=3)
+
+
+def test_factors_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"slower is \[1.0, 0.0\] for 2 platforms"):
+        QUIET.deployment("lenet5", 2, slower=[1.0, 0.0])
+    with pytest.raises(ValueError, match=r"slower is \[1.0\] for 2 platforms"):
+        QUIET.deployment("lenet5", 2, slower=[1.0])
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match="titan_xp"):
+        QUIET.deployment("lenet5", ["cpu", "titan"])
+    with pytest.raises(UnknownNameError, match="lenet5"):
+        QUIET.deployment("lenet")
+    with pytest.raises(UnknownNameError, match="quiet"):
+        Constants.load("silent")

@@ -1,0 +1,422 @@
+"""The monitor on counters that are made up, exactly; once on those of this machine."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.oracles import edgegossip_prediction as oracle
+from workbench.edgegossip.prediction import process_tree
+from workbench.edgegossip.prediction.contention import Contention, Counters, between
+from workbench.edgegossip.prediction.host_counters import host_counters
+from workbench.edgegossip.prediction.monitor import Monitor
+from workbench.edgegossip.prediction.store import Store
+from workbench.edgegossip.prediction.window import Window, step
+
+SPENT = st.floats(0, 1)
+monitor_module = importlib.import_module("workbench.edgegossip.prediction.monitor")
+host_counters_module = importlib.import_module("workbench.edgegossip.prediction.host_counters")
+
+
+class Made:
+    """A source of the given readings; the last is given again and again, later."""
+
+    def __init__(self, readings: Sequence[Counters]) -> None:
+        self.readings, self.given = list(readings), 0
+        self.exhausted = threading.Event()
+
+    def __call__(self) -> Counters:
+        at = min(self.given, len(self.readings) - 1)
+        later = self.given - at
+        self.given += 1
+        if later:
+            self.exhausted.set()
+        last = self.readings[at]
+        return replace(last, at_s=last.at_s + later, cores_s=last.cores_s + 2 * later)
+
+
+def readings(count: int, *, own: bool = True) -> list[Counters]:
+    """Readings of two cores, a second apart: others use a core, the task half of one."""
+    return [
+        Counters(
+            at_s=float(n),
+            cores_s=2.0 * n,
+            busy_s=(1.5 if own else 1.0) * n,
+            network_bytes=1000.0 * n,
+            disk_bytes=300.0 * n,
+            own_busy_s=0.5 * n if own else 0.0,
+            own_network_bytes=400.0 * n,
+            own_disk_bytes=100.0 * n,
+        )
+        for n in range(count)
+    ]
+
+
+class TestContention:
+    def test_by_hand(self) -> None:
+        first, second = readings(2)
+        assert between(first, second) == Contention(0.5, 600.0, 200.0)
+
+    @given(spent=st.lists(st.tuples(SPENT, SPENT, SPENT, SPENT, SPENT), min_size=1, max_size=20))
+    def test_a_window_is_the_mean_of_its_seconds(self, spent: list[tuple[float, ...]]) -> None:
+        counters, everybody, own = [Counters(0, 0, 0)], [[0.0] * 5], [[0.0] * 3]
+        for time_s, others_s, own_s, sent, written in spent:
+            seconds = 0.5 + time_s
+            last, before, mine = counters[-1], everybody[-1], own[-1]
+            row = [
+                before[0] + seconds,
+                before[1] + 4 * seconds,
+                before[2] + (others_s + own_s) * seconds,
+                before[3] + 1e6 * sent,
+                before[4] + 1e6 * written,
+            ]
+            everybody.append(row)
+            own.append([mine[0] + own_s * seconds, mine[1] + 4e5 * sent, mine[2] + 1e5 * written])
+            counters.append(
+                replace(
+                    Counters(*row),
+                    own_busy_s=own[-1][0],
+                    own_network_bytes=own[-1][1],
+                    own_disk_bytes=own[-1][2],
+                )
+            )
+            assert last.at_s < counters[-1].at_s
+        window = Window.start(counters[0])
+        for one in counters[1:]:
+            window = step(window, one)
+        mean = window.mean()
+        core, network, disk = oracle.mean_contention(everybody, own)
+        assert window.readings == len(spent)
+        assert mean.core == pytest.approx(core, abs=1e-9)
+        assert mean.network_bytes_per_s == pytest.approx(network, rel=1e-9, abs=1e-6)
+        assert mean.disk_bytes_per_s == pytest.approx(disk, rel=1e-9, abs=1e-6)
+
+    def test_what_the_task_says_it_used_before_all_did_counts_as_none(self) -> None:
+        late = Counters(1.0, 2.0, 0.5, 10.0, 10.0, 0.6, 20.0, 20.0)
+        assert between(Counters(0.0, 0.0, 0.0), late) == Contention()
+
+    def test_a_process_that_left_the_task_takes_nothing_off(self) -> None:
+        before = Counters(0.0, 0.0, 0.0, own_busy_s=5.0)
+        assert between(before, Counters(1.0, 2.0, 1.0, own_busy_s=1.0)).core == 0.5
+
+    def test_refused(self) -> None:
+        with pytest.raises(ValueError, match="read less often"):
+            between(Counters(1.0, 2.0, 0.0), Counters(1.0, 2.0, 0.0))
+        with pytest.raises(ValueError, match="at most 1"):
+            Contention(1.01)
+        with pytest.raises(ValueError, match="disk_bytes_per_s is nan"):
+            Contention(0.5, 0.0, float("nan"))
+        with pytest.raises(ValueError, match="core is -"):
+            Contention(-0.1)
+
+
+class TestMonitor:
+    def test_reports_the_mean_of_each_window(self, tmp_path: Path) -> None:
+        source = Made(readings(7))
+        with (
+            Store(tmp_path / "store.sqlite") as store,
+            Monitor("here", store, source=source, interval_s=0.002, window_s=0.006) as monitor,
+        ):
+            assert source.exhausted.wait(20)
+            history = store.history()
+        assert history["core"].to_list()[:2] == [0.5, 0.5]
+        assert history["network_bytes_per_s"].to_list()[:2] == [600.0, 600.0]
+        assert history["disk_bytes_per_s"].to_list()[:2] == [200.0, 200.0]
+        assert history["window_s"].to_list()[:2] == [3.0, 3.0]  # of the counters' clock
+        assert set(history["platform"]) == {"here"}
+        assert abs(history["at_s"][0] - time.time()) < 600
+        assert len(monitor.sample_costs) == source.given
+        assert all(cost.wall_s > 0 for cost in (*monitor.sample_costs, *monitor.report_costs))
+
+    def test_the_last_window_is_reported_however_short(self, tmp_path: Path) -> None:
+        source = Made(readings(3))
+        path = tmp_path / "new" / "store.sqlite"
+        with Store(path) as store:
+            with Monitor("here", store, source=source, interval_s=0.002) as monitor:
+                assert source.exhausted.wait(20)
+                assert monitor.mean().core > 0
+                assert store.latest() == {}
+            assert len(monitor.report_costs) == 1
+            assert store.history()["window_s"].to_list() == [source.given - 1.0]
+
+    def test_the_mean_is_known_before_the_first_window_ends(self) -> None:
+        with Monitor(source=Made(readings(50)), interval_s=0.002) as monitor:
+            assert monitor.mean() == Contention(0.5, 600.0, 200.0)
+
+    def test_what_fails_is_told(self) -> None:
+        def broken() -> Counters:
+            raise OSError("no such counters")
+
+        with (
+            pytest.raises(RuntimeError, match="watching platform 3 failed: no such counters"),
+            Monitor("platform 3", source=broken) as monitor,
+        ):
+            monitor.mean()
+        with pytest.raises(RuntimeError, match="no such counters"), Monitor(source=broken):
+            pass
+
+    def test_the_training_s_own_error_comes_first(self) -> None:
+        def broken() -> Counters:
+            raise OSError("no such counters")
+
+        with pytest.raises(KeyError), Monitor(source=broken):
+            raise KeyError
+
+    def test_ends_with_its_block(self) -> None:
+        with pytest.raises(KeyboardInterrupt), Monitor(source=Made(readings(2))) as monitor:
+            raise KeyboardInterrupt
+        assert "contention" not in {thread.name for thread in threading.enumerate()}
+        with pytest.raises(RuntimeError, match="before its second reading"):
+            monitor.mean()
+
+    def test_a_path_is_opened_and_closed(self, tmp_path: Path) -> None:
+        path, source = tmp_path / "store.sqlite", Made(readings(3))
+        for place in (path, str(path)):
+            with Monitor("here", place, source=source, interval_s=0.002) as monitor:
+                monitor.mean()
+        with Store(path) as store:
+            assert len(store.history()) == 2
+        assert not list(tmp_path.glob("*-wal"))  # which is there while somebody has it open
+
+    def test_the_user_s_store_stays_open(self, tmp_path: Path) -> None:
+        with Store(tmp_path / "store.sqlite") as store:
+            for _ in range(2):
+                with Monitor("here", store, source=Made(readings(3)), interval_s=0.002) as monitor:
+                    monitor.mean()
+            assert len(store.history()) == 2
+
+    def test_the_example_runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        found = doctest.DocTestFinder(recurse=False).find(monitor_module, "monitor")
+        example = found[0]
+        example.globs = {"train": lambda: None}
+        assert len(example.examples) == 4
+        said: list[str] = []
+        doctest.DocTestRunner().run(example, out=said.append)
+        assert said == []
+        with Store(tmp_path / "contention.sqlite") as store:
+            assert list(store.latest()) == ["platform 1"]
+
+    def test_it_watches_once(self) -> None:
+        with Monitor(source=Made(readings(2))) as monitor:
+            pass
+        with pytest.raises(RuntimeError, match="make another"):
+            monitor.__enter__()
+
+    def test_a_store_that_is_none_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match=r"store is 3; give a Store, the path"):
+            Monitor(store=3)  # type: ignore[arg-type]
+        monitor = Monitor(store=tmp_path, source=Made(readings(2)))
+        with pytest.raises(ValueError, match=r"it is a folder\); give a file"):
+            monitor.__enter__()
+
+    def test_refused(self) -> None:
+        for interval_s, window_s in ((0.0, 60.0), (2.0, 1.0), (1.0, float("inf"))):
+            with pytest.raises(ValueError, match="interval_s is"):
+                Monitor(source=Made(readings(2)), interval_s=interval_s, window_s=window_s)
+        with pytest.raises(RuntimeError, match="does not watch yet"):
+            Monitor(source=Made(readings(2))).mean()
+
+
+class TestStore:
+    def test_the_latest_of_each_platform(self, tmp_path: Path) -> None:
+        with Store(tmp_path / "store") as store, Store(tmp_path / "store") as another:
+            store.write("b", 10.0, 60.0, Contention(0.1))
+            another.write("a", 20.0, 60.0, Contention(0.2, 5.0, 6.0))
+            store.write("b", 30.0, 60.0, Contention(0.3))
+            assert another.latest() == {"a": Contention(0.2, 5.0, 6.0), "b": Contention(0.3)}
+            assert another.history()["at_s"].to_list() == [10.0, 20.0, 30.0]
+
+    def test_reports_outlive_a_writer_that_is_killed(self, tmp_path: Path) -> None:
+        code = (
+            "import os, signal; from workbench.edgegossip.prediction.store import Store; "
+            "from workbench.edgegossip.prediction.contention import Contention; "
+            f"Store({str(tmp_path / 'store')!r}).write('a', 1.0, 60.0, Contention(0.5)); "
+            "os.kill(os.getpid(), signal.SIGKILL)"
+        )
+        subprocess.run([sys.executable, "-c", code], check=False, timeout=60)
+        with Store(tmp_path / "store") as store:
+            assert store.latest() == {"a": Contention(0.5)}
+
+    def test_another_file_is_refused_and_left(self, tmp_path: Path) -> None:
+        path = tmp_path / "notes.txt"
+        path.write_text("not a data base, but a note of some length" * 30)
+        with pytest.raises(ValueError, match=r"notes.txt is no store"):
+            Store(path)
+        assert path.read_text().startswith("not a data base")
+
+    def test_no_place_for_a_store(self, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match=rf"{tmp_path} \(it is a folder\); give a file"):
+            Store(tmp_path)
+        (tmp_path / "file").touch()
+        with pytest.raises(ValueError, match=r"no store can be made at .*file/below .*may be"):
+            Store(tmp_path / "file" / "below")
+        with pytest.raises(ValueError, match=r"no store can be made at .*; give a file"):
+            Store(tmp_path / ("n" * 300))
+        for name in ("store", "other"):
+            Store(tmp_path / name).close()
+        path = tmp_path / "other"
+        with sqlite3.connect(path) as connection:
+            connection.execute("DROP TABLE contention")
+            connection.execute("CREATE TABLE contention (another INTEGER)")
+        connection.close()
+        with pytest.raises(ValueError, match=r"other is no store .*; give another file"):
+            Store(path)
+
+
+class Times(NamedTuple):
+    """As psutil gives a process's."""
+
+    user: float
+    system: float
+    children_user: float
+    children_system: float
+    iowait: float = 0.0
+
+
+class Transfers(NamedTuple):
+    read_bytes: int
+    write_bytes: int
+
+
+class FakeProcess:
+    """A process of psutil's that says what it is told to."""
+
+    def __init__(self, pid: int, times: Times, transfers: Transfers) -> None:
+        self.pid, self.times, self.transfers = pid, times, transfers
+        self.below: list[FakeProcess] = []
+        self.ended = False
+
+    @contextmanager
+    def oneshot(self) -> Iterator[None]:
+        yield
+
+    def children(self, recursive: bool) -> list[FakeProcess]:
+        assert recursive
+        if self.ended:
+            raise psutil.NoSuchProcess(self.pid)
+        return self.below
+
+    def cpu_times(self) -> Times:
+        return self.times
+
+    def io_counters(self) -> Transfers:
+        return self.transfers
+
+
+class Cpu(NamedTuple):
+    user: float
+    nice: float
+    system: float
+    idle: float
+    iowait: float
+    steal: float
+    guest: float
+
+
+class Link(NamedTuple):
+    bytes_sent: int
+    bytes_recv: int
+
+
+class TestHostCounters:
+    def test_by_hand(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        root = FakeProcess(7, Times(1, 2, 4, 8), Transfers(10, 20))
+        root.below = [FakeProcess(8, Times(16, 32, 0, 0), Transfers(300, 400))]
+        monkeypatch.setattr(psutil, "Process", {7: root}.__getitem__)
+        monkeypatch.setattr(process_tree, "_tells_children", lambda pid: False)
+        monkeypatch.setattr(psutil, "cpu_times", lambda: Cpu(100, 10, 20, 500, 5, 3, 50))
+        links = {"lo": Link(1000, 1000), "made-up": Link(3, 4)}
+        disks = {"loop0": Transfers(999, 999), "made-up": Transfers(5, 6)}
+        monkeypatch.setattr(psutil, "net_io_counters", lambda pernic: links)
+        monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: disks)
+        found = host_counters([7], lambda: 2.0)()
+        assert found.cores_s == 638  # guests' 50 s are within the user's 100 s
+        assert found.busy_s == 133
+        assert (found.network_bytes, found.disk_bytes) == (2007, 11)
+        assert found.own_busy_s == 63
+        assert (found.own_network_bytes, found.own_disk_bytes) == (2, 730)
+
+    def test_virtual_devices_count_nothing_again(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        for true in ("wire", "drive"):
+            (tmp_path / true / "device").mkdir(parents=True)
+        monkeypatch.setattr(host_counters_module, "_NETWORK", tmp_path)
+        monkeypatch.setattr(host_counters_module, "_DISKS", tmp_path)
+        links = {"lo0": Link(100, 100), "wire": Link(3, 4), "bridge": Link(30, 40)}
+        disks = {"drive": Transfers(5, 6), "mirror": Transfers(50, 60)}
+        monkeypatch.setattr(psutil, "net_io_counters", lambda pernic: links)
+        monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: disks)
+        found = host_counters(())()
+        assert (found.network_bytes, found.disk_bytes) == (207, 11)
+
+    def test_what_this_machine_sends_to_itself_counts(self) -> None:
+        read = host_counters(())
+        before = read()
+        with (
+            socket.create_server(("127.0.0.1", 0)) as server,
+            socket.create_connection(server.getsockname()) as sender,
+            server.accept()[0] as receiver,
+        ):
+            sender.sendall(bytes(100_000))
+            assert len(receiver.recv(100_000, socket.MSG_WAITALL)) == 100_000
+        assert read().network_bytes - before.network_bytes >= 200_000
+
+    def test_a_task_that_ended_uses_nothing_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        root = FakeProcess(7, Times(1, 2, 4, 8), Transfers(10, 20))
+        monkeypatch.setattr(psutil, "Process", {7: root}.__getitem__)
+        monkeypatch.setattr(process_tree, "_tells_children", lambda pid: False)
+        read = host_counters([7])
+        before = read()
+        root.ended = True
+        assert read().own_busy_s == before.own_busy_s == 15
+
+    def test_refused(self) -> None:
+        with pytest.raises(ValueError, match="no process 4194303"):
+            host_counters([4_194_303])
+
+    def test_on_this_machine_a_busy_child_counts_unless_it_is_excluded(self) -> None:
+        child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        try:
+            reads = [host_counters(()), host_counters([child.pid]), host_counters([os.getpid()])]
+            before = [read() for read in reads]
+            spent_s = psutil.Process(child.pid).cpu_times().user
+            # Until it has had enough of a core to tell, however busy the machine is.
+            end_s = time.monotonic() + 60
+            while psutil.Process(child.pid).cpu_times().user < spent_s + 1:
+                assert time.monotonic() < end_s, "the child got no processor"
+                time.sleep(0.05)
+            after = [read() for read in reads]
+            all_of_it, without_child, without_us = map(between, before, after)
+        finally:
+            child.kill()
+            child.wait()
+        # A second of the child's, in the three pairs of readings, each good to a few ticks.
+        seconds = after[0].cores_s - before[0].cores_s
+        assert (all_of_it.core - without_child.core) * seconds == pytest.approx(1, abs=0.3)
+        assert (all_of_it.core - without_us.core) * seconds == pytest.approx(1, abs=0.4)
+
+    def test_children_that_ended_still_count(self) -> None:
+        read = host_counters()
+        before = read()
+        code = "import time\nwhile time.process_time() < 0.5: pass"
+        subprocess.run([sys.executable, "-c", code], check=True)
+        assert read().own_busy_s - before.own_busy_s >= 0.45

@@ -1,0 +1,385 @@
+"""The predictor against loops from the paper, and what a slowdown is."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.oracles import edgegossip_prediction as oracle
+from workbench.edgegossip.paper import prediction_experiments as experiments
+from workbench.edgegossip.prediction.contention import Contention
+from workbench.edgegossip.prediction.fitting import fit
+from workbench.edgegossip.prediction.held_out import forms, held_out
+from workbench.edgegossip.prediction.predictor import Baseline, Predictor, throughput
+from workbench.edgegossip.prediction.profiling_runs import SCHEMA
+from workbench.edgegossip.prediction.slowdown_forms import FORMS, LEAST_LEFT
+from workbench.names import UnknownNameError
+
+FEATURES = {"linear": 3, "products": 9, "share": 4, "share_products": 10}
+SECONDS = st.floats(1e-6, 1e3)
+CONTENTION = st.builds(
+    Contention, st.floats(0, 1 - LEAST_LEFT), st.floats(0, 1e9), st.floats(0, 1e9)
+)
+
+
+@st.composite
+def predictors(draw: st.DrawFn) -> Predictor:
+    form = draw(st.sampled_from(sorted(FORMS)))
+    count = FEATURES[form]
+    weights = draw(st.lists(st.floats(0, 10), min_size=count, max_size=count))
+    cores = draw(st.integers(1, 64))
+    scales = draw(st.tuples(st.floats(1, 1e9), st.floats(1, 1e9)))
+    return Predictor(form, cores, *scales, tuple(weights), draw(SECONDS), draw(st.floats(0, 0.99)))
+
+
+def made(rows: int, slowdown: Any, *, noise: float = 0.0, seed: int = 0) -> pl.DataFrame:
+    """Samples of a machine of two cores whose true slowdown is known; t_0 is 0.002 s."""
+    rng = np.random.default_rng(seed)
+    u = rng.random((rows, 3)) * (0.95, 1e7, 1e8)
+    seconds = 0.002 * slowdown(u) * np.exp(noise * rng.standard_normal(rows))
+    names = ("core", "network_bytes_per_s", "disk_bytes_per_s")
+    columns = dict(zip(names, u.T, strict=True))
+    return pl.DataFrame({**columns, "seconds_per_sample": seconds, "cores": [2] * rows})
+
+
+def quadratic(u: Any) -> Any:
+    return 1 + 0.8 * u[:, 0] ** 2 + 0.3 * u[:, 2] / 1e8 + 0.5 * u[:, 0] * u[:, 1] / 1e7
+
+
+class TestSlowdown:
+    @given(predictor=predictors())
+    def test_none_without_contention(self, predictor: Predictor) -> None:
+        assert predictor.slowdown(Contention()) == 1
+
+    @given(predictor=predictors(), u=CONTENTION)
+    def test_is_the_weighted_sum(self, predictor: Predictor, u: Contention) -> None:
+        scaled = (
+            u.core,
+            u.network_bytes_per_s / predictor.network_scale,
+            u.disk_bytes_per_s / predictor.disk_scale,
+        )
+        features = oracle.features(predictor.form, scaled, predictor.cores)
+        expected = 1.0
+        for weight, feature in zip(predictor.weights, features, strict=True):
+            expected += weight * feature
+        assert predictor.slowdown(u) == pytest.approx(expected, rel=1e-9)
+        assert predictor.slowdown(u) >= 1
+
+    @given(predictor=predictors(), u=CONTENTION, v=CONTENTION)
+    def test_never_falls_as_contention_rises(
+        self, predictor: Predictor, u: Contention, v: Contention
+    ) -> None:
+        more = Contention(
+            max(u.core, v.core),
+            max(u.network_bytes_per_s, v.network_bytes_per_s),
+            max(u.disk_bytes_per_s, v.disk_bytes_per_s),
+        )
+        assert predictor.slowdown(more) >= predictor.slowdown(u) * (1 - 1e-12)
+
+    def test_a_machine_that_others_have_filled_slows_but_so_much(self) -> None:
+        alone = Predictor("share", 1, 1.0, 1.0, (0, 0, 0, 1), 1.0)
+        assert alone.slowdown(Contention(1.0)) == pytest.approx(1 / LEAST_LEFT)
+
+
+class TestBaseline:
+    @given(predictor=predictors(), u=CONTENTION, drift=st.floats(0.1, 10), n=st.integers(0, 12))
+    def test_drift_is_followed(
+        self, predictor: Predictor, u: Contention, drift: float, n: int
+    ) -> None:
+        state, true_s = predictor.start(), drift * predictor.baseline_s
+        for _ in range(n):
+            state = predictor.observe(state, u, true_s * predictor.slowdown(u))
+        left = predictor.memory**n * (predictor.baseline_s - true_s)
+        assert state.seconds == pytest.approx(true_s + left, rel=1e-9)
+        assert state.observed == n
+        expected = state.seconds * predictor.slowdown(u)
+        assert predictor.seconds(state, u) == pytest.approx(expected, rel=1e-15)
+
+    def test_what_is_predicted_changes_nothing(self) -> None:
+        predictor = fit(made(50, quadratic), "products")
+        state = predictor.start()
+        u = Contention(0.5, 1e6, 1e6)
+        right = predictor.observe(state, u, predictor.seconds(state, u))
+        assert right.seconds == pytest.approx(state.seconds, rel=1e-15)
+
+    @pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf])
+    def test_refused(self, seconds: float) -> None:
+        predictor = Predictor("linear", 1, 1.0, 1.0, (0, 0, 0), 1.0)
+        with pytest.raises(ValueError, match="positive"):
+            predictor.observe(predictor.start(), Contention(), seconds)
+        with pytest.raises(ValueError, match="positive"):
+            Baseline(seconds)
+
+
+class TestThroughput:
+    @given(seconds=st.lists(SECONDS, min_size=1, max_size=20))
+    def test_sums_over_executors(self, seconds: list[float]) -> None:
+        assert throughput(seconds) == pytest.approx(oracle.throughput(seconds), rel=1e-12)
+
+    def test_refused(self) -> None:
+        with pytest.raises(ValueError, match="without executors"):
+            throughput([])
+        with pytest.raises(ValueError, match="positive"):
+            throughput([0.1, 0.0])
+
+
+class TestFit:
+    def test_finds_a_slowdown_that_the_form_can_express(self) -> None:
+        predictor = fit(made(200, quadratic), "products", ridge=0)
+        assert predictor.baseline_s == pytest.approx(0.002, rel=1e-6)
+        for u in np.random.default_rng(1).random((20, 3)) * (1, 1e7, 1e8):
+            assert predictor.slowdown(Contention(*u)) == pytest.approx(quadratic(u[None])[0], 1e-6)
+
+    @given(
+        form=st.sampled_from(sorted(FORMS)),
+        ridge=st.sampled_from((0.0, 1e-3, 1.0)),
+        seed=st.integers(0, 99),
+    )
+    def test_no_other_numbers_are_better(self, form: str, ridge: float, seed: int) -> None:
+        samples = made(30, quadratic, noise=0.2, seed=seed)
+        found = fit(samples, form, ridge)
+        top = {name: samples[name].max() for name in samples.columns}
+        assert found.network_scale == top["network_bytes_per_s"]
+        rows = [
+            oracle.features(form, (core, network / found.network_scale, disk / found.disk_scale), 2)
+            for core, network, disk in samples.select(pl.nth(0, 1, 2)).iter_rows()
+        ]
+        seconds = samples["seconds_per_sample"].to_list()
+        best = [found.baseline_s, *(found.baseline_s * weight for weight in found.weights)]
+        least = oracle.penalised(rows, seconds, best, ridge)
+        # The objective is convex: no worse than each neighbour along an axis is the certificate.
+        for k in range(len(best)):
+            for step in (-1e-4, 1e-4):
+                other = list(best)
+                other[k] = max(0.0, other[k] + step * found.baseline_s)
+                assert oracle.penalised(rows, seconds, other, ridge) >= least - 1e-12
+
+    def test_relative_errors_count(self) -> None:
+        samples = made(60, quadratic, noise=0.1)
+        longer = samples.with_columns(pl.col("seconds_per_sample") * 1000)
+        short, long = fit(samples), fit(longer)
+        assert long.weights == pytest.approx(short.weights, rel=1e-6, abs=1e-12)
+        assert long.baseline_s == pytest.approx(1000 * short.baseline_s)
+
+    def test_a_slowdown_below_one_is_no_slowdown(self) -> None:
+        faster = fit(made(60, lambda u: 1 - 0.5 * u[:, 0]), "linear")
+        assert faster.weights[0] == 0
+
+    def test_a_resource_that_nobody_used_has_no_weight(self) -> None:
+        samples = made(60, lambda u: 1 + u[:, 0]).with_columns(network_bytes_per_s=pl.lit(0.0))
+        found = fit(samples, "linear")
+        assert found.weights[1] == 0
+        assert found.network_scale == 1
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"core": math.nan}, "core of sample 0 is nan"),
+            ({"core": None}, "core of sample 0 is nan"),
+            ({"disk_bytes_per_s": -1.0}, "disk_bytes_per_s of sample 0 is -1.0"),
+            ({"seconds_per_sample": 0.0}, "seconds_per_sample of sample 0 is 0.0"),
+            ({"seconds_per_sample": math.inf}, "finite, above 0"),
+            ({"core": 1.5}, "core is up to 1.5"),
+            ({"cores": 4}, r"machines of \[2, 4\] cores|machines of \[4, 2\] cores"),
+        ],
+    )
+    def test_bad_samples_are_refused(self, change: dict[str, Any], message: str) -> None:
+        rows = made(30, quadratic).to_dicts()
+        rows[0] |= change
+        with pytest.raises(ValueError, match=message):
+            fit(pl.DataFrame(rows))
+
+    def test_too_little_is_refused(self) -> None:
+        samples = made(10, quadratic)
+        fit(samples, "products")
+        with pytest.raises(ValueError, match="9 samples cannot tell the 10 numbers"):
+            fit(samples.head(9), "products")
+        with pytest.raises(ValueError, match="no samples"):
+            fit(samples.clear())
+        with pytest.raises(ValueError, match=r"no column core, cores$"):
+            fit(samples.drop("core", "cores"))
+        with pytest.raises(ValueError, match="ridge"):
+            fit(samples, "linear", ridge=-1)
+        with pytest.raises(UnknownNameError, match="products"):
+            fit(samples, "product")
+
+    def test_samples_without_a_quiet_one_may_not_tell_the_baseline(self) -> None:
+        samples = made(40, lambda u: u[:, 0] ** 2).filter(pl.col("core") > 0.5)
+        with pytest.raises(ValueError, match="taken alone"):
+            fit(samples, "linear", ridge=0)
+
+
+class TestPredictor:
+    @given(predictor=predictors())
+    def test_survives_its_text(self, predictor: Predictor) -> None:
+        assert Predictor.from_toml(predictor.to_toml()) == predictor
+
+    def test_refused(self) -> None:
+        with pytest.raises(ValueError, match="no predictor"):
+            Predictor.from_toml("form = 'linear'")
+        with pytest.raises(ValueError, match="needs 3"):
+            Predictor("linear", 1, 1.0, 1.0, (1.0,), 1.0)
+        with pytest.raises(ValueError, match="not negative"):
+            Predictor("linear", 1, 1.0, 1.0, (1.0, -1.0, 0.0), 1.0)
+        with pytest.raises(ValueError, match="cores"):
+            Predictor("linear", 0, 1.0, 1.0, (1.0, 1.0, 0.0), 1.0)
+        with pytest.raises(ValueError, match="memory"):
+            Predictor("linear", 1, 1.0, 1.0, (1.0, 1.0, 0.0), 1.0, memory=1.0)
+        with pytest.raises(ValueError, match="disk_scale"):
+            Predictor("linear", 1, 1.0, 0.0, (1.0, 1.0, 0.0), 1.0)
+
+
+class TestExperiments:
+    def test_the_recorded_samples_say_so(self) -> None:
+        recorded = experiments.samples("smoke")
+        assert recorded.schema == pl.Schema(SCHEMA)
+        assert recorded["source"].unique().to_list() == ["recorded"]
+        assert set(recorded["workload"]) == {"none", "wordcount", "sort"}
+        assert recorded.filter(pl.col("size_bytes") > 0)["size_bytes"].n_unique() == 13
+
+    def test_what_is_held_out_was_not_learnt_from(self) -> None:
+        recorded = experiments.samples("smoke")
+        size = recorded["size_bytes"].max()
+        wrong = recorded.with_columns(
+            pl.when(size_bytes=size)
+            .then(9.0)
+            .otherwise("seconds_per_sample")
+            .alias("seconds_per_sample")
+        )
+        before, after = (
+            held_out(frame).filter(size_bytes=size)["predicted_s"] for frame in (recorded, wrong)
+        )
+        assert before.to_list() == after.to_list()
+
+    def test_following_looks_at_earlier_samples_only(self) -> None:
+        recorded = experiments.samples("smoke")
+        beside = recorded.filter(pl.col("size_bytes") > 0).sort("order").row(-1, named=True)
+        last, size = beside["order"], beside["size_bytes"]
+        recorded = recorded.filter(pl.col("order") <= last)
+        wrong = recorded.with_columns(
+            pl.when(order=last)
+            .then(9.0)
+            .otherwise("seconds_per_sample")
+            .alias("seconds_per_sample")
+        )
+        # Its own size is not learnt from either, so nothing that is predicted there may change.
+        before, after = (
+            held_out(frame).filter(size_bytes=size)["followed_s"] for frame in (recorded, wrong)
+        )
+        assert before.to_list() == after.to_list()
+
+    def test_figure_9_is_the_mean_of_the_errors(self) -> None:
+        recorded = experiments.samples("smoke")
+        found, frame = held_out(recorded), experiments.fig9(recorded)
+        assert frame.height == 26
+        row = frame.row(5, named=True)
+        errors = found.filter(workload=row["workload"], size_bytes=row["size_bytes"])
+        percent = [
+            100 * abs(predicted - true) / true
+            for predicted, true in errors.select("predicted_s", "seconds_per_sample").iter_rows()
+        ]
+        assert row["samples"] == len(percent)
+        assert row["mean_percent"] == pytest.approx(np.mean(percent))
+        assert row["variance"] == pytest.approx(np.var(percent, ddof=1))
+        alone_s = np.mean(recorded.filter(workload="none")["seconds_per_sample"].to_numpy())
+        blind = [100 * abs(alone_s / true - 1) for true in errors["seconds_per_sample"]]
+        assert row["naive_mean_percent"] == pytest.approx(np.mean(blind))
+        assert row["naive_variance"] == pytest.approx(np.var(blind, ddof=1))
+
+    def test_what_is_blind_to_contention_is_a_moving_average(self) -> None:
+        recorded = experiments.samples("smoke").sort("order")
+        found = held_out(recorded).sort("order")
+        known_s = np.mean(recorded.filter(workload="none")["seconds_per_sample"].to_numpy())
+        expected = []
+        for workload, seconds in recorded.select("workload", "seconds_per_sample").iter_rows():
+            if workload != "none":
+                expected.append(known_s)
+            known_s = 0.8 * known_s + 0.2 * seconds
+        assert found["naive_followed_s"].to_list() == pytest.approx(expected)
+
+    def test_the_smallest_and_the_largest_jobs_differ(self) -> None:
+        recorded = experiments.samples("smoke")
+        frame = experiments.fig10(recorded)
+        least, most = recorded.filter(pl.col("size_bytes") > 0)["size_bytes"].sort()[[0, -1]]
+        for workload in ("wordcount", "sort"):
+            means = {
+                (resource, size): mean
+                for resource, size, mean in frame.filter(workload=workload)
+                .select("resource", "size_bytes", "mean")
+                .iter_rows()
+            }
+            for resource in ("core", "network"):
+                assert means[resource, most] > means[resource, least]
+        use = frame.filter(size_bytes=most)
+        disk = {row["workload"]: row["mean"] for row in use.filter(resource="disk").to_dicts()}
+        assert disk["sort"] > disk["wordcount"]
+
+    def test_contention_explains_the_times(self) -> None:
+        """Where others take cores, who looks at that must predict better than who does not."""
+        frame = experiments.fig9(experiments.samples("smoke"))
+        largest = frame.filter(pl.col("size_bytes").rank("dense", descending=True) <= 2)
+        for rows, factor in ((frame, 1), (largest, 2)):
+            means = rows.select(pl.col("^.*mean_percent$").mean()).row(0, named=True)
+            assert factor * means["mean_percent"] < means["naive_mean_percent"]
+            assert factor * means["followed_mean_percent"] < means["naive_followed_mean_percent"]
+
+    @pytest.mark.parametrize(
+        ("sizes", "told"),
+        [
+            (experiments.SIZES_BYTES, "13 sizes, 2 kB to 20 MB (the paper: 13, 1 MB to 10 GB)"),
+            (experiments.PAPER_SIZES_BYTES, "13 sizes, 1 MB to 10 GB as in the paper"),
+            ((900, 1500), "2 sizes, 900 B to 1.5 kB (the paper: 13, 1 MB to 10 GB)"),
+        ],
+    )
+    def test_sizes_are_told(self, sizes: tuple[int, ...], told: str) -> None:
+        frame = pl.DataFrame({"size_bytes": 2 * sizes})
+        assert experiments.sizes_told(frame) == told
+
+    def test_every_scale_sweeps_the_paper_s_range(self) -> None:
+        for scale in (experiments.SCALES["default"], experiments.RECORDING):
+            assert scale is not None
+            assert len(scale.sizes) == 13
+            assert scale.sizes[-1] == 10_000 * scale.sizes[0]
+
+    def test_figure_10_has_means_and_two_standard_deviations(self) -> None:
+        recorded = experiments.samples("smoke")
+        frame = experiments.fig10(recorded)
+        assert frame.height == 26 * 3
+        row = frame.filter(resource="disk", workload="sort").row(-1, named=True)
+        own = recorded.filter(workload="sort", size_bytes=row["size_bytes"])["disk_bytes_per_s"]
+        assert row["mean"] == pytest.approx(np.mean(own.to_numpy()) / 1e6)
+        assert row["two_sd"] == pytest.approx(2 * np.std(own.to_numpy(), ddof=1) / 1e6)
+        assert row["unit"] == "MB/s"
+
+    def test_figure_11_has_both_parts(self) -> None:
+        recorded = experiments.samples("smoke")
+        frame = experiments.fig11(recorded)
+        assert frame.height == 26 * 2
+        row = frame.filter(part="reporting", workload="wordcount").row(0, named=True)
+        own = recorded.filter(workload="wordcount", size_bytes=row["size_bytes"])["report_s"]
+        assert row["mean_s"] == pytest.approx(np.mean(own.to_numpy()))
+        assert row["most_s"] == own.max()
+
+    def test_no_form_is_clearly_better_on_sizes_held_out_than_the_one_in_use(self) -> None:
+        """By more than a tenth: less is within what another recording changes."""
+        frame = forms(experiments.samples("smoke"))
+        assert frame["form"].to_list() == [*FORMS, "boosting"]
+        for column in ("error_percent", "followed_error_percent"):
+            best = cast(float, frame[column].min())
+            assert frame.filter(form="share_products")[column][0] <= 1.1 * best
+        assert (frame["error_percent"].is_null() == frame["reason"].is_not_null()).all()
+
+    def test_refused(self) -> None:
+        with pytest.raises(UnknownNameError, match="smoke"):
+            experiments.samples("small")
+        recorded = experiments.samples("smoke")
+        with pytest.raises(ValueError, match="at least two"):
+            held_out(recorded.filter(pl.col("size_bytes") < 3000))
+        with pytest.raises(ValueError, match="no sample of the training alone"):
+            held_out(recorded.filter(pl.col("size_bytes") > 0))

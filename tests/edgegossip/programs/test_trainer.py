@@ -1,0 +1,383 @@
+"""EdgeGossip as a part of a gossip training: what is chosen, what it costs, who takes over."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from workbench import datasets, decentralised
+from workbench.datasets import partition
+from workbench.decentralised import GossipSetup, Trained, TrainingError
+from workbench.edgegossip import Handover
+from workbench.edgegossip.algorithms.failures import Outcome
+from workbench.edgegossip.algorithms.losses import point_losses
+from workbench.edgegossip.costs.platforms import Platform, cluster
+from workbench.edgegossip.prediction.predictor import Predictor
+from workbench.edgegossip.programs.trainer import EdgeGossip, State
+from workbench.names import UnknownNameError
+from workbench.runtime import Crash, Restart, SlowDown
+from workbench.training import Sgd, initialise
+from workbench.training.diverged import DivergedError
+
+DIGITS = datasets.load("digits").limit(train=240, test=40, seed=1).fitted((1, 28, 28))
+
+
+def platforms(slower: list[float]) -> list[Platform]:
+    return [
+        Platform(f"p{at}", Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), 0.01 * factor))
+        for at, factor in enumerate(slower)
+    ]
+
+
+def given(slower: list[float], **changes: Any) -> tuple[GossipSetup, EdgeGossip]:
+    """A training of digits on platforms so many times slower than the fastest."""
+    who, count = platforms(slower), len(slower)
+    shards = changes.pop("shards", None) or partition.by_size(DIGITS.y_train, [1] * count, seed=0)
+    of_training = {"epochs": 3, "patience_s": None, "evaluate_every": 100, "seed": 2}
+    of_training |= {name: changes.pop(name) for name in list(changes) if name in of_training}
+    training = GossipSetup(
+        "lenet5",
+        DIGITS,
+        shards,
+        cluster(who, 1e9),
+        mixing=decentralised.metropolis_hastings(decentralised.complete(count)),
+        batch_size=16,
+        sample_s=[one.sample_s for one in who],
+        **of_training,  # type: ignore[arg-type]
+    )
+    return training, EdgeGossip(who, shards, **changes)
+
+
+def run(slower: list[float], **changes: Any) -> Trained:
+    faults = changes.pop("faults", ())
+    training, ours = given(slower, **changes)
+    return decentralised.train(training, ours, faults=faults)
+
+
+def samples(trained: Trained, epoch: int) -> list[int]:
+    return trained.epochs.filter(epoch=epoch).sort("node")["samples"].to_list()
+
+
+def test_slow_platforms_learn_from_less() -> None:
+    trained = run([1, 2, 4], technique="hash_kmeans")
+    for epoch in (1, 2, 3):
+        assert samples(trained, epoch) == pytest.approx([80, 40, 20], abs=1)
+
+
+def test_the_same_bits_each_time() -> None:
+    one, other = (run([1, 3]) for _ in range(2))
+    assert one.epochs.equals(other.epochs)
+    assert all(map(torch.equal, one.weights, other.weights))
+
+
+def test_the_seed_matters() -> None:
+    one, other = (run([1, 3], seed=seed) for seed in (1, 2))
+    assert not torch.equal(one.weights[0], other.weights[0])
+
+
+@pytest.mark.parametrize("batch_size", [16, 64])
+def test_shuffled_the_highest_ranked_are_learnt_from_and_no_more_than_asked(
+    batch_size: int,
+) -> None:
+    """The first of the ranking, a third of 120; the paper's algorithm adds the rest of a batch."""
+    training, ours = given([1, 3])
+    ranked = replace(ours, order="ranked")
+    view = replace(first_view(training, 1), batch_size=batch_size)
+    chosen = [one.step(one.begin(1), 1, view)[1] for one in (ours, ranked)]
+    shuffled, whole = (np.concatenate(batches) for batches in chosen)
+    assert len(shuffled) == 40 < len(whole)
+    assert np.array_equal(np.sort(shuffled), np.sort(whole[:40]))
+    assert not np.array_equal(shuffled, whole[:40])
+    assert [len(batch) for batch in chosen[0]] == [batch_size] * (40 // batch_size) + [
+        40 % batch_size
+    ]
+
+
+def test_ranked_batches_hold_the_subsets_of_largest_loss_first() -> None:
+    training, ours = given([1, 3], order="ranked")
+    view = first_view(training, 1)
+    state, batches, _ = ours.step(ours.begin(1), 1, view)
+    made = state.aggregation
+    assert made is not None
+    losses = point_losses(view.flat.module, made.points, made.labels)
+    place = {int(sample): at for at, sample in enumerate(state.held)}
+    order = [losses[made.members[place[int(sample)]]] for batch in batches for sample in batch]
+    assert order == sorted(order, reverse=True)
+
+
+def first_view(training: GossipSetup, node: int) -> decentralised.View:
+    """What a node knows before the first epoch; its peers have reported."""
+    ours = EdgeGossip(platforms([1.0, 3.0]), training.shards)
+    flat = decentralised.build(training).learners[node].flat
+    alone = decentralised.View(
+        node, 0.0, flat, training.dataset, training.shards[node], 16, 0.01, None, {}
+    )
+    reports = {
+        at: ours.report(ours.begin(at), 0, replace(alone, node=at)) for at in range(training.nodes)
+    }
+    return replace(alone, reports=reports)
+
+
+def test_costs_are_those_of_the_stated_model() -> None:
+    training, ours = given([1, 3], operations_per_s=1e6, stands_for=2.0)
+    view = first_view(training, 1)
+    state, _, first_s = ours.step(ours.begin(1), 1, view)
+    _, _, later_s = ours.step(state, 1, view)
+    assert state.aggregation is not None
+    assert later_s == pytest.approx(len(state.aggregation) * 0.01 / 3)
+    # Table 3: N d^1.5 of the SVD, and d' M e N of k-means with d' = 10, e = 20; N counts twice.
+    operations = 240 * 784**1.5 + 10 * (240 / 10) * 20 * 240
+    assert first_s - later_s == pytest.approx(operations / 1e6)
+    _, _, wider_s = replace(ours, features=3072).step(ours.begin(1), 1, view)
+    assert wider_s - first_s == pytest.approx(240 * (3072**1.5 - 784**1.5) / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "evaluated"), [("importance", 120), ("random_points", 0), ("random_subsets", 0)]
+)
+def test_strategies_pay_for_what_they_need(strategy: str, evaluated: int) -> None:
+    training, ours = given([1, 3], strategy=strategy)
+    view = first_view(training, 1)
+    state, _, first_s = ours.step(ours.begin(1), 1, view)
+    _, _, later_s = ours.step(state, 1, view)
+    assert later_s == pytest.approx(evaluated * 0.01 / 3)
+    assert (first_s > later_s) == (strategy == "random_subsets")  # it aggregates
+
+
+def test_ranking_leaves_the_model_as_it_is() -> None:
+    """With dropout and normalisation: losses are those of evaluation, statistics stay."""
+    model = initialise("mobilenet_v2_cifar", 0)
+    kinds = {type(part).__name__ for part in model.modules()}
+    assert {"Dropout", "BatchNorm2d"} <= kinds
+    model.train()
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    x = np.random.default_rng(0).random((6, 3, 32, 32), dtype=np.float32)
+    y = np.arange(6) % 10
+    found = point_losses(model, x, y, batch_size=2)
+    assert all(torch.equal(before[name], buffer) for name, buffer in model.named_buffers())
+    assert all(part.training for part in model.modules())
+    with torch.no_grad():
+        scores = model.eval()(torch.tensor(x)).double()
+    expected = -torch.log_softmax(scores, 1)[range(6), y]
+    assert found == pytest.approx(expected.numpy(), rel=1e-5)
+
+
+def test_losses_are_those_of_each_point() -> None:
+    model = initialise("lenet5", 0)
+    x, y = DIGITS.x_test[:7], DIGITS.y_test[:7]
+    with torch.no_grad():
+        scores = model(torch.tensor(x)).double()
+    expected = [
+        -float(torch.log_softmax(scores[at], 0)[label]) for at, label in enumerate(y.tolist())
+    ]
+    assert point_losses(model, x, y, batch_size=3) == pytest.approx(expected, rel=1e-5)
+
+
+# --- Failures ------------------------------------------------------------------------------------
+
+
+def test_a_platform_that_slows_down_gets_less() -> None:
+    slow = SlowDown(1, from_s=1.0, to_s=1e6, factor=4.0)
+    trained = run([1, 1], epochs=20, technique="hash_kmeans", ratio=4, faults=[slow])
+    assert samples(trained, 1) == [120, 120]
+    assert samples(trained, 20)[1] < 60  # a quarter, but for whole subsets
+
+
+def test_a_few_failures_are_left_out() -> None:
+    trained = run([1] * 4, epochs=6, patience_s=2.0, failed_share=0.25, faults=[Crash(2, at_s=1.0)])
+    last = trained.epochs.filter(epoch=6).sort("node")
+    assert last["node"].to_list() == [0, 1, 3]
+    assert last["samples"].to_list() == [60, 60, 60]
+
+
+def test_too_many_are_taken_over_and_aggregated_anew() -> None:
+    training, ours = given([1] * 4, epochs=6, patience_s=2.0, operations_per_s=1e7)
+    trained = decentralised.train(training, ours, faults=[Crash(2, at_s=1.0)], trace=True)
+    last = trained.epochs.filter(epoch=6).sort("node")
+    assert last["node"].to_list() == [0, 1, 3]
+    assert last["samples"].to_list() == [80, 80, 80]  # 240 samples, all learnt from
+    assert trained.run.trace is not None
+    seconds = trained.run.trace.frame.filter(lane="select", node="p0").select(
+        "label", seconds=pl.col("end_s") - pl.col("start_s")
+    )
+    least_s = min(seconds["seconds"].to_list())
+    aggregated = [label for label, took_s in seconds.iter_rows() if took_s > 2 * least_s]
+    assert len(aggregated) == 2  # at first, and once after the failure
+
+
+def test_who_comes_back_gets_its_own_points_again() -> None:
+    faults = [Crash(2, at_s=1.0), Restart(2, at_s=8.0)]
+    trained = run([1] * 4, epochs=16, patience_s=2.0, faults=faults)
+    assert samples(trained, 16) == [60, 60, 60, 60]
+    between = trained.epochs.group_by("epoch").agg(pl.col("node").n_unique(), pl.col("samples"))
+    assert 3 in between["node"].to_list()
+    assert trained.epochs.filter(pl.col("samples") == 80).height >= 3
+
+
+def test_stopping_says_who_failed() -> None:
+    with pytest.raises(TrainingError, match=r"1 of 4 platforms have failed.*2 \(0 points/s"):
+        run([1] * 4, epochs=6, patience_s=2.0, on_failures="stop", faults=[Crash(2, at_s=1.0)])
+
+
+# --- What users may give -------------------------------------------------------------------------
+
+
+def test_one_platform_alone_learns_from_all() -> None:
+    trained = run([3])
+    assert [samples(trained, epoch) for epoch in (1, 2, 3)] == [[240]] * 3
+
+
+def test_a_class_may_be_missing_at_a_platform() -> None:
+    shards = partition.by_class(DIGITS.y_train, 3, classes_per_node=2, seed=0)
+    trained = run([1, 1, 2], shards=shards, ratio=5)
+    assert min(samples(trained, 3)) > 0
+
+
+def test_a_shard_too_small_for_one_aggregated_point_is_refused() -> None:
+    shards = (np.arange(230), np.arange(230, 236))
+    with pytest.raises(ValueError, match=r"p1 has 6 points, less than one aggregated point"):
+        given([1, 1], shards=shards)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ratio": 0.5}, "ratio is 0.5; give a finite number, at least 1"),
+        ({"stands_for": 0.0}, "stands_for is 0.0; give a finite number above 0"),
+        ({"operations_per_s": float("inf")}, "operations_per_s is inf"),
+        ({"forward_share": -1.0}, "forward_share is -1.0"),
+        ({"hops": 0}, "hops is 0"),
+        ({"threshold": -1.0}, r"threshold is -1\.0; give points per second above 0"),
+        ({"threshold": "1"}, "threshold is '1'; give a number"),
+        ({"failed_share": 2}, "failed_share is 2; give a share from 0 to 1"),
+        ({"on_failures": None}, "policy is None; give a name"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        given([1, 1], **changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"technique": "pca_kmeans"},  # Table 3 does not say what it costs
+        {"strategy": "accuracy aware"},
+        {"order": "sorted"},
+        {"on_failures": "ignore"},
+    ],
+)
+def test_unknown_names_are_refused(changes: dict[str, str]) -> None:
+    with pytest.raises(UnknownNameError):
+        given([1, 1], **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"platforms": ["pi", "server"]}, r"a platform is 'pi'; give an edgegossip\.Platform"),
+        ({"platforms": "pi"}, "platforms is 'pi'"),
+        ({"platforms": frozenset((1, 2))}, "platforms is .*, where order counts"),
+        ({"platforms": ()}, "there are no platforms"),
+        ({"shards": (np.arange(20), np.arange(20) / 2)}, "shard of p1 is float64"),
+        ({"shards": (np.arange(20), [])}, "shard of p1 is"),
+        ({"shards": 2}, "shards is 2"),
+        ({"mixing": "ring"}, "mixing is 'ring'; give"),
+        ({"seed": -1}, "seed is -1; give a whole number of at least 0"),
+        ({"seed": 0.5}, r"seed is 0\.5"),
+    ],
+)
+def test_what_is_none_is_refused(changes: dict[str, Any], message: str) -> None:
+    _, ours = given([1, 1])
+    with pytest.raises(ValueError, match=message):
+        replace(ours, **changes)
+
+
+class TestFits:
+    """A setup of others is refused before anything runs."""
+
+    def test_other_shards(self) -> None:
+        training, ours = given([1, 1])
+        with pytest.raises(ValueError, match="another shard of p1 than the setup"):
+            decentralised.train(
+                training, replace(ours, shards=(ours.shards[0], ours.shards[1][::-1]))
+            )
+
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_another_number_of_platforms(self, count: int) -> None:
+        training, _ = given([1, 1])
+        _, ours = given([1] * count)
+        with pytest.raises(ValueError, match=f"has {count} platforms, the setup 2 nodes"):
+            decentralised.train(training, ours)
+
+    def test_another_mixing(self) -> None:
+        training, ours = given([1, 1, 1])
+        row = decentralised.metropolis_hastings(decentralised.star(3))
+        with pytest.raises(ValueError, match="mixing is another than the setup's; leave it out"):
+            decentralised.train(training, replace(ours, mixing=row))
+        again = ours.fitted(training).fitted(training)
+        assert again.mixing is training.mixing
+
+    def test_another_order(self) -> None:
+        training, ours = given([1, 3])
+        with pytest.raises(ValueError, match=r"in the order p1, p0, the setup's cluster p0, p1"):
+            decentralised.train(training, replace(ours, platforms=ours.platforms[::-1]))
+
+
+def test_a_function_says_what_happens_on_failures() -> None:
+    """It is told what all platforms know alike: throughputs without contention."""
+    told = []
+
+    def first_takes_all(
+        points: Sequence[int], throughput: Sequence[float], failed: Sequence[bool]
+    ) -> Outcome:
+        told.append((tuple(points), tuple(throughput), tuple(failed)))
+        takes = Handover(2, 0, 0, points[2])
+        return (points[0] + points[2], points[1], 0), (takes,) if points[2] else ()
+
+    trained = run(
+        [1, 2, 1], epochs=8, patience_s=2.0, on_failures=first_takes_all, faults=[Crash(2, 0.5)]
+    )
+    assert told[0] == ((80, 80, 80), (100.0, 50.0, 0.0), (False, False, True))
+    # Twice as many points at twice the speed: both learn equally long from all.
+    assert samples(trained, 8) == pytest.approx([160, 80], abs=1)
+
+
+@pytest.mark.parametrize("strategy", ["random_subsets", "random_points", "importance"])
+def test_what_is_drawn_is_another_each_epoch(strategy: str) -> None:
+    training, ours = given([1, 3], strategy=strategy, hops=2)
+    view = first_view(training, 1)
+    state, first, _ = ours.step(ours.begin(1), 1, view)
+    again, other = (
+        np.sort(np.concatenate(ours.step(state, epoch, view)[1])).tolist() for epoch in (1, 2)
+    )
+    assert again == np.sort(np.concatenate(first)).tolist() != other
+
+
+def test_divergence_is_told_as_such() -> None:
+    """Of a model whose losses are no numbers when points are ranked."""
+    training, ours = given([1, 3])
+    view = first_view(training, 1)
+    view.flat.parameters.fill_(torch.nan)
+    with pytest.raises(DivergedError, match="nan of a point that p1 ranks before epoch 1"):
+        ours.step(ours.begin(1), 1, view)
+    steep = replace(training, sgd=Sgd(1e20))
+    with pytest.raises(TrainingError, match=r"diverged: .*use a smaller learning rate than 1e\+20"):
+        decentralised.train(steep, ours)
+
+
+def test_as_many_platforms_as_shards() -> None:
+    _, ours = given([1, 1])
+    with pytest.raises(ValueError, match="1 platforms, 2 shards"):
+        replace(ours, platforms=ours.platforms[:1])
+
+
+def test_a_state_holds_the_shard_first() -> None:
+    _, ours = given([1, 1])
+    state = ours.begin(1)
+    assert isinstance(state, State)
+    assert np.array_equal(state.held, ours.shards[1])

@@ -1,0 +1,311 @@
+"""Every planner through the same suite; HierTrain against brute force and the paper's loop."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.hiertrain.strategies import exact_problems, given_of, problems
+from tests.oracles import hiertrain as oracle
+from workbench.hiertrain import PLANNERS, TIERS, Chain, Hybrid, Policy, Problem, iteration
+from workbench.hiertrain.algorithms.bounds import phase_bound_s, relaxed
+from workbench.hiertrain.algorithms.hiertrain import hiertrain
+from workbench.hiertrain.algorithms.jalad import jalad
+from workbench.hiertrain.algorithms.splits import candidate_splits
+from workbench.hiertrain.algorithms.tasks import ORDERS, all_tasks
+from workbench.hiertrain.costs.problem import PAIRS
+
+every_planner = pytest.mark.parametrize("planner", PLANNERS.values(), ids=PLANNERS.keys())
+Planner = Callable[[Problem], Policy]
+
+# Sums of n doubles in different orders differ by at most about n units in the last place.
+RELATIVE = 1e-12
+
+
+def total_s(problem: Problem, policy: Policy) -> float:
+    return iteration(problem, policy).total_s
+
+
+def choice_of(policy: Hybrid) -> oracle.Choice:
+    return policy.order, policy.m_s, policy.m_l, policy.b_o, policy.b_s, policy.b_l
+
+
+def no_policy_is_faster_s(problem: Problem) -> float:
+    """All tiers compute each layer at once without a message; a third of the least updates."""
+    with np.errstate(divide="ignore"):
+        speeds = np.sum([1 / problem.layer_s[tier] for tier in TIERS], axis=0)
+    least_update_s = np.min([problem.update_s[tier] for tier in TIERS], axis=0)
+    return float((problem.batch / speeds).sum() + least_update_s.sum() / len(TIERS))
+
+
+@every_planner
+@given(problem=problems(max_layers=9, max_batch=20))
+def test_policy_is_legal_and_the_same_every_time(planner: Planner, problem: Problem) -> None:
+    policy = planner(problem)
+    policy.check(problem)
+    assert planner(problem) == policy
+    table = policy.table(problem.layers)
+    assert set(table["tier"]) <= set(TIERS)
+    covered = {
+        layer
+        for first, last in table.select("first_layer", "last_layer").iter_rows()
+        for layer in range(first, last + 1)
+    }
+    assert covered == set(range(1, problem.layers + 1))
+
+
+@every_planner
+@given(problem=problems(max_layers=9, max_batch=20))
+def test_never_beats_the_lower_bound(planner: Planner, problem: Problem) -> None:
+    least_s = no_policy_is_faster_s(problem)
+    assert total_s(problem, planner(problem)) >= least_s * (1 - RELATIVE)
+
+
+@every_planner
+@given(problem=problems(max_layers=6, max_batch=12), exponent=st.integers(-8, 8))
+def test_slower_time_changes_nothing_but_the_time(
+    planner: Planner, problem: Problem, exponent: int
+) -> None:
+    factor = 2.0**exponent  # exact in floats, so that even ties stay ties
+    slower = replace(
+        problem,
+        layer_s={tier: problem.layer_s[tier] * factor for tier in TIERS},
+        update_s={tier: problem.update_s[tier] * factor for tier in TIERS},
+        bandwidth_bps={pair: bps / factor for pair, bps in problem.bandwidth_bps.items()},
+        overhead_s=problem.overhead_s * factor,
+    )
+    assert planner(slower) == planner(problem)
+    assert total_s(slower, planner(slower)) == total_s(problem, planner(problem)) * factor
+
+
+SWAPPED = {"device": "device", "edge": "cloud", "cloud": "edge"}
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("hiertrain", "hiertrain"), ("all_edge", "all_cloud"), ("jointdnn_plus", "jointdnn_plus")],
+)
+@given(problem=problems(max_layers=6, max_batch=12))
+def test_edge_and_cloud_are_but_names(name: str, other: str, problem: Problem) -> None:
+    swapped = replace(
+        problem,
+        layer_s={tier: problem.layer_s[SWAPPED[tier]] for tier in TIERS},
+        update_s={tier: problem.update_s[SWAPPED[tier]] for tier in TIERS},
+        bandwidth_bps={
+            (SWAPPED[a], SWAPPED[b]): bps for (a, b), bps in problem.bandwidth_bps.items()
+        },
+    )
+    ours_s = total_s(problem, PLANNERS[name](problem))
+    assert total_s(swapped, PLANNERS[other](swapped)) == pytest.approx(ours_s, rel=RELATIVE)
+
+
+@settings(deadline=None)
+@given(problem=problems(max_layers=5, max_batch=8))
+def test_hiertrain_is_as_fast_as_brute_force(problem: Problem) -> None:
+    plain = given_of(problem)
+    best_s = min(
+        oracle.hybrid_s(plain, choice)
+        for choice in oracle.all_hybrids(problem.layers, problem.batch)
+    )
+    assert total_s(problem, hiertrain(problem)) == pytest.approx(best_s, rel=RELATIVE)
+
+
+def preference(choice: oracle.Choice) -> tuple[int, ...]:
+    """The documented order of policies that are equally fast."""
+    order, m_s, m_l, _, b_s, b_l = choice
+    tiers = 1 + (m_s > 0) + (m_l > 0)
+    return tiers, m_l, m_s, b_l, b_s, ORDERS.index(order)
+
+
+@settings(deadline=None)
+@given(problem=exact_problems(max_layers=4, max_batch=6))
+def test_hiertrain_takes_the_documented_one_of_equals(problem: Problem) -> None:
+    plain = given_of(problem)
+    best = min(
+        oracle.all_hybrids(problem.layers, problem.batch),
+        key=lambda choice: (oracle.hybrid_s(plain, choice), preference(choice)),
+    )
+    assert choice_of(hiertrain(problem)) == best
+
+
+@settings(deadline=None, max_examples=30)
+@given(problem=problems(max_layers=3, max_batch=12))
+def test_hiertrain_is_never_slower_than_the_papers_loop(problem: Problem) -> None:
+    printed, printed_s = oracle.algorithm_1(given_of(problem))
+    order, m_s, m_l, b_o, b_s, b_l = printed
+    policy = Hybrid(order, m_s, m_l, b_o, b_s, b_l)  # type: ignore[arg-type]
+    assert total_s(problem, policy) == pytest.approx(printed_s, rel=RELATIVE)
+    assert total_s(problem, hiertrain(problem)) <= printed_s * (1 + RELATIVE)
+
+
+@given(problem=problems(max_layers=12, max_batch=200))
+def test_hiertrain_is_never_slower_than_one_tier_alone(problem: Problem) -> None:
+    ours_s = total_s(problem, hiertrain(problem))
+    for name in ("all_edge", "all_cloud"):
+        assert ours_s <= total_s(problem, PLANNERS[name](problem)) * (1 + RELATIVE)
+    alone = Hybrid(("device", "edge", "cloud"), 0, 0, problem.batch, 0, 0)
+    assert ours_s <= total_s(problem, alone) * (1 + RELATIVE)
+
+
+@settings(deadline=None)
+@given(problem=problems(max_layers=3, max_batch=200), data=st.data())
+def test_no_neighbour_of_hiertrains_split_is_faster(problem: Problem, data: st.DataObject) -> None:
+    ours = hiertrain(problem)
+    ours_s = total_s(problem, ours)
+    m_s, m_l = sorted(data.draw(st.integers(0, problem.layers)) for _ in range(2))
+    order = data.draw(st.sampled_from(ORDERS))
+    for b_s in {0, ours.b_s} | {data.draw(st.integers(0, problem.batch)) for _ in range(3)}:
+        for b_l in range(problem.batch - b_s + 1):
+            split = (b_s if m_s else 0, b_l if m_l else 0)
+            other = Hybrid(order, m_s, m_l, problem.batch - sum(split), *split)  # type: ignore[arg-type]
+            assert ours_s <= total_s(problem, other) * (1 + RELATIVE)
+
+
+@settings(deadline=None)
+@given(problem=problems(max_layers=3, max_batch=6))
+def test_bounds_are_below_every_split(problem: Problem) -> None:
+    tasks, plain = all_tasks(problem), given_of(problem)
+    best_s: dict[tuple[int, int, int], float] = {}
+    for choice in oracle.all_hybrids(problem.layers, problem.batch):
+        key = (ORDERS.index(choice[0]), choice[1], choice[2])
+        best_s[key] = min(best_s.get(key, np.inf), oracle.hybrid_s(plain, choice))
+    exact_s = np.array(
+        [
+            best_s[int(order), int(m_s), int(m_l)]
+            for order, m_s, m_l in zip(tasks.order, tasks.m_s, tasks.m_l, strict=True)
+        ]
+    )
+    relaxed_s, b_s, b_l = relaxed(tasks)
+    assert (phase_bound_s(tasks) <= relaxed_s * (1 + 1e-9)).all()
+    assert (relaxed_s <= exact_s * (1 + 1e-9)).all()
+    assert ((b_s >= 0) & (b_l >= 0) & (b_s + b_l <= problem.batch)).all()
+
+
+def usual_problem(seed: int, layers: int, batch: int, overhead_s: float = 0.0) -> Problem:
+    """Costs within some orders of magnitude, such that samples are shared out in many ways."""
+    generator = np.random.default_rng(seed)
+    seconds = generator.lognormal(size=(layers, 2))
+    speed = dict(zip(TIERS, (1.0, *generator.uniform(1, 10, size=2)), strict=True))
+    return Problem(
+        layer_s={tier: seconds / speed[tier] for tier in TIERS},
+        update_s={tier: generator.random(layers) / speed[tier] for tier in TIERS},
+        param_bytes=generator.lognormal(sigma=2, size=layers),
+        output_bytes=generator.lognormal(sigma=2, size=layers),
+        sample_bytes=generator.uniform(0, 3),
+        bandwidth_bps={pair: 8 * generator.lognormal(sigma=1.5) for pair in PAIRS},
+        batch=batch,
+        overhead_s=overhead_s,
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_relaxation_is_the_papers_linear_programme(seed: int) -> None:
+    problem = usual_problem(seed, layers=3, batch=100)
+    tasks, plain = all_tasks(problem), given_of(problem)
+    ours_s = relaxed(tasks)[0]
+    for k, order in enumerate(tasks.order):
+        m_s, m_l = int(tasks.m_s[k]), int(tasks.m_l[k])
+        split = oracle.linear_programme(plain, ORDERS[order], m_s, m_l)
+        theirs_s = oracle.hybrid_s(plain, (ORDERS[order], m_s, m_l, *split))  # type: ignore[arg-type]
+        # The linear programme's solver meets its constraints up to 1e-7.
+        assert ours_s[k] == pytest.approx(theirs_s, rel=1e-6)
+
+
+@settings(deadline=None, max_examples=30)
+@given(problem=problems(max_layers=3, max_batch=6))
+def test_tasks_take_what_the_equations_say(problem: Problem) -> None:
+    tasks, plain = all_tasks(problem), given_of(problem)
+    place = {
+        (ORDERS[order], int(m_s), int(m_l)): k
+        for k, (order, m_s, m_l) in enumerate(zip(tasks.order, tasks.m_s, tasks.m_l, strict=True))
+    }
+    assert len(place) == len(tasks)
+    for choice in oracle.all_hybrids(problem.layers, problem.batch):
+        *key, _, b_s, b_l = choice
+        k = place[tuple(key)]  # type: ignore[index]
+        split = (np.array([[float(b)]]) for b in (b_s, b_l))
+        ours_s = tasks[k : k + 1].duration_s(*split)[0, 0]
+        assert ours_s == pytest.approx(oracle.hybrid_s(plain, choice), rel=RELATIVE)
+
+
+@pytest.mark.parametrize("overhead_s", [0.0, 0.1, 10.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_candidates_hold_a_best_split_of_all_tasks(seed: int, overhead_s: float) -> None:
+    problem = usual_problem(seed, layers=4, batch=40, overhead_s=overhead_s)
+    tasks = all_tasks(problem)
+    ours_s = tasks.duration_s(*candidate_splits(tasks)).min(axis=1)
+    b_s, b_os = np.triu_indices(problem.batch + 1)
+    b_l = problem.batch - b_os
+    all_s = tasks.duration_s(b_s[None, :].astype(float), b_l[None, :].astype(float))
+    idle_s, idle_l = (tasks.m_s == 0)[:, None], (tasks.m_l == 0)[:, None]
+    all_s[(idle_s & (b_s > 0)) | (idle_l & (b_l > 0))] = np.inf
+    assert ours_s == pytest.approx(all_s.min(axis=1), rel=RELATIVE)
+
+
+@settings(deadline=None)
+@given(problem=problems(max_layers=6, max_batch=12))
+def test_shortest_paths_are_as_fast_as_every_assignment(problem: Problem) -> None:
+    plain = given_of(problem)
+    for name, allowed in (("jointdnn", ("device", "cloud")), ("jointdnn_plus", TIERS)):
+        chain = PLANNERS[name](problem)
+        assert isinstance(chain, Chain)
+        assert set(chain.tiers) <= set(allowed)
+        best_s = oracle.best_assignment_s(plain, allowed)
+        assert total_s(problem, chain) == pytest.approx(best_s, rel=RELATIVE)
+
+
+@given(
+    problem=problems(max_layers=9, max_batch=12),
+    bits=st.sampled_from([1, 4, 8, 16, 32]),
+    gradient_bits=st.sampled_from([None, 8, 32]),
+)
+def test_jalad_is_as_fast_as_every_cut(
+    problem: Problem, bits: int, gradient_bits: int | None
+) -> None:
+    best_s = oracle.best_cut_s(given_of(problem), bits, gradient_bits or bits)
+    chain = jalad(problem, bits, gradient_bits)
+    assert total_s(problem, chain) == pytest.approx(best_s, rel=RELATIVE)
+
+
+@given(problem=problems(max_layers=9, max_batch=12))
+def test_more_freedom_is_never_slower(problem: Problem) -> None:
+    duration_s = {name: total_s(problem, plan(problem)) for name, plan in PLANNERS.items()}
+    plain_jalad_s = total_s(problem, jalad(problem, bits=32))
+    for faster, slower in (
+        (duration_s["jointdnn_plus"], duration_s["jointdnn"]),
+        (duration_s["jointdnn_plus"], plain_jalad_s),
+        (duration_s["jointdnn_plus"], duration_s["all_edge"]),
+        (duration_s["jointdnn"], duration_s["all_cloud"]),
+        (duration_s["jalad"], duration_s["all_edge"]),
+        (duration_s["jalad"], duration_s["all_cloud"]),
+    ):
+        assert faster <= slower * (1 + RELATIVE)
+
+
+@given(problem=problems(max_layers=5, max_batch=12))
+def test_one_tier_holds_all_in_all_edge_and_all_cloud(problem: Problem) -> None:
+    for name in ("edge", "cloud"):
+        policy = PLANNERS[f"all_{name}"](problem)
+        assert policy.table(problem.layers).rows() == [(name, 1, problem.layers, problem.batch)]
+        same = Chain((name,) * problem.layers, problem.batch)
+        assert total_s(problem, policy) == pytest.approx(total_s(problem, same), rel=RELATIVE)
+
+
+def test_all_three_tiers_share_out_what_is_alike() -> None:
+    # Nothing but layer 1 costs, and it costs the same everywhere: a third of the samples each.
+    problem = Problem(
+        layer_s={tier: [[1, 2], [0, 0]] for tier in TIERS},
+        update_s={tier: [0, 0] for tier in TIERS},
+        param_bytes=[0, 0],
+        output_bytes=[0, 0],
+        sample_bytes=0,
+        bandwidth_bps={("device", "edge"): 1, ("edge", "cloud"): 1, ("cloud", "device"): 1},
+        batch=9,
+    )
+    policy = hiertrain(problem)
+    assert (policy.b_o, policy.b_s, policy.b_l) == (3, 3, 3)
+    assert (policy.m_s, policy.m_l) == (1, 1)
+    assert total_s(problem, policy) == 9

@@ -1,0 +1,93 @@
+"""Every figure can be printed, says where its numbers come from, and shows what it should."""
+
+from collections.abc import Callable
+
+import polars as pl
+import pytest
+
+from tests.expectations import drawn_the_same_each_time
+from workbench import figures
+from workbench.hiertrain import PLANNERS, Chain, Hybrid
+from workbench.hiertrain.paper import charts, experiments, simulations
+
+FRAMES: dict[str, Callable[[], pl.DataFrame]] = {
+    "fig6": simulations.fig6,
+    "sharing": simulations.sharing,
+    "fig7": experiments.fig7,
+    "fig8": experiments.fig8,
+    "fig9": experiments.fig9,
+    "fig10": experiments.fig10,
+    "fig11": experiments.fig11,
+    "table2": lambda: experiments.table2("smoke"),
+    "explanations": experiments.explanations,
+    "accuracy": lambda: simulations.accuracy("smoke"),
+    "jalad_bits": lambda: simulations.jalad_bits("smoke"),
+}
+SIMULATED = ("fig6", "sharing", "accuracy", "jalad_bits")
+
+
+@pytest.mark.parametrize("figure", FRAMES)
+def test_every_figure_can_be_printed(figure: str) -> None:
+    chart = drawn_the_same_each_time(getattr(charts, figure), FRAMES[figure]())
+    for column in figures.COLUMNS:
+        svg = figures.svg(chart, column)
+        assert svg.count("<path") > 10
+    if figure in SIMULATED:
+        assert "simulated" in svg
+    elif figure == "table2":
+        assert "this machine" in svg
+    else:
+        assert "(cost model)" in svg
+
+
+def test_titles_tell_the_setting() -> None:
+    svg = figures.svg(charts.fig7(experiments.fig7(64, 10.0, 2, 3)), "double")
+    assert "batch 64, device-edge 10 Mbit/s, 2 edge" in svg
+    assert "3 devices" in svg
+
+
+def test_differences_are_told_for_each_way_of_sharing() -> None:
+    frame = pl.DataFrame(
+        {
+            "planner": ["hiertrain"] * 3 + ["jalad"],
+            "sharing": ["none", "none", "interfaces", "none"],
+            "difference_percent": [-7.0, -2.5, 31.0, 99.0],
+        }
+    )
+    assert charts.differences_in_words(frame) == [
+        "a link for every pair: -7.0 to -2.5 % off the model",
+        "shared interfaces: +31.0 to +31.0 % off the model",
+    ]
+
+
+def test_overtaken_counts_points_with_shared_interfaces_only() -> None:
+    rows = [
+        ("alexnet_tiny", mbps, planner, shared, seconds)
+        for mbps, ours in ((1.5, 3.0), (2.0, 1.0))
+        for planner, seconds in (("hiertrain", ours), ("jalad", 2.0))
+        for shared in ("interfaces", "none")
+    ]
+    schema = ["model", "edge_cloud_mbps", "planner", "sharing", "simulated_s"]
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    assert charts.overtaken(frame).endswith("faster at 1 of 2 points")
+
+
+def test_the_assignment_shows_every_part() -> None:
+    policy = Hybrid(("cloud", "device", "edge"), 1, 2, 3, 4, 5)
+    drawn = charts.assignment(policy.table(5), 5, 12).to_dict()
+    (rows,) = drawn["datasets"].values()
+    assert [(row["tier"], row["start"], row["end"], row["samples"]) for row in rows] == [
+        ("cloud", 0.5, 1.5, 3),
+        ("cloud", 1.5, 2.5, 7),
+        ("cloud", 2.5, 5.5, 12),
+        ("device", 0.5, 1.5, 4),
+        ("edge", 0.5, 2.5, 5),
+    ]
+    chain = Chain(("edge",) * 2 + ("cloud",) * 3, 12, 8)
+    assert "cloud" in figures.svg(charts.assignment(chain.table(), 5, 12), "single")
+
+
+def test_a_planner_of_ones_own_stands_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PLANNERS, "mine", PLANNERS["all_edge"])
+    frame = experiments.fig7(planners=["hiertrain", "mine"])
+    assert "mine" in figures.svg(charts.fig7(frame))

@@ -1,0 +1,279 @@
+"""Frames behind the figures: what they hold, and what must be so in each."""
+
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.expectations import assert_tells_every_step
+from workbench.hiertrain import PLANNERS, explorer, iteration
+from workbench.hiertrain.paper import calibration, charts, experiments, simulations
+from workbench.hiertrain.paper.sweep import sweep
+from workbench.hiertrain.paper.testbed import (
+    EDGE_CLOUD_MBPS,
+    EXPLANATION,
+    MODELS,
+    Constants,
+    Testbed,
+    paper_testbed,
+)
+from workbench.hiertrain.training.train import Trained, TrainingError, train
+from workbench.interrupted import ExperimentInterrupted
+from workbench.names import UnknownNameError
+from workbench.widgets import measure_ms
+
+
+def test_a_sweep_is_the_cost_model() -> None:
+    frame = experiments.fig9()
+    assert len(frame) == len(EDGE_CLOUD_MBPS) * len(experiments.RIVALS)
+    row = frame.filter(planner="jalad", edge_cloud_mbps=2.0).row(0, named=True)
+    testbed = Testbed(Constants.load(), edge_cloud_mbps=2.0)
+    problem = testbed.problem(MODELS["alexnet"])
+    policy = PLANNERS["jalad"](problem)
+    assert row["total_s"] == iteration(problem, policy).total_s
+    assert row["policy"] == str(policy)
+    parts = pl.sum_horizontal("forward_s", "backward_s", "update_s")
+    assert frame.filter((parts - pl.col("total_s")).abs() > 1e-9).is_empty()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_more_bandwidth_slows_nobody(model: str) -> None:
+    frame = experiments.fig7(model=model, planners=tuple(PLANNERS)).sort("edge_cloud_mbps")
+    for _, part in frame.group_by("planner"):
+        assert (part["total_s"].diff().drop_nulls() <= 1e-9).all()
+
+
+def test_more_cores_slow_nobody() -> None:
+    frame = experiments.fig11()
+    assert frame.filter(edge_cores=1)["gain_percent"].is_null().all()
+    assert (frame.filter(pl.col("edge_cores") > 1)["gain_percent"] >= -1e-9).all()
+
+
+def test_more_devices_at_the_edge_help_nobody() -> None:
+    one, four = experiments.fig7(), experiments.fig7(devices=4)
+    assert (four["total_s"] >= one["total_s"] * (1 - 1e-9)).all()
+
+
+def test_gains_by_hand() -> None:
+    frame = experiments.fig11().filter(edge_cloud_mbps=1.5).sort("edge_cores")
+    seconds = frame["total_s"].to_list()
+    expected = [100 * (1 - b / a) for a, b in itertools.pairwise(seconds)]
+    assert frame["gain_percent"].to_list()[1:] == pytest.approx(expected)
+
+
+def test_the_simulation_never_takes_longer_than_the_model_where_links_are_apart() -> None:
+    frame = simulations.sharing()
+    assert len(frame) == len(MODELS) * len(EDGE_CLOUD_MBPS) * len(PLANNERS) * 2
+    apart = frame.filter(sharing="none")
+    assert (apart["difference_percent"] <= 1e-6).all()
+    one_at_a_time = frame.filter(pl.col("planner") != "hiertrain")
+    assert one_at_a_time["difference_percent"].abs().max() < 1e-6  # type: ignore[operator]
+    wide = frame.pivot(on="sharing", index=["model", "edge_cloud_mbps", "planner"],
+                       values="simulated_s")  # fmt: skip
+    assert (wide["interfaces"] >= wide["none"] * (1 - 1e-9)).all()
+
+
+def test_figure_6_is_hiertrain_on_alexnet() -> None:
+    frame = simulations.fig6()
+    whole = simulations.sharing().filter(planner="hiertrain", model=MODELS["alexnet"])
+    assert frame.equals(whole)
+
+
+def test_table_2_times_every_model() -> None:
+    frame = experiments.table2("smoke")
+    assert frame["model"].to_list() == list(experiments.TIMED)
+    assert frame["paper_ms"].to_list() == [520, 1480, 3000, 4000, 5300, 12_000]
+    assert (frame["median_ms"] <= frame["worst_ms"]).all()
+    assert (frame["median_ms"] > 0).all()
+
+
+def test_explanations_judge_every_claim() -> None:
+    frame = experiments.explanations()
+    assert len(frame) == len(calibration.EXPLANATIONS) * len(calibration.FIGURES)
+    numbers = frame.filter(pl.col("ours").is_not_null())
+    assert set(numbers["claim"]) == set(calibration.SPEEDUPS)
+    scores = experiments.explanation_scores(frame)
+    assert scores["explanation"].to_list() == list(calibration.EXPLANATIONS)
+    assert (scores["fit_claims"] + scores["predicted_claims"] == len(calibration.FIGURES)).all()
+    assert (scores["mean_factor"] >= 1).all()
+
+
+def test_scores_by_hand() -> None:
+    rows = [
+        ("one", "fit", 2.0, 4.0, "trend"),
+        ("one", "fit", 2.0, 1.0, "near"),
+        ("one", "predicted", None, None, "holds"),
+        ("one", "predicted", None, None, "not reproduced"),
+    ]
+    frame = pl.DataFrame(
+        rows, schema=["explanation", "role", "paper", "ours", "verdict"], orient="row"
+    )
+    (row,) = experiments.explanation_scores(frame).iter_rows(named=True)
+    assert row == {
+        "explanation": "one",
+        "constants": None,
+        "fit_met": 1,
+        "fit_claims": 2,
+        "predicted_met": 1,
+        "predicted_claims": 2,
+        "met": 2,
+        "trend": 1,
+        "mean_factor": pytest.approx(2.0),
+    }
+
+
+def test_sensitivity_is_the_count_of_claims() -> None:
+    frame = experiments.sensitivity()
+    one, constants = calibration.EXPLANATIONS[EXPLANATION], Constants.load()
+    assert frame["constant"].unique(maintain_order=True).to_list() == list(one.ranges)
+    (row,) = frame.filter(constant="edge_core_gflops", shift_percent=-10).rows(named=True)
+    shifted = replace(constants, edge_core_gflops=0.9 * constants.edge_core_gflops)
+    judged = calibration.verdicts(calibration.found(Testbed(shifted)))
+    assert row["met"] == sum(one in ("near", "holds") for one in judged.values())
+    assert row["trend"] == sum(one == "trend" for one in judged.values())
+    assert (row["claims"], row["fitted"]) == (len(judged), constants.edge_core_gflops)
+
+
+def test_two_percent_do_not_change_what_is_met() -> None:
+    """The fit stands on a plateau; that it does not lean on three digits is what it is worth."""
+    frame = experiments.sensitivity().filter(pl.col("shift_percent").abs() <= 2)
+    assert frame["met"].n_unique() == 1
+
+
+def test_sensitivity_in_words_by_hand() -> None:
+    met = {-10: 7, -5: 6, -2: 7, 0: 7, 2: 7, 5: 8, 10: 5}
+    rows = [("speed", shift, count, 10) for shift, count in met.items()]
+    schema = ["constant", "shift_percent", "met", "claims"]
+    said = experiments.sensitivity_in_words(pl.DataFrame(rows, schema=schema, orient="row"))
+    assert said == (
+        "7 of 10 claims are met, and no fewer with speed from -2 to +5 %; of all shifts shown, "
+        "at least 5."
+    )
+
+
+def test_what_is_said_of_the_fit() -> None:
+    assert f"{Constants.load().device_gflops:g} GFLOP/s" in experiments.peaks_in_words()
+    said = experiments.alexnet_alone_in_words(experiments.explanations())
+    alone = calibration.EXPLANATIONS["alexnet_alone"]
+    assert f"AlexNet's {len(alone.fitted_on)} claims alone" in said
+
+
+def test_contradictions_follow_from_the_claims() -> None:
+    frame = experiments.contradictions()
+    assert frame["needed"].to_list() == pytest.approx([4.5 / 2.3, 4.5, 6.9 / 1.7])
+    assert frame["allowed"].to_list() == pytest.approx([2.5 / 1.5, 5 / 1.5, 5 / 1.5])
+    assert (frame["needed"] > frame["allowed"]).all()
+    assert (frame["needed_by_near"] < frame["needed"]).all()
+
+
+def test_what_the_contradictions_say_of_the_model_is_so() -> None:
+    """All-Cloud's ratios are within what they allow, whatever the constants."""
+    allowed = experiments.contradictions()["allowed"].to_list()
+    for name in (EXPLANATION, "speedups"):
+        testbed = Testbed(Constants.load(name))
+        for model in MODELS:
+            found = sweep(testbed, MODELS[model])
+            seconds = found.pivot(on="planner", index="edge_cloud_mbps", values="total_s")
+            low, first = (seconds.filter(edge_cloud_mbps=mbps) for mbps in (1.5, 2.5))
+            assert low["all_cloud"][0] / first["all_cloud"][0] <= allowed[0]
+            assert low["all_cloud"][0] / low["jalad"][0] <= allowed[1]
+            assert low["all_cloud"][0] / low["all_edge"][0] <= allowed[2]
+
+
+def test_all_planners_learn_the_same_but_not_as_fast() -> None:
+    frame = simulations.accuracy("smoke")
+    assert set(frame["planner"]) == set(PLANNERS)
+    for _, part in frame.group_by("epoch"):
+        assert part["top1"].max() - part["top1"].min() < 0.02  # type: ignore[operator]
+    at_s = dict(frame.select("planner", "at_s").iter_rows())
+    assert min(at_s, key=lambda name: at_s[name]) == "hiertrain"
+
+
+def test_fewer_bits_are_faster_and_whole_gradients_slower() -> None:
+    frame = simulations.jalad_bits("smoke").filter(epoch=1)
+    quantised = frame.filter(pl.col("bits") == pl.col("gradient_bits")).sort("bits")
+    assert (quantised["iteration_s"].diff().drop_nulls() > 0).all()
+    whole = frame.filter(gradient_bits=32).sort("bits")
+    assert (whole["iteration_s"].diff().drop_nulls() > 0).all()
+    assert frame["cut"].n_unique() == 1
+    assert 0 < frame["cut"][0] < 5
+
+
+def test_training_repeats_with_the_seed_and_changes_with_it() -> None:
+    frames = [simulations.jalad_bits("smoke", seed=seed) for seed in (3, 3, 4)]
+    assert frames[0].equals(frames[1])
+    assert not frames[0]["loss"].equals(frames[2]["loss"])
+
+
+def test_what_diverges_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulations, "LEARNING_RATE", 1e6)
+    frame = simulations.jalad_bits("smoke")
+    failed = frame.filter(pl.col("reason").is_not_null())
+    assert failed["reason"].str.contains("epochs (was|were) done").all()
+    assert set(failed["bits"]) == {1, 8, 32}
+    assert failed["iteration_s"].is_not_null().all()
+    words = charts.diverged_in_words(frame)
+    assert words[0].startswith("diverged: c = ")
+    assert "32 (gradients 32)" in words[0]
+    with pytest.raises(TrainingError, match="done"):
+        simulations.accuracy("smoke")
+
+
+def test_ctrl_c_leaves_what_was_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = iter([True, True])
+
+    def interrupted(*given: Any, **options: Any) -> Trained:
+        if not next(left, False):
+            raise KeyboardInterrupt
+        return train(*given, **options)
+
+    monkeypatch.setattr("workbench.hiertrain.training.train.train", interrupted)
+    with pytest.raises(ExperimentInterrupted) as raised:
+        simulations.accuracy("smoke")
+    assert raised.value.frame["planner"].unique().len() == 2
+
+
+def test_nothing_is_said_of_what_did_not_diverge() -> None:
+    frame = simulations.jalad_bits("smoke").filter(pl.col("bits") == 32)
+    assert frame["reason"].is_null().all()
+    assert charts.diverged_in_words(frame) == []
+
+
+@pytest.mark.parametrize("make", [experiments.table2, simulations.accuracy, simulations.jalad_bits])
+def test_unknown_scale_is_refused(make: Callable[[str], pl.DataFrame]) -> None:
+    with pytest.raises(UnknownNameError, match="smoke, default, paper"):
+        make("full")
+
+
+def test_unknown_model_and_planner_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match="alexnet, lenet5"):
+        experiments.fig7(model="alexnett")
+    with pytest.raises(UnknownNameError, match="Did you mean 'hiertrain'"):
+        experiments.fig7(planners=["hiertrian"])
+    with pytest.raises(UnknownNameError, match="Did you mean 'jalad'"):
+        simulations.simulated(paper_testbed(), [MODELS["lenet5"]], planners=["jald"])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        experiments.table2,
+        simulations.accuracy,
+        simulations.jalad_bits,
+        lambda _: measure_ms(explorer.draw, explorer.CONTROLS, repeats=1),
+    ],
+    ids=["table2", "accuracy", "jalad_bits", "explorer"],
+)
+def test_what_may_take_long_tells_every_step(
+    make: Callable[[str], pl.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert_tells_every_step(lambda: make("smoke"), monkeypatch)
+
+
+def test_frames_can_be_stored() -> None:
+    for frame in (experiments.fig7(), simulations.fig6(), experiments.contradictions()):
+        assert json.loads(frame.write_json())

@@ -1,0 +1,94 @@
+"""The testbed: capacities, shares, and times of layers counted by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from workbench.hiertrain.costs.problem import TIERS
+from workbench.hiertrain.paper.testbed import (
+    DEVICE_EDGE_MBPS,
+    EDGE_CLOUD_MBPS,
+    STATED,
+    Constants,
+    Testbed,
+    capacity,
+    paper_testbed,
+    variant,
+)
+from workbench.names import UnknownNameError
+from workbench.profiles import moved_bytes, profile_model
+
+CONSTANTS = Constants(
+    device_gflops=2.0, edge_core_gflops=8.0, cloud_over_edge_core=10.0, flops_per_byte=3.0
+)
+
+
+def test_what_the_paper_states() -> None:
+    assert DEVICE_EDGE_MBPS == 5
+    assert EDGE_CLOUD_MBPS == (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0)
+    assert paper_testbed().constants.cloud_over_edge_core == STATED["cloud"]["over_edge_core"]
+    assert paper_testbed().edge_cores == STATED["edge"]["cores_used"]
+
+
+def test_second_threads_add_less_than_cores() -> None:
+    second = STATED["assumed"]["second_thread"]
+    assert 0 < second <= 0.3  # what Intel names for hyper-threading
+    assert [capacity(n) for n in (1, 2, 3, 4)] == pytest.approx([1, 2, 2 + second, 2 + 2 * second])
+
+
+def test_seconds_of_a_layer_by_hand() -> None:
+    problem = Testbed(CONSTANTS, edge_cores=2).problem("lenet5_cifar", 16)
+    table, moved = profile_model("lenet5_cifar").table, moved_bytes("lenet5_cifar")
+    speeds = {"device": 2e9, "edge": 16e9, "cloud": 80e9}
+    for tier in TIERS:
+        for layer in range(problem.layers):
+            row = table.row(layer, named=True)
+            forward = row["forward_flops"] + 3.0 * moved[layer]
+            backward = row["backward_flops"] + 2 * 3.0 * moved[layer]
+            update = 2 * row["param_bytes"] / 4 + 3 * 3.0 * row["param_bytes"]
+            assert problem.layer_s[tier][layer] == pytest.approx(
+                [forward / speeds[tier], backward / speeds[tier]]
+            )
+            assert problem.update_s[tier][layer] == pytest.approx(update / speeds[tier])
+
+
+def test_samples_and_features_are_float32() -> None:
+    problem = paper_testbed().problem("lenet5_cifar")
+    assert problem.sample_bytes == 4 * 3 * 32 * 32
+    assert problem.output_bytes[0] == 4 * 6 * 14 * 14
+
+
+def test_equal_devices_share_the_edge_and_its_uplink() -> None:
+    alone = variant(edge_cloud_mbps=4.0, edge_cores=2)
+    shared = replace(alone, devices=4)
+    one, four = alone.problem("lenet5_cifar"), shared.problem("lenet5_cifar")
+    assert four.layer_s["edge"] == pytest.approx(4 * np.asarray(one.layer_s["edge"]))
+    for tier in ("device", "cloud"):
+        assert four.layer_s[tier] == pytest.approx(np.asarray(one.layer_s[tier]))
+    assert four.bandwidth_bps["edge", "cloud"] == one.bandwidth_bps["edge", "cloud"] / 4
+    assert four.bandwidth_bps["device", "cloud"] == 1e6
+    assert four.bandwidth_bps["device", "edge"] == one.bandwidth_bps["device", "edge"]
+
+
+@pytest.mark.parametrize("cores", [0, 5, 1.5])
+def test_cores_that_there_are_not(cores: float) -> None:
+    with pytest.raises(ValueError, match="1 to 4"):
+        Testbed(CONSTANTS, edge_cores=cores)  # type: ignore[arg-type]
+
+
+def test_bad_numbers_are_refused() -> None:
+    for devices in (0, 1.5, True):
+        with pytest.raises(ValueError, match=f"devices is {devices}, not a whole number of at"):
+            variant(devices=devices)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"edge_cloud_mbps is 0\.0; it must be positive"):
+        variant(edge_cloud_mbps=0.0)
+    for mbps in ("5 Mbps", None, True):
+        with pytest.raises(ValueError, match=r"device_edge_mbps is .*; give it as a number"):
+            variant(device_edge_mbps=mbps)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="batch is 0"):
+        paper_testbed().problem("lenet5_cifar", 0)
+    with pytest.raises(UnknownNameError, match="lenet5_cifar"):
+        paper_testbed().problem("lenet5_cifr")
+    with pytest.raises(UnknownNameError, match="flops_only"):
+        Constants.load("stated")

@@ -1,0 +1,310 @@
+"""Programs on the simulated network: never slower than the cost model says, and what travels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import permutations
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.hiertrain.strategies import chains, hybrids, problems
+from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
+from workbench.hiertrain.algorithms import PLANNERS
+from workbench.hiertrain.programs.serve import Request, cluster_of, programs_of
+from workbench.names import UnknownNameError
+from workbench.runtime import Run, simulate
+
+PAIRS = {("device", "edge"): 8e6, ("edge", "cloud"): 4e6, ("device", "cloud"): 2e6}
+SMALL = Problem(
+    layer_s={
+        "device": [(0.4, 0.8), (0.2, 0.4), (0.1, 0.2)],
+        "edge": [(0.2, 0.4), (0.1, 0.2), (0.05, 0.1)],
+        "cloud": [(0.02, 0.04), (0.01, 0.02), (0.005, 0.01)],
+    },
+    update_s={"device": [1.0, 2.0, 4.0], "edge": [0.5, 1.0, 2.0], "cloud": [0.1, 0.2, 0.4]},
+    param_bytes=[1e5, 4e5, 2e6],
+    output_bytes=[3e4, 2e4, 1e3],
+    sample_bytes=5e4,
+    bandwidth_bps=PAIRS,
+    batch=8,
+)
+
+
+def run(
+    problem: Problem, policy: Policy, iterations: int = 1, sharing: str = "none", **learning: Any
+) -> Run:
+    programs = programs_of(problem, policy, iterations, sharing=sharing, **learning)
+    return simulate(cluster_of(problem, sharing), programs, trace=True)
+
+
+@settings(deadline=None, max_examples=300)
+@given(data=st.data(), iterations=st.integers(1, 3))
+def test_hybrid_parallelism_takes_no_longer_than_predicted(
+    data: st.DataObject, iterations: int
+) -> None:
+    problem = data.draw(problems(max_layers=6, max_batch=12))
+    policy = data.draw(hybrids(problem))
+    end_s = run(problem, policy, iterations).end_s
+    assert end_s <= iterations * iteration(problem, policy).total_s * (1 + 1e-9)
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data(), iterations=st.integers(1, 3))
+def test_a_chain_takes_what_is_predicted(data: st.DataObject, iterations: int) -> None:
+    problem = data.draw(problems(max_layers=6, max_batch=12))
+    policy = data.draw(chains(problem))
+    expected_s = iterations * iteration(problem, policy).total_s
+    assert run(problem, policy, iterations).end_s == pytest.approx(expected_s, rel=1e-9)
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data(), iterations=st.integers(1, 3))
+def test_so_does_one_worker_alone(data: st.DataObject, iterations: int) -> None:
+    """All-Edge and All-Cloud, and the device for itself."""
+    problem = data.draw(problems(max_layers=6, max_batch=12))
+    order: Any = tuple(data.draw(st.permutations(TIERS)))
+    policy = Hybrid(order, 0, 0, problem.batch, 0, 0)
+    expected_s = iterations * iteration(problem, policy).total_s
+    assert run(problem, policy, iterations).end_s == pytest.approx(expected_s, rel=1e-9)
+
+
+@settings(deadline=None, max_examples=150)
+@given(data=st.data())
+def test_so_do_workers_in_turn(data: st.DataObject) -> None:
+    """One of them computes the first layers of all samples, o the others: nothing overlaps.
+
+    But in the updates: that of o has the time of one message more.
+    """
+    problem = data.draw(problems(max_layers=6, max_batch=12))
+    order: Any = tuple(data.draw(st.permutations(TIERS)))
+    last = data.draw(st.integers(1, problem.layers))
+    policy = Hybrid(order, 0, last, 0, 0, problem.batch)
+    found = iteration(problem, policy)
+    early_s = max(found.o_update_s, found.l_update_s + found.l_weightgrad_s / 2)
+    expected_s = found.forward_s + found.backward_s + found.l_weightgrad_s / 2 + early_s
+    assert run(problem, policy).end_s == pytest.approx(expected_s, rel=1e-9)
+    assert expected_s <= found.total_s * (1 + 1e-12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data(), iterations=st.integers(1, 3))
+def test_shared_interfaces_take_no_less_and_end(data: st.DataObject, iterations: int) -> None:
+    """Links are the same there; they only have to be shared, or waited for."""
+    problem = data.draw(problems(max_layers=5, max_batch=8))
+    policy = data.draw(st.one_of(hybrids(problem), chains(problem)))
+    alone, shared = (
+        run(problem, policy, iterations, sharing) for sharing in ("none", "interfaces")
+    )
+    assert shared.ended == "done"
+    assert shared.end_s >= alone.end_s * (1 - 1e-9)
+
+
+def test_by_hand() -> None:
+    """Cloud o, device s, edge l; every number worked out from the figures above."""
+    policy = Hybrid(("cloud", "device", "edge"), m_s=1, m_l=2, b_o=2, b_s=2, b_l=4)
+    one = run(SMALL, policy)
+    assert one.trace is not None
+    rows = one.trace.frame.filter(pl.col("lane").is_in(["forward", "backward", "update"]))
+    spans = {
+        (node, lane, label.split(",")[0]): (round(start_s, 9), round(end_s, 9))
+        for node, lane, label, start_s, end_s, _ in rows.iter_rows()
+    }
+    # Samples, 5e4 bytes each: cloud 2 in 0.4 s (2 Mbit/s), edge 4 in 0.2 s (8 Mbit/s).
+    assert spans == {
+        ("device", "forward", "layers 1-1"): (0.0, 0.8),
+        ("edge", "forward", "layers 1-1"): (0.2, 1.0),
+        ("edge", "forward", "layers 2-2"): (1.0, 1.4),
+        ("cloud", "forward", "layers 1-1"): (0.4, 0.44),
+        # Features of the device: 2 x 3e4 bytes over 2 Mbit/s, 0.24 s.
+        ("cloud", "forward", "layers 2-2"): (1.04, 1.08),
+        # Features of the edge: 4 x 2e4 bytes over 4 Mbit/s, 0.16 s.
+        ("cloud", "forward", "layers 3-3"): (1.56, 1.6),
+        ("cloud", "backward", "layers 3-3"): (1.6, 1.68),
+        ("cloud", "backward", "layers 2-2"): (1.68, 1.76),
+        ("cloud", "backward", "layers 1-1"): (1.76, 1.84),
+        ("edge", "backward", "layers 2-2"): (1.84, 2.64),
+        ("edge", "backward", "layers 1-1"): (2.64, 4.24),
+        ("device", "backward", "layers 1-1"): (2.0, 3.6),
+        # Weights' gradients, each way: the device's 1e5 bytes 0.4 s, the edge's 5e5 bytes 1 s.
+        ("cloud", "update", "weights"): (5.24, 5.94),
+        ("device", "update", "weights"): (5.64, 6.64),
+        ("edge", "update", "weights"): (6.24, 7.74),
+    }
+    assert one.end_s == pytest.approx(7.74)
+    assert iteration(SMALL, policy).total_s > 7.74
+
+
+@pytest.mark.parametrize("order", list(permutations(TIERS)))
+@pytest.mark.parametrize("sharing", ["none", "interfaces"])
+def test_what_travels(order: Any, sharing: str) -> None:
+    policy = Hybrid(order, m_s=1, m_l=3, b_o=1, b_s=3, b_l=4)
+    iterations = 2
+    one = run(SMALL, policy, iterations, sharing)
+    o, s, l = order  # noqa: E741
+    home = "device" if sharing == "interfaces" else "samples"
+    expected: Counter[tuple[str, str]] = Counter()
+    for tier, samples in ((o, 1), (s, 3), (l, 4)):
+        if tier != home:
+            expected[home, tier] += samples * 5e4  # type: ignore[assignment]
+    for tier, samples, features, weights in ((s, 3, 3e4, 1e5), (l, 4, 1e3, 2.5e6)):
+        for pair in ((tier, o), (o, tier)):
+            expected[pair] += samples * features + weights  # type: ignore[assignment]
+    carried = {(use.source, use.target): use.bytes for use in one.links if use.bytes}
+    assert carried == {pair: iterations * size for pair, size in expected.items()}
+
+
+def test_features_travel_in_a_few_bits_between_edge_and_cloud_only() -> None:
+    policy = Chain(("device", "edge", "cloud"), 8, bits=8, gradient_bits=16)
+    carried = {(use.source, use.target): use.bytes for use in run(SMALL, policy).links if use.bytes}
+    assert carried == {
+        ("samples", "device"): 8 * 5e4,
+        ("device", "edge"): 8 * 3e4,
+        ("edge", "cloud"): 8 * 2e4 / 4,
+        ("cloud", "edge"): 8 * 2e4 / 2,
+        ("edge", "device"): 8 * 3e4,
+    }
+
+
+def test_a_tier_that_holds_layers_twice() -> None:
+    policy = Chain(("device", "cloud", "device"), 8)
+    one = run(SMALL, policy, 2)
+    assert one.end_s == pytest.approx(2 * iteration(SMALL, policy).total_s)
+
+
+def test_shared_interfaces_are_shared() -> None:
+    """The device sends to edge and cloud at once, over 8 Mbit/s; the cloud's path has 2 of them."""
+    policy = Hybrid(("cloud", "device", "edge"), m_s=0, m_l=1, b_o=4, b_s=0, b_l=4)
+    arrived = {}
+    for sharing in ("none", "interfaces"):
+        trace = run(SMALL, policy, sharing=sharing).trace
+        assert trace is not None
+        rows = trace.frame.filter(pl.col("label") == "samples")
+        arrived[sharing] = dict(zip(rows["lane"], rows["end_s"], strict=True))
+    assert arrived["none"] == pytest.approx({"to edge": 0.2, "to cloud": 0.8})
+    # 2 Mbit/s go to the cloud, the other 6 to the edge.
+    assert arrived["interfaces"] == pytest.approx({"to edge": 1.6 / 6, "to cloud": 0.8})
+
+
+class Rows:
+    """Learns nothing, but knows which samples have gone through which layers where."""
+
+    def __init__(self, tier: str, layers: int, log: Counter[tuple[str, int, int, str]]) -> None:
+        self.tier, self.layers, self.log, self.lost = tier, layers, log, [0]
+
+    def begin(self, iteration: int) -> None:
+        self.iteration = iteration
+
+    def _go(self, way: str, first: int, last: int, samples: Sequence[int]) -> Sequence[int]:
+        for layer in range(first, last + 1):
+            for sample in samples:
+                self.log[way, layer, sample, self.tier] += 1
+        return samples
+
+    def forward(self, first: int, last: int, features: Sequence[int]) -> Sequence[int]:
+        return self._go("forward", first, last, features)
+
+    def backward(self, first: int, last: int, gradient: Sequence[int]) -> Sequence[int]:
+        return self._go("backward", first, last, gradient)
+
+    def join(self, parts: Sequence[Sequence[int] | None]) -> Sequence[int]:
+        return [sample for part in parts if part is not None for sample in part]
+
+    def loss(self, features: Sequence[int]) -> Sequence[int]:
+        self.lost = sorted(features)
+        return features
+
+    def split(self, gradient: Sequence[int], samples: int) -> Any:
+        return gradient[: len(gradient) - samples], gradient[len(gradient) - samples :]
+
+    def quantise(self, tensors: Any, bits: int) -> Any:
+        assert bits < 32
+        return tensors
+
+    def gradients(self, last: int) -> set[tuple[int, str]]:
+        return {(layer, self.tier) for layer in range(1, last + 1)}
+
+    def average(self, parts: Sequence[set[tuple[int, str]]]) -> set[tuple[int, str]]:
+        return self.gradients(self.layers).union(*parts)
+
+    def part(self, averaged: set[tuple[int, str]], last: int) -> set[tuple[int, str]]:
+        return {(layer, tier) for layer, tier in averaged if layer <= last}
+
+    def step(self, averaged: set[tuple[int, str]] | None, at_s: float) -> None:
+        for layer, tier in averaged or ():
+            self.log["averaged by " + self.tier, layer, 0, tier] += 1
+
+
+@settings(deadline=None, max_examples=100)
+@given(data=st.data(), sharing=st.sampled_from(["none", "interfaces"]))
+def test_every_sample_goes_once_through_every_layer_where_the_policy_says(
+    data: st.DataObject, sharing: str
+) -> None:
+    problem = data.draw(problems(max_layers=5, max_batch=8))
+    policy = data.draw(st.one_of(hybrids(problem), chains(problem)))
+    log: Counter[tuple[str, int, int, str]] = Counter()
+    learners = [Rows(tier, problem.layers, log) for tier in TIERS]
+    asked: list[int] = []
+
+    def samples(wanted: Request) -> list[int]:
+        rows = range(wanted.first, wanted.last)
+        asked.extend(rows)
+        return [wanted.iteration * problem.batch + row for row in rows]
+
+    run(problem, policy, 2, sharing, learners=learners, samples=samples)
+    assert sorted(asked) == sorted([*range(problem.batch)] * 2)
+    counts = Counter(
+        (tier, layer)
+        for tier, first, last, count in policy.rows(problem.layers)
+        for layer in range(first, (last or 0) + 1)
+        for _ in range(count)
+    )
+    for way in ("forward", "backward"):
+        own = {key: count for key, count in log.items() if key[0] == way}
+        assert {(layer, sample) for _, layer, sample, _ in own} == {
+            (layer, sample)
+            for layer in range(1, problem.layers + 1)
+            for sample in range(2 * problem.batch)
+        }
+        assert set(own.values()) == {1}
+        assert Counter((tier, layer) for _, layer, _, tier in own) == {
+            key: 2 * count for key, count in counts.items()
+        }
+    if isinstance(policy, Hybrid):
+        tasks = dict(zip(policy.order, (problem.layers, policy.m_s, policy.m_l), strict=True))
+        for tier in policy.taking_part:
+            found = {key[1:] for key in log if key[0] == f"averaged by {tier}"}
+            assert found == {
+                (layer, 0, other)
+                for other, last in tasks.items()
+                for layer in range(1, min(last, tasks[tier]) + 1)
+            }
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+@pytest.mark.parametrize("sharing", ["none", "interfaces"])
+def test_every_planners_policy_runs(planner: str, sharing: str) -> None:
+    policy = PLANNERS[planner](SMALL)
+    assert run(SMALL, policy, 3, sharing).ended == "done"
+
+
+class TestRefusals:
+    def test_a_policy_for_another_model(self) -> None:
+        with pytest.raises(ValueError, match="places 2 layers, but the model has 3"):
+            programs_of(SMALL, Chain(("edge", "cloud"), 8), 1)
+
+    def test_a_policy_for_another_batch(self) -> None:
+        with pytest.raises(ValueError, match="shares out 4 samples"):
+            programs_of(SMALL, Hybrid(TIERS, 0, 0, 4, 0, 0), 1)
+
+    def test_another_way_of_sharing(self) -> None:
+        with pytest.raises(UnknownNameError, match="Did you mean 'interfaces'"):
+            cluster_of(SMALL, "interface")
+
+    def test_no_iterations(self) -> None:
+        with pytest.raises(ValueError, match="iterations is 0"):
+            programs_of(SMALL, Hybrid(TIERS, 0, 0, 8, 0, 0), 0)

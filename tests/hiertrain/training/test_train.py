@@ -1,0 +1,466 @@
+"""True learning on three tiers: the weights of one machine, under every policy."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from tests.oracles.training import train_alone
+from tests.profiles.modules import DataDependent
+from workbench import datasets, training, zoo
+from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
+from workbench.hiertrain.algorithms import PLANNERS
+from workbench.hiertrain.programs.serve import cluster_of
+from workbench.hiertrain.training.train import Setup, TrainingError, build, progress_text, train
+from workbench.names import UnknownNameError
+from workbench.paths import ROOT
+from workbench.runtime import Crash, Fault, LinkDown, Lossy, SlowDown, simulate
+
+DIGITS = datasets.load("digits")
+PAIRS = {("device", "edge"): 8e6, ("edge", "cloud"): 4e6, ("device", "cloud"): 2e6}
+ORDERS: list[Any] = list(permutations(TIERS))
+SGD = training.Sgd(0.05, momentum=0.9, weight_decay=1e-3)
+
+
+class Shortcut(nn.Module):
+    """Four layers; a shortcut passes two of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flat = nn.Flatten()
+        self.first, self.second = nn.Linear(64, 12), nn.Linear(12, 12)
+        self.third, self.head = nn.Linear(12, 12), nn.Linear(12, 10)
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.relu(self.first(self.flat(x)))
+        y = self.third(torch.tanh(self.second(x)))
+        y += x
+        out: Tensor = self.head(self.relu(y))
+        return out
+
+
+class Tied(nn.Module):
+    """The third layer's matrix is the first one's, the other way round."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(64, 8), nn.Linear(8, 8), nn.Linear(64, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(self.second(torch.tanh(self.first(x.flatten(1)))))
+        out: Tensor = self.head(torch.tanh(nn.functional.linear(x, self.first.weight.t())))
+        return out
+
+
+def problem_of(layers: int, batch: int) -> Problem:
+    """Any times will do: weights do not depend on them."""
+    times = np.arange(1, layers + 1) * 1e-3
+    return Problem(
+        layer_s={tier: np.stack([times * k, 2 * times * k], 1) for k, tier in enumerate(TIERS, 1)},
+        update_s=dict.fromkeys(TIERS, times),
+        param_bytes=times * 1e6,
+        output_bytes=times * 1e5,
+        sample_bytes=256,
+        bandwidth_bps=PAIRS,
+        batch=batch,
+    )
+
+
+def double(make: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
+    return lambda: make().double()
+
+
+def setup_of(
+    make: Any, layers: int, batch: int, shape: tuple[int, ...] = (1, 8, 8), **options: Any
+) -> Setup:
+    iterations = options.pop("iterations", 4)
+    data = DIGITS.limit(train=max(2 * batch, 8), test=8).fitted(shape)
+    problem = problem_of(layers, batch)
+    return Setup(make, data, problem, iterations=iterations, sgd=SGD, seed=2, **options)
+
+
+def alone(setup: Setup, *, evaluating: bool = False) -> Tensor:
+    """What one machine learns from the same batches, in the order of the flat vector."""
+    module, data = setup.made(), setup.dataset
+    dtype = next(module.parameters()).dtype
+    with training.fixed_threads():
+        train_alone(
+            module.train(not evaluating),
+            [
+                (torch.from_numpy(data.x_train[one]).to(dtype), torch.from_numpy(data.y_train[one]))
+                for one in setup.batches
+            ],
+            learning_rate=SGD.learning_rate,
+            momentum=SGD.momentum,
+            weight_decay=SGD.weight_decay,
+        )
+    name = str(dtype).removeprefix("torch.")
+    return training.flatten(module, data.input_shape, input_dtype=name).parameters
+
+
+def learnt(setup: Setup, policy: Policy, *, evaluating: bool = False) -> Tensor:
+    """Weights after training, with batch normalisation and dropout frozen if asked."""
+    if not evaluating:
+        return train(setup, policy).weights
+    with training.fixed_threads():
+        built = build(setup, policy)
+        for learner in built.learners:
+            learner.flat.module.eval()
+        simulate(cluster_of(setup.problem, setup.sharing), built.programs)
+    return built.epochs.weights
+
+
+def splits(layers: int, batch: int) -> list[tuple[int, int, int, int, int]]:
+    """Borders of what a hybrid policy may be: m_s, m_l, b_o, b_s, b_l."""
+    middle, third = max(layers // 2, 1), batch // 3
+    rest = batch - 2 * third
+    return [
+        (0, 0, batch, 0, 0),
+        (0, middle, rest, 0, batch - rest),
+        (0, layers, third, 0, batch - third),
+        (1, middle, rest, third, third),
+        (1, layers, rest, third, third),
+        (middle, middle, rest, third, third),
+        (layers, layers, rest, third, third),
+        (1, middle, 0, third, batch - third),
+        (middle, middle, 0, batch, 0),
+        (1, layers, 0, 0, batch),
+        (1, middle, batch, 0, 0),
+        (middle, layers, third, 0, batch - third),
+    ]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=" ".join)
+@pytest.mark.parametrize("split", splits(4, 8), ids=str)
+def test_hybrid_parallelism_learns_what_one_machine_learns(order: Any, split: Any) -> None:
+    setup = setup_of(double(Shortcut), 4, 8)
+    found = learnt(setup, Hybrid(order, *split))
+    torch.testing.assert_close(found, alone(setup), rtol=1e-9, atol=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), batch=st.integers(1, 9), sharing=st.sampled_from(["none", "interfaces"]))
+def test_so_does_any_policy(data: st.DataObject, batch: int, sharing: str) -> None:
+    setup = setup_of(double(Shortcut), 4, batch, sharing=sharing, iterations=3)
+    if data.draw(st.booleans(), label="chain"):
+        tiers = data.draw(st.lists(st.sampled_from(TIERS), min_size=4, max_size=4))
+        policy: Policy = Chain(tuple(tiers), batch)
+    else:
+        m_s, m_l = sorted(data.draw(st.integers(0, 4)) for _ in range(2))
+        b_s = data.draw(st.integers(0, batch)) if m_s else 0
+        b_l = data.draw(st.integers(0, batch - b_s)) if m_l else 0
+        policy = Hybrid(data.draw(st.sampled_from(ORDERS)), m_s, m_l, batch - b_s - b_l, b_s, b_l)
+    torch.testing.assert_close(learnt(setup, policy), alone(setup), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("split", splits(5, 9), ids=str)
+def test_lenet5_in_single_precision(split: Any) -> None:
+    setup = setup_of("lenet5", 5, 9, (1, 28, 28))
+    found = learnt(setup, Hybrid(("cloud", "device", "edge"), *split))
+    torch.testing.assert_close(found, alone(setup), rtol=1e-4, atol=1e-4)
+
+
+def slim_alexnet() -> nn.Module:
+    """AlexNet with small linear layers."""
+    model = zoo.MODELS["alexnet"].factory()
+    classifier = model.get_submodule("classifier")
+    for name, sizes in (("2", (256 * 36, 24)), ("5", (24, 24)), ("7", (24, 10))):
+        classifier.register_module(name, nn.Linear(*sizes))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "layers", "shape"),
+    [
+        (slim_alexnet, 8, (3, 63, 63)),
+        (zoo.MODELS["resnet20_cifar"].factory, 20, (3, 32, 32)),
+    ],
+    ids=["alexnet", "resnet20"],
+)
+def test_with_normalisation_and_dropout_frozen(
+    make: Callable[[], nn.Module], layers: int, shape: tuple[int, ...]
+) -> None:
+    """Both would differ: a worker normalises by its own samples and drops by its own masks."""
+    setup = setup_of(double(make), layers, 4, shape, iterations=2)
+    expected = alone(setup, evaluating=True)
+    for policy in (
+        Hybrid(("edge", "device", "cloud"), layers // 3, layers // 2, 1, 2, 1),
+        Chain(("device",) * (layers - 3) + ("cloud",) * 3, 4),
+    ):
+        found = learnt(setup, policy, evaluating=True)
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_tied_weight_is_learnt_from_all_its_uses() -> None:
+    # The matrix and its further use count as layers 1 and 2; the head is the third.
+    setup = setup_of(double(Tied), 3, 6)
+    for split in splits(3, 6):
+        found = learnt(setup, Hybrid(("edge", "cloud", "device"), *split))
+        torch.testing.assert_close(found, alone(setup), rtol=1e-9, atol=1e-9)
+
+
+def test_a_chain_that_parts_a_tied_weight_is_refused() -> None:
+    setup = setup_of(double(Tied), 3, 6)
+    with pytest.raises(ValueError, match=r"Tied uses 'first.weight' in layer 2 on the cloud"):
+        train(setup, Chain(("device", "cloud", "cloud"), 6))
+    together = learnt(setup, Chain(("device", "device", "cloud"), 6))
+    torch.testing.assert_close(together, alone(setup), rtol=1e-9, atol=1e-9)
+
+
+class TestQuantised:
+    """JALAD learns from features in few bits."""
+
+    SETUP = setup_of("lenet5", 5, 8, (1, 28, 28))
+    CUT = ("edge",) * 2 + ("cloud",) * 3
+
+    def far(self, bits: int | None, gradient_bits: int | None = None) -> float:
+        policy = Chain(self.CUT, 8, bits, gradient_bits)
+        return float((learnt(self.SETUP, policy) - alone(self.SETUP)).abs().max())
+
+    def test_fewer_bits_are_further_off(self) -> None:
+        assert self.far(None) == pytest.approx(0, abs=1e-5)
+        assert self.far(32) == self.far(None)
+        assert self.far(None) < self.far(16) < self.far(8) < self.far(2)
+
+    def test_gradients_too_unless_told_otherwise(self) -> None:
+        assert self.far(4) == self.far(4, 4) != self.far(4, 32)
+
+    def test_only_between_edge_and_cloud(self) -> None:
+        far = learnt(self.SETUP, Chain(("device",) * 2 + ("cloud",) * 3, 8, 2))
+        near = learnt(self.SETUP, Chain(("device",) * 2 + ("cloud",) * 3, 8))
+        assert torch.equal(far, near)
+
+    def test_by_hand(self) -> None:
+        """The edge's step with the rounding written into the model."""
+        setup = replace(self.SETUP, iterations=1)
+        module, data = setup.made(), setup.dataset
+        assert isinstance(module, nn.Sequential)
+        (batch,) = setup.batches
+        x, y = (torch.from_numpy(part[batch]) for part in (data.x_train, data.y_train))
+        with training.fixed_threads():
+            features = module[:7](x)
+            rounded = training.quantise(features, 4).values.detach().requires_grad_()
+            loss = nn.functional.cross_entropy(module[7:](rounded), y)
+            torch.autograd.backward([loss])
+            assert rounded.grad is not None
+            torch.autograd.backward([features], [training.quantise(rounded.grad, 4).values])
+        flat = training.flatten(setup.made(), data.input_shape)
+        gradients = torch.cat(
+            [p.grad.reshape(-1) for p in module.parameters() if p.grad is not None]
+        )
+        SGD.step(flat.parameters, gradients, SGD.start(flat.parameters))
+        found = learnt(setup, Chain(self.CUT, 8, bits=4))
+        torch.testing.assert_close(found, flat.parameters, rtol=0, atol=1e-7)
+
+
+LENET = Setup(
+    "lenet5",
+    DIGITS.limit(train=100, test=40).fitted((1, 28, 28)),
+    problem_of(5, 32),
+    epochs=2,
+    seed=3,
+)
+MIXED = Hybrid(("edge", "device", "cloud"), 1, 3, 10, 8, 14)
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_every_planner_trains(planner: str) -> None:
+    found = train(LENET, planner)
+    assert found.epochs["epoch"].to_list() == [1, 2]
+    assert len(found.losses) == 2 * 3  # 100 samples are three batches of 32
+    assert found.losses[-1] < found.losses[0]
+    assert found.policy == PLANNERS[planner](LENET.problem)
+    bound_s = 6 * iteration(LENET.problem, found.policy).total_s
+    assert found.epochs["at_s"][1] == pytest.approx(found.run.end_s)
+    assert found.run.end_s <= bound_s * (1 + 1e-9)
+
+
+def test_what_an_epoch_is_evaluated_with() -> None:
+    found = train(LENET, MIXED)
+    flat = training.flatten(LENET.made(), (1, 28, 28))
+    flat.parameters.copy_(found.weights)
+    data = LENET.dataset
+    result = training.evaluate(flat.module, data.x_test, data.y_test)
+    assert found.epochs["top1"][1] == result.top1
+    first = train(replace(LENET, epochs=1), MIXED)
+    assert first.epochs.row(0) == found.epochs.row(0)
+
+
+def test_running_statistics_are_weighed_by_samples() -> None:
+    """After one step each tier's first layer has seen its own samples, worker o's last all."""
+    data = DIGITS.limit(train=8, test=8).fitted((3, 32, 32))
+    setup = Setup("resnet20_cifar", data, problem_of(20, 8), seed=1)
+    built = build(setup, Hybrid(("cloud", "device", "edge"), 2, 4, 0, 6, 2))
+    x = torch.from_numpy(data.x_train[setup.batches[0]])
+    with training.fixed_threads():
+        simulate(cluster_of(setup.problem), built.programs)
+        found = built.epochs.flat.module.get_buffer("conv1.norm.running_mean")
+        conv = setup.made().get_submodule("conv1.conv")
+        # Momentum 0.1 from 0; the mean over channels of each tier's images.
+        expected = 0.1 * conv(x).mean((0, 2, 3))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_iterations_cut_an_epoch_short() -> None:
+    found = train(replace(LENET, iterations=4), MIXED)
+    assert len(found.losses) == 4
+    assert len(found.epochs) == 2
+    assert found.losses == train(LENET, MIXED).losses[:4]
+
+
+HASH = """
+import hashlib
+from tests.hiertrain.test_train import LENET, MIXED, train
+found = train(LENET, MIXED)
+bits = found.weights.numpy().tobytes() + repr(found.epochs.rows()).encode()
+print(hashlib.sha256(bits).hexdigest())
+"""
+
+
+def test_another_process_finds_the_same_bits() -> None:
+    found = train(LENET, MIXED)
+    mine = found.weights.numpy().tobytes() + repr(found.epochs.rows()).encode()
+    printed = subprocess.run(
+        [sys.executable, "-c", HASH], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert printed.stdout.strip() == hashlib.sha256(mine).hexdigest()
+    other = train(replace(LENET, seed=4), MIXED)
+    assert not torch.equal(other.weights, found.weights)
+
+
+def test_dropout_draws_from_the_seed() -> None:
+    def make() -> nn.Module:
+        return nn.Sequential(
+            nn.Flatten(), nn.Linear(64, 32), nn.Dropout(0.5), nn.Linear(32, 10), nn.Linear(10, 10)
+        )
+
+    setup = setup_of(make, 3, 8)
+    policy = Hybrid(("edge", "device", "cloud"), 1, 2, 4, 2, 2)
+    one, again = (learnt(setup, policy) for _ in range(2))
+    assert torch.equal(one, again)
+    assert not torch.equal(one, learnt(setup, policy, evaluating=True))
+
+
+def test_it_learns() -> None:
+    data = DIGITS.limit(train=1200).fitted((1, 28, 28))
+    found = train(
+        replace(LENET, dataset=data, epochs=3, sgd=training.Sgd(0.05, momentum=0.9)), MIXED
+    )
+    assert found.epochs["top1"][-1] > 0.8
+    assert found.epochs["loss"][-1] < found.epochs["loss"][0]
+
+
+def test_progress_is_told_in_a_line() -> None:
+    built = build(LENET, MIXED)
+    assert progress_text(LENET, built, 0.0) == "0 of 2 epochs, 0 %, 0.0 virtual seconds"
+    with training.fixed_threads():
+        simulate(cluster_of(LENET.problem), built.programs)
+    said = progress_text(LENET, built, 12.5)
+    assert said.startswith("2 of 2 epochs, 100 %, 12.5 virtual seconds, loss ")
+    assert said.endswith(f"{built.losses[-1]:.3f} in iteration 6")
+
+
+def test_ctrl_c_leaves_the_epochs_that_are_done() -> None:
+    def interrupts(now_s: float, events: int) -> None:
+        if now_s > first_s:
+            raise KeyboardInterrupt
+
+    first_s = train(replace(LENET, epochs=1), MIXED).run.end_s
+    stopped = train(replace(LENET, epochs=60), MIXED, progress=interrupts)
+    assert stopped.run.interrupted
+    assert 1 <= len(stopped.epochs) < 60
+    whole = train(replace(LENET, epochs=len(stopped.epochs)), MIXED)
+    assert stopped.epochs.equals(whole.epochs)
+    assert torch.equal(stopped.weights, whole.weights)
+
+
+def test_a_module_stays_what_it_is() -> None:
+    module = Shortcut()
+    before = [parameter.clone() for parameter in module.parameters()]
+    policy = Hybrid(TIERS, 1, 2, 4, 2, 2)
+    runs = [train(setup_of(model, 4, 8), policy) for model in (module, Shortcut, module)]
+    assert all(map(torch.equal, before, module.parameters()))
+    for run in runs[1:]:
+        assert torch.equal(run.weights, runs[0].weights)
+        assert run.epochs.equals(runs[0].epochs)
+
+
+def test_a_slow_down_takes_time_and_changes_no_weight() -> None:
+    plain = train(LENET, MIXED)
+    slow = train(LENET, MIXED, faults=[SlowDown("edge", 0, plain.run.end_s, 5)])
+    assert slow.run.end_s > plain.run.end_s
+    assert torch.equal(slow.weights, plain.weights)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "fault", [Crash("edge", 1), Lossy("edge", 0, 0.5), LinkDown(1, 0, 1, 2)]
+    )
+    def test_what_is_lost_is_waited_for_without_end(self, fault: Fault) -> None:
+        with pytest.raises(ValueError, match=r"without end; give a SlowDown, .*patience_s"):
+            train(LENET, MIXED, faults=[SlowDown(0, 1, 2, 2), fault])
+
+    def test_a_loss_that_is_no_number(self) -> None:
+        wild = replace(LENET, sgd=training.Sgd(1e12), epochs=3)
+        with pytest.raises(TrainingError, match=r"diverged: the loss is .* smaller learning rate"):
+            train(wild, MIXED)
+
+    def test_a_model_that_cannot_be_traced(self) -> None:
+        def make() -> nn.Module:
+            return nn.Sequential(nn.Flatten(), DataDependent(), nn.Linear(4, 10))
+
+        setup = Setup(make, DIGITS.fitted((1, 2, 2)), problem_of(3, 8))
+        with pytest.raises(ValueError, match="Sequential cannot be cut into layers"):
+            train(setup)
+
+    def test_a_problem_of_other_layers(self) -> None:
+        setup = replace(LENET, problem=problem_of(4, 32))
+        with pytest.raises(ValueError, match="problem has 4 layers, but lenet5 has 5"):
+            train(setup)
+
+    def test_a_policy_for_another_problem(self) -> None:
+        with pytest.raises(ValueError, match="shares out 8 samples"):
+            train(LENET, Hybrid(TIERS, 0, 0, 8, 0, 0))
+        with pytest.raises(ValueError, match="m_l is 6"):
+            train(LENET, Hybrid(TIERS, 1, 6, 30, 1, 1))
+
+    def test_an_unknown_planner(self) -> None:
+        with pytest.raises(UnknownNameError, match="Did you mean 'hiertrain'"):
+            train(LENET, "hiertrian")
+        with pytest.raises(UnknownNameError, match=r"planner is None; give a name\. Known: hier"):
+            train(LENET, None)  # type: ignore[arg-type]
+
+    def test_images_that_do_not_fit(self) -> None:
+        with pytest.raises(ValueError, match=r"lenet5 takes \(1, 28, 28\); use dataset.fitted"):
+            replace(LENET, dataset=DIGITS)
+        with pytest.raises(ValueError, match=r"not take samples of shape \(1, 8, 8\), as digits"):
+            replace(LENET, model=lambda: zoo.build("lenet5"), dataset=DIGITS)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"epochs": 0}, "epochs is 0"),
+            ({"iterations": 0}, "iterations is 0"),
+            ({"seed": -1}, "seed is -1"),
+            ({"dataset": "digits"}, r"datasets\.load"),
+            ({"dataset": None}, r"dataset is None; give a datasets\.Dataset"),
+            ({"sharing": "all"}, "unknown sharing 'all'"),
+            ({"problem": problem_of(5, 101)}, "digits has 100 training samples, less than one"),
+        ],
+    )
+    def test_setups_that_cannot_run(self, change: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            replace(LENET, **change)

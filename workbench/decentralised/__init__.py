@@ -1,0 +1,38 @@
+"""Training without a server: nodes learn from shards of their own and exchange models with peers.
+
+Shared by the systems that train so. Two ways of exchanging: GoSGD as published, and one exchange an
+epoch under a mixing matrix, as EdgeGossip's paper runs it.
+
+>>> from workbench import decentralised
+>>> mixing = decentralised.metropolis_hastings(decentralised.ring(8))
+>>> round(mixing.spectral_gap, 3)
+0.195
+"""
+
+from workbench.decentralised.graphs import GRAPHS, complete, random_regular, ring, star
+from workbench.decentralised.mixing import Mixing, MixingError, metropolis_hastings
+from workbench.decentralised.selecting import EverySample, Learnt, Selecting, View
+from workbench.decentralised.setup import GossipSetup
+from workbench.decentralised.train import EPOCHS, Built, Trained, TrainingError, build, train
+
+__all__ = [
+    "EPOCHS",
+    "GRAPHS",
+    "Built",
+    "EverySample",
+    "GossipSetup",
+    "Learnt",
+    "Mixing",
+    "MixingError",
+    "Selecting",
+    "Trained",
+    "TrainingError",
+    "View",
+    "build",
+    "complete",
+    "metropolis_hastings",
+    "random_regular",
+    "ring",
+    "star",
+    "train",
+]

@@ -1,0 +1,233 @@
+"""A decentralised training run, checked before it starts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.clusters.checks import check_number, is_number, listed, whole
+from workbench.clusters.cluster import check_cluster
+from workbench.decentralised.mixing import Mixing, as_mixing
+from workbench.profiles import LayerTimes
+from workbench.training import Sgd
+from workbench.training.models import check_model, make_model, profile_of
+
+if TYPE_CHECKING:
+    import torch
+
+    from workbench.clusters import Cluster
+    from workbench.datasets import Dataset
+    from workbench.training.models import Model
+
+MOST_PATIENCES = 1000  # in a batch: more, and a run does little else than give signs of life
+
+
+@dataclass(frozen=True, eq=False)
+class GossipSetup:
+    """Who learns what from which samples, and how models are exchanged.
+
+    Attributes
+    ----------
+    model
+        Name in the zoo; or a module of one's own, which is copied and its weights drawn anew, or a
+        function that makes it. Tried on a sample, without learning.
+    dataset
+        Fitted to the model's input; a model of the zoo gets as many outputs as it has classes.
+    shards
+        Indices of the training samples of each node; see `workbench.datasets.partition`. They may
+        overlap.
+    cluster
+        A node for each shard, linked with its peers.
+    mixing
+        Weights of one exchange an epoch, for which every node waits; or None. A doubly stochastic
+        matrix is made a `Mixing`, and so is a graph, with Metropolis-Hastings weights.
+    probability
+        With which a node sends its model after a step, as GoSGD does; or None. Give one of the two.
+    batch_size, epochs, sgd
+        Of each node. Velocities stay where they are, only parameters are exchanged.
+    sample_s
+        Seconds that learning from a sample takes at a node's speed of 1: for all, or for each
+        node. None derives it from `flops_per_s`.
+    flops_per_s, backward_over_forward
+        What nodes sustain, all or each, and their time backward over forward.
+    patience_s
+        Seconds without a sign of life after which a peer counts as gone; signs come three times as
+        often, behind what their link carries, so it must exceed what a model takes on the slowest.
+        At least a thousandth of the shortest batch, so that signs stay few beside the learning.
+        None waits for ever: only for runs in which nothing gets lost.
+    evaluate_every
+        Epochs from one evaluation on the test samples to the next; the last is always evaluated.
+    seed
+        Of weights, shuffles, and whatever models and programs draw.
+
+    Raises
+    ------
+    ValueError
+        Numbers out of range, an unknown model, a dataset that is none or whose images the model
+        does not take, a model with fewer outputs than there are classes, a shard without samples
+        or with some that are not there, not a node for each shard, a mixing or probability that
+        cannot be, or both.
+    workbench.clusters.MissingLinkError
+        A node takes of the model of one from which no link leads to it.
+    """
+
+    model: Model
+    dataset: Dataset
+    shards: Sequence[NDArray[np.int64]]
+    cluster: Cluster
+    mixing: Mixing | None = None
+    probability: float | None = None
+    batch_size: int = 64
+    epochs: int = 1
+    sgd: Sgd = field(default_factory=lambda: Sgd(0.01, momentum=0.9))
+    sample_s: float | Sequence[float] | None = None
+    flops_per_s: float | Sequence[float] = 1e10
+    backward_over_forward: float = 2.0
+    patience_s: float | None = None
+    evaluate_every: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("batch_size", 1), ("epochs", 1), ("evaluate_every", 1), ("seed", 0)):
+            count = whole(given := getattr(self, name))
+            if count is None or count < least:
+                raise ValueError(
+                    f"{name} is {given!r}; it must be a whole number of at least {least}"
+                )
+            object.__setattr__(self, name, count)
+        check_model(self.model, self.dataset, self.seed)
+        if not isinstance(self.sgd, Sgd):
+            raise ValueError(f"sgd is {self.sgd!r}; give a training.Sgd, such as Sgd(0.01)")
+        if self.patience_s is not None:
+            patience_s = check_number("patience_s", self.patience_s)
+            if not 0 < patience_s < math.inf:
+                raise ValueError(f"patience_s is {patience_s}; give seconds above 0, or None")
+            object.__setattr__(self, "patience_s", patience_s)
+        check_cluster(self.cluster)
+        self._check_shards()
+        self._check_exchange()
+        for name in ("sample_s", "flops_per_s"):
+            given = getattr(self, name)
+            if given is not None:
+                self._check_each(name, given)
+        rate = check_number("backward_over_forward", self.backward_over_forward)
+        if not 0 < rate < math.inf:
+            raise ValueError(f"backward_over_forward is {rate}; it must be above 0 and finite")
+        self._check_patience()
+
+    def made(self) -> torch.nn.Module:
+        """The model with its first weights, a new one each time."""
+        return make_model(self.model, self.dataset, self.seed)
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes learn."""
+        return len(self.shards)
+
+    @property
+    def seconds_per_sample(self) -> tuple[float, ...]:
+        """What learning from a sample is charged with, by node, at speed 1."""
+        if self.sample_s is not None:
+            return self._each(self.sample_s)
+        each = self._each(self.flops_per_s)
+        profile = profile_of(self.model, self.dataset, self.seed)
+        times = {  # of each kind of node
+            flops_per_s: LayerTimes.from_flops(
+                profile,
+                flops_per_s=flops_per_s,
+                batch_size=1,
+                backward_over_forward=self.backward_over_forward,
+            )
+            for flops_per_s in dict.fromkeys(each)
+        }
+        sample_s = {rate: found.forward_s + found.backward_s for rate, found in times.items()}
+        return tuple(sample_s[flops_per_s] for flops_per_s in each)
+
+    def _each(self, given: object) -> tuple[float, ...]:
+        numbers = [given] * self.nodes if is_number(given) else given
+        return tuple(map(float, cast("Sequence[float]", numbers)))
+
+    def _check_patience(self) -> None:
+        if self.patience_s is None:
+            return
+        batches_s = [
+            min(self.batch_size, len(shard)) * sample_s / max(node.speed_over_time.values)
+            for node, shard, sample_s in zip(
+                self.cluster.nodes, self.shards, self.seconds_per_sample, strict=True
+            )
+        ]
+        if self.patience_s < (least_s := min(batches_s) / MOST_PATIENCES):
+            raise ValueError(
+                f"patience_s is {self.patience_s:g}, so that peers would give signs of life "
+                f"thousands of times in a batch; give at least {least_s:g}, a thousandth of the "
+                f"shortest batch of {min(batches_s):g} s, and more than a model takes on the "
+                "slowest link"
+            )
+
+    def _check_each(self, name: str, given: object) -> None:
+        instead = "give one number for all nodes, or one for each"
+        numbers = [given] if is_number(given) else listed(name, given, instead)
+        if not all(map(is_number, numbers)):
+            raise ValueError(f"{name} is {given!r}; {instead}")
+        numbers = self._each(given)
+        if len(numbers) != self.nodes:
+            raise ValueError(
+                f"{name} has {len(numbers)} numbers for {self.nodes} nodes; give one for all, or "
+                "one for each"
+            )
+        if not all(0 < number < math.inf for number in numbers):
+            raise ValueError(f"{name} is {given}; it must be above 0 and finite")
+
+    def _check_shards(self) -> None:
+        given: object = self.shards
+        shards = listed(
+            "shards",
+            given,
+            "give the indices of each node's samples, such as "
+            "partition.by_size(dataset.y_train, [1] * nodes, seed=0)",
+        )
+        object.__setattr__(self, "shards", tuple(map(np.asarray, shards)))
+        if len(self.shards) != len(self.cluster):
+            raise ValueError(
+                f"{len(self.shards)} shards for a cluster of {len(self.cluster)} nodes; each node "
+                "needs one"
+            )
+        count = len(self.dataset.y_train)
+        for node, shard in enumerate(self.shards):
+            if shard.ndim != 1 or not len(shard) or not np.issubdtype(shard.dtype, np.integer):
+                raise ValueError(
+                    f"the shard of node {node} is {shard.dtype} of shape {shard.shape}; give the "
+                    "indices of at least one sample"
+                )
+            if shard.min() < 0 or shard.max() >= count:
+                raise ValueError(
+                    f"the shard of node {node} has indices from {shard.min()} to {shard.max()}, "
+                    f"but {self.dataset.name} has training samples 0 to {count - 1}"
+                )
+
+    def _check_exchange(self) -> None:
+        if (self.mixing is None) == (self.probability is None):
+            raise ValueError(
+                "give either mixing, for one exchange an epoch, or probability, for GoSGD"
+            )
+        if self.mixing is not None:
+            mixing = as_mixing(self.mixing)
+            object.__setattr__(self, "mixing", mixing)
+            if len(mixing) != self.nodes:
+                raise ValueError(f"mixing is for {len(mixing)} nodes, not for {self.nodes}")
+            for node in range(self.nodes):
+                for target in mixing.targets(node):
+                    self.cluster.link(node, target)
+            return
+        probability = check_number("probability", self.probability)
+        if not 0 <= probability <= 1:
+            raise ValueError(f"probability is {probability}; it must be between 0 and 1")
+        object.__setattr__(self, "probability", probability)
+        for node, name in enumerate(self.cluster.names):
+            if self.nodes > 1 and not self.cluster.targets(node):
+                raise ValueError(f"no link leads from {name}, so it could send its model to nobody")

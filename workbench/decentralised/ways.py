@@ -1,0 +1,65 @@
+"""How many exchanges news takes from one node to another, along the weights of a mixing matrix."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.decentralised.mixing import Mixing
+
+
+def ways(mixing: Mixing) -> NDArray[np.float64]:
+    """Exchanges until node i knows what node j knew: (n, n), infinite where it never will.
+
+    Each exchange brings it one step further along positive weights, whose ways are searched
+    breadth first.
+    """
+    return _ways(mixing.matrix > 0)
+
+
+def diameter(mixing: Mixing) -> float:
+    """Exchanges until everybody knows what anybody knew; infinite where some never do."""
+    return float(ways(mixing).max())
+
+
+def diameter_left(mixing: Mixing) -> float:
+    """The same among those that still hear of each other, with whichever one node or link gone.
+
+    Never less than `diameter` where that is finite.
+    """
+    linked = mixing.matrix > 0
+    longest, count = _longest(_ways(linked)), len(mixing)
+    if linked.all():  # one relays what came by the link that is gone
+        return longest if count < 3 else 2.0
+    nodes = np.arange(count)
+    for gone in nodes:
+        rest = nodes[nodes != gone]
+        longest = max(longest, _longest(_ways(linked[np.ix_(rest, rest)])))
+    for one, other in np.argwhere(np.triu(linked | linked.T, 1)):
+        without = linked.copy()
+        without[[one, other], [other, one]] = False
+        longest = max(longest, _longest(_ways(without)))
+    return longest
+
+
+def _longest(found: NDArray[np.float64]) -> float:
+    return float(found.max(initial=0.0, where=np.isfinite(found)))
+
+
+def _ways(linked: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """All shortest ways at once: who is reached in so many steps, a matrix product a step."""
+    count = len(linked)
+    found = np.full((count, count), math.inf)
+    reached = np.eye(count, dtype=bool)
+    found[reached] = 0
+    step_into, steps = linked.astype(np.float32), 0
+    while True:
+        steps += 1
+        wider = reached | (step_into @ reached.astype(np.float32) > 0)
+        new = wider & ~reached
+        if not new.any():
+            return found
+        found[new] = steps
+        reached = wider

@@ -1,0 +1,1 @@
+"""The reproduction of Cai et al. 2021: testbed, calibration, experiments, charts, answers."""

@@ -1,0 +1,200 @@
+"""The paper's testbed: its stated facts, and the constants that it leaves open.
+
+Eight workers pull from and push to four parameter servers (Cai et al. 2021, V-A). The paper
+states how fast each model trains on a worker without a network (Table II) and how fast the
+servers' interfaces are. What it leaves open are five numbers, the same for every model, batch
+size, bandwidth and number of workers; `workbench.dynacomm.paper.calibration` fits them.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import tomllib
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from workbench.clusters import Link, load_testbed
+from workbench.dynacomm.costs.iteration import Iteration, LayerCosts, iteration, layer_costs
+from workbench.dynacomm.costs.plan import Plan
+from workbench.names import choose
+from workbench.paths import DATA
+from workbench.profiles import LayerTimes, ModelProfile, profile_model
+
+CALIBRATION = DATA / "calibration" / "dynacomm.toml"
+
+EXPLANATION = "key_granularity"
+"""Of those in `workbench.dynacomm.paper.calibration`, the one that fits batch size 32 best."""
+
+_STATED = load_testbed("dynacomm")
+
+BANDWIDTH_MBPS: float = _STATED["servers"]["bandwidth_mbps"]
+"""Rate of the servers' interfaces in the paper's own setting."""
+
+WORKERS: int = _STATED["workers"]["count"]
+"""Workers in the paper's own setting."""
+
+SPLIT_BYTES = 4_000_000
+"""MXNet 1.6 splits tensors of a million elements and more over all servers (its default)."""
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What the paper does not state about its testbed.
+
+    Attributes
+    ----------
+    link_efficiency
+        Bandwidth that a transfer reaches, as a share of its fair part of the interfaces' rate.
+    whole_share
+        Of that, the share of a tensor that lies on one server; larger ones are split over all
+        (see `Link`). It stands for the key-value store's granularity. An effective number: one
+        server's stream instead of four at a time would give a quarter, if tensors of several
+        servers were not under way together.
+    overhead_ms
+        Δt: what every transmission costs.
+    backward_over_forward
+        Computation time backward over forward.
+    tensor_ms
+        What every tensor costs on top of its bytes.
+    aggregation_mbps
+        Rate at which one server sums the workers' gradients into its part of the model.
+    """
+
+    link_efficiency: float
+    overhead_ms: float
+    backward_over_forward: float
+    whole_share: float = 1.0
+    tensor_ms: float = 0.0
+    aggregation_mbps: float = math.inf
+
+    @classmethod
+    def load(cls, explanation: str = EXPLANATION) -> Constants:
+        """Read constants that were fitted for an explanation of what the bandwidth leaves open.
+
+        Raises
+        ------
+        UnknownNameError
+            No such explanation in ``data/calibration/dynacomm.toml``.
+        """
+        stored = tomllib.loads(CALIBRATION.read_text())
+        return cls(**choose("explanation", explanation, stored["constants"]))
+
+
+@dataclass(frozen=True)
+class Testbed:
+    """Workers and servers of the paper, with any bandwidth and number of workers.
+
+    Attributes
+    ----------
+    samples_per_s
+        Local training speed of one worker by model: Table II, profiling off; see `speed`.
+    bandwidth_mbps
+        Rate of every node's network interface, each way.
+
+    Notes
+    -----
+    All workers transfer at the same time. Each gets the servers' joint bandwidth divided by the
+    number of workers, but no more than its own interface carries; the paper states the servers'
+    interface only, and the workers' is taken to be the same.
+    """
+
+    __test__ = False  # pytest: not a test case, whatever the name
+
+    samples_per_s: dict[str, float]
+    constants: Constants
+    workers: int = 8
+    servers: int = 4
+    bandwidth_mbps: float = 10_000.0
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "servers"):
+            if not getattr(self, name) >= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; at least 1 is needed")
+
+    @property
+    def link(self) -> Link:
+        """What one worker gets while all of them transfer."""
+        share = min(1.0, self.servers / self.workers)
+        return Link(
+            bandwidth_bps=self.bandwidth_mbps * 1e6 * share * self.constants.link_efficiency,
+            overhead_s=self.constants.overhead_ms / 1e3,
+            tensor_s=self.constants.tensor_ms / 1e3,
+            split_bytes=SPLIT_BYTES,
+            whole_share=self.constants.whole_share,
+        )
+
+    def speed(self, model: str) -> float:
+        """Samples a second of one worker without a network.
+
+        Stated in Table II for four models. Any other of the zoo is taken to run at the geometric
+        mean of their FLOP rates, which differ by a factor of two.
+
+        Raises
+        ------
+        UnknownNameError
+            No such model in the zoo.
+        """
+        if model in self.samples_per_s:
+            return self.samples_per_s[model]
+        rates = [profile_model(m).forward_flops * s for m, s in self.samples_per_s.items()]
+        return statistics.geometric_mean(rates) / profile_model(model).forward_flops
+
+    def times(self, model: str, batch_size: int) -> LayerTimes:
+        """Computation per layer: `speed`, spread in proportion to FLOPs."""
+        profile, ratio = profile_model(model), self.constants.backward_over_forward
+        return LayerTimes.from_flops(
+            profile,
+            flops_per_s=profile.forward_flops * self.speed(model) * (1 + ratio),
+            batch_size=batch_size,
+            backward_over_forward=ratio,
+        )
+
+    def costs(self, model: str, batch_size: int) -> LayerCosts:
+        """What the planners plan with, for a model of the zoo."""
+        return layer_costs(profile_model(model), self.times(model, batch_size), self.link)
+
+    def aggregation_s(self, profile: ModelProfile) -> float:
+        """Seconds in which the servers sum all workers' gradients while the workers wait."""
+        return (
+            self.workers * profile.param_bytes * 8
+            / (self.servers * self.constants.aggregation_mbps * 1e6)
+        )  # fmt: skip
+
+    def speedup(self, model: str, batch_size: int, plan: Plan) -> float:
+        """Samples a second of all workers over those of one worker without a network (Fig. 11).
+
+        Deviation: the paper does not say what "single worker training speed" includes. Read as
+        Table II's local speed it agrees best with Figs. 5 and 6; those leave no room for a
+        speed-up below 7.9, so a worker must also wait between its last push and its next pull.
+        That wait is modelled as the servers' aggregation.
+        """
+        alone_s = batch_size / self.speed(model)
+        done: Iteration = iteration(self.costs(model, batch_size), plan)
+        return self.workers * alone_s / (done.total_s + self.aggregation_s(profile_model(model)))
+
+
+@lru_cache
+def paper_testbed() -> Testbed:
+    """Return the testbed as the paper states it, with the fitted constants."""
+    return stated_testbed(Constants.load())
+
+
+def stated_testbed(constants: Constants) -> Testbed:
+    """Return the testbed as the paper states it, with other constants."""
+    return Testbed(
+        samples_per_s=_STATED["samples_per_s_off"],
+        constants=constants,
+        workers=WORKERS,
+        servers=_STATED["servers"]["count"],
+        bandwidth_mbps=BANDWIDTH_MBPS,
+    )
+
+
+def variant(workers: int, bandwidth_mbps: float, overhead_ms: float | None = None) -> Testbed:
+    """Return the paper's testbed with other links; None leaves the fitted overhead."""
+    base = paper_testbed()
+    constants = base.constants
+    if overhead_ms is not None:
+        constants = replace(constants, overhead_ms=overhead_ms)
+    return replace(base, workers=workers, bandwidth_mbps=bandwidth_mbps, constants=constants)

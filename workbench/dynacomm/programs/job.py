@@ -1,0 +1,262 @@
+"""What workers and parameter servers do together, and what each segment of it takes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from workbench.clusters.checks import check_kind, check_number, check_whole, listed, whole
+from workbench.dynacomm.costs.iteration import FloatArray, check_model
+from workbench.dynacomm.programs.shards import Shards
+
+if TYPE_CHECKING:
+    from workbench.clusters import Link
+    from workbench.profiles import LayerTimes, ModelProfile
+
+VECTORS = ("forward_s", "backward_s", "pull_bytes", "push_bytes")
+
+
+class Part(NamedTuple):
+    """What one server has to do with a segment.
+
+    Attributes
+    ----------
+    node
+        The server.
+    pull_bytes, push_bytes
+        What its part weighs on the links.
+    where
+        Its parts of the model's flat vector; none where nothing is learnt.
+    layers
+        Of how many layers it holds something.
+    tensors
+        Of how many tensors that count, if tensors do.
+    """
+
+    node: int
+    pull_bytes: float
+    push_bytes: float
+    where: list[slice]
+    layers: int
+    tensors: int = 0
+
+    def tensor_bytes(self, size_bytes: float) -> tuple[float, ...]:
+        """What a message of this part says of its tensors: their number is what counts."""
+        return (size_bytes / self.tensors,) * self.tensors if self.tensors else ()
+
+
+class Segment(NamedTuple):
+    """Layers `first` to `last`: seconds of computation, and the servers' parts by position."""
+
+    first: int
+    last: int
+    forward_s: float
+    backward_s: float
+    parts: Mapping[int, Part]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What workers and servers do together, but for the learning.
+
+    Attributes
+    ----------
+    forward_s, backward_s
+        Seconds of each layer at speed 1, shape (L,).
+    pull_bytes, push_bytes
+        What each layer's parameters and gradients weigh on the links, shape (L,); see
+        `Link.weighted_bytes`.
+    shards
+        Which server holds how much of which layer.
+    iterations
+        How many.
+    workers, servers
+        Their indices in the cluster; no node is both.
+    aggregation_s
+        Seconds a server takes to average and step.
+    tensors
+        Parameter tensors of each layer, for links on which each costs (`Link.tensor_s`); empty
+        where none does. Every server that holds a part of a layer has a part of all its tensors.
+
+    Raises
+    ------
+    ValueError
+        Vectors that do not fit the shards; seconds or bytes that are negative or not finite; no
+        worker, not as many servers as shards, or a node that is named twice.
+    """
+
+    forward_s: FloatArray
+    backward_s: FloatArray
+    pull_bytes: FloatArray
+    push_bytes: FloatArray
+    shards: Shards
+    iterations: int
+    workers: tuple[int, ...]
+    servers: tuple[int, ...]
+    aggregation_s: float = 0.0
+    tensors: tuple[int, ...] = ()
+    _segments: dict[tuple[int, int], Segment] = field(default_factory=dict, repr=False, init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.shards, Shards):
+            raise ValueError(
+                f"shards is {self.shards!r}; give Shards, such as split_evenly(layers, servers)"
+            )
+        for name in VECTORS:
+            object.__setattr__(self, name, _vector(name, getattr(self, name)))
+        for name in ("workers", "servers"):
+            nodes = listed(name, getattr(self, name), "give indices of nodes, such as (0, 1)")
+            what = f"an index among the {name}"
+            object.__setattr__(self, name, tuple(check_whole(what, node, 0) for node in nodes))
+        tensors = listed("tensors", self.tensors, "give the number of each layer, or none: ()")
+        counts = tuple(check_whole("the number of a layer's tensors", one, 0) for one in tensors)
+        object.__setattr__(self, "tensors", counts)
+        lengths = [len(getattr(self, name)) for name in VECTORS]
+        if set(lengths) != {self.shards.layers}:
+            raise ValueError(
+                "forward_s, backward_s, pull_bytes and push_bytes have the lengths "
+                f"{lengths}, but the shards are of {self.shards.layers} layers"
+            )
+        for name in VECTORS:
+            _check(name, getattr(self, name))
+        if not 0 <= check_number("aggregation_s", self.aggregation_s) < math.inf:
+            raise ValueError(
+                f"aggregation_s is {self.aggregation_s}; seconds are finite and not negative"
+            )
+        if self.tensors and len(self.tensors) != self.layers:
+            raise ValueError(f"tensors counts {len(self.tensors)} layers of {self.layers}")
+        self._check_nodes()
+        iterations = whole(self.iterations)
+        if iterations is None or iterations < 1 or not self.workers:
+            raise ValueError(
+                f"{self.iterations!r} iterations of {len(self.workers)} workers: a job has at "
+                "least one iteration and one worker"
+            )
+        object.__setattr__(self, "iterations", iterations)
+
+    def _check_nodes(self) -> None:
+        if len(self.servers) != self.shards.servers:
+            raise ValueError(
+                f"{self.shards.servers} shards for {len(self.servers)} servers; one each is needed"
+            )
+        nodes = (*self.workers, *self.servers)
+        twice = [node for node, count in Counter(nodes).items() if count > 1]
+        if twice:
+            raise ValueError(
+                f"node {twice[0]} is named twice among the workers {self.workers} and the servers "
+                f"{self.servers}; every node is one worker or one server"
+            )
+
+    @classmethod
+    def of(
+        cls,
+        profile: ModelProfile,
+        times: LayerTimes,
+        link: Link,
+        *,
+        shards: Shards,
+        iterations: int,
+        workers: int = 1,
+        aggregation_s: float = 0.0,
+    ) -> Job:
+        """Train a model; the workers are the first nodes, the servers those behind them.
+
+        Bytes are weighed here as `link` weighs them, so simulate on links made `plain`.
+
+        Parameters
+        ----------
+        profile, times
+            Bytes and seconds of every layer, of the same model.
+        link
+            How much a tensor's size matters, and whether each tensor costs.
+        shards, iterations, aggregation_s
+            As of the job.
+        workers
+            How many.
+
+        Raises
+        ------
+        ValueError
+            Profile and times have different layers, or there is no such job.
+        TypeError
+            No profile, times, link or shards.
+        """
+        check_model(profile, times, link)
+        check_kind("shards", shards, Shards, "Shards, such as split_evenly(layers, servers)")
+        workers = check_whole("workers", workers, 1)
+        weighed = np.array([link.weighted_bytes(sizes) for sizes in profile.tensor_bytes])
+        return cls(
+            forward_s=times.table["forward_s"].to_numpy(),
+            backward_s=times.table["backward_s"].to_numpy(),
+            pull_bytes=weighed,
+            push_bytes=weighed,
+            shards=shards,
+            iterations=iterations,
+            workers=tuple(range(workers)),
+            servers=tuple(range(workers, workers + shards.servers)),
+            aggregation_s=aggregation_s,
+            tensors=tuple(map(len, profile.tensor_bytes)) if link.tensor_s else (),
+        )
+
+    @property
+    def layers(self) -> int:
+        """Number of layers, L."""
+        return len(self.forward_s)
+
+    def segment(self, first: int, last: int) -> Segment:
+        """What is transmitted and computed together, worked out once."""
+        found = self._segments.get((first, last))
+        if found is None:
+            found = self._segments[first, last] = self._segment(slice(first - 1, last))
+        return found
+
+    def _segment(self, layers: slice) -> Segment:
+        first, last = layers.start + 1, layers.stop
+        parts = {
+            position: Part(
+                self.servers[position],
+                float(self.pull_bytes[layers] @ self.shards.share[position, layers]),
+                float(self.push_bytes[layers] @ self.shards.share[position, layers]),
+                self.shards.slices(position, first, last) if self.shards.starts else [],
+                self.shards.held(position, first, last),
+                self._tensors(position, layers),
+            )
+            for position in range(self.shards.servers)
+            if self.shards.held(position, first, last)
+        }
+        forward_s, backward_s = self.forward_s[layers].sum(), self.backward_s[layers].sum()
+        return Segment(first, last, float(forward_s), float(backward_s), parts)
+
+    def _tensors(self, position: int, layers: slice) -> int:
+        held = self.shards.share[position, layers] > 0
+        counts = zip(self.tensors[layers], held, strict=False)
+        return sum(count for count, here in counts if here)
+
+
+def plain(link: Link) -> Link:
+    """Return the link for bytes that have been weighed: there every byte weighs the same."""
+    return replace(link, split_bytes=0, whole_share=1.0)
+
+
+def _vector(name: str, values: object) -> FloatArray:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(())
+    if array.ndim != 1:
+        raise ValueError(f"{name} is {values!r}; give one number for each layer")
+    return array
+
+
+def _check(name: str, values: FloatArray) -> None:
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if wrong.size:
+        raise ValueError(
+            f"{name} of layer {wrong[0] + 1} is {values[wrong[0]]}; "
+            f"{'seconds' if name.endswith('_s') else 'bytes'} are finite and not negative"
+        )

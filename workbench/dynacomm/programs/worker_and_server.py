@@ -1,0 +1,360 @@
+"""Workers and parameter servers that carry a plan out, simulated or measured.
+
+Synchronous data-parallel training (Cai et al. 2021, Figs. 1 and 2): in every iteration each worker
+pulls the model segment by segment under its plan, computes forward as segments arrive, computes
+backward, and pushes gradients segment by segment. The servers average all workers' gradients, step,
+and answer the next pulls. Segments change when numbers travel, never which: weights are the same,
+bit for bit, under every plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from workbench.clusters.checks import check_kind, whole
+from workbench.dynacomm.costs.plan import Plan, check_plan, runs
+from workbench.dynacomm.programs.job import Job
+from workbench.runtime import Message, Synchronized
+
+if TYPE_CHECKING:
+    from workbench.runtime import Context, Program, Transfer
+
+State = TypeVar("State")
+
+Pieces = Sequence[tuple[slice, Any]]
+"""Parts of the flat vector with their numbers."""
+
+
+class Replica(Protocol):
+    """A worker's side of the learning."""
+
+    def write(self, pieces: Pieces) -> None:
+        """Take pulled parameters over."""
+        ...
+
+    def learn(self, iteration: int) -> None:
+        """Compute the gradient of this iteration's batch."""
+        ...
+
+    def gradients(self, where: Sequence[slice]) -> Pieces:
+        """Parts of the gradient, unchanged until the next `learn`."""
+        ...
+
+
+class Store(Protocol):
+    """A server's side of the learning: parameters it holds and how they step."""
+
+    def parameters(self, where: Sequence[slice]) -> Pieces:
+        """Parts of the model, unchanged for as long as a message carries them."""
+        ...
+
+    def step(self, gradients: Sequence[Pieces], at_s: float) -> None:
+        """Average the workers' gradients, given in their order, and step; it ends at `at_s`."""
+        ...
+
+
+class Request(NamedTuple):
+    """What a worker asks a server for."""
+
+    worker: int
+    iteration: int
+    first: int
+    last: int
+
+
+class Moved(NamedTuple):
+    """One transfer: its bytes, how long the link was busy with it, the tensors that count."""
+
+    size_bytes: float
+    seconds: float
+    tensors: int = 0
+
+
+class Computed(NamedTuple):
+    """How long layers `first` to `last` were computed in one go."""
+
+    first: int
+    last: int
+    seconds: float
+
+
+class Observed(NamedTuple):
+    """What a worker saw of one iteration: the raw material of real-time profiling.
+
+    The last push is still on its way when the backward computation ends: it stands among the
+    pushes of the iteration after.
+
+    Attributes
+    ----------
+    pulls, pushes
+        Each transfer.
+    forward, backward
+        Each segment's computation, in the order in which they ran.
+    """
+
+    pulls: tuple[Moved, ...]
+    pushes: tuple[Moved, ...]
+    forward: tuple[Computed, ...]
+    backward: tuple[Computed, ...]
+
+
+class Planning(Protocol[State]):
+    """Decides one worker's plans, state in and state out; see `dynacomm.replanning`.
+
+    Attributes
+    ----------
+    planning_s
+        Seconds that deciding on a plan occupies the worker at speed 1.
+    """
+
+    @property
+    def planning_s(self) -> float: ...  # noqa: D102
+
+    def begin(self) -> tuple[State, Plan]:
+        """First state, and the plan of the first iteration, which costs nothing."""
+        ...
+
+    def step(
+        self, state: State, iteration: int, now_s: float, observed: Observed
+    ) -> tuple[State, Plan | None]:
+        """Next state, and the plan of the coming iteration; None keeps the last, at no cost.
+
+        Asked once the backward computation of the iteration before has ended; `observed` is what
+        has been seen since the last call.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """One plan for the whole run."""
+
+    chosen: Plan
+    planning_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_plan(self.chosen)
+
+    def begin(self) -> tuple[None, Plan]:
+        """The plan."""
+        return None, self.chosen
+
+    def step(
+        self, state: None, iteration: int, now_s: float, observed: Observed
+    ) -> tuple[None, None]:
+        """Keep the plan."""
+        del iteration, now_s, observed
+        return state, None
+
+
+@dataclass
+class Report:
+    """What a worker tells when it is done.
+
+    Attributes
+    ----------
+    observed
+        Of each iteration.
+    plans
+        Under which each iteration ran.
+    """
+
+    observed: list[Observed] = field(default_factory=list)
+    plans: list[Plan] = field(default_factory=list)
+
+
+def worker(
+    job: Job, planning: Planning[Any], replica: Replica | Synchronized[Any] | None = None
+) -> Program:
+    """Program of one worker; without a replica it moves bytes and charges time only.
+
+    Where the replica is a `Synchronized` one, it may learn beside others.
+
+    Raises
+    ------
+    TypeError
+        No job, or no planning, such as a plan alone.
+    """
+    _check_job(job)
+    if not (hasattr(planning, "begin") and hasattr(planning, "step")):
+        raise TypeError(
+            f"planning is {planning!r}; give Fixed(plan), or a Planning such as Replanned(...)"
+        )
+    own = replica if isinstance(replica, Synchronized | None) else _in_order(replica)
+
+    async def program(context: Context) -> Report:
+        report = Report()
+        transfers = context.watch()
+        state, plan = planning.begin()
+        for iteration in range(job.iterations):
+            plan.check(job.layers)
+            report.plans.append(plan)
+            forward = await _forward(context, job, plan, iteration, own)
+            backward = await _backward(context, job, plan, iteration, own)
+            observed = Observed(
+                pulls=_moved(transfers, source=None, target=context.node),
+                pushes=_moved(transfers, source=context.node, target=None),
+                forward=forward,
+                backward=backward,
+            )
+            transfers.clear()
+            report.observed.append(observed)
+            # The last push is on its way: the idle window in which the paper plans (IV-C).
+            if iteration + 1 < job.iterations:
+                state, again = planning.step(state, iteration + 1, context.now_s(), observed)
+                if again is not None:
+                    await context.compute(
+                        _nothing, cost_s=planning.planning_s, lane="plan", label=str(iteration + 1)
+                    )
+                    plan = again
+        return report
+
+    return program
+
+
+def _in_order(replica: Replica) -> Synchronized[Replica]:
+    return Synchronized(replica, in_order=True)
+
+
+def _learn(replica: Replica, iteration: int) -> None:
+    replica.learn(iteration)
+
+
+async def _forward(
+    context: Context, job: Job, plan: Plan, iteration: int, replica: Synchronized[Any] | None
+) -> tuple[Computed, ...]:
+    computed = []
+    segments = [job.segment(*run) for run in runs(plan.forward_cuts, job.layers)]
+    for segment in segments:
+        request = Request(context.node, iteration, segment.first, segment.last)
+        for part in segment.parts.values():
+            context.send(part.node, Message(context.node, "request", request, control=True))
+    for segment in segments:
+        for part in segment.parts.values():
+            answer = await context.receive(_pull(iteration, segment.first), sender=part.node)
+            if replica is not None:
+                replica.value.write(answer.payload)
+        began_s = context.now_s()
+        label = f"{segment.first}-{segment.last}"
+        await context.compute(_nothing, cost_s=segment.forward_s, lane="forward", label=label)
+        computed.append(Computed(segment.first, segment.last, context.now_s() - began_s))
+    return tuple(computed)
+
+
+async def _backward(
+    context: Context, job: Job, plan: Plan, iteration: int, replica: Synchronized[Any] | None
+) -> tuple[Computed, ...]:
+    computed = []
+    learner = replica  # the whole gradient is there after the first; the rest of the time passes
+    for run in reversed(runs(plan.backward_cuts, job.layers)):
+        segment = job.segment(*run)
+        began_s = context.now_s()
+        label = f"{segment.first}-{segment.last}"
+        cost_s = segment.backward_s
+        if learner is None:
+            await context.compute(_nothing, cost_s=cost_s, lane="backward", label=label)
+        else:
+            learn = partial(_learn, iteration=iteration)
+            await context.compute(learn, cost_s=cost_s, lane="backward", label=label, on=learner)
+            learner = None
+        computed.append(Computed(segment.first, segment.last, context.now_s() - began_s))
+        for part in segment.parts.values():
+            pieces = () if replica is None else replica.value.gradients(part.where)
+            pushed = (segment.first, segment.last, pieces)
+            tensor_bytes = part.tensor_bytes(part.push_bytes)
+            context.send(
+                part.node, Message(context.node, "push", pushed, part.push_bytes, tensor_bytes)
+            )
+    return tuple(computed)
+
+
+def server(job: Job, position: int, store: Store | None = None) -> Program:
+    """Program of the server at `position`; without a store it moves bytes only.
+
+    Gradients are added up worker by worker, in their order, once all are there: their sum does
+    not depend on what arrived first.
+
+    Raises
+    ------
+    TypeError
+        No job.
+    ValueError
+        A position that the job does not have.
+    """
+    _check_job(job)
+    if (place := whole(position)) is None or not 0 <= place < job.shards.servers:
+        raise ValueError(
+            f"position is {position!r}; the job has servers at positions 0 to "
+            f"{job.shards.servers - 1}"
+        )
+    position = place
+    own = job.shards.held(position, 1, job.layers)
+
+    async def program(context: Context) -> int:
+        def answer(request: Request) -> None:
+            part = job.segment(request.first, request.last).parts[position]
+            pieces = () if store is None else store.parameters(part.where)
+            topic = _pull(request.iteration, request.first)
+            tensor_bytes = part.tensor_bytes(part.pull_bytes)
+            context.send(
+                request.worker,
+                Message(context.node, topic, pieces, part.pull_bytes, tensor_bytes),
+            )
+
+        version = 0
+        waiting: list[Request] = []
+        arrived: dict[int, list[Pieces]] = {one: [] for one in job.workers}
+        missing = own * len(job.workers)
+        while version < job.iterations:
+            message = await context.receive()
+            if message.topic == "request":
+                waiting.append(message.payload)
+            else:
+                first, last, pieces = message.payload
+                arrived[message.sender].append(pieces)
+                missing -= job.segment(first, last).parts[position].layers
+            if missing == 0:
+                gradients = [list(chain.from_iterable(arrived[one])) for one in job.workers]
+                ends_s = context.now_s() + job.aggregation_s
+                await context.compute(
+                    _nothing if store is None else partial(store.step, gradients, ends_s),
+                    cost_s=job.aggregation_s,
+                    lane="step",
+                    label=str(version),
+                )
+                version += 1
+                arrived = {one: [] for one in job.workers}
+                missing = own * len(job.workers)
+            for request in waiting:
+                if request.iteration <= version:
+                    answer(request)
+            waiting = [request for request in waiting if request.iteration > version]
+        return version
+
+    return program
+
+
+def _check_job(given: object) -> None:
+    check_kind("job", given, Job, "a Job, such as Job.of(profile, times, link, ...) makes")
+
+
+def _pull(iteration: int, first: int) -> str:
+    return f"pull {iteration} from {first}"
+
+
+def _nothing() -> None:
+    return None
+
+
+def _moved(
+    transfers: Sequence[Transfer], source: int | None, target: int | None
+) -> tuple[Moved, ...]:
+    return tuple(
+        Moved(one.size_bytes, one.end_s - one.start_s, one.tensors)
+        for one in transfers
+        if one.size_bytes and (one.source == source or one.target == target)
+    )

@@ -1,0 +1,173 @@
+"""The fastest plan for a link whose future is known: the bound of every re-planning.
+
+Bytes flow at the bandwidth of their moment, so a transmission that starts earlier never ends
+later, and neither does an iteration under the same plan. The fastest plan of the coming iteration
+is therefore the best for all that follow, too.
+
+Both directions are solved over the bits that a link has carried since 0, ``served``, in which a
+transmission is a difference: layers j+1..k take ``sent[k] - sent[j]``. What a choice is worth then
+does not depend on the layer it is made for, and each layer's best stands at the head of a queue.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from workbench.dynacomm.costs.plan import Plan, runs
+from workbench.dynacomm.replanning.course import Course
+
+if TYPE_CHECKING:
+    from workbench.dynacomm.costs.iteration import FloatArray
+    from workbench.dynacomm.programs.job import Job
+
+
+def timed(job: Job, pull: Course, push: Course, plan: Plan, start_s: float) -> float:
+    """When an iteration that starts at `start_s` ends: its last push has arrived."""
+    done_s = forward_end_s(job, pull, plan.forward_cuts, start_s)
+    return backward_end_s(job, push, plan.backward_cuts, done_s)
+
+
+def forward_end_s(job: Job, pull: Course, cuts: Sequence[int], start_s: float) -> float:
+    """When the forward computation ends if the pulls begin at `start_s`."""
+    sent_s = done_s = start_s
+    for first, last in runs(cuts, job.layers):
+        sent_s = pull.end_s(sent_s, 8 * float(job.pull_bytes[first - 1 : last].sum()))
+        done_s = max(done_s, sent_s) + float(job.forward_s[first - 1 : last].sum())
+    return done_s
+
+
+def backward_end_s(job: Job, push: Course, cuts: Sequence[int], start_s: float) -> float:
+    """When the last push has arrived if the backward computation begins at `start_s`."""
+    sent_s = done_s = start_s
+    for first, last in runs(cuts, job.layers)[::-1]:
+        done_s += float(job.backward_s[first - 1 : last].sum())
+        bits = 8 * float(job.push_bytes[first - 1 : last].sum())
+        sent_s = push.end_s(max(sent_s, done_s), bits)
+    return sent_s
+
+
+def fastest(
+    job: Job, pull: Course, push: Course, *, start_s: float, within_s: float, usual: Plan
+) -> Plan:
+    """Plan whose iteration ends first, to `within_s` in each direction.
+
+    The backward computation starts when the forward one ends, so each is minimised for itself.
+    Where the `usual` plan is as good, its cuts are kept.
+
+    Deviation: a layer of no bytes at a bandwidth of 0 may be sent later than it could be, and a
+    plan that would fill a link to the very bit before an outage may be passed over.
+    """
+    cuts = forward_cuts(job, pull, start_s, within_s, usual.forward_cuts)
+    done_s = forward_end_s(job, pull, cuts, start_s)
+    best = backward_cuts(job, push, done_s)
+    best_s, usual_s = (
+        backward_end_s(job, push, given, done_s) for given in (best, usual.backward_cuts)
+    )
+    return Plan(cuts, usual.backward_cuts if usual_s <= best_s + within_s else best)
+
+
+def forward_cuts(
+    job: Job, pull: Course, start_s: float, within_s: float, usual: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Halve the interval between a duration that is met and one that no plan undercuts."""
+    usual_s = upper_s = forward_end_s(job, pull, usual, start_s)
+    cuts = usual
+    left_s, sent = _left(job.forward_s), _sent(job.pull_bytes)
+    lower_s = max(
+        pull.end_s(start_s, bits) + behind_s
+        for bits, behind_s in zip(sent[1:], left_s, strict=False)
+    )
+    while upper_s - lower_s > within_s / 2:
+        middle_s = lower_s + (upper_s - lower_s) / 2
+        if not lower_s < middle_s < upper_s:
+            break
+        found = _in_time(pull, left_s, sent, start_s, middle_s)
+        if found is None:
+            lower_s = middle_s
+        else:
+            cuts, upper_s = found, middle_s
+    return usual if usual_s <= upper_s + within_s / 2 else cuts
+
+
+def _in_time(
+    pull: Course, left_s: list[float], sent: list[float], start_s: float, deadline_s: float
+) -> tuple[int, ...] | None:
+    """Cuts with which the forward computation ends by a deadline; None if there are none.
+
+    ``must_s[k]`` is the latest moment to begin to pull layers k+1..L, from the last layer back.
+    A segment that ends behind m must be there by ``must_s[m]``, worth ``served - sent[m]``, and
+    in time to compute all layers behind k, worth the less the longer it is.
+    """
+    layers = len(sent) - 1
+    must_s, ends, worth = [float("inf")] * (layers + 1), [layers] * (layers + 1), [0.0] * layers
+    queue: deque[int] = deque()  # by falling worth, the best first
+    slack = layers  # first m whose followers need not wait for it: must_s[m] >= by_s
+    for cut in range(layers - 1, -1, -1):
+        by_s = deadline_s - left_s[cut]
+        while slack > cut + 1 and must_s[slack - 1] >= by_s:
+            slack -= 1
+        while queue and queue[0] >= slack:
+            queue.popleft()
+        end, at_s = slack, by_s
+        if queue and worth[queue[0]] >= pull.served(by_s) - sent[slack]:
+            end, at_s = queue[0], must_s[queue[0]]
+        must_s[cut], ends[cut] = pull.start_s(at_s, sent[end] - sent[cut]), end
+        if must_s[cut] < start_s:
+            return None
+        worth[cut] = pull.served(must_s[cut]) - sent[cut]
+        while queue and worth[queue[-1]] <= worth[cut]:
+            queue.pop()
+        queue.append(cut)
+    return tuple(_followed(ends, 0, layers))
+
+
+def backward_cuts(job: Job, push: Course, start_s: float) -> tuple[int, ...]:
+    """Cuts with which the last push arrives first, if the computation begins at `start_s`.
+
+    ``sent_s[m]`` is when the gradients of the last m layers have arrived at the earliest: Eq. (14)
+    without its third index, for an earlier arrival is never worse. A push that follows on the last
+    m layers costs ``served - sent[m]``, or starts as soon as its own layers are computed.
+    """
+    layers = job.layers
+    sent = _sent(job.push_bytes[::-1])
+    done_s = [start_s + seconds for seconds in _sent(job.backward_s[::-1], 1.0)]
+    sent_s, begins, cost = [start_s] * (layers + 1), [0] * (layers + 1), [0.0] * (layers + 1)
+    queue: deque[int] = deque()  # by rising cost, the best first
+    free = 0  # last m whose push is over when the next may begin
+    for upto in range(1, layers + 1):
+        while free + 1 < upto and sent_s[free + 1] <= done_s[upto]:
+            free += 1
+        while queue and queue[0] <= free:
+            queue.popleft()
+        begin, from_s = free, done_s[upto]
+        if queue and cost[queue[0]] < push.served(from_s + push.overhead_s) - sent[free]:
+            begin, from_s = queue[0], sent_s[queue[0]]
+        sent_s[upto] = push.end_s(from_s, sent[upto] - sent[begin])
+        begins[upto] = begin
+        cost[upto] = push.served(sent_s[upto] + push.overhead_s) - sent[upto]
+        while queue and cost[queue[-1]] >= cost[upto]:
+            queue.pop()
+        queue.append(upto)
+    return tuple(layers - upto for upto in _followed(begins, layers, 0))
+
+
+def _followed(steps: Sequence[int], start: int, end: int) -> list[int]:
+    """Where the steps lead from `start`, before `end`."""
+    found, at = [], steps[start]
+    while at != end:
+        found.append(at)
+        at = steps[at]
+    return found
+
+
+def _sent(sizes: FloatArray, bits: float = 8.0) -> list[float]:
+    """Running sum from 0, in bits."""
+    return [0.0, *accumulate((sizes * bits).tolist())]
+
+
+def _left(seconds: FloatArray) -> list[float]:
+    """Sum of what comes behind each of 0..L."""
+    return _sent(seconds[::-1], 1.0)[::-1]

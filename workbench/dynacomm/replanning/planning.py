@@ -1,0 +1,176 @@
+"""When a worker plans anew, and from what: `Planning` for a `worker`.
+
+`programs.Fixed` plans once. `Replanned` profiles and plans every few iterations, as DynaComm does
+(Cai et al. 2021, IV-C). `Clairvoyant` knows what the link will do.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from workbench.clusters.checks import check_number
+from workbench.dynacomm.algorithms.dynacomm import dynacomm
+from workbench.dynacomm.costs.iteration import LayerCosts
+from workbench.dynacomm.replanning import profiling
+from workbench.dynacomm.replanning.clairvoyant import fastest, timed
+from workbench.dynacomm.replanning.course import Course
+from workbench.dynacomm.replanning.profiling import Profile
+
+if TYPE_CHECKING:
+    from workbench.clusters import Link
+    from workbench.dynacomm.algorithms import Planner
+    from workbench.dynacomm.costs.plan import Plan
+    from workbench.dynacomm.programs.job import Job
+    from workbench.dynacomm.programs.worker_and_server import Observed
+
+EPOCH = 195
+"""Iterations between two plans by default: CIFAR-10 at a total batch of 256 (IV-C)."""
+
+PLANNING_S = 0.01159 + 0.01156
+"""What planning forward and backward for ResNet-152 took the paper's workers (Table I)."""
+
+WITHIN_S = 1e-6
+"""How much slower than the fastest a clairvoyant plan may be, in each direction."""
+
+
+def check_planning(planning_s: float) -> None:
+    """Refuse what planning cannot take.
+
+    Raises
+    ------
+    ValueError
+        No number, or one that is negative or not finite.
+    """
+    if not 0 <= check_number("planning_s", planning_s) < math.inf:
+        raise ValueError(f"planning_s is {planning_s}; seconds are finite and not negative")
+
+
+@dataclass(frozen=True)
+class Replanned:
+    """Planned from what was observed, every few iterations.
+
+    Attributes
+    ----------
+    job
+        Whose layers are planned for.
+    believed
+        Links and speed before anything was seen; its window says how far estimates look back.
+    every
+        Iterations under one plan; 1 plans for each.
+    planner
+        Any of `workbench.dynacomm.PLANNERS`, or another.
+    planning_s
+        What planning costs the worker.
+
+    Notes
+    -----
+    Deviation: both directions are planned in the window of the last push, so what exceeds that
+    push delays the next iteration. The paper plans backward while the first pull is awaited.
+    """
+
+    job: Job
+    believed: Profile
+    every: int = EPOCH
+    planner: Planner = dynacomm
+    planning_s: float = PLANNING_S
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise ValueError(f"every is {self.every}; it must be at least 1 iteration")
+        check_planning(self.planning_s)
+
+    def begin(self) -> tuple[Profile, Plan]:
+        """What is believed, and its plan."""
+        return self.believed, self.planner(self.believed.costs(self.job))
+
+    def step(
+        self, state: Profile, iteration: int, now_s: float, observed: Observed
+    ) -> tuple[Profile, Plan | None]:
+        """Profile, and plan if it is time to."""
+        del now_s
+        state = profiling.step(state, observed)
+        if iteration % self.every:
+            return state, None
+        return state, self.planner(state.costs(self.job))
+
+
+@dataclass(frozen=True)
+class Clairvoyant:
+    """Every iteration's fastest plan, for one worker alone with one server at speed 1.
+
+    A true bound: no choice of plans ends the training earlier by more than `WITHIN_S` for each
+    direction of an iteration: an iteration that ends earlier never makes the next end later, and
+    the fastest plan is found among all there are, not only those for a constant bandwidth.
+
+    Deviation: planning costs nothing here; a bound needs no time to think.
+
+    Attributes
+    ----------
+    job
+        What is trained.
+    pull, push
+        The links from and to the server, their schedules included.
+    """
+
+    job: Job
+    pull: Link
+    push: Link
+    planning_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for link in (self.pull, self.push):
+            if link.latency_s or (link.tensor_s and self.job.tensors):
+                raise ValueError(
+                    f"the link has latency_s {link.latency_s} and tensor_s {link.tensor_s}; a "
+                    "clairvoyant plan knows bandwidth and overhead only, so both must be 0"
+                )
+
+    @cached_property
+    def courses(self) -> tuple[Course, Course]:
+        """The two links over time."""
+        return Course.of(self.pull), Course.of(self.push)
+
+    def begin(self) -> tuple[float, Plan]:
+        """When the first iteration will be over, and its plan."""
+        return self._from(0.0)
+
+    def step(
+        self, state: float, iteration: int, now_s: float, observed: Observed
+    ) -> tuple[float, Plan]:
+        """When the coming iteration will be over, and its plan; `state` is when it starts."""
+        del iteration, now_s, observed
+        return self._from(state)
+
+    def _from(self, start_s: float) -> tuple[float, Plan]:
+        pull, push = self.courses
+        plan = fastest(
+            self.job,
+            pull,
+            push,
+            start_s=start_s,
+            within_s=WITHIN_S,
+            usual=self._levelled(start_s),
+        )
+        return timed(self.job, pull, push, plan, start_s) + self.job.aggregation_s, plan
+
+    def _levelled(self, start_s: float) -> Plan:
+        """Optimal plan for the bandwidth that there will be on average."""
+        pull, push = self.courses
+        job, span_s = self.job, float(self.job.forward_s.sum() + self.job.backward_s.sum())
+        span_s += self.pull.overhead_s + self.push.overhead_s
+        means = [
+            max(1.0, (course.served(start_s + span_s) - course.served(start_s)) / span_s)
+            for course in (pull, push)
+        ]
+        return dynacomm(
+            LayerCosts(
+                job.pull_bytes * 8 / means[0],
+                job.forward_s,
+                job.backward_s,
+                job.push_bytes * 8 / means[1],
+                (pull.overhead_s + push.overhead_s) / 2,
+            )
+        )

@@ -1,0 +1,1 @@
+"""Training under plans on simulated parameter servers: `Setup` and `train`."""

@@ -1,0 +1,80 @@
+"""Ways to choose what a platform learns from in an epoch, by name, behind one interface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from workbench.edgegossip.aggregation.aggregation import Aggregation, Indices
+from workbench.edgegossip.algorithms.accuracy_aware import ranked, selected
+from workbench.edgegossip.algorithms.importance import importance_sample
+from workbench.edgegossip.algorithms.quota import checked_effects, in_batches, quota
+
+Effects = Literal["aggregated", "points", "none"]
+Select = Callable[[Aggregation, ArrayLike, float, int, int], list[Indices]]
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way to choose the batches of an epoch, and what it has to know for that.
+
+    Attributes
+    ----------
+    select
+        ``select(aggregation, effects, ratio, batch_size, seed)`` -> batches of indices of
+        original points, none twice; at least `ratio` of all points, where there are as many.
+    effects
+        Whose losses `effects` are: those of the M aggregated points, of the N original points, or
+        nobody's, and then anything is taken. That is what selecting costs in each epoch.
+    aggregates
+        Whether subsets matter to it, so that the data has to be aggregated.
+    """
+
+    select: Select
+    effects: Effects
+    aggregates: bool
+
+
+def accuracy_aware(
+    aggregation: Aggregation, effects: ArrayLike, ratio: float, batch_size: int, seed: int = 0
+) -> list[Indices]:
+    """Subsets by the loss of their aggregated points, largest first (Alg. 2). No chance in it."""
+    order = ranked(checked_effects(effects, len(aggregation)))
+    return selected(aggregation, order, ratio, batch_size)
+
+
+def importance(
+    aggregation: Aggregation, effects: ArrayLike, ratio: float, batch_size: int, seed: int = 0
+) -> list[Indices]:
+    """Points in proportion to their own losses; see `importance_sample`."""
+    losses = checked_effects(effects, len(aggregation.members))
+    return importance_sample(losses, ratio, batch_size, seed)
+
+
+def random_subsets(
+    aggregation: Aggregation, effects: ArrayLike, ratio: float, batch_size: int, seed: int = 0
+) -> list[Indices]:
+    """Subsets in random order: what accuracy-aware training is without its ranking."""
+    order = np.random.default_rng(seed).permutation(len(aggregation))
+    return selected(aggregation, order, ratio, batch_size)
+
+
+def random_points(
+    aggregation: Aggregation, effects: ArrayLike, ratio: float, batch_size: int, seed: int = 0
+) -> list[Indices]:
+    """Points in random order, each as likely: plain training on a part of the data."""
+    count = len(aggregation.members)
+    order = np.random.default_rng(seed).permutation(count)[: quota(count, ratio)]
+    return in_batches(order.astype(np.int64), batch_size)
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "accuracy_aware": Strategy(accuracy_aware, "aggregated", aggregates=True),
+    "importance": Strategy(importance, "points", aggregates=False),
+    "random_subsets": Strategy(random_subsets, "none", aggregates=True),
+    "random_points": Strategy(random_points, "none", aggregates=False),
+}

@@ -1,0 +1,90 @@
+"""Accuracy-aware training: the subsets of largest effect first (Han et al. 2021, Alg. 2).
+
+The effect of a subset is the loss of its aggregated point under the present weights.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from workbench.edgegossip.aggregation.aggregation import Aggregation, Indices
+from workbench.edgegossip.algorithms.quota import check_batch_size, checked_effects, quota
+
+
+def ranked(effects: ArrayLike) -> Indices:
+    """Return the subsets in descending order of effect; equal ones by their number (line 2).
+
+    Parameters
+    ----------
+    effects
+        Loss of each aggregated point, (M,).
+
+    Returns
+    -------
+    numpy.ndarray
+        (M,), numbers of subsets.
+
+    Raises
+    ------
+    ValueError
+        No effects, or NaN among them, as when training diverged.
+    """
+    return np.argsort(-checked_effects(effects), kind="stable").astype(np.int64)
+
+
+def selected(
+    aggregation: Aggregation, order: ArrayLike, ratio: float, batch_size: int
+) -> list[Indices]:
+    """Return the batches of an epoch: whole subsets in order until enough is processed.
+
+    Subsets are added to a batch until it has at least `batch_size` points, so a batch may have
+    more; the last one has fewer where the subsets run out.
+
+    Deviation: line 6 goes on while no more than |X| r points are processed. Met exactly, as
+    always at a ratio of 1, that asks for one more batch, there even of no points, for ever. Here
+    it goes on while fewer are. A ratio of 0, that of a failed platform, gives no batch.
+
+    Parameters
+    ----------
+    aggregation
+        The platform's data, |X| points in M subsets.
+    order
+        Every subset once, first the one to be learnt from first; see `ranked`.
+    ratio
+        r: share of the points to be processed, 0 to 1.
+    batch_size
+        b: least number of points in a batch.
+
+    Returns
+    -------
+    list of numpy.ndarray
+        Indices of original points, int64, a batch each; no point is in two.
+
+    Raises
+    ------
+    ValueError
+        An order that is not one of all subsets, a ratio beyond 0 to 1, a batch without points.
+    """
+    subsets = np.asarray(order)
+    if not np.array_equal(np.sort(subsets), np.arange(len(aggregation))):
+        raise ValueError(
+            f"order must name each of the {len(aggregation)} subsets once; "
+            f"got {subsets.dtype} of shape {subsets.shape}"
+        )
+    needed, size = quota(len(aggregation.members), ratio), check_batch_size(batch_size)
+    batches: list[Indices] = []
+    batch: list[Indices] = []
+    processed = filled = 0
+    for number in subsets.tolist():
+        if processed >= needed:
+            return batches
+        batch.append(aggregation.subset(number))
+        filled += len(batch[-1])
+        if filled >= size:
+            batches.append(np.concatenate(batch))
+            processed += filled
+            batch, filled = [], 0
+    if batch:
+        batches.append(np.concatenate(batch))
+    return batches

@@ -1,0 +1,158 @@
+"""Gossip training balancer: how much of its data each platform keeps (Han et al. 2021, Alg. 1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workbench.clusters.checks import check_number, whole
+from workbench.edgegossip.algorithms.failures import Handover, Policy, TooManyFailedError, policy_of
+
+THRESHOLD, FAILED_SHARE = 0.001, 0.1
+
+
+@dataclass(frozen=True, init=False)
+class Balance:
+    """What the balancer goes by before an epoch, an entry for each platform.
+
+    Parameters
+    ----------
+    points
+        |X_i|: data points that the platform holds. None is possible, of one that handed them over.
+    throughput
+        p_i: data points that the platform is predicted to process in a second.
+
+    Raises
+    ------
+    ValueError
+        No platform, unequal lengths, a number that is negative, not finite or, of points, not
+        whole.
+    """
+
+    points: tuple[int, ...]
+    throughput: tuple[float, ...]
+
+    def __init__(self, points: Sequence[int], throughput: Sequence[float]) -> None:
+        counts = [whole(count) for count in points]
+        rates = [check_number("throughput", rate) for rate in throughput]
+        if not counts or len(counts) != len(rates):
+            raise ValueError(
+                f"{len(counts)} platforms by points, {len(rates)} by throughput; give both for "
+                "each platform, at least one"
+            )
+        for platform, (count, rate) in enumerate(zip(counts, rates, strict=True)):
+            if count is None or count < 0:
+                raise ValueError(
+                    f"points of platform {platform} are {points[platform]!r}; "
+                    "give a whole number, at least 0"
+                )
+            if not 0 <= rate < math.inf:
+                raise ValueError(
+                    f"throughput of platform {platform} is {rate}; "
+                    "give points per second, finite and at least 0"
+                )
+        object.__setattr__(self, "points", tuple(counts))
+        object.__setattr__(self, "throughput", tuple(rates))
+
+    def __len__(self) -> int:
+        """Platforms, E."""
+        return len(self.points)
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """How much each platform processes in the next epoch, an entry for each.
+
+    Attributes
+    ----------
+    points
+        Data points that the platform holds, after any handing over.
+    ratios
+        r_i: share of them to be processed. 1 of the fastest, 0 of a failed platform.
+    failed
+        F[i]: whether it counts as failed.
+    epoch_s
+        T[i]: seconds that all its points would take; infinite of a failed platform.
+    handovers
+        Who took over which points of failed platforms.
+    """
+
+    points: tuple[int, ...]
+    ratios: tuple[float, ...]
+    failed: tuple[bool, ...]
+    epoch_s: tuple[float, ...]
+    handovers: tuple[Handover, ...] = ()
+
+
+def balance(
+    state: Balance,
+    threshold: float = THRESHOLD,
+    failed_share: float = FAILED_SHARE,
+    on_failures: str | Policy = "stop",
+) -> Ratios:
+    """Set each platform's ratio so that all take as long as the fastest: r_i = T_1 / T_i.
+
+    A platform of a throughput below `threshold` counts as failed. As long as no more than
+    `failed_share` of the platforms have, their data is left out of the epoch; beyond that, a
+    policy decides, since the paper leaves its exception handling open.
+
+    Deviation: a platform without points has nothing to be balanced. Its ratio is 1, and the
+    fastest is sought among the others. Nothing is sorted, since only the least time matters.
+
+    Parameters
+    ----------
+    state
+        Points and throughput of each platform.
+    threshold
+        Points per second; positive.
+    failed_share
+        From 0 to 1; failed platforms may be this share of all.
+    on_failures
+        A name in `POLICIES` (``stop``, ``reassign``), or a function of points, throughput and
+        which have failed that gives the points after handing over and the handovers.
+
+    Raises
+    ------
+    TooManyFailedError
+        More failed than may, and the policy is to stop; or none is left, or none with points.
+    ValueError
+        A threshold or a share that cannot be, a policy that is none.
+    """
+    policy = check_balancer(threshold, failed_share, on_failures)
+    failed = tuple(rate < threshold for rate in state.throughput)
+    points, handovers = state.points, tuple[Handover, ...]()
+    if sum(failed) / len(state) > failed_share:
+        points, handovers = policy(points, state.throughput, failed)
+    epoch_s = tuple(
+        math.inf if out else count / rate
+        for count, rate, out in zip(points, state.throughput, failed, strict=True)
+    )
+    busy_s = [seconds for seconds in epoch_s if 0 < seconds < math.inf]
+    if not busy_s:
+        # Whatever the policy: without a platform that learns there is no next epoch.
+        raise TooManyFailedError(
+            f"{sum(failed)} of {len(state)} platforms have failed (less than {threshold:g} points "
+            "per second), and no other has points; there is nobody to go on with"
+        )
+    fastest_s = min(busy_s)
+    ratios = tuple(
+        0.0 if out else fastest_s / seconds if seconds > 0 else 1.0
+        for seconds, out in zip(epoch_s, failed, strict=True)
+    )
+    return Ratios(points, ratios, failed, epoch_s, handovers)
+
+
+def check_balancer(threshold: float, failed_share: float, on_failures: str | Policy) -> Policy:
+    """Return the policy if all three are as `balance` takes them.
+
+    Raises
+    ------
+    ValueError
+        One of them cannot be.
+    """
+    if not 0 < check_number("threshold", threshold) < math.inf:
+        raise ValueError(f"threshold is {threshold}; give points per second above 0")
+    if not 0 <= check_number("failed_share", failed_share) <= 1:
+        raise ValueError(f"failed_share is {failed_share}; give a share from 0 to 1")
+    return policy_of(on_failures)

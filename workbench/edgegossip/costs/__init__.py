@@ -1,0 +1,1 @@
+"""How long epochs take on which platforms under which load, without learning."""

@@ -1,0 +1,84 @@
+"""A platform as training sees it: how fast it is, what slows it, and what it predicts of itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
+from workbench.clusters.checks import check_number
+from workbench.edgegossip.costs.load import Load
+from workbench.edgegossip.prediction.predictor import Baseline, Predictor, throughput
+
+
+@dataclass(frozen=True)
+class Platform:
+    """One EC platform of a single executor.
+
+    Attributes
+    ----------
+    name
+        Unique in a deployment.
+    predictor
+        Its regression of slowdown, which here is also what truly slows it, and t_0: seconds that
+        learning from a sample takes without contention.
+    load
+        What co-runs with it.
+    slower
+        How many times slower than its kind it is, in all that it does: learning, which its t_0
+        counts in, and ranking and aggregating.
+
+    Raises
+    ------
+    ValueError
+        A factor that is not positive and finite.
+    """
+
+    name: str
+    predictor: Predictor
+    load: Load = field(default_factory=Load)
+    slower: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < check_number("slower", self.slower) < math.inf:
+            raise ValueError(f"slower of {self.name} is {self.slower}; give a number above 0")
+
+    @property
+    def sample_s(self) -> float:
+        """Seconds that learning from a sample takes at speed 1: its kind's t_0."""
+        return self.predictor.baseline_s / self.slower
+
+    @cached_property
+    def speed(self) -> Schedule:
+        """Speed over time, 1 of its kind without load."""
+        return self.load.speed(self.predictor, 1 / self.slower)
+
+    def throughput(self, baseline: Baseline, now_s: float, window_s: float) -> float:
+        """p: samples per second predicted from the contention of the last `window_s`."""
+        contention = self.load.mean(now_s - window_s, now_s)
+        return throughput([self.predictor.seconds(baseline, contention)])
+
+    def observe(self, baseline: Baseline, samples: int, seconds: float, now_s: float) -> Baseline:
+        """What is known of t_0 after learning from samples for so long, until now."""
+        if not samples or not seconds > 0:
+            return baseline
+        contention = self.load.mean(now_s - seconds, now_s)
+        return self.predictor.observe(baseline, contention, seconds / samples)
+
+
+def exchange_s(
+    platforms: int, model_bytes: float, uplink_bps: float, overhead_s: float = 0.0
+) -> float:
+    """Seconds from a platform's end of an epoch until all others have its model.
+
+    It sends to each of them at once, over its uplink, which they share.
+    """
+    return overhead_s + (platforms - 1) * model_bytes * 8 / uplink_bps if platforms > 1 else 0.0
+
+
+def cluster(platforms: Sequence[Platform], uplink_bps: float, overhead_s: float = 0.0) -> Cluster:
+    """All platforms linked with each other; what each sends shares its uplink."""
+    nodes = [Node(one.name, speed=one.speed, uplink_bps=uplink_bps) for one in platforms]
+    return full_mesh(nodes, Link(uplink_bps, overhead_s=overhead_s))

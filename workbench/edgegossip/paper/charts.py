@@ -1,0 +1,528 @@
+"""The paper's figures and tables as charts: one function each, frame to altair chart."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from workbench import figures
+from workbench.edgegossip.aggregation.costs import SELECTED
+from workbench.edgegossip.paper.experiments import IMBALANCES, RATIOS, READINGS
+from workbench.edgegossip.paper.prediction_experiments import sizes_told
+
+MODEL_TITLES = {
+    "lenet5": "LeNet-5",
+    "alexnet_cifar": "AlexNet",
+    "squeezenet_cifar": "SqueezeNet",
+    "mobilenet_v2_cifar": "MobileNet-v2",
+}
+LEARNER_TITLES = MODEL_TITLES | {"alexnet_small": "small AlexNet"}
+TECHNIQUE_TITLES = {
+    "svd_kmeans": "SVD + k-means",
+    "incremental_svd_lsh": "incr. SVD + LSH",
+    "hash_kmeans": "hash + k-means",
+    "svd_gaussian_mixture": "SVD + mixture",
+    "pca_kmeans": "PCA + k-means",
+    "pca_lsh": "PCA + LSH",
+    "whole_svd_lsh": "whole SVD + LSH",
+    "histogram_kmeans": "histogr. + k-means",
+}
+DATASET_TITLES = {
+    "digits": "digits",
+    "mnist": "MNIST",
+    "fashion_mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+}
+_SHORT = {
+    "svd_kmeans": "SVD",
+    "incremental_svd_lsh": "incr. SVD",
+    "hash_kmeans": "hash",
+}  # where a panel has no room for more
+METHOD_TITLES = {"gosgd": "GoSGD", "edgegossip": "EdgeGossip"}
+READING_TITLES = {
+    "whole epoch": "whole epoch (Sec. 4.3)",
+    "at work": "at work (Sec. 4.3)",
+    "CPU platforms": "at work, CPU platforms",
+    "one CPU platform": "one CPU platform alone",
+}
+STEP_TITLES = {"reduce_s": "reduce", "divide_s": "divide", "aggregate_s": "means"}
+STRATEGY_TITLES = {
+    "accuracy_aware": "accuracy-aware",
+    "importance": "importance sampling",
+    "random_subsets": "random subsets",
+    "random_points": "random points",
+}
+RANKED = "accuracy-aware, ranked"
+_APART_PX = 24
+_AXIS_PX = 30
+_POINT_PX = 6
+_TITLE_CHARACTERS = 46
+
+
+def fig3(frame: pl.DataFrame) -> alt.VConcatChart:
+    """Seconds of aggregating, and accuracy from aggregated points alone, by technique."""
+    drawn = frame.with_columns(pl.col("technique").replace_strict(TECHNIQUE_TITLES))
+    order = alt.Y("technique:N", sort=list(TECHNIQUE_TITLES.values()), title=None)
+    times = (
+        alt.Chart(drawn)
+        .mark_point(filled=True, size=40)
+        .encode(
+            y=order,
+            x=alt.X(
+                "total_s:Q",
+                scale=alt.Scale(type="log"),
+                title="seconds, this machine",
+                axis=alt.Axis(format="~g", tickCount=4),
+            ),
+        )
+        .properties(height=140)
+    )
+    accuracy = (
+        alt.Chart(drawn.with_columns(percent=100 * pl.col("top1")))
+        .mark_point(filled=True, size=40, color=figures.PALETTE[1])
+        .encode(
+            y=order,
+            x=alt.X(
+                "percent:Q", scale=alt.Scale(zero=False, padding=10), title="top-1 accuracy, %"
+            ),
+        )
+        .properties(height=140)
+    )
+    row = frame.row(0, named=True)
+    title = _title(
+        "One point for five: eight ways to aggregate, timed on this machine, a mark for each seed",
+        f"{_model(row['learner'])} from the aggregated points of {row['train_samples']:,} "
+        f"{_data(row['dataset'])}",
+    )
+    return alt.vconcat(times, accuracy).properties(title=title)
+
+
+def fig5(frame: pl.DataFrame) -> alt.FacetChart:
+    """Accuracy against training time, a panel per model; each line is a mean over seeds."""
+    drawn = _means(frame, "model", "method", "technique").with_columns(
+        pl.col("model").replace_strict(MODEL_TITLES), series=_series()
+    )
+    names = [METHOD_TITLES["gosgd"], *(TECHNIQUE_TITLES[name] for name in SELECTED)]
+    return _curves(drawn, names, "model", list(MODEL_TITLES.values()), _learnt_title(frame))
+
+
+def fig6(frame: pl.DataFrame) -> alt.FacetChart:
+    """Training time by number of platforms, by the cost model, a panel per model."""
+    row = frame.row(0, named=True)
+    drawn = frame.unpivot(
+        on=["gosgd_s", "edgegossip_s"],
+        index=["model", "platforms", "speedup"],
+        variable_name="method",
+        value_name="seconds",
+    ).with_columns(
+        pl.col("model").replace_strict(MODEL_TITLES),
+        pl.col("method").str.strip_suffix("_s").replace_strict(METHOD_TITLES),
+    )
+    above = [
+        f"{row['speedup']:.2f}" if row["method"] == METHOD_TITLES["gosgd"] else ""
+        for row in drawn.iter_rows(named=True)
+    ]
+    drawn = drawn.with_columns(text=pl.Series(above))
+    base = alt.Chart(drawn).encode(
+        x=alt.X("platforms:O", title="platforms"),
+        xOffset=alt.XOffset("method:N", sort=list(METHOD_TITLES.values())),
+    )
+    bars = base.mark_bar().encode(
+        y=alt.Y("seconds:Q", title="seconds"), color=_colour("method", list(METHOD_TITLES.values()))
+    )
+    texts = base.mark_text(dy=-6, align="left", dx=-6).encode(y="seconds:Q", text="text:N")
+    return (
+        alt.layer(bars, texts)
+        .properties(height=130)
+        .facet(
+            facet=alt.Facet("model:N", sort=list(MODEL_TITLES.values()), title=None),
+            columns=2,
+            spacing=_APART_PX,
+            title=_title(
+                f"Training time of {row['epochs']} epochs; above GoSGD's bars: how many times as "
+                "fast EdgeGossip is",
+                f"uplinks of {row['uplink_mbps'] / 1000:g} Gbit/s (cost model)",
+            ),
+        )
+        .resolve_scale(y="independent")
+    )
+
+
+def fig6_accuracy(frame: pl.DataFrame) -> alt.FacetChart:
+    """Accuracy against training time on larger deployments."""
+    titles = pl.format(
+        "{}, {} platforms", pl.col("model").replace_strict(MODEL_TITLES), pl.col("platforms")
+    )
+    drawn = _means(frame, "model", "platforms", "method").with_columns(
+        panel=titles, series=pl.col("method").replace_strict(METHOD_TITLES)
+    )
+    names = list(METHOD_TITLES.values())
+    panels = drawn["panel"].unique(maintain_order=True).to_list()
+    return _curves(drawn, names, "panel", panels, _learnt_title(frame))
+
+
+def fig7(frame: pl.DataFrame) -> alt.FacetChart:
+    """Seconds of the steps of aggregating, by technique and ratio: medians over repetitions."""
+    row = frame.row(0, named=True)
+    drawn = (
+        frame.group_by("model", "technique", "ratio", maintain_order=True)
+        .agg(pl.col(*STEP_TITLES).median())
+        .unpivot(
+            on=list(STEP_TITLES),
+            index=["model", "technique", "ratio"],
+            variable_name="step",
+            value_name="seconds",
+        )
+        .with_columns(
+            pl.col("step").replace_strict(STEP_TITLES),
+            panel=pl.format(
+                "{}: {}",
+                pl.col("model").replace_strict(MODEL_TITLES),
+                pl.col("technique").replace_strict(_SHORT),
+            ),
+        )
+    )
+    return (
+        alt.Chart(drawn)
+        .mark_bar()
+        .encode(
+            x=_ratio_axis(),
+            y=alt.Y("seconds:Q", title="s, this machine"),
+            color=_colour("step", list(STEP_TITLES.values())),
+        )
+        .properties(height=100)
+        .facet(
+            facet=alt.Facet(
+                "panel:N", sort=drawn["panel"].unique(maintain_order=True).to_list(), title=None
+            ),
+            columns=2,
+            spacing=_APART_PX,
+            title=_title(
+                "Time to aggregate images of the model's size",
+                f"{row['points']:,} {_data(row['dataset'])}, timed on this machine",
+            ),
+        )
+        .resolve_scale(y="independent")
+    )
+
+
+def fig8(frame: pl.DataFrame) -> alt.FacetChart:
+    """Share of the time that goes into aggregated points, in the four ways it may be read."""
+    names = [READING_TITLES[name] for name in READINGS]
+    drawn = frame.with_columns(
+        pl.col("model").replace_strict(MODEL_TITLES),
+        pl.col("reading").replace_strict(READING_TITLES),
+    )
+    return (
+        alt.Chart(drawn)
+        .mark_bar()
+        .encode(
+            x=_ratio_axis(),
+            xOffset=alt.XOffset("reading:N", sort=names),
+            y=alt.Y("percent:Q", title="of the time, %"),
+            color=_colour("reading", names),
+        )
+        .properties(height=150)
+        .facet(
+            facet=alt.Facet("model:N", sort=list(MODEL_TITLES.values())[:2], title=None),
+            columns=2,
+            spacing=_APART_PX,
+            title=_title(
+                "Time on aggregated points, read in four ways",
+                "first deployment; a single CPU platform for the last (cost model)",
+            ),
+        )
+    )
+
+
+def _ratio_axis() -> alt.X:
+    return alt.X("ratio:O", title="aggregation ratio", axis=alt.Axis(format="~g"))
+
+
+def fig9(frame: pl.DataFrame) -> alt.FacetChart:
+    """Error of the predictor by the co-runner's size, which was held out: mean and deviation.
+
+    Beside it, what comes of the base time (t_0) as it was fitted, and of the base time measured
+    alone, whatever runs.
+    """
+    drawn = pl.concat(
+        frame.select(
+            "workload",
+            pl.col("size_bytes") / 1e6,
+            pl.lit(title).alias("prediction"),
+            pl.col(kind + "mean_percent").alias("percent"),
+            pl.col(kind + "variance").sqrt().alias("deviation"),
+        )
+        for kind, title in _PREDICTION_TITLES.items()
+    ).rename({"size_bytes": "megabytes"})
+    ours = next(iter(_PREDICTION_TITLES.values()))
+    deviation = pl.when(prediction=ours).then("deviation")
+    drawn = drawn.with_columns(
+        low=pl.max_horizontal(pl.col("percent") - deviation, pl.lit(0.0)),
+        high=pl.col("percent") + deviation,
+    ).with_columns(low=pl.when(pl.col("high").is_not_null()).then("low"))
+    base = alt.Chart(drawn).encode(x=_size_axis())
+    points = base.mark_line(point=True).encode(
+        y=alt.Y("percent:Q", title="error of prediction, %"),
+        **figures.series("prediction", list(_PREDICTION_TITLES.values())),
+    )
+    spread = base.mark_rule().encode(y="low:Q", y2="high:Q")
+    return _by_workload(frame, spread + points, "How far the predictor is off")
+
+
+_PREDICTION_TITLES = {
+    "followed_": "predictor",
+    "": "predictor, base time as fitted",
+    "naive_": "base time measured alone, always",
+}
+
+
+def fig10(frame: pl.DataFrame) -> alt.VConcatChart:
+    """Use of the shared resources by the co-runner's size: mean and two standard deviations."""
+    drawn = frame.with_columns(
+        megabytes=pl.col("size_bytes") / 1e6,
+        low=pl.max_horizontal(pl.col("mean") - pl.col("two_sd"), pl.lit(0.0)),
+        high=pl.col("mean") + pl.col("two_sd"),
+    )
+    rows = []
+    for resource, unit in frame.select("resource", "unit").unique(maintain_order=True).rows():
+        base = alt.Chart(drawn.filter(resource=resource)).encode(x=_size_axis())
+        title = f"{resource}, {'%' if unit == 'percent' else unit}"
+        axis = alt.Axis(minExtent=_AXIS_PX, maxExtent=_AXIS_PX)
+        lines = base.mark_line(point=True).encode(y=alt.Y("mean:Q", title=title, axis=axis))
+        spread = base.mark_rule().encode(y="low:Q", y2="high:Q")
+        facet = alt.Facet("workload:N", title=None)
+        rows.append(
+            (spread + lines).properties(height=90).facet(facet=facet, columns=2, spacing=_APART_PX)
+        )
+    return alt.VConcatChart(
+        vconcat=rows, title=_title("What co-runners use", *_measured_how(frame))
+    )
+
+
+def fig11(frame: pl.DataFrame) -> alt.FacetChart:
+    """Seconds of collecting usages once and of reporting them once."""
+    drawn = frame.with_columns(
+        megabytes=pl.col("size_bytes") / 1e6, milliseconds=1e3 * pl.col("mean_s")
+    )
+    lines = (
+        alt.Chart(drawn)
+        .mark_line(point=True)
+        .encode(
+            x=_size_axis(),
+            y=alt.Y("milliseconds:Q", title="ms each time"),
+            **figures.series("part", ["collecting", "reporting"]),
+        )
+    )
+    return _by_workload(frame, lines, "What monitoring costs")
+
+
+def _size_axis() -> alt.X:
+    return alt.X(
+        "megabytes:Q",
+        scale=alt.Scale(type="log", nice=False, padding=_POINT_PX),
+        title="co-runner's input, MB",
+        axis=alt.Axis(format="~g", tickCount=4),
+    )
+
+
+def _by_workload(
+    frame: pl.DataFrame, chart: alt.Chart | alt.LayerChart, title: str
+) -> alt.FacetChart:
+    return chart.properties(height=130).facet(
+        facet=alt.Facet("workload:N", title=None),
+        columns=2,
+        spacing=_APART_PX,
+        title=_title(title, *_measured_how(frame)),
+    )
+
+
+def _measured_how(frame: pl.DataFrame) -> list[str]:
+    words = {"measured": "measured on this machine", "recorded": "recorded before"}
+    return [words.get(frame["source"][0], frame["source"][0]), sizes_told(frame)]
+
+
+def fig12(frame: pl.DataFrame) -> alt.FacetChart:
+    """Accuracy against training time, by how many times slower two of four platforms are."""
+    drawn = _means(frame, "imbalance", "method").with_columns(
+        panel=pl.col("imbalance").replace_strict(_imbalances()),
+        series=pl.col("method").replace_strict(METHOD_TITLES),
+    )
+    panels = list(_imbalances().values())
+    title = _learnt_title(frame, "LeNet-5, two of four CPU platforms slower")
+    return _curves(drawn, list(METHOD_TITLES.values()), "panel", panels, title)
+
+
+def fig13(frame: pl.DataFrame) -> alt.LayerChart:
+    """Accuracy against training time, by aggregation ratio."""
+    ours = frame.filter(method="edgegossip")
+    drawn = _means(ours, "ratio").with_columns(
+        series=pl.format("ratio {}", pl.col("ratio").cast(pl.Int64))
+    )
+    names = [f"ratio {ratio:.0f}" for ratio in RATIOS]
+    lines = _lines(drawn, names).properties(height=180)
+    spread = alt.Chart(drawn).mark_rule().encode(x="at_s:Q", y="low:Q", y2="high:Q")
+    return alt.LayerChart(
+        layer=[spread, lines], title=_learnt_title(frame, "LeNet-5 by aggregation ratio")
+    )
+
+
+def strategies(frame: pl.DataFrame) -> alt.Chart:
+    """Accuracy against training time, by how samples are chosen."""
+    named = (
+        pl.when(method="gosgd")
+        .then(pl.lit("GoSGD: all"))
+        .when(order="ranked")
+        .then(pl.lit(RANKED))
+        .otherwise(pl.col("strategy").replace_strict(STRATEGY_TITLES, default=None))
+    )
+    drawn = _means(frame.with_columns(series=named), "series")
+    names = ["GoSGD: all", *STRATEGY_TITLES.values(), RANKED]
+    title = _learnt_title(frame, "Ways to choose samples, over the same epochs")
+    return _lines(drawn, names).properties(height=200, title=title)
+
+
+def dropouts(frame: pl.DataFrame) -> alt.FacetChart:
+    """Accuracy against training time while platforms fail, a panel per scenario."""
+    drawn = frame.with_columns(
+        percent=100 * pl.col("top1"),
+        low=100 * pl.col("top1"),
+        high=100 * pl.col("top1"),
+        series=pl.col("method").replace_strict(METHOD_TITLES),
+    )
+    row = frame.row(0, named=True)
+    title = _title(
+        "Ten platforms, some of which fail",
+        f"{_model(row['learner'])} learns {row['train_samples']:,} {_data(row['dataset'])}; one "
+        "seed (simulated)",
+    )
+    panels = frame["scenario"].unique(maintain_order=True).to_list()
+    return _curves(drawn, list(METHOD_TITLES.values()), "scenario", panels, title, height=100)
+
+
+def explanations(frame: pl.DataFrame) -> alt.FacetChart:
+    """Each explanation's numbers beside the paper's (the tick)."""
+    titles = {
+        "edgegossip.speedup": "speed-up (fitted)",
+        "edgegossip.fig8.lenet5": "LeNet-5: ranking, %",
+        "edgegossip.fig8.alexnet": "AlexNet: ranking, %",
+    }
+    names = frame["explanation"].unique(maintain_order=True).to_list()
+    base = alt.Chart(frame.with_columns(pl.col("claim").replace_strict(titles))).encode(
+        y=alt.Y("explanation:N", sort=names, title=None)
+    )
+    ours = base.mark_bar().encode(x=alt.X("ours:Q", title="ours; the paper's is the mark"))
+    paper = base.mark_tick(color=figures.PALETTE[1], thickness=3).encode(x="paper:Q")
+    return (
+        (ours + paper)
+        .properties(height=70)
+        .facet(
+            facet=alt.Facet("claim:N", sort=list(titles.values()), title=None),
+            columns=2,
+            spacing=_APART_PX,
+            title=_title("What may explain the speed-up", "one constant each (cost model)"),
+        )
+        .resolve_scale(x="independent")
+    )
+
+
+def _imbalances() -> dict[float, str]:
+    return {
+        factor: "all equally fast" if factor == 1 else f"{factor:.0f} times slower"
+        for factor in IMBALANCES
+    }
+
+
+def _means(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Mean over seeds of time and accuracy, and the lowest and highest accuracy."""
+    top1 = 100 * pl.col("top1")
+    return frame.group_by(*by, "epoch", maintain_order=True).agg(
+        pl.col("at_s").mean(), percent=top1.mean(), low=top1.min(), high=top1.max()
+    )
+
+
+def _series() -> pl.Expr:
+    return (
+        pl.when(method="gosgd")
+        .then(pl.lit(METHOD_TITLES["gosgd"]))
+        .otherwise(pl.col("technique").replace_strict(TECHNIQUE_TITLES, default=None))
+    )
+
+
+def _lines(drawn: pl.DataFrame, names: Sequence[str]) -> alt.Chart:
+    return (
+        alt.Chart(drawn)
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("at_s:Q", title="virtual seconds", axis=alt.Axis(format="~s", tickCount=5)),
+            y=alt.Y("percent:Q", title="top-1, %", scale=alt.Scale(domain=[0, 100])),
+            order=alt.Order("epoch:Q"),
+            **figures.series("series", names),
+        )
+    )
+
+
+def _curves(
+    drawn: pl.DataFrame,
+    names: Sequence[str],
+    panel: str,
+    panels: Sequence[str],
+    title: list[str],
+    *,
+    height: int = 130,
+) -> alt.FacetChart:
+    """Accuracy against time with the spread over seeds, a panel for each of `panels`."""
+    spread = alt.Chart(drawn).mark_rule().encode(x="at_s:Q", y="low:Q", y2="high:Q")
+    return (
+        alt.layer(spread, _lines(drawn, names))
+        .properties(height=height)
+        .facet(
+            facet=alt.Facet(f"{panel}:N", sort=list(panels), title=None),
+            columns=2,
+            spacing=_APART_PX,
+            title=title,
+        )
+        .resolve_scale(x="independent")
+    )
+
+
+def _learnt_title(frame: pl.DataFrame, subject: str = "Accuracy and time") -> list[str]:
+    """What learnt what in whose place, and how many seeds."""
+    row, seeds = frame.row(0, named=True), frame["seed"].n_unique()
+    places = frame.filter(pl.col("model") != pl.col("learner"))
+    for_whom = places.group_by("learner", maintain_order=True).agg(
+        pl.col("model").unique(maintain_order=True)
+    )
+    stands = [
+        f"{_model(learner)} with the times of {' and '.join(map(_model, models))}"
+        for learner, models in for_whom.iter_rows()
+    ]
+    learnt = f"learnt: {row['train_samples']:,} {_data(row['dataset'])}"
+    if stands:
+        learnt += f", by {'; by '.join(stands)}"
+    ranges = f"mean and range of {seeds} seed{'' if seeds == 1 else 's'} (simulated)"
+    return _title(subject, f"{learnt}; {ranges}")
+
+
+def _colour(field: str, order: Sequence[str], title: str | None = None) -> alt.Color:
+    scale: Any = alt.Scale(domain=list(order), range=list(figures.PALETTE[: len(order)]))
+    return alt.Color(f"{field}:N", title=title, sort=list(order), scale=scale)
+
+
+def _title(*sentences: str) -> list[str]:
+    """Lines that a single column has room for; a semicolon tells a sentence from the next."""
+    *first, last = sentences
+    told = [*(f"{one};" for one in first), last]
+    return [line for one in told for line in textwrap.wrap(one, _TITLE_CHARACTERS)]
+
+
+def _model(name: str) -> str:
+    return LEARNER_TITLES.get(name, name)
+
+
+def _data(name: str) -> str:
+    return f"samples of {DATASET_TITLES.get(name, name)}"

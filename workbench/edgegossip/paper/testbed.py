@@ -1,0 +1,302 @@
+"""The paper's testbed: its stated facts, what is assumed, and the constant that is fitted.
+
+The paper names its machines and leaves open how fast they train and what co-runs when. A platform's
+seconds for a sample are those of its host (reading, transforming, dispatching), the same on every
+host, and the model's operations over the rate that its processor or GPU sustains: the data sheet's
+peak times a share, the same for all. One number is fitted: the host's seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from workbench.clusters import Cluster, load_testbed
+from workbench.clusters.checks import check_number, whole
+from workbench.edgegossip.costs import platforms as platform_room
+from workbench.edgegossip.costs.course import Aggregating, Epoch, course
+from workbench.edgegossip.costs.generation import generation_s
+from workbench.edgegossip.costs.load import Load, draw_load
+from workbench.edgegossip.costs.platforms import Platform
+from workbench.edgegossip.prediction.predictor import Predictor
+from workbench.names import choose
+from workbench.paths import DATA
+from workbench.profiles import profile_model
+from workbench.zoo import MODELS
+
+CALIBRATION = DATA / "calibration" / "edgegossip.toml"
+
+EXPLANATION = "host"
+"""Of those in `workbench.edgegossip.paper.calibration`, the one whose GPUs are the data sheets'."""
+
+STATED = load_testbed("edgegossip")
+
+POINTS: int = STATED["training"]["points"]
+PLATFORMS: int = STATED["deployments"]["platforms"][0]
+UPLINK_MBPS: float = STATED["assumed"]["uplink_mbps"]
+RATIO: float = STATED["aggregation"]["ratio"]
+LOAD_SEED = 1
+HORIZON_S = 20_000.0
+"""Until then jobs co-run; afterwards platforms are alone."""
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What is not known of the testbed.
+
+    Attributes
+    ----------
+    host_ms
+        Milliseconds of the host for each sample.
+    gpu_share
+        Of a GPU's advantage over the CPU by the data sheets, what it keeps.
+    intensity
+        Factor on all that co-runners use.
+    """
+
+    host_ms: float
+    gpu_share: float = 1.0
+    intensity: float = 1.0
+
+    @classmethod
+    def load(cls, explanation: str = EXPLANATION) -> Constants:
+        """Read the constants that were fitted for an explanation.
+
+        Raises
+        ------
+        UnknownNameError
+            No such explanation in ``data/calibration/edgegossip.toml``.
+        """
+        stored = tomllib.loads(CALIBRATION.read_text())
+        return cls(**choose("explanation", explanation, stored["constants"]))
+
+
+def kinds(count: int) -> tuple[str, ...]:
+    """Kinds of so many platforms: the first half CPUs, then GPUs of both kinds in turn."""
+    cpus = (count + 1) // 2
+    gpus = ("titan_xp", "rtx_2080_ti")
+    return ("cpu",) * cpus + tuple(gpus[at % 2] for at in range(count - cpus))
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A model on platforms, at the size that the paper trains.
+
+    Attributes
+    ----------
+    model
+        Of the zoo.
+    platforms
+        Who learns.
+    points
+        That each holds.
+    uplink_bps, overhead_s
+        Of each platform.
+    assumed
+        ``assumed`` of the testbed's facts.
+    stands_for
+        Points of the paper that each of `points` stands for.
+
+    Raises
+    ------
+    ValueError
+        An uplink that is not positive, a negative overhead.
+    """
+
+    model: str
+    platforms: tuple[Platform, ...]
+    points: tuple[int, ...]
+    uplink_bps: float
+    overhead_s: float
+    assumed: Mapping[str, Any] = field(default_factory=lambda: STATED["assumed"])
+    stands_for: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < check_number("uplink", self.uplink_bps) < math.inf:
+            raise ValueError(
+                f"the uplink is {self.uplink_bps / 1e6:g} Mbit/s; give a finite number above 0"
+            )
+        if not 0 <= check_number("overhead", self.overhead_s) < math.inf:
+            raise ValueError(
+                f"the overhead of a transmission is {self.overhead_s} s; give at least 0 s"
+            )
+
+    @property
+    def exchange_s(self) -> float:
+        """Seconds that the models of an epoch take."""
+        model_bytes = profile_model(self.model).param_bytes
+        return platform_room.exchange_s(
+            len(self.platforms), model_bytes, self.uplink_bps, self.overhead_s
+        )
+
+    def aggregating(self, technique: str = "svd_kmeans", ratio: float = RATIO) -> Aggregating:
+        """What EdgeGossip adds here."""
+        channels, height, width = MODELS[self.model].input_shape
+        features, rate = channels * height * width, self.assumed["operations_per_s"]
+        made_s = tuple(
+            generation_s(technique, count * self.stands_for, features, ratio, rate)
+            for count in self.points
+        )
+        window_s = self.assumed["window_s"]
+        return Aggregating(ratio, made_s, forward_share(self.assumed), window_s)
+
+    def course(self, epochs: int, aggregating: Aggregating | None = None) -> list[Epoch]:
+        """Follow a training of so many epochs; plain gossip without `aggregating`."""
+        return course(self.platforms, self.points, epochs, self.exchange_s, aggregating)
+
+    def cluster(self, model_bytes: float | None = None) -> Cluster:
+        """Its network; for another model of so many bytes, one that carries it as fast."""
+        share = 1.0
+        if model_bytes is not None:
+            share = model_bytes / profile_model(self.model).param_bytes
+        return platform_room.cluster(self.platforms, self.uplink_bps * share, self.overhead_s)
+
+
+@dataclass(frozen=True)
+class Testbed:
+    """Kinds of platforms, and what is known of their speed.
+
+    Attributes
+    ----------
+    constants
+        What is fitted, and what may be varied.
+    facts
+        ``data/testbeds/edgegossip.toml``.
+    """
+
+    __test__ = False  # pytest: not a test case, whatever the name
+
+    constants: Constants
+    facts: Mapping[str, Any] = field(default_factory=lambda: STATED)
+
+    def seconds(self, model: str, kind: str) -> tuple[float, float]:
+        """Seconds for a sample without contention: the host's, and the processor's or GPU's."""
+        known = choose("kind of platform", kind, self.facts["kinds"])
+        assumed, cpu = self.facts["assumed"], self.facts["kinds"]["cpu"]["peak_flops_per_s"]
+        work = profile_model(model).forward_flops * (1 + assumed["backward_over_forward"])
+        advantage = known["peak_flops_per_s"] / cpu
+        if kind != "cpu":
+            advantage *= self.constants.gpu_share
+        rate = cpu * advantage * assumed["sustained_share"]
+        return self.constants.host_ms / 1e3, work / rate
+
+    def predictor(self, model: str, kind: str, slower: float = 1.0) -> Predictor:
+        """Return what slows a platform, and its t_0 times `slower`.
+
+        Co-runners use processors, so on a GPU platform only the host's part of a sample is slowed.
+        """
+        host_s, device_s = self.seconds(model, kind)
+        slowed = (host_s + device_s if kind == "cpu" else host_s) / (host_s + device_s)
+        weights = self.facts["slowdown"]
+        return Predictor(
+            "linear",
+            self.facts["kinds"][kind]["cores"],
+            weights["network_scale"],
+            weights["disk_scale"],
+            tuple(slowed * weights[name] for name in ("core", "network", "disk")),
+            slower * (host_s + device_s),
+        )
+
+    def deployment(
+        self,
+        model: str,
+        platforms: int | Sequence[str] = PLATFORMS,
+        *,
+        points: int = POINTS,
+        uplink_mbps: float = UPLINK_MBPS,
+        slower: Sequence[float] | None = None,
+        seed: int = LOAD_SEED,
+        until_s: float = HORIZON_S,
+        stands_for: float = 1.0,
+    ) -> Deployment:
+        """A model on so many platforms, or on platforms of given kinds.
+
+        Parameters
+        ----------
+        model
+            Of the zoo.
+        platforms
+            How many, as `kinds` mixes them; or the kind of each.
+        points
+            Of all together, dealt out evenly.
+        uplink_mbps
+            Of each platform.
+        slower
+            How many times slower than its kind each is; 1 of all by default.
+        seed, until_s
+            Of what co-runs, and until when it does.
+        stands_for
+            Points of the paper that each of `points` stands for: it takes so many times as long.
+
+        Raises
+        ------
+        UnknownNameError
+            No such model or kind.
+        ValueError
+            No platform, fewer points than platforms, a factor or an uplink that is not positive,
+            platforms that are neither a whole number nor kinds.
+        """
+        choose("model", model, MODELS)
+        named = _named(platforms)
+        if not named or points < len(named):
+            raise ValueError(
+                f"{len(named)} platforms for {points} points; give at least one platform, and at "
+                "least a point for each"
+            )
+        factors = [1.0] * len(named) if slower is None else list(slower)
+        if len(factors) != len(named) or not all(factor > 0 for factor in factors):
+            raise ValueError(
+                f"slower is {factors} for {len(named)} platforms; give one above 0 for each"
+            )
+        assumed = self.facts["assumed"]
+        made = tuple(
+            Platform(
+                f"{kind}{at}",
+                self.predictor(model, kind, factor * stands_for),
+                self._load(seed, at, until_s),
+                factor,
+            )
+            for at, (kind, factor) in enumerate(zip(named, factors, strict=True))
+        )
+        held = tuple(points // len(named) + (at < points % len(named)) for at in range(len(named)))
+        uplink_bps = check_number("uplink_mbps", uplink_mbps) * 1e6
+        overhead_s = assumed["overhead_ms"] / 1e3
+        return Deployment(model, made, held, uplink_bps, overhead_s, assumed, stands_for)
+
+    def _load(self, seed: int, platform: int, until_s: float) -> Load:
+        facts = json.dumps(self.facts["co_runners"])
+        return _drawn(facts, seed, platform, until_s, self.constants.intensity)
+
+
+@lru_cache(maxsize=1024)
+def _drawn(facts: str, seed: int, platform: int, until_s: float, intensity: float) -> Load:
+    """Draw what co-runs, once for all models: `facts` is JSON, so that it can be a key."""
+    return draw_load(seed, platform, json.loads(facts), until_s, intensity)
+
+
+def _named(platforms: int | Sequence[str]) -> tuple[str, ...]:
+    """Kind of each platform."""
+    count = whole(platforms)
+    if count is not None:
+        return kinds(count)
+    if isinstance(platforms, str) or not isinstance(platforms, Sequence):
+        raise ValueError(
+            f"platforms is {platforms!r}; give how many, a whole number, or the kind of each"
+        )
+    return tuple(platforms)
+
+
+def forward_share(assumed: Mapping[str, Any] = STATED["assumed"]) -> float:
+    """Seconds of evaluating a point over those of learning from it."""
+    return 1.0 / (1.0 + float(assumed["backward_over_forward"]))
+
+
+@lru_cache
+def paper_testbed() -> Testbed:
+    """Return the testbed with the fitted constant."""
+    return Testbed(Constants.load())

@@ -1,0 +1,1 @@
+"""The performance predictor: contention, its monitor, profiling runs and the regression."""

@@ -1,0 +1,196 @@
+"""Watches what others use of this machine while a model trains on it (Han et al. 2021, Sec. 3.3).
+
+>>> from workbench.edgegossip.prediction.monitor import Monitor
+>>> from workbench.edgegossip.prediction.store import Store
+>>> with Monitor("platform 1", "contention.sqlite") as monitor:
+...     train()  # yours
+...     mean = monitor.mean()
+>>> with Store("contention.sqlite") as store:
+...     latest = store.latest()["platform 1"]
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, TypeVar
+
+from workbench.edgegossip.prediction.contention import Contention, Counters, Source
+from workbench.edgegossip.prediction.host_counters import host_counters
+from workbench.edgegossip.prediction.store import Store
+from workbench.edgegossip.prediction.window import Window, step
+
+T = TypeVar("T")
+
+INTERVAL_S, WINDOW_S = 1.0, 60.0
+"""As in the paper: read once a second, reported once a minute."""
+
+KEPT = 4096
+"""How many of the latest costs are kept."""
+
+
+class Cost(NamedTuple):
+    """What watching cost once: seconds that passed, and those of a core in this thread."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def timed(call: Callable[[], T]) -> tuple[T, Cost]:
+    """Return what `call` gives, and what that cost."""
+    wall_s, cpu_s = time.perf_counter(), time.thread_time()
+    result = call()
+    return result, Cost(time.perf_counter() - wall_s, time.thread_time() - cpu_s)
+
+
+class Monitor:
+    """Reads the machine's counters at intervals in a thread, reports window means to a store.
+
+    A context manager, for once: make another to watch again. When it ends, what was read of the
+    last window is reported too. What fails in the thread is raised where the monitor is asked or
+    ended next.
+
+    Parameters
+    ----------
+    platform
+        Under which name to report.
+    store
+        Where to: a store, or the path of its file, which is then opened and closed with the
+        monitor. None keeps the latest mean here alone.
+    source
+        What is read; by default this machine's counters, without what this process and its
+        children use of the cores and the disk. What they send and receive does count as others':
+        give ``host_counters(own_network_bytes=...)``, with what tells those bytes, to take it off.
+    interval_s, window_s
+        Seconds between two readings, and those that a report is the mean of.
+
+    Attributes
+    ----------
+    sample_costs, report_costs
+        What the latest readings and reports cost.
+
+    Raises
+    ------
+    ValueError
+        An interval that is not positive, or longer than the window; a store that is none, or a
+        path at which there can be none (when watching begins).
+    RuntimeError
+        It has watched already.
+    """
+
+    def __init__(
+        self,
+        platform: str = "this machine",
+        store: Store | str | Path | None = None,
+        *,
+        source: Source | None = None,
+        interval_s: float = INTERVAL_S,
+        window_s: float = WINDOW_S,
+    ) -> None:
+        if not 0 < interval_s <= window_s < math.inf:
+            raise ValueError(
+                f"interval_s is {interval_s:g} and window_s {window_s:g}; "
+                "give positive seconds, the window no shorter than the interval"
+            )
+        if not isinstance(store, Store | str | Path | None):
+            raise ValueError(f"store is {store!r}; give a Store, the path of its file, or None")
+        self.platform, self.interval_s = platform, interval_s
+        self._given, self._store = store, store if isinstance(store, Store) else None
+        self.sample_costs: deque[Cost] = deque(maxlen=KEPT)
+        self.report_costs: deque[Cost] = deque(maxlen=KEPT)
+        self._readings = round(window_s / interval_s)
+        self._source = source or host_counters()
+        self._mean: Contention | None = None
+        self._error: BaseException | None = None
+        self._stop, self._known = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="contention", daemon=True)
+
+    def mean(self) -> Contention:
+        """Return the mean over the last whole window; before there is one, over the first so far.
+
+        Waits for the second reading if that has not been.
+
+        Raises
+        ------
+        RuntimeError
+            Watching failed, has not begun, or ended before the second reading.
+        """
+        if self._thread.ident is None:
+            raise RuntimeError("the monitor does not watch yet; use it as `with Monitor(...) as m`")
+        self._known.wait()
+        self._raise()
+        if self._mean is None:
+            raise RuntimeError(
+                f"the monitor ended within {self.interval_s:g} s, before its second reading"
+            )
+        return self._mean
+
+    def __enter__(self) -> Monitor:
+        if self._thread.ident is not None:
+            raise RuntimeError("this monitor has watched already; make another Monitor(...)")
+        if isinstance(self._given, str | Path):
+            self._store = Store(self._given)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        if self._store is not None and self._store is not self._given:
+            self._store.close()
+        if error is None:
+            self._raise()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise RuntimeError(f"watching {self.platform} failed: {self._error}") from self._error
+
+    def _watch(self) -> None:
+        try:
+            self._read_until_stopped()
+        except BaseException as error:  # raised again where the user is
+            self._error = error
+        finally:
+            self._known.set()
+
+    def _read_until_stopped(self) -> None:
+        window, windows = Window.start(self._read()), 0
+        due_s = time.monotonic() + self.interval_s
+        while not self._stop.wait(due_s - time.monotonic()):
+            window = step(window, self._read())
+            if windows == 0 or window.readings == self._readings:
+                self._mean = window.mean()
+                self._known.set()
+            if window.readings == self._readings:
+                self._report(window)
+                window, windows = Window.start(window.latest), windows + 1
+            # On a grid, so that delays do not add up; what was missed is not made up for.
+            late = max(0.0, time.monotonic() - due_s)
+            due_s += self.interval_s * (1 + int(late / self.interval_s))
+        if window.readings:
+            self._report(window)
+
+    def _read(self) -> Counters:
+        counters, cost = timed(self._source)
+        self.sample_costs.append(cost)
+        return counters
+
+    def _report(self, window: Window) -> None:
+        if self._store is not None:
+            _, cost = timed(
+                partial(
+                    self._store.write, self.platform, time.time(), window.seconds, window.mean()
+                )
+            )
+            self.report_costs.append(cost)

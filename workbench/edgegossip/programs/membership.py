@@ -1,0 +1,87 @@
+"""Who takes part with which points: checked by themselves, and against a gossip training's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.clusters.checks import listed
+from workbench.decentralised import GossipSetup
+from workbench.edgegossip.costs.platforms import Platform
+
+Indices = NDArray[np.int64]
+
+
+def check_platforms(given: object) -> tuple[Platform, ...]:
+    """Return platforms if they are some.
+
+    Raises
+    ------
+    ValueError
+        None at all, or something that is no platform.
+    """
+    members: tuple[Any, ...] = listed(
+        "platforms", given, "give edgegossip.Platforms, one for each node"
+    )
+    if not members:
+        raise ValueError("there are no platforms; give at least one")
+    for platform in members:
+        if not isinstance(platform, Platform):
+            raise ValueError(f"a platform is {platform!r}; give an edgegossip.Platform")
+    return members
+
+
+def check_shards(platforms: Sequence[Platform], given: object) -> tuple[Indices, ...]:
+    """Return the shards of platforms, as int64.
+
+    Raises
+    ------
+    ValueError
+        Not as many as platforms, or one that is no indices, or without any.
+    """
+    shards = tuple(
+        map(np.asarray, listed("shards", given, "give the indices of each platform's samples"))
+    )
+    if len(platforms) != len(shards):
+        raise ValueError(
+            f"{len(platforms)} platforms, {len(shards)} shards; each platform needs one"
+        )
+    for platform, shard in zip(platforms, shards, strict=True):
+        if shard.ndim != 1 or not len(shard) or not np.issubdtype(shard.dtype, np.integer):
+            raise ValueError(
+                f"the shard of {platform.name} is {shard.dtype} of shape {shard.shape}; give the "
+                "indices of at least one sample"
+            )
+    return tuple(shard.astype(np.int64) for shard in shards)
+
+
+def check_agrees(
+    platforms: Sequence[Platform], shards: Sequence[Indices], setup: GossipSetup
+) -> None:
+    """Refuse a gossip training of others.
+
+    Raises
+    ------
+    ValueError
+        Another number of platforms than nodes, another order, other shards.
+    """
+    names, nodes = [platform.name for platform in platforms], list(setup.cluster.names)
+    if len(names) != len(nodes):
+        raise ValueError(
+            f"EdgeGossip has {len(names)} platforms, the setup {len(nodes)} nodes; make both of "
+            "the same platforms, as edgegossip.train does"
+        )
+    if nodes != names and sorted(nodes) == sorted(names):
+        raise ValueError(
+            f"EdgeGossip has the platforms in the order {', '.join(names)}, the setup's cluster "
+            f"{', '.join(nodes)}; give both the same order"
+        )
+    for name, own, theirs in zip(names, shards, setup.shards, strict=True):
+        if not np.array_equal(own, theirs):
+            raise ValueError(
+                f"EdgeGossip has another shard of {name} than the setup; give both the same, as "
+                "edgegossip.train does"
+            )

@@ -1,0 +1,335 @@
+"""EdgeGossip's part in a gossip training: who learns from which of its points in each epoch.
+
+Han et al. 2021, Fig. 2: each platform aggregates its points once; before each epoch it predicts its
+throughput and tells the others, sets its ratio of points by the balancer (Alg. 1), and learns from
+those that a strategy selects (Alg. 2, or another for comparison).
+
+Deviation: read to the letter, Alg. 2 makes batches of points as they are ranked. A subset holds one
+class and neighbours in rank often the same one, so such batches teach one class after the other;
+with them training is slow and unsteady, or does not learn at all. So the chosen points are shuffled
+into batches unless ``order="ranked"`` is asked for.
+
+Deviation: Alg. 2 goes on until a whole batch reaches |X| r points. Of thousands of points the rest
+of a batch is nothing; of the few hundred of a small training it would have slow platforms learn
+from half as many again as the balancer allows, and all others wait. So of the points in the order
+of their ranking exactly |X| r, rounded up, are learnt from, but for ``order="ranked"``.
+
+Deviation: there is no central balancer. Reports travel with the models, and each platform runs the
+balancer on those that it has. On a complete graph without faults all have the same. Elsewhere a
+report is as many epochs old as its way is long, so ratios differ a little from what one balancer
+would set, and who is too slow is known a little later further away. Who has crashed all know in the
+same epoch, and who then learns from which points depends on nothing else.
+
+- That one is back, each knows when its report comes: as many epochs later as the way is long. Till
+  then it goes on with what it took over, or still takes over if silence becomes too long meanwhile,
+  so these points are learnt from twice. No patience helps: news may always be under way.
+- Where the graph falls apart without a node (a star without its hub), the parts lose sight of each
+  other. All take over from that node as if all were still there, nobody from another part. Should
+  that part be gone as well, nobody learns from its points.
+- Where more fails at once than `reporting.hops_of` allows for, platforms may differ on who has
+  failed: until reports come through again some points are learnt from twice, or by nobody.
+
+A platform always keeps its own points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.clusters.checks import check_number, whole
+from workbench.decentralised import GossipSetup, Mixing, View
+from workbench.decentralised.mixing import as_mixing
+from workbench.decentralised.selecting import Batches, shuffled
+from workbench.edgegossip.aggregation import Aggregation, aggregate
+from workbench.edgegossip.aggregation.costs import SELECTED
+from workbench.edgegossip.algorithms import STRATEGIES, Strategy
+from workbench.edgegossip.algorithms.balancer import (
+    FAILED_SHARE,
+    THRESHOLD,
+    Balance,
+    Ratios,
+    balance,
+    check_balancer,
+)
+from workbench.edgegossip.algorithms.failures import Policy, held_after, of_survivors, policy_of
+from workbench.edgegossip.algorithms.losses import point_losses
+from workbench.edgegossip.algorithms.quota import quota
+from workbench.edgegossip.costs.generation import generation_s
+from workbench.edgegossip.costs.platforms import Platform
+from workbench.edgegossip.programs.membership import (
+    Indices,
+    check_agrees,
+    check_platforms,
+    check_shards,
+)
+from workbench.edgegossip.programs.reporting import Report, alone, hops_of, rates
+from workbench.names import check_name
+from workbench.training.diverged import DivergedError
+from workbench.training.repeatable import AGGREGATE, SELECT, derive
+
+__all__ = ["ORDERS", "EdgeGossip", "Report", "State"]
+
+ORDERS = ("shuffled", "ranked")
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What a platform keeps from epoch to epoch.
+
+    Attributes
+    ----------
+    held
+        Training samples it learns from: its shard, and what it took over.
+    failed
+        Platforms that counted as failed when `held` was set.
+    aggregation
+        Of `held`; None before the first epoch.
+    began
+        First epoch since the platform began or came back; None before that.
+    """
+
+    held: Indices
+    failed: tuple[int, ...] = ()
+    aggregation: Aggregation | None = None
+    began: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeGossip:
+    """Selects what each platform learns from; give it to `workbench.decentralised.train`.
+
+    Costs in virtual time, so that runs repeat bit for bit: aggregating, by the operations that the
+    paper's Table 3 counts; the losses that points are ranked by, `forward_share` of the seconds
+    that learning from as many takes; nothing for the balancer and the predictor, which are a few
+    numbers. Strategies that need no aggregated points pay for none.
+
+    Parameters
+    ----------
+    platforms
+        By node.
+    shards
+        Training samples of each, as in the `GossipSetup`.
+    technique
+        Of aggregation: one of those that Table 3 counts, `SELECTED`.
+    ratio
+        Points for each aggregated one; at most the least shard's.
+    strategy
+        A name in `STRATEGIES`.
+    order
+        Of the chosen points: ``"shuffled"``, just as many as the ratio asks for, in batches; or
+        ``"ranked"``, in the batches of whole subsets that were selected, largest effect first.
+    threshold, failed_share, on_failures
+        Of the balancer. A platform fails when it is predicted to be slower than `threshold`, or
+        when its last report is more than `hops` epochs old and one who hears it directly has gone
+        on without it. ``"reassign"`` lets the others take over its points, and aggregate theirs
+        again, until it is back; ``"stop"`` ends the run. Below `failed_share` its points are left
+        out. A function in place of these names is as for
+        `balance`, but for the throughput of who has not failed: each one's without contention,
+        since that is what all platforms know alike.
+    hops
+        Exchanges within which a report is everywhere; None for what the setup's mixing needs, see
+        `workbench.edgegossip.programs.reporting.hops_of`. More are more patient with faults.
+    mixing
+        Who hears whom; None for the setup's.
+    forward_share
+        Seconds that evaluating a point takes over those that learning from it does.
+    operations_per_s
+        In aggregating.
+    stands_for
+        Points of the paper that each training sample stands for, so that aggregating takes as long
+        as theirs would; the platforms' seconds per sample should be so many times as long, too.
+    features
+        Of each of those; None for as many as the samples have.
+    window_s
+        Over which contention is averaged before a prediction.
+    seed
+        Of aggregating and of strategies that draw.
+
+    Raises
+    ------
+    workbench.names.UnknownNameError
+        A technique, strategy or policy that is not there.
+    ValueError
+        Not as many platforms as shards, a shard with fewer points than the ratio, a number out of
+        range.
+    """
+
+    platforms: Sequence[Platform]
+    shards: Sequence[Indices]
+    technique: str = "svd_kmeans"
+    ratio: float = 10.0
+    strategy: str = "accuracy_aware"
+    order: str = "shuffled"
+    threshold: float = THRESHOLD
+    failed_share: float = FAILED_SHARE
+    on_failures: str | Policy = "reassign"
+    hops: int | None = None
+    mixing: Mixing | None = None
+    forward_share: float = 1 / 3
+    operations_per_s: float = 1e9
+    stands_for: float = 1.0
+    features: int | None = None
+    window_s: float = 60.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_name("technique of Table 3", self.technique, SELECTED)
+        check_name("strategy", self.strategy, STRATEGIES)
+        check_name("order", self.order, ORDERS)
+        check_balancer(self.threshold, self.failed_share, self.on_failures)
+        if self.mixing is not None:
+            object.__setattr__(self, "mixing", as_mixing(self.mixing))
+        object.__setattr__(self, "platforms", check_platforms(self.platforms))
+        object.__setattr__(self, "shards", check_shards(self.platforms, self.shards))
+        for name in ("stands_for", "operations_per_s"):
+            if not 0 < check_number(name, getattr(self, name)) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}; give a finite number above 0")
+        if not 1 <= check_number("ratio", self.ratio) < math.inf:
+            raise ValueError(f"ratio is {self.ratio}; give a finite number, at least 1")
+        for name in ("forward_share", "window_s"):
+            if not 0 <= check_number(name, getattr(self, name)) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}; give a number of at least 0")
+        for name, least in (("hops", 1), ("features", 1), ("seed", 0)):
+            given = getattr(self, name)
+            count = least if given is None and name != "seed" else whole(given)
+            if count is None or count < least:
+                raise ValueError(f"{name} is {given!r}; give a whole number of at least {least}")
+        for platform, shard in zip(self.platforms, self.shards, strict=True):
+            if self.how.effects != "points" and len(shard) < self.ratio:
+                raise ValueError(
+                    f"{platform.name} has {len(shard)} points, less than one aggregated point "
+                    f"at the ratio {self.ratio:g}; give it more points, or a smaller ratio"
+                )
+
+    def fitted(self, setup: GossipSetup) -> Self:
+        """What runs in a training: with its mixing, and the `hops` that this needs.
+
+        Raises
+        ------
+        ValueError
+            Other shards or another mixing than the setup's, or another number or order of
+            platforms; GoSGD, or a mixing that takes longer than `hops` to bring a report
+            everywhere.
+        """
+        check_agrees(self.platforms, self.shards, setup)
+        hops = hops_of(setup, self.hops)
+        assert setup.mixing is not None  # or there were no hops
+        if self.mixing is not None and not np.array_equal(self.mixing.matrix, setup.mixing.matrix):
+            raise ValueError("mixing is another than the setup's; leave it out, or give the same")
+        return replace(self, hops=hops, mixing=setup.mixing)
+
+    @property
+    def how(self) -> Strategy:
+        """The strategy."""
+        return STRATEGIES[self.strategy]
+
+    def begin(self, node: int) -> State:
+        """Begin with a platform's own shard, whatever others took over meanwhile."""
+        return State(self.shards[node])
+
+    def report(self, state: State, epoch: int, view: View) -> Report:
+        """Follow t_0 by what the epoch took, and predict the throughput from recent contention."""
+        platform = self.platforms[view.node]
+        before = view.reports.get(view.node)
+        known = platform.predictor.start() if before is None else before.baseline
+        if view.last is not None:
+            known = platform.observe(known, view.last.samples, view.last.seconds, view.now_s)
+        rate = platform.throughput(known, view.now_s, self.window_s)
+        return Report(epoch, len(state.held), rate, known)
+
+    def step(self, state: State, epoch: int, view: View) -> tuple[State, Batches, float]:
+        """Balance, take over or give back points, rank and select.
+
+        Raises
+        ------
+        DivergedError
+            A loss of an aggregated point, or what else is ranked by, is not finite.
+        TooManyFailedError
+            As `balance` raises it.
+        """
+        if state.began is None:
+            state = replace(state, began=epoch)
+        ratios, failed = self._balanced(state, epoch, view)
+        if failed != state.failed:
+            held = held_after(self.shards, view.node, ratios.handovers)
+            state = replace(state, held=held, failed=failed, aggregation=None)
+        ratio, cost_s = ratios.ratios[view.node], 0.0
+        if not ratio:
+            return state, [], 0.0
+        if state.aggregation is None:
+            state, cost_s = self._aggregated(state, view)
+        assert state.aggregation is not None
+        effects, ranking_s = self._effects(state.aggregation, epoch, view)
+        chosen = self.how.select(
+            state.aggregation,
+            effects,
+            ratio,
+            view.batch_size,
+            derive(self.seed, SELECT, view.node, epoch),
+        )
+        batches = [state.held[batch] for batch in chosen]
+        if self.order == "ranked":
+            return state, batches, cost_s + ranking_s
+        first = np.concatenate(batches)[: quota(len(state.held), ratio)]
+        return state, shuffled(first, self.seed, epoch, view), cost_s + ranking_s
+
+    def _balanced(self, state: State, epoch: int, view: View) -> tuple[Ratios, tuple[int, ...]]:
+        """Ratios for an epoch, and who has failed."""
+        reports: dict[int, Report] = dict(view.reports)
+        if view.node not in reports:  # just come back
+            reports[view.node] = self.report(state, epoch - 1, replace(view, last=None))
+        sizes = tuple(map(len, self.shards))
+        began = epoch if state.began is None else state.began
+        known = rates(
+            reports,
+            sizes,
+            self.platforms,
+            epoch=epoch,
+            began=began,
+            hops=self.hops or 1,
+            mixing=self.mixing,
+        )
+        failed = tuple(node for node, rate in enumerate(known.throughput) if rate < self.threshold)
+        # What was handed over stays where it is; otherwise all is dealt out anew.
+        points = sizes
+        if failed == state.failed:
+            points = tuple(0 if node in failed else at for node, at in enumerate(known.points))
+        now = Balance(points, known.throughput)
+        policy = of_survivors(policy_of(self.on_failures), list(map(alone, self.platforms)))
+        return balance(now, self.threshold, self.failed_share, policy), failed
+
+    def _aggregated(self, state: State, view: View) -> tuple[State, float]:
+        """Aggregate what is held; the seconds that this takes."""
+        x, y = view.dataset.x_train[state.held], view.dataset.y_train[state.held]
+        if not self.how.aggregates:  # every point by itself
+            each = Aggregation(x, y, np.arange(len(x), dtype=np.int64), 1.0)
+            return replace(state, aggregation=each), 0.0
+        draws = derive(self.seed, AGGREGATE, view.node) % 2**31
+        made = aggregate(x, y, self.technique, self.ratio, draws)
+        seconds = generation_s(
+            self.technique,
+            len(x) * self.stands_for,
+            x[0].size if self.features is None else self.features,
+            self.ratio,
+            self.operations_per_s,
+        )
+        return replace(state, aggregation=made), seconds
+
+    def _effects(
+        self, aggregation: Aggregation, epoch: int, view: View
+    ) -> tuple[NDArray[np.float64], float]:
+        """Losses that the strategy ranks by, and the seconds that computing them takes."""
+        if self.how.effects == "none":
+            return np.zeros(len(aggregation)), 0.0
+        found = point_losses(view.flat.module, aggregation.points, aggregation.labels)
+        worst = found[np.argmin(np.isfinite(found))]
+        if not math.isfinite(worst):
+            name = self.platforms[view.node].name
+            raise DivergedError(worst, f"of a point that {name} ranks before epoch {epoch}")
+        return found, len(found) * view.sample_s * self.forward_share

@@ -1,0 +1,1 @@
+"""EdgeGossip in one call: a model, data and unequal platforms."""

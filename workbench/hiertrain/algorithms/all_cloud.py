@@ -1,0 +1,10 @@
+"""All-Cloud: the device ships every sample to the cloud, which trains."""
+
+from workbench.hiertrain.costs.policy import Hybrid
+from workbench.hiertrain.costs.problem import Problem, check_problem
+
+
+def all_cloud(problem: Problem) -> Hybrid:
+    """Policy whose worker o is the cloud, with nobody beside it (Liu et al. 2020, VI-C)."""
+    check_problem(problem)
+    return Hybrid(("cloud", "device", "edge"), m_s=0, m_l=0, b_o=problem.batch, b_s=0, b_l=0)

@@ -1,0 +1,133 @@
+"""JointDNN: every layer on the device or in the cloud, by a shortest path (Eshratifar et al. 2018).
+
+The graph has a node per layer and tier. A node costs the layer's forward and backward computation
+of the whole batch, an edge between tiers the features forward and as many bytes of gradients
+back, and the way to layer 1 the samples, which lie on the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import le
+
+from workbench.hiertrain.costs.policy import Chain
+from workbench.hiertrain.costs.problem import Problem, check_problem
+
+SAME = 1 + 1e-12  # sums in another order differ by about N units in the last place
+
+
+def jointdnn(problem: Problem) -> Chain:
+    """Fastest assignment of layers to device and cloud; always the same one of several.
+
+    Deviation: the loss is computed where the last layer is, though the labels are on the device:
+    a few bytes a sample that are not charged. The weights' update, which JointDNN's own graph has
+    not, is charged as in `costs.iteration`.
+    """
+    return fastest_chain(problem, ("device", "cloud"))
+
+
+@dataclass(frozen=True)
+class Path:
+    """A way through the graph up to a layer: its tiers, its length, and the updates it causes.
+
+    Attributes
+    ----------
+    length_s
+        Computation and messages, without updates.
+    updates_s
+        For each allowed tier, the update of the layers that it holds.
+    """
+
+    tiers: tuple[str, ...]
+    length_s: float
+    updates_s: tuple[float, ...]
+
+
+def fastest_chain(problem: Problem, allowed: Sequence[str]) -> Chain:
+    """Fastest assignment of every layer to one of the allowed tiers.
+
+    Updates run on all tiers at once, so the longest counts (Eq. 11), which no single number per
+    edge expresses. Hence several paths are kept to a node: those that no other beats in length
+    and every tier's update, and whose length with the shortest way on and the longest update so
+    far is not above the duration of the path that is shortest without updates. Updates are short
+    beside all else, so few are kept; on machines where they are not, their number may grow
+    steeply with the layers.
+    """
+    check_problem(problem)
+    to_go_s = _to_go_s(problem, allowed)
+    known_s = _duration_s(_shortest(problem, allowed, to_go_s))
+    paths = [_extended(problem, allowed, None, tier) for tier in allowed]
+    for layer in range(1, problem.layers + 1):
+        paths = [
+            path
+            for path in paths
+            if _duration_s(path) + to_go_s[layer - 1][path.tiers[-1]] <= known_s * SAME
+        ]
+        paths = [path for tier in allowed for path in _unbeaten(paths, tier)]
+        if layer < problem.layers:
+            paths = [_extended(problem, allowed, path, tier) for path in paths for tier in allowed]
+    return Chain(min(paths, key=lambda path: (_duration_s(path), path.tiers)).tiers, problem.batch)
+
+
+def _extended(problem: Problem, allowed: Sequence[str], path: Path | None, tier: str) -> Path:
+    """Put the next layer of a path on a tier; None is the path of no layers."""
+    path = path or Path((), 0.0, (0.0,) * len(allowed))
+    layer = len(path.tiers)
+    return Path(
+        (*path.tiers, tier),
+        path.length_s + _step_s(problem, layer, path.tiers[-1] if layer else None, tier),
+        tuple(
+            update_s + (problem.update_s[tier][layer] if holder == tier else 0.0)
+            for holder, update_s in zip(allowed, path.updates_s, strict=True)
+        ),
+    )
+
+
+def _step_s(problem: Problem, layer: int, before: str | None, tier: str) -> float:
+    """Seconds of layer `layer` (from 0) on a tier, and of the messages to and from it."""
+    compute_s = problem.batch * float(problem.layer_s[tier][layer].sum())
+    if before is None:
+        sample_s = problem.seconds(problem.batch * problem.sample_bytes, "device", tier)
+        return compute_s + sample_s
+    size_bytes = problem.batch * float(problem.output_bytes[layer - 1])
+    return compute_s + 2 * problem.seconds(size_bytes, before, tier)
+
+
+def _to_go_s(problem: Problem, allowed: Sequence[str]) -> list[dict[str, float]]:
+    """For each layer and the tier it is on, the shortest way from there to the last layer."""
+    to_go_s = [dict.fromkeys(allowed, 0.0)]
+    for layer in range(problem.layers - 1, 0, -1):
+        after_s = to_go_s[0]
+        here_s = {
+            tier: min(_step_s(problem, layer, tier, to) + after_s[to] for to in allowed)
+            for tier in allowed
+        }
+        to_go_s.insert(0, here_s)
+    return to_go_s
+
+
+def _shortest(
+    problem: Problem, allowed: Sequence[str], to_go_s: Sequence[dict[str, float]]
+) -> Path:
+    """Shortest path, updates left aside."""
+    path = None
+    for after_s in to_go_s:
+        steps = [_extended(problem, allowed, path, tier) for tier in allowed]
+        path = min(steps, key=lambda step: step.length_s + after_s[step.tiers[-1]])
+    assert path is not None
+    return path
+
+
+def _duration_s(path: Path) -> float:
+    return path.length_s + max(path.updates_s)
+
+
+def _unbeaten(paths: Sequence[Path], tier: str) -> list[Path]:
+    """Paths that end on a tier and that no other such path beats in everything."""
+    kept: list[Path] = []
+    ending = (path for path in paths if path.tiers[-1] == tier)
+    for path in sorted(ending, key=lambda path: (path.length_s, path.updates_s, path.tiers)):
+        if not any(all(map(le, other.updates_s, path.updates_s)) for other in kept):
+            kept.append(path)
+    return kept

@@ -1,0 +1,150 @@
+"""Every choice of HierTrain but the samples, as slopes: what the solver searches.
+
+For a mapping of tiers to workers o, s, l and for tasks of m_s and m_l layers, each branch of the
+maxima of Eqs. (5)-(8) is a number of samples times seconds per sample, plus the overheads of the
+messages that are sent if there are samples. All the rest of Eq. (12) does not depend on samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.hiertrain.costs.problem import TIERS, FloatArray, Problem
+
+IntArray = NDArray[np.int64]
+
+ORDERS = tuple(permutations(TIERS))  # the tiers of o, s, l
+ORDER_TIERS = np.array([[TIERS.index(tier) for tier in order] for order in ORDERS]).T
+DEVICE = TIERS.index("device")
+# Columns of the slopes: Eqs. (5), (6), (7), (8), and who computes in them. In Eqs. (7) and (8)
+# worker o carries the samples of s as well.
+PHASES = (slice(0, 3), slice(3, 6), slice(6, 8), slice(8, 10))
+WORKERS = ("o", "s", "l", "o", "s", "l", "o+s", "l", "o+s", "l")
+
+
+@dataclass(frozen=True, eq=False)
+class Tasks:
+    """K choices of a mapping, m_s and m_l.
+
+    Attributes
+    ----------
+    batch
+        Samples per iteration, B.
+    order, m_s, m_l
+        Of each choice: the mapping's place in `ORDERS`, and the tasks' last layers. Shape (K,).
+    slope_s, setup_s
+        Seconds per sample, and seconds once if there is any sample, of each branch. Shape
+        (10, K), columns as in `WORKERS`.
+    fixed_s
+        Seconds that no split of the samples changes: Eqs. (9)-(11). Shape (K,).
+    """
+
+    batch: int
+    order: IntArray
+    m_s: IntArray
+    m_l: IntArray
+    slope_s: FloatArray
+    setup_s: FloatArray
+    fixed_s: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.fixed_s)
+
+    def __getitem__(self, chosen: IntArray | NDArray[np.bool_] | slice) -> Tasks:
+        return Tasks(
+            self.batch,
+            self.order[chosen],
+            self.m_s[chosen],
+            self.m_l[chosen],
+            self.slope_s[:, chosen],
+            self.setup_s[:, chosen],
+            self.fixed_s[chosen],
+        )
+
+    @cached_property
+    def has_setups(self) -> bool:
+        """Whether any message costs more than its bytes."""
+        return bool(self.setup_s.any())
+
+    def duration_s(self, b_s: FloatArray, b_l: FloatArray) -> FloatArray:
+        """Seconds of an iteration (Eq. 12) of each choice under the splits given for it.
+
+        Parameters
+        ----------
+        b_s, b_l
+            Samples of workers s and l; the rest is worker o's. Shape (K, P) or (1, P) for the
+            same splits for all.
+
+        Returns
+        -------
+        Seconds, shape (K, P).
+        """
+        b_os = self.batch - b_l
+        samples = {"o": b_os - b_s, "s": b_s, "l": b_l, "o+s": b_os}
+        total_s = self.fixed_s[:, None]
+        for phase in PHASES:
+            longest_s: FloatArray | None = None
+            for column in range(phase.start, phase.stop):
+                branch_s = self.slope_s[column][:, None] * samples[WORKERS[column]]
+                if self.has_setups:
+                    branch_s += self.setup_s[column][:, None] * (samples[WORKERS[column]] > 0)
+                longest_s = branch_s if longest_s is None else np.maximum(longest_s, branch_s)
+            assert longest_s is not None
+            total_s = total_s + longest_s
+        return total_s
+
+
+def all_tasks(problem: Problem) -> Tasks:
+    """Tasks of all 6 mappings and all 0 <= m_s <= m_l <= N, K = 3 (N + 1)(N + 2) choices."""
+    overhead_s, layers = problem.overhead_s, problem.layers
+    pairs = np.triu_indices(layers + 1)
+    order = np.repeat(np.arange(len(ORDERS)), len(pairs[0]))
+    m_s, m_l = (np.tile(last, len(ORDERS)) for last in pairs)
+    o, s, l = ORDER_TIERS[:, order]  # noqa: E741
+    per_byte_s = _per_byte_s(problem)
+
+    def setup_s(slope_s: FloatArray) -> FloatArray:
+        """Overhead of the message that takes so long per sample; without bytes it is not sent."""
+        return np.where(slope_s > 0, overhead_s, 0.0)
+
+    output_bytes = np.concatenate([[0.0], problem.output_bytes])  # a task of no layers has none
+    o_input_s, s_input_s, l_input_s = problem.sample_bytes * per_byte_s[DEVICE, [o, s, l]]
+    s_output_s = output_bytes[m_s] * per_byte_s[s, o]
+    l_output_s = output_bytes[m_l] * per_byte_s[l, o]
+    nothing = np.zeros(len(order))
+
+    (f_o, f_s, f_l), (g_o, g_s, g_l) = problem.span_s[:, [o, s, l], 0, m_s]  # layers 1..m_s
+    (f_os, f_2), (g_os, g_2) = problem.span_s[:, [o, l], m_s, m_l]  # layers m_s+1..m_l
+    f_3, g_3 = problem.span_s[:, o, m_l, layers]  # the rest
+    slopes = [o_input_s + f_o, s_input_s + f_s + s_output_s, l_input_s + f_l]
+    slopes += [g_o, g_s + s_output_s, g_l]
+    slopes += [f_os, f_2 + l_output_s, g_os, g_2 + l_output_s]
+    if overhead_s:
+        output_setup_s = setup_s(s_output_s)
+        setups = [setup_s(o_input_s), setup_s(s_input_s) + output_setup_s, setup_s(l_input_s)]
+        setups += [nothing, output_setup_s, nothing]
+        setups += [nothing, setup_s(l_output_s)] * 2
+    else:
+        setups = [nothing] * len(slopes)
+
+    sizes = problem.param_sum_bytes
+    weightgrad_s = [2 * sizes[m_s] * per_byte_s[s, o], 2 * sizes[m_l] * per_byte_s[l, o]]
+    s_weightgrad_s, l_weightgrad_s = (way_s + 2 * setup_s(way_s) for way_s in weightgrad_s)
+    sums_s = np.stack([problem.update_sum_s[tier] for tier in TIERS])
+    updates_s = np.maximum(np.maximum(sums_s[s, m_s], sums_s[l, m_l]), sums_s[o, layers])
+    fixed_s = problem.batch * (f_3 + g_3) + updates_s + np.maximum(s_weightgrad_s, l_weightgrad_s)
+    return Tasks(problem.batch, order, m_s, m_l, np.stack(slopes), np.stack(setups), fixed_s)
+
+
+def _per_byte_s(problem: Problem) -> FloatArray:
+    """[a, b]: seconds per byte between two tiers, by their places in `TIERS`. Shape (3, 3)."""
+    per_byte_s = np.zeros((len(TIERS), len(TIERS)))
+    for (a, b), bandwidth_bps in problem.bandwidth_bps.items():
+        ends = TIERS.index(a), TIERS.index(b)
+        per_byte_s[ends] = per_byte_s[ends[::-1]] = 8 / bandwidth_bps
+    return per_byte_s

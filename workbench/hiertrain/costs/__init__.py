@@ -1,0 +1,1 @@
+"""What an iteration takes under a policy: problems, policies, the cost model."""

@@ -1,0 +1,249 @@
+"""HierTrain's cost model: what one iteration takes under a policy (Liu et al. 2020, IV-C)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import overload
+
+from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
+from workbench.hiertrain.costs.problem import TIERS, Problem, check_problem
+
+
+class Iteration(ABC):
+    """Seconds of one iteration: forward, backward and weight update, one after the other."""
+
+    @property
+    @abstractmethod
+    def input_s(self) -> float:
+        """Until the last worker has its samples; a part of `forward_s`."""
+
+    @property
+    @abstractmethod
+    def forward_s(self) -> float:
+        """From the sending of samples to the loss."""
+
+    @property
+    @abstractmethod
+    def backward_s(self) -> float:
+        """From the loss to the last gradient."""
+
+    @property
+    @abstractmethod
+    def update_s(self) -> float:
+        """From the last gradient to the last weight."""
+
+    @property
+    def total_s(self) -> float:
+        """The whole iteration (Eq. 12)."""
+        return self.forward_s + self.backward_s + self.update_s
+
+
+@dataclass(frozen=True)
+class HybridIteration(Iteration):
+    """Terms of Eqs. (5)-(12), in seconds, by the paper's names.
+
+    ``{o,s,l}_input_s``, ``{s,l}_output_s``, ``{s,l}_grad_s``, ``{s,l}_weightgrad_s`` are the
+    messages; ``forward_{1,2,3}_s``, ``backward_{1,2,3}_s`` the phases, each as long as the worker
+    that takes longest; ``{o,s,l}_update_s`` the updates of the weights.
+    """
+
+    o_input_s: float
+    s_input_s: float
+    l_input_s: float
+    forward_1_s: float
+    forward_2_s: float
+    forward_3_s: float
+    s_output_s: float
+    l_output_s: float
+    s_grad_s: float
+    l_grad_s: float
+    backward_1_s: float
+    backward_2_s: float
+    backward_3_s: float
+    o_update_s: float
+    s_update_s: float
+    l_update_s: float
+    s_weightgrad_s: float
+    l_weightgrad_s: float
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            object.__setattr__(self, field.name, float(getattr(self, field.name)))
+
+    @property
+    def input_s(self) -> float:
+        """Until the last worker has its samples; a part of `forward_1_s`."""
+        return max(self.o_input_s, self.s_input_s, self.l_input_s)
+
+    @property
+    def forward_s(self) -> float:
+        """Eqs. (5), (7) and (9) added up."""
+        return self.forward_1_s + self.forward_2_s + self.forward_3_s
+
+    @property
+    def backward_s(self) -> float:
+        """Eqs. (6), (8) and (10) added up."""
+        return self.backward_1_s + self.backward_2_s + self.backward_3_s
+
+    @property
+    def update_s(self) -> float:
+        """Eq. (11)."""
+        updates_s = max(self.o_update_s, self.s_update_s, self.l_update_s)
+        return updates_s + max(self.s_weightgrad_s, self.l_weightgrad_s)
+
+
+@dataclass(frozen=True)
+class ChainIteration(Iteration):
+    """Terms of an iteration of a `Chain`, in seconds; nothing overlaps.
+
+    Attributes
+    ----------
+    samples_s
+        The device sends the samples to the tier of layer 1.
+    forward_layer_s, backward_layer_s
+        Computation of each layer, layer 1 first. Shape (N,).
+    forward_cut_s, backward_cut_s
+        Features from layer l to l+1 and gradients back, 0 within a tier. Shape (N-1,).
+    tier_update_s
+        For device, edge and cloud, the update of the layers that they hold; all at once.
+    """
+
+    samples_s: float
+    forward_layer_s: tuple[float, ...]
+    backward_layer_s: tuple[float, ...]
+    forward_cut_s: tuple[float, ...]
+    backward_cut_s: tuple[float, ...]
+    tier_update_s: tuple[float, ...]
+
+    @property
+    def input_s(self) -> float:
+        """Until the tier of layer 1 has the samples."""
+        return self.samples_s
+
+    @property
+    def forward_s(self) -> float:
+        """Samples, layers and cuts added up."""
+        return self.samples_s + sum(self.forward_layer_s) + sum(self.forward_cut_s)
+
+    @property
+    def backward_s(self) -> float:
+        """Layers and cuts added up."""
+        return sum(self.backward_layer_s) + sum(self.backward_cut_s)
+
+    @property
+    def update_s(self) -> float:
+        """The tier whose update takes longest, as in Eq. (11)."""
+        return max(self.tier_update_s)
+
+
+@overload
+def iteration(problem: Problem, policy: Hybrid) -> HybridIteration: ...
+@overload
+def iteration(problem: Problem, policy: Chain) -> ChainIteration: ...
+@overload
+def iteration(problem: Problem, policy: Policy) -> Iteration: ...
+def iteration(problem: Problem, policy: Policy) -> Iteration:
+    """Seconds of one iteration under a policy.
+
+    Read literally: a worker's samples take the bandwidth between the device and that worker, and
+    none if it is the device; a task of some layers but no samples still exchanges its weights
+    (Eq. 11), as one message there and one back.
+
+    Raises
+    ------
+    ValueError
+        The policy is for other layers or another batch.
+    TypeError
+        No `Problem`, or no policy, such as the name of a planner.
+    """
+    check_problem(problem)
+    if not isinstance(policy, Policy):
+        raise TypeError(
+            f"the policy is {policy!r}; give a Hybrid or a Chain, as planners make: "
+            "PLANNERS['hiertrain'](problem)"
+        )
+    policy.check(problem)
+    if isinstance(policy, Hybrid):
+        return _hybrid(problem, policy)
+    if isinstance(policy, Chain):
+        return _chain(problem, policy)
+    raise TypeError(f"a policy is a Hybrid or a Chain, not a {type(policy).__name__}")
+
+
+def _hybrid(problem: Problem, policy: Hybrid) -> HybridIteration:
+    o, s, l = policy.order  # noqa: E741
+    m_s, m_l, layers = policy.m_s, policy.m_l, problem.layers
+    b_o, b_s, b_l = policy.b_o, policy.b_s, policy.b_l
+    forward_s, backward_s = problem.forward_span_s, problem.backward_span_s
+
+    def output_s(worker: str, last: int, samples: int) -> float:
+        size = samples * problem.output_bytes[last - 1] if last else 0.0
+        return problem.seconds(size, worker, o)
+
+    input_s = {
+        worker: problem.seconds(samples * problem.sample_bytes, "device", worker)
+        for worker, samples in ((o, b_o), (s, b_s), (l, b_l))
+    }
+    s_output_s, l_output_s = output_s(s, m_s, b_s), output_s(l, m_l, b_l)
+    return HybridIteration(
+        o_input_s=input_s[o],
+        s_input_s=input_s[s],
+        l_input_s=input_s[l],
+        forward_1_s=max(  # Eq. (5)
+            input_s[o] + b_o * forward_s[o][0, m_s],
+            input_s[s] + b_s * forward_s[s][0, m_s] + s_output_s,
+            input_s[l] + b_l * forward_s[l][0, m_s],
+        ),
+        forward_2_s=max(  # Eq. (7)
+            (b_o + b_s) * forward_s[o][m_s, m_l],
+            b_l * forward_s[l][m_s, m_l] + l_output_s,
+        ),
+        forward_3_s=problem.batch * forward_s[o][m_l, layers],  # Eq. (9)
+        s_output_s=s_output_s,
+        l_output_s=l_output_s,
+        s_grad_s=s_output_s,
+        l_grad_s=l_output_s,
+        backward_1_s=max(  # Eq. (6)
+            b_o * backward_s[o][0, m_s],
+            b_s * backward_s[s][0, m_s] + s_output_s,
+            b_l * backward_s[l][0, m_s],
+        ),
+        backward_2_s=max(  # Eq. (8)
+            (b_o + b_s) * backward_s[o][m_s, m_l],
+            b_l * backward_s[l][m_s, m_l] + l_output_s,
+        ),
+        backward_3_s=problem.batch * backward_s[o][m_l, layers],  # Eq. (10)
+        o_update_s=problem.update_sum_s[o][layers],  # Eq. (3), m_o = N
+        s_update_s=problem.update_sum_s[s][m_s],
+        l_update_s=problem.update_sum_s[l][m_l],
+        s_weightgrad_s=2 * problem.seconds(problem.param_sum_bytes[m_s], o, s),
+        l_weightgrad_s=2 * problem.seconds(problem.param_sum_bytes[m_l], o, l),
+    )
+
+
+def _chain(problem: Problem, policy: Chain) -> ChainIteration:
+    tiers, cuts = policy.tiers, range(1, problem.layers)
+    compute_s = [problem.batch * problem.layer_s[tier][layer] for layer, tier in enumerate(tiers)]
+    samples_bytes = problem.batch * problem.sample_bytes
+    return ChainIteration(
+        samples_s=problem.seconds(samples_bytes, "device", tiers[0]),
+        forward_layer_s=tuple(float(forward_s) for forward_s, _ in compute_s),
+        backward_layer_s=tuple(float(backward_s) for _, backward_s in compute_s),
+        forward_cut_s=tuple(
+            problem.seconds(policy.feature_bytes(problem, cut), tiers[cut - 1], tiers[cut])
+            for cut in cuts
+        ),
+        backward_cut_s=tuple(
+            problem.seconds(policy.gradient_bytes(problem, cut), tiers[cut], tiers[cut - 1])
+            for cut in cuts
+        ),
+        tier_update_s=tuple(
+            sum(
+                float(problem.update_s[tier][layer])
+                for layer, holder in enumerate(tiers)
+                if holder == tier
+            )
+            for tier in TIERS
+        ),
+    )

@@ -1,0 +1,237 @@
+"""What the planners of HierTrain's problem decide: which tier trains which layers with what."""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from itertools import groupby
+
+import polars as pl
+
+from workbench.clusters.checks import listed
+from workbench.hiertrain.costs.problem import TIERS, Problem
+
+SCHEMA = {"tier": pl.String, "first_layer": pl.Int64, "last_layer": pl.Int64, "samples": pl.Int64}
+Row = tuple[str, int, int | None, int]
+
+
+class Policy(ABC):
+    """Who trains what; frozen. A `Hybrid` or a `Chain`."""
+
+    @property
+    @abstractmethod
+    def batch_size(self) -> int:
+        """Samples per iteration, B."""
+
+    @abstractmethod
+    def rows(self, layers: int | None = None) -> list[Row]:
+        """Rows of `table`, as tuples."""
+
+    @abstractmethod
+    def check(self, problem: Problem) -> None:
+        """Raise a ValueError if the policy is for other layers or another batch."""
+
+    def table(self, layers: int | None = None) -> pl.DataFrame:
+        """Table of who computes what in the forward phase; backward, the same is undone.
+
+        Parameters
+        ----------
+        layers
+            Of the model, N. Left out, the last layer of a `Hybrid`'s full task is null, since
+            the policy alone does not know it.
+
+        Returns
+        -------
+        polars.DataFrame
+            A row per run of layers: ``tier``, ``first_layer``, ``last_layer`` (both included,
+            from 1), ``samples``.
+        """
+        return pl.DataFrame(self.rows(layers), schema=SCHEMA, orient="row")
+
+    def __str__(self) -> str:
+        return "; ".join(
+            f"{tier}: layers {first} to {last or 'the last'}, {samples} samples"
+            for tier, first, last, samples in self.rows()
+        )
+
+    def _check_batch(self, problem: Problem) -> None:
+        if self.batch_size != problem.batch:
+            raise ValueError(
+                f"the policy shares out {self.batch_size} samples, "
+                f"but the problem's batch is {problem.batch}"
+            )
+
+
+@dataclass(frozen=True)
+class Hybrid(Policy):
+    """Hybrid parallelism: an original, a short and a long task (Liu et al. 2020, IV-A).
+
+    Worker o trains the whole model with b_o samples; worker s layers 1..m_s with b_s samples and
+    worker l layers 1..m_l with b_l samples, whose outputs worker o takes further.
+
+    Parameters
+    ----------
+    order
+        The tiers of workers o, s and l.
+    m_s, m_l
+        Last layer of the short and of the long task, ``0 <= m_s <= m_l``. 0 takes no part.
+    b_o, b_s, b_l
+        Samples of each worker. A worker that takes no part has none (Eqs. 14-15).
+
+    Raises
+    ------
+    ValueError
+        Tiers that are not device, edge and cloud, each once; numbers that break the above.
+    """
+
+    order: tuple[str, str, str]
+    m_s: int
+    m_l: int
+    b_o: int
+    b_s: int
+    b_l: int
+
+    def __post_init__(self) -> None:
+        order = listed("order", self.order, "give the tiers of workers o, s and l")
+        if len(order) != len(TIERS) or any(tier not in order for tier in TIERS):
+            raise ValueError(
+                f"order {order} names the tiers of workers o, s and l: "
+                f"each of {', '.join(TIERS)} once"
+            )
+        object.__setattr__(self, "order", order)
+        for name in ("m_s", "m_l", "b_o", "b_s", "b_l"):
+            object.__setattr__(self, name, whole(name, getattr(self, name), least=0))
+        if self.m_s > self.m_l:
+            raise ValueError(
+                f"m_s is {self.m_s} and m_l is {self.m_l}; the short task must not be longer "
+                "than the long one, so swap workers s and l"
+            )
+        for last, samples in (("m_s", "b_s"), ("m_l", "b_l")):
+            if getattr(self, last) == 0 and getattr(self, samples) > 0:
+                raise ValueError(
+                    f"{last} is 0, so that worker takes no part and {samples} must be 0, "
+                    f"not {getattr(self, samples)}"
+                )
+        if self.batch_size == 0:
+            raise ValueError("b_o, b_s and b_l are all 0; an iteration has at least one sample")
+
+    @property
+    def batch_size(self) -> int:
+        """Samples per iteration, B (Eq. 13)."""
+        return self.b_o + self.b_s + self.b_l
+
+    @property
+    def taking_part(self) -> tuple[str, ...]:
+        """Tiers that hold layers: of worker o, and of s and l if their task is not empty."""
+        tasks = zip(self.order, (True, self.m_s, self.m_l), strict=True)
+        return tuple(tier for tier, layers in tasks if layers)
+
+    def check(self, problem: Problem) -> None:
+        """Refuse tasks longer than the model, or another batch than the problem's."""
+        if self.m_l > problem.layers:
+            raise ValueError(f"m_l is {self.m_l}, but the model has only {problem.layers} layers")
+        self._check_batch(problem)
+
+    def rows(self, layers: int | None = None) -> list[Row]:
+        """Rows of `table`: worker o thrice, with the samples that reach it, then s and l."""
+        o, s, l = self.order  # noqa: E741
+        rows: list[Row] = [
+            (o, 1, self.m_s, self.b_o),
+            (o, self.m_s + 1, self.m_l, self.b_o + self.b_s),
+            (o, self.m_l + 1, layers, self.batch_size),
+            (s, 1, self.m_s, self.b_s),
+            (l, 1, self.m_l, self.b_l),
+        ]
+        return [row for row in rows if row[3] and (row[2] is None or row[1] <= row[2])]
+
+
+@dataclass(frozen=True)
+class Chain(Policy):
+    """Model parallelism: each layer on one tier, all samples through all of them.
+
+    Parameters
+    ----------
+    tiers
+        The tier of each layer, layer 1 first.
+    batch
+        Samples per iteration, B.
+    bits
+        Bits per value of the features that pass between edge and cloud; None for values as they
+        are, of 32 bits.
+    gradient_bits
+        The same for the gradients that come back there; None for as many as `bits`.
+
+    Raises
+    ------
+    ValueError
+        No layer, an unknown tier, a batch below 1, bits other than 1 to 16 or 32.
+    """
+
+    tiers: tuple[str, ...]
+    batch: int
+    bits: int | None = None
+    gradient_bits: int | None = None
+
+    def __post_init__(self) -> None:
+        tiers = listed("tiers", self.tiers, "name one tier per layer, at least one layer")
+        if not tiers:
+            raise ValueError("tiers is empty; name one tier per layer, at least one layer")
+        object.__setattr__(self, "tiers", tiers)
+        for layer, tier in enumerate(self.tiers, start=1):
+            if tier not in TIERS:
+                raise ValueError(f"layer {layer} is on {tier!r}; the tiers are {', '.join(TIERS)}")
+        object.__setattr__(self, "batch", whole("batch", self.batch, least=1))
+        for name in ("bits", "gradient_bits"):
+            bits = getattr(self, name)
+            if bits is not None and bits not in (*range(1, 17), 32):
+                raise ValueError(f"{name} is {bits}; values take 1 to 16 bits, or 32 as they are")
+
+    @property
+    def batch_size(self) -> int:
+        """Samples per iteration, B."""
+        return self.batch
+
+    def check(self, problem: Problem) -> None:
+        """Refuse another number of layers, or another batch, than the problem's."""
+        if len(self.tiers) != problem.layers:
+            raise ValueError(
+                f"the policy places {len(self.tiers)} layers, but the model has {problem.layers}"
+            )
+        self._check_batch(problem)
+
+    def rows(self, layers: int | None = None) -> list[Row]:
+        """Rows of `table`: the runs of layers on one tier, in the order of the layers."""
+        del layers
+        rows: list[Row] = []
+        for tier, run in groupby(enumerate(self.tiers, start=1), key=operator.itemgetter(1)):
+            numbers = [number for number, _ in run]
+            rows.append((tier, numbers[0], numbers[-1], self.batch))
+        return rows
+
+    def feature_bytes(self, problem: Problem, layer: int) -> float:
+        """Bytes of the batch's features that pass from `layer` to the next; 0 within a tier."""
+        return self._crossing_bytes(problem, layer, self.bits)
+
+    def gradient_bytes(self, problem: Problem, layer: int) -> float:
+        """Bytes of the batch's gradients that pass back to `layer`; 0 within a tier."""
+        bits = self.bits if self.gradient_bits is None else self.gradient_bits
+        return self._crossing_bytes(problem, layer, bits)
+
+    def _crossing_bytes(self, problem: Problem, layer: int, bits: int | None) -> float:
+        ends = set(self.tiers[layer - 1 : layer + 1])
+        if len(ends) == 1:
+            return 0.0
+        share = bits / 32 if bits is not None and ends == {"edge", "cloud"} else 1.0
+        return float(problem.batch * problem.output_bytes[layer - 1] * share)
+
+
+def whole(name: str, value: object, least: int) -> int:
+    """Return `value` if it is a whole number of at least `least`, else say what is wrong."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or number < least:
+        raise ValueError(f"{name} is {value!r}, not a whole number of at least {least}")
+    return number

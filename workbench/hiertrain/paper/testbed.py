@@ -1,0 +1,193 @@
+"""The paper's testbed: its stated facts, and the constants that it leaves open.
+
+A Raspberry Pi, an Intel NUC and a workstation (Liu et al. 2020, VI-B). The paper states the links
+and that the cloud computes an order of magnitude faster; it states no time of any layer. A layer
+is taken to cost its arithmetic and, on top, the memory that it moves, as a roofline whose two
+sides add up; `calibration` fits the numbers that this takes, and finds that the
+claims are met as well without the memory.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from workbench.clusters import load_testbed
+from workbench.hiertrain.costs.policy import whole
+from workbench.hiertrain.costs.problem import TIERS, FloatArray, Problem, checked_bandwidth
+from workbench.hiertrain.costs.profiled import through_edge
+from workbench.names import choose
+from workbench.paths import DATA
+from workbench.profiles import moved_bytes, profile_model
+
+CALIBRATION = DATA / "calibration" / "hiertrain.toml"
+
+EXPLANATION = "flops_only"
+"""Of those in `workbench.hiertrain.paper.calibration` that meet most claims, the simplest."""
+
+STATED = load_testbed("hiertrain")
+DEVICE_EDGE_MBPS: float = STATED["network"]["device_edge_mbps"]
+EDGE_CLOUD_MBPS: tuple[float, ...] = tuple(STATED["network"]["edge_cloud_mbps"])
+FIG11_MBPS: float = STATED["network"]["fig11_edge_cloud_mbps"]
+MODELS: dict[str, str] = STATED["models"]
+BATCH_SIZE: int = STATED["assumed"]["batch_size"]
+CORES: int = STATED["edge"]["threads"]
+
+UPDATE_FLOPS, UPDATE_MOVES = 2, 3
+"""Updating a weight multiplies and adds; weight and gradient are read, the weight is written."""
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What the paper does not state about its testbed.
+
+    Attributes
+    ----------
+    device_gflops, edge_core_gflops
+        What the device and one core of the edge server compute where memory does not hold them up.
+    cloud_over_edge_core
+        How many times faster the cloud is than one core of the edge server.
+    flops_per_byte
+        Arithmetic that a machine would do in the time in which it moves a byte, the same on all.
+    """
+
+    device_gflops: float
+    edge_core_gflops: float
+    cloud_over_edge_core: float
+    flops_per_byte: float
+
+    @classmethod
+    def load(cls, explanation: str = EXPLANATION) -> Constants:
+        """Read constants that were fitted for an explanation of what the paper leaves open.
+
+        Raises
+        ------
+        UnknownNameError
+            No such explanation in ``data/calibration/hiertrain.toml``.
+        """
+        stored = tomllib.loads(CALIBRATION.read_text())
+        return cls(**choose("explanation", explanation, stored["constants"]))
+
+
+@dataclass(frozen=True)
+class Testbed:
+    """Device, edge server and cloud of the paper, with any links and any share of the edge.
+
+    Attributes
+    ----------
+    constants
+        What the machines compute.
+    device_edge_mbps, edge_cloud_mbps
+        Bandwidths of the two links, in Mbit/s.
+    edge_cores
+        The edge server's, as the paper counts them: 1 to 4; see `capacity`.
+    devices
+        Equal devices that the edge server serves, all at the same time; each gets an equal share
+        of its cores and of its link to the cloud. The paper has one.
+    route
+        How device and cloud reach each other; see `through_edge`.
+    """
+
+    __test__ = False  # pytest: not a test case, whatever the name
+
+    constants: Constants
+    device_edge_mbps: float = DEVICE_EDGE_MBPS
+    edge_cloud_mbps: float = FIG11_MBPS
+    edge_cores: int = 1
+    devices: int = 1
+    route: str = "bottleneck"
+
+    def __post_init__(self) -> None:
+        if self.edge_cores not in range(1, CORES + 1):
+            raise ValueError(f"edge_cores is {self.edge_cores}; the edge server has 1 to {CORES}")
+        whole("devices", self.devices, least=1)
+        for name in ("device_edge_mbps", "edge_cloud_mbps"):
+            checked_bandwidth(name, getattr(self, name), "Mbit/s")
+
+    @property
+    def flops_per_s(self) -> dict[str, float]:
+        """What each tier computes for one device."""
+        core = self.constants.edge_core_gflops * 1e9
+        return {
+            "device": self.constants.device_gflops * 1e9,
+            "edge": core * capacity(self.edge_cores) / self.devices,
+            "cloud": core * self.constants.cloud_over_edge_core,
+        }
+
+    def problem(self, model: str, batch_size: int = BATCH_SIZE) -> Problem:
+        """What the planners plan with, for a model of the zoo.
+
+        Seconds of a layer are (FLOPs + `flops_per_byte` x bytes moved) over the tier's FLOPs a
+        second. Backward, FLOPs are those of the gradients (the first layer needs none by its
+        input) and twice as many bytes move. Samples and features are float32.
+
+        Raises
+        ------
+        UnknownNameError
+            No such model in the zoo.
+        ValueError
+            A bandwidth or a batch that is not positive.
+        """
+        profile, work = profile_model(model), _work(model, self.constants.flops_per_byte)
+        near_bps = self.device_edge_mbps * 1e6
+        far_bps = self.edge_cloud_mbps * 1e6 / self.devices
+        speeds = self.flops_per_s
+        return Problem(
+            layer_s={tier: work[:, :2] / speeds[tier] for tier in TIERS},
+            update_s={tier: work[:, 2] / speeds[tier] for tier in TIERS},
+            param_bytes=profile.table["param_bytes"].to_numpy(),
+            output_bytes=profile.table["output_bytes"].to_numpy(),
+            sample_bytes=4 * float(np.prod(profile.input_shape)),
+            bandwidth_bps={
+                ("device", "edge"): near_bps,
+                ("edge", "cloud"): far_bps,
+                ("device", "cloud"): through_edge(near_bps, far_bps, self.route),
+            },
+            batch=batch_size,
+        )
+
+
+def capacity(cores: int) -> float:
+    """What so many of the edge server's cores compute, in cores.
+
+    The paper's NUC has two cores of two hardware threads each; the third and fourth that it counts
+    are second threads, which add far less than a core (assumed; Intel names up to 0.3).
+    """
+    whole, second = STATED["edge"]["cores"], STATED["assumed"]["second_thread"]
+    return float(min(cores, whole) + second * max(cores - whole, 0))
+
+
+@lru_cache(maxsize=128)
+def _work(model: str, flops_per_byte: float) -> FloatArray:
+    """FLOPs, or what stands for them, of each layer: forward, backward, update. Shape (N, 3)."""
+    table, moved = profile_model(model).table, flops_per_byte * moved_bytes(model)
+    forward = table["forward_flops"].to_numpy() + moved
+    backward = table["backward_flops"].to_numpy() + 2 * moved
+    update = (UPDATE_FLOPS / 4 + UPDATE_MOVES * flops_per_byte) * table["param_bytes"].to_numpy()
+    work: FloatArray = np.stack([forward, backward, update], axis=1)
+    return work
+
+
+@lru_cache
+def paper_testbed() -> Testbed:
+    """Return the testbed as the paper states it, with the fitted constants."""
+    return Testbed(Constants.load())
+
+
+def variant(
+    device_edge_mbps: float = DEVICE_EDGE_MBPS,
+    edge_cloud_mbps: float = FIG11_MBPS,
+    edge_cores: int = 1,
+    devices: int = 1,
+) -> Testbed:
+    """Return the paper's testbed with other links, or with another share of the edge."""
+    return replace(
+        paper_testbed(),
+        device_edge_mbps=device_edge_mbps,
+        edge_cloud_mbps=edge_cloud_mbps,
+        edge_cores=edge_cores,
+        devices=devices,
+    )

@@ -1,0 +1,1 @@
+"""Device, edge and cloud carry a policy out, with or without learning."""

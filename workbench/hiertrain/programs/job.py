@@ -1,0 +1,174 @@
+"""What the programs of device, edge and cloud share: what they do, and whom they learn with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from workbench.hiertrain.costs.policy import Policy
+from workbench.hiertrain.costs.problem import TIERS, Problem
+from workbench.runtime import Message
+
+if TYPE_CHECKING:
+    from workbench.runtime import Context
+
+
+class Request(NamedTuple):
+    """Samples `first` to `last - 1` of an iteration's batch, counted from 0."""
+
+    iteration: int
+    first: int
+    last: int
+
+
+Samples = Callable[[Request], Any]
+"""Gives samples as features before layer 1."""
+
+
+class Learner(Protocol):
+    """A tier's side of the learning; features and gradients are whatever it makes of them."""
+
+    def begin(self, iteration: int) -> None:
+        """Forget the gradients of the iteration before."""
+        ...
+
+    def forward(self, first: int, last: int, features: Any) -> Any:
+        """Features behind layer `last` of those before layer `first`."""
+        ...
+
+    def join(self, parts: Sequence[Any]) -> Any:
+        """Features of all samples, in the order of the parts."""
+        ...
+
+    def loss(self, features: Any) -> Any:
+        """Gradient of the mean loss by the model's outputs."""
+        ...
+
+    def split(self, gradient: Any, samples: int) -> tuple[Any, Any]:
+        """Gradient of all but the last samples, and of these."""
+        ...
+
+    def backward(self, first: int, last: int, gradient: Any) -> Any:
+        """Gradient before layer `first` of that behind `last`, as `forward` went."""
+        ...
+
+    def quantise(self, tensors: Any, bits: int) -> Any:
+        """Features or a gradient in so many bits a value."""
+        ...
+
+    def gradients(self, last: int) -> Any:
+        """Gradient of the parameters of layers 1 to `last`; unchanged until the next `begin`."""
+        ...
+
+    def average(self, parts: Sequence[Any]) -> Any:
+        """Gradient of all parameters, from the own and those of others' first layers."""
+        ...
+
+    def part(self, averaged: Any, last: int) -> Any:
+        """Of an averaged gradient, that of layers 1 to `last`."""
+        ...
+
+    def step(self, averaged: Any, at_s: float) -> None:
+        """Update the own layers; with None, by the own gradient. It ends at `at_s`."""
+        ...
+
+
+class Idle:
+    """Learns nothing, so that only bytes move and time passes."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return self._pair if name == "split" else self._nothing
+
+    def _nothing(self, *given: object) -> None:
+        del given
+
+    def _pair(self, *given: object) -> tuple[None, None]:
+        del given
+        return None, None
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What all programs of a run know.
+
+    Attributes
+    ----------
+    problem, policy
+        What takes how long, and who does what.
+    iterations
+        How many.
+    source
+        The node that hands out samples.
+    """
+
+    problem: Problem
+    policy: Policy
+    iterations: int
+    source: int
+
+    async def take_samples(self, context: Context, iteration: int, samples: range) -> Any:
+        """Ask for samples of an iteration's batch, and wait for them; none for none."""
+        if not samples:
+            return None
+        wanted = Request(iteration, samples.start, samples.stop)
+        context.send(self.source, Message(context.node, "request", wanted, control=True))
+        return (await context.receive("samples", sender=self.source)).payload
+
+    async def forward(
+        self,
+        context: Context,
+        learner: Learner,
+        layers: tuple[int, int],
+        samples: int,
+        features: Any,
+    ) -> Any:
+        """Run layers forward; no layers or no samples take no time and change nothing."""
+        first, last = layers
+        if first > last or not samples:
+            return features
+        span_s = self.problem.forward_span_s[TIERS[context.node]][first - 1, last]
+        return await context.compute(
+            partial(learner.forward, first, last, features),
+            cost_s=float(samples * span_s),
+            lane="forward",
+            label=f"layers {first}-{last}, {samples} samples",
+        )
+
+    async def backward(
+        self,
+        context: Context,
+        learner: Learner,
+        layers: tuple[int, int],
+        samples: int,
+        gradient: Any,
+    ) -> Any:
+        """Run layers backward, as `forward` does forward."""
+        first, last = layers
+        if first > last or not samples:
+            return gradient
+        span_s = self.problem.backward_span_s[TIERS[context.node]][first - 1, last]
+        return await context.compute(
+            partial(learner.backward, first, last, gradient),
+            cost_s=float(samples * span_s),
+            lane="backward",
+            label=f"layers {first}-{last}, {samples} samples",
+        )
+
+    async def update(
+        self, context: Context, learner: Learner, averaged: Any, cost_s: float
+    ) -> None:
+        """Update the weights."""
+        ends_s = context.now_s() + cost_s
+        await context.compute(
+            partial(learner.step, averaged, ends_s), cost_s=cost_s, lane="update", label="weights"
+        )
+
+
+def send(context: Context, tier: str, topic: str, payload: Any, size_bytes: float) -> None:
+    """Send to a tier; what has no bytes is told at no cost, as in the cost model."""
+    context.send(
+        TIERS.index(tier),
+        Message(context.node, topic, payload, float(size_bytes), control=size_bytes == 0),
+    )

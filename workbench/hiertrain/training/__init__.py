@@ -1,0 +1,1 @@
+"""Training on device, edge and cloud: `Setup` and `train`."""

@@ -1,0 +1,221 @@
+"""The learning behind device, edge and cloud: true features, true gradients, the same step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from numpy.typing import NDArray
+
+from workbench.hiertrain.programs.job import Request
+from workbench.training import FlatModel, Loss, Pieces, Sgd, get_buffers, quantise, seeded
+from workbench.training.diverged import DivergedError
+from workbench.training.losses import check_outputs, cross_entropy
+from workbench.training.repeatable import STEP
+from workbench.training.tensors import as_tensor
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+    from workbench.datasets import Dataset
+
+Gradient = tuple["Tensor | None", ...]
+"""By each tensor that crosses a cut; None where nothing is to be learnt from it."""
+
+
+class Features(NamedTuple):
+    """What crosses a cut, with the labels of its samples."""
+
+    tensors: tuple[Tensor, ...]
+    labels: Tensor
+
+
+class Learnt(NamedTuple):
+    """What a tier has at the end of an epoch: its model's vector and buffers; when, in seconds."""
+
+    tier: str
+    parameters: Tensor
+    buffers: dict[str, Tensor]
+    at_s: float
+
+
+@dataclass(frozen=True, eq=False)
+class BatchedSamples:
+    """Samples of each iteration's batch, in the model's number type.
+
+    Attributes
+    ----------
+    dataset
+        Whose training samples the batches index.
+    batches
+        Indices of each iteration's samples.
+    like
+        A tensor of the model.
+    """
+
+    dataset: Dataset
+    batches: Sequence[NDArray[np.int64]]
+    like: Tensor
+
+    def __call__(self, wanted: Request) -> Features:
+        """Give samples as features before layer 1."""
+        batch = self.batches[wanted.iteration][wanted.first : wanted.last]
+        images = as_tensor(self.dataset.x_train[batch], self.like.device).to(self.like.dtype)
+        return Features((images,), as_tensor(self.dataset.y_train[batch], self.like.device))
+
+
+@dataclass(eq=False)
+class TierLearner:
+    """One tier's copy of the model, of which it computes some layers.
+
+    The gradient of the mean loss over a batch is the sum of its parts' gradients, each part
+    computed where its samples are: what worker o adds up is what one machine would have found,
+    but for the order of the sums. Exempt are batch normalisation, which sees only the samples
+    that pass its tier together, and dropout, which draws masks of each tier's own.
+
+    Attributes
+    ----------
+    tier
+        Which.
+    pieces, flat
+        Its model in layers, and as one vector.
+    own
+        Parts of the vector that it updates.
+    sgd
+        How.
+    seed
+        Of what the model draws at random.
+    epoch_ends
+        Last iteration of each epoch.
+    epoch_ended
+        Told what the tier has then.
+    loss_of
+        Mean over samples.
+    losses
+        Of each iteration so far, on the tier that computes the loss.
+    """
+
+    tier: str
+    pieces: Pieces
+    flat: FlatModel
+    own: Sequence[slice]
+    sgd: Sgd
+    seed: tuple[int, int]
+    epoch_ends: Sequence[int]
+    epoch_ended: Callable[[Learnt], None] | None = None
+    loss_of: Loss = cross_entropy
+    losses: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.velocity = self.sgd.start(self.flat.parameters)
+        self.iteration = 0
+        self._passed: dict[tuple[int, int], tuple[tuple[Tensor, ...], tuple[Tensor, ...]]] = {}
+
+    def begin(self, iteration: int) -> None:
+        """Forget the gradients of the iteration before."""
+        self.iteration = iteration
+        self.flat.check_attached()
+        self.flat.gradients.zero_()
+
+    def forward(self, first: int, last: int, features: Features) -> Features:
+        """Features behind layer `last`; autograd remembers how they came."""
+        import torch
+
+        leaves = tuple(
+            tensor.detach().requires_grad_(first > 1 and tensor.is_floating_point())
+            for tensor in features.tensors
+        )
+        seed, tier = self.seed
+        with torch.enable_grad(), seeded(seed, STEP, tier, self.iteration, first):
+            outputs = self.pieces.run(first, last, leaves)
+        self._passed[first, last] = leaves, outputs
+        return Features(tuple(output.detach() for output in outputs), features.labels)
+
+    def join(self, parts: Sequence[Features | None]) -> Features:
+        """Features of all samples, in the order of the parts; None has no samples."""
+        import torch
+
+        there = [part for part in parts if part is not None]
+        if len(there) == 1:
+            return there[0]
+        crossing = zip(*(part.tensors for part in there), strict=True)
+        return Features(
+            tuple(torch.cat(same) for same in crossing), torch.cat([part.labels for part in there])
+        )
+
+    def loss(self, features: Features) -> Gradient:
+        """Gradient of the mean loss by the model's outputs.
+
+        Raises
+        ------
+        DivergedError
+            The loss is not finite.
+        """
+        import torch
+
+        outputs = tuple(tensor.detach().requires_grad_() for tensor in features.tensors)
+        scores = outputs[0] if len(outputs) == 1 else outputs
+        with torch.enable_grad():
+            value = self.loss_of(check_outputs(scores, features.labels), features.labels)
+        if not math.isfinite(loss := value.item()):
+            raise DivergedError(loss, f"on the {self.tier} in iteration {self.iteration + 1}")
+        self.losses.append(loss)
+        return torch.autograd.grad(value, outputs)
+
+    def split(self, gradient: Gradient, samples: int) -> tuple[Gradient, Gradient]:
+        """Gradient of all but the last samples, and of these."""
+        return (
+            tuple(None if one is None else one[:-samples] for one in gradient),
+            tuple(None if one is None else one[-samples:] for one in gradient),
+        )
+
+    def backward(self, first: int, last: int, gradient: Gradient) -> Gradient:
+        """Gradient before layer `first`; those of parameters add up in the flat vector."""
+        import torch
+
+        leaves, outputs = self._passed.pop((first, last))
+        learnt = [
+            (output, one)
+            for output, one in zip(outputs, gradient, strict=True)
+            if one is not None and output.requires_grad
+        ]
+        if learnt:
+            torch.autograd.backward([output for output, _ in learnt], [one for _, one in learnt])
+        return tuple(leaf.grad for leaf in leaves)
+
+    def quantise(self, tensors: Features | Gradient, bits: int) -> Features | Gradient:
+        """Features or a gradient in so many bits a value, each tensor for itself."""
+        if isinstance(tensors, Features):
+            narrow = (
+                quantise(one, bits).values if one.is_floating_point() else one
+                for one in tensors.tensors
+            )
+            return Features(tuple(narrow), tensors.labels)
+        return tuple(None if one is None else quantise(one, bits).values for one in tensors)
+
+    def gradients(self, last: int) -> Tensor:
+        """Gradient of the parameters of layers 1 to `last`, as a view."""
+        return self.part(self.flat.gradients, last)
+
+    def average(self, parts: Sequence[Tensor]) -> Tensor:
+        """Gradient of the mean loss: the own part and those of others, added up in their order."""
+        total = self.flat.gradients.clone()
+        for part in parts:
+            total[: len(part)] += part
+        return total
+
+    def part(self, averaged: Tensor, last: int) -> Tensor:
+        """Of an averaged gradient, that of layers 1 to `last`."""
+        return averaged[: self.flat.layout.starts[last]]
+
+    def step(self, averaged: Tensor | None, at_s: float) -> None:
+        """Update the own layers; with None, by the own gradient. It ends at `at_s`."""
+        gradients = self.flat.gradients if averaged is None else averaged
+        for part in self.own:
+            self.sgd.step(self.flat.parameters[part], gradients[part], self.velocity[part])
+        if self.epoch_ended is not None and self.iteration in self.epoch_ends:
+            buffers = get_buffers(self.flat.module)
+            self.epoch_ended(Learnt(self.tier, self.flat.parameters.clone(), buffers, at_s))
