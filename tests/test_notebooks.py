@@ -81,6 +81,12 @@ def kept_names(path: Path) -> tuple[set[str], set[str]]:
     return figures | set(re.findall(r"\bresults\.keep\(\s*\"(\w+)\"", code)), figures
 
 
+def timed_figures(path: Path) -> set[str]:
+    """Return the names of the figures that a notebook says to hold timings of this machine."""
+    code = "\n".join(sources(path, "code"))
+    return set(re.findall(r"\bresults\.show\(\s*\"(\w+)\"[^\n]*timings=True", code))
+
+
 def test_there_are_notebooks_to_test() -> None:
     assert "00_start_here" in [path.stem for path in NOTEBOOKS]
     assert {system_of(path.stem) for path in PAPERS} >= set(filter(built, CLAIMS["system"]))
@@ -220,15 +226,16 @@ def test_a_run_keeps_every_frame_and_figure_that_its_cells_name(path: Path, smok
         assert frame.height > 0, name
         numbers = frame.select(pl.col(pl.Float64))
         assert not any(frame[column].is_nan().any() for column in numbers.columns), name
-    assert {one.name for one in (folder / "figures").glob("*.svg")} == {
-        f"{name}.svg" for name in figures
-    }
+    timings = timed_figures(path)
+    for place, named in (("figures", figures - timings), ("timings", timings)):
+        assert {one.stem for one in (folder / place).glob("*.svg")} == named
 
 
 @every_notebook
 def test_every_figure_of_a_run_shows_something(path: Path, smoke: Smoke) -> None:
     for name in kept_names(path)[1]:
-        figure = folder_of(smoke, path) / "figures" / f"{name}.svg"
+        place = "timings" if name in timed_figures(path) else "figures"
+        figure = folder_of(smoke, path) / place / f"{name}.svg"
         drawing = ET.parse(figure).getroot()
         assert drawing.tag == f"{SVG}svg"
         assert drawing.attrib["width"] == f"{COLUMNS['double']}in"

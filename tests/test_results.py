@@ -38,6 +38,7 @@ def store(folder: Path, notebook: str = "01_toy", **other: object) -> Manifest:
         "dirty": None,
         "platform": "here",
         "versions": {"python": "3.11"},
+        "instruction_set": {"torch": "avx2"},
         "outputs": {
             path.relative_to(folder / notebook).as_posix(): results.file_digest(path)
             for path in files

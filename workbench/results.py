@@ -12,6 +12,7 @@ Stored results are laid out as ``RESULTS/NOTEBOOK/``::
     fig5.parquet           every frame, by name
     figures/fig5.svg       every figure, double column
     figures/fig5.vl.json   the same as Vega-Lite, from which `workbench figures` makes other formats
+    timings/               figures that hold timings of this machine, likewise
     manifest.json          when, from what and with which versions; hashes of all the above
 """
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 MANIFEST = "manifest.json"
+FIGURES, TIMINGS = "figures", "timings"
 
 Column = Literal["single", "double"]
 
@@ -102,6 +104,7 @@ class Results:
         chart: Callable[[pl.DataFrame], ChartType],
         *,
         column: Column = "double",
+        timings: bool = False,
     ) -> Figure:
         """Draw a frame, keep both frame and figure, and return what Jupyter displays.
 
@@ -115,6 +118,9 @@ class Results:
             Makes an Altair chart of any kind from the frame.
         column
             How wide the figure is: IEEE ``"single"`` or ``"double"`` column.
+        timings
+            Whether it holds timings of this machine, so that it differs from run to run: it is
+            kept apart, and not copied to ``figures/``.
 
         Raises
         ------
@@ -130,11 +136,12 @@ class Results:
         svg = figures.svg(drawn, column=column)
         if self.folder is not None:
             specification = figures.specification(drawn)
+            folder = self.folder / (TIMINGS if timings else FIGURES)
             atomic.write_text(
-                self.folder / "figures" / f"{name}.vl.json",
+                folder / f"{name}.vl.json",
                 json.dumps(specification, indent=1, sort_keys=True) + "\n",
             )
-            atomic.write_text(self.folder / "figures" / f"{name}.svg", svg)
+            atomic.write_text(folder / f"{name}.svg", svg)
         png = vl_convert.svg_to_png(svg, scale=2)
         return Figure(svg, png, f"{self.system}: {name} (figure)")
 
@@ -157,6 +164,8 @@ class Manifest:
         Git's revision of the inputs, and whether they differed from it; None outside git.
     versions
         Of Python and the packages that numbers and figures depend on.
+    instruction_set
+        Of each numerical library; see `workbench.instruction_set.record`.
     outputs
         SHA-256 of each file, by its path in the results folder.
     """
@@ -171,6 +180,7 @@ class Manifest:
     dirty: bool | None
     platform: str
     versions: Mapping[str, str]
+    instruction_set: Mapping[str, str]
     outputs: Mapping[str, str]
 
     @property
@@ -278,6 +288,8 @@ def export_figures(
 ) -> list[Path]:
     """Write stored figures to one folder as ``SYSTEM_FIGURE.FORMAT``, without running anything.
 
+    Those that hold timings of this machine go to ``timings`` in it.
+
     Parameters
     ----------
     results
@@ -318,9 +330,10 @@ def export_figures(
     written, failed = [], []
     suffix = "" if column == "double" else f"_{column}"
     for one in chosen:
-        for specification in sorted((results / one.notebook / "figures").glob("*.vl.json")):
+        for specification in sorted((results / one.notebook).glob("*/*.vl.json")):
             name = specification.name.removesuffix(".vl.json")
-            path = output / f"{one.system}_{name}{suffix}.{format}"
+            folder = output / TIMINGS if specification.parent.name == TIMINGS else output
+            path = folder / f"{one.system}_{name}{suffix}.{format}"
             try:
                 chart = json.loads(specification.read_text(encoding="utf-8"))
                 if not isinstance(chart, dict):
@@ -334,9 +347,12 @@ def export_figures(
 
 
 def copy_figures(results: Path, notebook: str, output: Path) -> list[Path]:
-    """Copy a notebook's stored SVG figures to one folder as ``SYSTEM_FIGURE.svg``."""
+    """Copy a notebook's stored SVG figures to one folder as ``SYSTEM_FIGURE.svg``.
+
+    Those that hold timings of this machine are left out.
+    """
     written = []
-    for source in sorted((results / notebook / "figures").glob("*.svg")):
+    for source in sorted((results / notebook / FIGURES).glob("*.svg")):
         path = output / f"{system_of(notebook)}_{source.name}"
         atomic.write_bytes(path, source.read_bytes())
         written.append(path)

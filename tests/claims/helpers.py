@@ -82,6 +82,7 @@ class Toy:
             dirty=None,
             platform="",
             versions={},
+            instruction_set={},
             outputs={
                 path.name: file_digest(path) or "" for path in sorted(folder.glob("*.parquet"))
             },

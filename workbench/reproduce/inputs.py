@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import workbench
-from workbench import results
+from workbench import instruction_set, results
 from workbench.parameters import Value
 from workbench.reproduce.notebooks import Notebook
 from workbench.reproduce.origin import VERSIONS_THAT_MATTER
@@ -23,7 +23,7 @@ def fingerprint(
 
     The groups are the notebook's cells, its parameters (with the content of a data file that one
     names, and what "auto" finds here), the package's source, the tables in ``data/``, the lock
-    files and the versions of what is installed.
+    files, the versions of what is installed and the instruction set of numerical kernels.
 
     Parameters
     ----------
@@ -53,6 +53,7 @@ def fingerprint(
         "data": _digest(_digests(tables, root)),
         "lock": _digest(_digests(locks, root)),
         "versions": _digest(that_matter),
+        "instruction set": _digest(instruction_set.record(new_process=True)),
     }
 
 

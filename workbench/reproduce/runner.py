@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench import atomic, results
+from workbench import atomic, instruction_set, results
 from workbench.parameters import Value
 from workbench.reproduce.execution import execute
 from workbench.reproduce.inputs import fingerprint, steady
@@ -95,6 +95,7 @@ def _manifest(task: Task, partial: Path, inputs: Mapping[str, str]) -> results.M
         dirty=task.dirty,
         platform=platform.platform(),
         versions=task.versions,
+        instruction_set=instruction_set.record(new_process=True),
         outputs={
             path.relative_to(partial).as_posix(): results.file_digest(path) or "" for path in files
         },
