@@ -10,10 +10,10 @@ import polars as pl
 
 from workbench import training
 from workbench.clusters.checks import check_kind
-from workbench.decentralised.epochwise import epochwise
-from workbench.decentralised.gosgd import Share, gosgd
 from workbench.decentralised.learner import Learner
-from workbench.decentralised.life import Job
+from workbench.decentralised.model_exchange.epochwise import epochwise
+from workbench.decentralised.model_exchange.gosgd import Share, gosgd
+from workbench.decentralised.participant import Job
 from workbench.decentralised.recorder import EPOCHS, Recorder
 from workbench.decentralised.selecting import EverySample, Selecting
 from workbench.decentralised.setup import GossipSetup

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from workbench.decentralised import GossipSetup, Mixing
-from workbench.decentralised.ways import diameter, diameter_left
+from workbench.decentralised.hops import diameter, diameter_left
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.prediction.predictor import Baseline, throughput
 

@@ -24,7 +24,7 @@ from workbench import datasets, decentralised, training
 from workbench.clusters import Link, full_mesh
 from workbench.datasets import partition
 from workbench.decentralised import Built, EverySample, GossipSetup, Trained, View, build, train
-from workbench.decentralised.gosgd import Half
+from workbench.decentralised.model_exchange.gosgd import Half
 from workbench.runtime import Crash, Lossy, Restart, Simulation, SlowDown
 
 

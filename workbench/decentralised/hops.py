@@ -1,4 +1,4 @@
-"""How many exchanges news takes from one node to another, along the weights of a mixing matrix."""
+"""Exchanges that information takes from node to node along a mixing matrix."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from numpy.typing import NDArray
 from workbench.decentralised.mixing import Mixing
 
 
-def ways(mixing: Mixing) -> NDArray[np.float64]:
+def hops(mixing: Mixing) -> NDArray[np.float64]:
     """Exchanges until node i knows what node j knew: (n, n), infinite where it never will.
 
-    Each exchange brings it one step further along positive weights, whose ways are searched
-    breadth first.
+    Each exchange brings it one hop further along positive weights; searched breadth first.
     """
-    return _ways(mixing.matrix > 0)
+    return _hops(mixing.matrix > 0)
 
 
 def diameter(mixing: Mixing) -> float:
     """Exchanges until everybody knows what anybody knew; infinite where some never do."""
-    return float(ways(mixing).max())
+    return float(hops(mixing).max())
 
 
 def diameter_left(mixing: Mixing) -> float:
@@ -30,17 +29,17 @@ def diameter_left(mixing: Mixing) -> float:
     Never less than `diameter` where that is finite.
     """
     linked = mixing.matrix > 0
-    longest, count = _longest(_ways(linked)), len(mixing)
+    longest, count = _longest(_hops(linked)), len(mixing)
     if linked.all():  # one relays what came by the link that is gone
         return longest if count < 3 else 2.0
     nodes = np.arange(count)
     for gone in nodes:
         rest = nodes[nodes != gone]
-        longest = max(longest, _longest(_ways(linked[np.ix_(rest, rest)])))
+        longest = max(longest, _longest(_hops(linked[np.ix_(rest, rest)])))
     for one, other in np.argwhere(np.triu(linked | linked.T, 1)):
         without = linked.copy()
         without[[one, other], [other, one]] = False
-        longest = max(longest, _longest(_ways(without)))
+        longest = max(longest, _longest(_hops(without)))
     return longest
 
 
@@ -48,8 +47,8 @@ def _longest(found: NDArray[np.float64]) -> float:
     return float(found.max(initial=0.0, where=np.isfinite(found)))
 
 
-def _ways(linked: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """All shortest ways at once: who is reached in so many steps, a matrix product a step."""
+def _hops(linked: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """All shortest paths at once: who is reached in so many hops, a matrix product a hop."""
     count = len(linked)
     found = np.full((count, count), math.inf)
     reached = np.eye(count, dtype=bool)

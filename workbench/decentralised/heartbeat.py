@@ -1,4 +1,4 @@
-"""Telling a peer that is slow from one that is gone: signs of life, a few times a patience."""
+"""Heartbeats tell a peer that is slow from one that is gone."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
-    from workbench.decentralised.life import Life
+    from workbench.decentralised.participant import Participant
 
 BEATS = 3  # in a patience, so that one or two may get lost
 
 
-class Pulse:
-    """Signs of life that a node gives, and those that it hears; none where nothing gets lost.
+class Heartbeat:
+    """Heartbeats that a node sends and receives; none where nothing gets lost.
 
-    A sign follows on its link what was sent before it. So what it says to have been sent has
-    arrived by then, or is lost.
+    A heartbeat follows on its link what was sent before it. So the model that it says to have been
+    sent has arrived by then, or is lost.
 
     Attributes
     ----------
@@ -28,15 +28,17 @@ class Pulse:
         The same of each peer, as far as is known; -1 at first.
     """
 
-    def __init__(self, life: Life, targets: Sequence[int], sources: Iterable[int]) -> None:
-        self._context, self._targets = life.context, targets
-        self._patience_s = life.job.setup.patience_s
+    def __init__(
+        self, participant: Participant, targets: Sequence[int], sources: Iterable[int]
+    ) -> None:
+        self._context, self._targets = participant.context, targets
+        self._patience_s = participant.job.setup.patience_s
         self._heard_s = dict.fromkeys(sources, self._context.now_s())
         self.their_epochs = dict.fromkeys(self._heard_s, -1)
         self.sent_epoch = -1
 
     def start(self) -> None:
-        """Give and hear signs from now on."""
+        """Send and receive from now on."""
         if self._patience_s is not None and (self._targets or self._heard_s):
             self._context.spawn(self._beat(self._patience_s / BEATS))
             self._context.spawn(self._listen())
@@ -45,16 +47,18 @@ class Pulse:
         context = self._context
         while True:
             for peer in self._targets:
-                context.send(peer, Message(context.node, "alive", self.sent_epoch, control=True))
+                context.send(
+                    peer, Message(context.node, "heartbeat", self.sent_epoch, control=True)
+                )
             await context.sleep(every_s)
 
     async def _listen(self) -> None:
         while True:
-            sign = await self._context.receive("alive")
-            self.hear(sign.sender, sign.payload)
+            beat = await self._context.receive("heartbeat")
+            self.hear(beat.sender, beat.payload)
 
     def hear(self, peer: int, epoch: int = -1) -> None:
-        """Something came from a peer just now: its model of an epoch, or word of having sent it."""
+        """Note that a peer sent something just now: its model of an epoch, or a heartbeat."""
         if peer in self._heard_s:
             self._heard_s[peer] = self._context.now_s()
             self.their_epochs[peer] = max(epoch, self.their_epochs[peer])

@@ -1,4 +1,4 @@
-"""What both ways of exchanging share: a node's epochs, and how one that restarts comes back."""
+"""What all kinds of exchange share: a node's epochs, and how one that restarts rejoins."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Job:
         return Message(sender, topic, payload, sum(self.tensor_bytes), self.tensor_bytes)
 
 
-class Welcome(NamedTuple):
-    """What a node that comes back is given.
+class Checkpoint(NamedTuple):
+    """What a node that rejoins starts from.
 
     Attributes
     ----------
@@ -87,8 +87,8 @@ class Welcome(NamedTuple):
     alpha: float = 0.0
 
 
-class Life:
-    """A node from its start, or restart, to its end.
+class Participant:
+    """A node from its start, or restart, to its crash or end.
 
     Attributes
     ----------
@@ -171,18 +171,18 @@ class Life:
             found = await self.context.compute(Learner.evaluate, cost_s=0.0, lane="", on=own)
         recorder.note(epoch, now_s, self.learner, self.context.restarts, found)
 
-    def welcome(self, alpha: float = 0.0) -> Message:
-        """What to send to a node that comes back."""
-        given = Welcome(
+    def checkpoint(self, alpha: float = 0.0) -> Message:
+        """What to send to a node that rejoins."""
+        checkpoint = Checkpoint(
             self.epoch,
             self.learner.snapshot(),
             self.learner.buffers(),
             dict(self.reports),
             alpha,
         )
-        return self.job.message(self.node, "welcome", given)
+        return self.job.message(self.node, "checkpoint", checkpoint)
 
-    async def come_back(self, peers: Iterable[int]) -> Welcome | None:
+    async def rejoin(self, peers: Iterable[int]) -> Checkpoint | None:
         """Ask peers with links both ways for the model, one after the other, until one answers.
 
         A node that restarts takes its part from there; one that nobody answers begins anew.
@@ -194,14 +194,14 @@ class Life:
             self.context.send(peer, Message(self.node, "fetch", control=True))
             try:
                 answer = await self.context.receive(
-                    "welcome", sender=peer, timeout_s=self.job.setup.patience_s
+                    "checkpoint", sender=peer, timeout_s=self.job.setup.patience_s
                 )
             except TimeoutError:
                 continue
-            welcome: Welcome = answer.payload
-            self.learner.adopt(welcome.parameters, welcome.buffers)
-            self.hear(welcome.reports)
-            return welcome
+            checkpoint: Checkpoint = answer.payload
+            self.learner.adopt(checkpoint.parameters, checkpoint.buffers)
+            self.hear(checkpoint.reports)
+            return checkpoint
         return None
 
 

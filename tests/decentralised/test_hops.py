@@ -12,12 +12,12 @@ from hypothesis import given
 from tests.decentralised.test_mixing import graphs
 from workbench import decentralised
 from workbench.decentralised import Mixing, metropolis_hastings
-from workbench.decentralised.ways import diameter, diameter_left, ways
+from workbench.decentralised.hops import diameter, diameter_left, hops
 
 
 @given(graph=graphs())
 def test_ways_are_the_shortest(graph: nx.Graph) -> None:
-    found = ways(metropolis_hastings(graph))
+    found = hops(metropolis_hastings(graph))
     lengths = dict(nx.all_pairs_shortest_path_length(graph))
     for i in graph:
         for j in graph:
@@ -44,8 +44,8 @@ def test_without_any_one_node_or_link_news_comes_in_time(graph: nx.Graph) -> Non
 def test_one_way_links_lead_one_way() -> None:
     """Each takes of the next one's model: news of the next is near, of the one before far."""
     mixing = Mixing(0.5 * np.eye(4) + 0.5 * np.roll(np.eye(4), 1, axis=1))
-    assert ways(mixing)[0].tolist() == [0, 1, 2, 3]
-    assert ways(mixing)[1].tolist() == [3, 0, 1, 2]
+    assert hops(mixing)[0].tolist() == [0, 1, 2, 3]
+    assert hops(mixing)[1].tolist() == [3, 0, 1, 2]
     assert diameter(mixing) == 3
 
 

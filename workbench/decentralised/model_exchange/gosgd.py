@@ -6,7 +6,7 @@ with probability p, it picks one of the peers that it is linked with, all equall
 alpha, and sends parameters and alpha. Over nodes and messages under way, the alphas sum to 1.
 
 Deviation: the end, and failures, which the paper leaves open. A node that is through takes over
-what still comes until all peers are through, or have given no sign of life for `patience_s`. One
+what still comes until all peers are through, or have been silent for `patience_s`. One
 that has crashed is given a peer's model, epoch and half its alpha; the alpha that a crash or a lost
 message takes with it is gone. A link that is slower than what is sent over it holds a copy of the
 model for every message that waits.
@@ -19,8 +19,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.decentralised.life import Job, Life, Reports
-from workbench.decentralised.pulse import Pulse
+from workbench.decentralised.heartbeat import Heartbeat
+from workbench.decentralised.participant import Job, Participant, Reports
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
@@ -60,26 +60,28 @@ def gosgd(job: Job, probability: float, share: Share) -> Program:
     first_alpha = share.alpha
 
     async def program(context: Context) -> float:
-        life, epochs = Life(job, context), job.setup.epochs
-        peers = Peers(life, probability, share)
+        participant, epochs = Participant(job, context), job.setup.epochs
+        peers = Peers(participant, probability, share)
         share.alpha, share.inbox = first_alpha, []
         if context.restarts:
             order = context.random.permutation(list(context.peers))
-            welcome = await life.come_back(order.tolist())
-            if welcome is not None:
-                life.epoch, share.alpha = max(welcome.epoch, 1) - 1, welcome.alpha
+            checkpoint = await participant.rejoin(order.tolist())
+            if checkpoint is not None:
+                participant.epoch, share.alpha = max(checkpoint.epoch, 1) - 1, checkpoint.alpha
         peers.start()
         if not context.restarts:
             peers.report()
-        if life.epoch >= epochs:  # who was asked is through
-            life.epoch = epochs
-            await life.note()
-        while life.epoch < epochs:
-            await life.learn(life.epoch + 1, before=peers.merge, after=peers.maybe_send)
+        if participant.epoch >= epochs:  # who was asked is through
+            participant.epoch = epochs
+            await participant.note()
+        while participant.epoch < epochs:
+            await participant.learn(
+                participant.epoch + 1, before=peers.merge, after=peers.maybe_send
+            )
             peers.merge()
             peers.report()
-            await life.note()
-        life.epoch = epochs + 1
+            await participant.note()
+        participant.epoch = epochs + 1
         await peers.outlast()
         return share.alpha
 
@@ -89,15 +91,15 @@ def gosgd(job: Job, probability: float, share: Share) -> Program:
 class Peers:
     """A node's dealings with the others."""
 
-    def __init__(self, life: Life, probability: float, share: Share) -> None:
-        self.life, self.context = life, life.context
+    def __init__(self, participant: Participant, probability: float, share: Share) -> None:
+        self.participant, self.context = participant, participant.context
         self.probability, self.share = probability, share
-        self.sources = life.job.sources[life.node]
-        self.pulse = Pulse(life, self.context.peers, self.sources)
+        self.sources = participant.job.sources[participant.node]
+        self.heartbeat = Heartbeat(participant, self.context.peers, self.sources)
 
     def start(self) -> None:
-        """Listen, give signs of life, and the model to whoever comes back."""
-        self.pulse.start()
+        """Listen, send heartbeats, and the model to whoever comes back."""
+        self.heartbeat.start()
         for task in (self._listen, self._listen_to_reports, self._serve):
             self.context.spawn(task())
 
@@ -107,9 +109,9 @@ class Peers:
         for half in arrived:
             total = self.share.alpha + half.alpha
             if half.alpha:  # halved a thousand times, a weight rounds to nothing
-                self.life.learner.merge(half.parameters, half.alpha / total)
+                self.participant.learner.merge(half.parameters, half.alpha / total)
             self.share.alpha = total
-            self.life.hear(half.reports)
+            self.participant.hear(half.reports)
 
     def maybe_send(self) -> None:
         """Send the model to somebody, or not."""
@@ -117,15 +119,15 @@ class Peers:
         if not peers or random.random() >= self.probability:
             return
         peer = peers[int(random.integers(len(peers)))]
-        parameters, reports = self.life.learner.snapshot(), dict(self.life.reports)
+        parameters, reports = self.participant.learner.snapshot(), dict(self.participant.reports)
         half = Half(self.share.halve(), parameters, reports)
-        self.context.send(peer, self.life.job.message(self.life.node, "model", half))
+        self.context.send(peer, self.participant.job.message(self.participant.node, "model", half))
 
     def report(self) -> None:
         """Tell all peers what is to be told."""
-        if self.life.report():
-            reports = dict(self.life.reports)
-            self._tell_all(Message(self.life.node, "report", reports, control=True))
+        if self.participant.report():
+            reports = dict(self.participant.reports)
+            self._tell_all(Message(self.participant.node, "report", reports, control=True))
 
     def _tell_all(self, message: Message) -> None:
         for peer in self.context.peers:
@@ -134,26 +136,26 @@ class Peers:
     async def _listen(self) -> None:
         while True:
             message = await self.context.receive("model")
-            self.pulse.hear(message.sender)
+            self.heartbeat.hear(message.sender)
             self.share.inbox.append(message.payload)
 
     async def _listen_to_reports(self) -> None:
         while True:
             message = await self.context.receive("report")
-            self.life.hear(message.payload)
+            self.participant.hear(message.payload)
 
     async def _serve(self) -> None:
         while True:
             request = await self.context.receive("fetch")
-            self.pulse.hear(request.sender)
+            self.heartbeat.hear(request.sender)
             self.merge()
-            self.context.send(request.sender, self.life.welcome(self.share.halve()))
+            self.context.send(request.sender, self.participant.checkpoint(self.share.halve()))
 
     async def outlast(self) -> None:
         """Stay until all that may still send are through or gone, taking over what comes."""
-        self._tell_all(Message(self.life.node, "done", control=True))
+        self._tell_all(Message(self.participant.node, "done", control=True))
         running = set(self.sources)
-        while left_s := min(filter(None, map(self.pulse.left_s, running)), default=0.0):
+        while left_s := min(filter(None, map(self.heartbeat.left_s, running)), default=0.0):
             timeout_s = None if left_s == math.inf else left_s
             with contextlib.suppress(TimeoutError):
                 done = await self.context.receive("done", timeout_s=timeout_s)
