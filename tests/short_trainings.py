@@ -1,0 +1,93 @@
+"""A short training of each system, and the hash of its weights."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import numpy as np
+
+from workbench import datasets, decentralised, edgegossip
+from workbench.clusters import Link, full_mesh
+from workbench.datasets import partition
+from workbench.dynacomm.training import train as dynacomm
+from workbench.edgegossip import Platform, Predictor
+from workbench.hiertrain import TIERS, Hybrid, Problem
+from workbench.hiertrain.training import train as hiertrain
+from workbench.training import Sgd
+
+DIGITS = datasets.load("digits").limit(train=96, test=16)
+SGD = Sgd(0.03, momentum=0.9, weight_decay=1e-3)
+
+
+def train_dynacomm() -> list[np.ndarray]:
+    """LeNet-5 on two workers."""
+    setup = dynacomm.Setup(
+        "lenet5", DIGITS.fitted((1, 28, 28)), Link(20e6, 0.02), workers=2, epochs=2, sgd=SGD
+    )
+    return [dynacomm.train(setup).weights.numpy()]
+
+
+def train_hiertrain() -> list[np.ndarray]:
+    """LeNet-5 on three tiers; weights do not depend on the times."""
+    layers, batch = 5, 32
+    times = np.arange(1, layers + 1) * 1e-3
+    problem = Problem(
+        layer_s={tier: np.stack([times, times], 1) for tier in TIERS},
+        update_s=dict.fromkeys(TIERS, times),
+        param_bytes=times * 1e6,
+        output_bytes=times * 1e5,
+        sample_bytes=256,
+        bandwidth_bps={("device", "edge"): 8e6, ("edge", "cloud"): 4e6, ("device", "cloud"): 2e6},
+        batch=batch,
+    )
+    setup = hiertrain.Setup("lenet5", DIGITS.fitted((1, 28, 28)), problem, epochs=2, sgd=SGD)
+    policy = Hybrid(("edge", "device", "cloud"), 1, 3, 10, 8, 14)
+    return [hiertrain.train(setup, policy).weights.numpy()]
+
+
+def train_decentralised() -> list[np.ndarray]:
+    """A residual network, with batch normalisation, on two nodes."""
+    data = DIGITS.limit(train=24, test=8).fitted((3, 32, 32))
+    setup = decentralised.GossipSetup(
+        "resnet20_cifar",
+        data,
+        shards=partition.by_size(data.y_train, [1, 1], seed=0),
+        cluster=full_mesh(2, Link(20e6)),
+        mixing=decentralised.metropolis_hastings(decentralised.ring(2)),
+        batch_size=8,
+        epochs=1,
+        sgd=SGD,
+    )
+    return [weights.numpy() for weights in decentralised.train(setup).weights]
+
+
+def train_edgegossip() -> list[np.ndarray]:
+    """LeNet-5 on three platforms that learn from what matters most."""
+    platforms = [
+        Platform(f"p{slower}", Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), 0.01 * slower))
+        for slower in (1, 2, 4)
+    ]
+    data = DIGITS.fitted((1, 28, 28))
+    found = edgegossip.train("lenet5", data, platforms, epochs=3, batch_size=8, ratio=5, sgd=SGD)
+    return [weights.numpy() for weights in found.weights]
+
+
+TRAININGS = {
+    "dynacomm": train_dynacomm,
+    "hiertrain": train_hiertrain,
+    "decentralised": train_decentralised,
+    "edgegossip": train_edgegossip,
+}
+
+
+def digest(system: str) -> str:
+    """Return the SHA-256 of all weights that a system's training ends with."""
+    found = hashlib.sha256()
+    for weights in TRAININGS[system]():
+        found.update(weights.tobytes())
+    return found.hexdigest()
+
+
+if __name__ == "__main__":
+    print(json.dumps({system: digest(system) for system in TRAININGS}))

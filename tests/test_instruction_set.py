@@ -1,0 +1,154 @@
+"""The same bits on every x86 machine: kernels are fixed before they are chosen."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.short_trainings import TRAININGS, digest
+from workbench import instruction_set
+from workbench.instruction_set import AVX2, VARIABLE
+from workbench.parallel import as_finished
+from workbench.paths import ROOT
+
+# SHA-256 of the weights of `tests.short_trainings`, with AVX2 kernels. They change with PyTorch's
+# version, and with whatever a training is meant to compute.
+WEIGHTS = {
+    "dynacomm": "535652678e8c2f7c31ab36c49810359fe0de9e055f2f0352cddc5d4b14d43573",
+    "hiertrain": "ed3943c291007f379a7b262451c2b4007951fa976ae40f7cdf7639e4a19a50e5",
+    "decentralised": "6497b027c65de1d0c257c90c88204f24544b4a841ddfd9c20b1324f60a0cf2ca",
+    "edgegossip": "9e991c7fa49573440807b921fd201da9d78c044077d40050a3cdb39a53cc2e7e",
+}
+FIXED = {"torch": "avx2", "numpy": "avx2"}
+NAMES = [name for variables in AVX2.values() for name in variables]
+
+needs_avx2 = pytest.mark.skipif(
+    instruction_set.record(new_process=True) != FIXED,
+    reason=f"kernels are not fixed: {instruction_set.record(new_process=True)}",
+)
+
+
+def fresh(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a process in which nothing of ours is set but these variables."""
+    kept = {name: value for name, value in os.environ.items() if name not in (*NAMES, VARIABLE)}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**kept, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def found(code: str, **variables: str) -> Any:
+    """What the code prints as JSON."""
+    ended = fresh(code, **variables)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+# --- Weights ------------------------------------------------------------------------------------
+
+DIGESTS = "import json\nfrom tests.short_trainings import TRAININGS, digest\n"
+DIGESTS += "print(json.dumps({system: digest(system) for system in TRAININGS}))"
+
+
+@needs_avx2
+@pytest.mark.parametrize("system", TRAININGS)
+def test_a_short_training_ends_in_the_stored_weights(system: str) -> None:
+    assert digest(system) == WEIGHTS[system]
+
+
+@needs_avx2
+def test_so_it_does_with_other_numbers_of_threads_and_processes() -> None:
+    many = dict.fromkeys(("OMP_NUM_THREADS", "WORKBENCH_THREADS", "OPENBLAS_NUM_THREADS"), "3")
+    assert found(DIGESTS, **many) == WEIGHTS
+    systems = list(WEIGHTS)
+    beside = as_finished(digest, [(system,) for system in systems], processes=2)
+    assert {systems[at]: weights for at, weights in beside} == WEIGHTS
+
+
+@needs_avx2
+def test_other_kernels_end_in_other_weights() -> None:
+    default = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"}
+    other = found(DIGESTS, **{VARIABLE: "native"}, **default)
+    assert not set(other.values()) & set(WEIGHTS.values())
+
+
+# --- What is set --------------------------------------------------------------------------------
+
+RECORD = "import json, workbench.instruction_set as one\nprint(json.dumps(one.record()))"
+
+
+@needs_avx2
+def test_pytest_itself_imports_workbench_in_time() -> None:
+    assert instruction_set.record() == FIXED
+    assert torch.backends.cpu.get_cpu_capability() == "AVX2"
+    features = np._core._multiarray_umath.__cpu_features__  # type: ignore[attr-defined]
+    assert features["AVX2"]
+    assert not features["X86_V4"]
+
+
+@needs_avx2
+def test_openblas_takes_the_kernels_of_haswell() -> None:
+    code = "import json, workbench, numpy, scipy.linalg, threadpoolctl\n"
+    code += "print(json.dumps([one.get('architecture') for one in threadpoolctl.threadpool_info()"
+    code += " if one['user_api'] == 'blas']))"
+    assert found(code) == ["Haswell", "Haswell"]
+
+
+@needs_avx2
+def test_what_comes_too_late_is_told_for_each_library() -> None:
+    assert found(RECORD) == FIXED
+    assert found(f"import torch\n{RECORD}") == {
+        "torch": "avx2",  # it chooses when it first computes
+        "numpy": "native: imported before workbench",
+    }
+    assert found(f"import numpy\n{RECORD}")["numpy"] == "native: imported before workbench"
+    already = {name: value for variables in AVX2.values() for name, value in variables.items()}
+    assert found(f"import numpy\n{RECORD}", **already) == FIXED
+    computed = "import os, torch\nos.environ['ATEN_CPU_CAPABILITY'] = 'default'\n"
+    computed += "torch.rand(2).sum()\ndel os.environ['ATEN_CPU_CAPABILITY']\n"
+    late = found(computed + RECORD)
+    assert late["torch"] == "default: computed before workbench was imported"
+
+
+@needs_avx2
+def test_what_the_user_sets_stays_and_is_recorded() -> None:
+    own = {"ATEN_CPU_CAPABILITY": "default", "OPENBLAS_CORETYPE": "Zen"}
+    assert found(RECORD, **own) == {
+        "torch": "avx2, ATEN_CPU_CAPABILITY=default",
+        "numpy": "avx2, OPENBLAS_CORETYPE=Zen",
+    }
+    assert found(f"import workbench, numpy\n{RECORD}", NPY_ENABLE_CPU_FEATURES="X86_V3") == {
+        "torch": "avx2",
+        "numpy": "avx2, NPY_ENABLE_CPU_FEATURES=X86_V3",
+    }
+
+
+def test_it_can_be_switched_off() -> None:
+    code = f"import os, workbench\nassert not {set(NAMES)!r} & set(os.environ)\n{RECORD}"
+    assert found(code, **{VARIABLE: "native"}) == {"torch": "native", "numpy": "native"}
+    refused = fresh(RECORD, **{VARIABLE: "avx"}).stderr
+    assert f"{VARIABLE} is 'avx'; give 'avx2' or 'native'" in refused
+
+
+def test_a_machine_without_avx2_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instruction_set, "_has_avx2", lambda: False)
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+    instruction_set.fix()
+    assert not set(NAMES) & set(os.environ)
+    said = instruction_set.record(new_process=True)
+    assert all(one.startswith("native: no AVX2") for one in said.values())
+    monkeypatch.setenv(VARIABLE, "avx2")
+    with pytest.raises(ValueError, match="which this machine lacks; give 'native'"):
+        instruction_set.fix()
