@@ -1,8 +1,9 @@
-"""The one table of notebook parameters: what each is called, may be, and means.
+"""Parameters of notebooks and explorers: what each is called, may be, and means.
 
-`workbench reproduce -p name=value` checks every value against this table before anything runs.
-A notebook may have parameters of its own that the table does not know; those are held to the type
-of their default.
+Those that several notebooks have are declared here, once. A system declares its own in the
+`Setting` of its explorer, from which sliders, checks and help follow. `workbench reproduce
+-p name=value` checks every value before anything runs; a parameter that nobody declares is held to
+the type of its default.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
 
 from workbench.names import check_name
 
@@ -23,7 +25,7 @@ SCALES = {
     "paper": "the paper's own sizes: hours, or a cluster",
 }
 
-DATASETS = ("digits", "mnist", "fashion_mnist", "cifar10")
+DATASETS = ("digits", "cluttered_digits", "mnist", "fashion_mnist", "cifar10")
 
 DRIVER_PARAMETER = "output"
 """Where a notebook keeps its results; `workbench reproduce` alone sets it."""
@@ -33,31 +35,27 @@ _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter: its type, its range, what it means.
+    """What a value may be, and what it means.
 
-    Parameters
+    Attributes
     ----------
-    name
-        As it stands in the notebook's cell.
-    kind
-        `bool`, `int`, `float` or `str`.
     help
         One line for the user.
     unit
-        Of numbers, in words: ``"Mbit/s"``.
+        Of numbers: ``"Mbit/s"``.
     low, high
         The valid range of numbers; `high` belongs to it, `low` too unless `above` is set.
     above
         Whether `low` itself is refused.
     options
-        Gives every valid word, if only some are; called when needed, so that a registry is only
+        Gives every valid name, if only some are; called when needed, so that a registry is only
         imported then.
     file_suffix
         Of files whose path is valid beside `options`: ``".npz"``.
+    name, kind
+        Filled in by `declared` from the annotation that holds the parameter.
     """
 
-    name: str
-    kind: type[bool] | type[int] | type[float] | type[str]
     help: str
     unit: str = ""
     low: float = -math.inf
@@ -65,17 +63,22 @@ class Parameter:
     above: bool = False
     options: Callable[[], Iterable[str]] | None = None
     file_suffix: str = ""
+    name: str = ""
+    kind: type[bool] | type[int] | type[float] | type[str] = str
 
     def __post_init__(self) -> None:
         if not self.low <= self.high:
             raise ValueError(f"{self.name}: the range {self.low:g} to {self.high:g} is empty")
 
+    def among(self, options: Callable[[], Iterable[str]]) -> Parameter:
+        """Return the same parameter with these names as its valid ones."""
+        return replace(self, options=options)
+
     @property
     def allowed(self) -> str:
-        """What a value may be, in words: ``"a whole number from 1 to 1024"``."""
+        """What a value may be: ``"a whole number from 1 to 1024"``."""
         if self.options is not None:
-            words = ", ".join(self.options())
-            return f"one of {words}" + (
+            return f"one of {', '.join(self.options())}" + (
                 f", or the path of a {self.file_suffix} file" if self.file_suffix else ""
             )
         low, high = _number(self.low), _number(self.high)
@@ -88,35 +91,45 @@ class Parameter:
         return " ".join([_KINDS[self.kind], *bounds]) + unit
 
     def parse(self, text: str) -> Value:
-        """Return the value that `text` writes.
-
-        Raises
-        ------
-        ValueError
-            `text` writes no value of this kind, or one out of range.
-        """
+        """Return the value that `text` writes, or refuse it: see `check`."""
         text = text.strip()
         if self.kind is str:
-            return self._word(text)
+            return self.check(text)
         if self.kind is bool:
             if text.lower() not in ("true", "false"):
                 raise ValueError(f"{self.name}={text}: must be {self.allowed}")
             return text.lower() == "true"
-        return self._within(self._read_number(text), text)
+        return self.check(self._read_number(text), text)
 
-    def default(self, value: object) -> Value:
-        """Return a default from a notebook as it is, a whole number as a float where due.
+    def check(self, value: object, text: str = "") -> Value:
+        """Return a valid value as it is, a whole number as a float where due.
+
+        Parameters
+        ----------
+        value
+            What is checked.
+        text
+            How the user wrote it, for the refusal.
 
         Raises
         ------
         ValueError
-            `value` has another type.
+            `value` is of another kind, or out of range, or no valid name.
         """
         if self.kind is float and type(value) is int:
-            return float(value)
-        if not isinstance(value, self.kind) or (self.kind is int and isinstance(value, bool)):
-            raise ValueError(f"the default {self.name}={value!r} must be {_KINDS[self.kind]}")
-        return value
+            value = float(value)
+        if isinstance(value, str) and self.kind is str:
+            return self._name(value)
+        if isinstance(value, bool):
+            if self.kind is bool:
+                return value
+        elif isinstance(value, int | float) and isinstance(value, self.kind) and self._holds(value):
+            return value
+        raise ValueError(f"{self.name}={text or repr(value)}: must be {self.allowed}")
+
+    def _holds(self, number: float) -> bool:
+        over = number > self.low if self.above else number >= self.low
+        return math.isfinite(number) and over and number <= self.high
 
     def _read_number(self, text: str) -> int | float:
         pattern = r"[+-]?\d{1,18}" if self.kind is int else r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?"
@@ -124,13 +137,7 @@ class Parameter:
             raise ValueError(f"{self.name}={text}: must be {self.allowed}")
         return int(text) if self.kind is int else float(text)
 
-    def _within(self, value: bool | int | float, text: str) -> Value:
-        low = value > self.low if self.above else value >= self.low
-        if not (math.isfinite(value) and low and value <= self.high):
-            raise ValueError(f"{self.name}={text}: must be {self.allowed}")
-        return value
-
-    def _word(self, text: str) -> str:
+    def _name(self, text: str) -> str:
         if self.options is None:
             return text
         known = list(self.options())
@@ -150,58 +157,85 @@ def _models() -> Iterable[str]:
     return list(MODELS)
 
 
-def _planners() -> Iterable[str]:
-    from workbench.dynacomm import PLANNERS
+def annotated(where: type) -> dict[str, tuple[Any, list[Any]]]:
+    """Return each annotation of a class: its type, and what ``Annotated`` adds to it."""
+    found = {}
+    for name, hint in get_type_hints(where, include_extras=True).items():
+        kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        found[name] = kind, extras
+    return found
 
-    return list(PLANNERS)
+
+def declared(where: type) -> dict[str, Parameter]:
+    """Return the parameters that a class's annotations declare, by name.
+
+    ``devices: Annotated[int, Parameter("that share the edge server", low=1)]`` declares one; a
+    name without a `Parameter` stands for the shared one.
+
+    Raises
+    ------
+    TypeError
+        A name without a `Parameter` is not shared, or has another type.
+    """
+    found = {}
+    for name, (kind, extras) in annotated(where).items():
+        parameter = next((one for one in extras if isinstance(one, Parameter)), None)
+        if parameter is None:
+            parameter = PARAMETERS.get(name)
+            if parameter is None or parameter.kind is not kind:
+                raise TypeError(f"{where.__name__}.{name}: {kind.__name__} has no Parameter")
+        found[name] = replace(parameter, name=name, kind=kind)
+    return found
 
 
-PARAMETERS: dict[str, Parameter] = {
-    parameter.name: parameter
-    for parameter in (
-        Parameter("scale", str, "how large the experiments are", options=lambda: SCALES),
-        Parameter("seed", int, "of every random choice", low=0, high=2**32 - 1),
+class _Shared:
+    """What more than one notebook has."""
+
+    scale: Annotated[str, Parameter("how large the experiments are", options=lambda: SCALES)]
+    seed: Annotated[int, Parameter("of every random choice", low=0, high=2**32 - 1)]
+    bandwidth_mbps: Annotated[
+        float, Parameter("of a worker's link", "Mbit/s", low=0, high=1e7, above=True)
+    ]
+    batch_size: Annotated[int, Parameter("of one worker", "samples", low=1, high=65536)]
+    workers: Annotated[int, Parameter("how many train together", low=1, high=1024)]
+    overhead_ms: Annotated[float, Parameter("of starting one transfer", "ms", low=0, high=60_000)]
+    model: Annotated[str, Parameter("which network of the zoo is trained", options=_models)]
+    planner: Annotated[str, Parameter("which algorithm makes the plan")]
+    dataset: Annotated[
+        str,
         Parameter(
-            "bandwidth_mbps", float, "of a worker's link", "Mbit/s", low=0, high=1e7, above=True
-        ),
-        Parameter("batch_size", int, "of one worker", "samples", low=1, high=65536),
-        Parameter(
-            "device_edge_mbps",
-            float,
-            "between a device and the edge server",
-            "Mbit/s",
-            low=0,
-            high=1e7,
-            above=True,
-        ),
-        Parameter(
-            "edge_cloud_mbps",
-            float,
-            "between the edge server and the cloud",
-            "Mbit/s",
-            low=0,
-            high=1e7,
-            above=True,
-        ),
-        Parameter("edge_cores", int, "of the edge server, as the paper counts", low=1, high=4),
-        Parameter("devices", int, "that share the edge server", low=1, high=1024),
-        Parameter("workers", int, "how many train together", low=1, high=1024),
-        Parameter("platforms", int, "how many gossip with each other", low=2, high=64),
-        Parameter("imbalance", float, "how many times slower slow platforms are", low=1, high=1000),
-        Parameter("aggregation_ratio", float, "points for each aggregated one", low=1, high=1000),
-        Parameter("load", float, "share of all cores that co-runners use", low=0, high=1),
-        Parameter("overhead_ms", float, "of starting one transfer", "ms", low=0, high=60_000),
-        Parameter("model", str, "which network of the zoo is trained", options=_models),
-        Parameter("planner", str, "who decides when to send what", options=_planners),
-        Parameter(
-            "dataset",
-            str,
             "what is learnt from; auto: what the experiment itself chooses",
             options=lambda: ("auto", *DATASETS),
             file_suffix=".npz",
         ),
-    )
-}
+    ]
+
+
+PARAMETERS = declared(_Shared)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """A value for each parameter that a subclass declares; wrong ones are refused."""
+
+    def __post_init__(self) -> None:
+        for name, parameter in declared(type(self)).items():
+            object.__setattr__(self, name, parameter.check(getattr(self, name)))
+
+    @classmethod
+    def of(cls, variables: Mapping[str, object]) -> Self:
+        """Take each value from the variable of its name: ``Setting.of(globals())``.
+
+        Raises
+        ------
+        ValueError
+            A variable is missing, or its value is not valid.
+        """
+        names = [field.name for field in fields(cls)]
+        missing = ", ".join(name for name in names if name not in variables)
+        if missing:
+            raise ValueError(f"no value for {missing}; the parameters are {', '.join(names)}")
+        return cls(**{name: variables[name] for name in names})
 
 
 def parse(name: str, text: str, known: Mapping[str, Parameter] = PARAMETERS) -> Value:
@@ -230,30 +264,30 @@ def parse(name: str, text: str, known: Mapping[str, Parameter] = PARAMETERS) -> 
     return known[name].parse(text)
 
 
-def own(name: str, default: object) -> Parameter:
-    """Return what may stand for a notebook's parameter: the table's entry, or its default's type.
+def own(name: str, default: object, known: Mapping[str, Parameter] = PARAMETERS) -> Parameter:
+    """Return the parameter of this name that is known, or one of its default's type.
 
     Raises
     ------
     ValueError
         The default is of a type that the command line cannot write.
     """
-    if name in PARAMETERS:
-        return PARAMETERS[name]
+    if name in known:
+        return known[name]
     for kind in (bool, int, float, str):
         if type(default) is kind:
-            return Parameter(name, kind, "of this notebook alone")
+            return Parameter("of this notebook alone", name=name, kind=kind)
     raise ValueError(
         f"parameter {name!r} has the default {default!r}; "
         "a notebook's parameter must be a bool, int, float or str"
     )
 
 
-def listing(known: Mapping[str, Parameter] = PARAMETERS) -> str:
+def listing(known: Iterable[Parameter]) -> str:
     """Return one line per parameter: name, what is allowed, what it means."""
-    width = max((len(name) for name in known), default=0)
-    lines = [f"  {name:<{width}}  {one.allowed}; {one.help}" for name, one in known.items()]
-    return "\n".join(lines)
+    every = list(known)
+    width = max((len(one.name) for one in every), default=0)
+    return "\n".join(f"  {one.name:<{width}}  {one.allowed}; {one.help}" for one in every)
 
 
 def _unknown(name: str, known: Mapping[str, Parameter]) -> str:
@@ -263,7 +297,7 @@ def _unknown(name: str, known: Mapping[str, Parameter]) -> str:
         nearest = str(error).partition(" Known:")[0]
     if not known:
         return f"{nearest} There are none to set"
-    return f"{nearest} Valid parameters:\n{listing(known)}"
+    return f"{nearest} Valid parameters:\n{listing(known.values())}"
 
 
 def _number(value: float) -> str:

@@ -5,23 +5,71 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-from workbench.datasets import cifar10, digits, imagenet8, mnist, npz
+from workbench.datasets import cifar10, cluttered_digits, digits, imagenet8, mnist, npz
 from workbench.datasets.dataset import Dataset, DatasetError
 from workbench.datasets.fetch import data_folder
 from workbench.names import check_name
 
-SOURCES: dict[str, Callable[[Callable[[], Path], str | None], Dataset]] = {
-    "digits": lambda folder, mirror: digits.load(),
-    "mnist": lambda folder, mirror: mnist.load(mnist.MNIST, folder(), mirror),
-    "fashion_mnist": lambda folder, mirror: mnist.load(mnist.FASHION_MNIST, folder(), mirror),
-    "cifar10": lambda folder, mirror: cifar10.load(cifar10.CIFAR10, folder(), mirror),
-    "imagenet8": lambda folder, mirror: imagenet8.load(folder() / imagenet8.LAYOUT),
-}
-"""What reads each data set from a folder, fetching it from a mirror if it is not there.
 
-`digits` needs no folder, and `imagenet8` cannot be fetched.
-"""
+class Source(NamedTuple):
+    """Where a data set comes from.
+
+    Attributes
+    ----------
+    title
+        As charts write it.
+    load
+        Reads it from a folder, and fetches it from a mirror if it is not there.
+    present
+        Whether it can be had from that folder without a network.
+    """
+
+    title: str
+    load: Callable[[Callable[[], Path], str | None], Dataset]
+    present: Callable[[Path], bool]
+
+
+SOURCES = {
+    "digits": Source("digits", lambda folder, mirror: digits.load(), lambda folder: True),
+    "cluttered_digits": Source(
+        "cluttered digits",
+        lambda folder, mirror: cluttered_digits.load(folder()),
+        lambda folder: True,
+    ),
+    "mnist": Source(
+        "MNIST",
+        lambda folder, mirror: mnist.load(mnist.MNIST, folder(), mirror),
+        lambda folder: mnist.present(mnist.MNIST, folder),
+    ),
+    "fashion_mnist": Source(
+        "Fashion-MNIST",
+        lambda folder, mirror: mnist.load(mnist.FASHION_MNIST, folder(), mirror),
+        lambda folder: mnist.present(mnist.FASHION_MNIST, folder),
+    ),
+    "cifar10": Source(
+        "CIFAR-10",
+        lambda folder, mirror: cifar10.load(cifar10.CIFAR10, folder(), mirror),
+        cifar10.present,
+    ),
+    "imagenet8": Source(
+        "ImageNet 8x8",
+        lambda folder, mirror: imagenet8.load(folder() / imagenet8.LAYOUT),
+        lambda folder: imagenet8.present(folder / imagenet8.LAYOUT),
+    ),
+}
+
+
+def available(folder: Path | str | None = None) -> list[str]:
+    """Names that load without a network: in `folder`, `data_folder()` by default."""
+    place = _folder(folder)
+    return [name for name, source in SOURCES.items() if source.present(place)]
+
+
+def title(name: str) -> str:
+    """Return a data set's name as charts write it; that of an own file as it is."""
+    return SOURCES[name].title if name in SOURCES else name
 
 
 def load(
@@ -53,16 +101,18 @@ def load(
         It is not in `folder` and cannot be fetched, or a file of it is broken. The message says
         what to do. Both are `ValueError`.
     """
-    given = os.fspath(name_or_path)
-    path = Path(given).expanduser()
-    by_path = isinstance(name_or_path, os.PathLike) or os.sep in given
-    if given.endswith(".npz"):
+    name = os.fspath(name_or_path)
+    path = Path(name).expanduser()
+    by_path = isinstance(name_or_path, os.PathLike) or os.sep in name
+    if name.endswith(".npz"):
         return npz.load(path)
-    if (by_path or given not in SOURCES) and path.is_dir():
+    if (by_path or name not in SOURCES) and path.is_dir():
         return imagenet8.load(path)
     if by_path:
         raise DatasetError(f"{path} is no .npz file and no folder; give one of these, or a name")
-    check_name("data set", given, [*SOURCES, "PATH.npz", "FOLDER/"])
-    return SOURCES[given](
-        lambda: data_folder() if folder is None else Path(folder).expanduser(), mirror
-    )
+    check_name("data set", name, [*SOURCES, "PATH.npz", "FOLDER/"])
+    return SOURCES[name].load(lambda: _folder(folder), mirror)
+
+
+def _folder(folder: Path | str | None) -> Path:
+    return data_folder() if folder is None else Path(folder).expanduser()

@@ -1,4 +1,4 @@
-"""What a training run takes as its data set, checked before anything runs."""
+"""What a training takes as its data set, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from workbench.datasets.dataset import Dataset
 
 
 def check_dataset(
-    given: object, model: str = "the model", input_shape: Sequence[int] | None = None
+    dataset: object, model: str = "the model", input_shape: Sequence[int] | None = None
 ) -> Dataset:
-    """Return what was given as `dataset` if it is one whose images the model takes.
+    """Return `dataset` if it is a `Dataset` whose images the model takes.
 
     Parameters
     ----------
-    given
-        What the user gave.
+    dataset
+        What the user passed.
     model
         Its name, for the error.
     input_shape
@@ -27,19 +27,19 @@ def check_dataset(
         A name or anything else that is no `Dataset`, or images of another shape.
     """
     fitted = "" if input_shape is None else f".fitted({tuple(input_shape)})"
-    if isinstance(given, str):
+    if isinstance(dataset, str):
         raise ValueError(
-            f"dataset is the name {given!r}; give datasets.load({given!r}){fitted}, of images as "
-            f"{model} takes them"
+            f"dataset is the name {dataset!r}; give datasets.load({dataset!r}){fitted}, of images "
+            f"as {model} takes them"
         )
-    if not isinstance(given, Dataset):
-        what = "None" if given is None else f"of type {type(given).__name__}"
+    if not isinstance(dataset, Dataset):
+        what = "None" if dataset is None else f"of type {type(dataset).__name__}"
         raise ValueError(
             f"dataset is {what}; give a datasets.Dataset, such as datasets.load('digits'){fitted}"
         )
-    if input_shape is not None and given.input_shape != tuple(input_shape):
+    if input_shape is not None and dataset.input_shape != tuple(input_shape):
         raise ValueError(
-            f"{given.name} has images {given.input_shape}, {model} takes {tuple(input_shape)}; "
+            f"{dataset.name} has images {dataset.input_shape}, {model} takes {tuple(input_shape)}; "
             f"use dataset{fitted}"
         )
-    return given
+    return dataset

@@ -11,7 +11,7 @@ import numpy as np
 from workbench.datasets.dataset import Dataset
 
 _TEST_ONE_IN = 5
-_WHITE = 16
+WHITE = 16
 
 
 def load() -> Dataset:
@@ -23,7 +23,7 @@ def load() -> Dataset:
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
-    x = (images.reshape(-1, 1, 8, 8) / _WHITE).astype(np.float32)
+    x = (images.reshape(-1, 1, 8, 8) / WHITE).astype(np.float32)
     y = labels.astype(np.int64)
     in_test = np.zeros(len(y), dtype=bool)
     for label in range(10):

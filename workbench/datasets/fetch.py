@@ -48,13 +48,13 @@ def data_folder() -> Path:
     DatasetError
         The variable is set to what is no folder.
     """
-    given = os.environ.get(FOLDER_VARIABLE)
-    if not given:
+    setting = os.environ.get(FOLDER_VARIABLE)
+    if not setting:
         return DATA / "downloads"
-    folder = Path(given).expanduser()
+    folder = Path(setting).expanduser()
     if not folder.is_dir():
         raise DatasetError(
-            f"{FOLDER_VARIABLE}={given} is not a folder; create it, or unset the variable to use "
+            f"{FOLDER_VARIABLE}={setting} is not a folder; create it, or unset the variable to use "
             f"{DATA / 'downloads'}"
         )
     return folder
@@ -120,8 +120,8 @@ def unavailable(
     return DatasetError(
         f"data set {name!r} is not in {folder / layout} and cannot be fetched ({why}). Go online "
         f"and try again; or put {names} from {files[0].mirrors[0]} into {into}; or set "
-        f"{FOLDER_VARIABLE} to a folder that holds {layout}; or use 'digits', which needs no "
-        "network"
+        f"{FOLDER_VARIABLE} to a folder that holds {layout}; or use 'digits' or "
+        "'cluttered_digits', which need no network"
     )
 
 

@@ -52,16 +52,29 @@ def load(folder: Path) -> Dataset:
     return Dataset("imagenet8", x_train, y_train, x_test, y_test, CLASSES)
 
 
-def _find(folder: Path, within: Sequence[str], names: Sequence[str]) -> list[Path]:
-    """Return the paths of all these files, which lie in one folder."""
+def present(folder: Path) -> bool:
+    """Whether all eleven files lie where `load` looks for them."""
+    parts = ((TRAIN_FOLDERS, TRAIN_FILES), (TEST_FOLDERS, (TEST_FILE,)))
+    return not any(_fullest(folder, within, names)[1] for within, names in parts)
+
+
+def _fullest(
+    folder: Path, within: Sequence[str], names: Sequence[str]
+) -> tuple[Path, Sequence[str]]:
+    """Return the folder that holds most of these files, and those that it lacks."""
     places = [folder, *(folder / name for name in within)]
     lacking = {place: [name for name in names if not (place / name).is_file()] for place in places}
-    fewest = min(places, key=lambda place: len(lacking[place]))
-    if not lacking[fewest]:
-        return [fewest / name for name in names]
-    if len(lacking[fewest]) < len(names):
+    return min(lacking.items(), key=lambda place: len(place[1]))
+
+
+def _find(folder: Path, within: Sequence[str], names: Sequence[str]) -> list[Path]:
+    """Return the paths of all these files, which lie in one folder."""
+    fullest, lacking = _fullest(folder, within, names)
+    if not lacking:
+        return [fullest / name for name in names]
+    if len(lacking) < len(names):
         raise DatasetError(
-            f"{fewest} has no {', '.join(lacking[fewest])}; unpack {within[0]}.zip there anew"
+            f"{fullest} has no {', '.join(lacking)}; unpack {within[0]}.zip there anew"
         )
     advice = (
         f"it cannot be fetched, since ImageNet asks for registration: register at {PUBLISHER}, "
@@ -69,6 +82,7 @@ def _find(folder: Path, within: Sequence[str], names: Sequence[str]) -> list[Pat
         f"{folder}; or give datasets.load the folder that holds them, or set {FOLDER_VARIABLE} to "
         f"one with {LAYOUT} in it"
     )
+    places = (folder, *(folder / name for name in within))
     pickled = [place for place in places if (place / names[0]).with_suffix("").is_file()]
     if pickled:
         raise DatasetError(

@@ -109,19 +109,28 @@ def load(source: IdxSource, folder: Path, mirror: str | None = None) -> Dataset:
     return Dataset(source.name, x_train, y_train, x_test, y_test, source.classes)
 
 
+def present(source: IdxSource, folder: Path) -> bool:
+    """Whether all four files lie in `folder`, so that nothing need be fetched."""
+    return all(_copy(source, name, folder) for name in FILES)
+
+
+def _copy(source: IdxSource, name: str, folder: Path) -> Path | None:
+    packed = folder / source.layout / name
+    return next((path for path in (packed.with_suffix(""), packed) if path.is_file()), None)
+
+
 def _find(source: IdxSource, file: Remote, folder: Path, mirror: str | None) -> Path:
-    packed = folder / source.layout / file.name
-    unpacked = packed.with_suffix("")
-    for path in (unpacked, packed):
-        if path.is_file():
-            return path
+    copy = _copy(source, file.name, folder)
+    if copy is not None:
+        return copy
+    into = folder / source.layout
     try:
-        return fetch(file, packed.parent, mirror)
+        return fetch(file, into, mirror)
     except DatasetError as error:
         raise unavailable(
             source.name,
             source.remotes,
-            packed.parent,
+            into,
             layout=source.layout,
             folder=folder,
             why=error,

@@ -89,9 +89,9 @@ def _chosen(values: Mapping[str, Value]) -> list[str]:
     """Data sets from which a notebook that is left the choice may choose on this machine."""
     if "auto" not in values.values():
         return []
-    from workbench.datasets import cifar10, data_folder
+    from workbench import datasets
 
-    return ["cifar10"] if cifar10.present(data_folder()) else []
+    return datasets.available()
 
 
 def _digests(files: Iterable[Path], root: Path) -> dict[str, str | None]:

@@ -1,0 +1,138 @@
+"""Cluttered digits: the same bytes everywhere, no digit in both parts, hard but learnable."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from workbench import datasets
+from workbench.datasets import Dataset, DatasetError, cluttered_digits, digits
+from workbench.training import Sgd, batches, evaluate, flatten, gradient_step
+from workbench.zoo import MODELS
+
+SHA256 = "1ef416cd0d11b4d50f0ae14ba5af28a6de6a390bb5db13c446fc4f8cc1b6cce9"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    datasets.load("cluttered_digits", folder=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cluttered(folder: Path) -> Dataset:
+    return datasets.load("cluttered_digits", folder=folder)
+
+
+@pytest.fixture
+def forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def make() -> bytes:
+        raise AssertionError("made, though it is there")
+
+    monkeypatch.setattr(cluttered_digits, "make", make)
+
+
+@pytest.mark.parametrize("disabled", ["", "X86_V3,X86_V4,AVX512_ICL,AVX512_SPR"])
+def test_the_bytes_are_the_same_with_any_kernels_of_numpy(disabled: str) -> None:
+    code = (
+        "import hashlib; from workbench.datasets import cluttered_digits;"
+        "print(hashlib.sha256(cluttered_digits.make()).hexdigest())"
+    )
+    environment = os.environ | {"NPY_DISABLE_CPU_FEATURES": disabled}
+    made = subprocess.check_output([sys.executable, "-c", code], text=True, env=environment)
+    assert made.strip() == SHA256
+
+
+def test_holds_what_it_says(cluttered: Dataset) -> None:
+    assert cluttered.x_train.shape == (10_000, 1, 28, 28)
+    assert cluttered.x_test.shape == (2_000, 1, 28, 28)
+    assert cluttered.input_shape == MODELS["lenet5"].input_shape
+    assert (cluttered.x_train.min(), cluttered.x_train.max()) == (0, 1)
+    for labels, least in ((cluttered.y_train, 960), (cluttered.y_test, 190)):
+        assert np.bincount(labels).min() > least
+    images = np.concatenate([cluttered.x_train, cluttered.x_test]).reshape(12_000, -1)
+    assert len(np.unique(images, axis=0)) == 12_000
+
+
+def test_no_test_image_comes_from_a_digit_to_train_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With black digits to train on and white ones to test, no part has a pixel of the other."""
+    plain = datasets.load("digits")
+    black, white = np.zeros_like(plain.x_train), np.ones_like(plain.x_test)
+    parts = Dataset("plain", black, plain.y_train, white, plain.y_test, plain.classes)
+    monkeypatch.setattr(digits, "load", lambda: parts)
+    monkeypatch.setattr(cluttered_digits, "_NOISE", 0)
+    records = np.frombuffer(cluttered_digits.make(), np.uint8).reshape(12_000, -1)
+    assert not records[:10_000, 1:].any()
+    assert (records[10_000:, 1:].max(axis=1) == 255).all()
+    assert set(plain.y_test[np.arange(2_000) % 355] == records[10_000:, 0]) == {True}
+
+
+def test_a_digit_stays_upright_where_nothing_distorts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enlarged 2.5 times about its centre: what linear interpolation makes of it, to one level."""
+    for name, value in (("HALF_TURN", 0), ("SHEAR", 0), ("SIZE", (20, 20)), ("SHIFT", 0)):
+        monkeypatch.setattr(cluttered_digits, f"_{name}", value)
+    monkeypatch.setattr(cluttered_digits, "_PIECES", 0)
+    monkeypatch.setattr(cluttered_digits, "_NOISE", 0)
+    plain = datasets.load("digits").x_train[7, 0]
+    records = np.frombuffer(cluttered_digits.make(), np.uint8).reshape(12_000, -1)
+    image = records[7, 1:].reshape(28, 28)
+    at = (np.arange(28) - 13.5) / 2.5 + 3.5
+    rows = np.stack([np.interp(at, range(-1, 9), [0, *row, 0]) for row in plain])
+    expected = np.stack([np.interp(at, range(-1, 9), [0, *row, 0]) for row in rows.T], axis=1)
+    assert np.abs(image - 255 * expected).max() < 4  # a 256th of a pixel, of at most 255 a pixel
+
+
+@pytest.mark.usefixtures("forbidden")
+def test_is_made_once(folder: Path, cluttered: Dataset) -> None:
+    again = datasets.load("cluttered_digits", folder=folder)
+    np.testing.assert_array_equal(again.x_test, cluttered.x_test)
+    assert [path.name for path in folder.iterdir()] == [cluttered_digits.FILE]
+
+
+@pytest.mark.parametrize("damage", [b"\0" * 9_420_000, None])
+def test_a_damaged_file_is_made_anew(
+    tmp_path: Path, folder: Path, cluttered: Dataset, damage: bytes | None
+) -> None:
+    whole = (folder / cluttered_digits.FILE).read_bytes()
+    file = tmp_path / cluttered_digits.FILE
+    file.write_bytes(whole[:-1] if damage is None else damage)
+    again = datasets.load("cluttered_digits", folder=tmp_path)
+    np.testing.assert_array_equal(again.x_train, cluttered.x_train)
+    assert file.read_bytes() == whole
+
+
+def test_needs_no_place_to_keep_it(tmp_path: Path, cluttered: Dataset) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+    again = datasets.load("cluttered_digits", folder=blocked)
+    np.testing.assert_array_equal(again.y_train, cluttered.y_train)
+
+
+def test_other_digits_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluttered_digits, "make", lambda: b"other")
+    name = hashlib.sha256(b"other").hexdigest()
+    with pytest.raises(DatasetError, match=rf"checksum {name}, not {SHA256}.*locked packages"):
+        datasets.load("cluttered_digits", folder=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_little_training_shows_that_it_can_be_learnt_and_is_hard(cluttered: Dataset) -> None:
+    """One epoch: far beyond chance, and far from the 98 % of digits."""
+    import torch
+
+    entry = MODELS["lenet5"]
+    torch.manual_seed(0)
+    flat = flatten(entry.factory(), entry.input_shape)
+    sgd = Sgd(0.02, momentum=0.9)
+    velocity = sgd.start(flat.parameters)
+    for batch in batches(cluttered, 32, seed=0, epoch=0):
+        gradient_step(flat, cluttered.x_train[batch], cluttered.y_train[batch])
+        sgd.step(flat.parameters, flat.gradients, velocity)
+    assert 0.4 < evaluate(flat.module, cluttered.x_test, cluttered.y_test).top1 < 0.9
