@@ -141,6 +141,20 @@ def test_exports_stored_figures(
     assert written[0].read_bytes().startswith(magic)
 
 
+def test_figures_with_timings_are_kept_apart(tmp_path: Path) -> None:
+    folder = tmp_path / "results" / "01_toy"
+    Results("toy", folder).show("fig2", FRAME, draw, timings=True)
+    store(tmp_path / "results")
+    assert {one.name for one in (folder / "timings").iterdir()} == {"fig2.svg", "fig2.vl.json"}
+    assert {one.stem for one in (folder / "figures").glob("*.svg")} == {"fig1"}
+    figures = tmp_path / "figures"
+    assert results.copy_figures(tmp_path / "results", "01_toy", figures) == [
+        figures / "toy_fig1.svg"
+    ]
+    written = results.export_figures(tmp_path / "results", figures)
+    assert written == [figures / "toy_fig1.svg", figures / "timings" / "toy_fig2.svg"]
+
+
 def test_export_repeats_the_kept_svg(tmp_path: Path) -> None:
     store(tmp_path / "results")
     (again,) = results.export_figures(tmp_path / "results", tmp_path / "out")

@@ -16,7 +16,9 @@ from workbench.reproduce import driver
 FIGURE = """\
 import altair as alt
 import polars as pl
+from workbench import instruction_set
 from workbench.results import Results
+print(instruction_set.record())
 results = Results("good", output)
 frame = pl.DataFrame({"x": [1, 2], "y": [batch_size, seed]})
 results.show("fig1", frame, lambda f: alt.Chart(f).mark_line().encode(x="x", y="y"))

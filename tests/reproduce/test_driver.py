@@ -21,7 +21,7 @@ from tests.reproduce.helpers import (
     statuses,
     write_notebook,
 )
-from workbench import results
+from workbench import instruction_set, results
 from workbench.reproduce import runner
 
 
@@ -69,6 +69,8 @@ def test_manifest_tells_how_results_came_about(finished: Finished) -> None:
     assert set(manifest.outputs) >= {"01_good.ipynb", "fig1.parquet", "figures/fig1.svg"}
     assert {"python", "workbench", "polars", "altair", "torch"} <= set(manifest.versions)
     assert manifest.versions["python"] == sys.version.split()[0]
+    assert manifest.instruction_set == instruction_set.record(new_process=True)
+    assert str(dict(manifest.instruction_set)) in (root / "out/01_good/01_good.ipynb").read_text()
     assert 0 < manifest.wall_s < 60
 
 
