@@ -17,7 +17,7 @@ import time
 
 import psutil
 
-from workbench.edgegossip.prediction import process_tree
+from workbench.edgegossip.prediction import host_counters as module
 from workbench.edgegossip.prediction.contention import Source
 from workbench.edgegossip.prediction.host_counters import host_counters
 
@@ -29,8 +29,8 @@ START = "for _ in $(seq {}); do sleep 3600 >/dev/null 2>&1 & echo $!; done"
 
 def main() -> int:
     by_kernel = host_counters()
-    process_tree._tells_children = lambda pid: False
-    ways = {"kernel": by_kernel, "psutil": host_counters()}
+    module._lists_children = lambda pid: False
+    sources = {"kernel": by_kernel, "psutil": host_counters()}
     idle: list[int] = []
     found: list[float] = []
     try:
@@ -38,8 +38,8 @@ def main() -> int:
             # Of a shell that ends, so that they are nobody's children.
             start = START.format(count - len(idle))
             idle += map(int, subprocess.check_output(["sh", "-c", start], text=True).split())
-            turns = [{name: cpu_ms(read) for name, read in ways.items()} for _ in range(ROUNDS)]
-            kernel, plain = (statistics.median(turn[name] for turn in turns) for name in ways)
+            turns = [{name: cpu_ms(read) for name, read in sources.items()} for _ in range(ROUNDS)]
+            kernel, plain = (statistics.median(turn[name] for turn in turns) for name in sources)
             found.append(kernel)
             print(
                 f"{len(psutil.pids()):4} processes: psutil {plain:6.3f} ms, kernel's lists "

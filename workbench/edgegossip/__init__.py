@@ -13,9 +13,8 @@ from workbench.edgegossip.algorithms.accuracy_aware import ranked, selected
 from workbench.edgegossip.algorithms.balancer import Balance, Ratios, balance
 from workbench.edgegossip.algorithms.failures import POLICIES, Handover, TooManyFailedError
 from workbench.edgegossip.costs.platforms import Platform
-from workbench.edgegossip.prediction.fitting import fit
 from workbench.edgegossip.prediction.monitor import Monitor
-from workbench.edgegossip.prediction.predictor import Predictor
+from workbench.edgegossip.prediction.predictor import Predictor, fit
 from workbench.edgegossip.prediction.profiling_runs import profiling_runs
 from workbench.edgegossip.prediction.store import Store
 from workbench.edgegossip.programs.trainer import EdgeGossip

@@ -1,4 +1,4 @@
-"""Workers beside the training: that they do as they are told, and leave nothing behind."""
+"""Processes beside a training: they load what they should, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -8,32 +8,47 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
+import numpy as np
 import polars as pl
 import psutil
 import pytest
 
-from workbench.edgegossip.prediction import co_runners
-from workbench.edgegossip.prediction.helper_process import Helper, helper
-from workbench.edgegossip.prediction.map_reduce import WORKLOADS, Steps, Task
+from workbench.edgegossip.prediction import co_runners as module
+from workbench.edgegossip.prediction.co_runners import (
+    RECORD_BYTES,
+    SPLIT_BYTES,
+    WORD_BYTES,
+    WORKLOADS,
+    Devices,
+    co_runners,
+    devices,
+)
+from workbench.edgegossip.prediction.contention import Counters
+from workbench.edgegossip.prediction.host_counters import host_counters
 from workbench.edgegossip.prediction.profiling_runs import SCHEMA, profiling_runs
-from workbench.edgegossip.prediction.shuffle import Peers
-from workbench.interrupted import ExperimentInterrupted
+from workbench.experiments.interrupted import ExperimentInterrupted
 from workbench.names import UnknownNameError
 from workbench.runtime import progress
+
+SIZES = [1, 1000, SPLIT_BYTES]
+MANY_BYTES = 10**12
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    end_s = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end_s, what
+        time.sleep(0.02)
 
 
 def children() -> set[int]:
     return {one.pid for one in psutil.Process().children(recursive=True)}
-
-
-def wait_until_gone(pids: set[int]) -> None:
-    end_s = time.monotonic() + 30
-    while any(alive(pid) for pid in pids):
-        assert time.monotonic() < end_s, "a process is left"
-        time.sleep(0.02)
 
 
 def alive(pid: int) -> bool:
@@ -41,6 +56,10 @@ def alive(pid: int) -> bool:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
+
+
+def wait_until_gone(pids: set[int]) -> None:
+    wait_until(lambda: not any(map(alive, pids)), "a process is left")
 
 
 @pytest.fixture
@@ -51,101 +70,173 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@contextlib.contextmanager
-def workers(count: int, folder: Path) -> Iterator[list[Helper]]:
-    """Workers that have met."""
-    with contextlib.ExitStack() as ending:
-        module = "workbench.edgegossip.prediction.co_runners"
-        found = [ending.enter_context(helper(module, str(folder))) for _ in range(count)]
-        ports = " ".join(worker.answer() for worker in found)
-        for worker in found:
-            worker.tell(f"{ports}\n".encode())
-        yield found
+def left_in(folder: Path) -> list[Path]:
+    return list(folder.glob("workbench-*"))
 
 
-def ask(all_of_them: list[Helper], line: bytes) -> list[str]:
-    for worker in all_of_them:
-        worker.tell(line)
-    return [worker.answer() for worker in all_of_them]
+@dataclass
+class Recorded:
+    """Devices that keep what goes through them."""
+
+    written: list[bytes] = field(default_factory=list)
+    exchanged: list[bytes] = field(default_factory=list)
+
+    def write_and_read(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def exchange(self, data: bytes) -> None:
+        self.exchanged.append(data)
 
 
-def wait_for_files(folder: Path, name: str) -> None:
-    end_s = time.monotonic() + 30
-    while not list(folder.glob(f"*/{name}")):
-        assert time.monotonic() < end_s, f"no file {name} was written"
-        time.sleep(0.01)
+class TestSplits:
+    @pytest.mark.parametrize("size", SIZES)
+    def test_words_are_counted(self, size: int) -> None:
+        own = Recorded()
+        module.count_words(size, cast(Devices, own))
+        (sent,) = own.exchanged
+        words, counts = sent[: len(sent) // 2], sent[len(sent) // 2 :]
+        found = np.frombuffer(words, f"S{WORD_BYTES}"), np.frombuffer(counts, np.int64)
+        text = module._text()[: -(-size // WORD_BYTES)].tolist()
+        assert dict(zip(*map(np.ndarray.tolist, found), strict=True)) == Counter(text)
+
+    @pytest.mark.parametrize("size", SIZES)
+    def test_records_are_sorted_and_pass_disk_and_network(self, size: int) -> None:
+        own = Recorded()
+        module.sort_records(size, cast(Devices, own))
+        (written,) = own.written
+        assert own.exchanged == [written]
+        assert size <= len(written) < size + RECORD_BYTES
+        firsts = range(0, len(written), RECORD_BYTES)
+        records = [written[first : first + RECORD_BYTES] for first in firsts]
+        assert records == sorted(records)
+
+    def test_data_of_any_size_passes_the_devices(self, tmp_path: Path) -> None:
+        with devices(tmp_path) as own:
+            for size in (1, 3 * SPLIT_BYTES + 1):
+                own.write_and_read(bytes(size))
+                own.exchange(bytes(size))
+        assert list(tmp_path.iterdir()) == []
 
 
-class TestWorkers:
-    def test_a_command_ends_the_job_before(self, tmp_path: Path) -> None:
-        with workers(2, tmp_path) as both:
-            assert ask(both, b"sort 1000000000 1\n") == ["begun", "begun"]
-            wait_for_files(tmp_path, "spilled")
-            assert ask(both, b"none 0 0\n") == ["begun", "begun"]
-            assert list(tmp_path.iterdir()) == []
-        assert not any(alive(worker.pid) for worker in both)
+def used(workload: str, size_bytes: int) -> tuple[Counters, int]:
+    """Rise of the counters while a process worked for half a second of a core; jobs it finished."""
+    with co_runners(1) as others:
+        others.rest()  # it has started
+        read = host_counters([others.processes[0].pid])
+        before = read()
+        others.run(workload, size_bytes)
+        wait_until(lambda: read().own_busy_s > before.own_busy_s + 0.5, "no job runs")
+        (jobs,) = others.rest()
+        after = read()
+    return Counters(*(b - a for a, b in zip(astuple(before), astuple(after), strict=True))), jobs
 
+
+class TestLoad:
     @pytest.mark.parametrize("workload", WORKLOADS)
-    def test_jobs_come_one_after_the_other(self, workload: str, tmp_path: Path) -> None:
-        with workers(2, tmp_path) as both:
-            ask(both, f"{workload} 200000 0.01\n".encode())
-            seen: set[Path] = set()
-            end_s = time.monotonic() + 60
-            while len(seen) < 8:  # four jobs of each
-                assert time.monotonic() < end_s, "jobs do not go on"
-                seen |= set(tmp_path.iterdir())
-            ask(both, b"none 0 0\n")
+    def test_cores_and_network_are_seen(self, workload: str) -> None:
+        seen, jobs = used(workload, 50_000)
+        assert jobs > 0
+        assert seen.busy_s > seen.own_busy_s - 0.1  # a few ticks
+        sent_bytes = 50_000 if workload == "sort" else 16 * 1000
+        assert seen.network_bytes >= 2 * jobs * sent_bytes  # sent and received
 
-    def test_a_job_goes_on_after_one_was_left_in_the_shuffle(self, tmp_path: Path) -> None:
-        with workers(2, tmp_path) as (first, second):
-            first.ask(b"wordcount 1000000 0\n")  # and waits for the other's part
-            second.ask(b"none 0 0\n")
-            wait_for_files(tmp_path, "from-0")
-            assert ask([first, second], b"sort 100000 0\n") == ["begun"] * 2
-            wait_for_files(tmp_path, "outcome")
+    def test_the_disk_is_seen(self, tmp_path: Path) -> None:
+        read = host_counters(())
+        before = read()
+        with devices(tmp_path) as own:
+            own.write_and_read(bytes(SPLIT_BYTES))
+        if read().disk_bytes < before.disk_bytes + SPLIT_BYTES:
+            pytest.skip("no counters of the disk with the temporary files")
+        seen, jobs = used("sort", 2 * SPLIT_BYTES)
+        assert jobs > 0
+        assert seen.disk_bytes >= 2 * SPLIT_BYTES * jobs
+        assert seen.own_disk_bytes >= 2 * SPLIT_BYTES * jobs
 
-    def test_each_job_has_its_turn_key_and_folder(self, tmp_path: Path) -> None:
-        commands, told = os.pipe()
-        begun_s, keys, folders = [], [], set()
+    def test_nothing_is_used_at_rest(self) -> None:
+        with co_runners(2) as others:
+            others.run("sort", 1000)
+            others.rest()
+            read = host_counters([process.pid for process in others.processes])
+            before = read()
+            time.sleep(0.3)
+            after = read()
+        assert after.own_busy_s - before.own_busy_s < 0.1
+        assert after.own_disk_bytes == before.own_disk_bytes
 
-        def job(task: Task) -> Steps:
-            begun_s.append(time.monotonic())
-            keys.append(task.shuffle.args[0])  # type: ignore[attr-defined]
-            folders.add(task.folder)
-            assert list(task.folder.iterdir()) == []
-            (task.folder / "left").touch()
-            if len(begun_s) == 4:
-                os.write(told, b"another")
-            yield None
-            if len(begun_s) == 4:
-                raise AssertionError("it went on after a command")
+
+class TestCoRunners:
+    def test_a_command_ends_the_job_before(self) -> None:
+        with co_runners(2) as others:
+            assert others.run("sort", MANY_BYTES) == [0, 0]
+            assert others.run("wordcount", 1000) == [0, 0]
+            time.sleep(0.1)
+            assert min(others.rest()) > 0
+            assert others.rest() == [0, 0]
+
+    def test_each_job_has_its_turn(self, tmp_path: Path) -> None:
+        requests, sender = os.pipe()
+        at_s, sizes = [], []
+
+        def split(size_bytes: int, own: Any) -> None:
+            at_s.append(time.monotonic())
+            sizes.append(size_bytes)
+            if len(sizes) == 8:
+                os.write(sender, b"another")
 
         start_s = time.monotonic()
-        with Peers() as peers:
-            co_runners._Worker(peers, 7, tmp_path, commands).repeat(job, 1000, 0.05)
-        os.close(commands)
-        os.close(told)
-        assert keys == [(7, 0), (7, 1), (7, 2), (7, 3)]
-        assert [at_s >= start_s + 0.05 * n - 0.01 for n, at_s in enumerate(begun_s)] == [True] * 4
-        assert len(folders) == 4
-        assert list(tmp_path.iterdir()) == []
+        size_bytes = SPLIT_BYTES + 10
+        assert module._repeat(split, size_bytes, 0.05, cast(Devices, None), requests) == 3
+        os.close(requests)
+        os.close(sender)
+        assert sizes == 4 * [SPLIT_BYTES, 10]
+        for job in range(4):
+            assert at_s[2 * job] >= start_s + 0.05 * job - 0.01
 
-    def test_why_one_ended_is_told(self, tmp_path: Path) -> None:
-        with workers(1, tmp_path) as (worker,):
-            worker.ask(b"none 0 0\n")
-            worker.tell(b"nonsense 1 1\n")
-            worker.answer()
-            with pytest.raises(RuntimeError, match=r"co_runners .* status 1: KeyError: 'nonsense'"):
-                worker.answer()
+    def test_why_one_ended_is_in_the_error(self) -> None:
+        with co_runners(1) as others:
+            others.run("nonsense", 1)
+            with pytest.raises(RuntimeError, match=r"co_runners.serve .* status 1: .*nonsense"):
+                others.rest()
 
-    def test_one_ends_when_its_master_is_gone(self, tmp_path: Path) -> None:
-        with workers(1, tmp_path) as (worker,):
-            worker.ask(b"sort 1000000000 1\n")
-            assert worker.process.stdin is not None
-            worker.process.stdin.close()  # as when the process at its other end is killed
-            assert worker.process.wait(30) == 0
-            worker.process.stdin = None
-        assert list(tmp_path.iterdir()) == []
+    def test_an_error_leaves_nothing(self, folder: Path) -> None:
+        def fail() -> None:
+            with co_runners(2) as others:
+                others.run("sort", MANY_BYTES)
+                pids.update(process.pid for process in others.processes)
+                assert left_in(folder)
+                raise ZeroDivisionError
+
+        pids = set[int]()
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        assert len(pids) == 2
+        assert not any(map(alive, pids))
+        assert left_in(folder) == []
+
+    @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+    def test_whatever_ends_the_parent_nothing_is_left(
+        self, stop: signal.Signals, folder: Path
+    ) -> None:
+        code = (
+            "import sys, time\n"
+            "from workbench.edgegossip.prediction.co_runners import co_runners\n"
+            "with co_runners(2) as others:\n"
+            f"    others.run('sort', {MANY_BYTES})\n"
+            "    (others.folder / 'file').touch()\n"
+            "    print(*(process.pid for process in others.processes), flush=True)\n"
+            "    time.sleep(100)"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ) as parent:
+            assert parent.stdout is not None
+            pids = set(map(int, parent.stdout.readline().split()))
+            assert left_in(folder)
+            parent.send_signal(stop)
+            assert parent.wait(30) != 0
+        assert len(pids) == 2
+        wait_until_gone(pids)
+        assert left_in(folder) == []
 
 
 class TestProfilingRuns:
@@ -167,21 +258,7 @@ class TestProfilingRuns:
             (frame.select("seconds_per_sample", "sample_s", "report_s") > 0).min_horizontal().all()
         )
         assert children() == before
-        assert list(folder.glob("workbench-*")) == []
-
-    def test_a_failure_leaves_nothing(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        before, seen = children(), set[int]()
-
-        def broken(*given: object) -> None:
-            seen.update(children() - before)
-            raise OSError("no counters")
-
-        monkeypatch.setattr(sys.modules[profiling_runs.__module__], "between", broken)
-        with pytest.raises(OSError, match="no counters"):
-            profiling_runs([10**9], ("sort",), seconds_per_point=0.2, repeats=1)
-        assert len(seen) >= 3  # it had begun
-        assert not any(map(alive, seen))
-        assert list(folder.glob("workbench-*")) == []
+        assert left_in(folder) == []
 
     def test_an_interrupt_keeps_what_was_measured(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -199,63 +276,44 @@ class TestProfilingRuns:
         assert stopped.value.frame.schema == pl.Schema(SCHEMA)
         assert stopped.value.frame["order"].to_list() == [0, 1]
         assert children() == before
+        assert left_in(folder) == []
 
-    def test_an_interrupt_leaves_nothing(self, folder: Path) -> None:
+    def test_a_kill_leaves_nothing(self, folder: Path) -> None:
         code = (
-            "from workbench.edgegossip.prediction.profiling_runs import profiling_runs\n"
-            "profiling_runs([10**9], ('sort',), seconds_per_point=100)"
+            "from workbench.edgegossip import profiling_runs\n"
+            f"profiling_runs([{MANY_BYTES}], ('sort',), seconds_per_point=100)"
         )
-        master = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
-        try:
-            below = wait_for_runs(master.pid, folder)
-            master.send_signal(signal.SIGINT)
-            assert master.wait(30) != 0
-        finally:
-            master.kill()
-            master.wait()
-        assert len(below) >= 3
-        wait_until_gone(below)
-        assert list(folder.glob("workbench-*")) == []
+        parent = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+        below: set[int] = set()
 
-    def test_a_kill_leaves_no_process(self, folder: Path) -> None:
-        code = (
-            "from workbench.edgegossip.prediction.profiling_runs import profiling_runs\n"
-            "profiling_runs([10**9], ('sort',), seconds_per_point=100)"
-        )
-        master = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+        def started() -> bool:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                below.update(one.pid for one in psutil.Process(parent.pid).children(recursive=True))
+            return len(below) > (os.cpu_count() or 1)  # the training starts last
+
         try:
-            below = wait_for_runs(master.pid, folder)
+            wait_until(started, "no training began")
+            assert left_in(folder)
         finally:
-            master.kill()
-            master.wait()
+            parent.kill()
+            parent.wait()
         wait_until_gone(below)
+        assert left_in(folder) == []
 
     @pytest.mark.parametrize(
-        ("given", "message"),
+        ("changed", "message"),
         [
             ({"sizes": [0]}, "sizes has 0"),
             ({"sizes": [1.5]}, "sizes has 1.5"),
-            ({"sizes": [10**18]}, "choose smaller sizes"),
             ({"seconds_per_point": 0.01}, "seconds_per_point is 0.01"),
             ({"every_s": float("nan")}, "every_s is nan"),
             ({"repeats": 0}, "repeats is 0"),
         ],
     )
-    def test_refused(self, given: dict[str, object], message: str) -> None:
+    def test_refused(self, changed: dict[str, Any], message: str) -> None:
         with pytest.raises(ValueError, match=message):
-            profiling_runs(**({"sizes": [1000]} | given))  # type: ignore[arg-type]
+            profiling_runs(**({"sizes": [1000]} | changed))
 
     def test_unknown_workload(self) -> None:
         with pytest.raises(UnknownNameError, match="wordcount"):
             profiling_runs([1000], ("grep",))
-
-
-def wait_for_runs(master: int, folder: Path) -> set[int]:
-    """Processes below `master`, once its jobs write files."""
-    end_s = time.monotonic() + 60
-    while time.monotonic() < end_s:
-        time.sleep(0.05)
-        with contextlib.suppress(FileNotFoundError, psutil.NoSuchProcess):
-            if list(folder.glob("workbench-*/*/spilled")):
-                return {one.pid for one in psutil.Process(master).children(recursive=True)}
-    raise AssertionError("no job began")

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import os
-import socket
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
-import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles import edgegossip_prediction as oracle
-from workbench.edgegossip.prediction import process_tree
 from workbench.edgegossip.prediction.contention import Contention, Counters, between
-from workbench.edgegossip.prediction.host_counters import host_counters
-from workbench.edgegossip.prediction.monitor import Monitor
+from workbench.edgegossip.prediction.monitor import Monitor, Window, step
 from workbench.edgegossip.prediction.store import Store
-from workbench.edgegossip.prediction.window import Window, step
 
 SPENT = st.floats(0, 1)
 monitor_module = importlib.import_module("workbench.edgegossip.prediction.monitor")
@@ -279,144 +271,3 @@ class TestStore:
         connection.close()
         with pytest.raises(ValueError, match=r"other is no store .*; give another file"):
             Store(path)
-
-
-class Times(NamedTuple):
-    """As psutil gives a process's."""
-
-    user: float
-    system: float
-    children_user: float
-    children_system: float
-    iowait: float = 0.0
-
-
-class Transfers(NamedTuple):
-    read_bytes: int
-    write_bytes: int
-
-
-class FakeProcess:
-    """A process of psutil's that says what it is told to."""
-
-    def __init__(self, pid: int, times: Times, transfers: Transfers) -> None:
-        self.pid, self.times, self.transfers = pid, times, transfers
-        self.below: list[FakeProcess] = []
-        self.ended = False
-
-    @contextmanager
-    def oneshot(self) -> Iterator[None]:
-        yield
-
-    def children(self, recursive: bool) -> list[FakeProcess]:
-        assert recursive
-        if self.ended:
-            raise psutil.NoSuchProcess(self.pid)
-        return self.below
-
-    def cpu_times(self) -> Times:
-        return self.times
-
-    def io_counters(self) -> Transfers:
-        return self.transfers
-
-
-class Cpu(NamedTuple):
-    user: float
-    nice: float
-    system: float
-    idle: float
-    iowait: float
-    steal: float
-    guest: float
-
-
-class Link(NamedTuple):
-    bytes_sent: int
-    bytes_recv: int
-
-
-class TestHostCounters:
-    def test_by_hand(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        root = FakeProcess(7, Times(1, 2, 4, 8), Transfers(10, 20))
-        root.below = [FakeProcess(8, Times(16, 32, 0, 0), Transfers(300, 400))]
-        monkeypatch.setattr(psutil, "Process", {7: root}.__getitem__)
-        monkeypatch.setattr(process_tree, "_tells_children", lambda pid: False)
-        monkeypatch.setattr(psutil, "cpu_times", lambda: Cpu(100, 10, 20, 500, 5, 3, 50))
-        links = {"lo": Link(1000, 1000), "made-up": Link(3, 4)}
-        disks = {"loop0": Transfers(999, 999), "made-up": Transfers(5, 6)}
-        monkeypatch.setattr(psutil, "net_io_counters", lambda pernic: links)
-        monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: disks)
-        found = host_counters([7], lambda: 2.0)()
-        assert found.cores_s == 638  # guests' 50 s are within the user's 100 s
-        assert found.busy_s == 133
-        assert (found.network_bytes, found.disk_bytes) == (2007, 11)
-        assert found.own_busy_s == 63
-        assert (found.own_network_bytes, found.own_disk_bytes) == (2, 730)
-
-    def test_virtual_devices_count_nothing_again(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
-        for true in ("wire", "drive"):
-            (tmp_path / true / "device").mkdir(parents=True)
-        monkeypatch.setattr(host_counters_module, "_NETWORK", tmp_path)
-        monkeypatch.setattr(host_counters_module, "_DISKS", tmp_path)
-        links = {"lo0": Link(100, 100), "wire": Link(3, 4), "bridge": Link(30, 40)}
-        disks = {"drive": Transfers(5, 6), "mirror": Transfers(50, 60)}
-        monkeypatch.setattr(psutil, "net_io_counters", lambda pernic: links)
-        monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: disks)
-        found = host_counters(())()
-        assert (found.network_bytes, found.disk_bytes) == (207, 11)
-
-    def test_what_this_machine_sends_to_itself_counts(self) -> None:
-        read = host_counters(())
-        before = read()
-        with (
-            socket.create_server(("127.0.0.1", 0)) as server,
-            socket.create_connection(server.getsockname()) as sender,
-            server.accept()[0] as receiver,
-        ):
-            sender.sendall(bytes(100_000))
-            assert len(receiver.recv(100_000, socket.MSG_WAITALL)) == 100_000
-        assert read().network_bytes - before.network_bytes >= 200_000
-
-    def test_a_task_that_ended_uses_nothing_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        root = FakeProcess(7, Times(1, 2, 4, 8), Transfers(10, 20))
-        monkeypatch.setattr(psutil, "Process", {7: root}.__getitem__)
-        monkeypatch.setattr(process_tree, "_tells_children", lambda pid: False)
-        read = host_counters([7])
-        before = read()
-        root.ended = True
-        assert read().own_busy_s == before.own_busy_s == 15
-
-    def test_refused(self) -> None:
-        with pytest.raises(ValueError, match="no process 4194303"):
-            host_counters([4_194_303])
-
-    def test_on_this_machine_a_busy_child_counts_unless_it_is_excluded(self) -> None:
-        child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-        try:
-            reads = [host_counters(()), host_counters([child.pid]), host_counters([os.getpid()])]
-            before = [read() for read in reads]
-            spent_s = psutil.Process(child.pid).cpu_times().user
-            # Until it has had enough of a core to tell, however busy the machine is.
-            end_s = time.monotonic() + 60
-            while psutil.Process(child.pid).cpu_times().user < spent_s + 1:
-                assert time.monotonic() < end_s, "the child got no processor"
-                time.sleep(0.05)
-            after = [read() for read in reads]
-            all_of_it, without_child, without_us = map(between, before, after)
-        finally:
-            child.kill()
-            child.wait()
-        # A second of the child's, in the three pairs of readings, each good to a few ticks.
-        seconds = after[0].cores_s - before[0].cores_s
-        assert (all_of_it.core - without_child.core) * seconds == pytest.approx(1, abs=0.3)
-        assert (all_of_it.core - without_us.core) * seconds == pytest.approx(1, abs=0.4)
-
-    def test_children_that_ended_still_count(self) -> None:
-        read = host_counters()
-        before = read()
-        code = "import time\nwhile time.process_time() < 0.5: pass"
-        subprocess.run([sys.executable, "-c", code], check=True)
-        assert read().own_busy_s - before.own_busy_s >= 0.45

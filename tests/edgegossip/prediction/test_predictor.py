@@ -14,11 +14,16 @@ from hypothesis import strategies as st
 from tests.oracles import edgegossip_prediction as oracle
 from workbench.edgegossip.paper import prediction_experiments as experiments
 from workbench.edgegossip.prediction.contention import Contention
-from workbench.edgegossip.prediction.fitting import fit
 from workbench.edgegossip.prediction.held_out import forms, held_out
-from workbench.edgegossip.prediction.predictor import Baseline, Predictor, throughput
+from workbench.edgegossip.prediction.predictor import (
+    FORMS,
+    LEAST_LEFT,
+    Baseline,
+    Predictor,
+    fit,
+    throughput,
+)
 from workbench.edgegossip.prediction.profiling_runs import SCHEMA
-from workbench.edgegossip.prediction.slowdown_forms import FORMS, LEAST_LEFT
 from workbench.names import UnknownNameError
 
 FEATURES = {"linear": 3, "products": 9, "share": 4, "share_products": 10}

@@ -1,83 +1,213 @@
-"""A worker process of the jobs that run beside the training; `map_reduce` has the jobs.
+"""Processes that load cores, memory, network and disk of this machine beside a training.
 
-All workers are told the same, at about the same time; what a job keeps on the disk is gone when
-it ends or is left.
+They stand for the WordCount and Sort of Han et al. 2021 (Sec. 4.2, 4.4). Deviation: NumPy arrays
+instead of a MapReduce framework; the input is made, not read; what workers would exchange is sent
+through the loopback.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
+import os
 import select
-import sys
+import shutil
+import socket
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
 from pathlib import Path
+from typing import IO
 
-from workbench.edgegossip.prediction.map_reduce import WORKLOADS, Job, Task, text
-from workbench.edgegossip.prediction.shuffle import Peers
+import numpy as np
+from numpy.typing import NDArray
 
+from workbench.edgegossip.prediction.child_process import ChildProcess, child_process
 
-def serve(folder: Path, commands: int = 0) -> None:
-    """Run this worker's share of jobs as standard input says, until it ends.
+SPLIT_BYTES = 1 << 20
+"""Of input that a process works on at a time; between two of them it can be stopped."""
+WORD_BYTES, RECORD_BYTES = 8, 100
+CHUNK_BYTES = 1 << 15  # fits into a socket's buffer, so one thread can send and receive it
 
-    It says first which port it listens at, and is told those of all workers, in one line. After
-    that a line ``workload bytes seconds`` begins such a job every so many seconds, or as soon as
-    the one before has ended, until the next line; ``none 0 0`` rests. Each line is answered by one
-    when the job before has been left. A process whose master has gone finds its input at an end.
-
-    Parameters
-    ----------
-    folder
-        Where the jobs keep their files.
-    commands
-        File descriptor of the input.
-    """
-    text()
-    with Peers() as peers, open(commands, "rb", buffering=0, closefd=False) as lines:
-        print(peers.port, flush=True)
-        if ports := lines.readline():
-            peers.meet([int(port) for port in ports.split()])
-        for command in itertools.count():
-            if not (line := lines.readline()):
-                return
-            workload, size, every = line.decode().split()
-            print("begun", flush=True)
-            if workload != "none":
-                worker = _Worker(peers, command, folder, commands)
-                worker.repeat(WORKLOADS[workload], int(size), float(every))
+_random = np.random.default_rng(0)
 
 
 @dataclass(frozen=True)
-class _Worker:
-    """A worker that was given a command."""
+class Devices:
+    """A process's file, which has no name, and both ends of its connection with itself."""
 
-    peers: Peers
-    command: int
+    file: IO[bytes]
+    sender: socket.socket
+    receiver: socket.socket
+
+    def write_and_read(self, data: bytes) -> None:
+        """Force data to the disk and out of the cache, and read it."""
+        self.file.seek(0)
+        self.file.write(data)
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self.file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        self.file.seek(0)
+        self.file.read(len(data))
+
+    def exchange(self, data: bytes) -> None:
+        """Send and receive data."""
+        for first in range(0, len(data), CHUNK_BYTES):
+            chunk = data[first : first + CHUNK_BYTES]
+            self.sender.sendall(chunk)
+            self.receiver.recv(len(chunk), socket.MSG_WAITALL)
+
+
+@contextlib.contextmanager
+def devices(folder: str | Path) -> Iterator[Devices]:
+    """Open them, the file in `folder`."""
+    with (
+        tempfile.TemporaryFile(dir=folder) as file,
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as sender,
+        server.accept()[0] as receiver,
+    ):
+        sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        yield Devices(file, sender, receiver)
+
+
+def count_words(size_bytes: int, on: Devices) -> None:
+    """Count words and send the counts: loads cores and memory, and the network a little."""
+    words, counts = np.unique(_text()[: -(-size_bytes // WORD_BYTES)], return_counts=True)
+    on.exchange(words.tobytes() + counts.tobytes())
+
+
+def sort_records(size_bytes: int, on: Devices) -> None:
+    """Sort random records, write, read and send them: loads the disk and the network as well."""
+    records = -(-size_bytes // RECORD_BYTES)
+    made = np.frombuffer(_random.bytes(records * RECORD_BYTES), dtype=f"S{RECORD_BYTES}")
+    ordered = np.sort(made).tobytes()
+    on.write_and_read(ordered)
+    on.exchange(ordered)
+
+
+@cache
+def _text() -> NDArray[np.bytes_]:
+    """Words of a split; of 5,000, the k-th is drawn about 1 / k as often as the first."""
+    words = np.array([f"{word:x}" for word in _random.integers(1 << 32, size=5000)], dtype="S8")
+    shares = 1 / np.arange(1, len(words) + 1)
+    return _random.choice(words, SPLIT_BYTES // WORD_BYTES, p=shares / shares.sum())
+
+
+WORKLOADS: dict[str, Callable[[int, Devices], None]] = {
+    "wordcount": count_words,
+    "sort": sort_records,
+}
+"""What is done with a split, by the name of the job."""
+
+
+@dataclass(frozen=True)
+class CoRunners:
+    """Running processes; `co_runners` makes them.
+
+    Parameters
+    ----------
+    processes
+        Resting at first.
+    folder
+        Temporary, on the disk that they load.
+    """
+
+    processes: Sequence[ChildProcess]
     folder: Path
-    commands: int
 
-    def repeat(self, job: Job, size_bytes: int, every_s: float) -> None:
-        """Do a job after the other, until there is another command."""
-        due_s = time.monotonic()
-        for number in itertools.count():
-            if self._told(due_s - time.monotonic()):
-                return
-            due_s = max(due_s, time.monotonic()) + every_s
-            with tempfile.TemporaryDirectory(dir=self.folder) as own:
-                shuffle = partial(self.peers.exchange, (self.command, number))
-                task = Task(size_bytes, self.peers.number, self.peers.count, Path(own), shuffle)
-                with contextlib.closing(job(task)) as steps:
-                    for _ in steps:
-                        if self._told(0):
-                            return
+    def run(self, workload: str, size_bytes: int, every_s: float = 0.0) -> list[int]:
+        """Run jobs until the next call; return how many each process finished since the last.
 
-    def _told(self, within_s: float) -> bool:
-        """Whether there is a command, or no more will come."""
-        return bool(select.select([self.commands], [], [], max(0.0, within_s))[0])
+        Parameters
+        ----------
+        workload
+            A name in `WORKLOADS`, or "none" to rest.
+        size_bytes
+            Input of a job, all processes together.
+        every_s
+            A job begins every so many seconds, or as soon as the one before has ended.
+
+        Raises
+        ------
+        RuntimeError
+            A process has ended; the message says why.
+        """
+        share = -(-size_bytes // len(self.processes))
+        for process in self.processes:
+            process.send(f"{workload} {share} {every_s}")
+        return [int(process.receive()) for process in self.processes]
+
+    def rest(self) -> list[int]:
+        """Stop the jobs; return how many each process finished."""
+        return self.run("none", 0)
 
 
-if __name__ == "__main__":
-    serve(Path(sys.argv[1]))
+@contextlib.contextmanager
+def co_runners(processes: int | None = None) -> Iterator[CoRunners]:
+    """Start processes, one a core by default; whatever ends the block, no process or file is left.
+
+    >>> with co_runners() as others:
+    ...     others.run("sort", size_bytes=2_000_000, every_s=0.1)
+    ...     train()  # yours, or time.sleep(10)
+
+    Raises
+    ------
+    ValueError
+        A system on which pipes cannot be waited for.
+    """
+    if os.name != "posix":
+        raise ValueError("co-runners need a POSIX system, such as Linux or macOS")
+    with contextlib.ExitStack() as ending:  # in reverse: first the processes, then their folder
+        folder = ending.enter_context(tempfile.TemporaryDirectory(prefix="workbench-"))
+        count = processes or os.cpu_count() or 1
+        started = [ending.enter_context(child_process(serve, folder)) for _ in range(count)]
+        yield CoRunners(started, Path(folder))
+
+
+def serve(folder: str, requests: int = 0) -> None:
+    """Do what the lines of a file descriptor say until it ends, then remove the folder.
+
+    A line ``workload bytes seconds`` is answered by the number of jobs finished since the one
+    before. The folder is still there at the end only if the parent was killed.
+    """
+    _text()
+    finished = 0
+    with (
+        contextlib.suppress(BrokenPipeError),  # the parent's end of the answers is gone
+        open(requests, "rb", buffering=0, closefd=False) as lines,
+        devices(folder) as own,
+    ):
+        while line := lines.readline():
+            workload, size_bytes, every_s = line.decode().split()
+            print(finished, flush=True)
+            finished = 0
+            if workload != "none":
+                split = WORKLOADS[workload]
+                finished = _repeat(split, int(size_bytes), float(every_s), own, requests)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _repeat(
+    split: Callable[[int, Devices], None],
+    size_bytes: int,
+    every_s: float,
+    own: Devices,
+    requests: int,
+) -> int:
+    """Do a job after the other until there is a request; how many were finished."""
+
+    def requested(within_s: float) -> bool:
+        return bool(select.select([requests], [], [], max(0.0, within_s))[0])
+
+    due_s, finished = time.monotonic(), 0
+    while not requested(due_s - time.monotonic()):
+        due_s = max(due_s, time.monotonic()) + every_s
+        for first in range(0, size_bytes, SPLIT_BYTES):
+            split(min(SPLIT_BYTES, size_bytes - first), own)
+            if requested(0):
+                return finished
+        finished += 1
+    return finished

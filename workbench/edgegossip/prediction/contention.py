@@ -47,12 +47,12 @@ class Contention:
 
 @dataclass(frozen=True)
 class Counters:
-    """What a node's counters stand at; only differences mean anything.
+    """A node's counters; only differences mean anything.
 
     Attributes
     ----------
     at_s
-        When they were read, on a clock that never goes back.
+        When they were read, on a steady clock.
     cores_s, busy_s
         Seconds of all cores together, and those of them in which they were not idle.
     network_bytes, disk_bytes
@@ -78,9 +78,9 @@ Source = Callable[[], Counters]
 def between(earlier: Counters, later: Counters) -> Contention:
     """Return the mean contention from one reading to the next.
 
-    What the task is said to have used is taken off what all have used. The two are counted in
-    different places (a write counts for its process when it is made, for the disk when it gets
-    there), so the difference may be slightly negative; it counts as none then.
+    The task's own use is counted elsewhere than everybody's (a write counts for its process when it
+    is made, for the disk when it gets there), so the difference may be slightly negative; it counts
+    as none then.
 
     Raises
     ------

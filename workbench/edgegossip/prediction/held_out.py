@@ -13,9 +13,7 @@ import numpy as np
 import polars as pl
 
 from workbench.edgegossip.prediction.contention import Contention
-from workbench.edgegossip.prediction.fitting import RESOURCES, SECONDS, fit
-from workbench.edgegossip.prediction.predictor import Predictor
-from workbench.edgegossip.prediction.slowdown_forms import FORMS
+from workbench.edgegossip.prediction.predictor import FORMS, RESOURCES, SECONDS, Predictor, fit
 
 PREDICTIONS = {
     "": "predicted_s",

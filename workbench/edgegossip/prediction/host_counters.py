@@ -1,20 +1,27 @@
-"""Counters of this machine, by psutil: on Linux from /proc, as Han et al. 2021 (Sec. 3.3)."""
+"""Counters of this machine, by psutil: on Linux from /proc, as Han et al. 2021 (Sec. 3.3).
+
+The training task's part is that of a process and all that it started. Linux lists each thread's
+children, so a reading costs as much as there are threads in the tree, whatever else runs. Where it
+does not (built without ``CONFIG_PROC_CHILDREN``), and on other systems, psutil asks every process
+of the machine for its parent.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
 from workbench.edgegossip.prediction.contention import Counters, Source
-from workbench.edgegossip.prediction.process_tree import process_tree
 
 _NETWORK, _DISKS = Path("/sys/class/net"), Path("/sys/block")
+_GONE = (FileNotFoundError, ProcessLookupError)  # a process, or a thread, that has ended
 
 
 def host_counters(
@@ -23,14 +30,13 @@ def host_counters(
     """Return what reads this machine's counters, and the part of a training task in them.
 
     The task's part of cores and disk is that of its processes and all that they started, ended
-    ones included. Time that a hypervisor gave to other machines counts as busy, since the task
-    cannot have it; waiting for a disk does not. Linux alone tells a process's disk bytes.
+    ones included. Time that a hypervisor gave to other machines counts as busy; waiting for a disk
+    does not. Linux alone tells a process's disk bytes.
 
-    The network is all true interfaces and the loopback, where each byte is sent and received: it
-    has no wire, but moving its bytes takes the memory and the kernel from the task as others do,
-    and jobs whose processes are all on this machine exchange theirs there. Systems do not tell
-    which process the network carried bytes for, so what the task itself sent and received counts
-    as others', unless it says how much that was.
+    The network is all physical interfaces and the loopback, where each byte is sent and received:
+    it has no wire, but moving its bytes takes memory and kernel time. Systems do not tell which
+    process the network carried bytes for, so what the task sent and received counts as others',
+    unless it says how much that was.
 
     Deviation: the paper counts bytes of the network; whether the loopback's, it does not say.
 
@@ -55,7 +61,7 @@ def host_counters(
         cores_s = sum(s for name, s in cpu.items() if not name.startswith("guest"))
         idle_s = cpu["idle"] + cpu.get("iowait", 0.0)
         links = _links(psutil.net_io_counters(pernic=True))
-        disks = _true(psutil.disk_io_counters(perdisk=True) or {}, _DISKS)
+        disks = _physical(psutil.disk_io_counters(perdisk=True) or {}, _DISKS)
         return Counters(
             at_s=time.monotonic(),
             cores_s=cores_s,
@@ -71,23 +77,126 @@ def host_counters(
 
 
 def _links(counters: Mapping[str, Any]) -> list[Any]:
-    """Counters of true interfaces and of the loopback, ``lo`` on Linux, ``lo0`` on macOS."""
+    """Counters of physical interfaces and of the loopback, ``lo`` on Linux, ``lo0`` on macOS."""
     loopback = {name: one for name, one in counters.items() if name in ("lo", "lo0")}
     others = {name: one for name, one in counters.items() if name not in loopback}
-    return [*loopback.values(), *_true(others, _NETWORK)]
+    return [*loopback.values(), *_physical(others, _NETWORK)]
 
 
-def _true(counters: Mapping[str, Any], folder: Path) -> list[Any]:
-    """Counters of true devices; where the system does not tell which are, of all but loops.
+def _physical(counters: Mapping[str, Any], folder: Path) -> list[Any]:
+    """Counters of physical devices; where the system does not tell which, of all but loops.
 
-    Virtual ones (bridges, mirrors, loops, memory as a disk) count what a true one counts again,
-    or what never leaves the memory.
+    Virtual ones (bridges, mirrors, loops, memory as a disk) count again what a physical one
+    counts, or what never leaves the memory.
     """
-    true = [name for name in counters if _is_true(folder, name)]
-    names = true or [name for name in counters if not name.startswith("loop")]
+    physical = [name for name in counters if _is_physical(folder, name)]
+    names = physical or [name for name in counters if not name.startswith("loop")]
     return [counters[name] for name in names]
 
 
 @cache
-def _is_true(folder: Path, name: str) -> bool:
+def _is_physical(folder: Path, name: str) -> bool:
     return (folder / name / "device").exists()
+
+
+class Used(NamedTuple):
+    """Seconds of a core, and bytes read from disks and written to them."""
+
+    busy_s: float = 0.0
+    disk_bytes: float = 0.0
+
+
+def process_tree(pid: int) -> Callable[[], Used]:
+    """Return what reads how much a process and all that it started have used.
+
+    Each process counts with its children that have ended, so the sum over those alive is that of
+    the whole tree. When the first itself has ended, the last sum stays.
+
+    Raises
+    ------
+    ValueError
+        There is no such process.
+    """
+    last = Used()
+    try:
+        alive = _alive_by_kernel(pid) if _lists_children(pid) else _alive_by_psutil(pid)
+    except (*_GONE, psutil.NoSuchProcess):
+        raise ValueError(f"there is no process {pid}; exclude one that runs") from None
+
+    def read() -> Used:
+        nonlocal last
+        try:
+            each = alive()
+        except (*_GONE, psutil.NoSuchProcess):
+            return last
+        last = Used(sum(one.busy_s for one in each), sum(one.disk_bytes for one in each))
+        return last
+
+    return read
+
+
+def _lists_children(pid: int) -> bool:
+    return Path(f"/proc/{pid}/task/{pid}/children").exists()
+
+
+def _alive_by_kernel(pid: int) -> Callable[[], list[Used]]:
+    ticks_per_s = os.sysconf("SC_CLK_TCK")
+
+    def used(one: int) -> Used:
+        try:
+            busy_s = sum(map(int, _stat(one)[11:15])) / ticks_per_s
+        except _GONE:
+            return Used()
+        return Used(busy_s, _disk_bytes(one))
+
+    def alive() -> list[Used]:
+        if _stat(pid)[19] != began:
+            raise ProcessLookupError(pid)  # another has its number by now
+        found = [pid]
+        for one in found:  # and those that are found meanwhile
+            found += _children(one)
+        return [used(one) for one in found]
+
+    began = _stat(pid)[19]
+    return alive
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of proc(5) from the third, the state, on: behind the name, which may hold anything."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _disk_bytes(pid: int) -> float:
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    except (*_GONE, PermissionError):
+        return 0.0
+    io = dict(line.split(": ") for line in lines)
+    return float(io["read_bytes"]) + float(io["write_bytes"])
+
+
+def _children(pid: int) -> list[int]:
+    found: set[str] = set()  # a child passes to another thread when its own ends
+    with contextlib.suppress(*_GONE):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(*_GONE):
+                found.update((thread / "children").read_text().split())
+    return [*map(int, found)]
+
+
+def _alive_by_psutil(pid: int) -> Callable[[], list[Used]]:
+    root = psutil.Process(pid)
+
+    def used(process: psutil.Process) -> Used:
+        try:
+            with process.oneshot():
+                # User and system, its own and its children's.
+                busy_s = sum(process.cpu_times()[:4])
+                io = process.io_counters() if hasattr(process, "io_counters") else None
+        except psutil.NoSuchProcess:
+            return Used()
+        except psutil.AccessDenied:
+            return Used(busy_s)
+        return Used(busy_s, float(io.read_bytes + io.write_bytes) if io else 0.0)
+
+    return lambda: [used(one) for one in (root, *root.children(recursive=True))]

@@ -16,15 +16,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
-from workbench.edgegossip.prediction.contention import Contention, Counters, Source
+from workbench.edgegossip.prediction.contention import Contention, Counters, Source, between
 from workbench.edgegossip.prediction.host_counters import host_counters
 from workbench.edgegossip.prediction.store import Store
-from workbench.edgegossip.prediction.window import Window, step
 
 T = TypeVar("T")
 
@@ -49,24 +49,61 @@ def timed(call: Callable[[], T]) -> tuple[T, Cost]:
     return result, Cost(time.perf_counter() - wall_s, time.thread_time() - cpu_s)
 
 
+@dataclass(frozen=True)
+class Window:
+    """Readings of the counters, from the first to the latest.
+
+    Attributes
+    ----------
+    readings
+        How many came after the first.
+    """
+
+    first: Counters
+    latest: Counters
+    readings: int = 0
+
+    @classmethod
+    def start(cls, counters: Counters) -> Window:
+        """Begin with a reading."""
+        return cls(counters, counters)
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return self.latest.at_s - self.first.at_s
+
+    def mean(self) -> Contention:
+        """Mean contention, from the ends alone; ValueError of a single reading.
+
+        Over a minute a late write is set off against what its process said earlier, as it would
+        not be second by second.
+        """
+        return between(self.first, self.latest)
+
+
+def step(window: Window, counters: Counters) -> Window:
+    """Return the window with a further reading."""
+    return replace(window, latest=counters, readings=window.readings + 1)
+
+
 class Monitor:
     """Reads the machine's counters at intervals in a thread, reports window means to a store.
 
-    A context manager, for once: make another to watch again. When it ends, what was read of the
-    last window is reported too. What fails in the thread is raised where the monitor is asked or
-    ended next.
+    A context manager, used once. At its end, what was read of the last window is reported too. An
+    error in the thread is raised where the monitor is asked or ended next.
 
     Parameters
     ----------
     platform
         Under which name to report.
     store
-        Where to: a store, or the path of its file, which is then opened and closed with the
-        monitor. None keeps the latest mean here alone.
+        Where to: a store, or the path of its file, opened and closed with the monitor. None keeps
+        the latest mean here alone.
     source
         What is read; by default this machine's counters, without what this process and its
-        children use of the cores and the disk. What they send and receive does count as others':
-        give ``host_counters(own_network_bytes=...)``, with what tells those bytes, to take it off.
+        children use of the cores and the disk. To take off what they send and receive, too, give
+        ``host_counters(own_network_bytes=...)``.
     interval_s, window_s
         Seconds between two readings, and those that a report is the mean of.
 
@@ -101,7 +138,7 @@ class Monitor:
         if not isinstance(store, Store | str | Path | None):
             raise ValueError(f"store is {store!r}; give a Store, the path of its file, or None")
         self.platform, self.interval_s = platform, interval_s
-        self._given, self._store = store, store if isinstance(store, Store) else None
+        self._place, self._store = store, store if isinstance(store, Store) else None
         self.sample_costs: deque[Cost] = deque(maxlen=KEPT)
         self.report_costs: deque[Cost] = deque(maxlen=KEPT)
         self._readings = round(window_s / interval_s)
@@ -114,7 +151,7 @@ class Monitor:
     def mean(self) -> Contention:
         """Return the mean over the last whole window; before there is one, over the first so far.
 
-        Waits for the second reading if that has not been.
+        Waits for the second reading.
 
         Raises
         ------
@@ -134,8 +171,8 @@ class Monitor:
     def __enter__(self) -> Monitor:
         if self._thread.ident is not None:
             raise RuntimeError("this monitor has watched already; make another Monitor(...)")
-        if isinstance(self._given, str | Path):
-            self._store = Store(self._given)
+        if isinstance(self._place, str | Path):
+            self._store = Store(self._place)
         self._thread.start()
         return self
 
@@ -147,7 +184,7 @@ class Monitor:
     ) -> None:
         self._stop.set()
         self._thread.join()
-        if self._store is not None and self._store is not self._given:
+        if self._store is not None and self._store is not self._place:
             self._store.close()
         if error is None:
             self._raise()
@@ -188,9 +225,6 @@ class Monitor:
 
     def _report(self, window: Window) -> None:
         if self._store is not None:
-            _, cost = timed(
-                partial(
-                    self._store.write, self.platform, time.time(), window.seconds, window.mean()
-                )
-            )
+            row = (self.platform, time.time(), window.seconds, window.mean())
+            _, cost = timed(partial(self._store.write, *row))
             self.report_costs.append(cost)

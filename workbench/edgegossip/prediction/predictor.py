@@ -1,36 +1,78 @@
-"""How long a training task takes under contention: t = t_0 RG(U) (Han et al. 2021, Sec. 3.3)."""
+"""How long a training task takes under contention: t = t_0 RG(U) (Han et al. 2021, Sec. 3.3).
+
+`fit` finds RG and t_0 from samples of contention and time. `FORMS` turn contention into features,
+each 0 without contention and never falling as contention rises. With weights that are not
+negative, RG(U) = 1 + weights . features is therefore at least 1 and rises with each resource, as
+the paper demands, without a cut at 1 that least squares could not see.
+"""
 
 from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from workbench.clusters.checks import check_number, whole
 from workbench.edgegossip.prediction.contention import Contention
-from workbench.edgegossip.prediction.slowdown_forms import FORMS
 from workbench.names import choose
+
+if TYPE_CHECKING:
+    import polars as pl
+
+RESOURCES = ("core", "network_bytes_per_s", "disk_bytes_per_s")
+SECONDS = "seconds_per_sample"
+
+Array = NDArray[np.float64]
+
+LEAST_LEFT = 0.01
+"""Of the time of all cores; with less, a task's slowdown would be without bound."""
+
+
+def linear(u: Array, cores: int) -> Array:
+    """U itself, (N, 3)."""
+    return u
+
+
+def products(u: Array, cores: int) -> Array:
+    """U, its squares and its pairwise products, (N, 9)."""
+    pairs = combinations_with_replacement(range(u.shape[1]), 2)
+    return np.column_stack([u, *(u[:, a] * u[:, b] for a, b in pairs)])
+
+
+def share(u: Array, cores: int) -> Array:
+    """U, and how much longer a task of one thread takes with what is left of a core, (N, 4).
+
+    Once all cores are busy, one thread gets ``cores (1 - U^core)`` of a core.
+    """
+    left = cores * np.maximum(1 - u[:, 0], LEAST_LEFT)
+    return np.column_stack([u, np.maximum(0, 1 / left - 1)])
+
+
+def share_products(u: Array, cores: int) -> Array:
+    """Both: `products` and the last feature of `share`, (N, 10)."""
+    return np.column_stack([products(u, cores), share(u, cores)[:, -1]])
+
+
+Form = Callable[[Array, int], Array]
+"""Contention (N, 3), network and disk as shares of their scale, and cores -> features (N, F)."""
+
+FORMS: dict[str, Form] = {
+    "linear": linear,
+    "products": products,
+    "share": share,
+    "share_products": share_products,
+}
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What is known of t_0, the state of a prediction.
-
-    Parameters
-    ----------
-    seconds
-        t_0: seconds for a sample without contention.
-    observed
-        How many observations it has seen.
-
-    Raises
-    ------
-    ValueError
-        Seconds that are not positive.
-    """
+    """t_0, the seconds for a sample without contention, after `observed` observations."""
 
     seconds: float
     observed: int = 0
@@ -111,9 +153,8 @@ class Predictor:
     def observe(self, state: Baseline, contention: Contention, seconds: float) -> Baseline:
         """Return the state after a sample took `seconds` under `contention`.
 
-        What t_0 must have been, t / RG(U), is averaged with exponential forgetting, so that a
-        machine that is slowed by what no counter shows is followed: after n observations
-        ``memory ** n`` of the difference is left.
+        t / RG(U) is averaged with exponential forgetting, which follows a machine that is slowed by
+        what no counter shows: after n observations ``memory ** n`` of the difference is left.
 
         Raises
         ------
@@ -148,6 +189,74 @@ class Predictor:
             raise ValueError(f"this TOML describes no predictor ({error})") from error
 
 
+def fit(
+    samples: pl.DataFrame, form: str = "share_products", ridge: float = 1e-3, memory: float = 0.8
+) -> Predictor:
+    """Fit a predictor by least squares of relative errors, weights not negative.
+
+    t = a + b . features(U) is solved for a and b, a sample's equation divided by its t; then
+    t_0 = a and the weights are b / a. So where no sample was free of contention, t_0 is what the
+    form extrapolates to.
+
+    Parameters
+    ----------
+    samples
+        A row for each: columns ``core``, ``network_bytes_per_s``, ``disk_bytes_per_s`` (see
+        `Contention`), ``seconds_per_sample`` (t) and ``cores`` (of the machine, all alike).
+    form
+        A name in `FORMS`.
+    ridge
+        Weight of b's squares, of features as large as the samples had them, beside the mean
+        square of the relative errors; against features that the samples cannot tell apart.
+    memory
+        Of the predictor.
+
+    Raises
+    ------
+    ValueError
+        Columns that are missing; a number that is missing, not finite or negative; t that is not
+        positive; samples of unlike machines, or fewer than there is to be found; or all under so
+        much contention that t_0 cannot be told.
+    """
+    from scipy.optimize import nnls
+
+    choose("form", form, FORMS)
+    if not check_number("ridge", ridge) >= 0:
+        raise ValueError(f"ridge is {ridge}; give a number of at least 0")
+    u, seconds, cores = _columns(samples)
+    scale = np.array([1.0, *(top if top > 0 else 1.0 for top in u[:, 1:].max(axis=0))])
+    features = FORMS[form](u / scale, cores)
+    count, unknowns = len(features), features.shape[1] + 1
+    if count < unknowns:
+        raise ValueError(
+            f"{count} samples cannot tell the {unknowns} numbers of the form {form!r}; "
+            f"give at least {unknowns}, better several times as many, or a simpler form"
+        )
+    relative = np.column_stack([np.ones(count), features]) / seconds[:, None]
+    size = np.sqrt((relative**2).mean(axis=0))
+    size[size == 0] = 1.0  # such a feature gets no weight, whatever its size
+    penalty = np.sqrt(ridge * count) * np.eye(unknowns)[1:]
+    found, _ = nnls(
+        np.vstack([relative / size, penalty]),
+        np.concatenate([np.ones(count), np.zeros(len(penalty))]),
+    )
+    baseline_s, *weights = found / size
+    if not baseline_s > 0:
+        raise ValueError(
+            f"all {count} samples were taken under contention (the least of cores is "
+            f"{u[:, 0].min():.0%}), so the time without cannot be told; add some taken alone"
+        )
+    return Predictor(
+        form,
+        cores,
+        float(scale[1]),
+        float(scale[2]),
+        tuple(float(weight / baseline_s) for weight in weights),
+        float(baseline_s),
+        memory,
+    )
+
+
 def throughput(seconds: Iterable[float]) -> float:
     """Return p, the samples per second of a platform: the sum of 1 / t_i over its executors.
 
@@ -167,8 +276,35 @@ def throughput(seconds: Iterable[float]) -> float:
     return math.fsum(1 / one for one in each)
 
 
-def _positive(name: str, given: object) -> float:
-    value = check_number(name, given)
+def _columns(samples: pl.DataFrame) -> tuple[Array, Array, int]:
+    """Contention (N, 3), seconds (N,), and cores."""
+    missing = {*RESOURCES, SECONDS, "cores"} - set(samples.columns)
+    if missing:
+        raise ValueError(f"the samples have no column {', '.join(sorted(missing))}")
+    if samples.is_empty():
+        raise ValueError("there are no samples; fit needs a row for each")
+    columns = {name: samples[name].cast(float).to_numpy() for name in (*RESOURCES, SECONDS)}
+    for name, column in columns.items():
+        wrong = ~(np.isfinite(column) & (column >= 0))
+        if name == SECONDS:
+            wrong |= column == 0
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            least = "above 0" if name == SECONDS else "at least 0"
+            raise ValueError(f"{name} of sample {row} is {column[row]}; it must be finite, {least}")
+    if (columns["core"] > 1).any():
+        raise ValueError(
+            f"core is up to {columns['core'].max()}; it is a share of all cores' time, at most 1"
+        )
+    cores = samples["cores"].unique().to_list()
+    if len(cores) != 1:
+        raise ValueError(f"the samples come from machines of {cores} cores; fit one for each")
+    u = np.column_stack([columns[name] for name in RESOURCES])
+    return u, columns[SECONDS], cores[0]
+
+
+def _positive(name: str, number: object) -> float:
+    value = check_number(name, number)
     if not 0 < value < math.inf:
         raise ValueError(f"{name} is {value}; give a positive, finite number")
     return value

@@ -1,4 +1,4 @@
-"""Profiling runs: a training process beside jobs of several sizes, on this machine.
+"""Profiling runs: a training process beside co-runners of several sizes, on this machine.
 
 Samples {(U, t)} for the performance predictor (Han et al. 2021, Sec. 3.3 and 4.4).
 """
@@ -8,25 +8,23 @@ from __future__ import annotations
 import math
 import os
 import random
-import shutil
-import tempfile
+import select
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from functools import partial
-from pathlib import Path
 
 import polars as pl
 
 from workbench.clusters.checks import check_number, whole
+from workbench.edgegossip.prediction.child_process import ChildProcess, child_process
+from workbench.edgegossip.prediction.co_runners import WORKLOADS, CoRunners, co_runners
 from workbench.edgegossip.prediction.contention import Source, between
-from workbench.edgegossip.prediction.helper_process import Helper, helper
 from workbench.edgegossip.prediction.host_counters import host_counters
-from workbench.edgegossip.prediction.map_reduce import WORKLOADS
 from workbench.edgegossip.prediction.monitor import timed
 from workbench.edgegossip.prediction.store import Store
-from workbench.interrupted import keeping
+from workbench.experiments.interrupted import keeping
 from workbench.names import check_name
 from workbench.runtime import progress
 
@@ -49,6 +47,8 @@ SCHEMA = {
 SETTLE_S = 0.2
 """From the begin of the jobs to that of the measuring."""
 
+BATCH_SIZE = 32
+
 Point = tuple[str, int]
 ALONE: Point = ("none", 0)
 
@@ -64,11 +64,11 @@ def profiling_runs(
 ) -> pl.DataFrame:
     """Measure contention and training time beside jobs of each size.
 
-    A job is begun every `every_s` seconds, or as soon as the one before has ended, as many
-    workers doing their share of it as there are cores. So a machine is the busier the larger the
-    jobs, until all its cores are wanted by others without a pause. Whatever else it does counts
-    as contention, too. Each repetition goes through all points in an order of its own, training
-    alone among them, so that a machine that is slow for a while is not so at one size alone.
+    LeNet-5 trains on digits in a process with one thread, beside as many co-runners as there are
+    cores. A job begins every `every_s` seconds, or as soon as the one before has ended: the larger
+    the jobs, the busier the machine. Whatever else it does counts as contention, too. Each
+    repetition goes through all points in an order of its own, training alone among them, so that a
+    machine that is slow for a while is not so at one size alone.
 
     Parameters
     ----------
@@ -96,11 +96,11 @@ def profiling_runs(
     Raises
     ------
     ValueError
-        An unknown workload, a number that cannot be, no room on the disk for the largest job, or a
-        system on which pipes cannot be waited for.
+        An unknown workload, a number that cannot be, or a system on which pipes cannot be waited
+        for.
     RuntimeError
         The training or a job failed.
-    workbench.interrupted.ExperimentInterrupted
+    workbench.experiments.ExperimentInterrupted
         At Ctrl-C, with the points that were measured.
     """
     points = _points(sizes, workloads)
@@ -108,22 +108,21 @@ def profiling_runs(
     _check_seconds("every_s", every_s, 0.01)
     if (whole(repeats) or 0) < 1:
         raise ValueError(f"repeats is {repeats!r}; give a whole number of at least 1")
-    _check_machine(max(sizes, default=0))
-    cores = os.cpu_count() or 1
     shuffled = random.Random(seed)
     rows: list[tuple[object, ...]] = []
     with (
         keeping(lambda: pl.DataFrame(rows, schema=SCHEMA, orient="row")),
-        _beside(cores) as beside,
-        progress.steps("Profiling runs", repeats * len(points)) as told,
+        _bench() as bench,
+        progress.steps("Profiling runs", repeats * len(points)) as begin,
     ):
         for repeat in range(repeats):
             for workload, size_bytes in shuffled.sample(points, len(points)):
-                told(f"{workload} of {size_bytes / 1e6:g} MB" if size_bytes else "alone")
-                beside.command(f"{workload} {-(-size_bytes // cores)} {every_s}\n")
+                begin(f"{workload} of {size_bytes / 1e6:g} MB" if size_bytes else "alone")
+                bench.others.run(workload, size_bytes, every_s)
                 time.sleep(SETTLE_S)
+                cores = len(bench.others.processes)
                 point = ("measured", len(rows), repeat, workload, size_bytes, cores)
-                rows.append((*point, *beside.measured(seconds_per_point)))
+                rows.append((*point, *bench.measure(seconds_per_point)))
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
@@ -136,40 +135,21 @@ def _points(sizes: Sequence[int], workloads: Sequence[str]) -> list[Point]:
     return [ALONE, *((workload, int(size)) for workload in workloads for size in sizes)]
 
 
-def _check_seconds(name: str, given: float, least: float) -> None:
-    if not least <= check_number(name, given) < math.inf:
-        raise ValueError(f"{name} is {given}; give seconds, at least {least}")
-
-
-def _check_machine(largest_bytes: int) -> None:
-    if os.name != "posix":
-        raise ValueError("profiling runs need a POSIX system, such as Linux or macOS")
-    free = shutil.disk_usage(tempfile.gettempdir()).free
-    if free < 4 * largest_bytes:
-        raise ValueError(
-            f"sorting {largest_bytes / 1e6:g} MB keeps up to three times as much on the disk, of "
-            f"which {tempfile.gettempdir()} has {free / 1e6:.0f} MB free; choose smaller sizes, or "
-            "another folder by the environment variable TMPDIR"
-        )
+def _check_seconds(name: str, value: float, least: float) -> None:
+    if not least <= check_number(name, value) < math.inf:
+        raise ValueError(f"{name} is {value}; give seconds, at least {least}")
 
 
 @dataclass(frozen=True)
-class _Beside:
-    """The training and the jobs' workers, all running; `_beside` makes it."""
+class _Bench:
+    """The training and its co-runners, all running."""
 
-    trainee: Helper
-    workers: Sequence[Helper]
+    training: ChildProcess
+    others: CoRunners
     store: Store
     read: Source
 
-    def command(self, line: str) -> None:
-        """Tell all workers at once, and wait until each has left what it did before."""
-        for worker in self.workers:
-            worker.tell(line.encode())
-        for worker in self.workers:
-            worker.answer()
-
-    def measured(self, seconds: float) -> tuple[float, ...]:
+    def measure(self, seconds: float) -> tuple[float, ...]:
         """Columns of `SCHEMA` from ``window_s`` on, over so many seconds from now."""
         before, samples, began_s = self.read(), *self._mark()
         time.sleep(seconds)
@@ -181,23 +161,42 @@ class _Beside:
 
     def _mark(self) -> tuple[int, float]:
         """Samples learnt from so far, and when, at the end of a step."""
-        samples, at_s = self.trainee.ask(b".").split()
+        samples, at_s = self.training.ask("").split()
         return int(samples), float(at_s)
 
 
 @contextmanager
-def _beside(cores: int) -> Iterator[_Beside]:
-    """Run the training and the jobs' workers; end them, and clear their files, at the end."""
-    with ExitStack() as ending:  # in reverse: first the processes, then their folder
-        folder = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="workbench-")))
-        store = ending.enter_context(Store(folder / "contention.sqlite"))
-        package = "workbench.edgegossip.prediction"
-        workers = [
-            ending.enter_context(helper(f"{package}.co_runners", str(folder))) for _ in range(cores)
-        ]
-        ports = " ".join(worker.answer() for worker in workers)
-        for worker in workers:
-            worker.tell(f"{ports}\n".encode())
-        trainee = ending.enter_context(helper(f"{package}.trainee"))
-        trainee.ask(b".")  # it has begun
-        yield _Beside(trainee, workers, store, host_counters((trainee.pid,)))
+def _bench() -> Iterator[_Bench]:
+    with (
+        co_runners() as others,
+        Store(others.folder / "contention.sqlite") as store,
+        child_process(train_lenet) as training,
+    ):
+        training.ask("")  # it has begun
+        yield _Bench(training, others, store, host_counters((training.pid,)))
+
+
+def train_lenet(requests: int = 0) -> None:
+    """Train LeNet-5 on digits with one thread until a file descriptor ends.
+
+    Each line that comes is answered at the end of a step: samples learnt from so far, and the
+    seconds of a steady clock.
+    """
+    from workbench import datasets, training
+
+    digits = datasets.load("digits").fitted((1, 28, 28))
+    samples, epoch = 0, 0
+    with training.fixed_threads():
+        flat = training.flatten(training.initialise("lenet5", seed=0), (1, 28, 28))
+        sgd = training.Sgd(learning_rate=0.01, momentum=0.9)
+        velocity = sgd.start(flat.parameters)
+        while True:
+            for batch in training.batches(digits, BATCH_SIZE, seed=0, epoch=epoch):
+                training.gradient_step(flat, digits.x_train[batch], digits.y_train[batch])
+                sgd.step(flat.parameters, flat.gradients, velocity)
+                samples += len(batch)
+                if select.select([requests], [], [], 0)[0]:
+                    if not os.read(requests, 1):
+                        return
+                    print(samples, time.perf_counter(), flush=True)
+            epoch += 1

@@ -1,11 +1,8 @@
 """Where monitors write contention and the balancer reads it: one SQLite file.
 
-Han et al. 2021 use Redis. A file needs no server and outlives both sides; several processes may
-write and read it at once, and a reader sees whole reports only. A parquet or CSV file would be
-written anew for each report, or be open to half a line.
-
-Deviation: the file is reached by the machines that share a disk; SQLite does not lock reliably
-over a network file system, so platforms on several machines need a store each.
+Deviation: Han et al. 2021 use Redis; a file needs no server and outlives both sides. Several
+processes may write and read it at once. SQLite does not lock reliably over a network file system,
+so platforms on several machines need a store each.
 """
 
 from __future__ import annotations
@@ -74,19 +71,7 @@ class Store:
             ) from error
 
     def write(self, platform: str, at_s: float, window_s: float, mean: Contention) -> None:
-        """Add a report.
-
-        Parameters
-        ----------
-        platform
-            Whose.
-        at_s
-            When the window ended, in seconds since 1970 (UTC).
-        window_s
-            Seconds over which `mean` was taken.
-        mean
-            Mean contention.
-        """
+        """Add a report: mean contention over `window_s` seconds to `at_s`, in UTC since 1970."""
         row = (platform, at_s, window_s, mean.core, mean.network_bytes_per_s, mean.disk_bytes_per_s)
         with self._lock, self._connection:
             self._connection.execute("INSERT INTO contention VALUES (?, ?, ?, ?, ?, ?)", row)
