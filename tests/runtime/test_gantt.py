@@ -8,7 +8,6 @@ import pytest
 from workbench import figures
 from workbench.names import UnknownNameError
 from workbench.runtime import Span, Trace
-from workbench.runtime.gantt import gantt
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -40,7 +39,7 @@ def drawn(picture: str, mark: str) -> list[ElementTree.Element]:
 
 def test_every_span_is_a_bar_of_its_length_in_its_lane() -> None:
     recorded = trace(4)
-    bars = drawn(figures.svg(gantt(recorded)), "rect")
+    bars = drawn(figures.svg(recorded.gantt()), "rect")
     boxes = [
         tuple(map(float, re.findall(r"^M([\d.]+),([\d.]+)h([\d.]+)v", bar.get("d", ""))[0]))
         for bar in bars
@@ -60,14 +59,14 @@ def test_every_span_is_a_bar_of_its_length_in_its_lane() -> None:
 
 
 def test_few_spans_bear_their_labels_where_there_is_room() -> None:
-    labels = [text.text for text in drawn(figures.svg(gantt(trace(4))), "text")]
+    labels = [text.text for text in drawn(figures.svg(trace(4).gantt()), "text")]
     assert sorted(filter(None, labels)) == sorted("11223344")
     spans = [Span("n", "pull", "a long label", 0, 0.01), Span("n", "pull", "b", 0.01, 1)]
-    assert [text.text for text in drawn(figures.svg(gantt(Trace.of(spans))), "text")] == ["b"]
+    assert [text.text for text in drawn(figures.svg(Trace.of(spans).gantt()), "text")] == ["b"]
 
 
 def test_many_spans_bear_none_and_take_turns() -> None:
-    picture = figures.svg(gantt(trace(152)))
+    picture = figures.svg(trace(152).gantt())
     assert drawn(picture, "text") == []
     bars = drawn(picture, "rect")
     assert len(bars) == 304
@@ -76,10 +75,10 @@ def test_many_spans_bear_none_and_take_turns() -> None:
 
 
 def test_rows_name_the_node_where_there_are_several() -> None:
-    spec = gantt(trace(2, ("edge", "cloud"))).to_dict()
+    spec = trace(2, ("edge", "cloud")).gantt().to_dict()
     rows = spec["layer"][0]["encoding"]["y"]["scale"]["domain"]
     assert rows == ["edge · pull", "edge · forward", "cloud · pull", "cloud · forward"]
-    assert gantt(trace(2)).to_dict()["layer"][0]["encoding"]["y"]["scale"]["domain"] == [
+    assert trace(2).gantt().to_dict()["layer"][0]["encoding"]["y"]["scale"]["domain"] == [
         "pull",
         "forward",
     ]
@@ -88,7 +87,7 @@ def test_rows_name_the_node_where_there_are_several() -> None:
 @pytest.mark.parametrize(("layer_s", "unit"), [(1.0, "s"), (0.01, "ms"), (1e-6, "µs")])
 def test_the_unit_suits_the_length(layer_s: float, unit: str) -> None:
     recorded = trace(4, layer_s=layer_s)
-    x = gantt(recorded).to_dict()["layer"][0]["encoding"]["x"]
+    x = recorded.gantt().to_dict()["layer"][0]["encoding"]["x"]
     assert x["title"] == f"time ({unit})"
     in_unit = {"s": 1, "ms": 1e3, "µs": 1e6}[unit]
     assert x["scale"]["domain"] == pytest.approx([0, recorded.end_s * in_unit])
@@ -96,7 +95,7 @@ def test_the_unit_suits_the_length(layer_s: float, unit: str) -> None:
 
 @pytest.mark.parametrize(("colour", "kinds"), [("lane", 2), ("label", 3), ("node", 2)])
 def test_colour_tells_what_is_asked(colour: str, kinds: int) -> None:
-    spec = gantt(trace(3, ("a", "b")), colour=colour).to_dict()
+    spec = trace(3, ("a", "b")).gantt(colour=colour).to_dict()
     scale = spec["layer"][0]["encoding"]["color"]["scale"]
     assert len(scale["domain"]) == kinds
     assert scale["range"] == list(figures.PALETTE[:kinds])
@@ -105,42 +104,42 @@ def test_colour_tells_what_is_asked(colour: str, kinds: int) -> None:
 def test_labels_are_drawn_in_ink_that_shows() -> None:
     inks = {
         str(text.text): text.get("fill")
-        for text in drawn(figures.svg(gantt(trace(2), colour="label")), "text")
+        for text in drawn(figures.svg(trace(2).gantt(colour="label")), "text")
     }
     assert inks == {"1": "white", "2": figures.INK}  # on dark blue and on orange
 
 
 def test_a_common_end_and_a_title() -> None:
-    spec = gantt(trace(2), end_s=5.0, title="DynaComm, simulated").to_dict()
+    spec = trace(2).gantt(end_s=5.0, title="DynaComm, simulated").to_dict()
     assert spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0, 5.0]
     assert spec["title"] == "DynaComm, simulated"
     with pytest.raises(ValueError, match=r"end_s is 0\.01, but the trace runs until"):
-        gantt(trace(2), end_s=0.01)
+        trace(2).gantt(end_s=0.01)
     with pytest.raises(ValueError, match="end_s is nan"):
-        gantt(trace(2), end_s=float("nan"))
+        trace(2).gantt(end_s=float("nan"))
 
 
 def test_an_empty_trace_is_an_empty_chart() -> None:
-    assert drawn(figures.svg(gantt(Trace.of([]))), "rect") == []
+    assert drawn(figures.svg(Trace.of([]).gantt()), "rect") == []
 
 
 def test_labels_with_quotes_do_not_break_out() -> None:
     spans = [Span("n", "pu\"ll'", 'a"b', 0, 1), Span("n", "x", "c", 0, 1)]
-    texts = [text.text for text in drawn(figures.svg(gantt(Trace.of(spans))), "text")]
+    texts = [text.text for text in drawn(figures.svg(Trace.of(spans).gantt()), "text")]
     assert texts == ['a"b', "c"]
 
 
 def test_wrong_colouring_is_refused() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown colouring 'lanes'. Did you mean 'lane'"):
-        gantt(trace(1), colour="lanes")
+        trace(1).gantt(colour="lanes")
 
 
 def test_the_specification_is_valid() -> None:
-    spec: dict[str, Any] = gantt(trace(300)).to_dict()  # altair's own check of the whole
+    spec: dict[str, Any] = trace(300).gantt().to_dict()  # altair's own check of the whole
     assert json.loads(json.dumps(spec)) == spec
 
 
 @pytest.mark.parametrize(("size_bytes", "told"), [(0, False), (7, True)])
 def test_bytes_are_told_where_there_are_any(size_bytes: int, told: bool) -> None:
     trace = Trace.of([Span("node", "lane", "span", 0.0, 1.0, size_bytes)])
-    assert ('"bytes"' in json.dumps(gantt(trace).to_dict()["layer"][0]["encoding"])) == told
+    assert ('"bytes"' in json.dumps(trace.gantt().to_dict()["layer"][0]["encoding"])) == told

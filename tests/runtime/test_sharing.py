@@ -145,7 +145,8 @@ def test_many_transfers_with_limits_of_their_own_share_as_progressive_filling_sa
 ) -> None:
     """One interface, joined and left at the same and at other times: its virtual clock."""
     rng = np.random.default_rng(seed)
-    fair, now_s, flows = FairShare(0.0), 0.0, dict[sharing.Flow, Fraction]()
+    fair: FairShare[sharing.Flow] = FairShare(0.0)
+    now_s, flows = 0.0, dict[sharing.Flow, Fraction]()
     caps: dict[sharing.Flow, float] = {}
     for _ in range(40):
         capacity = float(rng.choice([0, 8, 64, 100]))

@@ -12,7 +12,6 @@ from tests.oracles.runtime import most_at_once
 from workbench.clusters import Cluster, Node
 from workbench.runtime import Context, Span, Trace, simulate
 from workbench.runtime.chrome import chrome_trace
-from workbench.runtime.gantt import gantt
 
 NANOSECONDS = st.integers(0, 40) | st.integers(0, 10**12)
 
@@ -60,7 +59,7 @@ def test_threads_hold_every_span_once_and_no_two_at_a_time(spans: list[Span]) ->
 
 def chart(spans: list[Span]) -> tuple[list[str], list[dict[str, Any]]]:
     """Rows of the Gantt chart, and its bars."""
-    spec = gantt(Trace.of(spans)).to_dict()
+    spec = Trace.of(spans).gantt().to_dict()
     rows: list[str] = spec["layer"][0]["encoding"]["y"]["scale"]["domain"]
     bars: list[dict[str, Any]] = next(iter(spec["datasets"].values()), [])
     return rows, bars

@@ -13,10 +13,7 @@ from __future__ import annotations
 
 import math
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from workbench.runtime.sharing import Flow
+from typing import Any, Generic, TypeVar
 
 SCALE = 1 << 64
 
@@ -26,7 +23,29 @@ def parts(bits: float) -> int:
     return int(math.ldexp(bits, 64))
 
 
-class Group:
+class Member:
+    """A transfer that takes part.
+
+    Attributes
+    ----------
+    number
+        Of the order in which transfers joined.
+    limit_bps
+        Rate above which somebody else has to look at it.
+    """
+
+    __slots__ = ("end", "group", "limit_bps", "number")
+
+    def __init__(self) -> None:
+        self.number = self.end = 0
+        self.limit_bps = math.inf
+        self.group: Group[Any] | None = None
+
+
+M = TypeVar("M", bound=Member)
+
+
+class Group(Generic[M]):
     """Transfers of one cap.
 
     While they run at their cap, the group's clock shows `shown` at `since_s`; while they are held
@@ -50,15 +69,15 @@ class Group:
         self.capped = False
         self.ahead = self.shown = 0
         self.since_s = 0.0
-        self.ends: list[tuple[int, int, int, Flow]] = []  # a heap; who has left is passed over
+        self.ends: list[tuple[int, int, int, M]] = []  # a heap; who has left is passed over
         self.size = 0
         self.cap_entry = self.end_entry = -1  # which entries of the heaps below count
 
 
-Entry = TypeVar("Entry", tuple[int, int, Group], tuple[float, int, Group])
+Entry = TypeVar("Entry", tuple[int, int, Group[Any]], tuple[float, int, Group[Any]])
 
 
-class FairShare:
+class FairShare(Generic[M]):
     """Max-min fair rates of transfers that share one capacity and nothing else.
 
     Attributes
@@ -85,19 +104,19 @@ class FairShare:
 
     def __init__(self, now_s: float) -> None:
         self.level_bps = math.inf
-        self._by_cap: dict[float, Group] = {}
+        self._by_cap: dict[float, Group[M]] = {}
         self._clock, self._since_s = 0, now_s
         self._held = 0  # transfers that are held back
         self._capped_sum = 0  # rates of the others, in parts
         self._entries = 0
         self._size = 0
-        self._limits: list[tuple[float, int, Flow]] = []
-        self._level_caps: list[tuple[float, int, Group]] = []
-        self._level_ends: list[tuple[int, int, Group]] = []
-        self._capped_caps: list[tuple[float, int, Group]] = []
-        self._capped_ends: list[tuple[float, int, Group]] = []
+        self._limits: list[tuple[float, int, M]] = []
+        self._level_caps: list[tuple[float, int, Group[M]]] = []
+        self._level_ends: list[tuple[int, int, Group[M]]] = []
+        self._capped_caps: list[tuple[float, int, Group[M]]] = []
+        self._capped_ends: list[tuple[float, int, Group[M]]] = []
 
-    def join(self, flow: Flow, cap_bps: float, left: int, now_s: float) -> None:
+    def join(self, flow: M, cap_bps: float, left: int, now_s: float) -> None:
         """Let a transfer of so many parts share from now on, once settled."""
         if now_s > self._since_s:
             self._advance(now_s)
@@ -120,7 +139,7 @@ class FairShare:
         if group.ends[0][3] is flow:
             self._note_end(group)
 
-    def leave(self, flow: Flow, now_s: float) -> int:
+    def leave(self, flow: M, now_s: float) -> int:
         """Take a transfer out; the parts that it has left."""
         self._advance(now_s)
         group = flow.group
@@ -159,7 +178,7 @@ class FairShare:
         self.level_bps = level_bps
         return self.due_s()
 
-    def limit(self, flow: Flow) -> None:
+    def limit(self, flow: M) -> None:
         """Tell of a transfer, by `over_limits`, when its rate is above its `limit_bps`."""
         self._entries += 1
         heappush(self._limits, (flow.limit_bps, self._entries, flow))
@@ -167,7 +186,7 @@ class FairShare:
             self._limits = [one for one in self._limits if self._is_limited(one)]
             heapify(self._limits)
 
-    def over_limits(self) -> list[Flow]:
+    def over_limits(self) -> list[M]:
         """Take out the limits that rates are above; the transfers stay."""
         found = []
         while self._limits and self._limits[0][0] < self.level_bps:
@@ -176,7 +195,7 @@ class FairShare:
                 found.append(one[2])
         return found
 
-    def _is_limited(self, one: tuple[float, int, Flow]) -> bool:
+    def _is_limited(self, one: tuple[float, int, M]) -> bool:
         limit_bps, _, flow = one
         group = flow.group
         return (
@@ -200,9 +219,9 @@ class FairShare:
             heappop(capped)
         return min(due_s, capped[0][0]) if capped else due_s
 
-    def pop_ended(self, by_s: float) -> list[Flow]:
+    def pop_ended(self, by_s: float) -> list[M]:
         """Take out the transfers that end by a time, in the order in which they began."""
-        ended: list[Flow] = []
+        ended: list[M] = []
         while self.due_s() <= by_s:
             capped = self._capped_ends
             at_cap = bool(capped) and capped[0][0] <= by_s
@@ -219,7 +238,7 @@ class FairShare:
             self._renew(group)
         return sorted(ended, key=lambda flow: flow.number)
 
-    def _renew(self, group: Group) -> None:
+    def _renew(self, group: Group[M]) -> None:
         """Note a group's next end, now that its first is gone, or that there is none."""
         if group.size:
             self._note_end(group)
@@ -239,18 +258,18 @@ class FairShare:
             return max(0, left) / (self._held * SCALE)
         return math.inf if left >= 0 else 0.0
 
-    def _count(self, group: Group, change: int) -> None:
+    def _count(self, group: Group[M], change: int) -> None:
         if group.capped:
             self._capped_sum += change * parts(group.cap_bps)
         else:
             self._held += change
 
-    def _reading(self, group: Group, now_s: float) -> int:
+    def _reading(self, group: Group[M], now_s: float) -> int:
         if group.capped:
             return group.shown + parts(group.cap_bps * (now_s - group.since_s))
         return self._clock + group.ahead
 
-    def _hold_back(self, group: Group, now_s: float) -> None:
+    def _hold_back(self, group: Group[M], now_s: float) -> None:
         reading = self._reading(group, now_s)
         self._count(group, -group.size)
         group.capped, group.ahead = False, reading - self._clock
@@ -258,7 +277,7 @@ class FairShare:
         self._note_cap(group)
         self._note_end(group)
 
-    def _let_go(self, group: Group, now_s: float) -> None:
+    def _let_go(self, group: Group[M], now_s: float) -> None:
         reading = self._reading(group, now_s)
         self._count(group, -group.size)
         group.capped, group.shown, group.since_s = True, reading, now_s
@@ -266,7 +285,7 @@ class FairShare:
         self._note_cap(group)
         self._note_end(group)
 
-    def _note_cap(self, group: Group) -> None:
+    def _note_cap(self, group: Group[M]) -> None:
         group.cap_entry = self._entries = self._entries + 1
         if group.capped:
             heappush(self._capped_caps, (-group.cap_bps, group.cap_entry, group))
@@ -277,7 +296,7 @@ class FairShare:
                 heap[:] = [one for one in heap if one[1] == one[2].cap_entry]
                 heapify(heap)
 
-    def _note_end(self, group: Group) -> None:
+    def _note_end(self, group: Group[M]) -> None:
         group.end_entry = self._entries = self._entries + 1
         ends = group.ends
         while ends[0][3].group is not group or ends[0][3].end != ends[0][0]:  # has left

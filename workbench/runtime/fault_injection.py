@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import simpy
@@ -13,10 +13,16 @@ from workbench.runtime.streams import Purpose, stream
 
 if TYPE_CHECKING:
     from workbench.runtime.host import Host
-    from workbench.runtime.simulation import Simulation
+    from workbench.runtime.pipe import Pipe
+    from workbench.runtime.state import State
 
 
-def inject(simulation: Simulation, faults: Sequence[Fault]) -> None:
+def inject(
+    faults: Sequence[Fault],
+    state: State,
+    hosts: Sequence[Host],
+    pipes: Mapping[tuple[int, int], Pipe],
+) -> None:
     """Schedule all faults; they come first in their instant, in the order given.
 
     Raises
@@ -26,57 +32,53 @@ def inject(simulation: Simulation, faults: Sequence[Fault]) -> None:
     ValueError
         A node that crashes while it is down, or restarts while it is up.
     """
-    cluster = simulation.cluster
+    cluster = state.cluster
     for fault in faults:
         if isinstance(fault, SlowDown):
-            host = simulation.hosts[cluster.index(fault.node)]
+            host = hosts[cluster.index(fault.node)]
             host.speed = host.speed.scaled(1 / fault.factor, fault.from_s, fault.to_s)
         elif isinstance(fault, LinkDown | Lossy):
-            _on_link(simulation, fault)
+            pair = cluster.index(fault.source), cluster.index(fault.target)
+            cluster.link(*pair)
+            _on_link(state, pipes[pair], fault)
     crashes: dict[int, list[Crash | Restart]] = {}
     for fault in faults:
         if isinstance(fault, Crash | Restart):
             crashes.setdefault(cluster.index(fault.node), []).append(fault)
     for node in sorted(crashes):
-        _lives(simulation, simulation.hosts[node], crashes[node])
+        _crashes(state, hosts[node], crashes[node])
 
 
-def _at(
-    simulation: Simulation, at_s: float, action: Callable[[], None], host: Host | None = None
-) -> None:
+def _at(state: State, at_s: float, action: Callable[[], None], node: int | None = None) -> None:
     def act(_: simpy.Event) -> None:
         action()
 
-    simulation.fault_events[simulation.env.call(act, FIRST, at_s)] = host
+    state.fault_events[state.env.call(act, FIRST, at_s)] = node
 
 
-def _lives(simulation: Simulation, host: Host, faults: list[Crash | Restart]) -> None:
+def _crashes(state: State, host: Host, faults: list[Crash | Restart]) -> None:
     faults = sorted(faults, key=lambda fault: fault.at_s)
     for place, fault in enumerate(faults):
         crashes = isinstance(fault, Crash)
         if crashes != (place % 2 == 0):
-            state = "up" if place % 2 == 0 else "down"
-            raise ValueError(f"{fault}: {host.name} is {state} already then")
+            there = "up" if place % 2 == 0 else "down"
+            raise ValueError(f"{fault}: {host.name} is {there} already then")
         if crashes:
             comes_back = place + 1 < len(faults)
             _at(
-                simulation,
+                state,
                 fault.at_s,
                 lambda comes_back=comes_back: host.crash(comes_back=comes_back),  # type: ignore[misc]
-                host,
+                host.index,
             )
         else:
-            _at(simulation, fault.at_s, host.restart, host)
+            _at(state, fault.at_s, host.restart, host.index)
 
 
-def _on_link(simulation: Simulation, fault: LinkDown | Lossy) -> None:
-    cluster = simulation.cluster
-    cluster.link(fault.source, fault.target)
-    pair = cluster.index(fault.source), cluster.index(fault.target)
-    pipe = simulation.pipes[pair]
+def _on_link(state: State, pipe: Pipe, fault: LinkDown | Lossy) -> None:
     if isinstance(fault, Lossy):
         pipe.losses.append(fault)
-        pipe.random = stream(simulation.seed, Purpose.LOSSES, *pair)
+        pipe.random = stream(state.seed, Purpose.LOSSES, pipe.source.index, pipe.target.index)
         return
 
     def fall() -> None:
@@ -86,6 +88,6 @@ def _on_link(simulation: Simulation, fault: LinkDown | Lossy) -> None:
     def rise() -> None:
         pipe.down -= 1
 
-    _at(simulation, fault.from_s, fall)
+    _at(state, fault.from_s, fall)
     if fault.to_s < float("inf"):
-        _at(simulation, fault.to_s, rise)
+        _at(state, fault.to_s, rise)

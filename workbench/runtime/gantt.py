@@ -14,8 +14,6 @@ from workbench.runtime.sublanes import sublanes
 if TYPE_CHECKING:
     import altair as alt
 
-    from workbench.runtime.trace import Trace
-
 COLOURINGS: Final = ("lane", "label", "node")
 """Columns of a trace that can give the spans their colour."""
 
@@ -26,7 +24,7 @@ _UNITS: Final = ((1.0, 1.0, "s"), (1e-3, 1e3, "ms"), (0.0, 1e6, "µs"))
 
 
 def gantt(
-    trace: Trace,
+    frame: pl.DataFrame,
     *,
     colour: str = "lane",
     title: str | None = None,
@@ -41,8 +39,8 @@ def gantt(
 
     Parameters
     ----------
-    trace
-        What ran. Rows keep the order in which lanes first appear.
+    frame
+        Of a `Trace`. Rows keep the order in which lanes first appear.
     colour
         What the colour tells: ``"lane"``, ``"label"`` or ``"node"``.
     title
@@ -69,16 +67,16 @@ def gantt(
 
     check_name("colouring", colour, COLOURINGS)
     width_px = figures.width_px(column)
-    last_s = trace.end_s if end_s is None else end_s
-    if not last_s >= trace.end_s or (end_s is not None and last_s <= 0):
-        raise ValueError(
-            f"end_s is {end_s}, but the trace runs until {trace.end_s} s: give a later end"
-        )
+    last = frame["end_s"].max()
+    own_s = last if isinstance(last, float) else 0.0
+    last_s = own_s if end_s is None else end_s
+    if not last_s >= own_s or (end_s is not None and last_s <= 0):
+        raise ValueError(f"end_s is {end_s}, but the trace runs until {own_s} s: give a later end")
     scale, unit = next((factor, unit) for least, factor, unit in _UNITS if last_s >= least)
-    spans, rows = _spans(trace, colour, scale)
+    spans, rows = _spans(frame, colour, scale)
     kinds = spans["kind"].unique(maintain_order=True).to_list()
     end = last_s * scale or 1.0
-    few, sized = len(spans) <= _MOST_TEXTS, bool((trace.frame["bytes"] > 0).any())
+    few, sized = len(spans) <= _MOST_TEXTS, bool((frame["bytes"] > 0).any())
     plot_px = max(width_px - _CHARACTER_PX * max(map(len, rows), default=0) - 20, 60.0)
     heading: dict[str, Any] = {} if title is None else {"title": title}
     # altair checks every part of a chart against its schema as it is made, which takes most of
@@ -91,9 +89,8 @@ def gantt(
         return alt.LayerChart(layer=layers, height=_ROW_PX * max(len(rows), 1), **heading)
 
 
-def _spans(trace: Trace, colour: str, scale: float) -> tuple[pl.DataFrame, list[str]]:
+def _spans(frame: pl.DataFrame, colour: str, scale: float) -> tuple[pl.DataFrame, list[str]]:
     """Spans as they are drawn, and the rows from top to bottom."""
-    frame = trace.frame
     one_node = frame["node"].n_unique() <= 1
     places, order = sublanes(frame)
     shown = {row: row[1] if one_node else " · ".join(row) for row in order}

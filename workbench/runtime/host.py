@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import simpy
@@ -12,52 +12,52 @@ from simpy.events import Process
 
 from workbench.clusters import Node
 from workbench.runtime.cores import Cores
+from workbench.runtime.endpoint import Endpoint
 from workbench.runtime.kernel import FIRST
 from workbench.runtime.mailbox import Mailbox
-from workbench.runtime.messages import Transfer
-from workbench.runtime.sharing import Interface
-from workbench.runtime.simulated import SimulatedContext
+from workbench.runtime.pipe import Pipe
+from workbench.runtime.state import State
 from workbench.runtime.tasks import SimulatedTask, cut_off
 
 if TYPE_CHECKING:
-    from workbench.runtime.context import Program
-    from workbench.runtime.pipe import Pipe
-    from workbench.runtime.simulation import Simulation
+    from workbench.runtime.context import Context, Program
 
 
 class CutOffWarning(RuntimeWarning):
     """A program or task raised an exception as it was cut off; nobody could catch it."""
 
 
-class Host:
-    """One node of a running simulation, through its lives."""
+class Host(Endpoint):
+    """One node of a running simulation, from its first start to its last end."""
 
     def __init__(
-        self, simulation: Simulation, index: int, node: Node, program: Program | None
+        self,
+        state: State,
+        index: int,
+        node: Node,
+        program: Program | None,
+        context: Callable[[Host], Context],
     ) -> None:
-        self.simulation, self.index, self.name, self.program = simulation, index, node.name, program
+        super().__init__(state, index, node)
+        self.program, self._context = program, context
         self.speed = node.speed_over_time
-        self.uplink = None if node.uplink is None else Interface(node.uplink)
-        self.downlink = None if node.downlink is None else Interface(node.downlink)
         self.node = node
-        self.mailbox, self.cores = Mailbox(simulation.env), Cores(node.cores)
+        self.cores = Cores(node.cores)
         self.pipes: dict[int, Pipe] = {}
-        self.watchers: list[list[Transfer]] = []
         self.running: dict[Process, tuple[Coroutine[Any, Any, Any], Any]] = {}
         self.main: Process | None = None
         self.ended_s: float | None = None
         self.failed: BaseException | None = None
         self.restarts = 0
-        self.up = True
 
     def start(self) -> None:
         """Start the program from its beginning."""
         if self.program is not None:
             self.main = self.run(self._main(self.program))
-            self.simulation.pending += 1
+            self.state.pending += 1
 
     async def _main(self, program: Program) -> Any:
-        awaitable = program(SimulatedContext(self))
+        awaitable = program(self._context(self))
         if not inspect.isawaitable(awaitable):
             raise TypeError(
                 f"a program must be an `async def` that takes its context; {program!r} returned "
@@ -67,27 +67,27 @@ class Host:
 
     def run(self, coroutine: Coroutine[Any, Any, Any], work: Any = None) -> Process:
         """Run a coroutine as one of this node's; `work` is what it awaits, once it has begun."""
-        process = Process(self.simulation.env, coroutine)  # type: ignore[arg-type]
+        process = Process(self.state.env, coroutine)  # type: ignore[arg-type]
         process.callbacks.append(self._end)
         self.running[process] = coroutine, work
         return process
 
     def _end(self, event: simpy.Event) -> None:
         assert isinstance(event, Process)
-        simulation = self.simulation
+        state = self.state
         if not event.ok:
             error: Any = event.value
-            simulation.failure = (self, error)
+            state.failure = (self.index, error)
         if self.running.pop(event, None) is None:
             return  # ended in the instant in which the program did, and was cancelled with it
-        simulation.ended_s = simulation.env.now
+        state.ended_s = state.env.now
         if event is not self.main:
             return
         self.main = None
-        self.ended_s = simulation.env.now
-        simulation.pending -= 1
+        self.ended_s = state.env.now
+        state.pending -= 1
         if event.ok:
-            simulation.results[self.index] = event.value
+            state.results[self.index] = event.value
         else:
             self.failed = error
         self.cancel()
@@ -102,7 +102,7 @@ class Host:
 
     def cancel_task(self, process: Process) -> None:
         """End one task; whoever awaits it goes on."""
-        if process is self.simulation.env.active_process:
+        if process is self.state.env.active_process:
             raise RuntimeError("a task cannot cancel itself; let it return")
         found = self.running.pop(process, None)
         if found is None:  # all here are being cut off
@@ -110,16 +110,16 @@ class Host:
         coroutine, work = found
         self._cut_off(process, coroutine, work)
         process._ok, process._value = True, None
-        self.simulation.env.schedule(process)
+        self.state.env.schedule(process)
 
     def end_task(self, task: SimulatedTask[Any]) -> None:
         """Cancel a task; one that runs at this moment, where it waits next in this instant."""
-        if task.process is self.simulation.env.active_process:
+        if task.process is self.state.env.active_process:
 
             def end(_: simpy.Event) -> None:
                 task.cancel()
 
-            self.simulation.env.call(end, FIRST)
+            self.state.env.call(end, FIRST)
         else:
             task.cancel()
 
@@ -134,7 +134,7 @@ class Host:
         error = None if ended else cut_off(coroutine)
         if error is not None:
             warnings.warn(
-                f"{self.name} (node {self.index}), cut off at {self.simulation.env.now:g} s, "
+                f"{self.name} (node {self.index}), cut off at {self.state.env.now:g} s, "
                 f"raised {type(error).__name__}: {error}",
                 CutOffWarning,
                 stacklevel=2,
@@ -151,14 +151,14 @@ class Host:
         self.watchers.clear()
         for pipe in self.pipes.values():
             pipe.drop()
-        self.simulation.pending += (was_running and comes_back) - was_running
+        self.state.pending += (was_running and comes_back) - was_running
 
     def restart(self) -> None:
         """Come back with an empty memory."""
         self.up = True
         self.restarts += 1
-        self.mailbox = Mailbox(self.simulation.env)
+        self.mailbox = Mailbox(self.state.env)
         self.cores = Cores(self.node.cores)
         if self.ended_s is None and self.program is not None:
-            self.simulation.pending -= 1
+            self.state.pending -= 1
             self.start()

@@ -11,6 +11,7 @@ from simpy.events import Timeout
 
 from workbench.clusters import Link, Schedule
 from workbench.runtime.arguments import refuse_endless
+from workbench.runtime.endpoint import Endpoint
 from workbench.runtime.messages import Message, Transfer
 from workbench.runtime.sharing import Flow, Interface
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from workbench.runtime.faults import Lossy
-    from workbench.runtime.host import Host
-    from workbench.runtime.simulation import Simulation
 
 
 class Pipe:
@@ -48,16 +47,16 @@ class Pipe:
         "messages",
         "queue",
         "random",
-        "simulation",
         "source",
         "start_s",
+        "state",
         "target",
         "timer",
     )
 
-    def __init__(self, simulation: Simulation, source: Host, target: Host, link: Link) -> None:
-        self.simulation = simulation
-        self.env = simulation.env
+    def __init__(self, source: Endpoint, target: Endpoint, link: Link) -> None:
+        self.state = source.state
+        self.env = self.state.env
         self.source, self.target, self.link = source, target, link
         self.bandwidth = link.bandwidth
         self.lane = f"to {target.name}"
@@ -79,7 +78,7 @@ class Pipe:
         if self.down:
             self.lost += 1
             return
-        self.simulation.pending += 1
+        self.state.pending += 1
         if self.current is None:
             self._start(message)
         else:
@@ -91,14 +90,14 @@ class Pipe:
         if self.timer is not None:
             self.env.cancel(self.timer)
         if self.flow is not None:
-            self.simulation.sharing.leave(self.flow)
+            self.state.sharing.leave(self.flow)
         lost = len(self.queue) + carried
         if carried:
             self.busy_s += self.env.now - self.start_s
         self.current = self.timer = self.flow = None
         self.queue.clear()
         self.lost += lost
-        self.simulation.pending -= lost
+        self.state.pending -= lost
 
     def _start(self, message: Message) -> None:
         self.current = message
@@ -133,7 +132,7 @@ class Pipe:
         bits: Any = event.value
         self.timer = None
         self.flow = Flow(self.bandwidth, self.interfaces, bits, self._end)
-        self.simulation.sharing.join(self.flow)
+        self.state.sharing.join(self.flow)
 
     def _end(self, _: simpy.Event | None = None) -> None:
         message, end_s = self.current, self.env.now
@@ -143,7 +142,7 @@ class Pipe:
         self.bytes += message.size_bytes
         self.busy_s += end_s - self.start_s
         source, target, size_bytes = self.source, self.target, message.size_bytes
-        if (rows := self.simulation.rows) is not None:
+        if (rows := self.state.rows) is not None:
             rows.append(
                 (source.name, self.lane, message.topic, self.start_s, end_s, round(size_bytes))
             )
@@ -165,7 +164,7 @@ class Pipe:
             self.current = None
         if self.losses and self._loses(end_s):
             self.lost += 1
-            self.simulation.pending -= 1
+            self.state.pending -= 1
         elif self.link.latency_s:
             Timeout(self.env, self.link.latency_s, message).callbacks.append(self._arrive)
         else:
@@ -184,8 +183,8 @@ class Pipe:
         self._deliver(message)
 
     def _deliver(self, message: Message) -> None:
-        self.simulation.pending -= 1
-        self.simulation.delivered_s = self.env.now
+        self.state.pending -= 1
+        self.state.delivered_s = self.env.now
         if self.target.up:
             self.target.mailbox.deliver(message)
         else:

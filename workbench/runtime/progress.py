@@ -147,6 +147,12 @@ class Steps:
         """Say how far a simulation within the step is: give this to `simulate` as `progress`."""
         self.within(f"{now_s:,.1f} virtual seconds, {events:,} events")
 
+    def until(self, end_s: float) -> Progress:
+        """Return what says so of a simulation whose end is known."""
+        return lambda now_s, _: self.within(
+            f"{min(99.0, 100 * now_s / end_s):.0f} % of {end_s:,.0f} virtual seconds"
+        )
+
     def text(self, detail: str = "") -> str:
         """The line: title, step, seconds in all, what the step is about, how far it is.
 

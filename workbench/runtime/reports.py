@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from workbench.runtime.host import Host
     from workbench.runtime.messages import Message
-    from workbench.runtime.simulation import Simulation
+    from workbench.runtime.state import State
 
 _MOST = 8
 _FOREIGN = "in a program, await only what the context's methods return"
 
 
-def deadlock_report(simulation: Simulation) -> str:
+def deadlock_report(state: State, hosts: Sequence[Host]) -> str:
     """Who waits for what since when, what lies unread, and who is gone."""
     lines = ["deadlock: nothing is on its way any more, and programs still wait for messages"]
-    for host in simulation.hosts:
-        states = _states(host, simulation.cluster.names)
-        lines += [f"  {host.name} (node {host.index}) {state}" for state in states]
+    for host in hosts:
+        found = _states(host, state.cluster.names)
+        lines += [f"  {host.name} (node {host.index}) {one}" for one in found]
     return "\n".join(lines)
 
 
@@ -53,18 +53,18 @@ def _unread(messages: list[Message], names: Sequence[str]) -> str:
     return ", ".join(shown + more) or "none"
 
 
-def failure_report(simulation: Simulation, cause: BaseException) -> str:
+def failure_report(state: State, hosts: Sequence[Host], cause: BaseException) -> str:
     """Whose program failed, when and why."""
-    now_s = simulation.env.now
+    now_s = state.env.now
     said = f"{type(cause).__name__}: {cause}"
-    if simulation.failure is not None:
-        host = simulation.failure[0]
+    if state.failure is not None:
+        host = hosts[state.failure[0]]
         hint = f" ({_FOREIGN})" if _is_asyncios(cause) else ""
         if isinstance(cause, TypeError) and "NoneType can't be used in 'await'" in said:
             hint = " (send returns at once, with nothing to await)"
         return f"program of {host.name} (node {host.index}) failed at {now_s:g} s: {said}{hint}"
-    process = simulation.env.active_process
-    for host in simulation.hosts:
+    process = state.env.active_process
+    for host in hosts:
         if process in host.running:
             return (
                 f"program of {host.name} (node {host.index}) awaited, at {now_s:g} s, something "

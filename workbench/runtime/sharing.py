@@ -10,7 +10,7 @@ import simpy
 
 from workbench.clusters import Schedule
 from workbench.runtime.arguments import refuse_endless
-from workbench.runtime.fair_share import SCALE, FairShare, Group, parts
+from workbench.runtime.fair_share import SCALE, FairShare, Member, parts
 from workbench.runtime.kernel import LAST, Kernel
 from workbench.runtime.max_min import Allocation, max_min_rates
 
@@ -59,12 +59,12 @@ class Interface:
         self.fresh: list[Flow] = []  # flows that the last review did not know
         self.tried = 0  # flows when there was no room
         self.reviewed_s, self.reviews = -1.0, 0
-        self.fair: FairShare | None = None
+        self.fair: FairShare[Flow] | None = None
         self.timer: simpy.Event | None = None  # of the next end in `fair`
         self.change: simpy.Event | None = None  # of the capacity
 
 
-class Flow:
+class Flow(Member):
     """A transfer's bytes on their way."""
 
     __slots__ = (
@@ -74,14 +74,10 @@ class Flow:
         "change",
         "coupled",
         "done",
-        "end",
         "end_s",
         "fair",
-        "group",
         "interfaces",
         "left",
-        "limit_bps",
-        "number",
         "rate_bps",
         "since_s",
         "timer",
@@ -94,11 +90,10 @@ class Flow:
         bits: float,
         done: Callable[[], None],
     ) -> None:
+        super().__init__()
         self.cap, self.interfaces, self.done = cap, interfaces, done
-        self.number = 0  # in the order of joining
         self.coupled = False
         self.bps = math.inf  # what the link carries now, and the interfaces that are its alone
-        self.limit_bps = math.inf  # the least of its budgets
         self.change: simpy.Event | None = None
         # With a rate of its own: parts of bits that were left at `since_s`.
         self.left = parts(bits)
@@ -106,10 +101,7 @@ class Flow:
         self.end_s = math.inf
         self.bottleneck: Interface | None = None
         self.timer: simpy.Event | None = None
-        # In the fair share of an interface: see there.
-        self.fair: Interface | None = None
-        self.group: Group | None = None
-        self.end = 0
+        self.fair: Interface | None = None  # whose fair share it takes part in
 
 
 class Sharing:

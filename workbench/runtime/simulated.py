@@ -53,7 +53,7 @@ class SimulatedContext:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._env = host.simulation.env
+        self._env = host.state.env
         self._mailbox, self._cores = host.mailbox, host.cores
         self.node = host.index
         self.name = host.name
@@ -64,7 +64,7 @@ class SimulatedContext:
     @cached_property
     def random(self) -> np.random.Generator:
         """Generator of this node's own."""
-        return stream(self._host.simulation.seed, Purpose.PROGRAM, self.node, self.restarts)
+        return stream(self._host.state.seed, Purpose.PROGRAM, self.node, self.restarts)
 
     def now_s(self) -> float:
         """Virtual seconds since the run began."""
@@ -96,7 +96,7 @@ class SimulatedContext:
                     refuse_async(work)
             else:
                 check_isolated(work, on)
-                call = host.simulation.threads.start(work, on)
+                call = host.state.threads.start(work, on)
             took_s = host.speed.seconds_for(cost_s, start_s)
             if not start_s + took_s < math.inf:
                 refuse_endless(f"{label or lane} of {host.name}")
@@ -105,7 +105,7 @@ class SimulatedContext:
             cores.release()
         if call is not None:
             value = call.result()
-        if lane and (rows := host.simulation.rows) is not None:
+        if lane and (rows := host.state.rows) is not None:
             rows.append((host.name, lane, label, start_s, env.now, 0))
         return value
 
@@ -138,7 +138,7 @@ class SimulatedContext:
         if pipe is not None:
             pipe.send(message)
             return
-        cluster = host.simulation.cluster
+        cluster = host.state.cluster
         target = cluster.index(to)  # tells what is wrong, as `link` does; takes names, too
         if target == host.index:
             self._mailbox.deliver(message)
@@ -159,7 +159,7 @@ class SimulatedContext:
         if timeout_s is not None:
             check_seconds("timeout_s", timeout_s)
         if sender is not None:
-            sender = self._host.simulation.cluster.index(sender)
+            sender = self._host.state.cluster.index(sender)
         message = self._mailbox.take(topic, sender)
         if message is not None:
             self._count_read()
@@ -189,7 +189,7 @@ class SimulatedContext:
     def _set_timer(self, wait: Wait, timeout_s: float) -> None:
         def expire(_: simpy.Event) -> None:
             self._mailbox.end(wait)
-            wanted = wait.wanted(self._host.simulation.cluster.names)
+            wanted = wait.wanted(self._host.state.cluster.names)
             wait.event.fail(TimeoutError(f"no message{wanted} within {timeout_s} s"))
 
         if not self._env.now + timeout_s < math.inf:

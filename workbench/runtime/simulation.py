@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import simpy
 
@@ -17,12 +17,12 @@ from workbench.clusters.checks import check_number, check_truth, check_whole
 from workbench.runtime.fault_injection import inject
 from workbench.runtime.faults import check_faults
 from workbench.runtime.host import Host
-from workbench.runtime.kernel import Kernel
 from workbench.runtime.pipe import Pipe
 from workbench.runtime.programs import Programs, by_node
 from workbench.runtime.reports import deadlock_report, failure_report
 from workbench.runtime.run import DeadlockError, LinkUse, ProgramError, Run, SimulationError
-from workbench.runtime.sharing import Sharing
+from workbench.runtime.simulated import SimulatedContext
+from workbench.runtime.state import State
 from workbench.runtime.threads import Threads, thread_count
 
 if TYPE_CHECKING:
@@ -84,28 +84,28 @@ class Simulation:
         faults: Iterable[Fault] = (),
         threads: int | None = None,
     ) -> None:
-        self.cluster, self.seed, self.env = cluster, check_whole("seed", seed, 0), Kernel()
         check_truth("trace", trace)
-        self.rows: list[tuple[str, str, str, float, float, int]] | None = [] if trace else None
-        self.sharing, self.threads = Sharing(self.env), Threads(thread_count(threads))
-        self.results: dict[int, Any] = {}
-        self.delivered_s = self.ended_s = 0.0  # the last message, the last program or task
-        self.pending = 0  # programs that run or will restart, and messages on their way
-        self.failure: tuple[Host, BaseException] | None = None
-        self.fault_events: dict[simpy.Event, Host | None] = {}
+        self.state = state = State(
+            cluster,
+            check_whole("seed", seed, 0),
+            Threads(thread_count(threads)),
+            [] if trace else None,
+        )
+        self.cluster, self.env, self.results = cluster, state.env, state.results
         self._midway = False  # within an event, which only a program's failure ends cleanly
         self.faults = check_faults(faults)
         given = by_node(cluster, programs)
         self.hosts = [
-            Host(self, index, node, given.get(index)) for index, node in enumerate(cluster.nodes)
+            Host(state, index, node, given.get(index), SimulatedContext)
+            for index, node in enumerate(cluster.nodes)
         ]
         self.pipes = {
-            (source, target): Pipe(self, self.hosts[source], self.hosts[target], link)
+            (source, target): Pipe(self.hosts[source], self.hosts[target], link)
             for (source, target), link in cluster.links.items()
         }
         for (source, target), pipe in self.pipes.items():
             self.hosts[source].pipes[target] = pipe
-        inject(self, self.faults)
+        inject(self.faults, state, self.hosts, self.pipes)
         self._begun = False
 
     def run(self, until_s: float | None = None, progress: Progress | None = None) -> Run:
@@ -128,13 +128,13 @@ class Simulation:
             raise ValueError("until_s is nan; give the seconds at which to stop")
         if not end_s >= self.env.now:
             raise ValueError(f"until_s is {until_s}, but {self.env.now} s are over already")
-        if self._midway and self.failure is None:
+        if self._midway and self.state.failure is None:
             raise SimulationError(
                 f"the simulation was cut off in the middle of an event at {self.env.now:g} s, so "
                 "it cannot go on; make a new one",
                 self.result("interrupted"),
             )
-        self.failure = None
+        self.state.failure = None
         if not self._begun:  # not before, so that what never runs leaves nothing unfinished
             self._begun = True
             for host in self.hosts:
@@ -147,14 +147,16 @@ class Simulation:
         except KeyboardInterrupt:
             return self.result("interrupted")
         except BaseException as error:  # programs may raise SystemExit or CancelledError, too
-            if self.failure is None and not isinstance(error, Exception):
+            if self.state.failure is None and not isinstance(error, Exception):
                 raise
-            cause = error if self.failure is None else self.failure[1]
-            raise ProgramError(failure_report(self, cause), self.result("failed")) from cause
-        if not self.pending:
+            cause = error if self.state.failure is None else self.state.failure[1]
+            raise ProgramError(
+                failure_report(self.state, self.hosts, cause), self.result("failed")
+            ) from cause
+        if not self.state.pending:
             return self.result("done")
         if not any(map(self._can_wake, self.env.coming())):
-            raise DeadlockError(deadlock_report(self), self.result("deadlock"))
+            raise DeadlockError(deadlock_report(self.state, self.hosts), self.result("deadlock"))
         self.env.advance(end_s)
         return self.result("stopped")
 
@@ -162,10 +164,10 @@ class Simulation:
         """Process what comes before a time, until all is done or nothing comes."""
         env, step, queue, shown_s = self.env, self.env.step, self.env.queue, -math.inf
         self._midway, looked_s, at_once = True, env.now, 0
-        while self.pending and queue and queue[0][0] < end_s:
+        while self.state.pending and queue and queue[0][0] < end_s:
             for _ in _LOOK_EVERY:
                 step()
-                if not (self.pending and queue and queue[0][0] < end_s):
+                if not (self.state.pending and queue and queue[0][0] < end_s):
                     break
                 if progress is None:
                     continue
@@ -202,14 +204,15 @@ class Simulation:
             "takes time, such as in `while True: await context.sleep(0)`; wait for a message, or "
             "sleep for longer"
         )
-        self.failure = (host, error)
+        self.state.failure = (host.index, error)
         raise error
 
     def _can_wake(self, event: simpy.Event) -> bool:
         """Whether a program may go on after an event: links that fail or recover wake none."""
-        if event not in self.fault_events:
+        if event not in self.state.fault_events:
             return True
-        host = self.fault_events[event]
+        node = self.state.fault_events[event]
+        host = None if node is None else self.hosts[node]
         return host is not None and host.program is not None and host.ended_s is None
 
     def close(self) -> None:
@@ -217,7 +220,7 @@ class Simulation:
         self._begun = True
         for host in self.hosts:
             host.cancel()
-        self.threads.close()
+        self.state.threads.close()
 
     def result(self, ended: Literal["done", "stopped", "interrupted", "failed", "deadlock"]) -> Run:
         """What there is so far."""
@@ -247,11 +250,11 @@ class Simulation:
         The clock itself may have gone on, to the end of a timeout that was not needed.
         """
         waits = [wait.since_s for host in self.hosts for wait in host.mailbox.waits]
-        return max(self.delivered_s, self.ended_s, *waits)
+        return max(self.state.delivered_s, self.state.ended_s, *waits)
 
     def _trace(self, end_s: float) -> Trace | None:
-        if self.rows is None:
+        if self.state.rows is None:
             return None
         from workbench.runtime.recording import trace_of
 
-        return trace_of(self.rows, self.cluster, self.faults, end_s)
+        return trace_of(self.state.rows, self.cluster, self.faults, end_s)

@@ -86,11 +86,11 @@ class Trace:
     ) -> alt.LayerChart:
         """Draw it: a row for every lane of every node, a bar for every span.
 
-        See `workbench.runtime.gantt.gantt`.
+        Options as of `workbench.runtime.gantt.gantt`.
         """
         from workbench.runtime.gantt import gantt
 
-        return gantt(self, colour=colour, title=title, end_s=end_s, column=column)
+        return gantt(self.frame, colour=colour, title=title, end_s=end_s, column=column)
 
     def to_chrome(self, path: Path | str) -> None:
         """Write the trace as JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open."""

@@ -1,0 +1,92 @@
+"""The structure of the package: no import circles, the same rooms in every system."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from workbench.paths import ROOT
+
+PACKAGE = ROOT / "workbench"
+SYSTEMS = sorted(path.parent.name for path in PACKAGE.glob("*/paper"))
+ROOMS = {"costs", "algorithms", "programs", "training", "explorer", "paper"}
+MOST_ENTRIES = 9
+ABOVE_SYSTEMS = {"cli", "claims", "reproduce"}  # find systems by name
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def modules() -> dict[str, Path]:
+    return {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Modules of the package that a file imports, for types only and within functions, too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names if one.name in modules())
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            for one in node.names:
+                whole = f"{node.module}.{one.name}"
+                yield whole if whole in modules() else node.module
+
+
+def system_of(module: str) -> str | None:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in SYSTEMS else None
+
+
+def test_systems_are_found() -> None:
+    assert {"dynacomm", "hiertrain", "edgegossip"} <= set(SYSTEMS)
+
+
+def test_no_import_circles() -> None:
+    graph = {
+        name: {one for one in imports(path) if one in modules() and one != name}
+        for name, path in modules().items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(reversed(error.args[1])))
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_system_has_the_same_rooms(system: str) -> None:
+    entries = {
+        path.stem
+        for path in (PACKAGE / system).iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert entries >= ROOMS | {"__init__"}
+    assert len(entries) <= MOST_ENTRIES
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_only_the_explorer_reaches_into_the_paper(system: str) -> None:
+    paper = f"workbench.{system}.paper"
+    reaching = [
+        name
+        for name, path in modules().items()
+        if not name.startswith((paper, f"workbench.{system}.explorer"))
+        and any(one.startswith(paper) for one in imports(path))
+    ]
+    assert reaching == []
+
+
+def test_systems_import_nothing_of_each_other_and_shared_rooms_nothing_of_systems() -> None:
+    upwards = [
+        (name, one)
+        for name, path in modules().items()
+        if name.split(".")[1:2] and name.split(".")[1] not in ABOVE_SYSTEMS
+        for one in imports(path)
+        if system_of(one) not in (None, system_of(name))
+    ]
+    assert upwards == []
