@@ -22,9 +22,10 @@ from workbench.datasets import DatasetError, cifar10
 from workbench.dynacomm import explorer
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.plan import Plan
-from workbench.dynacomm.paper import charts, experiments, simulations
-from workbench.dynacomm.paper.answers import answers
-from workbench.interrupted import ExperimentInterrupted
+from workbench.dynacomm.paper import charts, experiments
+from workbench.dynacomm.paper.experiments import scales, timings
+from workbench.dynacomm.paper.testbed import MODELS
+from workbench.experiments import ExperimentInterrupted, Scaled
 from workbench.names import UnknownNameError
 from workbench.profiles import measure_layer_times
 from workbench.widgets import Slider, measure_ms
@@ -48,12 +49,12 @@ FRAMES: dict[str, Callable[[], pl.DataFrame]] = {
 @pytest.mark.parametrize("figure", ["fig5", "fig6", "fig7", "fig8"])
 def test_bars(figure: str) -> None:
     frame = FRAMES[figure]()
-    assert len(frame) == len(experiments.MODELS) * len(PLANNERS)
+    assert len(frame) == len(MODELS) * len(PLANNERS)
     parts = pl.sum_horizontal("computation_alone_s", "overlap_s", "communication_alone_s")
     assert frame.filter((parts - pl.col("total_s")).abs() > 1e-9).is_empty()
     sequential = frame.filter(pl.col("planner") == "sequential")
-    assert sequential["normalised"].to_list() == [1.0] * len(experiments.MODELS)
-    assert sequential["overlap_s"].to_list() == pytest.approx([0.0] * len(experiments.MODELS))
+    assert sequential["normalised"].to_list() == [1.0] * len(MODELS)
+    assert sequential["overlap_s"].to_list() == pytest.approx([0.0] * len(MODELS))
     fastest = frame.group_by("model").agg(pl.col("total_s").min()).sort("model")["total_s"]
     ours = frame.filter(pl.col("planner") == "dynacomm").sort("model")["total_s"]
     assert ours.to_list() == pytest.approx(fastest.to_list(), rel=1e-12)
@@ -124,21 +125,16 @@ def test_every_figure_can_be_printed(figure: str) -> None:
 
 
 class TestFigure10LearnsFrom:
-    """What `dataset` says; else CIFAR-10 where there is a copy, or at the paper's scale."""
+    """CIFAR-10 at the paper's scale, or what is asked for; there is no network."""
 
     @pytest.fixture(autouse=True)
     def small(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        """Every scale trains for an epoch; there is no data and no network."""
-        for scale, sizes in experiments.SCALES.items():
-            samples = min(sizes.samples or 64, 64)
-            changed = sizes._replace(samples=samples, epochs=1)
-            monkeypatch.setitem(experiments.SCALES, scale, changed)
+        monkeypatch.setattr(scales, "SAMPLES", Scaled(64, 64, 64))
+        monkeypatch.setattr(scales, "EPOCHS", Scaled(1, 1, 1))
         monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
         monkeypatch.setattr(cifar10, "fetch", unreachable)
 
-    @pytest.fixture
-    def copy(self, tmp_path: Path) -> Path:
-        """A copy of CIFAR-10 in its usual layout, of eight images a file."""
+    def test_a_copy_of_cifar_10_and_chart_and_claim_say_so(self, tmp_path: Path) -> None:
         folder = tmp_path / cifar10.LAYOUT
         folder.mkdir()
         generator = np.random.default_rng(1)
@@ -146,36 +142,19 @@ class TestFigure10LearnsFrom:
             records = generator.integers(0, 256, (8, 3073), dtype=np.uint8)
             records[:, 0] %= 10
             (folder / name).write_bytes(records.tobytes())
-        return folder
+        frame = experiments.fig10("paper")
+        assert learnt_from(frame) == ("cifar10", 40, 8)
+        svg = figures.svg(charts.fig10(frame), "double")
+        assert "ResNet-20 on CIFAR-10" in svg
+        assert "40 training, 8 validation samples" in svg
 
-    def test_digits_where_there_is_nothing_else(self) -> None:
-        assert learnt_from(experiments.fig10("default")) == ("digits", 64, 64)
-
-    @pytest.mark.parametrize("scale", ["default", "paper"])
-    def test_a_copy_of_cifar_10(self, copy: Path, scale: str) -> None:
-        assert learnt_from(experiments.fig10(scale)) == ("cifar10", 40, 8)
-
-    def test_digits_in_tests_whatever_there_is(self, copy: Path) -> None:
-        assert experiments.fig10_dataset("smoke") == "digits"
-
-    def test_what_was_asked_for(self, copy: Path) -> None:
-        assert learnt_from(experiments.fig10("default", dataset="digits")) == ("digits", 64, 64)
-
-    def test_half_a_copy_is_none(self, copy: Path) -> None:
-        (copy / cifar10.TEST_FILE).unlink()
-        assert experiments.fig10_dataset("default") == "digits"
+    def test_what_was_asked_for(self) -> None:
+        assert learnt_from(experiments.fig10("paper", dataset="digits")) == ("digits", 64, 64)
 
     @pytest.mark.parametrize(("scale", "dataset"), [("paper", "auto"), ("default", "cifar10")])
     def test_nothing_falls_back(self, scale: str, dataset: str) -> None:
         with pytest.raises(DatasetError, match="cannot be fetched"):
             experiments.fig10(scale, dataset=dataset)
-
-    def test_the_chart_and_the_claim_say_which(self, copy: Path) -> None:
-        frame = experiments.fig10("default")
-        svg = figures.svg(charts.fig10(frame), "double")
-        assert "ResNet-20 on CIFAR-10" in svg
-        assert "40 training, 8 validation samples" in svg
-        assert "of cifar10" in answers({"fig10": frame})["dynacomm.fig10.accuracy"].detail
 
 
 def unreachable(*_: object) -> Path:
@@ -194,8 +173,8 @@ def learnt_from(frame: pl.DataFrame) -> tuple[object, ...]:
         experiments.fig12,
         experiments.table1,
         experiments.table2,
-        simulations.replanning,
-        simulations.fig11_simulated,
+        experiments.replanning,
+        experiments.fig11_simulated,
         lambda _: measure_ms(explorer.draw, explorer.CONTROLS, repeats=1),
     ],
     ids=["fig10", "fig12", "table1", "table2", "replanning", "fig11_simulated", "explorer"],
@@ -219,7 +198,7 @@ def test_ctrl_c_leaves_what_was_timed(
         done += 1
         return [1.0, 2.0]
 
-    monkeypatch.setattr(experiments, "timed", interrupted)
+    monkeypatch.setattr(timings, "timed", interrupted)
     with pytest.raises(ExperimentInterrupted) as raised:
         make("smoke")
     named = [name for name, kind in whole.schema.items() if kind == pl.String]
@@ -228,9 +207,8 @@ def test_ctrl_c_leaves_what_was_timed(
 
 
 def test_ctrl_c_leaves_what_was_profiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = experiments.SCALES["smoke"]
-    two = sizes._replace(profiled={"lenet5": 2, "lenet5_cifar": 2})
-    monkeypatch.setitem(experiments.SCALES, "smoke", two)
+    two = {"lenet5": 2, "lenet5_cifar": 2}
+    monkeypatch.setattr(scales, "PROFILED", Scaled(two, two, two))
     measure = measure_layer_times
 
     def interrupted(model: str, **options: Any) -> Any:
@@ -238,7 +216,7 @@ def test_ctrl_c_leaves_what_was_profiled(monkeypatch: pytest.MonkeyPatch) -> Non
             raise KeyboardInterrupt
         return measure(model, **options)
 
-    monkeypatch.setattr(experiments, "measure_layer_times", interrupted)
+    monkeypatch.setattr(timings, "measure_layer_times", interrupted)
     with pytest.raises(ExperimentInterrupted) as raised:
         experiments.table2("smoke")
     assert raised.value.frame["model"].to_list() == ["lenet5"]
@@ -247,8 +225,8 @@ def test_ctrl_c_leaves_what_was_profiled(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_training_of_equal_workers_ends_when_the_cost_model_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sizes = experiments.SCALES["smoke"]._replace(samples=80, epochs=2)
-    monkeypatch.setitem(experiments.SCALES, "smoke", sizes)
+    monkeypatch.setattr(scales, "SAMPLES", Scaled(80, 80, 80))
+    monkeypatch.setattr(scales, "EPOCHS", Scaled(2, 2, 2))
     frame = experiments.fig10("smoke")
     assert frame["epoch"].to_list() == [1, 2, 1, 2]
     assert frame["at_s"].to_list() == pytest.approx(frame["predicted_s"].to_list(), rel=1e-9)

@@ -14,26 +14,27 @@ import pytest
 from workbench import figures
 from workbench.clusters import Schedule
 from workbench.dynacomm.algorithms import PLANNERS
-from workbench.dynacomm.paper import charts, simulated_testbed, simulations
+from workbench.dynacomm.paper import charts, experiments
+from workbench.dynacomm.paper.experiments import scales, simulated
 from workbench.dynacomm.paper.testbed import paper_testbed, variant
 from workbench.dynacomm.replanning import mobile_trace
 from workbench.dynacomm.replanning.planning import EPOCH, WITHIN_S
-from workbench.interrupted import ExperimentInterrupted
+from workbench.experiments import ExperimentInterrupted
 from workbench.names import UnknownNameError
 from workbench.profiles import profile_model
 from workbench.runtime import Run, simulate
 
-SIZES = simulations.SCALES["smoke"]
+ITERATIONS, EPOCH_ITERATIONS = scales.ITERATIONS.smoke, scales.EPOCH_ITERATIONS.smoke
 
 
 @pytest.fixture(scope="module")
 def replanned() -> pl.DataFrame:
-    return simulations.replanning("smoke")
+    return experiments.replanning("smoke")
 
 
 @pytest.fixture(scope="module")
 def scaled() -> pl.DataFrame:
-    return simulations.fig11_simulated("smoke")
+    return experiments.fig11_simulated("smoke")
 
 
 def written(chart: alt.FacetChart) -> str:
@@ -44,9 +45,9 @@ def written(chart: alt.FacetChart) -> str:
 
 
 def test_every_iteration_of_every_policy_has_a_row(replanned: pl.DataFrame) -> None:
-    assert len(replanned) == 3 * len(simulations.POLICIES) * SIZES.iterations
+    assert len(replanned) == 3 * len(experiments.POLICIES) * ITERATIONS
     for _, run in replanned.group_by("scenario", "policy", maintain_order=True):
-        assert run["iteration"].to_list() == list(range(1, SIZES.iterations + 1))
+        assert run["iteration"].to_list() == list(range(1, ITERATIONS + 1))
         ends_s = (run["start_s"] + run["duration_s"]).to_list()
         assert run["start_s"].to_list() == pytest.approx([0.0, *ends_s[:-1]])
 
@@ -62,10 +63,10 @@ def test_all_policies_begin_alike_and_the_step_is_seen(replanned: pl.DataFrame) 
 
 
 def test_clairvoyant_is_never_slower(replanned: pl.DataFrame) -> None:
-    gains = simulations.replanning_gains(replanned)
-    assert len(gains) == 3 * len(simulations.POLICIES)
+    gains = experiments.replanning_gains(replanned)
+    assert len(gains) == 3 * len(experiments.POLICIES)
     knowing = gains.filter(policy="clairvoyant").select("scenario", knowing_s="total_s")
-    slack_s = 2 * WITHIN_S * SIZES.iterations
+    slack_s = 2 * WITHIN_S * ITERATIONS
     for row in gains.join(knowing, on="scenario").iter_rows(named=True):
         assert row["knowing_s"] <= row["total_s"] + slack_s, row
     assert gains.filter(policy="clairvoyant")["gap_percent"].to_list() == [0, 0, 0]
@@ -73,14 +74,14 @@ def test_clairvoyant_is_never_slower(replanned: pl.DataFrame) -> None:
 
 
 def test_planning_anew_pays_when_the_bandwidth_halves_for_good(replanned: pl.DataFrame) -> None:
-    step = simulations.replanning_gains(replanned).filter(scenario="step")
+    step = experiments.replanning_gains(replanned).filter(scenario="step")
     gain = dict(step.select("policy", "gain_percent").iter_rows())
     assert gain["per_iteration"] > gain["per_epoch"] > 1
 
 
 def test_gains_have_the_sign_that_the_chart_tells(replanned: pl.DataFrame) -> None:
     """Where the bandwidth changes slowly, planning anew pays; the rest is as the frame says."""
-    gains = simulations.replanning_gains(replanned)
+    gains = experiments.replanning_gains(replanned)
     paid = {key[:2]: key[2] for key in gains.select("scenario", "policy", "gain_percent").rows()}
     for scenario in ("step", "sawtooth"):
         for policy in ("per_epoch", "per_iteration", "clairvoyant"):
@@ -121,17 +122,17 @@ def test_how_often_is_planned_stands_in_frame_and_chart(replanned: pl.DataFrame)
     every = dict(replanned.select("policy", "planned_every").unique().iter_rows())
     assert every == {
         "static": None,
-        "per_epoch": SIZES.epoch,
+        "per_epoch": EPOCH_ITERATIONS,
         "per_iteration": 1,
         "clairvoyant": 1,
     }
-    assert set(replanned["epoch_iterations"]) == {SIZES.epoch}
-    gains = simulations.replanning_gains(replanned)
+    assert set(replanned["epoch_iterations"]) == {EPOCH_ITERATIONS}
+    gains = experiments.replanning_gains(replanned)
     for chart in (charts.replanning(replanned), charts.replanning_gains(gains)):
         words = written(chart)
-        assert f"every {SIZES.epoch} iterations" in words
-        assert f"an epoch is {SIZES.epoch} iterations (the paper: {EPOCH})" in words
-    assert simulations.SCALES["paper"].epoch == EPOCH
+        assert f"every {EPOCH_ITERATIONS} iterations" in words
+        assert f"an epoch is {EPOCH_ITERATIONS} iterations (the paper: {EPOCH})" in words
+    assert scales.EPOCH_ITERATIONS.paper == EPOCH
     whole = replanned.with_columns(epoch_iterations=pl.lit(EPOCH))
     assert charts.epoch_in_words(whole) == f"an epoch is {EPOCH} iterations, as in the paper"
 
@@ -149,7 +150,7 @@ def test_gains_by_hand() -> None:
             "duration_s": [6.0, 4.0, 5.0, 3.0],
         }
     )
-    gains = simulations.replanning_gains(frame)
+    gains = experiments.replanning_gains(frame)
     assert gains["total_s"].to_list() == [10, 8]
     assert gains["gain_percent"].to_list() == pytest.approx([0, 20])
     assert gains["gap_percent"].to_list() == pytest.approx([25, 0])
@@ -167,21 +168,21 @@ def test_gains_of_joined_frames_are_the_joined_gains(replanned: pl.DataFrame) ->
     ]
     others.append(replanned.with_columns(epoch_iterations=pl.lit(5, pl.Int64)).head(70))
     frames = [replanned, *others]
-    apart = pl.concat([simulations.replanning_gains(frame) for frame in frames])
+    apart = pl.concat([experiments.replanning_gains(frame) for frame in frames])
     assert apart["gain_percent"].n_unique() > 12
-    assert simulations.replanning_gains(pl.concat(frames)).equals(apart)
+    assert experiments.replanning_gains(pl.concat(frames)).equals(apart)
 
 
 @pytest.mark.parametrize(("until_s", "seconds"), [(0.2, 1), (1.0, 1), (1.5, 2), (2.0, 2)])
 def test_the_mobile_trace_lasts_at_least_as_long_as_asked(until_s: float, seconds: int) -> None:
-    schedule = simulated_testbed.mobile(3, until_s)
+    schedule = simulated.mobile(3, until_s)
     assert schedule.starts_s == tuple(map(float, range(seconds)))
-    assert schedule.values == simulated_testbed.mobile(3, 9.0).values[:seconds]
+    assert schedule.values == simulated.mobile(3, 9.0).values[:seconds]
 
 
 def test_what_takes_less_than_a_second_can_be_planned_anew_too() -> None:
-    frame = simulations.replanning("smoke", model="lenet5", batch_size=1)
-    assert len(frame) == 3 * len(simulations.POLICIES) * SIZES.iterations
+    frame = experiments.replanning("smoke", model="lenet5", batch_size=1)
+    assert len(frame) == 3 * len(experiments.POLICIES) * ITERATIONS
     assert set(frame["model"]) == {"lenet5"}
 
 
@@ -202,15 +203,15 @@ def test_ctrl_c_leaves_the_finished_rows(
             return replace(simulate(*args, **options), ended="interrupted")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(simulations, "simulate", third_is_cut_off)
+    monkeypatch.setattr(simulated, "simulate", third_is_cut_off)
     make: dict[str, Callable[[str], pl.DataFrame]] = {
-        "replanned": simulations.replanning,
-        "scaled": simulations.fig11_simulated,
+        "replanned": experiments.replanning,
+        "scaled": experiments.fig11_simulated,
     }
     with pytest.raises(ExperimentInterrupted) as raised:
         make[name]("smoke")
     done = raised.value.frame
-    assert len(done) == 2 * (SIZES.iterations if name == "replanned" else 1)
+    assert len(done) == 2 * (ITERATIONS if name == "replanned" else 1)
     assert done.equals(whole.head(len(done)))
     assert f"{len(done)} finished rows are in `frame`" in str(raised.value)
 
@@ -221,15 +222,15 @@ def test_ctrl_c_at_once_leaves_no_rows_but_their_columns(
     def interrupted(*_: object, **__: object) -> Run:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(simulations, "simulate", interrupted)
+    monkeypatch.setattr(simulated, "simulate", interrupted)
     with pytest.raises(ExperimentInterrupted, match="0 finished rows") as raised:
-        simulations.fig11_simulated("smoke")
+        experiments.fig11_simulated("smoke")
     assert raised.value.frame.schema == scaled.schema
 
 
 def test_the_seed_chooses_where_the_mobile_trace_begins(replanned: pl.DataFrame) -> None:
-    other = simulations.replanning("smoke", seed=1)
-    again = simulations.replanning("smoke", seed=0)
+    other = experiments.replanning("smoke", seed=1)
+    again = experiments.replanning("smoke", seed=0)
     assert again.equals(replanned)
     for scenario, same in (("step", True), ("sawtooth", True), ("mobile", False)):
         pair = [frame.filter(scenario=scenario).drop("seed") for frame in (replanned, other)]
@@ -238,7 +239,7 @@ def test_the_seed_chooses_where_the_mobile_trace_begins(replanned: pl.DataFrame)
 
 def test_simulated_speed_ups_of_equal_workers_are_the_cost_models(scaled: pl.DataFrame) -> None:
     equal = scaled.filter(case="equal")
-    assert len(equal) == len(SIZES.workers) * len(simulations.PLANNERS_OF_THE_PAPER)
+    assert len(equal) == len(scales.WORKERS.smoke) * len(simulated.PLANNERS_OF_THE_PAPER)
     assert set(equal["slowest"]) == {1.0}
     # Equal workers transfer in step, so the fair share of the cost model is what they get.
     assert equal["difference_percent"].abs().max() <= 1e-7  # type: ignore[operator]
@@ -257,10 +258,10 @@ def test_differences_are_those_of_the_speed_ups(scaled: pl.DataFrame) -> None:
 def test_the_model_bounds_unequal_workers_who_get_more_than_their_share(
     scaled: pl.DataFrame,
 ) -> None:
-    testbed, most = paper_testbed(), max(SIZES.workers)
+    testbed, most = paper_testbed(), max(scales.WORKERS.smoke)
     assert most > testbed.servers  # so that they share the servers' interfaces
     unequal = scaled.filter(case="unequal")
-    assert set(unequal.filter(workers=most)["slowest"]) == {simulations.SLOWEST}
+    assert set(unequal.filter(workers=most)["slowest"]) == {simulated.SLOWEST}
     assert unequal["difference_percent"].min() >= -1e-7  # type: ignore[operator]
     gained = dict(unequal.filter(workers=most).select("planner", "difference_percent").iter_rows())
     assert gained["sequential"] > 1
@@ -270,7 +271,7 @@ def test_the_model_bounds_unequal_workers_who_get_more_than_their_share(
 
 def test_unequal_workers_who_share_nothing_are_as_fast_as_the_slowest() -> None:
     """By hand: all in one piece, as many servers as workers, so nobody waits but for the last."""
-    frame = simulations.fig11_simulated("smoke", slowest=0.5)
+    frame = experiments.fig11_simulated("smoke", slowest=0.5)
     row = frame.filter(case="unequal", workers=1, planner="sequential").row(0, named=True)
     testbed = variant(1, row["bandwidth_mbps"])
     costs = testbed.costs(row["model"], row["batch_size"])
@@ -283,7 +284,7 @@ def test_unequal_workers_who_share_nothing_are_as_fast_as_the_slowest() -> None:
 @pytest.mark.parametrize("slowest", [0, -1, 1.5, float("nan")])
 def test_a_speed_that_cannot_be_is_refused(slowest: float) -> None:
     with pytest.raises(ValueError, match="a speed above 0 and at most 1"):
-        simulations.fig11_simulated("smoke", slowest=slowest)
+        experiments.fig11_simulated("smoke", slowest=slowest)
 
 
 def test_the_difference_stands_on_the_chart(scaled: pl.DataFrame) -> None:
@@ -295,7 +296,7 @@ def test_the_difference_stands_on_the_chart(scaled: pl.DataFrame) -> None:
     ]
     words = written(charts.fig11_simulated(scaled))
     assert all(line in words for line in told)
-    assert f"speeds 1 to {simulations.SLOWEST}" in words
+    assert f"speeds 1 to {simulated.SLOWEST}" in words
     lower = scaled.with_columns(difference_percent=-pl.col("difference_percent") - 2)
     assert all("at most -" in line for line in charts.differences_in_words(lower))
 
@@ -303,7 +304,7 @@ def test_the_difference_stands_on_the_chart(scaled: pl.DataFrame) -> None:
 def test_interfaces_are_shared_by_more_workers_than_servers() -> None:
     testbed = paper_testbed()
     assert (testbed.workers, testbed.servers) == (8, 4)
-    cluster = simulated_testbed.cluster_of(testbed)
+    cluster = simulated.cluster_of(testbed)
     rate_bps = testbed.bandwidth_mbps * 1e6 * testbed.constants.link_efficiency
     assert len(cluster) == 12
     assert {node.uplink.constant for node in cluster.nodes if node.uplink} == {rate_bps}
@@ -325,7 +326,7 @@ def test_figures_fit_both_columns_and_say_that_they_are_simulated(
 ) -> None:
     drawn: list[alt.FacetChart | alt.LayerChart] = [
         charts.replanning(replanned),
-        charts.replanning_gains(simulations.replanning_gains(replanned)),
+        charts.replanning_gains(experiments.replanning_gains(replanned)),
         charts.fig11_simulated(scaled),
     ]
     for chart in drawn:
@@ -333,7 +334,7 @@ def test_figures_fit_both_columns_and_say_that_they_are_simulated(
             assert "simulated" in figures.svg(chart, column)
 
 
-@pytest.mark.parametrize("make", [simulations.replanning, simulations.fig11_simulated])
+@pytest.mark.parametrize("make", [experiments.replanning, experiments.fig11_simulated])
 def test_unknown_scale_is_refused(make) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(UnknownNameError, match="smoke, default, paper"):
         make("full")

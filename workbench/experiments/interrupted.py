@@ -1,11 +1,15 @@
-"""Ctrl-C in an experiment costs the row that is being made, not those before it."""
+"""Ctrl-C in an experiment costs the rows that are being made, not those before them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import polars as pl
+
+if TYPE_CHECKING:
+    from workbench.runtime import Run
 
 
 class ExperimentInterrupted(KeyboardInterrupt):
@@ -14,10 +18,10 @@ class ExperimentInterrupted(KeyboardInterrupt):
     A cell that is to go on with what there is catches it; after one that did not, it is
     ``sys.last_value``::
 
-        from workbench.interrupted import ExperimentInterrupted
+        from workbench.experiments import ExperimentInterrupted
 
         try:
-            frame = simulations.replanning("paper")
+            frame = experiments.replanning("paper")
         except ExperimentInterrupted as stopped:
             frame = stopped.frame
 
@@ -35,14 +39,18 @@ class ExperimentInterrupted(KeyboardInterrupt):
 
 @contextmanager
 def keeping(frame: Callable[[], pl.DataFrame]) -> Iterator[None]:
-    """Give a Ctrl-C the rows that `frame` then makes of what is finished.
-
-    Raises
-    ------
-    ExperimentInterrupted
-        In place of a `KeyboardInterrupt`.
-    """
+    """Make `ExperimentInterrupted` of Ctrl-C, with the rows that `frame` returns by then."""
     try:
         yield
     except KeyboardInterrupt as error:
         raise ExperimentInterrupted(frame()) from error
+
+
+def whole(run: Run) -> Run:
+    """Return a simulation that Ctrl-C has not ended early; pass the Ctrl-C on of one that it has.
+
+    A simulation ends in order at Ctrl-C, and half of one is no row.
+    """
+    if run.interrupted:
+        raise KeyboardInterrupt
+    return run

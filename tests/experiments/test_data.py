@@ -1,0 +1,59 @@
+"""Which data set at which scale: the same on every machine, and nothing falls back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workbench import datasets
+from workbench.datasets import DatasetError, cifar10, mnist
+from workbench.experiments.data import data_set
+from workbench.names import UnknownNameError
+from workbench.parameters import DATASETS, SCALES
+
+
+@pytest.fixture
+def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine on which MNIST and CIFAR-10 lie."""
+    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
+    for layout, names in (
+        (mnist.MNIST.layout, mnist.FILES),
+        (cifar10.LAYOUT, (*cifar10.TRAIN_FILES, cifar10.TEST_FILE)),
+    ):
+        (tmp_path / layout).mkdir(parents=True)
+        for name in names:
+            (tmp_path / layout / name).touch()
+    assert {"mnist", "cifar10"} <= set(datasets.available())
+    return tmp_path
+
+
+@pytest.mark.parametrize("paper", ["mnist", "cifar10"])
+def test_copies_do_not_change_what_is_learnt_from(copies: Path, paper: str) -> None:
+    chosen = {scale: data_set(scale, paper) for scale in SCALES}
+    assert chosen == {"smoke": "digits", "default": "digits", "paper": paper}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_choice_holds_at_every_scale(scale: str) -> None:
+    for choice in (*DATASETS, "own.npz"):
+        assert data_set(scale, "mnist", choice) == choice
+
+
+def test_below_the_papers_scale_no_network_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
+    below = {data_set(scale, "cifar10") for scale in SCALES if scale != "paper"}
+    assert below <= set(datasets.available())
+
+
+def test_the_papers_data_missing_is_one_clear_message(tmp_path: Path) -> None:
+    nobody = "http://127.0.0.1:9"
+    with pytest.raises(DatasetError, match=r"'cifar10' is not in .*WORKBENCH_DATA.*cluttered"):
+        datasets.load(data_set("paper", "cifar10"), folder=tmp_path, mirror=nobody)
+
+
+def test_an_unknown_scale_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="smoke, default, paper"):
+        data_set("full", "mnist")

@@ -1,0 +1,186 @@
+"""What every experiment's sweep does: rows in order, kept at Ctrl-C, failures as rows."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.expectations import assert_tells_every_step
+from workbench import experiments
+from workbench.experiments import ExperimentInterrupted, Scaled, finished, grid, sweep
+from workbench.names import UnknownNameError
+from workbench.parameters import SCALES
+from workbench.runtime import Run
+from workbench.runtime.progress import Steps
+
+SCHEMA = {"n": pl.Int64, "square": pl.Float64, "process": pl.Int64, "reason": pl.String}
+POINTS = grid(n=[3, 1, 2])
+
+
+def squared(*, n: int, folder: str = "", stop_at: int = 0, steps: Steps) -> dict[str, Any]:
+    """A point that counts how often it is done, if there is a folder for it."""
+    if n == stop_at:
+        raise KeyboardInterrupt
+    if folder:
+        with (Path(folder) / str(n)).open("a") as done:
+            done.write(".")
+    return {"square": n**2 / 1, "process": os.getpid()}
+
+
+def inverse(*, n: int, steps: Steps) -> list[dict[str, float]]:
+    return [{"square": 1 / n}, {"square": 2 / n}]
+
+
+def interrupted_within(*, n: int, steps: Steps) -> dict[str, float]:
+    if n == 1:
+        raise ExperimentInterrupted(pl.DataFrame({"square": [0.5]}))
+    return {"square": 0.0}
+
+
+@pytest.fixture(autouse=True)
+def nothing_in_memory() -> Iterator[None]:
+    experiments.forget()
+    yield
+    experiments.forget()
+
+
+def done(folder: Path) -> dict[str, int]:
+    return {path.name: len(path.read_text()) for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_rows_come_in_the_order_of_the_points(processes: int) -> None:
+    frame = sweep("Squares", squared, POINTS, SCHEMA, processes=processes)
+    assert frame.schema == SCHEMA
+    assert frame.select("n", "square").rows() == [(3, 9.0), (1, 1.0), (2, 4.0)]
+    assert (set(frame["process"]) == {os.getpid()}) is (processes == 1)
+
+
+def test_the_last_axis_changes_first() -> None:
+    assert [tuple(one.values()) for one in grid(a=[1, 2], b="xy")] == [
+        (1, "x"),
+        (1, "y"),
+        (2, "x"),
+        (2, "y"),
+    ]
+
+
+def test_a_failed_point_is_a_row_with_its_reason() -> None:
+    frame = sweep("Inverse", inverse, grid(n=[0, 2]), SCHEMA, failures=ZeroDivisionError)
+    assert frame.drop("process").rows() == [
+        (0, None, "division by zero"),
+        (2, 0.5, None),
+        (2, 1.0, None),
+    ]
+
+
+def test_other_errors_end_the_sweep() -> None:
+    with pytest.raises(ZeroDivisionError):
+        sweep("Inverse", inverse, grid(n=[2, 0]), SCHEMA, failures=ValueError)
+    with pytest.raises(ValueError, match="need a column 'reason'"):
+        sweep("Inverse", inverse, grid(n=[2]), {"square": pl.Float64}, failures=ValueError)
+
+
+@pytest.mark.parametrize(("stop_at", "rows"), [(3, 0), (1, 1), (2, 2)])
+def test_ctrl_c_keeps_finished_rows_and_what_follows_from_them(stop_at: int, rows: int) -> None:
+    def doubled(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.with_columns(double=2 * pl.col("square"))
+
+    with pytest.raises(ExperimentInterrupted) as stopped:
+        sweep("Squares", squared, POINTS, SCHEMA, shared={"stop_at": stop_at}, then=doubled)
+    kept, whole = stopped.value.frame, sweep("Squares", squared, POINTS, SCHEMA, then=doubled)
+    assert kept.equals(whole.head(rows))
+    assert kept.schema == whole.schema
+
+
+def test_what_a_point_has_finished_of_itself_is_kept() -> None:
+    with pytest.raises(ExperimentInterrupted, match="2 finished rows") as stopped:
+        sweep("Parts", interrupted_within, POINTS, SCHEMA)
+    assert stopped.value.frame.select("n", "square").rows() == [(3, 0.0), (1, 0.5)]
+
+
+def test_half_a_simulation_is_no_row() -> None:
+    run = Run(1.0, "done", {}, None, 0, ())
+    assert experiments.whole(run) is run
+    with pytest.raises(KeyboardInterrupt):
+        experiments.whole(replace(run, ended="interrupted"))
+
+
+def test_every_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_tells_every_step(lambda: sweep("Squares", squared, POINTS, SCHEMA), monkeypatch)
+
+
+@pytest.mark.parametrize("remember", [False, True])
+def test_what_is_remembered_is_done_once(remember: bool, tmp_path: Path) -> None:
+    for _ in range(2):
+        shared = {"folder": str(tmp_path)}
+        sweep("Squares", squared, POINTS, SCHEMA, shared=shared, remember=remember)
+    assert set(done(tmp_path).values()) == {1 if remember else 2}
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_recording_goes_on_where_it_was(processes: int, tmp_path: Path) -> None:
+    counted, kept = tmp_path / "counted", tmp_path / "kept"
+    counted.mkdir()
+
+    def make(stop_at: int) -> pl.DataFrame:
+        points = [{"n": n, "folder": str(counted)} for n in (3, 1, 2)]
+        for point in points:
+            if point["n"] == stop_at:
+                point["stop_at"] = stop_at
+        return sweep("Squares", squared, points, SCHEMA)
+
+    with finished.recording(kept, 1), pytest.raises(ExperimentInterrupted):
+        make(stop_at=2)
+    assert done(counted) == {"3": 1, "1": 1}
+    with finished.recording(kept, processes):
+        frame = make(stop_at=0)
+    assert frame.select("n", "square").rows() == [(3, 9.0), (1, 1.0), (2, 4.0)]
+    assert done(counted) == {"1": 1, "2": 1, "3": 1}
+
+
+def test_a_damaged_point_is_done_again(tmp_path: Path) -> None:
+    with finished.recording(tmp_path):
+        first = sweep("Squares", squared, POINTS, SCHEMA, processes=1)
+        next(tmp_path.iterdir()).write_text("{")
+        assert (
+            sweep("Squares", squared, POINTS, SCHEMA).drop("process").equals(first.drop("process"))
+        )
+
+
+def test_numbers_are_kept_to_the_last_bit(tmp_path: Path) -> None:
+    with finished.recording(tmp_path):
+        frames = [sweep("Inverse", inverse, grid(n=[3, 7, 49]), SCHEMA) for _ in range(2)]
+    assert frames[0].equals(frames[1])
+
+
+def test_a_size_by_scale() -> None:
+    size = Scaled(smoke=1, default=2, paper=3)
+    assert {scale: size.at(scale) for scale in SCALES} == size._asdict()
+    with pytest.raises(UnknownNameError, match="smoke, default, paper"):
+        size.at("full")
+
+
+@pytest.mark.parametrize("module", ["workbench.experiments.scales", "workbench.experiments.sweep"])
+def test_examples(module: str) -> None:
+    assert doctest.testmod(importlib.import_module(module)).failed == 0
+
+
+def test_ctrl_c_elsewhere_is_kept_too() -> None:
+    def rows() -> pl.DataFrame:
+        return pl.DataFrame({"n": [1]})
+
+    with (
+        pytest.raises(ExperimentInterrupted, match="1 finished row is") as stopped,
+        experiments.keeping(rows),
+    ):
+        raise KeyboardInterrupt
+    assert stopped.value.frame["n"].to_list() == [1]

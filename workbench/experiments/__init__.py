@@ -1,0 +1,26 @@
+"""The shell of an experiment, the same for all systems.
+
+An experiment is a function from parameters to a polars frame. `sweep` makes its rows point by
+point: shows progress, keeps finished rows at Ctrl-C (`ExperimentInterrupted`) and failed points as
+rows with a reason, runs beside each other in processes what is asked for. `Scaled` holds a size at
+each scale, `data_set` says which data is learnt from. `workbench.experiments.record` runs an
+experiment of hours once, and `workbench.experiments.recorded` reads what it left.
+"""
+
+from workbench.experiments.data import data_set
+from workbench.experiments.finished import forget
+from workbench.experiments.interrupted import ExperimentInterrupted, keeping, whole
+from workbench.experiments.scales import Scaled
+from workbench.experiments.sweep import computed, grid, sweep
+
+__all__ = [
+    "ExperimentInterrupted",
+    "Scaled",
+    "computed",
+    "data_set",
+    "forget",
+    "grid",
+    "keeping",
+    "sweep",
+    "whole",
+]

@@ -1,0 +1,25 @@
+"""Sizes by scale; each system's ``paper/experiments/scales.py`` is a table of them."""
+
+from __future__ import annotations
+
+from typing import Generic, NamedTuple, TypeVar, cast
+
+from workbench.names import check_name
+
+T = TypeVar("T")
+
+
+class Scaled(NamedTuple, Generic[T]):
+    """A size at each of `workbench.parameters.SCALES`.
+
+    >>> Scaled(smoke=64, default=720, paper=None).at("default")
+    720
+    """
+
+    smoke: T
+    default: T
+    paper: T
+
+    def at(self, scale: str) -> T:
+        """Return the size at a scale."""
+        return cast(T, getattr(self, check_name("scale", scale, self._fields)))

@@ -1,0 +1,175 @@
+"""A sweep: a function at every point of a grid, its rows in one frame."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+
+from workbench import parallel
+from workbench.experiments import finished
+from workbench.experiments.finished import Row, Rows
+from workbench.experiments.interrupted import ExperimentInterrupted, keeping
+from workbench.runtime import progress
+
+Point = Mapping[str, Any]
+Measure = Callable[..., Row | Iterable[Row] | pl.DataFrame]
+"""Called with a point's values by name, and ``steps``, which shows how far a long one is."""
+Failures = type[Exception] | tuple[type[Exception], ...]
+
+
+def grid(**axes: Iterable[object]) -> list[dict[str, Any]]:
+    """Return every combination, the last axis changing first.
+
+    >>> grid(model=["lenet5"], batch_size=[16, 32])
+    [{'model': 'lenet5', 'batch_size': 16}, {'model': 'lenet5', 'batch_size': 32}]
+    """
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def sweep(
+    title: str,
+    measure: Measure,
+    points: Sequence[Point],
+    schema: Mapping[str, Any],
+    *,
+    shared: Point | None = None,
+    processes: int | None = 1,
+    remember: bool = False,
+    failures: Failures = (),
+    then: Callable[[pl.DataFrame], pl.DataFrame] = lambda frame: frame,
+) -> pl.DataFrame:
+    """Return the rows of all points, in their order.
+
+    Parameters
+    ----------
+    title
+        Of the progress shown meanwhile.
+    measure
+        Makes a point's row, or rows; of a module, not of a cell, where processes do it.
+    points
+        Arguments of each call. Those that are named like columns stand in the rows as well.
+    schema
+        Columns and their types; null where neither point nor row has a value.
+    shared
+        Arguments of all calls.
+    processes, remember
+        As for `computed`.
+    failures
+        What may go wrong at a point: it is a row of its own then, with the error in the column
+        ``reason``. Any other error ends the sweep.
+    then
+        Adds columns that follow from several rows; of what an interrupted sweep has, too.
+
+    Raises
+    ------
+    ExperimentInterrupted
+        At Ctrl-C, with the rows of the points that were finished.
+    """
+    if failures and "reason" not in schema:
+        raise ValueError(f"{title}: failures need a column 'reason' in the schema")
+    everywhere = shared or {}
+    found: dict[int, Rows] = {}
+
+    def frame() -> pl.DataFrame:
+        rows = [
+            [{**everywhere, **points[at], **row}.get(name) for name in schema]
+            for at in sorted(found)
+            for row in found[at]
+        ]
+        return then(pl.DataFrame(rows, schema=schema, orient="row"))
+
+    with keeping(frame):
+        found.update(
+            computed(
+                title,
+                measure,
+                points,
+                shared=everywhere,
+                processes=processes,
+                remember=remember,
+                failures=failures,
+            )
+        )
+    return frame()
+
+
+def computed(
+    title: str,
+    measure: Measure,
+    points: Sequence[Point],
+    *,
+    shared: Point | None = None,
+    processes: int | None = 1,
+    remember: bool = False,
+    failures: Failures = (),
+) -> Iterator[tuple[int, Rows]]:
+    """Give the rows of each point once they are there, with its number.
+
+    Parameters
+    ----------
+    processes
+        One after the other in this process by default; None for a process on each core.
+    remember
+        Whether another sweep of this process may ask for the same, which is not done again then;
+        not where time is measured.
+    """
+    calls = [{**(shared or {}), **point} for point in points]
+    keys = [finished.key(measure, call) for call in calls]
+    under_way, missing = finished.current(), []
+    for at, key in enumerate(keys):
+        rows = finished.look_up(key) if under_way or remember else None
+        if rows is None:
+            missing.append(at)
+        else:
+            yield at, rows
+    processes = under_way.processes if under_way else processes
+    with progress.steps(title, len(missing)) as steps:
+        if processes == 1 or len(missing) <= 1:
+            for at in missing:
+                steps(_text(points[at]))
+                try:
+                    rows = _rows(measure, calls[at], failures, steps)
+                except ExperimentInterrupted as stopped:
+                    yield at, stopped.frame.to_dicts()
+                    raise
+                finished.keep(keys[at], rows, in_memory=remember)
+                yield at, rows
+            return
+        beside = [(measure, calls[at], failures) for at in missing]
+        for number, rows in parallel.as_finished(_rows, beside, processes):
+            at = missing[number]
+            finished.keep(keys[at], rows, in_memory=remember)
+            yield at, rows
+            steps(_text(points[at]))
+
+
+def _rows(
+    measure: Measure, call: Point, failures: Failures, steps: progress.Steps | None = None
+) -> list[Row]:
+    try:
+        made = measure(**call, steps=steps or _silent())
+    except failures as error:
+        return [{"reason": str(error)}]
+    if isinstance(made, pl.DataFrame):
+        return list(made.to_dicts())
+    return [made] if isinstance(made, Mapping) else list(made)
+
+
+def _silent() -> progress.Steps:
+    """In a process beside others, whose lines would be written over each other."""
+    return progress.Steps("", 0, progress.Line(Console(file=io.StringIO()), after_s=math.inf))
+
+
+def _text(point: Point) -> str:
+    """A point in a line: ``resnet152, dynacomm, 40 layers``."""
+    return ", ".join(
+        value.replace("_", " ") if isinstance(value, str) else f"{value} {name.replace('_', ' ')}"
+        for name, value in point.items()
+        if isinstance(value, str | int | float)
+    )
