@@ -13,7 +13,7 @@ from typing import NamedTuple
 import polars as pl
 
 from workbench import atomic
-from workbench.edgegossip.prediction.held_out import PREDICTIONS, forms, held_out
+from workbench.edgegossip.paper.held_out import PREDICTIONS, forms, held_out
 from workbench.edgegossip.prediction.predictor import RESOURCES
 from workbench.edgegossip.prediction.profiling_runs import ALONE, SCHEMA, profiling_runs
 from workbench.names import choose

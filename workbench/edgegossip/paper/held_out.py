@@ -1,8 +1,6 @@
-"""How well slowdown is predicted beside jobs of a size that nothing was learnt from.
+"""How well slowdown is predicted beside jobs of a size that was held out of the fit.
 
-Contention and time are of the same second. On a machine without a pause the one nearly is the
-other: what others took of the cores is what the training did not get. What contention will be is
-not predicted here, nor in the paper.
+Contention and time are of the same second; future contention is not predicted, as in the paper.
 """
 
 from __future__ import annotations
@@ -25,10 +23,10 @@ PREDICTIONS = {
 
 
 def held_out(measured: pl.DataFrame, form: str = "share_products") -> pl.DataFrame:
-    """Predict the samples of each size by what was learnt from all other sizes.
+    """Predict the samples of each size by a fit to all other sizes, and naively.
 
-    Beside that, what one would predict who does not look at contention: always the mean time of
-    training alone; and that time followed as t_0 is, a moving average of times.
+    Naive predictions do not look at contention: the mean time of training alone, and that time
+    followed as t_0 is, a moving average of times.
 
     Parameters
     ----------

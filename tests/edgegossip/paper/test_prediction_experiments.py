@@ -1,0 +1,173 @@
+"""Figs. 9 to 11 on the recorded samples, and what they say of the predictor."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import polars as pl
+import pytest
+
+from workbench.edgegossip.paper import prediction_experiments as experiments
+from workbench.edgegossip.paper.held_out import forms, held_out
+from workbench.edgegossip.prediction.predictor import FORMS
+from workbench.edgegossip.prediction.profiling_runs import SCHEMA
+from workbench.names import UnknownNameError
+
+
+def test_the_recorded_samples_say_so() -> None:
+    recorded = experiments.samples("smoke")
+    assert recorded.schema == pl.Schema(SCHEMA)
+    assert recorded["source"].unique().to_list() == ["recorded"]
+    assert set(recorded["workload"]) == {"none", "wordcount", "sort"}
+    assert recorded.filter(pl.col("size_bytes") > 0)["size_bytes"].n_unique() == 13
+
+
+def test_what_is_held_out_was_not_learnt_from() -> None:
+    recorded = experiments.samples("smoke")
+    size = recorded["size_bytes"].max()
+    wrong = recorded.with_columns(
+        pl.when(size_bytes=size)
+        .then(9.0)
+        .otherwise("seconds_per_sample")
+        .alias("seconds_per_sample")
+    )
+    before, after = (
+        held_out(frame).filter(size_bytes=size)["predicted_s"] for frame in (recorded, wrong)
+    )
+    assert before.to_list() == after.to_list()
+
+
+def test_following_looks_at_earlier_samples_only() -> None:
+    recorded = experiments.samples("smoke")
+    beside = recorded.filter(pl.col("size_bytes") > 0).sort("order").row(-1, named=True)
+    last, size = beside["order"], beside["size_bytes"]
+    recorded = recorded.filter(pl.col("order") <= last)
+    wrong = recorded.with_columns(
+        pl.when(order=last).then(9.0).otherwise("seconds_per_sample").alias("seconds_per_sample")
+    )
+    # Its own size is not learnt from either, so nothing that is predicted there may change.
+    before, after = (
+        held_out(frame).filter(size_bytes=size)["followed_s"] for frame in (recorded, wrong)
+    )
+    assert before.to_list() == after.to_list()
+
+
+def test_figure_9_is_the_mean_of_the_errors() -> None:
+    recorded = experiments.samples("smoke")
+    found, frame = held_out(recorded), experiments.fig9(recorded)
+    assert frame.height == 26
+    row = frame.row(5, named=True)
+    errors = found.filter(workload=row["workload"], size_bytes=row["size_bytes"])
+    percent = [
+        100 * abs(predicted - true) / true
+        for predicted, true in errors.select("predicted_s", "seconds_per_sample").iter_rows()
+    ]
+    assert row["samples"] == len(percent)
+    assert row["mean_percent"] == pytest.approx(np.mean(percent))
+    assert row["variance"] == pytest.approx(np.var(percent, ddof=1))
+    alone_s = np.mean(recorded.filter(workload="none")["seconds_per_sample"].to_numpy())
+    blind = [100 * abs(alone_s / true - 1) for true in errors["seconds_per_sample"]]
+    assert row["naive_mean_percent"] == pytest.approx(np.mean(blind))
+    assert row["naive_variance"] == pytest.approx(np.var(blind, ddof=1))
+
+
+def test_what_is_blind_to_contention_is_a_moving_average() -> None:
+    recorded = experiments.samples("smoke").sort("order")
+    found = held_out(recorded).sort("order")
+    known_s = np.mean(recorded.filter(workload="none")["seconds_per_sample"].to_numpy())
+    expected = []
+    for workload, seconds in recorded.select("workload", "seconds_per_sample").iter_rows():
+        if workload != "none":
+            expected.append(known_s)
+        known_s = 0.8 * known_s + 0.2 * seconds
+    assert found["naive_followed_s"].to_list() == pytest.approx(expected)
+
+
+def test_the_smallest_and_the_largest_jobs_differ() -> None:
+    recorded = experiments.samples("smoke")
+    frame = experiments.fig10(recorded)
+    least, most = recorded.filter(pl.col("size_bytes") > 0)["size_bytes"].sort()[[0, -1]]
+    for workload in ("wordcount", "sort"):
+        means = {
+            (resource, size): mean
+            for resource, size, mean in frame.filter(workload=workload)
+            .select("resource", "size_bytes", "mean")
+            .iter_rows()
+        }
+        for resource in ("core", "network"):
+            assert means[resource, most] > means[resource, least]
+    use = frame.filter(size_bytes=most)
+    disk = {row["workload"]: row["mean"] for row in use.filter(resource="disk").to_dicts()}
+    assert disk["sort"] > disk["wordcount"]
+
+
+def test_contention_explains_the_times() -> None:
+    """Where others take cores, who looks at that must predict better than who does not."""
+    frame = experiments.fig9(experiments.samples("smoke"))
+    largest = frame.filter(pl.col("size_bytes").rank("dense", descending=True) <= 2)
+    for rows, factor in ((frame, 1), (largest, 2)):
+        means = rows.select(pl.col("^.*mean_percent$").mean()).row(0, named=True)
+        assert factor * means["mean_percent"] < means["naive_mean_percent"]
+        assert factor * means["followed_mean_percent"] < means["naive_followed_mean_percent"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "told"),
+    [
+        (experiments.SIZES_BYTES, "13 sizes, 2 kB to 20 MB (the paper: 13, 1 MB to 10 GB)"),
+        (experiments.PAPER_SIZES_BYTES, "13 sizes, 1 MB to 10 GB as in the paper"),
+        ((900, 1500), "2 sizes, 900 B to 1.5 kB (the paper: 13, 1 MB to 10 GB)"),
+    ],
+)
+def test_sizes_are_told(sizes: tuple[int, ...], told: str) -> None:
+    frame = pl.DataFrame({"size_bytes": 2 * sizes})
+    assert experiments.sizes_told(frame) == told
+
+
+def test_every_scale_sweeps_the_paper_s_range() -> None:
+    for scale in (experiments.SCALES["default"], experiments.RECORDING):
+        assert scale is not None
+        assert len(scale.sizes) == 13
+        assert scale.sizes[-1] == 10_000 * scale.sizes[0]
+
+
+def test_figure_10_has_means_and_two_standard_deviations() -> None:
+    recorded = experiments.samples("smoke")
+    frame = experiments.fig10(recorded)
+    assert frame.height == 26 * 3
+    row = frame.filter(resource="disk", workload="sort").row(-1, named=True)
+    own = recorded.filter(workload="sort", size_bytes=row["size_bytes"])["disk_bytes_per_s"]
+    assert row["mean"] == pytest.approx(np.mean(own.to_numpy()) / 1e6)
+    assert row["two_sd"] == pytest.approx(2 * np.std(own.to_numpy(), ddof=1) / 1e6)
+    assert row["unit"] == "MB/s"
+
+
+def test_figure_11_has_both_parts() -> None:
+    recorded = experiments.samples("smoke")
+    frame = experiments.fig11(recorded)
+    assert frame.height == 26 * 2
+    row = frame.filter(part="reporting", workload="wordcount").row(0, named=True)
+    own = recorded.filter(workload="wordcount", size_bytes=row["size_bytes"])["report_s"]
+    assert row["mean_s"] == pytest.approx(np.mean(own.to_numpy()))
+    assert row["most_s"] == own.max()
+
+
+def test_no_form_is_clearly_better_on_sizes_held_out_than_the_one_in_use() -> None:
+    """By more than a tenth: less is within what another recording changes."""
+    frame = forms(experiments.samples("smoke"))
+    assert frame["form"].to_list() == [*FORMS, "boosting"]
+    for column in ("error_percent", "followed_error_percent"):
+        best = cast(float, frame[column].min())
+        assert frame.filter(form="share_products")[column][0] <= 1.1 * best
+    assert (frame["error_percent"].is_null() == frame["reason"].is_not_null()).all()
+
+
+def test_refused() -> None:
+    with pytest.raises(UnknownNameError, match="smoke"):
+        experiments.samples("small")
+    recorded = experiments.samples("smoke")
+    with pytest.raises(ValueError, match="at least two"):
+        held_out(recorded.filter(pl.col("size_bytes") < 3000))
+    with pytest.raises(ValueError, match="no sample of the training alone"):
+        held_out(recorded.filter(pl.col("size_bytes") > 0))
