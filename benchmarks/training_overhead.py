@@ -24,7 +24,7 @@ from rich.table import Table
 
 from workbench import datasets, training
 from workbench.clusters import Link
-from workbench.dynacomm.training.train import Setup, build
+from workbench.dynacomm.training import Setup, build
 from workbench.runtime import simulate
 
 if TYPE_CHECKING:

@@ -7,13 +7,11 @@ import json
 
 import numpy as np
 
-from workbench import datasets, decentralised, edgegossip
+from workbench import datasets, decentralised, dynacomm, edgegossip, hiertrain
 from workbench.clusters import Link, full_mesh
 from workbench.datasets import partition
-from workbench.dynacomm.training import train as dynacomm
 from workbench.edgegossip import Platform, Predictor
 from workbench.hiertrain import TIERS, Hybrid, Problem
-from workbench.hiertrain.training import train as hiertrain
 from workbench.training import Sgd
 
 DIGITS = datasets.load("digits").limit(train=96, test=16)
@@ -69,7 +67,8 @@ def train_edgegossip() -> list[np.ndarray]:
         for slower in (1, 2, 4)
     ]
     data = DIGITS.fitted((1, 28, 28))
-    found = edgegossip.train("lenet5", data, platforms, epochs=3, batch_size=8, ratio=5, sgd=SGD)
+    setup = edgegossip.Setup("lenet5", data, platforms, epochs=3, batch_size=8, sgd=SGD)
+    found = edgegossip.train(setup, ratio=5)
     return [weights.numpy() for weights in found.weights]
 
 

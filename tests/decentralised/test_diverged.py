@@ -15,7 +15,7 @@ from workbench.decentralised import EverySample, GossipSetup, TrainingError, Vie
 from workbench.decentralised.selecting import Batches
 from workbench.runtime import Crash, ProgramError, Restart, SimulationError
 from workbench.training import Sgd
-from workbench.training.diverged import DivergedError
+from workbench.training.trained import DivergedError
 
 SETUPS = {
     "epochwise": epochwise(decentralised.complete(3), sgd=Sgd(1e20)),

@@ -12,15 +12,14 @@ import numpy as np
 import pytest
 
 from tests.dynacomm.jobs import job_of, vectors
-from tests.dynacomm.trainings import LENET
+from tests.dynacomm.training.trainings import LENET
 from workbench.clusters import Link
 from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration, layer_costs
 from workbench.dynacomm.algorithms.bellman import bellman
 from workbench.dynacomm.programs.job import Job
 from workbench.dynacomm.programs.shards import Shards, split_evenly, whole_layers
 from workbench.dynacomm.programs.worker_and_server import Fixed, server, worker
-from workbench.dynacomm.training.build import build
-from workbench.dynacomm.training.train import train
+from workbench.dynacomm.training import build, train
 from workbench.profiles import LayerTimes, profile_model
 
 COSTS = vectors([1, 2], [1, 2], [1, 2], [1, 2], overhead_s=0.5)

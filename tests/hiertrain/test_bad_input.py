@@ -12,7 +12,7 @@ import pytest
 
 from workbench import datasets
 from workbench.hiertrain import TIERS, Chain, Hybrid, problem_of
-from workbench.hiertrain.training.setup import Setup, check_setup
+from workbench.hiertrain.training import Setup, check_setup
 from workbench.profiles import profile_model
 
 PROBLEM = problem_of(

@@ -19,9 +19,9 @@ from workbench.training import (
     gradient_step,
     set_buffers,
 )
-from workbench.training.diverged import DivergedError
 from workbench.training.draws import UndrawnSteps
 from workbench.training.repeatable import STEP, derive
+from workbench.training.trained import DivergedError
 
 if TYPE_CHECKING:
     from torch import Tensor

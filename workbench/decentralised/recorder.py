@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from workbench.training.diverged import DivergedError
+from workbench.training.trained import DivergedError, schema
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,17 +16,7 @@ if TYPE_CHECKING:
     from workbench.decentralised.learner import Learner
     from workbench.training import Evaluation
 
-EPOCHS = {
-    "epoch": pl.Int64,
-    "node": pl.Int64,
-    "at_s": pl.Float64,
-    "loss": pl.Float64,
-    "test_loss": pl.Float64,
-    "top1": pl.Float64,
-    "consensus_error": pl.Float64,
-    "samples": pl.Int64,
-    "restarts": pl.Int64,
-}
+EPOCHS = schema(("node", "test_loss", "consensus_error", "samples", "restarts"))
 _CHUNK = 1 << 20  # elements in double precision at once
 
 

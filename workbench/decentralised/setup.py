@@ -10,34 +10,28 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.clusters.checks import check_number, is_number, listed, whole
+from workbench import training
+from workbench.clusters.checks import check_number, is_number, listed
 from workbench.clusters.cluster import check_cluster
 from workbench.decentralised.mixing import Mixing, as_mixing
 from workbench.profiles import LayerTimes
 from workbench.training import Sgd
-from workbench.training.models import check_model, make_model, profile_of
 
 if TYPE_CHECKING:
-    import torch
-
     from workbench.clusters import Cluster
-    from workbench.datasets import Dataset
-    from workbench.training.models import Model
 
 MOST_PATIENCES = 1000  # in a batch: more, and a run does little else than give signs of life
 
 
 @dataclass(frozen=True, eq=False)
-class GossipSetup:
+class GossipSetup(training.Setup):
     """Who learns what from which samples, and how models are exchanged.
 
     Attributes
     ----------
-    model
-        Name in the zoo; or a module of one's own, which is copied and its weights drawn anew, or a
-        function that makes it. Tried on a sample, without learning.
-    dataset
-        Fitted to the model's input; a model of the zoo gets as many outputs as it has classes.
+    model, dataset, epochs, sgd, seed
+        As for `workbench.training.Setup`. Velocities stay where they are, only parameters are
+        exchanged.
     shards
         Indices of the training samples of each node; see `workbench.datasets.partition`. They may
         overlap.
@@ -48,8 +42,8 @@ class GossipSetup:
         matrix is made a `Mixing`, and so is a graph, with Metropolis-Hastings weights.
     probability
         With which a node sends its model after a step, as GoSGD does; or None. Give one of the two.
-    batch_size, epochs, sgd
-        Of each node. Velocities stay where they are, only parameters are exchanged.
+    batch_size
+        Of each node.
     sample_s
         Seconds that learning from a sample takes at a node's speed of 1: for all, or for each
         node. None derives it from `flops_per_s`.
@@ -62,67 +56,39 @@ class GossipSetup:
         None waits for ever: only for runs in which nothing gets lost.
     evaluate_every
         Epochs from one evaluation on the test samples to the next; the last is always evaluated.
-    seed
-        Of weights, shuffles, and whatever models and programs draw.
 
     Raises
     ------
     ValueError
-        Numbers out of range, an unknown model, a dataset that is none or whose images the model
-        does not take, a model with fewer outputs than there are classes, a shard without samples
-        or with some that are not there, not a node for each shard, a mixing or probability that
-        cannot be, or both.
+        What no training takes; numbers out of range; a shard without samples or with some that are
+        not there; not a node for each shard; a mixing or probability that cannot be, or both.
     workbench.clusters.MissingLinkError
         A node takes of the model of one from which no link leads to it.
     """
 
-    model: Model
-    dataset: Dataset
     shards: Sequence[NDArray[np.int64]]
     cluster: Cluster
     mixing: Mixing | None = None
     probability: float | None = None
     batch_size: int = 64
-    epochs: int = 1
-    sgd: Sgd = field(default_factory=lambda: Sgd(0.01, momentum=0.9))
+    sgd: Sgd = field(default_factory=lambda: Sgd(0.01, momentum=0.9), kw_only=True)
     sample_s: float | Sequence[float] | None = None
     flops_per_s: float | Sequence[float] = 1e10
     backward_over_forward: float = 2.0
     patience_s: float | None = None
     evaluate_every: int = 1
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("batch_size", 1), ("epochs", 1), ("evaluate_every", 1), ("seed", 0)):
-            count = whole(given := getattr(self, name))
-            if count is None or count < least:
-                raise ValueError(
-                    f"{name} is {given!r}; it must be a whole number of at least {least}"
-                )
-            object.__setattr__(self, name, count)
-        check_model(self.model, self.dataset, self.seed)
-        if not isinstance(self.sgd, Sgd):
-            raise ValueError(f"sgd is {self.sgd!r}; give a training.Sgd, such as Sgd(0.01)")
-        if self.patience_s is not None:
-            patience_s = check_number("patience_s", self.patience_s)
-            if not 0 < patience_s < math.inf:
-                raise ValueError(f"patience_s is {patience_s}; give seconds above 0, or None")
-            object.__setattr__(self, "patience_s", patience_s)
+        super().__post_init__()
+        self._check_counts(batch_size=1, evaluate_every=1)
         check_cluster(self.cluster)
         self._check_shards()
         self._check_exchange()
         for name in ("sample_s", "flops_per_s"):
-            given = getattr(self, name)
-            if given is not None:
-                self._check_each(name, given)
-        rate = check_number("backward_over_forward", self.backward_over_forward)
-        if not 0 < rate < math.inf:
-            raise ValueError(f"backward_over_forward is {rate}; it must be above 0 and finite")
+            if getattr(self, name) is not None:
+                self._check_each(name, getattr(self, name))
+        self._check_positive("backward_over_forward")
         self._check_patience()
-
-    def made(self) -> torch.nn.Module:
-        """The model with its first weights, a new one each time."""
-        return make_model(self.model, self.dataset, self.seed)
 
     @property
     def nodes(self) -> int:
@@ -135,10 +101,9 @@ class GossipSetup:
         if self.sample_s is not None:
             return self._each(self.sample_s)
         each = self._each(self.flops_per_s)
-        profile = profile_of(self.model, self.dataset, self.seed)
         times = {  # of each kind of node
             flops_per_s: LayerTimes.from_flops(
-                profile,
+                self.profile,
                 flops_per_s=flops_per_s,
                 batch_size=1,
                 backward_over_forward=self.backward_over_forward,
@@ -148,13 +113,14 @@ class GossipSetup:
         sample_s = {rate: found.forward_s + found.backward_s for rate, found in times.items()}
         return tuple(sample_s[flops_per_s] for flops_per_s in each)
 
-    def _each(self, given: object) -> tuple[float, ...]:
-        numbers = [given] * self.nodes if is_number(given) else given
+    def _each(self, value: object) -> tuple[float, ...]:
+        numbers = [value] * self.nodes if is_number(value) else value
         return tuple(map(float, cast("Sequence[float]", numbers)))
 
     def _check_patience(self) -> None:
         if self.patience_s is None:
             return
+        self._check_positive("patience_s")
         batches_s = [
             min(self.batch_size, len(shard)) * sample_s / max(node.speed_over_time.values)
             for node, shard, sample_s in zip(
@@ -169,25 +135,24 @@ class GossipSetup:
                 "slowest link"
             )
 
-    def _check_each(self, name: str, given: object) -> None:
+    def _check_each(self, name: str, value: object) -> None:
         instead = "give one number for all nodes, or one for each"
-        numbers = [given] if is_number(given) else listed(name, given, instead)
+        numbers = [value] if is_number(value) else listed(name, value, instead)
         if not all(map(is_number, numbers)):
-            raise ValueError(f"{name} is {given!r}; {instead}")
-        numbers = self._each(given)
+            raise ValueError(f"{name} is {value!r}; {instead}")
+        numbers = self._each(value)
         if len(numbers) != self.nodes:
             raise ValueError(
                 f"{name} has {len(numbers)} numbers for {self.nodes} nodes; give one for all, or "
                 "one for each"
             )
         if not all(0 < number < math.inf for number in numbers):
-            raise ValueError(f"{name} is {given}; it must be above 0 and finite")
+            raise ValueError(f"{name} is {value}; it must be above 0 and finite")
 
     def _check_shards(self) -> None:
-        given: object = self.shards
         shards = listed(
             "shards",
-            given,
+            self.shards,
             "give the indices of each node's samples, such as "
             "partition.by_size(dataset.y_train, [1] * nodes, seed=0)",
         )

@@ -8,6 +8,7 @@ from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import Iteration, LayerCosts, Phase, iteration, layer_costs
 from workbench.dynacomm.costs.plan import Plan
 from workbench.dynacomm.costs.timeline import timeline
+from workbench.dynacomm.training import Setup, Trained, TrainingError, train
 
 __all__ = [
     "PLANNERS",
@@ -15,7 +16,11 @@ __all__ = [
     "LayerCosts",
     "Phase",
     "Plan",
+    "Setup",
+    "Trained",
+    "TrainingError",
     "iteration",
     "layer_costs",
     "timeline",
+    "train",
 ]

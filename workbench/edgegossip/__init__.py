@@ -3,8 +3,8 @@
 Han et al., "Accelerating Gossip-Based Deep Learning in Heterogeneous Edge Computing Platforms",
 2021.
 
-`train` trains a model on unequal platforms; a `Platform` is how fast one is, what slows it (a
-`Predictor`: `fit` one to `profiling_runs` of your machine) and what co-runs.
+`train` trains what a `Setup` says; a `Platform` is how fast one is, what slows it (a `Predictor`:
+`fit` one to `profiling_runs` of your machine) and what co-runs.
 """
 
 from workbench.edgegossip.aggregation import TECHNIQUES, Aggregation, aggregate
@@ -18,7 +18,7 @@ from workbench.edgegossip.prediction.predictor import Predictor, fit
 from workbench.edgegossip.prediction.profiling_runs import profiling_runs
 from workbench.edgegossip.prediction.store import Store
 from workbench.edgegossip.programs.trainer import EdgeGossip
-from workbench.edgegossip.training.train import train
+from workbench.edgegossip.training import Setup, Trained, TrainingError, train
 
 __all__ = [
     "POLICIES",
@@ -32,9 +32,12 @@ __all__ = [
     "Platform",
     "Predictor",
     "Ratios",
+    "Setup",
     "Store",
     "Strategy",
     "TooManyFailedError",
+    "Trained",
+    "TrainingError",
     "aggregate",
     "balance",
     "fit",

@@ -14,6 +14,7 @@ from workbench.hiertrain.costs.iteration import (
 from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS, Problem
 from workbench.hiertrain.costs.profiled import problem_of, problem_of_times, through_edge
+from workbench.hiertrain.training import Setup, Trained, TrainingError, train
 
 __all__ = [
     "PLANNERS",
@@ -25,8 +26,12 @@ __all__ = [
     "Iteration",
     "Policy",
     "Problem",
+    "Setup",
+    "Trained",
+    "TrainingError",
     "iteration",
     "problem_of",
     "problem_of_times",
     "through_edge",
+    "train",
 ]

@@ -1,4 +1,4 @@
-"""The PyTorch side of training, shared by all systems: batches, gradients, steps, evaluation.
+"""Training, as all systems share it: gradients, steps, evaluation, and the shell around them.
 
 >>> from workbench import datasets, training
 >>> digits = datasets.load("digits").fitted((1, 28, 28))
@@ -13,10 +13,10 @@
 >>> result.samples
 355
 
-The same seed gives the same weights, bit for bit, in any process of the same machine: numbers are
-drawn from generators of their own, and `fixed_threads` keeps PyTorch from splitting sums
-differently. Another processor or PyTorch may round differently. PyTorch itself is imported when
-one of these functions needs it.
+The same seed gives the same weights, bit for bit, in any process and on any x86 machine with AVX2:
+numbers are drawn from generators of their own, `fixed_threads` keeps PyTorch from splitting sums
+differently, and `workbench.instruction_set` from choosing other kernels. Another PyTorch may round
+differently. PyTorch itself is imported when one of these functions needs it.
 """
 
 from workbench.training.batched import batched_gradients
@@ -31,20 +31,31 @@ from workbench.training.losses import LOSSES, Loss
 from workbench.training.pieces import Pieces, cut
 from workbench.training.quantise import Quantised, quantise
 from workbench.training.repeatable import fixed_threads, generator, seeded
+from workbench.training.setup import Setup
 from workbench.training.sgd import Sgd
+from workbench.training.shell import Built, Standing, check_losing_nothing, run
+from workbench.training.trained import DivergedError, Epochs, Trained, TrainingError
 
 __all__ = [
     "LOSSES",
+    "Built",
+    "DivergedError",
+    "Epochs",
     "Evaluation",
     "FlatModel",
     "Layout",
     "Loss",
     "Pieces",
     "Quantised",
+    "Setup",
     "Sgd",
+    "Standing",
+    "Trained",
+    "TrainingError",
     "average_buffers",
     "batched_gradients",
     "batches",
+    "check_losing_nothing",
     "cut",
     "evaluate",
     "fixed_threads",
@@ -55,6 +66,7 @@ __all__ = [
     "initialise",
     "model_layout",
     "quantise",
+    "run",
     "seeded",
     "set_buffers",
 ]

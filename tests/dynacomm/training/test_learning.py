@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from workbench.dynacomm.training.epochs import Epochs
 
-from tests.dynacomm.trainings import DIGITS
+from tests.dynacomm.training.trainings import DIGITS
 from workbench import training
 from workbench.clusters import Link
-from workbench.dynacomm.training.epochs import Epochs
+from workbench.dynacomm.training import Setup, build
 from workbench.dynacomm.training.learning import WorkerReplica
-from workbench.dynacomm.training.train import Setup, build
 from workbench.runtime import simulate
 
 SMALL = DIGITS.limit(train=32, test=16).fitted((3, 32, 32))

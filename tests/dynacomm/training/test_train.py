@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from tests.dynacomm.trainings import DIGITS, LENET, LINKS
+from tests.dynacomm.training.trainings import DIGITS, LENET, LINKS
 from workbench import datasets, training
 from workbench.clusters import Link
 from workbench.dynacomm import PLANNERS, iteration
 from workbench.dynacomm.paper import experiments
 from workbench.dynacomm.programs.worker_and_server import Pieces
+from workbench.dynacomm.training import Setup, train
 from workbench.dynacomm.training.learning import ServerStore, WorkerReplica
-from workbench.dynacomm.training.train import Setup, train
-from workbench.interrupted import ExperimentInterrupted
+from workbench.experiments.interrupted import ExperimentInterrupted
 from workbench.names import UnknownNameError
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, SlowDown
 

@@ -21,7 +21,7 @@ from workbench.edgegossip.programs.trainer import EdgeGossip, State
 from workbench.names import UnknownNameError
 from workbench.runtime import Crash, Restart, SlowDown
 from workbench.training import Sgd, initialise
-from workbench.training.diverged import DivergedError
+from workbench.training.trained import DivergedError
 
 DIGITS = datasets.load("digits").limit(train=240, test=40, seed=1).fitted((1, 28, 28))
 

@@ -23,7 +23,7 @@ from workbench import datasets, training, zoo
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.programs.serve import cluster_of
-from workbench.hiertrain.training.train import Setup, TrainingError, build, progress_text, train
+from workbench.hiertrain.training import Setup, TrainingError, build, progress_text, train
 from workbench.names import UnknownNameError
 from workbench.paths import ROOT
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, SlowDown, simulate

@@ -9,8 +9,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from workbench.dynacomm.programs.worker_and_server import Pieces
-from workbench.training import FlatModel, Sgd, get_buffers, gradient_step
-from workbench.training.diverged import DivergedError
+from workbench.training import (
+    DivergedError,
+    Epochs,
+    FlatModel,
+    Sgd,
+    average_buffers,
+    get_buffers,
+    gradient_step,
+)
 from workbench.training.draws import UndrawnSteps
 from workbench.training.repeatable import STEP, derive
 
@@ -114,12 +121,13 @@ class WorkerReplica:
 class ServerStore:
     """A server's part of the model and of the optimiser's state.
 
-    All vectors are as long as the model; only the server's own parts are ever touched.
+    All vectors are as long as the model; only the server's own parts are ever touched, so servers
+    may share them.
 
     Attributes
     ----------
-    vector
-        Parameters; a copy of the first ones.
+    vector, velocity, total
+        Parameters, the optimiser's state, and room for the sum of gradients.
     own
         The parts that this server holds.
     sgd
@@ -127,19 +135,17 @@ class ServerStore:
     epoch_ends
         Last iteration of each epoch.
     epoch_ended
-        Given this server's parameters at the end of each epoch, and when that is, in seconds.
+        Called with this server's parameters at the end of each epoch, and the second.
     """
 
     vector: Tensor
+    velocity: Tensor
+    total: Tensor
     own: Sequence[slice]
     sgd: Sgd
     epoch_ends: Sequence[int]
-    epoch_ended: Callable[[Pieces, float], None] | None = None
-
-    def __post_init__(self) -> None:
-        self.velocity = self.sgd.start(self.vector)
-        self.total = self.vector.clone()
-        self.steps = 0
+    epoch_ended: Callable[[Pieces, float], None]
+    steps: int = 0
 
     def parameters(self, where: Sequence[slice]) -> Pieces:
         """Parts of the model, as views.
@@ -160,5 +166,31 @@ class ServerStore:
             mean = self.total[part].div_(len(gradients))
             self.sgd.step(self.vector[part], mean, self.velocity[part])
         self.steps += 1
-        if self.epoch_ended is not None and self.steps - 1 in self.epoch_ends:
+        if self.steps - 1 in self.epoch_ends:
             self.epoch_ended(self.parameters(self.own), at_s)
+
+
+class ServerEpochs(Epochs):
+    """Puts the servers' parts together when an epoch ends, and evaluates.
+
+    Every server is through with an epoch before any is through with the next, for no worker gets
+    on without all of them. The workers' buffers are averaged.
+    """
+
+    def __init__(
+        self, flat: FlatModel, dataset: Dataset, replicas: Sequence[WorkerReplica], servers: int
+    ) -> None:
+        super().__init__(flat, dataset)
+        self._replicas = replicas
+        self._servers = self._missing = servers
+        self._ended_s = 0.0
+
+    def take(self, pieces: Pieces, at_s: float) -> None:
+        """Take one server's parameters at the end of an epoch; the last one's make it whole."""
+        for where, values in pieces:
+            self.flat.parameters[where].copy_(values)
+        self._ended_s = max(self._ended_s, at_s)
+        self._missing -= 1
+        if not self._missing:
+            self._missing = self._servers
+            self.evaluate(average_buffers([one.buffers for one in self._replicas]), self._ended_s)

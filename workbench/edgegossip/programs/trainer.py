@@ -70,8 +70,8 @@ from workbench.edgegossip.programs.membership import (
 )
 from workbench.edgegossip.programs.reporting import Report, alone, hops_of, rates
 from workbench.names import check_name
-from workbench.training.diverged import DivergedError
 from workbench.training.repeatable import AGGREGATE, SELECT, derive
+from workbench.training.trained import DivergedError
 
 __all__ = ["ORDERS", "EdgeGossip", "Report", "State"]
 

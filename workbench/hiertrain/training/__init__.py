@@ -1,1 +1,7 @@
-"""Training on device, edge and cloud: `Setup` and `train`."""
+"""Training a model on device, edge and cloud, on a simulated network: what, and how it ended."""
+
+from workbench.hiertrain.training.run import Built, Trained, build, train
+from workbench.hiertrain.training.setup import Setup
+from workbench.training import TrainingError
+
+__all__ = ["Built", "Setup", "Trained", "TrainingError", "build", "train"]

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from numpy.typing import NDArray
 
+from workbench.hiertrain.costs.policy import Hybrid, Policy
 from workbench.hiertrain.programs.job import Request
-from workbench.training import FlatModel, Loss, Pieces, Sgd, get_buffers, quantise, seeded
-from workbench.training.diverged import DivergedError
+from workbench.training import (
+    DivergedError,
+    Epochs,
+    FlatModel,
+    Loss,
+    Pieces,
+    Sgd,
+    get_buffers,
+    quantise,
+    seeded,
+)
 from workbench.training.losses import check_outputs, cross_entropy
 from workbench.training.repeatable import STEP
 from workbench.training.tensors import as_tensor
@@ -91,7 +101,7 @@ class TierLearner:
     epoch_ends
         Last iteration of each epoch.
     epoch_ended
-        Told what the tier has then.
+        Called with what the tier has then.
     loss_of
         Mean over samples.
     losses
@@ -105,7 +115,7 @@ class TierLearner:
     sgd: Sgd
     seed: tuple[int, int]
     epoch_ends: Sequence[int]
-    epoch_ended: Callable[[Learnt], None] | None = None
+    epoch_ended: Callable[[Learnt], None]
     loss_of: Loss = cross_entropy
     losses: list[float] = field(default_factory=list)
 
@@ -216,6 +226,74 @@ class TierLearner:
         gradients = self.flat.gradients if averaged is None else averaged
         for part in self.own:
             self.sgd.step(self.flat.parameters[part], gradients[part], self.velocity[part])
-        if self.epoch_ended is not None and self.iteration in self.epoch_ends:
+        if self.iteration in self.epoch_ends:
             buffers = get_buffers(self.flat.module)
             self.epoch_ended(Learnt(self.tier, self.flat.parameters.clone(), buffers, at_s))
+
+
+class TierEpochs(Epochs):
+    """Puts the tiers' layers together when an epoch ends, and evaluates.
+
+    Parameters
+    ----------
+    flat, pieces
+        The model with its first weights, written to; its layers.
+    policy
+        Who trains which layers with how many samples.
+    dataset
+        To evaluate on.
+    """
+
+    def __init__(self, flat: FlatModel, pieces: Pieces, policy: Policy, dataset: Dataset) -> None:
+        super().__init__(flat, dataset)
+        self._pieces = pieces
+        self._rows_of_tiers = policy.rows(len(pieces))
+        self._holders = holders(policy, len(pieces))
+        taking_part = policy.taking_part if isinstance(policy, Hybrid) else set(self._holders)
+        self._tiers = len(taking_part)
+        self._learnt: dict[str, Learnt] = {}
+
+    def take(self, learnt: Learnt) -> None:
+        """Take what one tier has at the end of an epoch; the last one's make it whole."""
+        self._learnt[learnt.tier] = learnt
+        if len(self._learnt) < self._tiers:
+            return
+        layout = self.flat.layout
+        for layer, tier in enumerate(self._holders, start=1):
+            where = layout.layers_slice(layer, layer)
+            self.flat.parameters[where].copy_(self._learnt[tier].parameters[where])
+        self.evaluate(self._buffers(), max(one.at_s for one in self._learnt.values()))
+        self._learnt = {}
+
+    def _buffers(self) -> dict[str, Tensor]:
+        """Running statistics of each layer: of all tiers that compute it, by their samples."""
+        merged = dict(self._learnt[self._holders[-1]].buffers)
+        for layer, names in enumerate(self._pieces.buffers, start=1):
+            samples = {
+                tier: count
+                for tier, first, last, count in self._rows_of_tiers
+                if first <= layer <= (last or 0)
+            }
+            for name in sorted(names):
+                found = {tier: self._learnt[tier].buffers[name] for tier in samples}
+                merged[name] = weighted(found, samples)
+        return merged
+
+
+def weighted(found: Mapping[str, Tensor], samples: Mapping[str, int]) -> Tensor:
+    """Mean of the tiers' tensors, by their samples; of whole numbers, the largest."""
+    import torch
+
+    stacked = torch.stack(list(found.values()))
+    if not stacked.is_floating_point():
+        return stacked.amax(0)
+    shares = torch.tensor([samples[tier] for tier in found], dtype=stacked.dtype)
+    mean: Tensor = torch.tensordot(shares / shares.sum(), stacked, 1)
+    return mean
+
+
+def holders(policy: Policy, layers: int) -> list[str]:
+    """Tier whose weights of each layer count, layer 1 first: worker o holds all."""
+    if isinstance(policy, Hybrid):
+        return [policy.order[0]] * layers
+    return [tier for tier, first, last, _ in policy.rows() for _ in range(first, (last or 0) + 1)]

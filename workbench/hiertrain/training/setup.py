@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING
 
 from workbench import training
-from workbench.clusters.checks import check_kind, check_whole
 from workbench.hiertrain.costs.problem import Problem, check_problem
-from workbench.hiertrain.programs.cluster import SHARING
+from workbench.hiertrain.programs.cluster import SHARING, cluster_of
 from workbench.names import check_name
-from workbench.training.models import check_model, make_model
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch
     from numpy.typing import NDArray
 
-    from workbench.datasets import Dataset
-    from workbench.training.models import Model
+    from workbench.clusters import Cluster
 
 
 @dataclass(frozen=True)
-class Setup:
-    """A training run on device, edge and cloud.
+class Setup(training.Setup):
+    """A training on device, edge and cloud.
 
     Attributes
     ----------
-    model
-        Name in the zoo; or a module of one's own, which is copied and its weights drawn anew, or a
-        function that makes it. Tried on a sample, without learning.
-    dataset
-        Fitted to the model's input; a model of the zoo gets as many outputs as it has classes.
+    model, dataset, sgd, seed
+        As for `workbench.training.Setup`.
     problem
         Machines, links and batch; of as many layers as the model.
     sharing
@@ -42,40 +35,27 @@ class Setup:
         time.
     iterations
         Stop after so many instead; what is begun of an epoch then counts as one.
-    sgd
-        How every tier steps.
-    seed
-        Of weights, batches and whatever the model draws.
 
     Raises
     ------
     ValueError
-        Numbers out of range, an unknown model, a dataset that is none, whose images the model does
-        not take, or that is smaller than a batch, a model with fewer outputs than classes.
+        What no training takes; iterations out of range, or a dataset smaller than a batch.
     TypeError
         No `Problem`.
     """
 
-    model: Model
-    dataset: Dataset
     problem: Problem
     sharing: str = "none"
-    epochs: int = 1
     iterations: int | None = None
-    sgd: training.Sgd = field(default_factory=lambda: training.Sgd(0.02, momentum=0.9))
-    seed: int = 0
+
+    in_own_type = True
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("iterations", 1), ("seed", 0)):
-            count = getattr(self, name)
-            if name == "iterations" and count is None:
-                continue
-            object.__setattr__(self, name, check_whole(name, count, least))
-        check_name("sharing", self.sharing, SHARING)
         check_problem(self.problem)
-        if not isinstance(self.sgd, training.Sgd):
-            raise ValueError(f"sgd is {self.sgd!r}; give a training.Sgd, such as Sgd(0.02)")
-        check_model(self.model, self.dataset, self.seed, in_own_type=True)
+        super().__post_init__()
+        check_name("sharing", self.sharing, SHARING)
+        if self.iterations is not None:
+            self._check_counts(iterations=1)
         samples = len(self.dataset.y_train)
         if samples < self.problem.batch:
             raise ValueError(
@@ -100,23 +80,12 @@ class Setup:
         whole = (one for one in chain.from_iterable(drawn) if len(one) == self.problem.batch)
         return list(islice(whole, self.epoch_ends[-1] + 1))
 
-    def made(self) -> torch.nn.Module:
-        """The model with its first weights, a new one each time."""
-        return make_model(self.model, self.dataset, self.seed)
+    @property
+    def cluster(self) -> Cluster:
+        """Device, edge and cloud."""
+        return cluster_of(self.problem, self.sharing)
 
     @property
     def _epochs(self) -> int:
         per_epoch = len(self.dataset.y_train) // self.problem.batch
         return self.epochs if self.iterations is None else -(-self.iterations // per_epoch)
-
-
-def check_setup(given: object) -> Setup:
-    """Return a set-up as it is.
-
-    Raises
-    ------
-    TypeError
-        It is none, such as the name of a model.
-    """
-    instead = "a Setup, such as Setup('lenet5', dataset, problem)"
-    return check_kind("setup", given, Setup, instead)

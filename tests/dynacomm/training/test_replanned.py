@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from tests.dynacomm.trainings import LENET, LINKS
+from tests.dynacomm.training.trainings import LENET, LINKS
 from workbench.clusters import Link, Schedule
 from workbench.dynacomm import PLANNERS, Plan
 from workbench.dynacomm.programs.worker_and_server import Report
 from workbench.dynacomm.replanning import profiling
 from workbench.dynacomm.replanning.profiling import Profile
 from workbench.dynacomm.replanning.rates import Rate
-from workbench.dynacomm.training.train import Setup, Trained, train
+from workbench.dynacomm.training import Setup, Trained, train
 
 HETEROGENEOUS = replace(LENET, workers=3, servers=2, speeds=(1.0, 0.5, 0.25), batch_size=8)
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import torch
-
-from tests.dynacomm.trainings import LENET
-from workbench import training
-from workbench.dynacomm.training import train as module
 from workbench.dynacomm.training.epochs import Epochs
+
+from tests.dynacomm.training.trainings import LENET
+from workbench import training
+from workbench.dynacomm.training import Setup, TrainingError, build, progress_text, train
+from workbench.dynacomm.training import train as module
 from workbench.dynacomm.training.learning import ServerStore, WorkerReplica
-from workbench.dynacomm.training.train import Setup, TrainingError, build, progress_text, train
 from workbench.runtime import Crash, DeadlockError, ProgramError, Run, simulate
 
 

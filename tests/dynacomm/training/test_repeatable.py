@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.dynacomm import trainings
+from tests.dynacomm.training import trainings
 from tests.event_loop import in_event_loop
-from workbench.dynacomm.training.train import train
+from workbench.dynacomm.training import train
 from workbench.paths import ROOT
 
 
@@ -23,7 +23,7 @@ def here() -> str:
 @pytest.mark.parametrize("hash_seed", ["1", "4242"])
 def test_another_process_learns_the_same_bits(here: str, hash_seed: str) -> None:
     told = subprocess.run(
-        [sys.executable, "-m", "tests.dynacomm.trainings"],
+        [sys.executable, "-m", "tests.dynacomm.training.trainings"],
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
         capture_output=True,

@@ -2,95 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, NamedTuple
-
-import polars as pl
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from workbench import training
+from workbench.clusters.checks import check_kind
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS
-from workbench.hiertrain.programs.serve import cluster_of, programs_of
-from workbench.hiertrain.training.epochs import Epochs
-from workbench.hiertrain.training.learning import BatchedSamples, TierLearner
-from workbench.hiertrain.training.setup import Setup, check_setup
+from workbench.hiertrain.programs.serve import programs_of
+from workbench.hiertrain.training.learning import BatchedSamples, TierEpochs, TierLearner
+from workbench.hiertrain.training.setup import Setup
 from workbench.names import choose
-from workbench.runtime import Fault, Program, Run, SimulationError, simulate
-from workbench.runtime.progress import Line, Progress
-from workbench.training.losing import GOING_ON, check_losing_nothing
-from workbench.training.why_ended import why_ended
+from workbench.runtime import Fault, Run
+from workbench.training import Standing
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor  # noqa: F401, in a string
 
-__all__ = ["Built", "Setup", "Trained", "TrainingError", "build", "train"]
+    from workbench.runtime.progress import Progress
 
 
-class Trained(NamedTuple):
-    """What came of it.
+@dataclass(frozen=True, eq=False)
+class Trained(training.Trained["Tensor"]):
+    """What came of a training.
 
     Attributes
     ----------
-    epochs
-        A row per epoch: ``epoch, at_s`` (virtual), ``loss, train_top1, train_top5, top1, top5``
-        (fractions, of the whole model with the tiers' average buffers).
-    weights
-        The model's flat vector at the end of the last of these epochs; without any, its first.
-    run
-        The simulation behind it; ``run.interrupted`` if Ctrl-C ended it before its time.
     policy
         What it was trained under.
     losses
         Mean over the batch, of each iteration before its step.
     """
 
-    epochs: pl.DataFrame
-    weights: Tensor
-    run: Run
     policy: Policy
     losses: list[float]
 
 
-class TrainingError(SimulationError):
-    """Training that could not go on; what it had until then is not lost.
+@dataclass(frozen=True, eq=False)
+class Built(training.Built[Trained]):
+    """A training before it starts.
 
     Attributes
     ----------
-    trained
-        The epochs that were done, as `train` returns them.
-    """
-
-    def __init__(self, message: str, trained: Trained) -> None:
-        super().__init__(message, trained.run)
-        self.trained = trained
-
-
-class Built(NamedTuple):
-    """A run before it starts.
-
-    Attributes
-    ----------
-    programs
-        One per node of the cluster.
     policy
-        What they carry out.
+        What its programs carry out.
     learners
         What device, edge and cloud learn with.
+    ends
+        Last iteration of each epoch, from 0.
     epochs
-        Where they tell what they have learnt.
+        Where the tiers leave what they have learnt.
     """
 
-    programs: list[Program]
     policy: Policy
     learners: list[TierLearner]
-    epochs: Epochs
+    ends: tuple[int, ...]
+    epochs: TierEpochs
 
     @property
     def losses(self) -> list[float]:
         """Of each iteration so far, where the loss is computed."""
         return max((learner.losses for learner in self.learners), key=len)
+
+    def standing(self) -> Standing:
+        """By the iterations of the tier that computes the loss."""
+        losses = self.losses
+        loss = losses[-1] if losses else None
+        return Standing.of(self.epochs, len(self.ends), len(losses), self.ends[-1] + 1, loss)
+
+    def trained(self, run: Run) -> Trained:
+        """The epochs that were done."""
+        return Trained(self.epochs.frame, self.epochs.weights, run, self.policy, self.losses)
 
 
 def train(
@@ -128,7 +112,8 @@ def train(
     Returns
     -------
     Trained
-        What Ctrl-C interrupts has the epochs that were done.
+        Epochs of the whole model with the tiers' average buffers: ``epoch, at_s, loss, train_top1,
+        train_top5, top1, top5``. What Ctrl-C interrupts has the epochs that were done.
 
     Raises
     ------
@@ -142,36 +127,16 @@ def train(
         The loss is not finite any more, or a program failed; the error's `trained` has the epochs
         that were done.
     """
-    faults = check_losing_nothing(faults, GOING_ON)
+    faults = training.check_losing_nothing(faults)
     with training.fixed_threads():
         built = build(setup, policy)
-        epochs = built.epochs
-        try:
-            with _told(progress, setup, built) as told:
-                run = simulate(
-                    cluster_of(setup.problem, setup.sharing),
-                    built.programs,
-                    seed=setup.seed,
-                    trace=trace,
-                    faults=faults,
-                    progress=told,
-                    threads=threads,
-                )
-        except SimulationError as error:
-            left = Trained(epochs.frame, epochs.weights, error.run, built.policy, built.losses)
-            reason = why_ended(
-                error,
-                learning_rate=setup.sgd.learning_rate,
-                done=len(epochs),
-                planned=len(setup.epoch_ends),
-            )
-            raise TrainingError(reason, left) from error.__cause__ or error
-    return Trained(epochs.frame, epochs.weights, run, built.policy, built.losses)
+    return training.run(built, faults=faults, trace=trace, progress=progress, threads=threads)
 
 
 def build(setup: Setup, policy: Policy | str = "hiertrain") -> Built:
     """Make the programs of a run and what they learn with; arguments and errors as for `train`."""
-    problem = check_setup(setup).problem
+    check_kind("setup", setup, Setup, "a Setup, such as Setup('lenet5', dataset, problem)")
+    problem = setup.problem
     chosen = policy if isinstance(policy, Policy) else choose("planner", policy, PLANNERS)(problem)
     chosen.check(problem)
     module, shape = setup.made(), setup.dataset.input_shape
@@ -186,7 +151,8 @@ def build(setup: Setup, policy: Policy | str = "hiertrain") -> Built:
     if isinstance(chosen, Chain):
         _check_ties(name, pieces, chosen)
     flat = training.flatten(module, shape, input_dtype=dtype)
-    epochs = Epochs(flat, pieces, chosen, setup.dataset)
+    epochs = TierEpochs(flat, pieces, chosen, setup.dataset)
+    ends = setup.epoch_ends
     learners = []
     for index, tier in enumerate(TIERS):
         replica = flat.replica()
@@ -198,19 +164,19 @@ def build(setup: Setup, policy: Policy | str = "hiertrain") -> Built:
                 _own(chosen, tier, flat.layout),
                 setup.sgd,
                 (setup.seed, index),
-                setup.epoch_ends,
+                ends,
                 epochs.take,
             )
         )
     programs = programs_of(
         problem,
         chosen,
-        setup.epoch_ends[-1] + 1,
+        ends[-1] + 1,
         sharing=setup.sharing,
         learners=learners,
         samples=BatchedSamples(setup.dataset, setup.batches, flat.parameters),
     )
-    return Built(programs, chosen, learners, epochs)
+    return Built(setup, setup.cluster, programs, chosen, learners, ends, epochs)
 
 
 def _own(policy: Policy, tier: str, layout: training.Layout) -> list[slice]:
@@ -236,36 +202,3 @@ def _check_ties(name: str, pieces: training.Pieces, policy: Chain) -> None:
                     f"on the {tiers[weight]}; give layers that share a weight to one tier, or use "
                     "a Hybrid"
                 )
-
-
-@contextmanager
-def _told(
-    progress: Progress | bool, setup: Setup, built: Built
-) -> Iterator[Progress | Literal[False]]:
-    """What to tell the simulation's progress to."""
-    if progress is not True:
-        yield progress
-        return
-    line, last = Line(), ""
-
-    def show(now_s: float, events: int) -> None:
-        nonlocal last
-        del events
-        line(last := progress_text(setup, built, now_s))
-
-    try:
-        yield show
-    finally:
-        line.close(last)
-
-
-def progress_text(setup: Setup, built: Built, now_s: float) -> str:
-    """How far training is at a virtual time: in one line."""
-    losses, ends = built.losses, setup.epoch_ends
-    said = [
-        f"{len(built.epochs)} of {len(ends)} epochs",
-        f"{100 * len(losses) // (ends[-1] + 1)} %",
-        f"{now_s:,.1f} virtual seconds",
-    ]
-    said += [f"loss {losses[-1]:.3f} in iteration {len(losses)}"] if losses else []
-    return ", ".join(said)

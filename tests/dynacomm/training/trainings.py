@@ -6,16 +6,20 @@ import hashlib
 
 from workbench import datasets
 from workbench.clusters import Link, Schedule
-from workbench.dynacomm.paper.simulated_testbed import sawtooth
-from workbench.dynacomm.training.train import Setup, Trained, train
+from workbench.dynacomm.training import Setup, Trained, train
 
 DIGITS = datasets.load("digits").limit(train=96, test=32)
 LENET = Setup(
     "lenet5", DIGITS.fitted((1, 28, 28)), Link(20e6, 0.02), batch_size=16, epochs=2, seed=3
 )
+FALLING = Schedule.sampled(  # in ten levels, twenty times a second
+    lambda at_s: 200e6 + (1e6 - 200e6) * (int(at_s / 0.05 * 10 + 0.5) % 10 / 9),
+    step_s=0.05 / 10,
+    end_s=20,
+)
 LINKS = {
     "step": Link(Schedule.of([(0, 200e6), (0.05, 2e6)]), 0.001, tensor_s=1e-4),
-    "sawtooth": Link(sawtooth(200e6, 1e6, 0.05, until_s=20), 0.001, latency_s=0.002),
+    "sawtooth": Link(FALLING, 0.001, latency_s=0.002),
 }
 
 

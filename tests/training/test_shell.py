@@ -1,0 +1,312 @@
+"""A training's shell is the same in all systems: progress, early ends, errors, setups, columns."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from tests.short_trainings import DIGITS
+from workbench import decentralised, dynacomm, edgegossip, hiertrain, parallel
+from workbench.clusters import Link, full_mesh
+from workbench.datasets import partition
+from workbench.edgegossip import Platform, Predictor
+from workbench.hiertrain import TIERS, Hybrid, Problem
+from workbench.runtime import (
+    Crash,
+    Fault,
+    LinkDown,
+    Lossy,
+    ProgramError,
+    Restart,
+    SimulationError,
+    SlowDown,
+)
+from workbench.training import Setup, Sgd, Standing, Trained, TrainingError, shell
+from workbench.training.shell import check_losing_nothing
+from workbench.training.trained import COLUMNS, SHARED, DivergedError
+
+DATA = DIGITS.fitted((1, 28, 28))
+TIMES = np.arange(1, 6) * 1e-3
+PROBLEM = Problem(
+    layer_s={tier: np.stack([TIMES, TIMES], 1) for tier in TIERS},
+    update_s=dict.fromkeys(TIERS, TIMES),
+    param_bytes=TIMES * 1e6,
+    output_bytes=TIMES * 1e5,
+    sample_bytes=256,
+    bandwidth_bps={("device", "edge"): 8e6, ("edge", "cloud"): 4e6, ("device", "cloud"): 2e6},
+    batch=32,
+)
+PLATFORMS = [
+    Platform(name, Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), baseline_s))
+    for name, baseline_s in (("pi", 0.02), ("server", 0.01))
+]
+
+
+class System(NamedTuple):
+    """A setup of two epochs, and what trains it."""
+
+    setup: Setup
+    train: Callable[..., Trained[Any]]
+
+
+SYSTEMS = {
+    "dynacomm": System(
+        dynacomm.Setup("lenet5", DATA, Link(20e6, 0.02), workers=2, batch_size=16, epochs=2),
+        dynacomm.train,
+    ),
+    "hiertrain": System(
+        hiertrain.Setup("lenet5", DATA, PROBLEM, epochs=2),
+        partial(hiertrain.train, policy=Hybrid(("edge", "device", "cloud"), 1, 3, 10, 8, 14)),
+    ),
+    "decentralised": System(
+        decentralised.GossipSetup(
+            "lenet5",
+            DATA,
+            partition.by_size(DATA.y_train, [1, 1], seed=0),
+            full_mesh(2, Link(20e6)),
+            mixing=decentralised.metropolis_hastings(decentralised.ring(2)),
+            sample_s=0.01,
+            epochs=2,
+        ),
+        decentralised.train,
+    ),
+    "edgegossip": System(edgegossip.Setup("lenet5", DATA, PLATFORMS, epochs=2), edgegossip.train),
+}
+each_system = pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
+WAITING = ("dynacomm", "hiertrain")  # nobody can go on without the others
+each_waiting = pytest.mark.parametrize("name", WAITING)
+
+
+def models(trained: Trained[Any]) -> list[torch.Tensor]:
+    return list(trained.weights) if isinstance(trained.weights, tuple) else [trained.weights]
+
+
+class TestColumns:
+    @each_system
+    def test_shared_ones_and_a_systems_own(self, system: System) -> None:
+        found = system.train(replace(system.setup, epochs=1)).epochs
+        assert set(SHARED) <= set(found.columns)
+        assert found.columns == [name for name in COLUMNS if name in found.columns]
+        assert all(found.schema[name] == COLUMNS[name] for name in found.columns)
+
+
+class TestSetups:
+    @each_system
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"epochs": 0}, "epochs is 0; it must be a whole number of at least 1"),
+            ({"epochs": True}, "epochs is True"),
+            ({"seed": -1}, "seed is -1"),
+            ({"sgd": 0.1}, r"sgd is 0\.1; give a training\.Sgd"),
+            ({"model": "lenet"}, "Did you mean 'lenet5'"),
+            ({"model": 5}, r"model is 5; give the name of one in the zoo, a torch\.nn\.Module"),
+            ({"dataset": "digits"}, r"dataset is the name 'digits'; give datasets\.load"),
+            ({"dataset": None}, r"dataset is None; give a datasets\.Dataset"),
+            ({"dataset": DIGITS}, r"digits has images \(1, 8, 8\), lenet5 takes \(1, 28, 28\)"),
+            (
+                {"model": torch.nn.Linear(784, 10), "dataset": DIGITS},
+                r"not take samples of shape \(1, 8, 8\), as digits",
+            ),
+        ],
+    )
+    def test_what_no_training_takes(
+        self, system: System, change: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(ValueError, match=message):
+            replace(system.setup, **change)
+
+    @each_system
+    def test_numbers_may_be_numpys(self, system: System) -> None:
+        setup = replace(system.setup, epochs=np.int64(2), seed=np.uint8(3))
+        assert (setup.epochs, setup.seed) == (2, 3)
+        assert {type(setup.epochs), type(setup.seed)} == {int}
+
+    @each_system
+    def test_something_else_is_no_setup(self, system: System) -> None:
+        with pytest.raises(TypeError, match=r"setup is 'lenet5'; give a (Gossip)?Setup"):
+            system.train("lenet5")
+
+
+class TestFaults:
+    @each_system
+    def test_all_trainings_have_the_same_keywords(self, system: System) -> None:
+        parameters = inspect.signature(system.train).parameters.values()
+        named = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+        assert named[-4:] == ["faults", "trace", "progress", "threads"]
+
+    def test_what_costs_time_alone_is_taken(self) -> None:
+        slow = SlowDown(0, 1.0, 2.0, 3.0)
+        assert check_losing_nothing(iter([slow])) == (slow,)
+
+    def test_the_first_that_loses_is_named(self) -> None:
+        slow = SlowDown(0, 1.0, 2.0, 3.0)
+        with pytest.raises(ValueError, match=r"Crash\(node=1, at_s=2\) loses .* without end; stop"):
+            check_losing_nothing([slow, Crash(1, 2), Restart(1, 3)], "stop")
+        with pytest.raises(ValueError, match="give a list"):
+            check_losing_nothing(slow, "stop")  # type: ignore[arg-type]
+
+    @each_waiting
+    @pytest.mark.parametrize(
+        "fault", [Crash(0, 1), Lossy(0, 1, 0.5), LinkDown(1, 0, 1, 2)], ids=type
+    )
+    def test_what_is_lost_would_be_waited_for(self, name: str, fault: Fault) -> None:
+        setup, train = SYSTEMS[name]
+        with pytest.raises(ValueError, match=r"without end; give a SlowDown, .*patience_s"):
+            train(setup, faults=[SlowDown(0, 1, 2, 2), fault])
+
+    @each_waiting
+    def test_a_slow_down_takes_time_and_changes_no_weight(self, name: str) -> None:
+        setup, train = SYSTEMS[name]
+        plain, slow = train(setup), train(setup, faults=[SlowDown(1, 0, 9, 50)])
+        assert slow.run.end_s > plain.run.end_s
+        assert torch.equal(slow.weights, plain.weights)
+        assert slow.epochs.drop("at_s").equals(plain.epochs.drop("at_s"))
+
+
+class TestEarlyEnds:
+    @each_system
+    def test_ctrl_c_leaves_the_epochs_that_are_done(self, system: System) -> None:
+        first = system.train(replace(system.setup, epochs=1))
+
+        def interrupts(now_s: float, events: int) -> None:
+            if now_s > first.run.end_s:
+                raise KeyboardInterrupt
+
+        stopped = system.train(replace(system.setup, epochs=60), progress=interrupts)
+        assert stopped.run.interrupted
+        done = stopped.epochs["epoch"].max()
+        assert 1 <= done < 60
+        shared = ["epoch", "at_s", "loss"]  # gossip evaluates the last epoch at any rate
+        whole = system.train(replace(system.setup, epochs=done)).epochs.select(shared)
+        left = stopped.epochs.select(shared)
+        assert left.equals(whole.head(len(left)))
+
+    @each_system
+    def test_a_loss_that_is_no_number_has_a_way_out(self, system: System) -> None:
+        wild = replace(system.setup, sgd=Sgd(1e12, momentum=0.9), epochs=9)
+        with pytest.raises(
+            TrainingError, match=r"diverged: the loss is .* smaller learning rate than 1e\+12, as"
+        ) as raised:
+            system.train(wild)
+        error = raised.value
+        assert isinstance(error.__cause__, DivergedError)
+        assert isinstance(error, SimulationError)
+        assert not isinstance(error, ProgramError)
+        assert "\n" not in str(error)
+        assert f"({len(error.trained.epochs)} of " in str(error)
+        assert error.run is error.trained.run
+        assert error.run.ended == "failed"
+        assert all(map(math.isfinite, error.trained.epochs["loss"]))
+
+    def test_any_other_reason_is_kept(self) -> None:
+        assert failed(ValueError("of no matter"), done=1, what="epochs of all nodes") == (
+            "program of a failed "
+            "(1 of 6 epochs of all nodes was done: `trained` of this error has what there is)"
+        )
+
+    def test_several_lines_stay_apart(self) -> None:
+        told = failed(None, "deadlock:\na waits").splitlines()
+        assert told[:2] == ["deadlock:", "a waits"]
+        assert told[2].startswith("(0 of 6 epochs were done")
+
+
+RUN = SYSTEMS["dynacomm"].train(replace(SYSTEMS["dynacomm"].setup, epochs=1)).run
+LEFT = Trained(pl.DataFrame(), None, RUN)
+
+
+class Stub(shell.Built[Trained[None]]):
+    """A training that is as far as it is said to be."""
+
+    def __init__(self, standing: Standing) -> None:
+        super().__init__(SYSTEMS["dynacomm"].setup, full_mesh(1, Link(1e6)), [])
+        object.__setattr__(self, "so_far", standing)
+
+    def standing(self) -> Standing:
+        found: Standing = vars(self)["so_far"]
+        return found
+
+    def trained(self, run: Any) -> Trained[None]:
+        return LEFT
+
+
+def failed(
+    cause: Exception | None,
+    message: str = "program of a failed",
+    done: int = 0,
+    what: str = "epochs",
+) -> str:
+    error = SimulationError(message, RUN)
+    error.__cause__ = cause
+    return str(Stub(Standing(done, 6, 50, what=what)).failed(error))
+
+
+def diverge(name: str) -> None:
+    """Train until the loss is no number; other processes import this."""
+    setup, train = SYSTEMS[name]
+    train(replace(setup, sgd=Sgd(1e12)), trace=True)
+
+
+class TestPickling:
+    @each_system
+    def test_an_error_keeps_what_there_is(self, system: System) -> None:
+        with pytest.raises(TrainingError) as raised:
+            system.train(replace(system.setup, sgd=Sgd(1e12)), trace=True)
+        self.check(raised.value, pickle.loads(pickle.dumps(raised.value)))
+
+    def test_and_so_it_does_on_its_way_from_another_process(self) -> None:
+        with pytest.raises(TrainingError) as here:
+            diverge("hiertrain")
+        with pytest.raises(TrainingError) as there:
+            list(parallel.as_finished(diverge, [("hiertrain",)] * 2, processes=2))
+        self.check(here.value, there.value)
+
+    @staticmethod
+    def check(error: TrainingError, copy: TrainingError) -> None:
+        assert str(copy) == str(error)
+        assert type(copy.trained) is type(error.trained)
+        assert copy.trained.epochs.equals(error.trained.epochs)
+        assert all(map(torch.equal, models(copy.trained), models(error.trained)))
+        assert copy.run is copy.trained.run
+        assert copy.run.ended == "failed"
+        assert copy.run.trace is not None
+
+
+class TestProgress:
+    def test_epochs_percent_time_and_loss(self) -> None:
+        assert Standing(0, 2, 0).at(0.0) == "0 of 2 epochs, 0 %, 0.0 virtual seconds"
+        assert Standing(1, 2, 66, ("loss 0.123 in iteration 4",)).at(1234.56) == (
+            "1 of 2 epochs, 66 %, 1,234.6 virtual seconds, loss 0.123 in iteration 4"
+        )
+
+    @each_system
+    def test_true_shows_it(self, system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+        lines: list[str] = []
+
+        class Kept:
+            def __call__(self, text: str) -> None:
+                lines.append(text)
+
+            def close(self, text: str | None = None) -> None:
+                lines.append(f"last: {text}")
+
+        monkeypatch.setattr(shell, "Line", Kept)
+        shown, plain = system.train(system.setup, progress=True), system.train(system.setup)
+        assert all(map(torch.equal, models(shown), models(plain)))
+        done = len(plain.epochs)
+        assert f"{done} of {done} epochs" in lines[-2]
+        assert ", 100 %, " in lines[-2]
+        assert f"loss {plain.epochs['loss'][-1]:.3f}" in lines[-2] or (
+            f"{plain.epochs['loss'][-1]:.3f} over all samples after epoch 2" in lines[-2]
+        )
+        assert lines[-1] == f"last: {lines[-2]}"

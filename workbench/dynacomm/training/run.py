@@ -1,0 +1,227 @@
+"""Trains a model on simulated parameter servers under plans: true learning, virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import accumulate, chain, pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from workbench import training
+from workbench.clusters.checks import check_kind, whole
+from workbench.dynacomm.algorithms import PLANNERS
+from workbench.dynacomm.programs.worker_and_server import Fixed, Planning, server, worker
+from workbench.dynacomm.replanning.planning import PLANNING_S, Replanned, check_planning
+from workbench.dynacomm.replanning.profiling import Profile
+from workbench.dynacomm.replanning.rates import Rate
+from workbench.dynacomm.training.learning import ServerEpochs, ServerStore, WorkerReplica
+from workbench.dynacomm.training.setup import Setup
+from workbench.names import choose
+from workbench.runtime import Fault, Run, Synchronized
+from workbench.training import Standing, Trained
+from workbench.training.draws import must_stay_in_order
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from workbench.dynacomm.algorithms import Planner
+    from workbench.dynacomm.programs.job import Job
+    from workbench.runtime.progress import Progress
+
+Every = int | Literal["auto", "epoch"] | None
+"""Iterations under one plan; None: all; ``"auto"``: an epoch's for the planners of `REPLANS`."""
+
+REPLANS = ("dynacomm",)
+"""Whose plans are made anew in each epoch by default; the paper makes the others' but once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Built(training.Built["Trained[Tensor]"]):
+    """A training before it starts.
+
+    Attributes
+    ----------
+    states
+        What the workers learn with; their steps may run beside each other.
+    stores
+        What the servers learn with.
+    ends
+        Iterations until the end of each epoch.
+    epochs
+        Where servers leave what they have learnt.
+    """
+
+    states: list[Synchronized[WorkerReplica]]
+    stores: list[ServerStore]
+    ends: tuple[int, ...]
+    epochs: ServerEpochs
+
+    @property
+    def replicas(self) -> list[WorkerReplica]:
+        """What the workers learn with, once the steps that were asked for are done."""
+        return [state.value for state in self.states]
+
+    def standing(self) -> Standing:
+        """By the slowest worker's iterations; losses are means over the workers."""
+        replicas = self.replicas
+        done = min(len(one.losses) for one in replicas)
+        loss = sum(one.losses[done - 1] for one in replicas) / len(replicas) if done else None
+        return Standing.of(self.epochs, len(self.ends), done, self.ends[-1], loss)
+
+    def trained(self, run: Run) -> Trained[Tensor]:
+        """The epochs that were done."""
+        return Trained(self.epochs.frame, self.epochs.weights, run)
+
+
+def train(
+    setup: Setup,
+    planner: str = "dynacomm",
+    *,
+    replan_every: Every = "auto",
+    planning_s: float = PLANNING_S,
+    faults: Iterable[Fault] = (),
+    trace: bool = False,
+    progress: Progress | bool = False,
+    threads: int | None = None,
+) -> Trained[Tensor]:
+    """Train under one planner's plans.
+
+    Weights are the same, bit for bit, under every plan and however often it is made anew. Each
+    epoch is evaluated as it ends, which takes no virtual time.
+
+    Parameters
+    ----------
+    setup
+        What to train, on what.
+    planner
+        Name in `PLANNERS`.
+    replan_every
+        Every worker profiles, and plans anew after so many iterations, each for itself:
+        ``"epoch"``, 1 for each iteration, or any number between. None keeps the first plan, which
+        is made for the bandwidth at 0 s and a worker of speed 1 in any case. ``"auto"``, the
+        default, is ``"epoch"`` for ``"dynacomm"``, as in the paper (IV-C), and None for all others,
+        of which the paper makes one plan.
+    planning_s
+        What planning anew takes a worker of speed 1; where the last push takes longer, nothing.
+    faults, trace
+        As for `workbench.runtime.simulate`. Servers wait for every worker, so faults may cost time
+        (`SlowDown`), but lose nothing; where a run with others ends, `simulate` shows with what
+        `build` returns.
+    progress
+        True to show epochs, virtual time and loss; or a function, as for `simulate`.
+    threads
+        As for `simulate`. Steps of different workers run beside each other, with the same bits for
+        any number of threads; those of a model that draws at random (dropout), or whose code
+        reaches beyond it, stay in order.
+
+    Returns
+    -------
+    Trained
+        Epochs of the common model with the workers' average buffers: ``epoch, at_s, loss,
+        train_top1, train_top5, top1, top5``; ``run.results[w].plans`` are the plans of worker
+        ``w``, iteration by iteration. What Ctrl-C interrupts has the epochs that were done.
+
+    Raises
+    ------
+    UnknownNameError
+        No such planner or model.
+    ValueError
+        More workers than samples, a server without a layer, a `replan_every` that is no interval,
+        a `planning_s` that is no time, a fault that loses messages or a node.
+    TrainingError
+        The loss is not finite any more, or a worker or server failed; the error's `trained` has
+        the epochs that were done.
+    """
+    faults = training.check_losing_nothing(faults)
+    with training.fixed_threads():
+        built = build(setup, planner, replan_every=replan_every, planning_s=planning_s)
+    return training.run(built, faults=faults, trace=trace, progress=progress, threads=threads)
+
+
+def build(
+    setup: Setup,
+    planner: str = "dynacomm",
+    *,
+    replan_every: Every = "auto",
+    planning_s: float = PLANNING_S,
+) -> Built:
+    """Make the programs of a run and what they learn with; arguments and errors as for `train`."""
+    check_kind("setup", setup, Setup, "a Setup, such as Setup('lenet5', dataset, link)")
+    chosen = choose("planner", planner, PLANNERS)
+    check_planning(planning_s)
+    every = _interval(replan_every, planner)
+    flat = training.flatten(setup.made(), setup.dataset.input_shape)
+    most = max(high - low for low, high in pairwise(flat.layout.starts))
+    if setup.servers > most:
+        raise ValueError(
+            f"servers is {setup.servers}; the largest layer has {most} parameters to share out, so "
+            "give at most as many servers"
+        )
+    batches = [_batches(setup, one) for one in range(setup.workers)]
+    ends = tuple(accumulate(len(epoch) for epoch in batches[0]))
+    epoch_ends = [end - 1 for end in ends]
+    job = setup.job(ends[-1], flat.layout.starts)
+    in_order = must_stay_in_order(flat, setup.dataset)
+    replicas = [
+        WorkerReplica(
+            flat.replica(),
+            setup.dataset,
+            list(chain.from_iterable(batches[one])),
+            (setup.seed, one),
+            epoch_ends,
+            node.name,
+            in_order,
+        )
+        for one, node in enumerate(setup.nodes)
+    ]
+    states = [Synchronized(replica, in_order=in_order) for replica in replicas]
+    epochs = ServerEpochs(flat, setup.dataset, replicas, setup.servers)
+    vector = flat.parameters.clone()
+    shared = vector, setup.sgd.start(vector), vector.clone()
+    stores = [
+        ServerStore(
+            *shared, job.shards.slices(one, 1, job.layers), setup.sgd, epoch_ends, epochs.take
+        )
+        for one in range(setup.servers)
+    ]
+    planning = _planning(setup, job, chosen, ends[0] if every == "epoch" else every, planning_s)
+    programs = [
+        *(worker(job, planning, state) for state in states),
+        *(server(job, position, store) for position, store in enumerate(stores)),
+    ]
+    return Built(setup, setup.cluster, programs, states, stores, ends, epochs)
+
+
+def _interval(replan_every: Every, planner: str) -> int | Literal["epoch"] | None:
+    if replan_every == "auto":
+        return "epoch" if planner in REPLANS else None
+    if replan_every is None or replan_every == "epoch":
+        return replan_every
+    count = whole(replan_every)
+    if count is None or count < 1:
+        raise ValueError(
+            f"replan_every is {replan_every!r}; give a whole number of iterations of at least 1, "
+            "'epoch', None to keep the first plan, or 'auto'"
+        )
+    return count
+
+
+def _planning(
+    setup: Setup, job: Job, planner: Planner, every: int | None, planning_s: float
+) -> Planning[Any]:
+    if every is None:
+        return Fixed(planner(setup.costs))
+    rate = Rate(setup.link.overhead_s, setup.first_bps, setup.link.tensor_s)
+    believed = Profile.before(job, rate, window=every)
+    return Replanned(job, believed, every, planner, planning_s)
+
+
+def _batches(setup: Setup, one: int) -> list[list[np.ndarray]]:
+    return [
+        training.batches(
+            setup.dataset, setup.batch_size, setup.seed, epoch, worker=one, workers=setup.workers
+        )
+        for epoch in range(setup.epochs)
+    ]

@@ -1,1 +1,0 @@
-"""EdgeGossip in one call: a model, data and unequal platforms."""

@@ -1,0 +1,80 @@
+"""What is trained on what, checked before it starts: the part that all systems share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+from workbench.clusters.checks import check_number, check_whole
+from workbench.training.models import check_model, make_model, profile_of
+from workbench.training.sgd import Sgd
+
+if TYPE_CHECKING:
+    import torch
+
+    from workbench.datasets import Dataset
+    from workbench.profiles import ModelProfile
+    from workbench.training.models import Model
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """What every training needs; a system's adds its machines and links.
+
+    Attributes
+    ----------
+    model
+        Name in the zoo; or a module of one's own, which is copied and its weights drawn anew, or a
+        function that makes it. Tried on a sample, without learning.
+    dataset
+        Fitted to the model's input; a model of the zoo gets as many outputs as it has classes.
+    epochs
+        How often every sample is learnt from.
+    sgd
+        How weights are stepped.
+    seed
+        Of weights, batches and whatever the model draws.
+
+    Raises
+    ------
+    ValueError
+        Numbers out of range; an unknown model; a dataset that is none, or whose images the model
+        does not take; a model with fewer outputs than there are classes; an `sgd` that is none.
+    """
+
+    model: Model
+    dataset: Dataset
+    epochs: int = field(default=1, kw_only=True)
+    sgd: Sgd = field(default_factory=lambda: Sgd(0.02, momentum=0.9), kw_only=True)
+    seed: int = field(default=0, kw_only=True)
+
+    in_own_type: ClassVar[bool] = False
+    """Whether the model is given samples in its own number type; or as they are."""
+
+    def __post_init__(self) -> None:
+        self._check_counts(epochs=1, seed=0)
+        check_model(self.model, self.dataset, self.seed, in_own_type=self.in_own_type)
+        if not isinstance(self.sgd, Sgd):
+            raise ValueError(f"sgd is {self.sgd!r}; give a training.Sgd, such as Sgd(0.02)")
+
+    def _check_counts(self, **least: int) -> None:
+        for name, smallest in least.items():
+            object.__setattr__(self, name, check_whole(name, getattr(self, name), smallest))
+
+    def _check_positive(self, *names: str) -> None:
+        for name in names:
+            number = check_number(name, getattr(self, name))
+            if not 0 < number < math.inf:
+                raise ValueError(f"{name} is {number}; it must be finite and above 0")
+            object.__setattr__(self, name, number)
+
+    def made(self) -> torch.nn.Module:
+        """The model with its first weights, a new one each time."""
+        return make_model(self.model, self.dataset, self.seed)
+
+    @cached_property
+    def profile(self) -> ModelProfile:
+        """What each layer of the model costs."""
+        return profile_of(self.model, self.dataset, self.seed)
