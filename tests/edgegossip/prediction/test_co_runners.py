@@ -7,10 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,9 +30,10 @@ from workbench.edgegossip.prediction.co_runners import (
     co_runners,
     devices,
 )
-from workbench.edgegossip.prediction.contention import Counters
 from workbench.edgegossip.prediction.host_counters import host_counters
+from workbench.edgegossip.prediction.monitor import Monitor
 from workbench.edgegossip.prediction.profiling_runs import SCHEMA, profiling_runs
+from workbench.edgegossip.prediction.store import Store
 from workbench.experiments.interrupted import ExperimentInterrupted
 from workbench.names import UnknownNameError
 from workbench.runtime import progress
@@ -118,39 +120,63 @@ class TestSplits:
         assert list(tmp_path.iterdir()) == []
 
 
-def used(workload: str, size_bytes: int) -> tuple[Counters, int]:
-    """Rise of the counters while a process worked for half a second of a core; jobs it finished."""
-    with co_runners(1) as others:
+@dataclass
+class Seen:
+    """What a monitor that takes nothing off saw, and what the processes say of themselves."""
+
+    busy_s: float
+    network_bytes: float
+    disk_bytes: float
+    own_busy_s: float
+    own_disk_bytes: float
+    jobs: int
+
+
+def watched(folder: Path, workload: str, size_bytes: int) -> Seen:
+    """Run jobs in a process for half a second of a core."""
+    with co_runners(1) as others, Store(folder / "store.sqlite") as store:
         others.rest()  # it has started
-        read = host_counters([others.processes[0].pid])
-        before = read()
-        others.run(workload, size_bytes)
-        wait_until(lambda: read().own_busy_s > before.own_busy_s + 0.5, "no job runs")
-        (jobs,) = others.rest()
-        after = read()
-    return Counters(*(b - a for a, b in zip(astuple(before), astuple(after), strict=True))), jobs
+        read_own = host_counters([others.processes[0].pid])
+        with Monitor("here", store, source=host_counters(()), interval_s=0.02) as monitor:
+            wait_until(lambda: len(monitor.sample_costs) > 0, "no reading")
+            before = read_own()
+            others.run(workload, size_bytes)
+            wait_until(lambda: read_own().own_busy_s > before.own_busy_s + 0.5, "no job runs")
+            (jobs,) = others.rest()
+            after, readings = read_own(), len(monitor.sample_costs)
+            wait_until(lambda: len(monitor.sample_costs) > readings + 1, "no reading")
+        (row,) = store.history().to_dicts()
+    seconds = row["window_s"]
+    return Seen(
+        row["core"] * seconds * (os.cpu_count() or 1),
+        row["network_bytes_per_s"] * seconds,
+        row["disk_bytes_per_s"] * seconds,
+        after.own_busy_s - before.own_busy_s,
+        after.own_disk_bytes - before.own_disk_bytes,
+        jobs,
+    )
 
 
 class TestLoad:
     @pytest.mark.parametrize("workload", WORKLOADS)
-    def test_cores_and_network_are_seen(self, workload: str) -> None:
-        seen, jobs = used(workload, 50_000)
-        assert jobs > 0
-        assert seen.busy_s > seen.own_busy_s - 0.1  # a few ticks
+    def test_cores_and_network_are_seen(self, workload: str, tmp_path: Path) -> None:
+        seen = watched(tmp_path, workload, 50_000)
+        assert seen.jobs > 0
+        assert seen.busy_s > seen.own_busy_s - 0.1  # good to a few ticks
         sent_bytes = 50_000 if workload == "sort" else 16 * 1000
-        assert seen.network_bytes >= 2 * jobs * sent_bytes  # sent and received
+        assert seen.network_bytes > 0.99 * 2 * seen.jobs * sent_bytes  # sent and received
 
     def test_the_disk_is_seen(self, tmp_path: Path) -> None:
         read = host_counters(())
         before = read()
-        with devices(tmp_path) as own:
+        with devices(tempfile.gettempdir()) as own:
             own.write_and_read(bytes(SPLIT_BYTES))
         if read().disk_bytes < before.disk_bytes + SPLIT_BYTES:
             pytest.skip("no counters of the disk with the temporary files")
-        seen, jobs = used("sort", 2 * SPLIT_BYTES)
-        assert jobs > 0
-        assert seen.disk_bytes >= 2 * SPLIT_BYTES * jobs
-        assert seen.own_disk_bytes >= 2 * SPLIT_BYTES * jobs
+        seen = watched(tmp_path, "sort", 2 * SPLIT_BYTES)
+        assert seen.jobs > 0
+        for disk_bytes in (seen.disk_bytes, seen.own_disk_bytes):
+            assert disk_bytes > 0.99 * 2 * SPLIT_BYTES * seen.jobs
 
     def test_nothing_is_used_at_rest(self) -> None:
         with co_runners(2) as others:
@@ -194,9 +220,20 @@ class TestCoRunners:
 
     def test_why_one_ended_is_in_the_error(self) -> None:
         with co_runners(1) as others:
-            others.run("nonsense", 1)
+            others.processes[0].ask("nonsense 1 1")
             with pytest.raises(RuntimeError, match=r"co_runners.serve .* status 1: .*nonsense"):
                 others.rest()
+
+    def test_refused(self) -> None:
+        with pytest.raises(ValueError, match="processes is 0"), co_runners(0):
+            pass
+        with co_runners(1) as others:
+            with pytest.raises(UnknownNameError, match="wordcount"):
+                others.run("grep", 1)
+            with pytest.raises(ValueError, match=r"size_bytes is 1\.5"):
+                others.run("sort", 1.5)  # type: ignore[arg-type]
+            with pytest.raises(ValueError, match="every_s is inf"):
+                others.run("sort", 1, float("inf"))
 
     def test_an_error_leaves_nothing(self, folder: Path) -> None:
         def fail() -> None:

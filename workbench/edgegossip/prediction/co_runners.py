@@ -8,6 +8,7 @@ through the loopback.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import shutil
@@ -23,7 +24,9 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.clusters.checks import check_number, whole
 from workbench.edgegossip.prediction.child_process import ChildProcess, child_process
+from workbench.names import check_name
 
 SPLIT_BYTES = 1 << 20
 """Of input that a process works on at a time; between two of them it can be stopped."""
@@ -96,6 +99,7 @@ def _text() -> NDArray[np.bytes_]:
     return _random.choice(words, SPLIT_BYTES // WORD_BYTES, p=shares / shares.sum())
 
 
+REST = "none"
 WORKLOADS: dict[str, Callable[[int, Devices], None]] = {
     "wordcount": count_words,
     "sort": sort_records,
@@ -124,7 +128,7 @@ class CoRunners:
         Parameters
         ----------
         workload
-            A name in `WORKLOADS`, or "none" to rest.
+            A name in `WORKLOADS`, or `REST`.
         size_bytes
             Input of a job, all processes together.
         every_s
@@ -132,17 +136,25 @@ class CoRunners:
 
         Raises
         ------
+        ValueError
+            Another workload, a negative size or seconds that are negative or not finite.
         RuntimeError
             A process has ended; the message says why.
         """
-        share = -(-size_bytes // len(self.processes))
+        check_name("workload", workload, (REST, *WORKLOADS))
+        size = whole(size_bytes)
+        if size is None or size < 0:
+            raise ValueError(f"size_bytes is {size_bytes!r}; give a whole number, at least 0")
+        if not 0 <= check_number("every_s", every_s) < math.inf:
+            raise ValueError(f"every_s is {every_s}; give seconds, at least 0")
+        share = -(-size // len(self.processes))
         for process in self.processes:
             process.send(f"{workload} {share} {every_s}")
         return [int(process.receive()) for process in self.processes]
 
     def rest(self) -> list[int]:
         """Stop the jobs; return how many each process finished."""
-        return self.run("none", 0)
+        return self.run(REST, 0)
 
 
 @contextlib.contextmanager
@@ -153,16 +165,21 @@ def co_runners(processes: int | None = None) -> Iterator[CoRunners]:
     ...     others.run("sort", size_bytes=2_000_000, every_s=0.1)
     ...     train()  # yours, or time.sleep(10)
 
+    A `Monitor` takes children of this process for the task itself, unless it is given a source such
+    as ``host_counters([pid of the training])``.
+
     Raises
     ------
     ValueError
-        A system on which pipes cannot be waited for.
+        Less than one process, or a system on which pipes cannot be waited for.
     """
+    count = whole(os.cpu_count() if processes is None else processes)
+    if count is None or count < 1:
+        raise ValueError(f"processes is {processes!r}; give a whole number of at least 1, or None")
     if os.name != "posix":
         raise ValueError("co-runners need a POSIX system, such as Linux or macOS")
     with contextlib.ExitStack() as ending:  # in reverse: first the processes, then their folder
         folder = ending.enter_context(tempfile.TemporaryDirectory(prefix="workbench-"))
-        count = processes or os.cpu_count() or 1
         started = [ending.enter_context(child_process(serve, folder)) for _ in range(count)]
         yield CoRunners(started, Path(folder))
 
@@ -184,7 +201,7 @@ def serve(folder: str, requests: int = 0) -> None:
             workload, size_bytes, every_s = line.decode().split()
             print(finished, flush=True)
             finished = 0
-            if workload != "none":
+            if workload != REST:
                 split = WORKLOADS[workload]
                 finished = _repeat(split, int(size_bytes), float(every_s), own, requests)
     shutil.rmtree(folder, ignore_errors=True)

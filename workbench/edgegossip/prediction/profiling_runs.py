@@ -19,7 +19,7 @@ import polars as pl
 
 from workbench.clusters.checks import check_number, whole
 from workbench.edgegossip.prediction.child_process import ChildProcess, child_process
-from workbench.edgegossip.prediction.co_runners import WORKLOADS, CoRunners, co_runners
+from workbench.edgegossip.prediction.co_runners import REST, WORKLOADS, CoRunners, co_runners
 from workbench.edgegossip.prediction.contention import Source, between
 from workbench.edgegossip.prediction.host_counters import host_counters
 from workbench.edgegossip.prediction.monitor import timed
@@ -50,7 +50,7 @@ SETTLE_S = 0.2
 BATCH_SIZE = 32
 
 Point = tuple[str, int]
-ALONE: Point = ("none", 0)
+ALONE: Point = (REST, 0)
 
 
 def profiling_runs(
