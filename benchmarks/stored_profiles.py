@@ -21,7 +21,7 @@ if sys.argv[2] == "traced":
 start_s = time.perf_counter(), time.process_time()
 import importlib
 explorer = importlib.import_module(f"workbench.{sys.argv[1]}.explorer")
-explorer.draw(**{name: one.value for name, one in explorer.CONTROLS.items()}).to_dict()
+explorer.draw(explorer.Setting()).to_dict()
 print(time.perf_counter() - start_s[0], time.process_time() - start_s[1])
 """
 

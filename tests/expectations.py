@@ -1,19 +1,15 @@
-"""What is expected of every system's experiments and explorer alike."""
+"""What is expected of every system's experiments alike."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from types import ModuleType
+from collections.abc import Callable
 from typing import TypeVar
 
 import altair as alt
 import polars as pl
 import pytest
 
-from workbench.paths import ROOT
 from workbench.runtime import progress
-from workbench.widgets import measure_ms
 
 Drawn = TypeVar("Drawn", bound=alt.TopLevelMixin)
 
@@ -43,36 +39,3 @@ def drawn_the_same_each_time(
     first, *others = (chart.to_dict() for chart in charts)
     assert all(other == first for other in others)
     return charts[0]
-
-
-def assert_follows_every_control(
-    explorer: ModuleType, setting: Mapping[str, object], others: Mapping[str, object]
-) -> None:
-    """Another value of any control makes another chart; both are valid."""
-    assert set(others) == set(setting) == set(explorer.CONTROLS)
-    drawn = explorer.draw(**setting).to_dict()
-    for name, value in others.items():
-        assert explorer.draw(**{**setting, name: value}).to_dict() != drawn, name
-
-
-def assert_answers_at_every_end(explorer: ModuleType) -> None:
-    """A chart can be drawn at the lowest and highest value of every slider, and every option."""
-    answers = measure_ms(explorer.draw, explorer.CONTROLS, repeats=1)
-    assert set(answers["control"]) == set(explorer.CONTROLS)
-
-
-def assert_starts_where_the_notebook_does(
-    explorer: ModuleType, notebook: str, **set_by_the_explorer_alone: object
-) -> None:
-    """Each control starts at the notebook's parameter of its name.
-
-    `set_by_the_explorer_alone` are values of controls that are no parameters.
-    """
-    cells = json.loads((ROOT / "notebooks" / notebook).read_text())["cells"]
-    source = next(
-        "".join(c["source"]) for c in cells if "parameters" in c["metadata"].get("tags", [])
-    )
-    values = dict(set_by_the_explorer_alone)
-    exec(source, values)
-    for name, control in explorer.CONTROLS.items():
-        assert values[name] == control.value, name

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import importlib
 import json
 import re
 import xml.etree.ElementTree as ET
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import polars as pl
 import pytest
 
 from tests.conftest import RUN, Smoke
-from workbench import parameters
+from workbench import parameters, systems
 from workbench.claims import VERDICTS, built, load_claims
 from workbench.figures import COLUMNS
 from workbench.paths import ROOT
@@ -54,6 +57,10 @@ def declared(path: Path) -> dict[str, tuple[str, object]]:
         annotation = ast.unparse(statement.annotation)
         found[statement.target.id] = annotation, ast.literal_eval(statement.value)
     return found
+
+
+def explorer_of(path: Path) -> ModuleType:
+    return importlib.import_module(f"workbench.{system_of(path.stem)}.explorer")
 
 
 def sections(path: Path) -> list[tuple[str, str, list[str]]]:
@@ -128,11 +135,19 @@ def test_every_default_has_its_annotated_type_and_is_valid(path: Path) -> None:
         assert type(default) is KINDS[annotation], f"{name}: {annotation} = {default!r}"
         if name == parameters.DRIVER_PARAMETER:
             assert default == ""
-        elif name in parameters.PARAMETERS:
-            parameter = parameters.PARAMETERS[name]
+        else:
+            known = systems.parameters(system_of(path.stem))
+            parameter = parameters.own(name, default, known)
             assert parameter.kind is KINDS[annotation], name
             assert parameter.parse(str(default)) == default
     assert declared(path)["scale"][1] == "default"
+
+
+@every_paper
+def test_of_a_paper_starts_where_its_explorer_does(path: Path) -> None:
+    setting = dataclasses.asdict(explorer_of(path).Setting())
+    defaults = {name: default for name, (_, default) in declared(path).items()}
+    assert {name: defaults.get(name) for name in setting} == setting
 
 
 @every_notebook
@@ -144,6 +159,8 @@ def test_uses_every_parameter_that_it_offers(path: Path) -> None:
         for node in ast.walk(ast.parse(cell))
         if isinstance(node, ast.Name)
     }
+    if any("Setting.of(globals())" in cell for cell in cells):
+        used |= {field.name for field in dataclasses.fields(explorer_of(path).Setting)}
     unused = set(declared(path)) - used
     # A notebook without experiments and chance takes both, so that one command fits all.
     assert unused <= (set() if path in PAPERS else {"scale", "seed"})
@@ -267,7 +284,7 @@ def test_the_executed_copy_is_fit_to_be_read(path: Path, smoke: Smoke) -> None:
     ]
     assert strange == []
     pictures = [one["data"] for one in outputs if "image/svg+xml" in one.get("data", {})]
-    assert len(pictures) == len(kept_names(path)[1])
+    assert len(pictures) == len(kept_names(path)[1] | {"explorer"})  # which shows its own
     assert all("image/png" in picture for picture in pictures)  # shown where SVG is not trusted
 
 

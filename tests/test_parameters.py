@@ -1,12 +1,30 @@
-"""The table of parameters refuses what is wrong in the user's terms and takes what is right."""
+"""Parameters refuse what is wrong in the user's terms and take what is right."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
-from workbench.parameters import PARAMETERS, Parameter, listing, own, parse
+from workbench import systems
+from workbench.parameters import (
+    PARAMETERS,
+    Parameter,
+    Parameters,
+    check_known,
+    declared,
+    listing,
+    own,
+)
+
+DYNACOMM = systems.parameters("dynacomm")
+
+
+def parse(name: str, text: str, known: Mapping[str, Parameter] = DYNACOMM) -> object:
+    return known[name].parse(text)
 
 
 @pytest.mark.parametrize(
@@ -66,16 +84,18 @@ def test_refuses_and_says_what_is_allowed(name: str, text: str, allowed: str) ->
 
 def test_unknown_name_lists_the_right_ones_with_their_ranges() -> None:
     with pytest.raises(ValueError, match="Did you mean 'batch_size'") as refusal:
-        parse("batchsize", "16")
+        check_known("batchsize", PARAMETERS.values())
     message = str(refusal.value)
     assert all(name in message for name in PARAMETERS)
     assert "from 1 to 65536" in message
     assert "from 1 to 1024" in message
+    with pytest.raises(ValueError, match="There are none to set"):
+        check_known("batchsize", ())
 
 
 def test_output_belongs_to_the_driver() -> None:
     with pytest.raises(ValueError, match="--output DIR"):
-        parse("output", "here")
+        check_known("output", PARAMETERS.values())
 
 
 def test_data_file_is_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,20 +130,60 @@ def test_own_parameter_is_a_plain_value() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["32", 2.5, True, None])
-def test_default_of_another_type_than_the_table_says(wrong: object) -> None:
+def test_value_of_another_type_than_declared(wrong: object) -> None:
     with pytest.raises(ValueError, match="batch_size"):
-        PARAMETERS["batch_size"].default(wrong)
+        PARAMETERS["batch_size"].check(wrong)
 
 
-def test_whole_default_of_a_float_is_a_float() -> None:
-    value = PARAMETERS["bandwidth_mbps"].default(1000)
+def test_whole_value_of_a_float_is_a_float() -> None:
+    value = PARAMETERS["bandwidth_mbps"].check(1000)
     assert isinstance(value, float)
 
 
 def test_empty_range_is_refused() -> None:
     with pytest.raises(ValueError, match="range 2 to 1 is empty"):
-        Parameter("x", int, "", low=2, high=1)
+        Parameter("", low=2, high=1)
 
 
 def test_listing_has_a_line_each() -> None:
-    assert len(listing().splitlines()) == len(PARAMETERS)
+    assert len(listing(PARAMETERS.values()).splitlines()) == len(PARAMETERS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Oven(Parameters):
+    seed: int = 1
+    model: Annotated[str, PARAMETERS["model"].among({"cake": 1, "bread": 2}.keys)] = "cake"
+    heat: Annotated[float, Parameter("of the oven", "°C", low=0, high=300, above=True)] = 180.0
+
+
+class TestDeclaredParameters:
+    def test_shared_ones_go_by_their_name(self) -> None:
+        found = declared(Oven)
+        assert found["seed"] == PARAMETERS["seed"]
+        assert found["model"].help == PARAMETERS["model"].help
+        assert found["heat"].allowed == "a number above 0 and up to 300 (°C)"
+
+    def test_a_setting_is_checked(self) -> None:
+        assert isinstance(Oven(heat=200).heat, float)
+        with pytest.raises(ValueError, match="heat=0: must be a number above 0"):
+            Oven(heat=0)
+        with pytest.raises(ValueError, match="Did you mean 'bread'"):
+            Oven(model="braed")
+
+    def test_a_notebooks_variables_make_one(self) -> None:
+        variables = {"seed": 2, "model": "bread", "heat": 90.0, "other": None}
+        assert Oven.of(variables) == Oven(seed=2, model="bread", heat=90.0)
+        del variables["heat"]
+        with pytest.raises(ValueError, match="no value for heat; the parameters are seed, model"):
+            Oven.of(variables)
+
+    def test_one_that_nobody_declares_is_a_defect(self) -> None:
+        class Kettle(Parameters):
+            litres: float
+
+        class Toaster(Parameters):
+            seed: str
+
+        for wrong in (Kettle, Toaster):
+            with pytest.raises(TypeError, match="has no Parameter"):
+                declared(wrong)

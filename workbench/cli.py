@@ -203,12 +203,23 @@ def models() -> None:
 
 @app.command()
 def planners() -> None:
-    """List the planners that decide when to send what."""
-    from workbench.dynacomm import PLANNERS
+    """List what each system plans with: planners, strategies, policies."""
+    from workbench import systems
 
-    for name, planner in PLANNERS.items():
-        first_line = (planner.__doc__ or "").strip().partition("\n")[0]
-        typer.echo(f"{name:<16}{first_line}")
+    for system in systems.systems():
+        for kind, registry in systems.algorithms(system).items():
+            typer.echo(f"{system}: {kind}")
+            width = max(map(len, registry))
+            for name, one in registry.items():
+                typer.echo(f"  {name:<{width}}  {_summary(one)}")
+
+
+def _summary(algorithm: Any) -> str:
+    """Return the first line of a function's docstring; of functions in turn, their names."""
+    if isinstance(algorithm, tuple):
+        return ", then ".join(one.__name__ for one in algorithm)
+    function = algorithm if callable(algorithm) else algorithm.select
+    return (inspect.getdoc(function) or "").partition("\n")[0]
 
 
 @app.command()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
@@ -109,13 +109,14 @@ class Parameter:
         value
             What is checked.
         text
-            How the user wrote it, for the refusal.
+            How the user wrote it.
 
         Raises
         ------
         ValueError
             `value` is of another kind, or out of range, or no valid name.
         """
+        text = text or repr(value)
         if self.kind is float and type(value) is int:
             value = float(value)
         if isinstance(value, str) and self.kind is str:
@@ -125,7 +126,7 @@ class Parameter:
                 return value
         elif isinstance(value, int | float) and isinstance(value, self.kind) and self._holds(value):
             return value
-        raise ValueError(f"{self.name}={text or repr(value)}: must be {self.allowed}")
+        raise ValueError(f"{self.name}={text}: must be {self.allowed}")
 
     def _holds(self, number: float) -> bool:
         over = number > self.low if self.above else number >= self.low
@@ -160,7 +161,8 @@ def _models() -> Iterable[str]:
 def annotated(where: type) -> dict[str, tuple[Any, list[Any]]]:
     """Return each annotation of a class: its type, and what ``Annotated`` adds to it."""
     found = {}
-    for name, hint in get_type_hints(where, include_extras=True).items():
+    # Without names of the class's own: functions in an annotation are to see their module.
+    for name, hint in get_type_hints(where, localns={}, include_extras=True).items():
         kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         found[name] = kind, extras
     return found
@@ -238,30 +240,19 @@ class Parameters:
         return cls(**{name: variables[name] for name in names})
 
 
-def parse(name: str, text: str, known: Mapping[str, Parameter] = PARAMETERS) -> Value:
-    """Return the value that the user wrote for a parameter.
-
-    Parameters
-    ----------
-    name, text
-        As given: ``batch_size``, ``32``.
-    known
-        The valid parameters; by default the whole table.
-
-    Raises
-    ------
-    ValueError
-        No such parameter (the message names the nearest and lists all with their ranges), or no
-        such value (the message says what is allowed).
-    """
+def check_known(name: str, known: Collection[Parameter]) -> None:
+    """Refuse the name of a parameter that cannot be set; the message lists those that can."""
     if name == DRIVER_PARAMETER:
         raise ValueError(
             f"parameter {name!r} is set by `workbench reproduce` itself; "
             "use --output DIR to choose where results go"
         )
-    if name not in known:
-        raise ValueError(_unknown(name, known))
-    return known[name].parse(text)
+    try:
+        check_name("parameter", name, [one.name for one in known])
+    except ValueError as error:
+        nearest = str(error).partition(" Known:")[0]
+        valid = f"Valid parameters:\n{listing(known)}" if known else "There are none to set"
+        raise ValueError(f"{nearest} {valid}") from None
 
 
 def own(name: str, default: object, known: Mapping[str, Parameter] = PARAMETERS) -> Parameter:
@@ -283,21 +274,10 @@ def own(name: str, default: object, known: Mapping[str, Parameter] = PARAMETERS)
     )
 
 
-def listing(known: Iterable[Parameter]) -> str:
+def listing(known: Collection[Parameter]) -> str:
     """Return one line per parameter: name, what is allowed, what it means."""
-    every = list(known)
-    width = max((len(one.name) for one in every), default=0)
-    return "\n".join(f"  {one.name:<{width}}  {one.allowed}; {one.help}" for one in every)
-
-
-def _unknown(name: str, known: Mapping[str, Parameter]) -> str:
-    try:
-        check_name("parameter", name, known)
-    except ValueError as error:
-        nearest = str(error).partition(" Known:")[0]
-    if not known:
-        return f"{nearest} There are none to set"
-    return f"{nearest} Valid parameters:\n{listing(known.values())}"
+    width = max((len(one.name) for one in known), default=0)
+    return "\n".join(f"  {one.name:<{width}}  {one.allowed}; {one.help}" for one in known)
 
 
 def _number(value: float) -> str:

@@ -127,13 +127,11 @@ class Results:
         ValueError
             `name` is not made of small letters, digits and underscores.
         """
-        import vl_convert
-
         from workbench import figures
 
         self.keep(name, frame)
         drawn = chart(frame)
-        svg = figures.svg(drawn, column=column)
+        shown = picture(drawn, f"{self.system}: {name} (figure)", column)
         if self.folder is not None:
             specification = figures.specification(drawn)
             folder = self.folder / (TIMINGS if timings else FIGURES)
@@ -141,9 +139,18 @@ class Results:
                 folder / f"{name}.vl.json",
                 json.dumps(specification, indent=1, sort_keys=True) + "\n",
             )
-            atomic.write_text(folder / f"{name}.svg", svg)
-        png = vl_convert.svg_to_png(svg, scale=2)
-        return Figure(svg, png, f"{self.system}: {name} (figure)")
+            atomic.write_text(folder / f"{name}.svg", shown.svg)
+        return shown
+
+
+def picture(chart: ChartType, alt: str, column: Column = "double") -> Figure:
+    """Draw a chart as Jupyter shows it, with a text for who cannot see it."""
+    import vl_convert
+
+    from workbench import figures
+
+    svg = figures.svg(chart, column=column)
+    return Figure(svg, vl_convert.svg_to_png(svg, scale=2), alt)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Sliders and menus bound to one chart: the explorers of the notebooks.
 
 The chart is a pure function of the controls' values, so it can be tested, timed and drawn
-without a browser; `explorer` only wires it up. Nothing here needs the network.
+without a browser; `explorer` only wires it up. Nothing here needs the network. A system's explorer
+declares its controls as the fields of `workbench.parameters.Parameters`; see `controls`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.names import check_name
+from workbench.parameters import Parameters, annotated, declared
 
 if TYPE_CHECKING:
     import altair as alt
     import ipywidgets
     import polars as pl
     from altair.typing import ChartType
+
+    from workbench.results import Figure
 
     Draw = Callable[..., ChartType]
 
@@ -38,7 +42,7 @@ class Slider:
     Attributes
     ----------
     minimum, maximum, value
-        Bounds, both reachable, and the number to start with.
+        Bounds, both reachable, and the number to start with: by default the minimum.
     unit
         Written behind the name: ``"Mbps"``.
     scale
@@ -54,7 +58,7 @@ class Slider:
 
     minimum: float
     maximum: float
-    value: float
+    value: float = math.nan
     unit: str = ""
     scale: str = "linear"
     step: float | None = None
@@ -63,6 +67,8 @@ class Slider:
 
     def __post_init__(self) -> None:
         check_name("scale", self.scale, SCALES)
+        if math.isnan(self.value):
+            object.__setattr__(self, "value", self.minimum)
         numbers = {"minimum": self.minimum, "maximum": self.maximum, "value": self.value}
         for name, number in numbers.items():
             if not math.isfinite(number):
@@ -197,17 +203,63 @@ class Menu:
 Control = Slider | Menu
 
 
-def standing_at(control: Control, value: Any) -> Control:
-    """Return a control that stands at a value; a slider reaches as far as it has to."""
-    if isinstance(control, Menu):
-        return replace(control, value=value)
-    low, high = min(control.minimum, value), max(control.maximum, value)
-    return replace(control, minimum=low, maximum=high, value=value)
+Controls = Mapping[str, Control] | Parameters
+"""Controls by name, or a setting that declares them: then `draw` gets another such setting."""
+
+
+def controls(setting: Parameters) -> dict[str, Control]:
+    """Return the controls that a setting's class declares, standing where the setting does.
+
+    A name is a `Menu` of its parameter's options, a number the `Slider` of its annotation, which
+    has its unit and kind from the parameter and reaches as far as the setting needs.
+
+    Raises
+    ------
+    TypeError
+        A number is annotated with no slider, or a name has no options.
+    """
+    kinds, made = declared(type(setting)), dict[str, Control]()
+    for name, (_, extras) in annotated(type(setting)).items():
+        parameter, value = kinds[name], getattr(setting, name)
+        slider = next((one for one in extras if isinstance(one, Slider)), None)
+        if parameter.options is not None:
+            made[name] = Menu(tuple(parameter.options()), value)
+        elif slider is not None:
+            made[name] = replace(
+                slider,
+                minimum=min(slider.minimum, value),
+                maximum=max(slider.maximum, value),
+                value=value,
+                unit=parameter.unit,
+                integer=parameter.kind is int,
+            )
+        else:
+            raise TypeError(f"{type(setting).__name__}.{name} has neither a Slider nor options")
+    return made
+
+
+def _by_name(draw: Draw, given: Controls) -> tuple[Draw, Mapping[str, Control]]:
+    """Return what draws by the values of controls, and these controls."""
+    if isinstance(given, Parameters):
+        setting = type(given)
+        return lambda **values: draw(setting(**values)), controls(given)
+    if not given:
+        raise ValueError("an explorer needs at least one control")
+    try:
+        inspect.signature(draw).bind(**given)
+    except TypeError as error:
+        raise TypeError(
+            f"controls {', '.join(given)} do not fit the drawing function "
+            f"{getattr(draw, '__name__', draw)}{inspect.signature(draw)}: {error}"
+        ) from error
+    return draw, given
 
 
 @dataclass(frozen=True)
 class Explorer:
     """A chart that answers to its controls; show it by ending a cell with it.
+
+    Where no widget can be shown, as in an exported page, its picture stands instead.
 
     Attributes
     ----------
@@ -219,19 +271,31 @@ class Explorer:
         Below the chart: the milliseconds from control to new specification, or what went wrong.
     widget
         All of them, laid out.
+    picture
+        What stands where no widget can; by default a picture of the chart as it is when shown.
     """
 
     controls: Mapping[str, ipywidgets.Widget]
     chart: alt.JupyterChart
     status: ipywidgets.HTML
     widget: ipywidgets.VBox
+    picture: Figure | None = None
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        bundle = self.widget._repr_mimebundle_(**options)
-        return bundle | {"text/plain": "An explorer: run this cell to move its sliders."}
+        from workbench.results import picture
+
+        told = "An explorer: run this cell to move its sliders."
+        shown = self.picture
+        if shown is None and self.chart.chart is not None:
+            shown = picture(self.chart.chart, told)  # type: ignore[arg-type]  # what `draw` made
+        return {
+            **self.widget._repr_mimebundle_(**options),
+            **(shown._repr_mimebundle_() if shown else {}),
+            "text/plain": told,
+        }
 
 
-def explorer(draw: Draw, controls: Mapping[str, Control]) -> Explorer:
+def explorer(draw: Draw, controls: Controls, picture: Figure | None = None) -> Explorer:
     """Bind `draw` to controls: moving one draws the chart anew.
 
     The chart follows while a slider moves. It cannot fall behind: JupyterLab holds a control's
@@ -242,9 +306,12 @@ def explorer(draw: Draw, controls: Mapping[str, Control]) -> Explorer:
     Parameters
     ----------
     draw
-        Makes the chart of the controls' values, passed by name.
+        Makes the chart of the controls' values, passed by name, or of a setting.
     controls
-        What to set, in the order shown. The names are `draw`'s parameters.
+        What to set, in the order shown: by the names of `draw`'s parameters, or as a setting
+        declares it.
+    picture
+        See `Explorer`.
 
     Returns
     -------
@@ -263,7 +330,7 @@ def explorer(draw: Draw, controls: Mapping[str, Control]) -> Explorer:
 
     from workbench import figures
 
-    _check_parameters(draw, controls)
+    draw, controls = _by_name(draw, controls)
     figures.theme()
     alt.JupyterChart.enable_offline()
     widgets = {name: control.widget(name) for name, control in controls.items()}
@@ -299,10 +366,10 @@ def explorer(draw: Draw, controls: Mapping[str, Control]) -> Explorer:
         widget.observe(update, "value")
     update()
     panel = ipywidgets.Box(list(widgets.values()), layout={"flex_flow": "row wrap"})
-    return Explorer(widgets, chart, status, ipywidgets.VBox([panel, chart, status]))
+    return Explorer(widgets, chart, status, ipywidgets.VBox([panel, chart, status]), picture)
 
 
-def measure_ms(draw: Draw, controls: Mapping[str, Control], repeats: int = 5) -> pl.DataFrame:
+def measure_ms(draw: Draw, controls: Controls, repeats: int = 5) -> pl.DataFrame:
     """Time `draw` from values to specification, as `explorer` does, without a browser.
 
     Each control in turn goes through its settings (a slider's lowest, first and highest; every
@@ -332,7 +399,7 @@ def measure_ms(draw: Draw, controls: Mapping[str, Control], repeats: int = 5) ->
 
     if repeats < 1:
         raise ValueError(f"repeats is {repeats}; at least 1 drawing is needed to time one")
-    _check_parameters(draw, controls)
+    draw, controls = _by_name(draw, controls)
     figures.theme()
     first = {name: control.read(_start(control)) for name, control in controls.items()}
     rows = []
@@ -360,18 +427,6 @@ def measure_ms(draw: Draw, controls: Mapping[str, Control], repeats: int = 5) ->
 
 def _start(control: Control) -> Any:
     return control.options[0] if isinstance(control, Menu) and not control.value else control.value
-
-
-def _check_parameters(draw: Draw, controls: Mapping[str, Control]) -> None:
-    if not controls:
-        raise ValueError("an explorer needs at least one control")
-    try:
-        inspect.signature(draw).bind(**controls)
-    except TypeError as error:
-        raise TypeError(
-            f"controls {', '.join(controls)} do not fit the drawing function "
-            f"{getattr(draw, '__name__', draw)}{inspect.signature(draw)}: {error}"
-        ) from error
 
 
 def _praise(answers_ms: list[float]) -> str:

@@ -103,7 +103,7 @@ def test_storing_again_gives_the_same_lines(
 def test_an_explorer_draws_without_pytorch(system: str) -> None:
     code = (
         f"import sys; from workbench.{system} import explorer;"
-        "explorer.draw(**{name: one.value for name, one in explorer.CONTROLS.items()}).to_dict();"
+        "explorer.draw(explorer.Setting()).to_dict();"
         "print('torch' in sys.modules)"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"

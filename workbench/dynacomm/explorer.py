@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypedDict, Unpack
+from dataclasses import dataclass
+from typing import Annotated
 
 import altair as alt
 
@@ -11,73 +12,33 @@ from workbench.dynacomm.costs.iteration import LayerCosts, iteration
 from workbench.dynacomm.costs.timeline import timeline
 from workbench.dynacomm.paper import charts
 from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, WORKERS, Constants, variant
-from workbench.names import choose
+from workbench.parameters import PARAMETERS, Parameters
 from workbench.runtime import Trace
-from workbench.runtime.gantt import gantt
-from workbench.widgets import Control, Menu, Slider, standing_at
-from workbench.zoo import MODELS
+from workbench.widgets import Slider
 
 _FITTED = Constants.load()
 
-CONTROLS: dict[str, Control] = {
-    "model": Menu(tuple(MODELS), "resnet152"),
-    "planner": Menu(tuple(PLANNERS), "dynacomm"),
-    "batch_size": Slider(1, 128, 32, "samples", integer=True),
-    "bandwidth_mbps": Slider(
-        100, 40_000, BANDWIDTH_MBPS, "Mbit/s", scale="log", step=10**0.02, label="bandwidth"
-    ),
-    "workers": Slider(1, 32, WORKERS, integer=True),
-    "overhead_ms": Slider(0, 100, _FITTED.overhead_ms, "ms", step=0.1, label="overhead"),
-}
-"""What can be moved, and how far."""
+
+@dataclass(frozen=True, kw_only=True)
+class Setting(Parameters):
+    """What can be moved, how far, and where it starts."""
+
+    model: str = "resnet152"
+    planner: Annotated[str, PARAMETERS["planner"].among(PLANNERS.keys)] = "dynacomm"
+    batch_size: Annotated[int, Slider(1, 128)] = 32
+    bandwidth_mbps: Annotated[
+        float, Slider(100, 40_000, scale="log", step=10**0.02, label="bandwidth")
+    ] = BANDWIDTH_MBPS
+    workers: Annotated[int, Slider(1, 32)] = WORKERS
+    overhead_ms: Annotated[float, Slider(0, 100, step=0.1, label="overhead")] = _FITTED.overhead_ms
 
 
-class Setting(TypedDict):
-    """Where the controls stand."""
-
-    model: str
-    planner: str
-    batch_size: int
-    bandwidth_mbps: float
-    workers: int
-    overhead_ms: float
-
-
-def controls_at(**setting: Unpack[Setting]) -> dict[str, Control]:
-    """Return the controls, standing at a setting; a slider reaches as far as it has to."""
-    return {name: standing_at(CONTROLS[name], value) for name, value in setting.items()}
-
-
-def draw(
-    model: str,
-    planner: str,
-    *,
-    batch_size: int,
-    bandwidth_mbps: float,
-    workers: int,
-    overhead_ms: float,
-) -> alt.VConcatChart:
-    """One iteration under a plan as a timeline, and every planner's time below it.
-
-    Parameters
-    ----------
-    model
-        Of the zoo.
-    planner
-        Whose plan the timeline shows.
-    batch_size
-        Samples of one worker.
-    bandwidth_mbps
-        Rate of every node's interface.
-    workers
-        How many share the four servers.
-    overhead_ms
-        Cost of every transmission: the round trip and what comes with it.
-    """
-    costs = _costs(model, batch_size, bandwidth_mbps, workers, overhead_ms)
+def draw(setting: Setting) -> alt.VConcatChart:
+    """One iteration under a plan as a timeline, and every planner's time below it."""
+    model, planner, costs = setting.model, setting.planner, _costs(setting)
     plans = {name: plan(costs) for name, plan in PLANNERS.items()}
     done = {name: iteration(costs, plan) for name, plan in plans.items()}
-    chosen = choose("planner", planner, plans)
+    chosen = plans[planner]
     saved = 100 * (1 - done[planner].total_s / done["sequential"].total_s)
     pulls, pushes = len(chosen.forward_cuts) + 1, len(chosen.backward_cuts) + 1
     title = [
@@ -86,21 +47,15 @@ def draw(
         f"{_count(pulls, 'pull')}, {_count(pushes, 'push')} (cost model)",
     ]
     return alt.vconcat(
-        gantt(timeline(costs, chosen)).properties(title=title),
+        timeline(costs, chosen).gantt().properties(title=title),
         charts.iteration_parts(done),
     ).resolve_scale(color="independent")
 
 
-def trace(**setting: Unpack[Setting]) -> Trace:
+def trace(setting: Setting) -> Trace:
     """Return the timeline that `draw` shows."""
-    costs = _costs(
-        setting["model"],
-        setting["batch_size"],
-        setting["bandwidth_mbps"],
-        setting["workers"],
-        setting["overhead_ms"],
-    )
-    return timeline(costs, choose("planner", setting["planner"], PLANNERS)(costs))
+    costs = _costs(setting)
+    return timeline(costs, PLANNERS[setting.planner](costs))
 
 
 def _count(number: int, noun: str) -> str:
@@ -108,7 +63,6 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{plural}"
 
 
-def _costs(
-    model: str, batch_size: int, bandwidth_mbps: float, workers: int, overhead_ms: float
-) -> LayerCosts:
-    return variant(workers, bandwidth_mbps, overhead_ms).costs(model, batch_size)
+def _costs(setting: Setting) -> LayerCosts:
+    testbed = variant(setting.workers, setting.bandwidth_mbps, setting.overhead_ms)
+    return testbed.costs(setting.model, setting.batch_size)

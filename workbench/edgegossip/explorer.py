@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TypedDict, Unpack
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import altair as alt
 import polars as pl
@@ -24,78 +24,46 @@ from workbench.edgegossip.paper.testbed import (
     paper_testbed,
 )
 from workbench.edgegossip.prediction.contention import Contention
+from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.runtime import Trace
-from workbench.runtime.gantt import gantt
 from workbench.runtime.trace import Span
-from workbench.widgets import Control, Menu, Slider, standing_at
-
-CONTROLS: dict[str, Control] = {
-    "model": Menu(tuple(charts.MODEL_TITLES), "alexnet_cifar"),
-    "platforms": Slider(2, 12, PLATFORMS, integer=True),
-    "imbalance": Slider(1, 10, 1.0, "times slower", step=0.1),
-    "aggregation_ratio": Slider(1, 50, RATIO, "points", step=1, label="aggregation ratio"),
-    "bandwidth_mbps": Slider(
-        100, 40_000, UPLINK_MBPS, "Mbit/s", scale="log", step=10**0.02, label="bandwidth"
-    ),
-    "load": Slider(0, 1, 0.3, "of all cores", step=0.01, label="co-runners"),
-}
-"""What can be moved, and how far."""
+from workbench.widgets import Slider
 
 
-class Setting(TypedDict):
-    """Where the controls stand."""
+@dataclass(frozen=True, kw_only=True)
+class Setting(Parameters):
+    """What can be moved, how far, and where it starts."""
 
-    model: str
-    platforms: int
-    imbalance: float
-    aggregation_ratio: float
-    bandwidth_mbps: float
-    load: float
+    model: Annotated[str, PARAMETERS["model"].among(charts.MODEL_TITLES.keys)] = "alexnet_cifar"
+    platforms: Annotated[
+        int, Parameter("how many gossip with each other", low=2, high=64), Slider(2, 12)
+    ] = PLATFORMS
+    imbalance: Annotated[
+        float,
+        Parameter("of every second CPU platform", "times slower", low=1, high=1000),
+        Slider(1, 10, step=0.1),
+    ] = 1.0
+    aggregation_ratio: Annotated[
+        float,
+        Parameter("for each aggregated one", "points", low=1, high=1000),
+        Slider(1, 50, step=1),
+    ] = RATIO
+    bandwidth_mbps: Annotated[
+        float, Slider(100, 40_000, scale="log", step=10**0.02, label="bandwidth")
+    ] = UPLINK_MBPS
+    load: Annotated[
+        float,
+        Parameter("that co-runners use on CPU platforms", "of all cores", low=0, high=1),
+        Slider(0, 1, step=0.01, label="co-runners"),
+    ] = 0.3
 
 
-def controls_at(**setting: Unpack[Setting]) -> dict[str, Control]:
-    """Return the controls, standing at a setting; a slider reaches as far as it has to."""
-    return {name: standing_at(CONTROLS[name], value) for name, value in setting.items()}
-
-
-def draw(
-    model: str,
-    *,
-    platforms: int,
-    imbalance: float,
-    aggregation_ratio: float,
-    bandwidth_mbps: float,
-    load: float,
-) -> alt.VConcatChart:
+def draw(setting: Setting) -> alt.VConcatChart:
     """One epoch of plain gossip, the same with EdgeGossip, and what each platform keeps.
 
-    Parameters
-    ----------
-    model
-        Of the zoo; one that the paper trains.
-    platforms
-        How many share the data; the first half CPU platforms.
-    imbalance
-        How many times slower than its kind every second CPU platform is, from the first on.
-    aggregation_ratio
-        Points for each aggregated one.
-    bandwidth_mbps
-        Of each platform's uplink.
-    load
-        Share of all cores that co-runners use on CPU platforms, throughout.
-
-    Notes
-    -----
     The epoch is one in which points are aggregated already. By the cost model.
     """
-    setting = Setting(
-        model=model,
-        platforms=platforms,
-        imbalance=imbalance,
-        aggregation_ratio=aggregation_ratio,
-        bandwidth_mbps=bandwidth_mbps,
-        load=load,
-    )
+    model = setting.model
     deployment, plain, ours = _epochs(setting)
     before_s, after_s = (max(one.end_s for one in epochs) for epochs in (plain, ours))
     title = [
@@ -103,11 +71,11 @@ def draw(
         f"{after_s:.3g} s with EdgeGossip,",
         f"{before_s / after_s:.2f} times as fast (cost model)",
     ]
-    shown = gantt(_both(deployment, plain, ours), colour="label").properties(title=title)
+    shown = _both(deployment, plain, ours).gantt(colour="label").properties(title=title)
     return alt.vconcat(shown, _kept(deployment, ours)).resolve_scale(color="independent")
 
 
-def trace(**setting: Unpack[Setting]) -> Trace:
+def trace(setting: Setting) -> Trace:
     """Return both epochs that `draw` shows."""
     return _both(*_epochs(setting))
 
@@ -124,19 +92,18 @@ def _both(deployment: Deployment, plain: Sequence[Epoch], ours: Sequence[Epoch])
 
 def _epochs(setting: Setting) -> tuple[Deployment, list[Epoch], list[Epoch]]:
     """Deployment, GoSGD's epoch, EdgeGossip's epoch."""
-    count = setting["platforms"]
+    count = setting.platforms
     slower = [
-        setting["imbalance"] if at < (count + 1) // 2 and at % 2 == 0 else 1.0
-        for at in range(count)
+        setting.imbalance if at < (count + 1) // 2 and at % 2 == 0 else 1.0 for at in range(count)
     ]
     quiet = paper_testbed().deployment(
-        setting["model"], count, uplink_mbps=setting["bandwidth_mbps"], slower=slower, until_s=0.0
+        setting.model, count, uplink_mbps=setting.bandwidth_mbps, slower=slower, until_s=0.0
     )
-    busy = Load((0.0,), (Contention(core=setting["load"]),))
+    busy = Load((0.0,), (Contention(core=setting.load),))
     there = tuple(_with(one, busy) for one in quiet.platforms)
     deployment = replace(quiet, platforms=there)
     ours = Aggregating(
-        setting["aggregation_ratio"], (), forward_share(), STATED["assumed"]["window_s"]
+        setting.aggregation_ratio, (), forward_share(), STATED["assumed"]["window_s"]
     )
     plain, edge = (
         course(there, deployment.points, 1, deployment.exchange_s, how) for how in (None, ours)

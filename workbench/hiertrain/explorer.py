@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypedDict, Unpack
+from typing import Annotated
 
 import altair as alt
 import polars as pl
@@ -15,8 +15,7 @@ from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.policy import Policy
 from workbench.hiertrain.costs.problem import TIERS, Problem
 from workbench.hiertrain.paper import charts
-from workbench.hiertrain.paper.simulations import one_iteration
-from workbench.hiertrain.paper.sweep import sweep
+from workbench.hiertrain.paper.experiments.simulated import one_iteration
 from workbench.hiertrain.paper.testbed import (
     BATCH_SIZE,
     CORES,
@@ -24,88 +23,60 @@ from workbench.hiertrain.paper.testbed import (
     EDGE_CLOUD_MBPS,
     FIG11_MBPS,
     MODELS,
+    Testbed,
+    by_bandwidth,
     variant,
 )
 from workbench.hiertrain.programs.cluster import SOURCE
-from workbench.names import choose
+from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.runtime import Trace
-from workbench.runtime.gantt import gantt
-from workbench.widgets import Control, Menu, Slider, standing_at
-
-CONTROLS: dict[str, Control] = {
-    "model": Menu(tuple(MODELS.values()), MODELS["alexnet"]),
-    "planner": Menu(tuple(PLANNERS), "hiertrain"),
-    "batch_size": Slider(1, 512, BATCH_SIZE, "samples", integer=True),
-    "device_edge_mbps": Slider(
-        0.5, 100, DEVICE_EDGE_MBPS, "Mbit/s", scale="log", step=10**0.02, label="device-edge"
-    ),
-    "edge_cloud_mbps": Slider(
-        0.5, 100, FIG11_MBPS, "Mbit/s", scale="log", step=10**0.02, label="edge-cloud"
-    ),
-    "edge_cores": Slider(1, CORES, 1, integer=True, label="edge CPUs"),
-    "devices": Slider(1, 16, 1, integer=True, label="devices at the edge"),
-}
-"""What can be moved, and how far."""
+from workbench.widgets import Slider
 
 # Of the curves, beside the paper's: where All-Cloud's line flattens on a fast link.
 _CURVE_MBPS = (0.5, 1.0, *EDGE_CLOUD_MBPS, 10.0)
 
 
-class Setting(TypedDict):
-    """Where the controls stand."""
-
-    model: str
-    planner: str
-    batch_size: int
-    device_edge_mbps: float
-    edge_cloud_mbps: float
-    edge_cores: int
-    devices: int
+def _link(between: str) -> Parameter:
+    return Parameter(f"between {between}", "Mbit/s", low=0, high=1e7, above=True)
 
 
-def controls_at(**setting: Unpack[Setting]) -> dict[str, Control]:
-    """Return the controls, standing at a setting; a slider reaches as far as it has to."""
-    return {name: standing_at(CONTROLS[name], value) for name, value in setting.items()}
+@dataclass(frozen=True, kw_only=True)
+class Setting(Parameters):
+    """What can be moved, how far, and where it starts."""
+
+    model: Annotated[str, PARAMETERS["model"].among(MODELS.values)] = MODELS["alexnet"]
+    planner: Annotated[str, PARAMETERS["planner"].among(PLANNERS.keys)] = "hiertrain"
+    batch_size: Annotated[int, Slider(1, 512)] = BATCH_SIZE
+    device_edge_mbps: Annotated[
+        float,
+        _link("a device and the edge server"),
+        Slider(0.5, 100, scale="log", step=10**0.02, label="device-edge"),
+    ] = DEVICE_EDGE_MBPS
+    edge_cloud_mbps: Annotated[
+        float,
+        _link("the edge server and the cloud"),
+        Slider(0.5, 100, scale="log", step=10**0.02, label="edge-cloud"),
+    ] = FIG11_MBPS
+    edge_cores: Annotated[
+        int,
+        Parameter("of the edge server, as the paper counts", low=1, high=CORES),
+        Slider(1, CORES, label="edge CPUs"),
+    ] = 1
+    devices: Annotated[
+        int,
+        Parameter("that share the edge server", low=1, high=1024),
+        Slider(1, 16, label="devices at the edge"),
+    ] = 1
 
 
-def draw(
-    model: str,
-    planner: str,
-    *,
-    batch_size: int,
-    device_edge_mbps: float,
-    edge_cloud_mbps: float,
-    edge_cores: int,
-    devices: int,
-) -> alt.VConcatChart:
-    """Who trains what, the iteration that comes of it, and every planner over bandwidth.
-
-    Parameters
-    ----------
-    model
-        Of the zoo.
-    planner
-        Whose policy is shown.
-    batch_size
-        Samples of an iteration.
-    device_edge_mbps, edge_cloud_mbps
-        Bandwidths of the two links.
-    edge_cores
-        CPUs of the edge server, as the paper counts them.
-    devices
-        Equal devices that share the edge server's cores and its link to the cloud.
-    """
-    here: dict[str, Any] = {
-        "model": model,
-        "batch_size": batch_size,
-        "device_edge_mbps": device_edge_mbps,
-        "edge_cores": edge_cores,
-        "devices": devices,
-    }
-    problem, policy = _planned(planner, edge_cloud_mbps, here)
+def draw(setting: Setting) -> alt.VConcatChart:
+    """Who trains what, the iteration that comes of it, and every planner over bandwidth."""
+    model, planner, batch_size = setting.model, setting.planner, setting.batch_size
+    problem, policy = _planned(setting)
     traced = _traced(problem, policy)
-    curves = _curves(**here)
-    now = _now(here, edge_cloud_mbps)
+    # The curves are the same wherever planner and bandwidth to the cloud stand.
+    curves = _curves(replace(setting, planner="hiertrain", edge_cloud_mbps=FIG11_MBPS))
+    now = by_bandwidth(_testbed(setting), model, batch_size, [setting.edge_cloud_mbps])
     seconds = dict(now.select("planner", "total_s").iter_rows())
     title = [
         f"{charts.MODEL_TITLES.get(model, model)}, {charts.PLANNER_TITLES.get(planner, planner)}",
@@ -115,7 +86,7 @@ def draw(
     # As in the Gantt chart: `to_dict` checks the whole against altair's schema, once.
     with debug_mode(False):
         picture = charts.assignment(policy.table(problem.layers), problem.layers, batch_size)
-        timeline = gantt(traced, title=f"One iteration: {traced.end_s:.3g} s (simulated)")
+        timeline = traced.gantt(title=f"One iteration: {traced.end_s:.3g} s (simulated)")
         return alt.VConcatChart(
             vconcat=[picture.properties(title=title), timeline, _over_bandwidth(curves, now)],
             resolve=alt.Resolve(
@@ -126,39 +97,25 @@ def draw(
         )
 
 
-def trace(**setting: Unpack[Setting]) -> Trace:
+def trace(setting: Setting) -> Trace:
     """Return the timeline that `draw` shows."""
-    here: Mapping[str, Any] = setting
-    rest = {
-        name: value for name, value in here.items() if name not in ("planner", "edge_cloud_mbps")
-    }
-    problem, policy = _planned(setting["planner"], setting["edge_cloud_mbps"], rest)
-    return _traced(problem, policy)
+    return _traced(*_planned(setting))
 
 
-def _planned(
-    planner: str, edge_cloud_mbps: float, here: Mapping[str, Any]
-) -> tuple[Problem, Policy]:
-    testbed = variant(
-        here["device_edge_mbps"], edge_cloud_mbps, here["edge_cores"], here["devices"]
+def _testbed(setting: Setting) -> Testbed:
+    return variant(
+        setting.device_edge_mbps, setting.edge_cloud_mbps, setting.edge_cores, setting.devices
     )
-    problem = testbed.problem(here["model"], here["batch_size"])
-    return problem, choose("planner", planner, PLANNERS)(problem)
+
+
+def _planned(setting: Setting) -> tuple[Problem, Policy]:
+    problem = _testbed(setting).problem(setting.model, setting.batch_size)
+    return problem, PLANNERS[setting.planner](problem)
 
 
 @lru_cache(maxsize=32)
-def _curves(
-    model: str, batch_size: int, device_edge_mbps: float, edge_cores: int, devices: int
-) -> pl.DataFrame:
-    testbed = variant(device_edge_mbps, edge_cores=edge_cores, devices=devices)
-    return sweep(testbed, model, batch_size, _CURVE_MBPS)
-
-
-def _now(here: Mapping[str, Any], edge_cloud_mbps: float) -> pl.DataFrame:
-    testbed = variant(
-        here["device_edge_mbps"], edge_cores=here["edge_cores"], devices=here["devices"]
-    )
-    return sweep(testbed, here["model"], here["batch_size"], [edge_cloud_mbps])
+def _curves(setting: Setting) -> pl.DataFrame:
+    return by_bandwidth(_testbed(setting), setting.model, setting.batch_size, _CURVE_MBPS)
 
 
 def _over_bandwidth(curves: pl.DataFrame, now: pl.DataFrame) -> alt.LayerChart:

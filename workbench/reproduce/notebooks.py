@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from workbench import parameters, results
+from workbench import parameters, results, systems
 from workbench.names import check_name
 from workbench.parameters import DRIVER_PARAMETER, Parameter, Value
 
@@ -114,7 +114,7 @@ def read_notebook(path: Path) -> Notebook:
     Raises
     ------
     ValueError
-        The file cannot be read or is no notebook, or a parameter's default is no plain value.
+        The file cannot be read or is no notebook, or a parameter's default is not valid.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -137,9 +137,10 @@ def read_notebook(path: Path) -> Notebook:
     source = next((source for _, source, tags in cells if "parameters" in tags), "")
     declared = _declared(source, path)
     keeps = declared.pop(DRIVER_PARAMETER, None) is not None
+    known = systems.parameters(results.system_of(path.stem))
     try:
-        own = {name: parameters.own(name, default) for name, default in declared.items()}
-        defaults = {name: own[name].default(value) for name, value in declared.items()}
+        own = {name: parameters.own(name, default, known) for name, default in declared.items()}
+        defaults = {name: own[name].check(value) for name, value in declared.items()}
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     return Notebook(path, text, cells, own, defaults, keeps)

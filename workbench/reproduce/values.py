@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workbench import parameters
-from workbench.parameters import Value
+from workbench import parameters, systems
+from workbench.parameters import Parameter, Value
 from workbench.reproduce.notebooks import Notebook
 
 
@@ -32,21 +32,32 @@ def resolve(
         if "scale" in given:
             raise ValueError("the scale is given twice: by --scale and by -p scale=…")
         given = {"scale": scale, **given}
-    known = {name: one for notebook in notebooks for name, one in notebook.parameters.items()}
-    for name, text in given.items():
-        if name in parameters.PARAMETERS and name not in known:
-            parameters.parse(name, text)  # what is wrong everywhere is told first
+    known: list[Parameter] = []
+    for one in (one for notebook in notebooks for one in notebook.parameters.values()):
+        if one not in known:
+            known.append(one)
+    names = [one.name for one in known]
+    for name in given:
+        if name not in names and name in systems.every_parameter():
             chosen = ", ".join(notebook.name for notebook in notebooks)
             raise ValueError(
                 f"parameter {name!r} belongs to none of the chosen notebooks ({chosen}). "
                 f"Their parameters:\n{parameters.listing(known)}"
             )
-        parameters.parse(name, text, known)
+        parameters.check_known(name, known)
     asked = {"scale": "default", **given}
+
+    def value(notebook: Notebook, one: Parameter) -> Value:
+        if one.name not in asked:
+            return notebook.defaults[one.name]
+        try:
+            return one.parse(asked[one.name])
+        except ValueError as error:
+            if names.count(one.name) == 1:
+                raise
+            raise ValueError(f"{notebook.name}: {error}") from None  # others take it
+
     return {
-        notebook.name: {
-            name: one.parse(asked[name]) if name in asked else notebook.defaults[name]
-            for name, one in notebook.parameters.items()
-        }
+        notebook.name: {name: value(notebook, one) for name, one in notebook.parameters.items()}
         for notebook in notebooks
     }

@@ -1,25 +1,19 @@
 """Frames behind the figures: what they hold, and what must be so in each."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import numpy as np
 import polars as pl
 import pytest
 
 from tests.expectations import (
-    assert_answers_at_every_end,
-    assert_follows_every_control,
-    assert_starts_where_the_notebook_does,
     assert_tells_every_step,
     drawn_the_same_each_time,
 )
 from workbench import figures
 from workbench.datasets import DatasetError, cifar10
-from workbench.dynacomm import explorer
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.plan import Plan
 from workbench.dynacomm.paper import charts, experiments
@@ -28,7 +22,6 @@ from workbench.dynacomm.paper.testbed import MODELS
 from workbench.experiments import ExperimentInterrupted, Scaled
 from workbench.names import UnknownNameError
 from workbench.profiles import measure_layer_times
-from workbench.widgets import Slider, measure_ms
 
 TIMED = ("at_s", "predicted_s", "difference_percent")
 FRAMES: dict[str, Callable[[], pl.DataFrame]] = {
@@ -175,9 +168,8 @@ def learnt_from(frame: pl.DataFrame) -> tuple[object, ...]:
         experiments.table2,
         experiments.replanning,
         experiments.fig11_simulated,
-        lambda _: measure_ms(explorer.draw, explorer.CONTROLS, repeats=1),
     ],
-    ids=["fig10", "fig12", "table1", "table2", "replanning", "fig11_simulated", "explorer"],
+    ids=["fig10", "fig12", "table1", "table2", "replanning", "fig11_simulated"],
 )
 def test_what_may_take_long_tells_every_step(
     make: Callable[[str], pl.DataFrame], monkeypatch: pytest.MonkeyPatch
@@ -262,67 +254,7 @@ def test_both_plans_learn_the_same_in_less_time() -> None:
     assert (ours["at_s"] < theirs["at_s"]).all()
 
 
-SETTING = explorer.Setting(
-    model="resnet152",
-    planner="dynacomm",
-    batch_size=32,
-    bandwidth_mbps=10_000.0,
-    workers=8,
-    overhead_ms=13.1,
-)
-
-
-def test_explorer_is_a_valid_chart_that_follows_every_control() -> None:
-    others = {
-        "model": "vgg19",
-        "planner": "ibatch",
-        "batch_size": 16,
-        "bandwidth_mbps": 1000.0,
-        "workers": 2,
-        "overhead_ms": 50.0,
-    }
-    assert_follows_every_control(explorer, SETTING, others)
-
-
-def test_explorer_fits_both_columns() -> None:
-    for column in figures.COLUMNS:
-        assert "MG-WFBP" in figures.svg(explorer.draw(**SETTING), column)
-
-
-def test_explorer_says_what_the_plan_takes() -> None:
-    chart = explorer.draw(**SETTING)
-    assert isinstance(chart, alt.VConcatChart)
-    title = chart.to_dict()["vconcat"][0]["title"]
-    seconds = explorer.trace(**SETTING).end_s
-    assert title == [
-        f"ResNet-152, DynaComm: {seconds:.3g} s, 36.7 % saved",
-        "8 pulls, 5 pushes (cost model)",
-    ]
-
-
-def test_explorer_answers_at_every_end_of_every_control() -> None:
-    assert_answers_at_every_end(explorer)
-
-
-def test_controls_stand_where_the_notebook_says() -> None:
-    controls = explorer.controls_at(**(SETTING | {"bandwidth_mbps": 100_000.0}))
-    bandwidth = controls["bandwidth_mbps"]
-    assert isinstance(bandwidth, Slider)
-    assert (bandwidth.value, bandwidth.maximum) == (100_000.0, 100_000.0)
-
-
 def test_a_planner_of_ones_own_stands_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PLANNERS, "halves", lambda costs: Plan((costs.layers // 2,), ()))
-    drawn = json.dumps(explorer.draw(**(SETTING | {"planner": "halves"})).to_dict())
-    assert "ResNet-152, halves" in drawn
     for figure in ("fig5", "fig11"):
         assert "halves" in figures.svg(getattr(charts, figure)(FRAMES[figure]()))
-
-
-def test_the_notebook_starts_at_the_papers_setting() -> None:
-    assert_starts_where_the_notebook_does(explorer, "01_dynacomm.ipynb")
-
-
-def test_unknown_planner_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="Did you mean 'dynacomm'"):
-        explorer.draw(**(SETTING | {"planner": "dynacom"}))

@@ -8,15 +8,11 @@ import polars as pl
 import pytest
 
 from tests.expectations import (
-    assert_answers_at_every_end,
-    assert_follows_every_control,
-    assert_starts_where_the_notebook_does,
     assert_tells_every_step,
     drawn_the_same_each_time,
 )
 from workbench import decentralised, figures, training
 from workbench.datasets import DatasetError, mnist
-from workbench.edgegossip import explorer
 from workbench.edgegossip.algorithms import STRATEGIES
 from workbench.edgegossip.paper import (
     charts,
@@ -28,10 +24,9 @@ from workbench.edgegossip.paper import (
 from workbench.edgegossip.paper.calibration import MODELS
 from workbench.edgegossip.paper.scales import SCALES, learnt_from
 from workbench.edgegossip.paper.testbed import LOAD_SEED, POINTS, paper_testbed
-from workbench.interrupted import ExperimentInterrupted
+from workbench.experiments.interrupted import ExperimentInterrupted
 from workbench.names import UnknownNameError
 from workbench.runtime import progress
-from workbench.widgets import Slider
 
 RECORDED = prediction_experiments.samples("smoke")
 FRAMES: dict[str, Callable[[], pl.DataFrame]] = {
@@ -365,71 +360,3 @@ def test_unknown_scale_is_refused(make: Callable[[str], pl.DataFrame]) -> None:
 def test_what_may_take_long_tells_every_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trainings.clear()
     assert_tells_every_step(FRAMES[name], monkeypatch)
-
-
-# --- Explorer ------------------------------------------------------------------------------------
-
-SETTING = explorer.Setting(
-    model="alexnet_cifar",
-    platforms=4,
-    imbalance=1.0,
-    aggregation_ratio=10.0,
-    bandwidth_mbps=10_000.0,
-    load=0.3,
-)
-
-
-def test_explorer_is_a_valid_chart_that_follows_every_control() -> None:
-    others = {
-        "model": "lenet5",
-        "platforms": 6,
-        "imbalance": 4.0,
-        "aggregation_ratio": 5.0,
-        "bandwidth_mbps": 1000.0,
-        "load": 0.8,
-    }
-    assert_follows_every_control(explorer, SETTING, others)
-
-
-def test_explorer_fits_both_columns() -> None:
-    for column in figures.COLUMNS:
-        assert "EdgeGossip" in figures.svg(explorer.draw(**SETTING), column)
-
-
-def test_explorer_says_how_long_an_epoch_takes() -> None:
-    title = explorer.draw(**SETTING).to_dict()["vconcat"][0]["title"]
-    spans = explorer.trace(**SETTING).frame.group_by("lane").agg(pl.col("end_s").max())
-    end_s = dict(spans.iter_rows())
-    assert title == [
-        f"AlexNet: {end_s['GoSGD']:.3g} s an epoch with GoSGD,",
-        f"{end_s['EdgeGossip']:.3g} s with EdgeGossip,",
-        f"{end_s['GoSGD'] / end_s['EdgeGossip']:.2f} times as fast (cost model)",
-    ]
-
-
-@pytest.mark.parametrize("name", ["bandwidth_mbps", "aggregation_ratio", "imbalance", "platforms"])
-def test_explorer_refuses_nothing_at_all(name: str) -> None:
-    with pytest.raises(ValueError, match="0"):
-        explorer.draw(**(SETTING | {name: 0}))  # type: ignore[arg-type]
-
-
-def test_explorer_leaves_less_to_wait() -> None:
-    frame = explorer.trace(**SETTING).frame.filter(label="wait")
-    waited = frame.group_by("lane").agg((pl.col("end_s") - pl.col("start_s")).sum())
-    seconds = dict(waited.iter_rows())
-    assert seconds["EdgeGossip"] < seconds["GoSGD"] / 3
-
-
-def test_explorer_answers_at_every_end_of_every_control() -> None:
-    assert_answers_at_every_end(explorer)
-
-
-def test_controls_stand_where_the_notebook_says() -> None:
-    controls = explorer.controls_at(**(SETTING | {"platforms": 30}))
-    platforms = controls["platforms"]
-    assert isinstance(platforms, Slider)
-    assert (platforms.value, platforms.maximum) == (30, 30)
-
-
-def test_the_notebook_starts_where_the_explorer_does() -> None:
-    assert_starts_where_the_notebook_does(explorer, "03_edgegossip.ipynb")

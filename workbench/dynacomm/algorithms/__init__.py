@@ -21,3 +21,6 @@ PLANNERS: dict[str, Planner] = {
     "dynacomm": dynacomm,
     "mg_wfbp": mg_wfbp,
 }
+
+ALGORITHMS = {"planners": PLANNERS}
+"""All registries of this system by what they hold."""

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from workbench.edgegossip.aggregation.aggregation import Aggregation, Indices
+from workbench.edgegossip.aggregation.techniques import TECHNIQUES
 from workbench.edgegossip.algorithms.accuracy_aware import ranked, selected
+from workbench.edgegossip.algorithms.failures import POLICIES
 from workbench.edgegossip.algorithms.importance import importance_sample
 from workbench.edgegossip.algorithms.quota import checked_effects, in_batches, quota
 
@@ -78,3 +80,10 @@ STRATEGIES: dict[str, Strategy] = {
     "random_subsets": Strategy(random_subsets, "none", aggregates=True),
     "random_points": Strategy(random_points, "none", aggregates=False),
 }
+
+ALGORITHMS = {
+    "strategies, which choose what an epoch learns from": STRATEGIES,
+    "techniques of aggregation": TECHNIQUES,
+    "policies, when too many platforms fail": POLICIES,
+}
+"""All registries of this system by what they hold."""

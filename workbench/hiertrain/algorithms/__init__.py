@@ -23,3 +23,6 @@ PLANNERS: dict[str, Planner] = {
     "jointdnn_plus": jointdnn_plus,
     "jalad": jalad,
 }
+
+ALGORITHMS = {"planners": PLANNERS}
+"""All registries of this system by what they hold."""

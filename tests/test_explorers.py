@@ -1,0 +1,121 @@
+"""Every system's explorer: a pure function of its setting, valid at every end of its controls."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.expectations import assert_tells_every_step
+from workbench import figures, systems
+from workbench.dynacomm import explorer as dynacomm
+from workbench.edgegossip import explorer as edgegossip
+from workbench.hiertrain import explorer as hiertrain
+from workbench.names import UnknownNameError
+from workbench.widgets import Slider, controls, measure_ms
+
+EXPLORERS = {"dynacomm": dynacomm, "hiertrain": hiertrain, "edgegossip": edgegossip}
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "dynacomm": {
+        "model": "vgg19",
+        "planner": "ibatch",
+        "batch_size": 16,
+        "bandwidth_mbps": 1000.0,
+        "workers": 2,
+        "overhead_ms": 50.0,
+    },
+    "hiertrain": {
+        "model": "lenet5_cifar",
+        "planner": "jalad",
+        "batch_size": 16,
+        "device_edge_mbps": 20.0,
+        "edge_cloud_mbps": 1.5,
+        "edge_cores": 4,
+        "devices": 3,
+    },
+    "edgegossip": {
+        "model": "lenet5",
+        "platforms": 6,
+        "imbalance": 4.0,
+        "aggregation_ratio": 5.0,
+        "bandwidth_mbps": 1000.0,
+        "load": 0.8,
+    },
+}
+SAID = {"dynacomm": "MG-WFBP", "hiertrain": "JointDNN+", "edgegossip": "EdgeGossip"}
+
+every_explorer = pytest.mark.parametrize("system", EXPLORERS)
+
+
+def explorer(system: str) -> ModuleType:
+    return EXPLORERS[system]
+
+
+def test_all_explorers_are_here() -> None:
+    assert sorted(EXPLORERS) == systems.systems()
+
+
+@every_explorer
+def test_another_value_of_any_control_makes_another_chart(system: str) -> None:
+    draw, setting = explorer(system).draw, explorer(system).Setting()
+    assert set(OTHERS[system]) == {field.name for field in fields(setting)}
+    drawn = draw(setting).to_dict()
+    for name, value in OTHERS[system].items():
+        assert draw(replace(setting, **{name: value})).to_dict() != drawn, name
+
+
+@every_explorer
+def test_it_fits_both_columns(system: str) -> None:
+    chart = explorer(system).draw(explorer(system).Setting())
+    for column in figures.COLUMNS:
+        svg = figures.svg(chart, column)
+        assert SAID[system] in svg
+        assert "cost model" in svg
+
+
+@every_explorer
+def test_it_answers_at_every_end_and_tells_every_step(
+    system: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw, setting = explorer(system).draw, explorer(system).Setting()
+    assert_tells_every_step(lambda: measure_ms(draw, setting, repeats=1), monkeypatch)
+
+
+@every_explorer
+def test_controls_stand_where_the_setting_does(system: str) -> None:
+    setting = explorer(system).Setting(**OTHERS[system])
+    stands = {name: one.value for name, one in controls(setting).items()}
+    assert stands == OTHERS[system]
+
+
+@every_explorer
+def test_a_slider_reaches_as_far_as_the_setting(system: str) -> None:
+    name = "edge_cloud_mbps" if system == "hiertrain" else "bandwidth_mbps"
+    slider = controls(explorer(system).Setting(**{name: 100_000.0}))[name]
+    assert isinstance(slider, Slider)
+    assert (slider.value, slider.maximum, slider.unit) == (100_000.0, 100_000.0, "Mbit/s")
+
+
+@every_explorer
+def test_what_cannot_be_set_is_refused(system: str) -> None:
+    setting = explorer(system).Setting
+    with pytest.raises(UnknownNameError, match="Did you mean"):
+        setting(model=OTHERS[system]["model"] + "x")
+    if "planner" in OTHERS[system]:
+        with pytest.raises(UnknownNameError, match=f"unknown planner 'no'.*{system}"):
+            setting(planner="no")
+    for name, value in OTHERS[system].items():
+        if not isinstance(value, str):
+            with pytest.raises(ValueError, match=f"{name}=-1: must be"):
+                setting(**{name: -1})
+
+
+def test_a_planner_of_ones_own_is_on_the_menu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(dynacomm.PLANNERS, "halves", dynacomm.PLANNERS["sequential"])  # type: ignore[attr-defined]
+    setting = dynacomm.Setting(planner="halves")
+    assert "halves" in controls(setting)["planner"].settings
+    assert "ResNet-152, halves" in json.dumps(dynacomm.draw(setting).to_dict())
