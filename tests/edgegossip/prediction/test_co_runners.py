@@ -112,11 +112,16 @@ class TestSplits:
         records = [written[first : first + RECORD_BYTES] for first in firsts]
         assert records == sorted(records)
 
-    def test_data_of_any_size_passes_the_devices(self, tmp_path: Path) -> None:
+    def test_data_of_any_size_passes_the_devices(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        forced: list[int] = []
+        monkeypatch.setattr(os, "fsync", forced.append)
         with devices(tmp_path) as own:
             for size in (1, 3 * SPLIT_BYTES + 1):
                 own.write_and_read(bytes(size))
                 own.exchange(bytes(size))
+            assert forced == 2 * [own.file.fileno()]
         assert list(tmp_path.iterdir()) == []
 
 

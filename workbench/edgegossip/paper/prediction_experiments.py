@@ -23,7 +23,7 @@ RECORDED = DATA / "samples" / "edgegossip_contention.csv"
 
 PAPER_SIZES_BYTES = tuple(step * 10**power for power in range(6, 11) for step in (1, 2, 5))[:13]
 # As many and as far apart, but begun ten times a second: beside the smallest two cores are all but
-# free, beside the largest three without a pause, and a second sees some jobs from begin to end.
+# free, beside the largest two without a pause, and a second sees some jobs from begin to end.
 SIZES_BYTES = tuple(size // 500 for size in PAPER_SIZES_BYTES)
 
 
