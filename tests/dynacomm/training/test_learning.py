@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from workbench.dynacomm.training.epochs import Epochs
 
 from tests.dynacomm.training.trainings import DIGITS
 from workbench import training
@@ -42,7 +41,7 @@ def test_workers_drop_out_each_for_itself() -> None:
         return replica.flat.gradients.clone()
 
     with training.fixed_threads():
-        first = build(setup).flat.parameters.clone()
+        first = build(setup).epochs.weights
         found = gradients(setup, 0, 0)
         assert torch.equal(gradients(setup, 0, 0), found)
         assert not torch.equal(gradients(setup, 1, 0), found)
@@ -53,10 +52,8 @@ def test_epochs_are_evaluated_with_what_workers_remember_on_average() -> None:
     setup = Setup("resnet20_cifar", SMALL, Link(20e6, 0.02), workers=2, batch_size=8)
     with training.fixed_threads():
         built = build(setup)
-        epochs = Epochs(built.flat, setup.dataset, built.replicas, servers=1)
-        built.stores[0].epoch_ended = epochs.take
         simulate(setup.cluster, built.programs)
-        module, (row,) = built.flat.module, epochs.frame.iter_rows(named=True)
+        module, (row,) = built.epochs.flat.module, built.epochs.frame.iter_rows(named=True)
         one, other = (replica.buffers for replica in built.replicas)
         averaged = {
             name: (value + other[name]) / 2 if value.is_floating_point() else value

@@ -12,13 +12,10 @@ from tests.dynacomm.training.trainings import DIGITS, LENET, LINKS
 from workbench import datasets, training
 from workbench.clusters import Link
 from workbench.dynacomm import PLANNERS, iteration
-from workbench.dynacomm.paper import experiments
 from workbench.dynacomm.programs.worker_and_server import Pieces
 from workbench.dynacomm.training import Setup, train
 from workbench.dynacomm.training.learning import ServerStore, WorkerReplica
-from workbench.experiments.interrupted import ExperimentInterrupted
 from workbench.names import UnknownNameError
-from workbench.runtime import Crash, Fault, LinkDown, Lossy, SlowDown
 
 NORMALISED = Setup(
     "resnet20_cifar", DIGITS.limit(train=32, test=16).fitted((3, 32, 32)), Link(20e6, 0.02)
@@ -77,21 +74,6 @@ def test_a_seed_gives_the_same_run_and_another_does_not() -> None:
     assert not torch.equal(one.weights, other.weights)
 
 
-def test_ctrl_c_leaves_the_epochs_that_are_done() -> None:
-    def interrupts(now_s: float, events: int) -> None:
-        if now_s > first_s:
-            raise KeyboardInterrupt
-
-    setup = replace(LENET, epochs=60)
-    first_s = train(replace(LENET, epochs=1)).run.end_s
-    stopped = train(setup, progress=interrupts)
-    assert stopped.run.interrupted
-    assert 1 <= len(stopped.epochs) < 60
-    whole = train(replace(LENET, epochs=len(stopped.epochs)))
-    assert stopped.epochs.equals(whole.epochs)
-    assert torch.equal(stopped.weights, whole.weights)
-
-
 def test_it_learns() -> None:
     data = datasets.load("digits").fitted((1, 28, 28))
     epochs = train(replace(LENET, dataset=data, epochs=3, workers=2)).epochs
@@ -132,29 +114,6 @@ class TestOwnModels:
         costs = replace(LENET, model=self.made, flops_per_s=1e9).costs
         forward_s = np.array([784 * 12, 120]) * 2 * 16 / 1e9
         assert costs.forward_s == pytest.approx(forward_s)
-
-    def test_what_does_not_fit_is_refused(self) -> None:
-        own = replace(LENET, model=self.made)
-        with pytest.raises(ValueError, match=r"not take samples of shape \(1, 8, 8\), as digits"):
-            replace(own, dataset=DIGITS)
-        with pytest.raises(ValueError, match=r"model is 5; give the name of one in the zoo, a tor"):
-            replace(LENET, model=5)  # type: ignore[arg-type]
-
-
-class TestFaults:
-    def test_a_slow_down_takes_time_and_changes_no_weight(self) -> None:
-        setup = replace(LENET, workers=2)
-        plain, slow = train(setup), train(setup, faults=[SlowDown("worker1", 0, 9, 50)])
-        assert slow.run.end_s > plain.run.end_s
-        assert torch.equal(slow.weights, plain.weights)
-        assert slow.epochs.drop("at_s").equals(plain.epochs.drop("at_s"))
-
-    @pytest.mark.parametrize(
-        "fault", [Crash("worker0", 1), Lossy("worker0", 1, 0.5), LinkDown(1, 0, 1, 2)]
-    )
-    def test_what_is_lost_is_waited_for_without_end(self, fault: Fault) -> None:
-        with pytest.raises(ValueError, match=r"without end; give a SlowDown, .*patience_s"):
-            train(LENET, faults=[SlowDown(0, 1, 2, 2), fault])
 
 
 def test_unknown_planner_is_refused() -> None:
@@ -208,20 +167,13 @@ def test_the_slowest_worker_sets_the_pace() -> None:
     [
         ({"workers": 0}, "workers is 0"),
         ({"servers": 0}, "servers is 0"),
-        ({"epochs": 0}, "epochs is 0"),
         ({"batch_size": 1.5}, r"batch_size is 1\.5"),
-        ({"dataset": "digits"}, r"dataset is the name 'digits'; give datasets\.load"),
-        ({"dataset": None}, r"dataset is None; give a datasets\.Dataset"),
         ({"dataset": DIGITS.x_train}, "dataset is of type ndarray"),
-        ({"dataset": DIGITS}, r"digits has images \(1, 8, 8\), lenet5 takes \(1, 28, 28\); use d"),
-        ({"model": "lenet"}, "Did you mean 'lenet5'"),
-        ({"sgd": 0.1}, r"sgd is 0\.1; give a training\.Sgd"),
         ({"flops_per_s": "fast"}, "flops_per_s is 'fast'; give a number"),
         ({"speeds": 0.5}, r"speeds is 0\.5; give one number for each worker"),
         ({"speeds": "1"}, "speeds is '1'; give one number for each worker"),
         ({"workers": True}, "workers is True"),
         ({"link": 1e6}, r"link is 1000000\.0; give a clusters\.Link"),
-        ({"seed": -1}, "seed is -1"),
         ({"flops_per_s": float("nan")}, "flops_per_s is nan"),
         ({"backward_over_forward": -1.0}, r"backward_over_forward is -1\.0"),
         ({"speeds": (1.0, 2.0)}, "2 numbers for 1 workers"),
@@ -244,22 +196,6 @@ def test_numbers_may_be_numpys() -> None:
     assert {type(setup.workers), type(setup.seed)} == {int}
     job = setup.job(four)
     assert (job.iterations, type(job.iterations)) == (4, int)
-
-
-def test_ctrl_c_leaves_an_experiment_its_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = experiments.fig10("smoke")
-
-    def interrupted(setup: Setup, planner: str, **options: Any) -> Any:
-        trained = train(setup, planner, **options)
-        if planner == "sequential":
-            return trained
-        run = replace(trained.run, ended="interrupted")
-        return trained._replace(run=run, epochs=trained.epochs.head(0))
-
-    monkeypatch.setattr("workbench.dynacomm.training.train.train", interrupted)
-    with pytest.raises(ExperimentInterrupted, match="1 finished row is in `frame`") as raised:
-        experiments.fig10("smoke")
-    assert raised.value.frame.equals(whole.filter(planner="sequential"))
 
 
 def test_all_that_is_pulled_was_written_before_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
