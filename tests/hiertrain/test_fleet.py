@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.hiertrain.strategies import NUMBERS, given_of, hybrids, problems
 from tests.oracles import hiertrain_fleet as oracle
 from workbench import figures
+from workbench.experiments import ExperimentInterrupted, Scaled
 from workbench.hiertrain import TIERS, Hybrid, Problem, iteration, through_edge
 from workbench.hiertrain.algorithms.hiertrain import hiertrain
 from workbench.hiertrain.costs.profiled import ROUTES
@@ -35,7 +36,9 @@ from workbench.hiertrain.fleet import (
 from workbench.hiertrain.fleet.assign import _greedy as greedily
 from workbench.hiertrain.fleet.assignment import planned
 from workbench.hiertrain.fleet.value import Value
-from workbench.hiertrain.paper import fleet_charts, fleet_experiment
+from workbench.hiertrain.paper import experiments, fleet_charts
+from workbench.hiertrain.paper.experiments import fleets as drawn_fleets
+from workbench.hiertrain.paper.experiments import scales
 from workbench.names import UnknownNameError
 from workbench.profiles import profile_model
 
@@ -452,19 +455,19 @@ class TestRefusals:
 
 
 class TestExperiment:
-    FRAME = fleet_experiment.fleet("smoke")
+    FRAME = experiments.fleet("smoke")
 
     def seconds(self, method: str) -> pl.Series:
         return self.FRAME.filter(method=method)["slowest_s"]
 
     def test_frame(self) -> None:
-        sizes = fleet_experiment.SCALES["smoke"]
-        fleets = len(sizes.devices) * len(sizes.edges) * len(sizes.draws)
-        assert self.FRAME.schema == fleet_experiment.SCHEMA
-        assert len(self.FRAME) == 4 * fleets
-        assert self.FRAME["reason"].null_count() == 4 * fleets
-        assert fleet_experiment.fleet("smoke").equals(self.FRAME)
-        assert not fleet_experiment.fleet("smoke", seed=1).equals(self.FRAME)
+        sizes = (scales.DEVICES.smoke, scales.EDGES.smoke, scales.DRAWS.smoke)
+        count = math.prod(map(len, sizes))
+        assert self.FRAME.schema == drawn_fleets.FLEETS
+        assert len(self.FRAME) == 4 * count
+        assert self.FRAME["reason"].null_count() == 4 * count
+        assert experiments.fleet("smoke").equals(self.FRAME)
+        assert not experiments.fleet("smoke", seed=1).equals(self.FRAME)
 
     def test_order_of_methods(self) -> None:
         bound_s, exact_s = self.seconds("lower bound"), self.seconds("exact")
@@ -479,7 +482,7 @@ class TestExperiment:
         best = self.FRAME.filter(method="exact", edges=2).sort("devices")["slowest_s"]
         assert best.is_sorted()
         profiles = [PROFILE]
-        few, more = (fleet_experiment.drawn_fleet(n, n, 0, profiles=profiles) for n in (2, 3))
+        few, more = (drawn_fleets.drawn_fleet(n, n, 0, profiles=profiles) for n in (2, 3))
         for name, device in few.by_name.items():
             for edge, problem in device.problems.items():
                 assert given_of(problem) == given_of(more.by_name[name].problems[edge])
@@ -487,29 +490,40 @@ class TestExperiment:
     def test_too_many_assignments_are_a_row_with_its_reason(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        scale = fleet_experiment.Scale(devices=(10,), edges=(2,), draws=(0,))
-        monkeypatch.setitem(fleet_experiment.SCALES, "smoke", scale)
-        monkeypatch.setattr(fleet_experiment, "MODELS", ("lenet5",))
-        frame = fleet_experiment.fleet("smoke")
+        monkeypatch.setattr(scales, "DEVICES", Scaled((10,), (10,), (10,)))
+        monkeypatch.setattr(scales, "EDGES", Scaled((2,), (2,), (2,)))
+        monkeypatch.setattr(scales, "DRAWS", Scaled((0,), (0,), (0,)))
+        monkeypatch.setattr(drawn_fleets, "MODELS", ("lenet5",))
+        frame = experiments.fleet("smoke")
         (refused,) = frame.filter(method="exact").rows(named=True)
         assert refused["slowest_s"] is None
         assert "10 devices have 1,024 assignments" in refused["reason"]
         assert frame["above_exact_percent"].null_count() == 4
-        gaps = fleet_experiment.mean_gaps(frame)
+        gaps = experiments.mean_gaps(frame)
         assert gaps["method"].to_list() == ["alone", "assign"]
         assert gaps["compared"].to_list() == [0, 0]
         for draw in (fleet_charts.fleet, fleet_charts.fleet_gaps):
             drawn = draw(frame).to_dict()
             assert "best assignment" not in str(drawn)
 
+    def test_ctrl_c_leaves_finished_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupted(_: Fleet) -> tuple[float, float]:
+            raise KeyboardInterrupt
+
+        monkeypatch.setitem(drawn_fleets.METHODS, "exact", interrupted)
+        with pytest.raises(ExperimentInterrupted) as raised:
+            experiments.fleet("smoke")
+        whole = self.FRAME.head(3).with_columns(above_exact_percent=pl.lit(None, pl.Float64))
+        assert raised.value.frame.equals(whole)
+
     def test_mean_gaps(self) -> None:
-        gaps = fleet_experiment.mean_gaps(self.FRAME).filter(method="exact")
+        gaps = experiments.mean_gaps(self.FRAME).filter(method="exact")
         assert gaps["best"].to_list() == gaps["compared"].to_list() == gaps["fleets"].to_list()
         assert gaps["above_exact_percent"].to_list() == [0.0] * len(gaps)
 
     def test_unknown_scale(self) -> None:
         with pytest.raises(UnknownNameError, match="unknown scale 'large'"):
-            fleet_experiment.fleet("large")
+            experiments.fleet("large")
 
     @pytest.mark.parametrize("draw", [fleet_charts.fleet, fleet_charts.fleet_gaps])
     def test_charts(self, draw: Any) -> None:

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from workbench.claims import load_claims, of_frames
-from workbench.hiertrain.paper import experiments, simulations
+from workbench.hiertrain.paper import experiments
 from workbench.hiertrain.paper.answers import NONE_PERCENT, answers
 from workbench.hiertrain.paper.testbed import MODELS
 
@@ -15,7 +15,7 @@ from workbench.hiertrain.paper.testbed import MODELS
 @cache
 def stored_frames() -> dict[str, pl.DataFrame]:
     return {
-        "fig6": simulations.fig6(),
+        "fig6": experiments.fig6(),
         "fig7": experiments.fig7(),
         "fig8": experiments.fig8(),
         "fig9": experiments.fig9(),
@@ -57,8 +57,8 @@ def test_every_claim_has_an_answer_at_every_scale() -> None:
 @pytest.mark.parametrize(
     ("figure", "other"),
     [
-        ("fig6", lambda: simulations.fig6(batch_size=64)),
-        ("fig6", lambda: simulations.fig6(device_edge_mbps=10.0)),
+        ("fig6", lambda: experiments.fig6(batch_size=64)),
+        ("fig6", lambda: experiments.fig6(device_edge_mbps=10.0)),
         ("fig7", lambda: experiments.fig7(batch_size=64)),
         ("fig7", lambda: experiments.fig7(device_edge_mbps=10.0)),
         ("fig7", lambda: experiments.fig7(edge_cores=2)),

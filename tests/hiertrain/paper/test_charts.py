@@ -8,11 +8,11 @@ import pytest
 from tests.expectations import drawn_the_same_each_time
 from workbench import figures
 from workbench.hiertrain import PLANNERS, Chain, Hybrid
-from workbench.hiertrain.paper import charts, experiments, simulations
+from workbench.hiertrain.paper import charts, experiments
 
 FRAMES: dict[str, Callable[[], pl.DataFrame]] = {
-    "fig6": simulations.fig6,
-    "sharing": simulations.sharing,
+    "fig6": experiments.fig6,
+    "sharing": experiments.sharing,
     "fig7": experiments.fig7,
     "fig8": experiments.fig8,
     "fig9": experiments.fig9,
@@ -20,8 +20,8 @@ FRAMES: dict[str, Callable[[], pl.DataFrame]] = {
     "fig11": experiments.fig11,
     "table2": lambda: experiments.table2("smoke"),
     "explanations": experiments.explanations,
-    "accuracy": lambda: simulations.accuracy("smoke"),
-    "jalad_bits": lambda: simulations.jalad_bits("smoke"),
+    "accuracy": lambda: experiments.accuracy("smoke"),
+    "jalad_bits": lambda: experiments.jalad_bits("smoke"),
 }
 SIMULATED = ("fig6", "sharing", "accuracy", "jalad_bits")
 

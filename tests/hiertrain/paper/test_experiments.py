@@ -10,26 +10,26 @@ import polars as pl
 import pytest
 
 from tests.expectations import assert_tells_every_step
-from workbench.hiertrain import PLANNERS, explorer, iteration
-from workbench.hiertrain.paper import calibration, charts, experiments, simulations
-from workbench.hiertrain.paper.sweep import sweep
+from workbench.experiments import ExperimentInterrupted
+from workbench.hiertrain import PLANNERS, iteration
+from workbench.hiertrain.paper import calibration, charts, experiments
+from workbench.hiertrain.paper.experiments import cost_model, simulated, timings
 from workbench.hiertrain.paper.testbed import (
     EDGE_CLOUD_MBPS,
     EXPLANATION,
     MODELS,
     Constants,
     Testbed,
+    by_bandwidth,
     paper_testbed,
 )
-from workbench.hiertrain.training.train import Trained, TrainingError, train
-from workbench.interrupted import ExperimentInterrupted
+from workbench.hiertrain.training import TrainingError, train
 from workbench.names import UnknownNameError
-from workbench.widgets import measure_ms
 
 
 def test_a_sweep_is_the_cost_model() -> None:
     frame = experiments.fig9()
-    assert len(frame) == len(EDGE_CLOUD_MBPS) * len(experiments.RIVALS)
+    assert len(frame) == len(EDGE_CLOUD_MBPS) * len(cost_model.RIVALS)
     row = frame.filter(planner="jalad", edge_cloud_mbps=2.0).row(0, named=True)
     testbed = Testbed(Constants.load(), edge_cloud_mbps=2.0)
     problem = testbed.problem(MODELS["alexnet"])
@@ -66,7 +66,7 @@ def test_gains_by_hand() -> None:
 
 
 def test_the_simulation_never_takes_longer_than_the_model_where_links_are_apart() -> None:
-    frame = simulations.sharing()
+    frame = experiments.sharing()
     assert len(frame) == len(MODELS) * len(EDGE_CLOUD_MBPS) * len(PLANNERS) * 2
     apart = frame.filter(sharing="none")
     assert (apart["difference_percent"] <= 1e-6).all()
@@ -78,14 +78,14 @@ def test_the_simulation_never_takes_longer_than_the_model_where_links_are_apart(
 
 
 def test_figure_6_is_hiertrain_on_alexnet() -> None:
-    frame = simulations.fig6()
-    whole = simulations.sharing().filter(planner="hiertrain", model=MODELS["alexnet"])
+    frame = experiments.fig6()
+    whole = experiments.sharing().filter(planner="hiertrain", model=MODELS["alexnet"])
     assert frame.equals(whole)
 
 
 def test_table_2_times_every_model() -> None:
     frame = experiments.table2("smoke")
-    assert frame["model"].to_list() == list(experiments.TIMED)
+    assert frame["model"].to_list() == list(timings.TIMED)
     assert frame["paper_ms"].to_list() == [520, 1480, 3000, 4000, 5300, 12_000]
     assert (frame["median_ms"] <= frame["worst_ms"]).all()
     assert (frame["median_ms"] > 0).all()
@@ -144,24 +144,6 @@ def test_two_percent_do_not_change_what_is_met() -> None:
     assert frame["met"].n_unique() == 1
 
 
-def test_sensitivity_in_words_by_hand() -> None:
-    met = {-10: 7, -5: 6, -2: 7, 0: 7, 2: 7, 5: 8, 10: 5}
-    rows = [("speed", shift, count, 10) for shift, count in met.items()]
-    schema = ["constant", "shift_percent", "met", "claims"]
-    said = experiments.sensitivity_in_words(pl.DataFrame(rows, schema=schema, orient="row"))
-    assert said == (
-        "7 of 10 claims are met, and no fewer with speed from -2 to +5 %; of all shifts shown, "
-        "at least 5."
-    )
-
-
-def test_what_is_said_of_the_fit() -> None:
-    assert f"{Constants.load().device_gflops:g} GFLOP/s" in experiments.peaks_in_words()
-    said = experiments.alexnet_alone_in_words(experiments.explanations())
-    alone = calibration.EXPLANATIONS["alexnet_alone"]
-    assert f"AlexNet's {len(alone.fitted_on)} claims alone" in said
-
-
 def test_contradictions_follow_from_the_claims() -> None:
     frame = experiments.contradictions()
     assert frame["needed"].to_list() == pytest.approx([4.5 / 2.3, 4.5, 6.9 / 1.7])
@@ -176,7 +158,7 @@ def test_what_the_contradictions_say_of_the_model_is_so() -> None:
     for name in (EXPLANATION, "speedups"):
         testbed = Testbed(Constants.load(name))
         for model in MODELS:
-            found = sweep(testbed, MODELS[model])
+            found = by_bandwidth(testbed, MODELS[model])
             seconds = found.pivot(on="planner", index="edge_cloud_mbps", values="total_s")
             low, first = (seconds.filter(edge_cloud_mbps=mbps) for mbps in (1.5, 2.5))
             assert low["all_cloud"][0] / first["all_cloud"][0] <= allowed[0]
@@ -185,7 +167,7 @@ def test_what_the_contradictions_say_of_the_model_is_so() -> None:
 
 
 def test_all_planners_learn_the_same_but_not_as_fast() -> None:
-    frame = simulations.accuracy("smoke")
+    frame = experiments.accuracy("smoke")
     assert set(frame["planner"]) == set(PLANNERS)
     for _, part in frame.group_by("epoch"):
         assert part["top1"].max() - part["top1"].min() < 0.02  # type: ignore[operator]
@@ -194,7 +176,7 @@ def test_all_planners_learn_the_same_but_not_as_fast() -> None:
 
 
 def test_fewer_bits_are_faster_and_whole_gradients_slower() -> None:
-    frame = simulations.jalad_bits("smoke").filter(epoch=1)
+    frame = experiments.jalad_bits("smoke").filter(epoch=1)
     quantised = frame.filter(pl.col("bits") == pl.col("gradient_bits")).sort("bits")
     assert (quantised["iteration_s"].diff().drop_nulls() > 0).all()
     whole = frame.filter(gradient_bits=32).sort("bits")
@@ -204,14 +186,14 @@ def test_fewer_bits_are_faster_and_whole_gradients_slower() -> None:
 
 
 def test_training_repeats_with_the_seed_and_changes_with_it() -> None:
-    frames = [simulations.jalad_bits("smoke", seed=seed) for seed in (3, 3, 4)]
+    frames = [experiments.jalad_bits("smoke", seed=seed) for seed in (3, 3, 4)]
     assert frames[0].equals(frames[1])
     assert not frames[0]["loss"].equals(frames[2]["loss"])
 
 
 def test_what_diverges_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulations, "LEARNING_RATE", 1e6)
-    frame = simulations.jalad_bits("smoke")
+    monkeypatch.setattr(simulated, "LEARNING_RATE", 1e6)
+    frame = experiments.jalad_bits("smoke")
     failed = frame.filter(pl.col("reason").is_not_null())
     assert failed["reason"].str.contains("epochs (was|were) done").all()
     assert set(failed["bits"]) == {1, 8, 32}
@@ -220,30 +202,68 @@ def test_what_diverges_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch)
     assert words[0].startswith("diverged: c = ")
     assert "32 (gradients 32)" in words[0]
     with pytest.raises(TrainingError, match="done"):
-        simulations.accuracy("smoke")
+        experiments.accuracy("smoke")
 
 
-def test_ctrl_c_leaves_what_was_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    left = iter([True, True])
+def interrupted_at(call: int, function: Callable[..., Any]) -> Callable[..., Any]:
+    left = iter(range(1, call))
 
-    def interrupted(*given: Any, **options: Any) -> Trained:
-        if not next(left, False):
+    def until(*arguments: Any, **options: Any) -> Any:
+        if next(left, None) is None:
             raise KeyboardInterrupt
-        return train(*given, **options)
+        return function(*arguments, **options)
 
-    monkeypatch.setattr("workbench.hiertrain.training.train.train", interrupted)
+    return until
+
+
+@pytest.mark.parametrize("make", [experiments.accuracy, experiments.jalad_bits])
+def test_ctrl_c_leaves_what_was_trained(
+    make: Callable[[str], pl.DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = make("smoke")
+    monkeypatch.setattr("workbench.hiertrain.training.train", interrupted_at(3, train))
     with pytest.raises(ExperimentInterrupted) as raised:
-        simulations.accuracy("smoke")
-    assert raised.value.frame["planner"].unique().len() == 2
+        make("smoke")
+    assert raised.value.frame.equals(whole.head(2))
+
+
+@pytest.mark.parametrize(
+    ("make", "where", "what", "rows"),
+    [
+        (experiments.table2, timings, "_paper_ms", 1),
+        (experiments.sharing, simulated, "iteration", 2),
+        (experiments.sensitivity, calibration, "found", 1),
+        (experiments.explanations, calibration, "found", 1),
+    ],
+)
+def test_ctrl_c_leaves_finished_rows(
+    make: Callable[[], pl.DataFrame],
+    where: Any,
+    what: str,
+    rows: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At the second point."""
+    monkeypatch.setattr(where, what, interrupted_at(2, getattr(where, what)))
+    with pytest.raises(ExperimentInterrupted) as raised:
+        make()
+    assert len(raised.value.frame) >= rows
+    assert "finished row" in str(raised.value)
+
+
+def test_as_many_seeds_as_asked_for() -> None:
+    frame = experiments.jalad_bits("smoke", seed=4, seeds=2)
+    assert frame["seed"].unique().to_list() == [4, 5]
+    assert frame.filter(seed=4).equals(experiments.jalad_bits("smoke", seed=4))
 
 
 def test_nothing_is_said_of_what_did_not_diverge() -> None:
-    frame = simulations.jalad_bits("smoke").filter(pl.col("bits") == 32)
+    frame = experiments.jalad_bits("smoke").filter(pl.col("bits") == 32)
     assert frame["reason"].is_null().all()
     assert charts.diverged_in_words(frame) == []
 
 
-@pytest.mark.parametrize("make", [experiments.table2, simulations.accuracy, simulations.jalad_bits])
+@pytest.mark.parametrize("make", [experiments.table2, experiments.accuracy, experiments.jalad_bits])
 def test_unknown_scale_is_refused(make: Callable[[str], pl.DataFrame]) -> None:
     with pytest.raises(UnknownNameError, match="smoke, default, paper"):
         make("full")
@@ -255,18 +275,17 @@ def test_unknown_model_and_planner_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'hiertrain'"):
         experiments.fig7(planners=["hiertrian"])
     with pytest.raises(UnknownNameError, match="Did you mean 'jalad'"):
-        simulations.simulated(paper_testbed(), [MODELS["lenet5"]], planners=["jald"])
+        simulated.simulated(paper_testbed(), [MODELS["lenet5"]], planners=["jald"])
 
 
 @pytest.mark.parametrize(
     "make",
     [
         experiments.table2,
-        simulations.accuracy,
-        simulations.jalad_bits,
-        lambda _: measure_ms(explorer.draw, explorer.CONTROLS, repeats=1),
+        experiments.accuracy,
+        experiments.jalad_bits,
     ],
-    ids=["table2", "accuracy", "jalad_bits", "explorer"],
+    ids=["table2", "accuracy", "jalad_bits"],
 )
 def test_what_may_take_long_tells_every_step(
     make: Callable[[str], pl.DataFrame], monkeypatch: pytest.MonkeyPatch
@@ -275,5 +294,5 @@ def test_what_may_take_long_tells_every_step(
 
 
 def test_frames_can_be_stored() -> None:
-    for frame in (experiments.fig7(), simulations.fig6(), experiments.contradictions()):
+    for frame in (experiments.fig7(), experiments.fig6(), experiments.contradictions()):
         assert json.loads(frame.write_json())

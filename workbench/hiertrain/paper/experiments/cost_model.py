@@ -1,52 +1,31 @@
-"""The paper's figures and tables as frames: one function each (Liu et al. 2020, Sec. V, VI).
-
-Everything here is the cost model on the paper's testbed, except `table2`, which is timed on this
-machine. What is simulated stands in `workbench.hiertrain.paper.simulations`.
-"""
+"""Figs. 7 to 11 by the cost model on the paper's testbed, and what its constants rest on."""
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import polars as pl
 
 from workbench.claims import load_claims, tolerance
-from workbench.hiertrain.algorithms.hiertrain import hiertrain
+from workbench.experiments import grid, sweep
 from workbench.hiertrain.paper import calibration
 from workbench.hiertrain.paper.answers import LOW_MBPS
-from workbench.hiertrain.paper.sweep import by_cores, sweep
 from workbench.hiertrain.paper.testbed import (
     BATCH_SIZE,
     DEVICE_EDGE_MBPS,
     EDGE_CLOUD_MBPS,
     EXPLANATION,
-    FIG11_MBPS,
     MODELS,
-    STATED,
     Constants,
+    by_bandwidth,
+    by_cores,
     variant,
 )
 from workbench.names import choose
-from workbench.profiles import profile_model
-from workbench.runtime import progress
 
 NAIVE = ("hiertrain", "all_edge", "all_cloud")
 RIVALS = ("hiertrain", "jointdnn", "jointdnn_plus", "jalad")
-TIMED = (MODELS["lenet5"], MODELS["alexnet"], "vgg16", "vgg19", "googlenet", "resnet34")
-
-
-class Scale(NamedTuple):
-    """How much of what can be made smaller is run."""
-
-    repeats: int  # Table II
-
-
-SCALES = {"smoke": Scale(1), "default": Scale(5), "paper": Scale(21)}
-"""What each scale means for this system; figures that are not named here are always whole."""
 
 
 def fig7(
@@ -68,11 +47,11 @@ def fig7(
     Returns
     -------
     polars.DataFrame
-        As `workbench.hiertrain.paper.sweep.sweep`.
+        As `workbench.hiertrain.paper.testbed.by_bandwidth`.
     """
     testbed = variant(device_edge_mbps, edge_cores=edge_cores, devices=devices)
     zoo_model = choose("model", model, MODELS)
-    return sweep(testbed, zoo_model, batch_size, EDGE_CLOUD_MBPS, planners)
+    return by_bandwidth(testbed, zoo_model, batch_size, EDGE_CLOUD_MBPS, planners)
 
 
 def fig8(
@@ -116,7 +95,7 @@ def fig11(
     Returns
     -------
     polars.DataFrame
-        As `workbench.hiertrain.paper.sweep.by_cores`.
+        As `workbench.hiertrain.paper.testbed.by_cores`.
 
     Notes
     -----
@@ -127,51 +106,14 @@ def fig11(
     return by_cores(testbed, choose("model", model, MODELS), batch_size)
 
 
-def table2(
-    scale: str = "default", batch_size: int = BATCH_SIZE, models: Sequence[str] = TIMED
-) -> pl.DataFrame:
-    """Time that HierTrain's solver takes on this machine, at the paper's middle bandwidth.
-
-    Returns
-    -------
-    polars.DataFrame
-        A row per model: ``model, layers, batch_size, median_ms`` over the repeats, ``worst_ms``,
-        and ``paper_ms``, the paper's on its machine (null for models that it does not name).
-    """
-    repeats, rows = choose("scale", scale, SCALES).repeats, []
-    stated = _paper_ms()
-    testbed = variant(edge_cloud_mbps=FIG11_MBPS)
-    with progress.steps("Table II", len(models)) as told:
-        for model in models:
-            told(model)
-            times_ms = []
-            for _ in range(repeats + 1):
-                problem = testbed.problem(model, batch_size)  # anew: it caches its sums
-                before_s = time.perf_counter()
-                hiertrain(problem)
-                times_ms.append(1e3 * (time.perf_counter() - before_s))
-            times_ms = times_ms[1:]  # the first call imports and warms
-            median_ms, worst_ms = statistics.median(times_ms), max(times_ms)
-            layers = len(profile_model(model))
-            rows.append((model, layers, batch_size, median_ms, worst_ms, stated.get(model)))
-    schema = {
-        "model": pl.String,
-        "layers": pl.Int64,
-        "batch_size": pl.Int64,
-        "median_ms": pl.Float64,
-        "worst_ms": pl.Float64,
-        "paper_ms": pl.Float64,
-    }
-    return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _paper_ms() -> dict[str, float]:
-    """Milliseconds of Table II by the zoo's names."""
-    claims = load_claims().filter(pl.col("id").str.starts_with("hiertrain.table2."))
-    return {
-        MODELS.get(name := claim.rpartition(".")[2], name): 1e3 * float(value)
-        for claim, value in claims.select("id", "value").iter_rows()
-    }
+EXPLAINED = {
+    "explanation": pl.String,
+    "claim": pl.String,
+    "role": pl.String,
+    "paper": pl.Float64,
+    "ours": pl.Float64,
+    "verdict": pl.String,
+}
 
 
 def explanations() -> pl.DataFrame:
@@ -181,30 +123,41 @@ def explanations() -> pl.DataFrame:
     -------
     polars.DataFrame
         A row per explanation and claim of Figs. 7 to 11: ``explanation, claim, role`` (``fit``
-        or ``predicted``), ``paper`` and ``ours`` (null for an order), ``verdict``, ``detail``.
+        or ``predicted``), ``paper`` and ``ours`` (null for an order), ``verdict``.
     """
+    points = grid(explanation=calibration.EXPLANATIONS)
+    return sweep("Explanations", _explained, points, EXPLAINED)
+
+
+def _explained(explanation: str, **_: object) -> list[dict[str, object]]:
     stated = dict(load_claims().filter(system="hiertrain").select("id", "value").iter_rows())
-    rows = []
-    for name, one in calibration.EXPLANATIONS.items():
-        given = calibration.found(one.testbed(Constants.load(name)), one.batch_size)
-        for claim, verdict in calibration.verdicts(given).items():
-            answer = given[claim]
-            number = claim in calibration.SPEEDUPS
-            rows.append(
-                {
-                    "explanation": name,
-                    "claim": claim,
-                    "role": "fit" if claim in one.fitted_on else "predicted",
-                    "paper": float(stated[claim]) if number else None,
-                    "ours": float(answer.ours or 0) if number else None,
-                    "verdict": verdict,
-                    "detail": answer.detail,
-                }
-            )
-    return pl.DataFrame(rows, infer_schema_length=None)
+    one = calibration.EXPLANATIONS[explanation]
+    answers = calibration.found(one.testbed(Constants.load(explanation)), one.batch_size)
+    rows: list[dict[str, object]] = []
+    for claim, verdict in calibration.verdicts(answers).items():
+        number = claim in calibration.SPEEDUPS
+        rows.append(
+            {
+                "claim": claim,
+                "role": "fit" if claim in one.fitted_on else "predicted",
+                "paper": float(stated[claim]) if number else None,
+                "ours": float(answers[claim].ours or 0) if number else None,
+                "verdict": verdict,
+            }
+        )
+    return rows
 
 
 SHIFTS_PERCENT = (-10, -5, -2, 2, 5, 10)
+
+SENSITIVITY = {
+    "constant": pl.String,
+    "fitted": pl.Float64,
+    "shift_percent": pl.Int64,
+    "met": pl.Int64,
+    "claims": pl.Int64,
+    "trend": pl.Int64,
+}
 
 
 def sensitivity() -> pl.DataFrame:
@@ -216,72 +169,22 @@ def sensitivity() -> pl.DataFrame:
         A row per constant and shift: ``constant``, its ``fitted`` value, ``shift_percent`` (0 for
         none), ``met`` of ``claims``, and ``trend``, what keeps its order alone.
     """
+    ranges = calibration.EXPLANATIONS[EXPLANATION].ranges
+    points = grid(constant=ranges, shift_percent=sorted((0, *SHIFTS_PERCENT)))
+    return sweep("Sensitivity", _shifted, points, SENSITIVITY)
+
+
+def _shifted(constant: str, shift_percent: int, **_: object) -> dict[str, float]:
     one, constants = calibration.EXPLANATIONS[EXPLANATION], Constants.load()
-    rows = []
-    for name in one.ranges:
-        fitted = getattr(constants, name)
-        for percent in sorted((0, *SHIFTS_PERCENT)):
-            shifted = replace(constants, **{name: fitted * (1 + percent / 100)})
-            judged = calibration.verdicts(calibration.found(one.testbed(shifted), one.batch_size))
-            met = sum(calibration.COST.get(verdict) == 0 for verdict in judged.values())
-            trend = sum(verdict == "trend" for verdict in judged.values())
-            rows.append((name, fitted, percent, met, len(judged), trend))
-    schema = {
-        "constant": pl.String,
-        "fitted": pl.Float64,
-        "shift_percent": pl.Int64,
-        "met": pl.Int64,
-        "claims": pl.Int64,
-        "trend": pl.Int64,
+    fitted = getattr(constants, constant)
+    shifted = replace(constants, **{constant: fitted * (1 + shift_percent / 100)})
+    judged = calibration.verdicts(calibration.found(one.testbed(shifted), one.batch_size))
+    return {
+        "fitted": fitted,
+        "met": sum(calibration.COST.get(verdict) == 0 for verdict in judged.values()),
+        "claims": len(judged),
+        "trend": sum(verdict == "trend" for verdict in judged.values()),
     }
-    return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def sensitivity_in_words(frame: pl.DataFrame) -> str:
-    """Say in a sentence how far each constant can be off, of a frame of `sensitivity`."""
-    met, claims = frame.filter(shift_percent=0).select("met", "claims").row(0)
-    told = []
-    for name in frame["constant"].unique(maintain_order=True):
-        rows = frame.filter(constant=name)
-        ends = []
-        for side in (
-            rows.filter(pl.col("shift_percent") < 0),
-            rows.filter(pl.col("shift_percent") > 0),
-        ):
-            outward = side.sort(pl.col("shift_percent").abs())
-            kept = outward.filter((pl.col("met") < met).cum_sum() == 0)["shift_percent"]
-            ends.append(kept[-1] if len(kept) else 0)
-        told.append(f"{name} from {ends[0]:+d} to {ends[1]:+d} %")
-    worst = min(frame["met"].to_list())
-    return (
-        f"{met} of {claims} claims are met, and no fewer with {'; '.join(told)}; of all shifts "
-        f"shown, at least {worst}."
-    )
-
-
-def peaks_in_words() -> str:
-    """Say what share of the machines' peaks the fitted speeds are."""
-    constants = Constants.load()
-    device = 100 * constants.device_gflops / STATED["device"]["peak_gflops"]
-    edge = 100 * constants.edge_core_gflops / STATED["edge"]["core_peak_gflops"]
-    return (
-        f"The device computes {constants.device_gflops:g} GFLOP/s, {device:.1f} % of its peak; a "
-        f"core of the edge {constants.edge_core_gflops:g}, {edge:.0f} % of its own."
-    )
-
-
-def alexnet_alone_in_words(frame: pl.DataFrame) -> str:
-    """Say what a fit on AlexNet's claims alone meets and predicts, of a frame of `explanations`."""
-    scores = explanation_scores(frame)
-    alone, used = (
-        scores.row(by_predicate=pl.col("explanation") == name, named=True)
-        for name in ("alexnet_alone", EXPLANATION)
-    )
-    return (
-        f"Fitted on AlexNet's {alone['fit_claims']} claims alone, {alone['fit_met']} of them are "
-        f"met, and {alone['predicted_met']} of the {alone['predicted_claims']} others, which need "
-        f"LeNet-5, are predicted; fitted on all, {used['met']} of {used['fit_claims']} are met."
-    )
 
 
 def explanation_scores(frame: pl.DataFrame) -> pl.DataFrame:

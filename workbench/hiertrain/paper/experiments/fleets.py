@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import lru_cache
 
 import numpy as np
 import polars as pl
 
+from workbench.experiments import grid, sweep
 from workbench.hiertrain.fleet import (
     Assignment,
     Fleet,
@@ -24,9 +25,8 @@ from workbench.hiertrain.fleet import (
     fleet_of,
     lower_bound,
 )
-from workbench.names import choose
+from workbench.hiertrain.paper.experiments import scales
 from workbench.profiles import ModelProfile, profile_model
-from workbench.runtime import progress
 
 # What the machines are drawn from, log-uniformly: the orders of magnitude of the paper's testbed
 # (a Raspberry Pi, a small PC, links of some Mbit/s), one to the other edge some times as fast.
@@ -39,22 +39,7 @@ MODELS = ("lenet5_cifar", "alexnet_tiny")
 BATCH_SIZES = (32, 64, 128)
 
 
-class Scale(NamedTuple):
-    """Sizes of the fleets, and the draws of each size by number."""
-
-    devices: Sequence[int]
-    edges: Sequence[int]
-    draws: Sequence[int]
-
-
-SCALES = {
-    # A draw in which it matters who is assigned where, so that little shows much.
-    "smoke": Scale((2, 3, 4), (1, 2), (2,)),
-    "default": Scale((2, 4, 6, 8, 12), (1, 2, 3), range(2)),
-    "paper": Scale(range(2, 13), (1, 2, 3), range(10)),
-}
-
-SCHEMA = {
+FLEETS = {
     "devices": pl.Int64,
     "edges": pl.Int64,
     "draw": pl.Int64,
@@ -72,13 +57,6 @@ def fleet(scale: str = "default", seed: int = 0) -> pl.DataFrame:
 
     Fleets of a draw are nested: the larger is the smaller and some more machines.
 
-    Parameters
-    ----------
-    scale
-        A name in `SCALES`.
-    seed
-        Of the machines.
-
     Returns
     -------
     polars.DataFrame
@@ -88,21 +66,33 @@ def fleet(scale: str = "default", seed: int = 0) -> pl.DataFrame:
         bound, and ``above_exact_percent``, above the best assignment. Where there are too many
         assignments to try, the row of ``exact`` has nulls and a ``reason``.
     """
-    wanted = choose("scale", scale, SCALES)
-    profiles = [profile_model(model) for model in MODELS]
-    sizes = [
-        (devices, edges, draw)
-        for devices in wanted.devices
-        for edges in wanted.edges
-        for draw in wanted.draws
-    ]
-    rows: list[tuple[object, ...]] = []
-    with progress.steps("Fleets", len(sizes)) as told:
-        for size in sizes:
-            told(f"{size[0]} devices, {size[1]} edges")
-            drawn = drawn_fleet(*size, profiles=profiles, seed=seed)
-            rows += [(*size, *row) for row in _judged(drawn)]
-    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    points = grid(
+        devices=scales.DEVICES.at(scale),
+        edges=scales.EDGES.at(scale),
+        draw=scales.DRAWS.at(scale),
+        method=METHODS,
+    )
+    shared = {"seed": seed}
+    return sweep(
+        "Fleets", _assigned, points, FLEETS, shared=shared, failures=TooManyError, then=_compared
+    )
+
+
+def _assigned(
+    *, devices: int, edges: int, draw: int, method: str, seed: int, **_: object
+) -> dict[str, float]:
+    slowest_s, mean_s = METHODS[method](_drawn(devices, edges, draw, seed))
+    return {"slowest_s": slowest_s, "mean_s": mean_s}
+
+
+def _compared(frame: pl.DataFrame) -> pl.DataFrame:
+    slowest_s, method = pl.col("slowest_s"), pl.col("method")
+
+    def above(other: str) -> pl.Expr:
+        of_other = slowest_s.filter(method == other).first().over("devices", "edges", "draw")
+        return 100 * (slowest_s / of_other - 1)
+
+    return frame.with_columns(gap_percent=above("lower bound"), above_exact_percent=above("exact"))
 
 
 def mean_gaps(frame: pl.DataFrame) -> pl.DataFrame:
@@ -161,37 +151,19 @@ def _between(generator: np.random.Generator, low: float, high: float) -> float:
     return math.exp(generator.uniform(math.log(low), math.log(high)))
 
 
-def _judged(drawn: Fleet) -> list[tuple[object, ...]]:
-    """Rows of a fleet, from the method on."""
-    bound_s = lower_bound(drawn)
-    methods: dict[str, Callable[[], tuple[float, float]]] = {
-        "alone": lambda: _seconds(alone(drawn)),
-        "assign": lambda: _seconds(assign(drawn)),
-        "lower bound": lambda: (bound_s, lower_bound(drawn, "mean")),
-        "exact": lambda: _seconds(exact(drawn)),
-    }
-    found: dict[str, tuple[float, float]] = {}
-    reasons: dict[str, str] = {}
-    for name, method in methods.items():
-        try:
-            found[name] = method()
-        except TooManyError as error:
-            reasons[name] = str(error)
-    best_s = found["exact"][0] if "exact" in found else None
-    rows: list[tuple[object, ...]] = []
-    for name in methods:
-        if name in reasons:
-            rows.append((name, None, None, None, None, reasons[name]))
-            continue
-        slowest_s, mean_s = found[name]
-        above = None if best_s is None else _percent(slowest_s, best_s)
-        rows.append((name, slowest_s, mean_s, _percent(slowest_s, bound_s), above, None))
-    return rows
+@lru_cache(maxsize=1)
+def _drawn(devices: int, edges: int, draw: int, seed: int) -> Fleet:
+    profiles = [profile_model(model) for model in MODELS]
+    return drawn_fleet(devices, edges, draw, profiles=profiles, seed=seed)
 
 
 def _seconds(found: Assignment) -> tuple[float, float]:
     return found.slowest_s, found.mean_s
 
 
-def _percent(seconds: float, than_s: float) -> float:
-    return 100 * (seconds / than_s - 1)
+METHODS: dict[str, Callable[[Fleet], tuple[float, float]]] = {
+    "alone": lambda drawn: _seconds(alone(drawn)),
+    "assign": lambda drawn: _seconds(assign(drawn)),
+    "lower bound": lambda drawn: (lower_bound(drawn), lower_bound(drawn, "mean")),
+    "exact": lambda drawn: _seconds(exact(drawn)),
+}
