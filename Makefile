@@ -43,8 +43,8 @@ test: set-up ## check style and types, run all tests, those in a browser include
 	    --hypothesis-profile=ci $(ARGS)
 
 lab: set-up ## open the notebooks in JupyterLab, for this machine only
-	@$(BIN)/jupyter lab --ServerApp.ip=localhost --ServerApp.root_dir=notebooks \
-	    --LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
+	@JUPYTER_CONFIG_PATH="$(CURDIR)/scripts/jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
+	    $(BIN)/jupyter lab --ServerApp.ip=localhost --ServerApp.root_dir=notebooks \
 	    $$([ "$$(id -u)" = 0 ] && echo --allow-root) $(ARGS)
 
 lock: ## resolve pyproject.toml anew and write requirements.lock

@@ -16,6 +16,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -31,6 +32,8 @@ from urllib.parse import quote, urlsplit
 
 from playwright.sync_api import Browser, Locator, Page, Playwright, Route
 
+from workbench.paths import ROOT
+
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -40,14 +43,8 @@ CHROMIUM_ARGUMENTS = [
 ]
 LOCAL = {"127.0.0.1", "localhost"}
 
-# What JupyterLab asks the world by itself, off; cells off screen, drawn.
-SETTINGS = {
-    "@jupyterlab/apputils-extension/notification": {
-        "checkForUpdates": False,
-        "fetchNews": "false",
-    },
-    "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
-}
+# Cells off screen, drawn.
+SETTINGS = {"@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"}}
 
 
 class NoChromiumError(RuntimeError):
@@ -85,6 +82,33 @@ def jupyterlab(folder: Path, state: Path, start_s: float = 40.0) -> Iterator[Ser
         path = state / "settings" / f"{name}.jupyterlab-settings"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values))
+    arguments = ["--allow-root", "--ServerApp.ip=127.0.0.1", f"--ServerApp.root_dir={folder}"]
+    command = [sys.executable, "-m", "jupyterlab", *arguments]
+    more = {
+        "JUPYTER_CONFIG_PATH": str(ROOT / "scripts" / "jupyter"),
+        "JUPYTERLAB_SETTINGS_DIR": str(state / "settings"),
+    }
+    with _served(command, folder, state, more, start_s) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def make_lab(state: Path, start_s: float = 60.0) -> Iterator[Server]:
+    """Serve the notebooks as ``make lab`` does for who never used JupyterLab before."""
+    command = ["make", "--old-file=set-up", "lab"]
+    more = {"JUPYTERLAB_SETTINGS_DIR": str(state / "none yet")}
+    with _served(command, ROOT, state, more, start_s) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def _served(
+    command: list[str], folder: Path, state: Path, more: dict[str, str], start_s: float
+) -> Iterator[Server]:
+    """Run a command that serves JupyterLab, on a free port of this machine only, with no browser.
+
+    `more` are environment variables; whatever is written goes to `state`.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -94,39 +118,40 @@ def jupyterlab(folder: Path, state: Path, start_s: float = 40.0) -> Iterator[Ser
         "JUPYTER_CONFIG_DIR": str(state / "config"),
         "JUPYTER_DATA_DIR": str(state / "data"),
         "JUPYTER_RUNTIME_DIR": str(state / "runtime"),
-        "JUPYTERLAB_SETTINGS_DIR": str(state / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(state / "workspaces"),
         "IPYTHONDIR": str(state / "ipython"),
         "JUPYTER_TOKEN": token,
+        **more,
     }
     arguments = [
-        *("--no-browser", "--allow-root", "--expose-app-in-browser"),
-        *("--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}", "--ServerApp.port_retries=0"),
-        *(f"--ServerApp.root_dir={folder}", "--LabApp.news_url=None"),
-        "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
+        *("--no-browser", "--expose-app-in-browser"),
+        *(f"--ServerApp.port={port}", "--ServerApp.port_retries=0"),
         "--LabApp.extension_manager=readonly",
     ]
+    by_make = command[0] == "make"
     log = state / "jupyterlab.log"
     with log.open("wb") as output:
         server = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", *arguments],
+            [*command, f"ARGS={' '.join(arguments)}"] if by_make else [*command, *arguments],
             cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
         try:
             address = f"http://127.0.0.1:{port}"
             _wait_for_server(server, f"{address}/api/status?token={token}", log, start_s)
             yield Server(address, token, folder)
         finally:
-            server.terminate()
-            try:
-                server.wait(10)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                os.killpg(server.pid, signal.SIGTERM)
+                try:
+                    server.wait(10)
+                except subprocess.TimeoutExpired:
+                    os.killpg(server.pid, signal.SIGKILL)
+                    server.wait()
 
 
 def _wait_for_server(
