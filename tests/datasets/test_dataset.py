@@ -23,14 +23,14 @@ def test_arrays_cannot_be_written_to() -> None:
         DIGITS.name = "other"  # type: ignore[misc]
 
 
-def test_the_givers_arrays_stay_writable() -> None:
+def test_the_callers_arrays_stay_writable() -> None:
     x, y = np.zeros((2, 1, 3, 3), np.float32), np.zeros(2, np.int64)
     Dataset("own", x, y, x, y, ("a",))
     x[0] = 1
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("changed", "message"),
     [
         ({"x_train": np.zeros((2, 1, 3, 3))}, "x_train is float64"),
         ({"y_test": np.zeros(2, np.int32)}, "y_test is int32"),
@@ -38,10 +38,10 @@ def test_the_givers_arrays_stay_writable() -> None:
         ({"y_test": np.array([0, 1])}, "labels from 0 to 1, but there are 1 classes"),
     ],
 )
-def test_refuses_what_is_not_images_and_labels(changed: Any, words: str) -> None:
+def test_refuses_what_is_not_images_and_labels(changed: Any, message: str) -> None:
     x, y = np.zeros((2, 1, 3, 3), np.float32), np.zeros(2, np.int64)
     fields = {"x_train": x, "y_train": y, "x_test": x, "y_test": y, "classes": ("a",)}
-    with pytest.raises(DatasetError, match=words):
+    with pytest.raises(DatasetError, match=message):
         Dataset("own", **{**fields, **changed})
 
 
@@ -73,7 +73,7 @@ class TestLimit:
 
 
 class TestSubset:
-    def test_keeps_the_given_order(self) -> None:
+    def test_keeps_the_order(self) -> None:
         got = DIGITS.subset([5, 3])
         np.testing.assert_array_equal(got.x_train, DIGITS.x_train[[5, 3]])
         assert len(got.y_test) == 355
@@ -129,7 +129,7 @@ class TestFitted:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("dataset", "message"),
     [
         ("digits", r"the name 'digits'; give datasets\.load\('digits'\)\.fitted\(\(1, 28, 28\)\)"),
         (None, r"dataset is None; give a datasets\.Dataset, such as .*\.fitted\(\(1, 28, 28\)\)"),
@@ -137,9 +137,9 @@ class TestFitted:
         (DIGITS, r"digits has images \(1, 8, 8\), lenet5 takes \(1, 28, 28\); use dataset\.fitted"),
     ],
 )
-def test_what_a_model_cannot_learn_from_is_refused(given: object, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        check_dataset(given, "lenet5", [1, 28, 28])
+def test_what_a_model_cannot_learn_from_is_refused(dataset: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_dataset(dataset, "lenet5", [1, 28, 28])
 
 
 def test_what_it_can_learn_from_is_given_back() -> None:

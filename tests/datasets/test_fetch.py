@@ -60,14 +60,14 @@ class TestIdxFiles:
         assert not server.asked
 
     @pytest.mark.parametrize(
-        ("fault", "words"),
+        ("fault", "refusal"),
         [("truncated", "broke off"), ("short", "checksum"), ("corrupted", "checksum")],
     )
     def test_broken_on_the_way_leave_nothing_and_come_whole_next_time(
-        self, fault: str, words: str, server: Server, tmp_path: Path
+        self, fault: str, refusal: str, server: Server, tmp_path: Path
     ) -> None:
         server.faults[IMAGES] = fault
-        with pytest.raises(DatasetError, match=words):
+        with pytest.raises(DatasetError, match=refusal):
             load("mnist", folder=tmp_path)
         assert visible(tmp_path) == set()
         server.faults.clear()
@@ -94,14 +94,14 @@ class TestIdxFiles:
         with pytest.raises(DatasetError) as raised:
             load("mnist", folder=tmp_path)
         message = str(raised.value)
-        for words in (
+        for advice in (
             "'mnist'",
             str(tmp_path / "MNIST/raw"),
             f"{server.url}/{IMAGES}: the server answers 404",
             "WORKBENCH_DATA",
             "'digits'",
         ):
-            assert words in message
+            assert advice in message
 
     @pytest.mark.parametrize("damage", ["truncated", "flipped", "shorter", "other", "empty"])
     def test_damaged_in_place_are_refused_and_not_replaced(
@@ -216,7 +216,7 @@ class TestCifar10:
         assert visible(tmp_path) == {small_cifar.name}
 
     @pytest.mark.parametrize(
-        ("data", "words"),
+        ("data", "refusal"),
         [
             (bytes(3072), "3072 bytes, which are not whole records of 3073"),
             (b"", "0 bytes"),
@@ -224,8 +224,8 @@ class TestCifar10:
         ],
     )
     @pytest.mark.usefixtures("small_cifar")
-    def test_broken_records_are_refused(self, data: bytes, words: str, tmp_path: Path) -> None:
+    def test_broken_records_are_refused(self, data: bytes, refusal: str, tmp_path: Path) -> None:
         load("cifar10", folder=tmp_path)
         (tmp_path / cifar10.LAYOUT / "data_batch_3.bin").write_bytes(data)
-        with pytest.raises(DatasetError, match=words):
+        with pytest.raises(DatasetError, match=refusal):
             load("cifar10", folder=tmp_path)

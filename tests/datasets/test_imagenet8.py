@@ -1,4 +1,4 @@
-"""ImageNet 8x8 from small files in its true layout, and what every broken one is told."""
+"""ImageNet 8x8 from small files in its true layout, and the refusal of every broken one."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_alexnet_of_a_thousand_classes_learns_from_it(folder: Path) -> None:
 
 class TestRefused:
     @pytest.mark.parametrize(
-        ("changed", "told"),
+        ("changed", "message"),
         [
             ({"labels": None}, "has no labels; a data set has the arrays labels"),
             ({"data": None}, "has no data"),
@@ -160,9 +160,9 @@ class TestRefused:
         ],
     )
     def test_a_batch_of_something_else(
-        self, tmp_path: Path, changed: dict[str, Any], told: str
+        self, tmp_path: Path, changed: dict[str, Any], message: str
     ) -> None:
-        with pytest.raises(DatasetError, match=rf"train_data_batch_4\.npz.*{told}"):
+        with pytest.raises(DatasetError, match=rf"train_data_batch_4\.npz.*{message}"):
             load(write(tmp_path, **changed))
 
     def test_a_missing_batch(self, folder: Path) -> None:
@@ -194,9 +194,9 @@ class TestRefused:
             load(tmp_path)
 
     def test_no_such_folder(self, tmp_path: Path) -> None:
-        for given in (tmp_path / "none", str(tmp_path / "none")):
+        for path in (tmp_path / "none", str(tmp_path / "none")):
             with pytest.raises(DatasetError, match=r"none is no \.npz file and no folder"):
-                load(given)
+                load(path)
 
     def test_pickles_are_not_opened(self, tmp_path: Path) -> None:
         class Runs:

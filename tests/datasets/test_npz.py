@@ -1,4 +1,4 @@
-"""Users' own files: what is accepted, and what every broken one is told."""
+"""Users' own files: what is accepted, and the refusal of every broken one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def holed(value: float) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("changed", "message"),
     [
         ({"x_test": None, "y_test": None}, "has no x_test, y_test; a data set has the arrays"),
         ({"x_train": PIXELS.astype(np.int64)}, "x_train is int64; images are uint8"),
@@ -80,8 +80,8 @@ def holed(value: float) -> Any:
         ({"y_train": np.array(list("abcdef"), object)}, "not an .npz file of plain arrays"),
     ],
 )
-def test_what_does_not_fit_is_refused(tmp_path: Path, changed: Any, words: str) -> None:
-    with pytest.raises(DatasetError, match=words):
+def test_what_does_not_fit_is_refused(tmp_path: Path, changed: Any, message: str) -> None:
+    with pytest.raises(DatasetError, match=message):
         read(tmp_path, **changed)
 
 

@@ -6,6 +6,10 @@ Sec. 4.1). Each shows one digit, rotated by up to 25 degrees, sheared by up to a
 2.1 to 3 times, width and height independently, and shifted by up to 3 pixels; over it three pieces
 of 5 x 5 pixels of other such digits; and noise. Test images are made of the test digits of
 `workbench.datasets.digits` alone, training images of the others.
+
+LeNet-5 on one worker, batches of 32, SGD with a learning rate of 0.02 and a momentum of 0.9, ends
+at (seeds 0, 1 and 2) 92.5, 91.4 and 91.8 % of test images after 10 epochs, and at 92.8, 91.9 and
+91.7 % after 20; from 1,500 training images at 78.5, 78.2 and 76.4 %.
 """
 
 from __future__ import annotations
@@ -42,34 +46,36 @@ _CHUNK = 500  # images; faster than all at once, which leave the cache
 def load(folder: Path) -> Dataset:
     """Read the images from `folder`; make them, and keep them there, where they are not.
 
-    A damaged file is replaced. Where nothing can be written they are made each time, in a second.
+    A damaged file is replaced. Where nothing can be written they are made each time, in seconds.
 
     Raises
     ------
     DatasetError
         What was made here is not what it is elsewhere.
     """
-    path = folder / FILE
-    try:
-        records = path.read_bytes()
-    except OSError:
-        records = b""
-    if hashlib.sha256(records).hexdigest() != SHA256:
-        records = make()
-        made = hashlib.sha256(records).hexdigest()
-        if made != SHA256:
-            raise DatasetError(
-                f"cluttered_digits made here have the checksum {made}, not {SHA256}: another "
-                "version of scikit-learn's digits? Install the locked packages"
-            )
-        with contextlib.suppress(OSError):
-            atomic.write_bytes(path, records)
-    data = np.frombuffer(records, np.uint8).reshape(TRAIN + TEST, 1 + SIDE * SIDE)
+    data = np.frombuffer(_kept(folder / FILE), np.uint8).reshape(TRAIN + TEST, 1 + SIDE * SIDE)
     x = data[:, 1:].reshape(-1, 1, SIDE, SIDE).astype(np.float32)
     x /= np.float32(255)
     y = data[:, 0].astype(np.int64)
     classes = tuple(map(str, range(10)))
     return Dataset("cluttered_digits", x[:TRAIN], y[:TRAIN], x[TRAIN:], y[TRAIN:], classes)
+
+
+def _kept(path: Path) -> bytes:
+    with contextlib.suppress(OSError):
+        records = path.read_bytes()
+        if hashlib.sha256(records).hexdigest() == SHA256:
+            return records
+    records = make()
+    checksum = hashlib.sha256(records).hexdigest()
+    if checksum != SHA256:
+        raise DatasetError(
+            f"cluttered_digits made here have the checksum {checksum}, not {SHA256}: another "
+            "version of scikit-learn's digits? Install the locked packages"
+        )
+    with contextlib.suppress(OSError):
+        atomic.write_bytes(path, records)
+    return records
 
 
 def make() -> bytes:
@@ -118,15 +124,15 @@ def _distorted(sources: NDArray[np.int32], bits: np.random.PCG64) -> NDArray[np.
     down = np.stack([-sin, cos]) * side // height
     right = np.stack([cos, sin]) * side // width + shear * down // _ONE
     matrix = np.stack([right, down]).astype(np.int32)[..., None, None]
-    shift = np.stack([_draw(bits, -_SHIFT, _SHIFT, count) for _ in range(2)])
-    shift = shift.astype(np.int32)[..., None, None]
+    shifts = np.stack([_draw(bits, -_SHIFT, _SHIFT, count) for _ in range(2)])
+    right_by, down_by = shifts.astype(np.int32)[..., None, None]
     framed = np.pad(sources, ((0, 0), (1, 2), (1, 2)))  # black all around
     row_length, last = framed.shape[2], (side + 1) * _ONE
     axis = np.arange(SIDE, dtype=np.int32) * _ONE - (SIDE - 1) * _ONE // 2
     images = np.empty((count, SIDE, SIDE), np.uint8)
     for start in range(0, count, _CHUNK):
         own = slice(start, start + _CHUNK)
-        x, y = axis - shift[0, own], axis[:, None] - shift[1, own]
+        x, y = axis - right_by[own], axis[:, None] - down_by[own]
         column, row = (
             np.clip((a[own] * x + b[own] * y) // _ONE**2 + (side + 1) * _ONE // 2, 0, last)
             for a, b in matrix

@@ -81,7 +81,7 @@ class Dataset:
         return channels, height, width
 
     def subset(self, train: ArrayLike | None = None, test: ArrayLike | None = None) -> Dataset:
-        """Keep the samples of the given indices, in their order; all where None.
+        """Keep the samples of these indices, in their order; all where None.
 
         Raises
         ------

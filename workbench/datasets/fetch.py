@@ -35,7 +35,7 @@ class Remote:
     mirrors: tuple[str, ...]
 
     def urls(self, mirror: str | None = None) -> list[str]:
-        """Where to look for the file; on one mirror alone if it is given."""
+        """Where to look for the file; on `mirror` alone unless that is None."""
         bases = self.mirrors if mirror is None else (mirror,)
         return [f"{base.rstrip('/')}/{self.name}" for base in bases]
 
@@ -103,18 +103,14 @@ def fetch(file: Remote, into: Path, mirror: str | None = None) -> Path:
 def unavailable(
     name: str, files: Sequence[Remote], into: Path, *, layout: str, folder: Path, why: Exception
 ) -> DatasetError:
-    """Return the error of a data set that is neither here nor to be had: what the user can do.
+    """Return the error of a data set that cannot be had: what the user can do.
 
     Parameters
     ----------
-    name
-        Of the data set.
     files, into
         What would have been fetched, and to which folder.
     layout, folder
         Where its files are read: the usual layout, below the data folder.
-    why
-        What went wrong.
     """
     names = " and ".join(file.name for file in files)
     return DatasetError(

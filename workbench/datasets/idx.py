@@ -36,7 +36,7 @@ def read_idx(path: Path, axes: int) -> NDArray[np.uint8]:
     shape = struct.unpack(f">{axes}I", data[4:start])
     if len(data) - start != math.prod(shape):
         raise DatasetError(
-            f"{path} tells of {math.prod(shape)} bytes of data but holds {len(data) - start}; "
+            f"{path} announces {math.prod(shape)} bytes of data but holds {len(data) - start}; "
             f"{advice}"
         )
     return np.frombuffer(data, np.uint8, offset=start).reshape(shape)

@@ -29,16 +29,12 @@ class IdxSource:
 
     Attributes
     ----------
-    name
-        Of the data set.
     layout
         The usual folder of the files, below the data folder.
     mirrors
         URLs of folders with the files.
     sha256
         Of each of `FILES`.
-    classes
-        What the labels mean.
     """
 
     name: str

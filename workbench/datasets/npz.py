@@ -23,7 +23,7 @@ def load(path: Path) -> Dataset:
     It holds ``x_train``, ``y_train``, ``x_test`` and ``y_test``. Images are N x H x W or
     N x H x W x C with one to four channels; N x C x H x W is understood where the last axis is
     longer than four. Bytes (uint8) are scaled to [0, 1]; floats are taken as they are. Labels
-    are whole numbers from 0, N or N x 1; the highest tells how many classes there are. Objects
+    are whole numbers from 0, N or N x 1; the highest is the last class. Objects
     are refused, since unpickling a file runs code.
 
     Raises
@@ -70,7 +70,7 @@ def read_arrays(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DatasetError(f"{path} cannot be read: {error}") from error
     except (ValueError, TypeError) as error:
-        # numpy's words for what is no zip archive, for objects within one, for a single array
+        # what numpy raises for what is no zip archive, for objects within one, for a single array
         raise DatasetError(f"{path} is not an .npz file of plain arrays: {error}") from error
 
 
