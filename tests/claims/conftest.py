@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import workbench
-from tests.claims.helpers import Toy
+from tests.claims.helpers import TOY_MODULES, Toy
 from workbench import paths
 
 
@@ -19,5 +19,5 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Toy]:
     monkeypatch.setattr(workbench, "__path__", [*workbench.__path__, str(tmp_path / "package")])
     monkeypatch.setattr(paths, "DATA", tmp_path)
     yield made
-    for name in ("workbench.toy.answers", "workbench.toy"):
+    for name in TOY_MODULES:
         sys.modules.pop(name, None)

@@ -34,16 +34,24 @@ unbuilt.fig1,unbuilt,Fig. 1,,reduction,percent,1,near,
 TOY_ANSWERS = """\
 from workbench.claims import Answer
 
-def answers(frames):
-    found = {"toy.fig3.accuracy": Answer(not_run="needs the training runtime")}
-    if "fig1" in frames:
-        reduction = dict(frames["fig1"].select("planner", "reduction").iter_rows())
-        found |= {f"toy.fig1.{name}": Answer(value) for name, value in reduction.items()}
-        found["toy.fig2.order"] = Answer(reduction["best"] > reduction["second"], "from fig1")
-    if "fig2" in frames:
-        found["toy.fig2.speedup"] = Answer(detail="the search for a plan found none")
-    return found
+def at_paper_setting(name, frame):
+    return frame
+
+def _reduction(planner, frame):
+    return Answer(frame.filter(planner=planner)["reduction"].item())
+
+def _order(frame):
+    best, second = frame["reduction"]
+    return Answer(best > second, "from fig1")
+
+ANSWERS = {
+    "toy.fig1": ("fig1", _reduction),
+    "toy.fig2.order": ("fig1", _order),
+    "toy.fig2.speedup": ("fig2", lambda _: Answer(detail="the search for a plan found none")),
+    "toy.fig3.accuracy": ((), lambda: Answer(not_run="needs the training runtime")),
+}
 """
+TOY_MODULES = ("workbench.toy.paper.answers", "workbench.toy.paper", "workbench.toy")
 FIG1 = pl.DataFrame({"planner": ["best", "second"], "reduction": [30.0, 21.0]})
 
 
@@ -52,16 +60,18 @@ class Toy:
 
     def __init__(self, folder: Path) -> None:
         self.results = folder / "results"
-        self.package = folder / "package" / "toy"
+        self.package = folder / "package" / "toy" / "paper"
         self.package.mkdir(parents=True)
-        (self.package / "__init__.py").touch()
+        for package in (self.package, self.package.parent):
+            (package / "__init__.py").touch()
         self.answer_by(TOY_ANSWERS)
         (folder / "claims.csv").write_text(TOY_CLAIMS)
         self.claims = load_claims(folder / "claims.csv")
 
     def answer_by(self, source: str) -> None:
         (self.package / "answers.py").write_text(source)
-        sys.modules.pop("workbench.toy.answers", None)
+        for name in TOY_MODULES:
+            sys.modules.pop(name, None)
         importlib.invalidate_caches()
 
     def store(

@@ -91,7 +91,7 @@ class TestOrdering:
         assert claims.verdict(best, 30.0, [(second, 29.0)])[0] == "trend"
         judged, reason = claims.verdict(best, 30.0, [(second, 31.0)])
         assert judged == "not reproduced"
-        assert reason == "10 points below the paper's, near is 4; the paper has it above two"
+        assert reason == "10 points below (near: 4), not above two as in the paper"
         assert claims.verdict(best, 30.0, [(second, 30.0)])[0] == "not reproduced"
 
     def test_siblings_that_tie_in_the_paper_do_not_count(self) -> None:

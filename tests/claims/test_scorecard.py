@@ -63,10 +63,12 @@ class TestTheScorecard:
         assert "without an answer" in render(card)
         assert "toy.fig2.speedup." in render(card)
 
-    def test_says_that_results_are_of_another_version(self, toy: Toy) -> None:
-        toy.store(fig1=FIG1.rename({"reduction": "saving"}))
+    def test_says_that_results_are_of_another_version_and_answers_the_rest(self, toy: Toy) -> None:
+        toy.store(fig1=FIG1.rename({"reduction": "saving"}), fig2=pl.DataFrame({"a": [1]}))
         card = toy.card()
-        assert all(row.verdict in ("not run", "input") for row in card.rows)
+        found = verdicts(card)
+        assert (found["toy.fig1.best"], found["toy.fig2.order"]) == ("not run", "not run")
+        assert found["toy.fig2.speedup"] == "not reproduced"
         reason = card.rows[0].reason
         assert "are of another version" in reason
         assert "reduction" in reason
@@ -125,6 +127,19 @@ class TestTheScorecard:
             ("not run", "this system is not built yet")
         ]
 
+    def test_judges_recorded_frames_beside_by_the_same_rule(self, toy: Toy) -> None:
+        recorded = {"fig1": FIG1.with_columns(reduction=pl.Series([39.0, 10.0]))}
+        card = claims.of_frames("toy", {"fig1": FIG1}, recorded=recorded, claims=toy.claims)
+        rows = {row.id: row for row in card.rows}
+        best, second = rows["toy.fig1.best"], rows["toy.fig1.second"]
+        assert (best.verdict, best.recorded, best.recorded_verdict) == ("trend", 39.0, "near")
+        assert (second.verdict, second.recorded_verdict) == ("near", "trend")
+        assert rows["toy.fig3.accuracy"].recorded_verdict == "not run"
+        assert rows["toy.fig2.speedup"].recorded_verdict == ""
+        assert "39 (near)" in render(card)
+        assert "| recorded |" in render(card, "markdown")
+        assert "recorded" not in render(toy.card(), "markdown")
+
     def test_judges_frames_that_a_notebook_holds(self, toy: Toy) -> None:
         card = claims.of_frames("toy", {"fig1": FIG1}, scale="paper", claims=toy.claims)
         assert verdicts(card)["toy.fig1.best"] == "trend"
@@ -146,12 +161,14 @@ class TestTheScorecard:
         assert card.total() == card.total("fit") + card.total("predicted") + card.total("input")
         assert card.total("predicted", "trend") == 1
 
+    @pytest.mark.usefixtures("toy")
     def test_calibration_on_a_claim_that_does_not_exist_is_refused(self, tmp_path: Path) -> None:
-        (tmp_path / "toy.toml").write_text('fitted_on = ["toy.a.oen"]\n')
+        (tmp_path / "calibration").mkdir()
+        (tmp_path / "calibration" / "toy.toml").write_text('fitted_on = ["toy.a.oen"]\n')
         with pytest.raises(
             UnknownNameError, match=r"claim in toy\.toml 'toy\.a\.oen'.*toy\.a\.one"
         ):
-            fitted_on("toy", ["toy.a.one"], tmp_path)
+            fitted_on("toy", ["toy.a.one"])
 
 
 @pytest.mark.parametrize("system", BUILT)

@@ -53,6 +53,9 @@ class TestRendering:
             "difference": -10.0,
             "verdict": "trend",
             "reason": "",
+            "timed": False,
+            "recorded": None,
+            "recorded_verdict": "",
         }
         order = found[3]
         assert (order["paper"], order["ours"], order["difference"]) == ("best<second", True, None)
@@ -72,7 +75,8 @@ class TestRendering:
         assert text == card._repr_markdown_()
         tables = [line for line in text.splitlines() if line.startswith("|")]
         assert sum(line.startswith("| `toy.") for line in tables) == len(card.rows)
-        assert "| `toy.fig1.best` | Fig.\u00a01 | 40\u00a0% | 30 | -10 | trend |" in text
+        assert "| `toy.fig1.best` | Fig.\u00a01 | 40\u00a0% | 30 | trend |" in text
+        assert "| true | true | holds | best is faster than second; from fig1 |" in text
 
     def test_the_frame_keeps_numbers_as_numbers(self, toy: Toy) -> None:
         toy.store(fig1=FIG1)
@@ -80,6 +84,7 @@ class TestRendering:
         assert frame.schema["ours"] == pl.Float64
         assert frame["ours"].to_list() == [30.0, 21.0, None, None, None, None]
         assert frame["paper"].to_list() == [40.0, 20.0, 2.0, None, 0.5, 4.5]
+        assert frame["holds"].to_list() == [None, None, None, True, None, None]
 
     def test_an_unknown_format_is_refused(self, toy: Toy) -> None:
         with pytest.raises(UnknownNameError, match=r"'jsno'. Did you mean 'json'"):

@@ -1,44 +1,31 @@
 """What the papers report against what the workbench gets: claims, the rule, the scorecard.
 
-Claims are rows of ``data/claims.csv``. Each system answers its own in
-``workbench/SYSTEM/answers.py``, by one function from the frames that its notebook stored to an
-`Answer` for each claim::
-
-    def answers(frames: Mapping[str, pl.DataFrame]) -> dict[str, Answer]: ...
-
-It answers what the given frames allow and leaves out what needs a frame that is not there.
-`verdict` holds the rule, the same for every claim; `scorecard` puts claims, answers and verdicts
-together::
-
-    claim.py       what a paper states
-    table.py       the table of claims
-    answer.py      what we get for one claim, and which systems answer
-    rule.py        the one rule, from a claim and ours to a verdict
-    roles.py       what a claim is to us: given, fitted on or predicted
-    excuse.py      why a claim has no answer, and the command that makes one
-    row.py         one claim, judged
-    card.py        the scorecard: all rows, their totals and errors
-    judging.py     makes the scorecard from stored results or from frames at hand
-    text.py        the scorecard as text; terminal.py, markdown.py: two of its formats
-    words.py       what these have in common
+Claims are rows of ``data/claims.csv``. A system's ``paper/answers.py`` says which stored frames
+answer which claim; `verdict` holds the rule, the same for every claim. `scorecard` judges stored
+results, `of_frames` the frames that a notebook has, and neither runs anything.
 """
 
-from workbench.claims.answer import Answer, built
-from workbench.claims.card import Scorecard
-from workbench.claims.claim import CHECKS, COLUMNS, Claim
-from workbench.claims.judging import of_frames, scorecard
-from workbench.claims.roles import ROLES, fitted_on
-from workbench.claims.row import Row
+from workbench.claims.answer import Answer, Table, answered, built, stored_answers
+from workbench.claims.claim import (
+    CHECKS,
+    COLUMNS,
+    Claim,
+    claims_of,
+    load_claims,
+    paper_value,
+    siblings,
+)
+from workbench.claims.judging import fitted_on, judge, of_frames, scorecard
+from workbench.claims.picture import picture, show, write
 from workbench.claims.rule import (
     OTHER_TOLERANCE,
     REFERENCES,
     TOLERANCES,
     VERDICTS,
-    siblings,
     tolerance,
     verdict,
 )
-from workbench.claims.table import load_claims
+from workbench.claims.scorecard import ROLES, Row, Scorecard
 from workbench.claims.text import render
 
 __all__ = [
@@ -53,13 +40,22 @@ __all__ = [
     "Claim",
     "Row",
     "Scorecard",
+    "Table",
+    "answered",
     "built",
+    "claims_of",
     "fitted_on",
+    "judge",
     "load_claims",
     "of_frames",
+    "paper_value",
+    "picture",
     "render",
     "scorecard",
+    "show",
     "siblings",
+    "stored_answers",
     "tolerance",
     "verdict",
+    "write",
 ]

@@ -1,29 +1,45 @@
-"""What the workbench gets for one claim, and which systems answer theirs."""
+"""What the workbench gets for a claim, found in stored frames by a table of each system.
+
+A system's ``paper/answers.py`` holds two things: ``ANSWERS``, a `Table`, and ``at_paper_setting``,
+which takes a frame's name and the frame and returns the rows that the paper's claims are about,
+none if the frame was made otherwise.
+"""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from workbench.names import check_name
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True)
 class Answer:
     """What the workbench gets for one claim.
 
-    Parameters
+    Attributes
     ----------
     ours
         In the claim's unit; whether it holds, for an order; None if there is no value.
     detail
-        What `ours` was computed from, or why there is none.
+        In a few words, where `ours` comes from, or why there is none.
     not_run
         Set if the claim cannot be answered yet: what it waits for.
+    timed
+        Whether a clock of this machine decides it, so that it differs from run to run.
     """
 
     ours: float | bool | None = None
     detail: str = ""
     not_run: str = ""
+    timed: bool = False
 
     def __post_init__(self) -> None:
         plain = getattr(self.ours, "item", None)  # of NumPy's numbers, whose bool is not Python's
@@ -38,9 +54,88 @@ class Answer:
             raise ValueError(f"ours is {self.ours}; where there is no value give None and a detail")
 
 
+Table = Mapping[str, tuple[str | tuple[str, ...], Callable[..., Answer | None]]]
+"""Claim, or the first parts of several claims' ids -> the frames needed, and what answers by them.
+
+The function gets what the id has beyond the key, part by part, and then the frames. It returns None
+if the frames have no answer.
+"""
+
+
 def built(system: str) -> bool:
     """Tell whether the workbench has this system, that is, answers to its claims."""
     try:
         return importlib.util.find_spec(f"workbench.{system}.paper.answers") is not None
     except ModuleNotFoundError:
         return False
+
+
+def stored_answers(
+    system: str, claims: Iterable[str], frames: Mapping[str, pl.DataFrame]
+) -> tuple[dict[str, Answer], str]:
+    """Return a system's answers by the frames that are there.
+
+    Returns
+    -------
+    tuple[dict[str, Answer], str]
+        By claim, without those that the frames have no answer to; and what the frames lack that
+        was looked for in them, if they are of another version.
+
+    Raises
+    ------
+    UnknownNameError
+        The system answers what is no claim.
+    """
+    import polars as pl
+
+    module = importlib.import_module(f"workbench.{system}.paper.answers")
+    there, faults = dict[str, pl.DataFrame](), []
+    for name, frame in frames.items():
+        try:
+            there[name] = module.at_paper_setting(name, frame)
+        except pl.exceptions.PolarsError as error:
+            faults.append(_first_line(error))
+    found, more = answered(module.ANSWERS, claims, there)
+    return found, next(iter((*faults, *more)), "")
+
+
+def answered(
+    table: Table, claims: Iterable[str], frames: Mapping[str, pl.DataFrame]
+) -> tuple[dict[str, Answer], list[str]]:
+    """Answer those of `claims` whose frames are there and have rows; and what frames lacked."""
+    import polars as pl
+
+    ids = list(claims)
+    for key in table:
+        if all(_parts_after(key, claim) is None for claim in ids):
+            check_name("claim", key, ids)
+    found, faults = dict[str, Answer](), []
+    for claim in ids:
+        keys = [key for key in table if _parts_after(key, claim) is not None]
+        if not keys:
+            continue
+        key = max(keys, key=len)
+        needed, function = table[key]
+        names = (needed,) if isinstance(needed, str) else needed
+        if any(name not in frames or frames[name].is_empty() for name in names):
+            continue
+        parts = _parts_after(key, claim) or ()
+        try:
+            answer = function(*parts, *(frames[name] for name in names))
+        except (KeyError, pl.exceptions.PolarsError) as error:
+            faults.append(_first_line(error))
+        else:
+            if answer is not None:
+                found[claim] = answer
+    return found, faults
+
+
+def _parts_after(key: str, claim: str) -> tuple[str, ...] | None:
+    """Parts of an id beyond those of a key; None if the key does not lead to it."""
+    if claim == key:
+        return ()
+    return tuple(claim[len(key) + 1 :].split(".")) if claim.startswith(f"{key}.") else None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

@@ -1,11 +1,18 @@
-"""One claim: a number or an ordering that a paper states."""
+"""One claim: a number or an ordering that a paper states. All of them: ``data/claims.csv``."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from workbench import paths
 from workbench.names import check_name
+
+if TYPE_CHECKING:
+    import polars as pl
 
 COLUMNS = ("id", "system", "source", "setting", "metric", "unit", "value", "check", "note")
 CHECKS = ("near", "at_most", "at_least", "range", "order", "input")
@@ -52,19 +59,85 @@ class Claim:
 
     @property
     def paper(self) -> float | str:
-        """The paper's value: a number, or the words of a range or an order."""
+        """The paper's value: a number, or the text of a range or an order."""
         return self.value if self.check in ("range", "order") else float(self.value)
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The lowest and highest value of a range.
-
-        Raises
-        ------
-        ValueError
-            The value is not of the form ``LOW-HIGH``.
-        """
+        """The lowest and highest value of a range."""
         found = re.fullmatch(f"({_NUMBER})-({_NUMBER})", self.value)
         if found is None:
             raise ValueError(f"{self.id}: a range is LOW-HIGH, not {self.value!r}")
         return float(found[1]), float(found[2])
+
+
+def load_claims(path: Path | None = None) -> pl.DataFrame:
+    """Return the table of claims, every row checked.
+
+    Parameters
+    ----------
+    path
+        A CSV file with the columns `COLUMNS`; by default ``data/claims.csv``.
+
+    Returns
+    -------
+    pl.DataFrame
+        All columns as text, nulls as empty text, in the file's order.
+
+    Raises
+    ------
+    ValueError
+        A column is missing, or a row is wrong: named by its line with what is allowed.
+    """
+    import polars as pl
+
+    path = path or paths.DATA / "claims.csv"
+    frame = pl.read_csv(path, infer_schema=False).fill_null("")
+    absent = [name for name in COLUMNS if name not in frame.columns]
+    if absent:
+        raise ValueError(f"{path.name} lacks the columns {', '.join(absent)}")
+    seen: dict[str, int] = {}
+    for line, record in enumerate(frame.select(COLUMNS).iter_rows(named=True), start=2):
+        try:
+            claim = Claim(**record)
+        except ValueError as error:
+            raise ValueError(f"{path.name}, line {line}: {error}") from None
+        if claim.id in seen:
+            raise ValueError(
+                f"{path.name}, line {line}: {claim.id!r} stands in line {seen[claim.id]} already"
+            )
+        seen[claim.id] = line
+    return frame.select(COLUMNS)
+
+
+def claims_of(system: str, table: pl.DataFrame | None = None) -> dict[str, Claim]:
+    """Return a system's claims by id; `table` is as `load_claims` returns it."""
+    table = load_claims() if table is None else table
+    check_name("system", system, dict.fromkeys(table["system"]))
+    rows = table.filter(system=system).iter_rows(named=True)
+    return {row["id"]: Claim(**row) for row in rows}
+
+
+def paper_value(claim: str) -> float:
+    """Return the number that the paper states for a claim.
+
+    Raises
+    ------
+    UnknownNameError
+        No claim bears this id.
+    """
+    table = load_claims()
+    ids = table["id"].to_list()
+    return float(table["value"][ids.index(check_name("claim", claim, ids))])
+
+
+def siblings(claim: Claim, others: Iterable[Claim]) -> list[Claim]:
+    """Return those of `others` that the paper gives beside `claim`, as numbers to compare with."""
+    family = claim.id.rpartition(".")[0]
+    return [
+        other
+        for other in others
+        if other.id != claim.id
+        and other.id.rpartition(".")[0] == family
+        and (other.unit, other.check) == (claim.unit, claim.check)
+    ]

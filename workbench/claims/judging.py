@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench import results as stored_results
-from workbench.claims.answer import Answer, built
-from workbench.claims.card import Scorecard
-from workbench.claims.claim import Claim
-from workbench.claims.excuse import excuse, reproduce_command
-from workbench.claims.roles import fitted_on
-from workbench.claims.row import judged
-from workbench.claims.table import load_claims
+from workbench.claims.answer import Answer, built, stored_answers
+from workbench.claims.claim import Claim, claims_of, load_claims, siblings
+from workbench.claims.rule import verdict
+from workbench.claims.scorecard import Row, Scorecard
+from workbench.clusters.testbeds import load_calibration
 from workbench.names import check_name
 from workbench.parameters import Value
 
@@ -80,6 +77,7 @@ def of_frames(
     frames: Mapping[str, pl.DataFrame],
     *,
     scale: str | None = None,
+    recorded: Mapping[str, pl.DataFrame] | None = None,
     parameters: Mapping[str, Value] | None = None,
     damaged: Sequence[Path] = (),
     claims: pl.DataFrame | None = None,
@@ -94,8 +92,10 @@ def of_frames(
         By name, as the notebook keeps them; empty where nothing is stored.
     scale
         At which they were made.
+    recorded
+        Frames of recorded runs, by the same names, judged by the same rule beside them.
     parameters
-        With which they were made: what keeps a claim from an answer is looked for among these.
+        With which `frames` were made: what keeps a claim from an answer is looked for among these.
     damaged
         Files of others that are stored, but not what the run wrote.
     claims
@@ -106,36 +106,150 @@ def of_frames(
     UnknownNameError
         No claim is of this system, or an answer is to no claim.
     """
-    table = load_claims() if claims is None else claims
-    check_name("system", system, dict.fromkeys(table["system"]))
-    own = [Claim(**one) for one in table.iter_rows(named=True) if one["system"] == system]
-    ids = [claim.id for claim in own]
+    own = claims_of(system, claims)
     here = built(system)
-    found, fault = _answers(system, frames) if here else ({}, "")
-    for name in found:
-        check_name("claim", name, ids)
-    waiting = [claim.id for claim in own if claim.id not in found and claim.check != "input"]
+    found, fault = stored_answers(system, own, frames) if here else ({}, "")
+    earlier = stored_answers(system, own, recorded)[0] if here and recorded else {}
+    waiting = [name for name, one in own.items() if name not in found and one.check != "input"]
     if waiting:
         why = "this system is not built yet"
         if here:
-            why = excuse(system, frames, parameters or {}, fault, damaged)
+            why = _why_unanswered(system, frames, parameters or {}, fault, damaged)
         found |= dict.fromkeys(waiting, Answer(not_run=why))
-    fit = fitted_on(system, ids)
+    fitted = fitted_on(system, own)
     return Scorecard(
-        rows=tuple(judged(claim, own, found, claim.id in fit) for claim in own),
+        rows=tuple(
+            _judged(claim, list(own.values()), found, earlier, claim.id in fitted)
+            for claim in own.values()
+        ),
         scales={system: scale or "an unknown"} if frames else {},
-        missing={system: reproduce_command(system)} if here and not (frames or damaged) else {},
+        missing={system: _reproduce_command(system)} if here and not (frames or damaged) else {},
         not_built={},
         unanswered=tuple(waiting) if frames and not damaged else (),
     )
 
 
-def _answers(system: str, frames: Mapping[str, pl.DataFrame]) -> tuple[dict[str, Answer], str]:
-    """Return a system's answers, and what they look for that the frames lack."""
-    import polars as pl
+def fitted_on(system: str, claims: Iterable[str]) -> frozenset[str]:
+    """Return those of `claims` that a system's constants were calibrated on.
 
-    answers = importlib.import_module(f"workbench.{system}.paper.answers").answers
+    Raises
+    ------
+    UnknownNameError
+        Its calibration names a claim that is not among them.
+    """
+    known = list(claims)
+    listed = load_calibration(system).get("fitted_on", [])
+    return frozenset(check_name(f"claim in {system}.toml", one, known) for one in listed)
+
+
+def _judged(
+    claim: Claim,
+    own: Sequence[Claim],
+    found: Mapping[str, Answer],
+    recorded: Mapping[str, Answer],
+    fit: bool,
+) -> Row:
+    answer = found.get(claim.id)
+    ours = answer.ours if answer else None
+    difference = None
+    if isinstance(claim.paper, float) and ours is not None:
+        difference = float(ours) - claim.paper
+    reached, reason = judge(claim, own, found)
+    earlier = recorded.get(claim.id)
+    return Row(
+        **{name: getattr(claim, name) for name in _STATED},
+        role="input" if claim.check == "input" else "fit" if fit else "predicted",
+        paper=claim.paper,
+        ours=ours,
+        difference=difference,
+        verdict=reached,
+        reason=reason,
+        timed=answer is not None and answer.timed,
+        recorded=earlier.ours if earlier else None,
+        recorded_verdict=judge(claim, own, recorded)[0] if earlier else "",
+    )
+
+
+_STATED = ("id", "system", "source", "setting", "metric", "unit", "check")
+
+
+def judge(claim: Claim, own: Iterable[Claim], found: Mapping[str, Answer]) -> tuple[str, str]:
+    """Return the verdict on a claim by the answers to it and its siblings, and why.
+
+    Parameters
+    ----------
+    claim
+        Which one.
+    own
+        All claims of its system.
+    found
+        Answers by id; to this claim there is one, unless it is an input.
+    """
+    if claim.check == "input":
+        detail = found[claim.id].detail if claim.id in found else ""
+        return "input", detail or claim.note
+    answer = found[claim.id]
+    if answer.not_run:
+        return "not run", answer.not_run
+    if answer.ours is None:
+        return "not reproduced", answer.detail
+    beside = [
+        (other, float(found[other.id].ours or 0.0))
+        for other in siblings(claim, own)
+        if other.id in found and found[other.id].ours is not None
+    ]
+    reached, reason = verdict(claim, answer.ours, beside)
+    return reached, "; ".join(part for part in (reason, answer.detail) if part)
+
+
+def _why_unanswered(
+    system: str,
+    frames: Mapping[str, pl.DataFrame],
+    parameters: Mapping[str, Value],
+    fault: str,
+    damaged: Sequence[Path],
+) -> str:
+    """Say what claims wait for that are not answered, with the command that brings it."""
+    command = _reproduce_command(system)
+    if damaged:
+        named = ", ".join(map(str, damaged))
+        are = "are" if len(damaged) > 1 else "is"
+        return f"{named} {are} missing or no longer what the run wrote: run `{command}`"
+    if not frames:
+        return f"no stored results: run `{command}`"
+    if fault:
+        return f"the stored results are of another version ({fault}): run `{command} --force`"
+    changed = ", ".join(f"{name}={value}" for name, value in _changed(system, parameters).items())
+    if changed:
+        return f"the stored results were made with {changed}: run `{command}`"
+    return f"the stored results have no answer to it: run `{command} --force`"
+
+
+def _reproduce_command(system: str) -> str:
+    path = _notebook(system)
+    return f"workbench reproduce {path.stem if path else system}"
+
+
+def _changed(system: str, parameters: Mapping[str, Value]) -> dict[str, Value]:
+    """Return those parameters, by name, that `workbench reproduce` would set otherwise."""
+    path = _notebook(system)
+    if path is None or not parameters:
+        return {}
+    from workbench.reproduce import read_notebook, resolve
+
     try:
-        return dict(answers(frames)), ""
-    except (KeyError, pl.exceptions.PolarsError) as error:
-        return {}, str(error).partition("\n")[0]
+        notebook = read_notebook(path)
+    except ValueError:  # the results can still be judged; to refuse it is for `reproduce`
+        return {}
+    usual = resolve([notebook], scale=None, given={})[notebook.name]
+    return {
+        name: value
+        for name, value in sorted(parameters.items())
+        if name in usual and value != usual[name]
+    }
+
+
+def _notebook(system: str) -> Path | None:
+    """Return the notebook that makes a system's results; None if the clone has none."""
+    folder = stored_results.repository() / "notebooks"
+    return next(iter(sorted(folder.glob(f"*_{system}.ipynb"))), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from workbench.claims.claim import Claim
 
@@ -26,18 +26,6 @@ def tolerance(unit: str, paper: float) -> float:
     """Return how far from the paper's value is still near, in the claim's unit; see `verdict`."""
     absolute, relative = TOLERANCES.get(unit, OTHER_TOLERANCE)
     return max(absolute, relative * abs(paper))
-
-
-def siblings(claim: Claim, others: Iterable[Claim]) -> list[Claim]:
-    """Return those of `others` that the paper gives beside `claim`, as numbers to compare with."""
-    family = claim.id.rpartition(".")[0]
-    return [
-        other
-        for other in others
-        if other.id != claim.id
-        and other.id.rpartition(".")[0] == family
-        and (other.unit, other.check) == (claim.unit, claim.check)
-    ]
 
 
 def verdict(
@@ -87,7 +75,7 @@ def verdict(
         case "input":
             return "input", ""
         case "order":
-            return ("holds", "") if ours else ("not reproduced", "the stated order does not hold")
+            return ("holds", "") if ours else ("not reproduced", "the order does not hold")
         case "near":
             return _near(claim, ours, beside)
         case "range":
@@ -108,7 +96,7 @@ def _near(claim: Claim, ours: float, beside: Sequence[tuple[Claim, float]]) -> t
     if _within(ours - paper, allowed):
         return "near", ""
     side = "above" if ours > paper else "below"
-    miss = f"{abs(ours - paper):.3g} {_unit(claim)}{side} the paper's, near is {allowed:.3g}"
+    miss = f"{abs(ours - paper):.3g} {_unit(claim)}{side} (near: {allowed:.3g})"
 
     compared = []  # (whom with, paper's side, our side)
     if claim.unit in REFERENCES:
@@ -121,14 +109,13 @@ def _near(claim: Claim, ours: float, beside: Sequence[tuple[Claim, float]]) -> t
             name = other.id.rpartition(".")[2]
             compared.append((name, _sign(paper - other_paper), _sign(ours - other_ours)))
 
-    words = {1: "above", 0: "equal to", -1: "below"}
-    wrong = [f"{words[stated]} {name}" for name, stated, found in compared if stated != found]
+    sides = {1: "above", 0: "equal to", -1: "below"}
+    wrong = [f"{sides[stated]} {name}" for name, stated, found in compared if stated != found]
     if wrong:
-        return "not reproduced", f"{miss}; the paper has it {', '.join(wrong)}"
+        return "not reproduced", f"{miss}, not {', '.join(wrong)} as in the paper"
     if not compared:
-        return "not reproduced", f"{miss}; no ordering to fall back on"
-    kept = ", ".join(f"{words[stated]} {name}" for name, stated, _ in compared)
-    return "trend", f"{miss}; as in the paper {kept}"
+        return "not reproduced", f"{miss}, no ordering to fall back on"
+    return "trend", f"{miss}, the ordering holds"
 
 
 def _within(gap: float, allowed: float) -> bool:

@@ -5,7 +5,7 @@ from workbench.clusters.link import Link
 from workbench.clusters.node import Node
 from workbench.clusters.schedule import Schedule
 from workbench.clusters.shapes import full_mesh, graph, star
-from workbench.clusters.testbeds import load_testbed
+from workbench.clusters.testbeds import load_calibration, load_constants, load_testbed
 
 __all__ = [
     "Cluster",
@@ -16,6 +16,8 @@ __all__ = [
     "UnknownNodeError",
     "full_mesh",
     "graph",
+    "load_calibration",
+    "load_constants",
     "load_testbed",
     "star",
 ]

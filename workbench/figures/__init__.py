@@ -11,6 +11,7 @@ A pixel of Vega is a CSS pixel, 1/96 inch: a figure has the same size on screen 
 from workbench.figures.export import FORMATS, save, svg
 from workbench.figures.fitting import COLUMNS, width_px
 from workbench.figures.palette import DASHES, INK, PALETTE, SHAPES, series
+from workbench.figures.parts import wrapped
 from workbench.figures.style import specification, theme
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "svg",
     "theme",
     "width_px",
+    "wrapped",
 ]

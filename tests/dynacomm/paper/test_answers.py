@@ -6,9 +6,9 @@ from functools import cache
 import polars as pl
 import pytest
 
-from workbench.claims import load_claims, of_frames
+from workbench.claims import Answer, claims_of, load_claims, of_frames, stored_answers
 from workbench.dynacomm.paper import experiments
-from workbench.dynacomm.paper.answers import answers
+from workbench.dynacomm.paper.testbed import MODELS
 
 
 @cache
@@ -22,7 +22,7 @@ def stored_frames() -> dict[str, pl.DataFrame]:
         "fig9a": experiments.fig9a("smoke"),
         "fig9b": experiments.fig9b(),
         "fig11": experiments.fig11(),
-        "fig12": experiments.fig12("smoke"),
+        "fig12_slopes": experiments.slopes(experiments.fig12("smoke")),
         "table1": experiments.table1("smoke"),
         "table2": experiments.table2("smoke"),
         "fig10": experiments.fig10("smoke"),
@@ -41,7 +41,7 @@ def test_only_what_is_timed_at_full_size_is_missing_at_smoke_scale() -> None:
 
 
 def test_the_worst_of_the_four_losses_counts() -> None:
-    percents = dict(zip(experiments.MODELS, (0.5, -1.0, 2.5, 1.0), strict=True))
+    percents = dict(zip(MODELS, (0.5, -1.0, 2.5, 1.0), strict=True))
     table = pl.DataFrame({"model": list(percents), "loss_percent": list(percents.values())})
     assert answers({"table2": table})["dynacomm.table2.loss"].ours == 2.5
 
@@ -83,6 +83,13 @@ def test_results_at_another_setting_answer_nothing(
     figure: str, other: Callable[[], pl.DataFrame]
 ) -> None:
     assert answers({figure: other()}) == {}
+
+
+def answers(frames: dict[str, pl.DataFrame]) -> dict[str, Answer]:
+    """What frames answer that lack nothing."""
+    found, fault = stored_answers("dynacomm", claims_of("dynacomm"), frames)
+    assert fault == ""
+    return found
 
 
 def value(claim: str, **changed: pl.DataFrame) -> float | bool | None:
@@ -127,10 +134,10 @@ def test_the_exponent_is_the_slope_of_large_chains_only() -> None:
     def chains(*layers: int) -> pl.DataFrame:
         rows = [("forward", "paper_programme", n, 1e-6 * n**2.5) for n in layers]
         schema = ["direction", "solver", "layers", "median_ms"]
-        return pl.DataFrame(rows, schema=schema, orient="row")
+        return experiments.slopes(pl.DataFrame(rows, schema=schema, orient="row"))
 
-    assert value("fig12.exponent", fig12=chains(100, 200, 400, 800)) == pytest.approx(2.5)
-    assert value("fig12.exponent", fig12=chains(50, 100, 200)) is None
+    assert value("fig12.exponent", fig12_slopes=chains(100, 200, 400, 800)) == pytest.approx(2.5)
+    assert value("fig12.exponent", fig12_slopes=chains(50, 100, 200)) is None
 
 
 def test_missing_frames_leave_claims_out() -> None:

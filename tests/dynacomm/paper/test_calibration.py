@@ -1,11 +1,11 @@
 """The stored constants are what the fit gives, rest on batch size 32 alone, and predict 16."""
 
-import tomllib
 from dataclasses import replace
 
 import pytest
 
-from workbench.clusters import load_testbed
+from workbench import paths
+from workbench.clusters import load_calibration, load_testbed
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.paper.calibration import (
     EXPLANATIONS,
@@ -16,7 +16,6 @@ from workbench.dynacomm.paper.calibration import (
     to_toml,
 )
 from workbench.dynacomm.paper.testbed import (
-    CALIBRATION,
     EXPLANATION,
     Constants,
     paper_testbed,
@@ -24,7 +23,7 @@ from workbench.dynacomm.paper.testbed import (
 )
 from workbench.names import UnknownNameError
 
-STORED = tomllib.loads(CALIBRATION.read_text())
+STORED = load_calibration("dynacomm")
 
 
 def test_claims_are_taken_apart() -> None:
@@ -52,7 +51,9 @@ def test_predicts_within_two_points() -> None:
 
 
 def test_the_file_is_what_the_constants_give() -> None:
-    assert CALIBRATION.read_text() == to_toml({name: Constants.load(name) for name in EXPLANATIONS})
+    assert (paths.DATA / "calibration" / "dynacomm.toml").read_text() == to_toml(
+        {name: Constants.load(name) for name in EXPLANATIONS}
+    )
 
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS)

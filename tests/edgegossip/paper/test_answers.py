@@ -6,10 +6,9 @@ from functools import cache
 import polars as pl
 import pytest
 
-from workbench.claims import load_claims, of_frames
+from workbench.claims import Answer, claims_of, load_claims, of_frames, stored_answers
 from workbench.edgegossip.costs.course import total_s
 from workbench.edgegossip.paper import experiments, prediction_experiments
-from workbench.edgegossip.paper.answers import answers
 from workbench.edgegossip.paper.testbed import LOAD_SEED, POINTS, paper_testbed
 
 
@@ -28,6 +27,13 @@ def stored_frames() -> dict[str, pl.DataFrame]:
         "fig12": experiments.fig12("smoke"),
         "fig13": experiments.fig13("smoke"),
     }
+
+
+def answers(frames: dict[str, pl.DataFrame]) -> dict[str, Answer]:
+    """What frames answer that lack nothing."""
+    found, fault = stored_answers("edgegossip", claims_of("edgegossip"), frames)
+    assert fault == ""
+    return found
 
 
 def value(claim: str, **changed: pl.DataFrame) -> float | bool | None:

@@ -1,22 +1,23 @@
 """The stored constant is what the fit gives, and rests on the mean speed-up alone."""
 
-import tomllib
 from statistics import fmean
 
 import pytest
 
+from workbench import paths
+from workbench.claims import paper_value
+from workbench.clusters import load_calibration
 from workbench.edgegossip.paper.calibration import (
     EXPLANATIONS,
     FITTED_ON,
-    paper_value,
     predicted,
     settings,
     speedups,
     to_toml,
 )
-from workbench.edgegossip.paper.testbed import CALIBRATION, EXPLANATION, Constants, Testbed
+from workbench.edgegossip.paper.testbed import EXPLANATION, Constants, Testbed
 
-STORED = tomllib.loads(CALIBRATION.read_text())
+STORED = load_calibration("edgegossip")
 
 
 def test_one_claim_was_fitted_on() -> None:
@@ -38,7 +39,7 @@ def test_settings_are_the_papers() -> None:
 
 def test_the_file_is_what_the_constants_give() -> None:
     stored = {name: Constants.load(name) for name in EXPLANATIONS}
-    assert CALIBRATION.read_text() == to_toml(stored)
+    assert (paths.DATA / "calibration" / "edgegossip.toml").read_text() == to_toml(stored)
 
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS)

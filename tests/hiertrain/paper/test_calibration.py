@@ -1,12 +1,13 @@
 """The stored constants are what the fit gives, are physical, and are told with what they miss."""
 
 import math
-import tomllib
 from dataclasses import replace
 
 import pytest
 
+from workbench import paths
 from workbench.claims import Answer
+from workbench.clusters import load_calibration
 from workbench.hiertrain.paper import calibration
 from workbench.hiertrain.paper.calibration import (
     ALEXNET,
@@ -24,9 +25,9 @@ from workbench.hiertrain.paper.calibration import (
     unmet,
     verdicts,
 )
-from workbench.hiertrain.paper.testbed import CALIBRATION, EXPLANATION, STATED, Constants, Testbed
+from workbench.hiertrain.paper.testbed import EXPLANATION, STATED, Constants, Testbed
 
-STORED = tomllib.loads(CALIBRATION.read_text())
+STORED = load_calibration("hiertrain")
 
 
 def met(name: str) -> int:
@@ -36,7 +37,9 @@ def met(name: str) -> int:
 
 
 def test_the_file_is_what_the_constants_give() -> None:
-    assert CALIBRATION.read_text() == to_toml({name: Constants.load(name) for name in EXPLANATIONS})
+    assert (paths.DATA / "calibration" / "hiertrain.toml").read_text() == to_toml(
+        {name: Constants.load(name) for name in EXPLANATIONS}
+    )
 
 
 def test_the_file_names_what_was_fitted_on() -> None:

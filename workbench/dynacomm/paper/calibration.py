@@ -9,7 +9,6 @@ use. ``python -m workbench.dynacomm.paper.calibration`` repeats it all, in a few
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -17,13 +16,12 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from workbench import atomic
-from workbench.claims import load_claims
+from workbench.claims import load_claims, paper_value
+from workbench.clusters.testbeds import calibration_toml, load_calibration, write_calibration
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import FloatArray, Iteration, LayerCosts, iteration
 from workbench.dynacomm.costs.plan import Plan
 from workbench.dynacomm.paper.testbed import (
-    CALIBRATION,
     EXPLANATION,
     Constants,
     Testbed,
@@ -118,9 +116,9 @@ def _aggregation_mbps(
     """Rate at which the speed-up of eight workers with DynaComm's plan is that of Fig. 11."""
     testbed, profile = stated_testbed(constants), profile_model(model)
     costs = testbed.costs(model, batch_size)
-    paper = float(load_claims().filter(pl.col("id") == SPEEDUP_CLAIM)["value"].item())
     iteration_s = iteration(costs, PLANNERS["dynacomm"](costs)).total_s
-    waiting_s = testbed.workers * batch_size / testbed.speed(model) / paper - iteration_s
+    alone_s = testbed.workers * batch_size / testbed.speed(model)
+    waiting_s = alone_s / paper_value(SPEEDUP_CLAIM) - iteration_s
     summed_bits = testbed.workers * profile.param_bytes * 8 / testbed.servers
     return _rounded(summed_bits / waiting_s / 1e6)
 
@@ -136,30 +134,33 @@ def mean_absolute(found: Mapping[str, float]) -> float:
 
 def to_toml(fitted: Mapping[str, Constants]) -> str:
     """Constants by explanation, what they were fitted on, and how far off they leave each claim."""
-    shipped = stated_testbed(fitted[EXPLANATION])
-    lines = [
-        "# Constants of DynaComm's testbed that the paper leaves open, the same for every model,",
-        "# batch size, bandwidth and number of workers. Their meaning: `Constants` in the code.",
-        "# `python -m workbench.dynacomm.paper.calibration` fits them anew.",
-        "",
-        f'explanation = "{EXPLANATION}"  # the one in use',
-        'method = "least squares on the claims for batch 32; aggregation_mbps from one of Fig. 11"',
-        "",
-        "fitted_on = [",
-        *(f'  "{claim}",' for claim in (*errors(shipped, 32), SPEEDUP_CLAIM)),
-        "]",
-    ]
+    shipped = errors(stated_testbed(fitted[EXPLANATION]), 32)
+    tables: dict[str, dict[str, object]] = {}
     for name, constants in fitted.items():
         testbed = stated_testbed(constants)
-        values = {n: getattr(constants, n) for n in (*EXPLANATIONS[name], "aggregation_mbps")}
-        lines += ["", f"[constants.{name}]", *(f"{n} = {value}" for n, value in values.items())]
-        lines += ["", f"[mean_absolute_error.{name}]  # percentage points"]
-        for kind, batch_size in (("fitted", 32), ("predicted", 16)):
-            error = mean_absolute(errors(testbed, batch_size))
-            lines.append(f"{kind} = {error:.2f}  # batch size {batch_size}")
-    lines += ["", "[residuals]  # of the explanation in use: ours minus the paper's, points"]
-    lines += [f'"{claim}" = {error:.2f}' for claim, error in errors(shipped, 32).items()]
-    return "\n".join([*lines, ""])
+        tables[f"constants.{name}"] = {
+            one: getattr(constants, one) for one in (*EXPLANATIONS[name], "aggregation_mbps")
+        }
+        tables[f"mean_absolute_error.{name}  # percentage points"] = {
+            f"{kind}  # batch size {size}": f"{mean_absolute(errors(testbed, size)):.2f}"
+            for kind, size in (("fitted", 32), ("predicted", 16))
+        }
+    tables["residuals  # of the explanation in use: ours minus the paper's, points"] = {
+        claim: f"{error:.2f}" for claim, error in shipped.items()
+    }
+    return calibration_toml(
+        "dynacomm",
+        _ABOUT,
+        explanation=EXPLANATION,
+        method="least squares on the claims for batch 32; aggregation_mbps from one of Fig. 11",
+        fitted_on=[*shipped, SPEEDUP_CLAIM],
+        tables=tables,
+    )
+
+
+_ABOUT = """\
+Constants of DynaComm's testbed that the paper leaves open, the same for every model,
+batch size, bandwidth and number of workers. Their meaning: `Constants` in the code."""
 
 
 def main() -> None:
@@ -168,9 +169,8 @@ def main() -> None:
     for name in EXPLANATIONS:
         print(f"fitting {name} …", flush=True)
         fitted[name] = fit(name)
-    text = to_toml(fitted)
-    atomic.write_text(CALIBRATION, text)
-    for name, error in tomllib.loads(text)["mean_absolute_error"].items():
+    write_calibration("dynacomm", to_toml(fitted))
+    for name, error in load_calibration("dynacomm")["mean_absolute_error"].items():
         print(f"{name}: {error['fitted']} points fitted, {error['predicted']} predicted")
 
 

@@ -10,18 +10,13 @@ from __future__ import annotations
 
 import math
 import statistics
-import tomllib
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from workbench.clusters import Link, load_testbed
+from workbench.clusters import Link, load_constants, load_testbed
 from workbench.dynacomm.costs.iteration import Iteration, LayerCosts, iteration, layer_costs
 from workbench.dynacomm.costs.plan import Plan
-from workbench.names import choose
-from workbench.paths import DATA
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
-
-CALIBRATION = DATA / "calibration" / "dynacomm.toml"
 
 EXPLANATION = "key_granularity"
 """Of those in `workbench.dynacomm.paper.calibration`, the one that fits batch size 32 best."""
@@ -33,6 +28,9 @@ BANDWIDTH_MBPS: float = _STATED["servers"]["bandwidth_mbps"]
 
 WORKERS: int = _STATED["workers"]["count"]
 """Workers in the paper's own setting."""
+
+MODELS: tuple[str, ...] = tuple(_STATED["samples_per_s_off"])
+"""Whose speed the paper states (Table II), and which it plans for."""
 
 SPLIT_BYTES = 4_000_000
 """MXNet 1.6 splits tensors of a million elements and more over all servers (its default)."""
@@ -70,15 +68,8 @@ class Constants:
 
     @classmethod
     def load(cls, explanation: str = EXPLANATION) -> Constants:
-        """Read constants that were fitted for an explanation of what the bandwidth leaves open.
-
-        Raises
-        ------
-        UnknownNameError
-            No such explanation in ``data/calibration/dynacomm.toml``.
-        """
-        stored = tomllib.loads(CALIBRATION.read_text())
-        return cls(**choose("explanation", explanation, stored["constants"]))
+        """Read constants that were fitted for an explanation; see `load_constants`."""
+        return cls(**load_constants("dynacomm", explanation))
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Fits the constant that the paper leaves open and writes ``data/calibration/edgegossip.toml``.
 
 One constant is fitted on one number, the mean speed-up of 2.70 (Han et al. 2021, Sec. 4.5), over
-the settings of Sec. 4.2 at the paper's own size, by `costs.course`. All else that
- the paper states is predicted. Explanations that were weighed are fitted and kept beside the
+the settings of Sec. 4.2 at the paper's own size, by `costs.course`. All else that the paper states
+is predicted. Explanations that were weighed are fitted and kept beside the
 one in use, with what each predicts. ``python -m workbench.edgegossip.paper.calibration`` repeats
 it, in a minute or two.
 """
@@ -12,22 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
 
-from workbench import atomic
-from workbench.claims import load_claims
+from workbench.claims import paper_value
+from workbench.clusters.testbeds import calibration_toml, write_calibration
 from workbench.edgegossip.costs.course import selecting_share, total_s
 from workbench.edgegossip.paper.testbed import (
-    CALIBRATION,
+    DEPLOYMENTS,
+    EPOCHS,
     EXPLANATION,
-    STATED,
+    MODELS,
+    RATIOS,
     UPLINK_MBPS,
     Constants,
     Testbed,
 )
 from workbench.names import choose
 
-MODELS = ("lenet5", "alexnet_cifar", "squeezenet_cifar", "mobilenet_v2_cifar")
-DEPLOYMENTS: tuple[int, ...] = tuple(STATED["deployments"]["platforms"])
-EPOCHS: int = STATED["assumed"]["epochs"]
 FITTED_ON = "edgegossip.speedup"
 
 EXPLANATIONS: dict[str, tuple[str, tuple[float, float], Callable[[float], Constants]]] = {
@@ -74,7 +73,7 @@ def shares(testbed: Testbed, model: str, epochs: int = EPOCHS) -> dict[float, fl
     deployment = testbed.deployment(model)
     return {
         ratio: 100 * selecting_share(deployment.course(epochs, deployment.aggregating(ratio=ratio)))
-        for ratio in STATED["aggregation"]["ratios"]
+        for ratio in RATIOS
     }
 
 
@@ -97,12 +96,6 @@ def fit(explanation: str = EXPLANATION) -> Constants:
     return make(float(f"{brentq(above, low, high, rtol=1e-3):.3g}"))
 
 
-def paper_value(claim: str) -> float:
-    """Return the number that the paper states for a claim."""
-    table = load_claims()
-    return float(table.row(table["id"].to_list().index(claim), named=True)["value"])
-
-
 def predicted(testbed: Testbed) -> dict[str, tuple[float, float]]:
     """Ours and the paper's number, by claim, of what the constants alone decide."""
     ours = {FITTED_ON: fmean(speedups(testbed).values())}
@@ -113,23 +106,26 @@ def predicted(testbed: Testbed) -> dict[str, tuple[float, float]]:
 
 def to_toml(fitted: Mapping[str, Constants]) -> str:
     """Constants by explanation, what they were fitted on, and what each leaves of the claims."""
-    lines = [
-        "# The constant of EdgeGossip's testbed that is not known, the same for every model and",
-        "# deployment. Its meaning: `Constants` in the code.",
-        "# `python -m workbench.edgegossip.paper.calibration` fits it anew.",
-        "",
-        f'explanation = "{EXPLANATION}"  # the one in use',
-        'method = "the mean speed-up over models and deployments is the paper\'s"',
-        f'fitted_on = ["{FITTED_ON}"]',
-    ]
+    tables: dict[str, dict[str, object]] = {}
     for name, constants in fitted.items():
-        lines += ["", f"[constants.{name}]"]
-        lines += [f"{key} = {getattr(constants, key)}" for key in Constants.__annotations__]
-        lines += ["", f"[residuals.{name}]  # ours minus the paper's"]
-        for claim, (ours, paper) in predicted(Testbed(constants)).items():
-            role = "fitted" if claim == FITTED_ON else "predicted"
-            lines.append(f'"{claim}" = {ours - paper:.2f}  # {role}')
-    return "\n".join([*lines, ""])
+        tables[f"constants.{name}"] = dict(vars(constants))
+        tables[f"residuals.{name}  # ours minus the paper's"] = {
+            f"{claim}  # {'fitted' if claim == FITTED_ON else 'predicted'}": f"{ours - paper:.2f}"
+            for claim, (ours, paper) in predicted(Testbed(constants)).items()
+        }
+    return calibration_toml(
+        "edgegossip",
+        _ABOUT,
+        explanation=EXPLANATION,
+        method="the mean speed-up over models and deployments is the paper's",
+        fitted_on=[FITTED_ON],
+        tables=tables,
+    )
+
+
+_ABOUT = """\
+The constant of EdgeGossip's testbed that is not known, the same for every model and
+deployment. Its meaning: `Constants` in the code."""
 
 
 def main() -> None:
@@ -138,7 +134,7 @@ def main() -> None:
     for name, (constant, _, _) in EXPLANATIONS.items():
         fitted[name] = fit(name)
         print(f"{name}: {constant} = {getattr(fitted[name], constant)}", flush=True)
-    atomic.write_text(CALIBRATION, to_toml(fitted))
+    write_calibration("edgegossip", to_toml(fitted))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ import polars as pl
 
 from workbench import figures
 from workbench.edgegossip.aggregation.costs import SELECTED
-from workbench.edgegossip.paper.experiments import IMBALANCES, RATIOS, READINGS
-from workbench.edgegossip.paper.prediction_experiments import sizes_told
+from workbench.edgegossip.paper.experiments import READINGS, sizes_text
+from workbench.edgegossip.paper.testbed import IMBALANCES, RATIOS
 
 MODEL_TITLES = {
     "lenet5": "LeNet-5",
@@ -343,7 +343,7 @@ def _by_workload(
 
 def _measured_how(frame: pl.DataFrame) -> list[str]:
     words = {"measured": "measured on this machine", "recorded": "recorded before"}
-    return [words.get(frame["source"][0], frame["source"][0]), sizes_told(frame)]
+    return [words.get(frame["source"][0], frame["source"][0]), sizes_text(frame)]
 
 
 def fig12(frame: pl.DataFrame) -> alt.FacetChart:

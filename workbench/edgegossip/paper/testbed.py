@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from workbench.clusters import Cluster, load_testbed
-from workbench.clusters.checks import check_number, whole
+from workbench.checks import check_number, whole
+from workbench.clusters import Cluster, load_constants, load_testbed
 from workbench.edgegossip.costs import platforms as platform_room
 from workbench.edgegossip.costs.course import Aggregating, Epoch, course
 from workbench.edgegossip.costs.generation import generation_s
@@ -25,19 +24,23 @@ from workbench.edgegossip.costs.load import Load, draw_load
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.prediction.predictor import Predictor
 from workbench.names import choose
-from workbench.paths import DATA
 from workbench.profiles import profile_model
-from workbench.zoo import MODELS
-
-CALIBRATION = DATA / "calibration" / "edgegossip.toml"
+from workbench.zoo import MODELS as ZOO
 
 EXPLANATION = "host"
 """Of those in `workbench.edgegossip.paper.calibration`, the one whose GPUs are the data sheets'."""
 
 STATED = load_testbed("edgegossip")
 
+MODELS = ("lenet5", "alexnet_cifar", "squeezenet_cifar", "mobilenet_v2_cifar")
+DEPLOYMENTS: tuple[int, ...] = tuple(STATED["deployments"]["platforms"])
+EPOCHS: int = STATED["assumed"]["epochs"]
+RATIOS: tuple[float, ...] = tuple(STATED["aggregation"]["ratios"])
+IMBALANCES = (1.0, 3.0, 5.0)
+"""How many times slower two of four platforms are in Fig. 12."""
+
 POINTS: int = STATED["training"]["points"]
-PLATFORMS: int = STATED["deployments"]["platforms"][0]
+PLATFORMS = DEPLOYMENTS[0]
 UPLINK_MBPS: float = STATED["assumed"]["uplink_mbps"]
 RATIO: float = STATED["aggregation"]["ratio"]
 LOAD_SEED = 1
@@ -65,15 +68,8 @@ class Constants:
 
     @classmethod
     def load(cls, explanation: str = EXPLANATION) -> Constants:
-        """Read the constants that were fitted for an explanation.
-
-        Raises
-        ------
-        UnknownNameError
-            No such explanation in ``data/calibration/edgegossip.toml``.
-        """
-        stored = tomllib.loads(CALIBRATION.read_text())
-        return cls(**choose("explanation", explanation, stored["constants"]))
+        """Read the constants that were fitted for an explanation; see `load_constants`."""
+        return cls(**load_constants("edgegossip", explanation))
 
 
 def kinds(count: int) -> tuple[str, ...]:
@@ -136,7 +132,7 @@ class Deployment:
 
     def aggregating(self, technique: str = "svd_kmeans", ratio: float = RATIO) -> Aggregating:
         """What EdgeGossip adds here."""
-        channels, height, width = MODELS[self.model].input_shape
+        channels, height, width = ZOO[self.model].input_shape
         features, rate = channels * height * width, self.assumed["operations_per_s"]
         made_s = tuple(
             generation_s(technique, count * self.stands_for, features, ratio, rate)
@@ -241,7 +237,7 @@ class Testbed:
             No platform, fewer points than platforms, a factor or an uplink that is not positive,
             platforms that are neither a whole number nor kinds.
         """
-        choose("model", model, MODELS)
+        choose("model", model, ZOO)
         named = _named(platforms)
         if not named or points < len(named):
             raise ValueError(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import polars as pl
 
-from workbench.claims import Answer, tolerance
+from workbench.claims import Answer, Table, tolerance
 from workbench.hiertrain.paper.testbed import (
     BATCH_SIZE,
     CORES,
@@ -21,18 +21,6 @@ NONE_PERCENT = tolerance("percent", 0.0)
 
 LOW_MBPS = 2.0  # "as low as 1.5 Mbps or 2 Mbps"
 FEW_MBPS, ENOUGH_MBPS = 1.5, 3.0  # "very low (<= 1.5 Mbps)", "sufficiently large (>= 3 Mbps)"
-
-
-def answers(frames: Mapping[str, pl.DataFrame]) -> dict[str, Answer]:
-    """Answer every claim that the frames allow.
-
-    Parameters
-    ----------
-    frames
-        What ``02_hiertrain`` stored: `fig6` to `fig11`, `table2`.
-    """
-    return dict(_answers({name: _at_paper_setting(name, frame) for name, frame in frames.items()}))
-
 
 # What each figure is about beside the testbed; Figs. 6 to 10 sweep all bandwidths.
 _MODEL = {
@@ -51,7 +39,7 @@ _SETTING = {
 }
 
 
-def _at_paper_setting(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+def at_paper_setting(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Rows of a figure at the setting that the paper's claims on it are about; none if not all."""
     if name == "table2":
         return frame.filter(batch_size=BATCH_SIZE)
@@ -70,26 +58,14 @@ def _at_paper_setting(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     return rows if whole else frame.clear()
 
 
-def _answers(frames: Mapping[str, pl.DataFrame]) -> Iterator[tuple[str, Answer]]:
-    given = {name: frame for name, frame in frames.items() if len(frame)}
-    for needed, answer in _BY_FIGURES.items():
-        if set(needed) <= set(given):
-            yield from answer(*(given[name] for name in needed))
+def _speedup(planner: str, frame: pl.DataFrame) -> Answer:
+    """Largest speed-up of HierTrain over All-Edge or All-Cloud (Figs. 7, 8)."""
+    speedup = by_bandwidth(frame).select("edge_cloud_mbps", x=pl.col(planner) / pl.col("hiertrain"))
+    mbps, x = speedup.sort("x").row(-1)
+    return Answer(x, f"cost model, at {mbps:g} Mbit/s")
 
 
-def speedups(frame: pl.DataFrame, figure: str, model: str) -> Iterator[tuple[str, Answer]]:
-    """Largest speed-up of HierTrain over All-Edge and All-Cloud (Figs. 7, 8)."""
-    total_s = by_bandwidth(frame)
-    for planner in ("all_edge", "all_cloud"):
-        speedup = total_s.select("edge_cloud_mbps", x=pl.col(planner) / pl.col("hiertrain")).sort(
-            "x"
-        )
-        mbps, x = speedup.row(-1)
-        detail = f"{figure}: cost model, at {mbps:g} Mbit/s"
-        yield f"hiertrain.{figure}.{model}.{planner}", Answer(x, detail)
-
-
-def falls_flat_least(*figures: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
+def _falls_flat_least(*figures: pl.DataFrame) -> Answer:
     """All-Cloud falls with bandwidth, All-Edge is flat, HierTrain above neither (Figs. 7, 8)."""
     wrong = []
     for frame in figures:
@@ -101,22 +77,21 @@ def falls_flat_least(*figures: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
         least_s = pl.min_horizontal("all_edge", "all_cloud") * SAME
         if len(total_s.filter(pl.col("hiertrain") > least_s)):
             wrong.append(f"hiertrain is above one of them on {model}")
-    detail = "; ".join(wrong) or "figs. 7 and 8: at every bandwidth, both models"
-    yield "hiertrain.fig7.order", Answer(not wrong, detail)
+    return Answer(not wrong, "; ".join(wrong) or "at every bandwidth, both models, cost model")
 
 
-def below_jointdnn(*figures: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
+def _below_jointdnn(*figures: pl.DataFrame) -> Answer:
     """HierTrain below JointDNN+, and that not above JointDNN (Figs. 9, 10)."""
     total_s = pl.concat([by_bandwidth(frame) for frame in figures])
     wrong = total_s.filter(
         (pl.col("hiertrain") * SAME >= pl.col("jointdnn_plus"))
         | (pl.col("jointdnn_plus") > pl.col("jointdnn") * SAME)
     )
-    detail = f"figs. 9 and 10: at {len(total_s) - len(wrong)} of {len(total_s)} points"
-    yield "hiertrain.fig9.order_jointdnn", Answer(wrong.is_empty(), detail)
+    kept = len(total_s) - len(wrong)
+    return Answer(wrong.is_empty(), f"at {kept} of {len(total_s)} points, cost model")
 
 
-def plus_at_low(fig7: pl.DataFrame, fig9: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
+def _plus_at_low(fig7: pl.DataFrame, fig9: pl.DataFrame) -> Answer:
     """JointDNN+ below JointDNN at low bandwidth; above, both train in the cloud (Fig. 9)."""
     total_s = by_bandwidth(fig7).join(by_bandwidth(fig9), on="edge_cloud_mbps", suffix="_again")
     below = _bandwidths(total_s, pl.col("jointdnn_plus") * SAME < pl.col("jointdnn"))
@@ -125,20 +100,18 @@ def plus_at_low(fig7: pl.DataFrame, fig9: pl.DataFrame) -> Iterator[tuple[str, A
     ) & (pl.col("all_cloud") <= pl.col("jointdnn_plus") * SAME)
     equal = _bandwidths(total_s, in_cloud)
     low, high = _low_and_high(total_s)
-    detail = f"fig9: below at {_listed(below)} Mbit/s, both in the cloud at {_listed(equal)}"
-    yield "hiertrain.fig9.plus_at_low", Answer(below == low and equal == high, detail)
+    detail = f"below at {_listed(below)} Mbit/s, in the cloud {_listed(equal)}"
+    return Answer(below == low and equal == high, detail)
 
 
-def jalad_at_low(fig9: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
+def _jalad_at_low(fig9: pl.DataFrame) -> Answer:
     """JALAD below HierTrain at low bandwidth and above it at higher (Fig. 9)."""
     total_s = by_bandwidth(fig9)
     below = _bandwidths(total_s, pl.col("jalad") * SAME < pl.col("hiertrain"))
-    low, _ = _low_and_high(total_s)
-    detail = f"fig9: below at {_listed(below)} Mbit/s"
-    yield "hiertrain.fig9.jalad_at_low", Answer(below == low, detail)
+    return Answer(below == _low_and_high(total_s)[0], f"below at {_listed(below)} Mbit/s")
 
 
-def jalad_overlaps(fig8: pl.DataFrame, fig10: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
+def _jalad_overlaps(fig8: pl.DataFrame, fig10: pl.DataFrame) -> Answer:
     """JALAD equals JointDNN+: All-Edge at low bandwidth, All-Cloud at high (Fig. 10)."""
     total_s = by_bandwidth(fig8).join(by_bandwidth(fig10), on="edge_cloud_mbps", suffix="_again")
 
@@ -150,14 +123,11 @@ def jalad_overlaps(fig8: pl.DataFrame, fig10: pl.DataFrame) -> Iterator[tuple[st
     edge, cloud = where("jalad", "all_edge"), where("jalad", "all_cloud")
     swept = total_s["edge_cloud_mbps"].to_list()
     holds = same == swept == sorted({*edge, *cloud}) and edge[:1] == swept[:1] and bool(cloud)
-    detail = (
-        f"fig10: equal at {len(same)} of {len(swept)} bandwidths; "
-        f"all_edge at {_listed(edge)}, all_cloud at {_listed(cloud)} Mbit/s"
-    )
-    yield "hiertrain.fig10.jalad", Answer(holds, detail)
+    detail = f"equal at {len(same)} of {len(swept)} bandwidths, All-Edge at {len(edge)} of them"
+    return Answer(holds, detail)
 
 
-def cores(frame: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
+def _cores(frame: pl.DataFrame) -> Answer:
     """More cores help at low bandwidth, the first most; at higher they do not (Fig. 11).
 
     At higher bandwidth it is the total gain, from 1 core to all, that has to be none.
@@ -167,14 +137,13 @@ def cores(frame: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
         count: few.filter(edge_cores=count)["gain_percent"] for count in range(2, CORES + 1)
     }
     most = _total_gains(frame.filter(pl.col("edge_cloud_mbps") >= ENOUGH_MBPS))[-1]
-    first, last = (float(by_count[count].min()) for count in (2, CORES))  # type: ignore[arg-type]
+    first = float(by_count[2].min())  # type: ignore[arg-type]
     holds = first > NONE_PERCENT and bool((by_count[2] > by_count[CORES]).all())
     detail = (
-        f"fig11: {first:.1f} % from 1 to 2, {last:.1f} % from {CORES - 1} to {CORES}, "
-        f"{_total_gains(few)[0]:.1f} % from 1 to {CORES} at {FEW_MBPS:g} Mbit/s; from 1 to {CORES} "
-        f"at most {most:.1f} % at {ENOUGH_MBPS:g} and above (none: up to {NONE_PERCENT:g} %)"
+        f"1 to {CORES} cores save {_total_gains(few)[0]:.1f} % at {FEW_MBPS:g} Mbit/s, at most "
+        f"{most:.1f} % from {ENOUGH_MBPS:g} on"
     )
-    yield "hiertrain.fig11.cores", Answer(holds and most <= NONE_PERCENT, detail)
+    return Answer(holds and most <= NONE_PERCENT, detail)
 
 
 def _total_gains(frame: pl.DataFrame) -> list[float]:
@@ -184,7 +153,7 @@ def _total_gains(frame: pl.DataFrame) -> list[float]:
     return gains
 
 
-def validity(frame: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
+def _validity(frame: pl.DataFrame) -> Answer:
     """Simulated iteration of HierTrain's policy over the cost model's, where they differ most."""
     apart, shared = (
         frame.filter(planner="hiertrain", sharing=sharing)
@@ -193,34 +162,18 @@ def validity(frame: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
         for sharing in ("none", "interfaces")
     )
     detail = (
-        "fig6: simulated, a link for every pair; the largest difference of all bandwidths, at "
-        f"{apart['edge_cloud_mbps']:g} Mbit/s; with shared interfaces "
-        f"{shared['difference_percent']:+.1f} %"
+        f"simulated, at {apart['edge_cloud_mbps']:g} Mbit/s; "
+        f"{shared['difference_percent']:+.1f} % with shared interfaces"
     )
-    yield "hiertrain.fig6.validity", Answer(apart["difference_percent"], detail)
+    return Answer(apart["difference_percent"], detail)
 
 
-_TABLE2 = {
-    MODELS["lenet5"]: "lenet5",
-    MODELS["alexnet"]: "alexnet",
-    "vgg16": "vgg16",
-    "vgg19": "vgg19",
-    "googlenet": "googlenet",
-    "resnet34": "resnet34",
-}
-
-
-def running_time(frame: pl.DataFrame) -> Iterator[tuple[str, Answer]]:
-    """Time to plan, by model (Table II)."""
-    for model, layers, batch_size, median_ms in frame.select(
-        "model", "layers", "batch_size", "median_ms"
-    ).iter_rows():
-        if model in _TABLE2:
-            detail = (
-                f"table2: {median_ms:.1f} ms, {layers} layers, batch {batch_size}: our exact "
-                "search, not the paper's programmes, timed on this machine"
-            )
-            yield f"hiertrain.table2.{_TABLE2[model]}", Answer(median_ms / 1e3, detail)
+def _seconds_to_plan(model: str, frame: pl.DataFrame) -> Answer | None:
+    """Time to plan (Table II)."""
+    rows = frame.filter(model=MODELS.get(model, model))
+    if rows.is_empty():
+        return None
+    return Answer(rows["median_ms"].item() / 1e3, "our exact search", timed=True)
 
 
 def by_bandwidth(frame: pl.DataFrame) -> pl.DataFrame:
@@ -243,15 +196,15 @@ def _listed(bandwidths_mbps: Sequence[float]) -> str:
     return ", ".join(f"{mbps:g}" for mbps in bandwidths_mbps) or "no"
 
 
-_BY_FIGURES: dict[tuple[str, ...], Callable[..., Iterator[tuple[str, Answer]]]] = {
-    ("fig6",): validity,
-    ("fig7",): lambda frame: speedups(frame, "fig7", "alexnet"),
-    ("fig8",): lambda frame: speedups(frame, "fig8", "lenet5"),
-    ("fig7", "fig8"): falls_flat_least,
-    ("fig9", "fig10"): below_jointdnn,
-    ("fig7", "fig9"): plus_at_low,
-    ("fig9",): jalad_at_low,
-    ("fig8", "fig10"): jalad_overlaps,
-    ("fig11",): cores,
-    ("table2",): running_time,
+ANSWERS: Table = {
+    "hiertrain.fig6.validity": ("fig6", _validity),
+    "hiertrain.fig7.alexnet": ("fig7", _speedup),
+    "hiertrain.fig8.lenet5": ("fig8", _speedup),
+    "hiertrain.fig7.order": (("fig7", "fig8"), _falls_flat_least),
+    "hiertrain.fig9.order_jointdnn": (("fig9", "fig10"), _below_jointdnn),
+    "hiertrain.fig9.plus_at_low": (("fig7", "fig9"), _plus_at_low),
+    "hiertrain.fig9.jalad_at_low": ("fig9", _jalad_at_low),
+    "hiertrain.fig10.jalad": (("fig8", "fig10"), _jalad_overlaps),
+    "hiertrain.fig11.cores": ("fig11", _cores),
+    "hiertrain.table2": ("table2", _seconds_to_plan),
 }

@@ -15,29 +15,26 @@ in some minutes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import chain
 from multiprocessing import get_context
 
-import polars as pl
-
-from workbench import atomic
-from workbench.claims import Answer, Claim, load_claims, siblings, verdict
+from workbench.claims import Answer, Claim, answered, claims_of, judge
+from workbench.clusters.testbeds import calibration_toml, write_calibration
 from workbench.hiertrain.costs.problem import FloatArray
-from workbench.hiertrain.paper import answers
-from workbench.hiertrain.paper.sweep import by_cores, sweep
+from workbench.hiertrain.paper.answers import ANSWERS, ENOUGH_MBPS, FEW_MBPS
 from workbench.hiertrain.paper.testbed import (
     BATCH_SIZE,
-    CALIBRATION,
     EDGE_CLOUD_MBPS,
     EXPLANATION,
     MODELS,
     STATED,
     Constants,
     Testbed,
+    by_bandwidth,
+    by_cores,
 )
 from workbench.names import choose
 
@@ -127,65 +124,46 @@ def found(
     testbed: Testbed, batch_size: int = BATCH_SIZE, models: tuple[str, ...] = tuple(MODELS)
 ) -> dict[str, Answer]:
     """What the cost model answers to Figs. 7 to 11; on AlexNet alone, only what is said of it."""
-    frames = {model: sweep(testbed, MODELS[model], batch_size) for model in models}
-    return dict(chain.from_iterable(_found(testbed, batch_size, frames)))
+    alexnet = by_bandwidth(testbed, MODELS["alexnet"], batch_size)
+    asked = [mbps for mbps in EDGE_CLOUD_MBPS if not FEW_MBPS < mbps < ENOUGH_MBPS]
+    cores = by_cores(testbed, MODELS["alexnet"], batch_size, asked)
+    frames = {"fig7": alexnet, "fig9": alexnet, "fig11": cores}
+    if "lenet5" in models:
+        frames["fig8"] = frames["fig10"] = by_bandwidth(testbed, MODELS["lenet5"], batch_size)
+    return answered(ANSWERS, _claims(), frames)[0]
 
 
-def _found(
-    testbed: Testbed, batch_size: int, frames: Mapping[str, pl.DataFrame]
-) -> Iterator[Iterator[tuple[str, Answer]]]:
-    alexnet = frames["alexnet"]
-    yield answers.speedups(alexnet, "fig7", "alexnet")
-    yield answers.plus_at_low(alexnet, alexnet)
-    yield answers.jalad_at_low(alexnet)
-    told = [mbps for mbps in EDGE_CLOUD_MBPS if not answers.FEW_MBPS < mbps < answers.ENOUGH_MBPS]
-    yield answers.cores(by_cores(testbed, MODELS["alexnet"], batch_size, told))
-    if "lenet5" in frames:
-        lenet5 = frames["lenet5"]
-        yield answers.speedups(lenet5, "fig8", "lenet5")
-        yield answers.falls_flat_least(alexnet, lenet5)
-        yield answers.below_jointdnn(alexnet, lenet5)
-        yield answers.jalad_overlaps(lenet5, lenet5)
-
-
-def verdicts(given: Mapping[str, Answer]) -> dict[str, str]:
+def verdicts(answers: Mapping[str, Answer]) -> dict[str, str]:
     """Verdict on each claim that the answers have a value for, by the rule of the scorecard."""
-    claims = {claim: one for claim, one in _claims().items() if claim in given}
-    values = {claim: given[claim].ours for claim in claims}
-    found = {}
-    for claim, one in claims.items():
-        ours = values[claim]
-        if ours is not None:
-            beside = [
-                (other, float(values[other.id] or 0))
-                for other in siblings(one, claims.values())
-                if values[other.id] is not None
-            ]
-            found[claim] = verdict(one, ours, beside)[0]
-    return found
+    claims = _claims()
+    return {
+        name: judge(claim, claims.values(), answers)[0]
+        for name, claim in claims.items()
+        if name in answers and answers[name].ours is not None
+    }
 
 
-def speedup_errors(given: Mapping[str, Answer]) -> dict[str, float]:
+def speedup_errors(answers: Mapping[str, Answer]) -> dict[str, float]:
     """Ours minus the paper's of each speed-up that is answered."""
     claims = _claims()
     return {
-        claim: float(given[claim].ours or 0) - float(claims[claim].value)
+        claim: float(answers[claim].ours or 0) - float(claims[claim].value)
         for claim in SPEEDUPS
-        if claim in given
+        if claim in answers
     }
 
 
 def misfit(explanation: Explanation, constants: Constants) -> float:
     """What `fit` makes least: claims that are missed (`COST`), by tens, and squared logarithms."""
-    given, claims = _fitted(explanation, constants), _claims()
+    answers, claims = _fitted(explanation, constants), _claims()
     squared = sum(
-        math.log(float(given[claim].ours or 0) / float(claims[claim].value)) ** 2
+        math.log(float(answers[claim].ours or 0) / float(claims[claim].value)) ** 2
         for claim in explanation.fitted_on
         if claim in SPEEDUPS
     )
     if explanation.fitted_on == SPEEDUPS:
         return squared
-    return 10.0 * _missed(explanation, given) + squared
+    return 10.0 * _missed(explanation, answers) + squared
 
 
 def missed(explanation: Explanation, constants: Constants) -> float:
@@ -204,8 +182,8 @@ def _fitted(explanation: Explanation, constants: Constants) -> dict[str, Answer]
     return found(explanation.testbed(constants), explanation.batch_size, models)
 
 
-def _missed(explanation: Explanation, given: Mapping[str, Answer]) -> float:
-    judged = verdicts(given)
+def _missed(explanation: Explanation, answers: Mapping[str, Answer]) -> float:
+    judged = verdicts(answers)
     return sum(COST.get(judged[claim], 1.0) for claim in explanation.fitted_on)
 
 
@@ -280,36 +258,35 @@ def _constants(explanation: Explanation, logarithms: FloatArray) -> Constants:
 
 def to_toml(fitted: Mapping[str, Constants]) -> str:
     """Constants by explanation, what they were fitted on, and how each claim fares with them."""
-    shipped = EXPLANATIONS[EXPLANATION]
-    lines = [
-        "# Constants of HierTrain's testbed that the paper leaves open, the same for every model,",
-        "# bandwidth, batch size and number of cores. Their meaning: `Constants` in the code.",
-        "# `python -m workbench.hiertrain.paper.calibration` fits them anew.",
-        "",
-        f'explanation = "{EXPLANATION}"  # the one in use',
-        'method = "most of the claims met, a trend counting half; of these the least squared log '
-        'error of the speed-ups, then the middle of where as many are met"',
-        "",
-        "fitted_on = [",
-        *(f'  "{claim}",' for claim in shipped.fitted_on),
-        "]",
-    ]
+    tables: dict[str, dict[str, object]] = {}
     for name, constants in fitted.items():
-        given = _given(name, constants)
-        judged = verdicts(given)
-        lines += ["", f"[constants.{name}]"]
-        lines += [f"{field} = {value}" for field, value in vars(constants).items()]
-        lines += ["", f"[claims_met.{name}]  # of Figs. 7 to 11"]
-        for role, claims in _by_role(name).items():
-            met = sum(COST.get(judged[claim]) == 0 for claim in claims)
-            lines.append(f"{role} = {met}  # of {len(claims)}")
-        lines.append(f"trend = {sum(one == 'trend' for one in judged.values())}")
-        lines += ["", f"[residuals.{name}]  # ours minus the paper's, x"]
-        lines += [f'"{claim}" = {error:.2f}' for claim, error in speedup_errors(given).items()]
-    return "\n".join([*lines, ""])
+        answers = _found_by(name, constants)
+        judged = verdicts(answers)
+        tables[f"constants.{name}"] = dict(vars(constants))
+        tables[f"claims_met.{name}  # of Figs. 7 to 11"] = {
+            f"{role}  # of {len(claims)}": sum(COST.get(judged[claim]) == 0 for claim in claims)
+            for role, claims in _by_role(name).items()
+        } | {"trend": sum(one == "trend" for one in judged.values())}
+        tables[f"residuals.{name}  # ours minus the paper's, x"] = {
+            claim: f"{error:.2f}" for claim, error in speedup_errors(answers).items()
+        }
+    return calibration_toml(
+        "hiertrain",
+        _ABOUT,
+        explanation=EXPLANATION,
+        method="most of the claims met, a trend counting half; of these the least squared log "
+        "error of the speed-ups, then the middle of where as many are met",
+        fitted_on=EXPLANATIONS[EXPLANATION].fitted_on,
+        tables=tables,
+    )
 
 
-def _given(name: str, constants: Constants) -> dict[str, Answer]:
+_ABOUT = """\
+Constants of HierTrain's testbed that the paper leaves open, the same for every model,
+bandwidth, batch size and number of cores. Their meaning: `Constants` in the code."""
+
+
+def _found_by(name: str, constants: Constants) -> dict[str, Answer]:
     one = EXPLANATIONS[name]
     return found(one.testbed(constants), one.batch_size)
 
@@ -328,17 +305,15 @@ def main() -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         fitted = dict(zip(EXPLANATIONS, pool.map(fit, EXPLANATIONS), strict=True))
     for name, constants in fitted.items():
-        judged = verdicts(_given(name, constants))
+        judged = verdicts(_found_by(name, constants))
         met = sum(COST.get(one) == 0 for one in judged.values())
         print(f"{name}: {constants}; {met} of {len(judged)} claims met")
-    atomic.write_text(CALIBRATION, to_toml(fitted))
-    print(f"written: {CALIBRATION}")
+    print(f"written: {write_calibration('hiertrain', to_toml(fitted))}")
 
 
 @cache
 def _claims() -> dict[str, Claim]:
-    rows = load_claims().filter(system="hiertrain").iter_rows(named=True)
-    return {row["id"]: Claim(**row) for row in rows}
+    return claims_of("hiertrain")
 
 
 if __name__ == "__main__":

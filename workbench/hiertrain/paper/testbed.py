@@ -9,21 +9,21 @@ claims are met as well without the memory.
 
 from __future__ import annotations
 
-import tomllib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import polars as pl
 
-from workbench.clusters import load_testbed
+from workbench.clusters import load_constants, load_testbed
+from workbench.hiertrain.algorithms import PLANNERS
+from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import whole
 from workbench.hiertrain.costs.problem import TIERS, FloatArray, Problem, checked_bandwidth
 from workbench.hiertrain.costs.profiled import through_edge
 from workbench.names import choose
-from workbench.paths import DATA
 from workbench.profiles import moved_bytes, profile_model
-
-CALIBRATION = DATA / "calibration" / "hiertrain.toml"
 
 EXPLANATION = "flops_only"
 """Of those in `workbench.hiertrain.paper.calibration` that meet most claims, the simplest."""
@@ -61,15 +61,8 @@ class Constants:
 
     @classmethod
     def load(cls, explanation: str = EXPLANATION) -> Constants:
-        """Read constants that were fitted for an explanation of what the paper leaves open.
-
-        Raises
-        ------
-        UnknownNameError
-            No such explanation in ``data/calibration/hiertrain.toml``.
-        """
-        stored = tomllib.loads(CALIBRATION.read_text())
-        return cls(**choose("explanation", explanation, stored["constants"]))
+        """Read constants that were fitted for an explanation; see `load_constants`."""
+        return cls(**load_constants("hiertrain", explanation))
 
 
 @dataclass(frozen=True)
@@ -191,3 +184,78 @@ def variant(
         edge_cores=edge_cores,
         devices=devices,
     )
+
+
+ITERATIONS = {
+    "model": pl.String,
+    "batch_size": pl.Int64,
+    "device_edge_mbps": pl.Float64,
+    "edge_cloud_mbps": pl.Float64,
+    "edge_cores": pl.Int64,
+    "devices": pl.Int64,
+    "planner": pl.String,
+    "forward_s": pl.Float64,
+    "backward_s": pl.Float64,
+    "update_s": pl.Float64,
+    "total_s": pl.Float64,
+    "policy": pl.String,
+}
+
+
+def by_bandwidth(
+    testbed: Testbed,
+    model: str,
+    batch_size: int = BATCH_SIZE,
+    bandwidths_mbps: Iterable[float] = EDGE_CLOUD_MBPS,
+    planners: Sequence[str] | None = None,
+) -> pl.DataFrame:
+    """One iteration by edge-cloud bandwidth and planner.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row per bandwidth and planner: the setting, ``forward_s, backward_s, update_s, total_s``
+        and the ``policy`` in words.
+    """
+    rows = []
+    for mbps in bandwidths_mbps:
+        here = replace(testbed, edge_cloud_mbps=float(mbps))
+        problem = here.problem(model, batch_size)
+        setting = (
+            model,
+            batch_size,
+            here.device_edge_mbps,
+            here.edge_cloud_mbps,
+            here.edge_cores,
+            here.devices,
+        )
+        for planner in PLANNERS if planners is None else planners:
+            policy = choose("planner", planner, PLANNERS)(problem)
+            done = iteration(problem, policy)
+            times_s = (done.forward_s, done.backward_s, done.update_s, done.total_s)
+            rows.append((*setting, planner, *times_s, str(policy)))
+    return pl.DataFrame(rows, schema=ITERATIONS, orient="row")
+
+
+def by_cores(
+    testbed: Testbed,
+    model: str,
+    batch_size: int = BATCH_SIZE,
+    bandwidths_mbps: Sequence[float] = EDGE_CLOUD_MBPS,
+) -> pl.DataFrame:
+    """HierTrain's iteration by cores of the edge server and bandwidth.
+
+    Returns
+    -------
+    polars.DataFrame
+        As `by_bandwidth`, for `hiertrain` alone and 1 to 4 cores, with ``gain_percent``: time
+        saved over one core fewer, null for one core.
+    """
+    frame = pl.concat(
+        by_bandwidth(
+            replace(testbed, edge_cores=cores), model, batch_size, bandwidths_mbps, ["hiertrain"]
+        )
+        for cores in range(1, CORES + 1)
+    )
+    fewer_s = pl.col("total_s").shift(1).over("edge_cloud_mbps")
+    return frame.with_columns(gain_percent=100 * (1 - pl.col("total_s") / fewer_s))

@@ -43,7 +43,7 @@ def notebook(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def excuse(toy: Toy) -> str:
+def waits_for(toy: Toy) -> str:
     """What the claim on Fig. 2 says, for which no frame is ever stored here."""
     reasons = {row.id: (row.verdict, row.reason) for row in toy.card().rows}
     assert reasons["toy.fig2.speedup"][0] == "not run"
@@ -68,7 +68,7 @@ class TestOtherParameters:
     ) -> None:
         toy.store({**DEFAULTS, **given}, fig1=FIG1)
         expected = f"the stored results were made with {named}: run `workbench reproduce 09_toy`"
-        assert excuse(toy) == expected
+        assert waits_for(toy) == expected
         assert toy.card().unanswered == ("toy.fig2.speedup",)
 
     @pytest.mark.parametrize("parameters", [DEFAULTS, {**DEFAULTS, "gone": 1}, {}])
@@ -76,16 +76,18 @@ class TestOtherParameters:
         self, toy: Toy, parameters: dict[str, Value]
     ) -> None:
         toy.store(parameters, fig1=FIG1)
-        assert excuse(toy) == GAP
+        assert waits_for(toy) == GAP
 
-    def test_are_not_told_of_frames_whose_parameters_are_unknown(self, toy: Toy) -> None:
+    def test_are_not_named_for_frames_whose_parameters_are_unknown(self, toy: Toy) -> None:
         card = claims.of_frames("toy", {"fig1": FIG1}, scale="smoke", claims=toy.claims)
         assert GAP in [row.reason for row in card.rows]
 
-    def test_are_not_told_where_nothing_is_stored(self, toy: Toy) -> None:
-        assert excuse(toy) == "no stored results: run `workbench reproduce 09_toy`"
+    def test_are_not_named_where_nothing_is_stored(self, toy: Toy) -> None:
+        assert waits_for(toy) == "no stored results: run `workbench reproduce 09_toy`"
 
-    def test_are_not_told_of_claims_that_say_themselves_what_they_wait_for(self, toy: Toy) -> None:
+    def test_are_not_named_for_claims_that_say_what_they_wait_for(
+        self, toy: Toy
+    ) -> None:
         toy.store({**DEFAULTS, "batch_size": 16}, fig1=FIG1)
         reasons = {row.id: row.reason for row in toy.card().rows}
         assert reasons["toy.fig3.accuracy"] == "needs the training runtime"
@@ -94,7 +96,7 @@ class TestOtherParameters:
 def test_a_broken_notebook_does_not_spoil_the_scorecard(toy: Toy, notebook: Path) -> None:
     notebook.write_text("{")
     toy.store({**DEFAULTS, "batch_size": 16}, fig1=FIG1)
-    assert excuse(toy) == GAP
+    assert waits_for(toy) == GAP
 
 
 def test_the_real_notebook_is_compared_with_real_results(tmp_path: Path) -> None:
@@ -110,6 +112,7 @@ def test_the_real_notebook_is_compared_with_real_results(tmp_path: Path) -> None
         "outputs": {frame.name: file_digest(frame)},
     }
     unsaid = ("inputs", "made_at", "wall_s", "revision", "dirty", "platform", "versions")
+    unsaid += ("instruction_set",)
     (folder / MANIFEST).write_text(json.dumps(dict.fromkeys(unsaid) | manifest))
     card = claims.scorecard(tmp_path, "dynacomm")
     assert card.unanswered
@@ -119,10 +122,10 @@ def test_the_real_notebook_is_compared_with_real_results(tmp_path: Path) -> None
     }
 
 
-def test_the_notebooks_driver_is_loaded_for_an_excuse_only() -> None:
+def test_the_notebooks_driver_is_loaded_where_a_claim_waits_only() -> None:
     code = "import sys; import workbench.claims; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    assert "workbench.claims.excuse" in loaded
-    assert {"workbench.reproduce", "polars", "rich"}.isdisjoint(loaded)
+    assert "workbench.claims.judging" in loaded
+    assert {"workbench.reproduce", "polars", "rich", "altair", "ipywidgets"}.isdisjoint(loaded)

@@ -1,0 +1,278 @@
+"""The scorecard as a picture: the paper's numbers against ours, and below them the orderings."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench import atomic, figures
+from workbench.claims.rule import VERDICTS, tolerance
+from workbench.claims.scorecard import Row, Scorecard
+from workbench.figures import PALETTE
+from workbench.widgets import Explorer
+
+if TYPE_CHECKING:
+    import altair as alt
+    import polars as pl
+
+    from workbench.results import Results
+
+COLOURS = dict(zip(VERDICTS[:4], (PALETTE[0], PALETTE[4], PALETTE[1], PALETTE[2]), strict=True))
+SHAPES = dict(zip(VERDICTS[:4], ("circle", "square", "triangle-up", "diamond"), strict=True))
+FITTED_OPACITY = 0.4
+
+_GREY, _BAND = "#777777", "#d5dbe6"
+_ORDER_COLOURS = {"holds": COLOURS["holds"], "not reproduced": COLOURS["not reproduced"]}
+_LABELLED = ("trend", "not reproduced")
+_APART = {"row": 88, "column": 56}  # room for axes and titles
+_PLOT_PX, _HEIGHT_PX, _ROW_PX, _LABEL_PX = 230, 190, 22, 100
+
+
+@dataclass(frozen=True, eq=False)
+class _Panel:
+    """A plot of the claims of some units.
+
+    Attributes
+    ----------
+    units
+        With what a value is multiplied by, by unit; the band is the first one's.
+    log
+        Whether both axes are logarithmic.
+    """
+
+    title: str
+    units: dict[str, float]
+    log: bool
+
+
+_PANELS = (
+    _Panel("%, points", {"percent": 1.0, "percentage points": 1.0}, log=False),
+    _Panel("x, counts", {"x": 1.0, "samples": 1.0, "exponent": 1.0, "count": 1.0}, log=True),
+    _Panel("seconds", {"s": 1.0, "ms": 1e-3}, log=True),
+)
+
+
+def picture(card: Scorecard, *, timed: bool = True) -> alt.ConcatChart:
+    """Draw a scorecard: a mark a claim, colour and shape by verdict, and its name on hovering.
+
+    Numbers stand at the paper's value and ours, pale where constants were fitted on them; the band
+    is as near as near is, about the diagonal. Bounds hold on or below (above) the diagonal.
+    Orderings are dots, filled where they hold; so are the few claims of a unit that is alone.
+    Recorded results, where there are any, are open marks.
+
+    Parameters
+    ----------
+    card
+        What to draw; claims given to the model are left out.
+    timed
+        Whether to show claims that a clock of this machine decides, which differ from run to run.
+    """
+    import altair as alt
+
+    rows = [row for row in card.rows if row.verdict != "input" and (timed or not row.timed)]
+    plots = {panel: _numbers(panel, rows) for panel in _PANELS}
+    views: list[Any] = [_plot(panel, shown) for panel, shown in plots.items() if len(shown) > 1]
+    alone = [shown[0][0] for shown in plots.values() if len(shown) == 1]
+    dots = [row for row in rows if row.check == "order" or row in alone]
+    if dots:
+        views.append(_dots(dots, bounds=bool(alone)))
+    return alt.concat(*views, columns=2, bounds="flush", spacing=_APART, title=_title(card, rows))
+
+
+def write(card: Scorecard, path: Path) -> Path:
+    """Draw what every machine gets alike to an SVG file, in which hovering names a claim."""
+    drawn = figures.svg(picture(card, timed=False))
+    titled = re.sub(
+        r'(<path aria-label="([^"]*)" role="graphics-symbol" aria-roledescription="point"[^>]*)/>',
+        r"\1><title>\2</title></path>",
+        drawn,
+    )
+    atomic.write_text(path, titled)
+    return path
+
+
+def show(card: Scorecard, results: Results) -> Explorer:
+    """Keep a notebook's scorecard and draw it: hovering names a claim, where widgets are shown."""
+    import altair as alt
+    import ipywidgets
+
+    kept = results.show("scorecard", card.frame, lambda _: picture(card), timings=True)
+    figures.theme()
+    alt.JupyterChart.enable_offline()
+    chart = alt.JupyterChart(picture(card), embed_options={"actions": False, "renderer": "svg"})
+    return Explorer({}, chart, ipywidgets.HTML(), ipywidgets.VBox([chart]), kept)
+
+
+def _title(card: Scorecard, rows: Sequence[Row]) -> alt.TitleParams:
+    import altair as alt
+
+    counts = [
+        f"{count} {verdict}"
+        for verdict in VERDICTS
+        if (count := sum(row.verdict == verdict for row in rows))
+    ]
+    scales = " and ".join(sorted(set(card.scales.values())))
+    lines = [f"{len(rows)} claims{f' at {scales} scale' if scales else ''}:"]
+    lines += figures.wrapped(", ".join(counts))
+    lines.append("band: near; pale: fitted on" + ("; open: recorded" if card.has_recorded else ""))
+    judged = [row for row in card.rows if row.verdict != "input"]
+    if len(rows) < len(judged):
+        lines.append(f"left out: {len(judged) - len(rows)} timed on this machine")
+    return alt.TitleParams("The papers' values and ours", subtitle=lines)
+
+
+def _numbers(panel: _Panel, rows: Iterable[Row]) -> list[tuple[Row, float, float, float | None]]:
+    """Rows of a panel that have a number to show: the paper's, ours and the recorded one."""
+    found = []
+    for row in rows:
+        if row.unit in panel.units and isinstance(row.paper, float) and row.ours is not None:
+            factor = panel.units[row.unit]
+            recorded = None if row.recorded is None else factor * float(row.recorded)
+            found.append((row, factor * row.paper, factor * float(row.ours), recorded))
+    return found
+
+
+def _plot(panel: _Panel, shown: Sequence[tuple[Row, float, float, float | None]]) -> alt.LayerChart:
+    import altair as alt
+    import polars as pl
+
+    values = [one for _, *numbers in shown for one in numbers if one is not None]
+    low, high = _domain(values, log=panel.log)
+    scale = alt.Scale(
+        type="log" if panel.log else "linear", domain=[low, high], nice=False, clamp=True
+    )
+    axis = alt.Axis(tickCount=4, grid=False, **({"format": "~g"} if panel.log else {}))
+    x = alt.X("paper:Q", scale=scale, axis=axis, title=f"paper, {panel.title}")
+
+    def y(field: str) -> alt.Y:
+        return alt.Y(f"{field}:Q", scale=scale, axis=axis, title=f"ours, {panel.title}")
+
+    band = alt.Chart(_band(panel, low, high)).encode(x=x)
+    frame = pl.DataFrame(
+        [
+            _hover(row)
+            | {"paper": paper, "ours": ours, "recorded": recorded}
+            | {"label": ".".join(row.name.split(".")[-2:]) if row.verdict in _LABELLED else ""}
+            | {"side": "left" if ours > paper else "right"}
+            for row, paper, ours, recorded in shown
+        ],
+        schema_overrides={"recorded": pl.Float64},
+        infer_schema_length=None,
+    )
+    base = alt.Chart(frame).encode(x=x, tooltip=_TOOLTIP, description="claim:N")
+    marks = base.encode(color=_by_verdict(alt.Color, COLOURS), shape=_by_verdict(alt.Shape, SHAPES))
+    fitted = alt.FieldEqualPredicate(field="role", equal="fit")
+    opacity = alt.when(fitted).then(alt.value(FITTED_OPACITY)).otherwise(alt.value(1.0))
+    layers = [
+        band.mark_area(color=_BAND, aria=False).encode(y=y("least"), y2="most:Q"),
+        band.mark_line(color=_GREY, strokeWidth=0.75, aria=False).encode(y=y("paper")),
+        marks.mark_point(filled=True, size=45).encode(y=y("ours"), opacity=opacity),
+    ]
+    if frame["recorded"].is_not_null().any():
+        layers.append(marks.mark_point(filled=False, size=90).encode(y=y("recorded")))
+    for side, align, dx in (("right", "left", 6), ("left", "right", -6)):  # off the diagonal
+        here = base.transform_filter(alt.FieldEqualPredicate(field="side", equal=side))
+        texts = here.mark_text(align=align, dx=dx, limit=_LABEL_PX)
+        layers.append(texts.encode(y=y("ours"), text="label:N"))
+    return alt.layer(*layers).properties(width=_PLOT_PX, height=_HEIGHT_PX)
+
+
+def _domain(values: Sequence[float], *, log: bool) -> tuple[float, float]:
+    """Ends of both axes, a little beyond the values; percent begin at 0 or below."""
+    if log:
+        low, high = math.log(min(values)), math.log(max(values))
+        margin = max(0.08 * (high - low), 0.2)
+        return math.exp(low - margin), math.exp(high + margin)
+    low, high = min(0.0, *values), max(values)
+    margin = 0.06 * (high - low)
+    return low - margin, high + margin
+
+
+def _band(panel: _Panel, low: float, high: float, points: int = 50) -> pl.DataFrame:
+    """What is near the paper's value, along the diagonal, within the axes."""
+    import polars as pl
+
+    unit, factor = next(iter(panel.units.items()))
+    ends = (math.log(low), math.log(high)) if panel.log else (low, high)
+    steps = [ends[0] + (ends[1] - ends[0]) * at / points for at in range(points + 1)]
+    papers = [math.exp(one) for one in steps] if panel.log else steps
+    rows = []
+    for paper in papers:
+        near = factor * tolerance(unit, paper / factor)
+        rows.append((paper, max(paper - near, low), min(paper + near, high)))
+    return pl.DataFrame(rows, schema=["paper", "least", "most"], orient="row")
+
+
+def _dots(rows: Sequence[Row], *, bounds: bool) -> alt.LayerChart:
+    """A row of dots per system: filled where the claim holds, empty where not, small if not run."""
+    import altair as alt
+    import polars as pl
+
+    seen: dict[str, int] = {}
+    records = []
+    for row in rows:
+        seen[row.system] = seen.get(row.system, 0) + 1
+        records.append(_hover(row) | {"at": seen[row.system], "recorded": row.recorded_verdict})
+    frame = pl.DataFrame(records, infer_schema_length=None)
+    most = max(seen.values())
+    base = alt.Chart(frame).encode(
+        x=alt.X(
+            "at:Q",
+            scale=alt.Scale(domain=[0.5, max(most, 10) + 0.5], nice=False),
+            axis=None,
+        ),
+        y=alt.Y("system:N", sort=list(seen), title=None, axis=alt.Axis(domain=False, ticks=False)),
+        tooltip=_TOOLTIP,
+        description="claim:N",
+    )
+
+    def dots(verdict: str, recorded: bool = False, **mark: Any) -> alt.Chart:
+        field = "recorded" if recorded else "verdict"
+        return base.mark_point(**mark).transform_filter(
+            alt.FieldEqualPredicate(field=field, equal=verdict)
+        )
+
+    holds, misses = _ORDER_COLOURS.values()
+    layers = [
+        dots("holds", filled=True, size=50, color=holds),
+        dots("not reproduced", filled=False, size=50, strokeWidth=2, color=misses),
+        dots("not run", filled=True, size=12, color=_GREY),
+    ]
+    if any(row.recorded_verdict for row in rows):
+        layers.append(dots("holds", True, filled=False, size=120, strokeWidth=1, color=holds))
+        layers.append(dots("not reproduced", True, filled=False, size=120, color=misses))
+    return alt.layer(*layers).properties(
+        width=_PLOT_PX,
+        height=_ROW_PX * len(seen),
+        title=alt.TitleParams(
+            "Orderings and bounds" if bounds else "Orderings",
+            subtitle=["filled: holds; empty: not", "a speck: not run"],
+        ),
+    )
+
+
+def _hover(row: Row) -> dict[str, str]:
+    return {
+        "claim": row.id,
+        "system": row.system,
+        "states": row.metric,
+        "stated": row.paper_text,
+        "found": row.ours_text,
+        "verdict": row.verdict,
+        "role": row.role,
+    }
+
+
+_TOOLTIP = ["claim:N", "states:N", "stated:N", "found:N", "verdict:N", "role:N"]
+
+
+def _by_verdict(channel: type, values: dict[str, str]) -> Any:
+    """Colour or shape by verdict, with a legend over all panels."""
+    import altair as alt
+
+    scale = alt.Scale(domain=list(values), range=list(values.values()))
+    return channel("verdict:N", title=None, scale=scale)

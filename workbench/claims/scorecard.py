@@ -1,0 +1,259 @@
+"""The scorecard: claims judged, their totals and errors; as a frame, as Markdown, as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from workbench.claims.rule import VERDICTS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROLES = {
+    "fit": "used to calibrate constants",
+    "predicted": "neither given nor calibrated on",
+    "input": "given to the model",
+}
+"""What a claim is to the workbench."""
+
+CLAIM_COLUMNS = ("claim", "source", "paper", "ours", "recorded", "verdict", "what it says, and why")
+_SYMBOLS = {"percent": "%", "percentage points": "pp", "exponent": "", "count": ""}
+_NAMED = 5  # of a list of claims, before the rest is counted
+_SHORT_CELL = 18
+
+
+@dataclass(frozen=True)
+class Row:
+    """One claim, judged.
+
+    Attributes
+    ----------
+    difference
+        Ours less the paper's, in the claim's unit.
+    reason
+        Why it misses, or in a few words where ours comes from.
+    timed
+        Whether a clock of this machine decides it.
+    recorded, recorded_verdict
+        What recorded results say, by the same rule; None and empty where there are none.
+    """
+
+    id: str
+    system: str
+    source: str
+    setting: str
+    metric: str
+    unit: str
+    check: str
+    role: str
+    paper: float | str
+    ours: float | bool | None
+    difference: float | None
+    verdict: str
+    reason: str
+    timed: bool = False
+    recorded: float | bool | None = None
+    recorded_verdict: str = ""
+
+    @property
+    def name(self) -> str:
+        """The claim's id without its system."""
+        return self.id.removeprefix(f"{self.system}.")
+
+    @property
+    def paper_text(self) -> str:
+        """The paper's value with its bound and unit; ``true`` for an order."""
+        if self.check == "order":
+            return "true"
+        sign = {"at_most": "<= ", "at_least": ">= "}.get(self.check, "")
+        return f"{sign}{text_of(self.paper)} {_SYMBOLS.get(self.unit, self.unit)}".rstrip()
+
+    @property
+    def ours_text(self) -> str:
+        """Our value; a dash where there is none."""
+        return text_of(self.ours)
+
+    @property
+    def recorded_text(self) -> str:
+        """The recorded value, and its verdict where it differs from this run's."""
+        if not self.recorded_verdict:
+            return ""
+        verdict = f" ({self.recorded_verdict})" if self.recorded_verdict != self.verdict else ""
+        return f"{text_of(self.recorded)}{verdict}"
+
+
+def text_of(value: float | bool | str | None, sign: str = "") -> str:
+    """Write a value with the places that its size lets count: 0.084, 42.86, 153.4, 1097."""
+    if value is None or isinstance(value, bool | str):
+        return "-" if value is None else str(value).lower() if isinstance(value, bool) else value
+    size = abs(value)
+    if 0 < size < 1e-3:
+        return f"{value:{sign}.2g}"
+    places = 3 if size < 1 else 2 if size < 100 else 1 if size < 1000 else 0
+    text = f"{value:{sign}.{places}f}"
+    return text.rstrip("0").rstrip(".") if places else text
+
+
+@dataclass(frozen=True, repr=False)
+class Scorecard:
+    """All claims of some systems, judged.
+
+    Attributes
+    ----------
+    rows
+        In the order of the table of claims.
+    scales
+        System -> the scale its stored results were made at.
+    missing
+        System -> the command that makes its results, where none are stored.
+    not_built
+        System -> how many claims it has; those that the workbench does not have yet and that were
+        not asked for by name.
+    unanswered
+        Claims that have results but no answer: gaps in the system's ``answers.py``.
+    """
+
+    rows: tuple[Row, ...]
+    scales: Mapping[str, str]
+    missing: Mapping[str, str]
+    not_built: Mapping[str, int]
+    unanswered: tuple[str, ...]
+
+    def total(self, role: str | None = None, verdict: str | None = None) -> int:
+        """Return how many rows have this role and verdict; None counts all."""
+        return sum(role in (None, row.role) and verdict in (None, row.verdict) for row in self.rows)
+
+    def percent_errors(self, role: str) -> list[float]:
+        """Return |ours - paper| in points of each percent claim of this role that has a number."""
+        return [
+            abs(row.difference)
+            for row in self.rows
+            if (row.role, row.unit, row.check) == (role, "percent", "near")
+            and row.difference is not None
+        ]
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """A row per claim; `paper`, `ours` and `recorded` are null where they are no numbers.
+
+        Of an order, `holds` has what `ours` would be.
+        """
+        import polars as pl
+
+        def number(value: float | bool | str | None) -> float | None:
+            return None if isinstance(value, bool | str) or value is None else float(value)
+
+        numbers = ("paper", "ours", "recorded")
+        schema: dict[str, type[pl.DataType]] = dict.fromkeys(Row.__annotations__, pl.String)
+        schema |= dict.fromkeys((*numbers, "difference"), pl.Float64) | {"timed": pl.Boolean}
+        records = [
+            vars(row)
+            | {name: number(getattr(row, name)) for name in numbers}
+            | {"holds": row.ours if isinstance(row.ours, bool) else None}
+            for row in self.rows
+        ]
+        return pl.DataFrame(records, schema=schema | {"holds": pl.Boolean})
+
+    def totals(self) -> list[tuple[str, ...]]:
+        """Return a line per role and one for all: claims by verdict (`VERDICTS`), and in total."""
+        roles: Sequence[str | None] = [role for role in ROLES if self.total(role)] + [None]
+        return [
+            (
+                role or "all",
+                *(str(self.total(role, one)) for one in VERDICTS),
+                str(self.total(role)),
+            )
+            for role in roles
+        ]
+
+    def notes(self) -> Iterator[str]:
+        """Say how far off the percent claims are, at which scale, and what is not there."""
+        means = [
+            f"{role} {statistics.fmean(errors):.2f} points (n = {len(errors)})"
+            for role in ROLES
+            if (errors := self.percent_errors(role))
+        ]
+        if means:
+            yield f"Mean absolute error of the percent claims: {', '.join(means)}."
+        for system, scale in self.scales.items():
+            yield f"{system}: results made at {scale} scale."
+        for system, command in self.missing.items():
+            yield f"{system}: no stored results. To make them: {command}"
+        if self.unanswered:
+            named = ", ".join(self.unanswered[:_NAMED])
+            more = len(self.unanswered) - _NAMED
+            yield (
+                "Stored results without an answer (made with other parameters, or a gap in "
+                f"answers.py): {named}{f' and {more} more' if more > 0 else ''}."
+            )
+        if self.not_built:
+            counts = [f"{system} ({count} claims)" for system, count in self.not_built.items()]
+            yield f"Not built yet: {', '.join(counts)}."
+
+    def to_json(self) -> str:
+        """Return a JSON list with one object per claim; its keys are the fields of `Row`."""
+        rows = [dataclasses.asdict(row) for row in self.rows]
+        return json.dumps(rows, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def to_markdown(self) -> str:
+        """Return a table per role, a line per claim; then the totals and what is missing."""
+        columns = [one for one in CLAIM_COLUMNS if one != "recorded" or self.has_recorded]
+        parts = []
+        for role, meaning in ROLES.items():
+            body = [
+                [cell for name, cell in _cells(row).items() if name in columns]
+                for row in self.rows
+                if row.role == role
+            ]
+            if body:
+                shown = _markdown_table(columns, body, right=[columns.index("ours")])
+                parts.append(f"**{role}**: {meaning}\n\n{shown}")
+        header = ("totals", *VERDICTS, "all")
+        parts.append(_markdown_table(header, self.totals(), right=range(1, len(header))))
+        parts.append("\n".join(f"- {note}" for note in self.notes()))
+        return "\n\n".join(parts) + "\n"
+
+    @property
+    def has_recorded(self) -> bool:
+        """Whether recorded results answer any claim."""
+        return any(row.recorded_verdict for row in self.rows)
+
+    def __repr__(self) -> str:
+        counts = [f"{self.total(verdict=one)} {one}" for one in VERDICTS if self.total(verdict=one)]
+        return f"Scorecard of {len(self.rows)} claims: {', '.join(counts)}"
+
+    def _repr_markdown_(self) -> str:
+        return self.to_markdown()
+
+
+def _cells(row: Row) -> dict[str, str]:
+    states = [row.metric] if row.check == "order" else []
+    cells = (
+        f"`{row.id}`",
+        row.source,
+        row.paper_text,
+        row.ours_text,
+        row.recorded_text,
+        row.verdict,
+        "; ".join([*states, *([row.reason] if row.reason else [])]),
+    )
+    return dict(zip(CLAIM_COLUMNS, cells, strict=True))
+
+
+def _markdown_table(
+    header: Sequence[str], body: Iterable[Sequence[str]], right: Iterable[int]
+) -> str:
+    aligned = set(right)
+    rule = ["--:" if column in aligned else "---" for column in range(len(header))]
+    cells = [[_unbroken(cell.replace("|", "\\|")) for cell in row] for row in body]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [list(header), rule, *cells])
+
+
+def _unbroken(cell: str) -> str:
+    """Hold a short cell, such as a number and its unit, on one line."""
+    return cell.replace(" ", "\N{NO-BREAK SPACE}") if len(cell) <= _SHORT_CELL else cell
