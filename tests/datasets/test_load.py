@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 
 from tests.datasets.conftest import REAL
-from workbench.datasets import SOURCES, DatasetError, data_folder, load, mnist
+from tests.datasets.server import Server
+from workbench.datasets import (
+    SOURCES,
+    DatasetError,
+    available,
+    data_folder,
+    load,
+    mnist,
+    title,
+)
 from workbench.names import UnknownNameError
 from workbench.parameters import DATASETS
 from workbench.paths import DATA
@@ -42,6 +51,23 @@ def test_importing_brings_in_nothing_heavy() -> None:
         "print({'torch', 'sklearn', 'pooch', 'requests', 'scipy'} & set(sys.modules))"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
+
+
+def test_what_is_available_needs_no_network(
+    small_mnist: mnist.IdxSource, server: Server, tmp_path: Path
+) -> None:
+    always = ["digits", "cluttered_digits"]
+    assert available(tmp_path) == always
+    load("mnist", folder=tmp_path)
+    assert available(tmp_path) == [*always, "mnist"]
+    asked = server.asked.total()
+    load("mnist", folder=tmp_path)
+    assert server.asked.total() == asked
+
+
+def test_charts_write_names_as_people_do() -> None:
+    assert [title(name) for name in DATASETS[:3]] == ["digits", "cluttered digits", "MNIST"]
+    assert title("own") == "own"
 
 
 class TestFolder:
