@@ -12,6 +12,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import torch
@@ -65,7 +66,7 @@ def setup_of(nodes: int) -> GossipSetup:
     )
 
 
-def trained(setup: GossipSetup, threads: int) -> tuple[Trained, float]:
+def trained(setup: GossipSetup, threads: int) -> tuple[Trained[Any], float]:
     began_s = time.perf_counter()
     result = decentralised.train(setup, threads=threads)
     return result, time.perf_counter() - began_s

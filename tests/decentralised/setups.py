@@ -81,7 +81,7 @@ class Idle:
 
 def scattered(
     of: GossipSetup, faults: Sequence[Fault] = (), seconds: float = 1.0
-) -> tuple[np.ndarray, Trained]:
+) -> tuple[np.ndarray, Trained[Any]]:
     """Pure mixing of models drawn at random: the first models (nodes x elements), and the run."""
     with fixed_threads():
         built = decentralised.build(of, Idle(seconds))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from tests.decentralised.setups import Idle, epochwise, gosgd
 from workbench import decentralised
 from workbench.decentralised import EverySample, GossipSetup, TrainingError, View, train
 from workbench.decentralised.selecting import Batches
-from workbench.runtime import Crash, ProgramError, Restart, SimulationError
+from workbench.runtime import Crash, Restart
 from workbench.training import Sgd
 from workbench.training.trained import DivergedError
 
@@ -31,8 +30,6 @@ def test_says_so_with_the_way_out(setup: GossipSetup) -> None:
     ) as raised:
         train(setup)
     assert isinstance(raised.value.__cause__, DivergedError)
-    assert isinstance(raised.value, SimulationError)
-    assert not isinstance(raised.value, ProgramError)
 
 
 @dataclass(frozen=True)
@@ -49,16 +46,13 @@ class Poisoning(EverySample):
 
 def test_epochs_until_then_are_kept() -> None:
     setup = epochwise(decentralised.complete(3), epochs=4)
-    with pytest.raises(TrainingError, match=r"3 of 12 epochs, over all nodes, were done") as raised:
+    with pytest.raises(TrainingError, match=r"3 of 12 epochs of all nodes were done") as raised:
         train(setup, Poisoning(setup.seed))
     kept = raised.value.trained
     assert kept.epochs["epoch"].to_list() == [1, 1, 1]
     assert kept.epochs.equals(train(setup).epochs.head(3))
     assert kept.run is raised.value.run
     assert len(kept.weights) == 3
-    there = pickle.loads(pickle.dumps(raised.value))  # as from a process of a figure's trainings
-    assert str(there) == str(raised.value)
-    assert there.trained.epochs.equals(kept.epochs)
 
 
 @dataclass(frozen=True)

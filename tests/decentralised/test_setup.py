@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from tests.decentralised.setups import cluster, epochwise
 from workbench import datasets, decentralised
 from workbench.clusters import MissingLinkError
-from workbench.decentralised import EverySample, GossipSetup, View
+from workbench.decentralised import EverySample, View
 from workbench.decentralised.recorder import Spread
 from workbench.names import UnknownNameError
 from workbench.profiles import LayerTimes
@@ -27,11 +28,8 @@ GOOD = epochwise(decentralised.ring(4))
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"epochs": 0}, "epochs is 0"),
         ({"batch_size": 2.0}, r"batch_size is 2\.0"),
         ({"evaluate_every": True}, "evaluate_every is True"),
-        ({"dataset": "digits"}, "dataset is the name 'digits'"),
-        ({"dataset": DIGITS}, r"images \(1, 8, 8\), lenet5 takes \(1, 28, 28\); use"),
         ({"patience_s": 0.0}, r"patience_s is 0\.0"),
         ({"patience_s": 7.9e-5}, r"patience_s is 7\.9e-05, .* at least 8e-05, .* of 0\.08 s"),
         ({"shards": [np.arange(4)] * 3}, "3 shards for a cluster of 4 nodes"),
@@ -56,16 +54,13 @@ GOOD = epochwise(decentralised.ring(4))
         ({"mixing": np.full((4, 4), 0.3)}, "sum to 1.2, not to 1"),
         ({"shards": "all"}, "shards is 'all'"),
         ({"shards": 4}, "shards is 4"),
-        ({"sgd": 0.01}, r"sgd is 0\.01; give a training\.Sgd"),
-        ({"seed": -1}, "seed is -1"),
         ({"backward_over_forward": 0}, "backward_over_forward is 0"),
         ({"cluster": 4}, "cluster is 4; give a Cluster"),
-        ({"model": 5}, r"model is 5; give the name of one in the zoo, a torch\.nn\.Module"),
     ],
 )
 def test_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        GossipSetup(**{**vars(GOOD), **changes})
+        replace(GOOD, **changes)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +74,7 @@ def test_refused(changes: dict[str, Any], message: str) -> None:
     ],
 )
 def test_numbers_of_numpy_are_taken(changes: dict[str, Any]) -> None:
-    setup = GossipSetup(**{**vars(GOOD), **changes})
+    setup = replace(GOOD, **changes)
     if "sample_s" in changes:
         assert setup.seconds_per_sample == pytest.approx((0.1,) * 4)
 
@@ -87,8 +82,9 @@ def test_numbers_of_numpy_are_taken(changes: dict[str, Any]) -> None:
 def test_a_matrix_or_a_graph_mixes() -> None:
     ring = decentralised.ring(4)
     expected = decentralised.metropolis_hastings(ring).matrix
-    for given_mixing in (ring, expected, expected.tolist()):
-        setup = GossipSetup(**{**vars(GOOD), "mixing": given_mixing})
+    mixings: list[Any] = [ring, expected, expected.tolist()]
+    for mixing in mixings:
+        setup = replace(GOOD, mixing=mixing)
         assert setup.mixing is not None
         assert np.array_equal(setup.mixing.matrix, expected)
 
@@ -101,8 +97,7 @@ def test_costs_are_worked_out_once_a_kind_of_node(monkeypatch: pytest.MonkeyPatc
         return whole(*given, flops_per_s=flops_per_s, **named)
 
     whole = LayerTimes.from_flops
-    changes = {"sample_s": None, "flops_per_s": [1e9, 2e9, 1e9, 1e9]}
-    setup = GossipSetup(**{**vars(GOOD), **changes})
+    setup = replace(GOOD, sample_s=None, flops_per_s=[1e9, 2e9, 1e9, 1e9])
     monkeypatch.setattr(LayerTimes, "from_flops", from_flops)
     slow, quick, *alike = setup.seconds_per_sample
     assert asked == [1e9, 2e9]
@@ -122,10 +117,9 @@ class TestOwnModels:
     def test_both_learn_alike(self) -> None:
         module = self.made()
         before = [parameter.clone() for parameter in module.parameters()]
-        changes = {"epochs": 2, "sample_s": None, "flops_per_s": 1e6}
+        good = replace(GOOD, epochs=2, sample_s=None, flops_per_s=1e6)
         runs = [
-            decentralised.train(GossipSetup(**{**vars(GOOD), **changes, "model": model}))
-            for model in (module, self.made, module)
+            decentralised.train(replace(good, model=model)) for model in (module, self.made, module)
         ]
         assert all(map(torch.equal, before, module.parameters()))  # the user's stays what it is
         for one in runs[1:]:
@@ -136,17 +130,9 @@ class TestOwnModels:
         assert losses["loss"][1] < losses["loss"][0]
 
     def test_costs_are_those_of_its_profile(self) -> None:
-        changes = {"model": self.made, "sample_s": None, "flops_per_s": 1e6}
-        setup = GossipSetup(**{**vars(GOOD), **changes})
+        setup = replace(GOOD, model=self.made, sample_s=None, flops_per_s=1e6)
         operations = 2 * (784 * 12 + 120) * 3  # forward, and twice that backward
         assert setup.seconds_per_sample == pytest.approx((operations / 1e6,) * 4)
-
-    def test_images_that_do_not_fit_are_told(self) -> None:
-        small = {"model": self.made, "dataset": DIGITS, "shards": [np.arange(4)] * 4}
-        with pytest.raises(
-            ValueError, match=r"does not take samples of shape \(1, 8, 8\), as digits"
-        ):
-            GossipSetup(**{**vars(GOOD), **small})
 
     @staticmethod
     def ending_in(outputs: int) -> torch.nn.Module:
@@ -154,15 +140,15 @@ class TestOwnModels:
 
     def test_each_class_needs_an_output(self) -> None:
         with pytest.raises(ValueError, match=r"the model has 9 outputs, digits has 10 classes"):
-            GossipSetup(**{**vars(GOOD), "model": self.ending_in(9)})
+            replace(GOOD, model=self.ending_in(9))
         for enough in (10, 11):
-            GossipSetup(**{**vars(GOOD), "model": self.ending_in(enough)})
+            replace(GOOD, model=self.ending_in(enough))
         with pytest.raises(ValueError, match="samples x classes"):
-            GossipSetup(**{**vars(GOOD), "model": lambda: torch.nn.Conv2d(1, 10, 3)})
+            replace(GOOD, model=lambda: torch.nn.Conv2d(1, 10, 3))
 
     def test_trying_a_model_draws_nothing(self) -> None:
         before = torch.get_rng_state()
-        GossipSetup(**{**vars(GOOD), "model": self.made})
+        replace(GOOD, model=self.made)
         assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -170,27 +156,19 @@ def test_a_fast_node_has_short_batches() -> None:
     fast = epochwise(decentralised.ring(4), speeds=[1, 1, 1, 10], patience_s=1e-5)
     assert fast.patience_s == 1e-5
     with pytest.raises(ValueError, match=r"at least 8e-06, .* of 0\.008 s"):
-        GossipSetup(**{**vars(fast), "patience_s": 7e-6})
+        replace(fast, patience_s=7e-6)
 
 
 def test_links_and_names_are_looked_up_first() -> None:
     complete = decentralised.metropolis_hastings(decentralised.complete(4))
     with pytest.raises(MissingLinkError, match="from node0 to node2"):
-        GossipSetup(**{**vars(GOOD), "mixing": complete})
+        replace(GOOD, mixing=complete)
     with pytest.raises(UnknownNameError, match="lenet5"):
-        GossipSetup(**{**vars(GOOD), "model": "lenet"})
+        replace(GOOD, model="lenet")
     alone = cluster(decentralised.ring(1))
     two = type(alone)([*alone.nodes, type(alone.nodes[0])("other")])
     with pytest.raises(ValueError, match="to nobody"):
-        GossipSetup(
-            **{
-                **vars(GOOD),
-                "cluster": two,
-                "shards": GOOD.shards[:2],
-                "mixing": None,
-                "probability": 0.5,
-            }
-        )
+        replace(GOOD, cluster=two, shards=GOOD.shards[:2], mixing=None, probability=0.5)
 
 
 @given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=3), batch_size=st.integers(1, 12))

@@ -106,7 +106,9 @@ class TestSetups:
         ("change", "message"),
         [
             ({"epochs": 0}, "epochs is 0; it must be a whole number of at least 1"),
+            ({"epochs": 1.5}, r"epochs is 1\.5"),
             ({"epochs": True}, "epochs is True"),
+            ({"seed": "x"}, "seed is 'x'"),
             ({"seed": -1}, "seed is -1"),
             ({"sgd": 0.1}, r"sgd is 0\.1; give a training\.Sgd"),
             ({"model": "lenet"}, "Did you mean 'lenet5'"),
@@ -128,7 +130,8 @@ class TestSetups:
 
     @each_system
     def test_numbers_may_be_numpys(self, system: System) -> None:
-        setup = replace(system.setup, epochs=np.int64(2), seed=np.uint8(3))
+        numpys: dict[str, Any] = {"epochs": np.int64(2), "seed": np.uint8(3)}
+        setup = replace(system.setup, **numpys)
         assert (setup.epochs, setup.seed) == (2, 3)
         assert {type(setup.epochs), type(setup.seed)} == {int}
 
@@ -185,7 +188,7 @@ class TestEarlyEnds:
 
         stopped = system.train(replace(system.setup, epochs=60), progress=interrupts)
         assert stopped.run.interrupted
-        done = stopped.epochs["epoch"].max()
+        done = max(stopped.epochs["epoch"].to_list())
         assert 1 <= done < 60
         shared = ["epoch", "at_s", "loss"]  # gossip evaluates the last epoch at any rate
         whole = system.train(replace(system.setup, epochs=done)).epochs.select(shared)

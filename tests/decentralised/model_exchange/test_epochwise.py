@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -19,7 +21,7 @@ from workbench.runtime import Crash, Fault, LinkDown, Lossy, Restart, SlowDown
 MODEL_S = 0.25
 
 
-def models(trained: Trained) -> np.ndarray:
+def models(trained: Trained[Any]) -> np.ndarray:
     return np.stack([one.double().numpy() for one in trained.weights])
 
 
@@ -27,7 +29,7 @@ def spread(found: np.ndarray) -> float:
     return float(np.sqrt(((found - found.mean(0)) ** 2).sum(1).mean()))
 
 
-def epochs_of(trained: Trained, node: int) -> list[int]:
+def epochs_of(trained: Trained[Any], node: int) -> list[int]:
     return trained.epochs.filter(node=node)["epoch"].to_list()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from workbench.decentralised.model_exchange.gosgd import Half
 from workbench.runtime import Crash, Lossy, Restart, Simulation, SlowDown
 
 
-def models(trained: Trained) -> np.ndarray:
+def models(trained: Trained[Any]) -> np.ndarray:
     return np.stack([one.double().numpy() for one in trained.weights])
 
 

@@ -22,7 +22,7 @@ from workbench.dynacomm.training import Setup, Trained, train
 HETEROGENEOUS = replace(LENET, workers=3, servers=2, speeds=(1.0, 0.5, 0.25), batch_size=8)
 
 
-def plans(found: Trained) -> list[list[Plan]]:
+def plans(found: Trained[torch.Tensor]) -> list[list[Plan]]:
     """Of each worker."""
     return [told.plans for told in found.run.results.values() if isinstance(told, Report)]
 
@@ -118,7 +118,7 @@ def test_planning_takes_its_time() -> None:
     assert dear.run.end_s > free.run.end_s + 11 * 9
 
 
-def planned(found: Trained) -> list[str]:
+def planned(found: Trained[torch.Tensor]) -> list[str]:
     """Before which iterations."""
     assert found.run.trace is not None
     return found.run.trace.frame.filter(lane="plan")["label"].to_list()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+import torch
+
 from workbench import datasets
 from workbench.clusters import Link, Schedule
 from workbench.dynacomm.training import Setup, Trained, train
@@ -23,7 +25,7 @@ LINKS = {
 }
 
 
-def fingerprint(trained: Trained) -> str:
+def fingerprint(trained: Trained[torch.Tensor]) -> str:
     """Hash of every bit of the weights, of the epochs and of how long it took."""
     digest = hashlib.sha256(trained.weights.numpy().tobytes())
     for row in trained.epochs.iter_rows():
@@ -32,7 +34,7 @@ def fingerprint(trained: Trained) -> str:
     return digest.hexdigest()
 
 
-def everything() -> Trained:
+def everything() -> Trained[torch.Tensor]:
     """Unequal workers and two servers on a link that changes, planned anew each iteration."""
     setup = Setup(
         "lenet5",

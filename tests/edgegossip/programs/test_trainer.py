@@ -52,13 +52,13 @@ def given(slower: list[float], **changes: Any) -> tuple[GossipSetup, EdgeGossip]
     return training, EdgeGossip(who, shards, **changes)
 
 
-def run(slower: list[float], **changes: Any) -> Trained:
+def run(slower: list[float], **changes: Any) -> Trained[Any]:
     faults = changes.pop("faults", ())
     training, ours = given(slower, **changes)
     return decentralised.train(training, ours, faults=faults)
 
 
-def samples(trained: Trained, epoch: int) -> list[int]:
+def samples(trained: Trained[Any], epoch: int) -> list[int]:
     return trained.epochs.filter(epoch=epoch).sort("node")["samples"].to_list()
 
 

@@ -22,11 +22,10 @@ from tests.profiles.modules import DataDependent
 from workbench import datasets, training, zoo
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
 from workbench.hiertrain.algorithms import PLANNERS
-from workbench.hiertrain.programs.serve import cluster_of
-from workbench.hiertrain.training import Setup, TrainingError, build, progress_text, train
+from workbench.hiertrain.training import Setup, build, train
 from workbench.names import UnknownNameError
 from workbench.paths import ROOT
-from workbench.runtime import Crash, Fault, LinkDown, Lossy, SlowDown, simulate
+from workbench.runtime import simulate
 
 DIGITS = datasets.load("digits")
 PAIRS = {("device", "edge"): 8e6, ("edge", "cloud"): 4e6, ("device", "cloud"): 2e6}
@@ -119,7 +118,7 @@ def learnt(setup: Setup, policy: Policy, *, evaluating: bool = False) -> Tensor:
         built = build(setup, policy)
         for learner in built.learners:
             learner.flat.module.eval()
-        simulate(cluster_of(setup.problem, setup.sharing), built.programs)
+        simulate(setup.cluster, built.programs)
     return built.epochs.weights
 
 
@@ -306,7 +305,7 @@ def test_running_statistics_are_weighed_by_samples() -> None:
     built = build(setup, Hybrid(("cloud", "device", "edge"), 2, 4, 0, 6, 2))
     x = torch.from_numpy(data.x_train[setup.batches[0]])
     with training.fixed_threads():
-        simulate(cluster_of(setup.problem), built.programs)
+        simulate(setup.cluster, built.programs)
         found = built.epochs.flat.module.get_buffer("conv1.norm.running_mean")
         conv = setup.made().get_submodule("conv1.conv")
         # Momentum 0.1 from 0; the mean over channels of each tier's images.
@@ -323,7 +322,7 @@ def test_iterations_cut_an_epoch_short() -> None:
 
 HASH = """
 import hashlib
-from tests.hiertrain.test_train import LENET, MIXED, train
+from tests.hiertrain.training.test_train import LENET, MIXED, train
 found = train(LENET, MIXED)
 bits = found.weights.numpy().tobytes() + repr(found.epochs.rows()).encode()
 print(hashlib.sha256(bits).hexdigest())
@@ -363,28 +362,16 @@ def test_it_learns() -> None:
     assert found.epochs["loss"][-1] < found.epochs["loss"][0]
 
 
-def test_progress_is_told_in_a_line() -> None:
+def test_progress_is_by_the_tier_that_computes_the_loss() -> None:
     built = build(LENET, MIXED)
-    assert progress_text(LENET, built, 0.0) == "0 of 2 epochs, 0 %, 0.0 virtual seconds"
+    assert built.standing().at(0.0) == "0 of 2 epochs, 0 %, 0.0 virtual seconds"
     with training.fixed_threads():
-        simulate(cluster_of(LENET.problem), built.programs)
-    said = progress_text(LENET, built, 12.5)
-    assert said.startswith("2 of 2 epochs, 100 %, 12.5 virtual seconds, loss ")
-    assert said.endswith(f"{built.losses[-1]:.3f} in iteration 6")
-
-
-def test_ctrl_c_leaves_the_epochs_that_are_done() -> None:
-    def interrupts(now_s: float, events: int) -> None:
-        if now_s > first_s:
-            raise KeyboardInterrupt
-
-    first_s = train(replace(LENET, epochs=1), MIXED).run.end_s
-    stopped = train(replace(LENET, epochs=60), MIXED, progress=interrupts)
-    assert stopped.run.interrupted
-    assert 1 <= len(stopped.epochs) < 60
-    whole = train(replace(LENET, epochs=len(stopped.epochs)), MIXED)
-    assert stopped.epochs.equals(whole.epochs)
-    assert torch.equal(stopped.weights, whole.weights)
+        simulate(LENET.cluster, built.programs)
+    after = built.epochs.frame["loss"][-1]
+    assert built.standing().at(12.5) == (
+        f"2 of 2 epochs, 100 %, 12.5 virtual seconds, loss {built.losses[-1]:.3f} in iteration 6, "
+        f"{after:.3f} over all samples after epoch 2"
+    )
 
 
 def test_a_module_stays_what_it_is() -> None:
@@ -398,26 +385,7 @@ def test_a_module_stays_what_it_is() -> None:
         assert run.epochs.equals(runs[0].epochs)
 
 
-def test_a_slow_down_takes_time_and_changes_no_weight() -> None:
-    plain = train(LENET, MIXED)
-    slow = train(LENET, MIXED, faults=[SlowDown("edge", 0, plain.run.end_s, 5)])
-    assert slow.run.end_s > plain.run.end_s
-    assert torch.equal(slow.weights, plain.weights)
-
-
 class TestRefusals:
-    @pytest.mark.parametrize(
-        "fault", [Crash("edge", 1), Lossy("edge", 0, 0.5), LinkDown(1, 0, 1, 2)]
-    )
-    def test_what_is_lost_is_waited_for_without_end(self, fault: Fault) -> None:
-        with pytest.raises(ValueError, match=r"without end; give a SlowDown, .*patience_s"):
-            train(LENET, MIXED, faults=[SlowDown(0, 1, 2, 2), fault])
-
-    def test_a_loss_that_is_no_number(self) -> None:
-        wild = replace(LENET, sgd=training.Sgd(1e12), epochs=3)
-        with pytest.raises(TrainingError, match=r"diverged: the loss is .* smaller learning rate"):
-            train(wild, MIXED)
-
     def test_a_model_that_cannot_be_traced(self) -> None:
         def make() -> nn.Module:
             return nn.Sequential(nn.Flatten(), DataDependent(), nn.Linear(4, 10))
@@ -443,20 +411,10 @@ class TestRefusals:
         with pytest.raises(UnknownNameError, match=r"planner is None; give a name\. Known: hier"):
             train(LENET, None)  # type: ignore[arg-type]
 
-    def test_images_that_do_not_fit(self) -> None:
-        with pytest.raises(ValueError, match=r"lenet5 takes \(1, 28, 28\); use dataset.fitted"):
-            replace(LENET, dataset=DIGITS)
-        with pytest.raises(ValueError, match=r"not take samples of shape \(1, 8, 8\), as digits"):
-            replace(LENET, model=lambda: zoo.build("lenet5"), dataset=DIGITS)
-
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"epochs": 0}, "epochs is 0"),
             ({"iterations": 0}, "iterations is 0"),
-            ({"seed": -1}, "seed is -1"),
-            ({"dataset": "digits"}, r"datasets\.load"),
-            ({"dataset": None}, r"dataset is None; give a datasets\.Dataset"),
             ({"sharing": "all"}, "unknown sharing 'all'"),
             ({"problem": problem_of(5, 101)}, "digits has 100 training samples, less than one"),
         ],
