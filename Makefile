@@ -27,7 +27,7 @@ reproduce: set-up ## run every notebook, export the figures, print the scorecard
 	@status=0; \
 	$(BIN)/workbench reproduce --output $(OUTPUT) --figures $(FIGURES) $(ARGS) || status=$$?; \
 	if [ $$status -ge 128 ]; then exit $$status; fi; \
-	$(BIN)/workbench scorecard --results $(OUTPUT) || status=$$?; \
+	$(BIN)/workbench scorecard --results $(OUTPUT) --picture $(FIGURES)/scorecard.svg || status=$$?; \
 	exit $$status
 
 # The order of the files is kept, so that the few long tests, in a browser, come early and no

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 import workbench
 from tests.test_results import store
-from workbench import cli, profiles
+from workbench import cli, profiles, systems
 from workbench.profiles import LayerTimes, ModelProfile
 
 HEAVY = (
@@ -180,6 +181,14 @@ def test_scorecard_is_a_list_of_claims(tmp_path: Path) -> None:
     assert {row["id"].partition(".")[0] for row in rows} == {"olpb"}
 
 
+def test_scorecard_is_a_picture_too(tmp_path: Path) -> None:
+    path = tmp_path / "figures" / "scorecard.svg"
+    where = ("--results", str(tmp_path), "--picture", str(path))
+    result = workbench_command("scorecard", "--system", "olpb", *where)
+    assert result.exit_code == 0, result.output
+    assert "<title>olpb." in path.read_text()
+
+
 def test_scorecard_refuses_unknown_names(tmp_path: Path) -> None:
     where = ("--results", str(tmp_path))
     assert "Did you mean 'dynacomm'" in refused("scorecard", "--system", "dynacom", *where)
@@ -272,4 +281,14 @@ def test_lists() -> None:
     listed = workbench_command("models").stdout
     assert "61,706" in listed
     assert "3×224×224" in listed
-    assert "dynacomm" in workbench_command("planners").stdout
+
+
+def test_every_algorithm_of_every_system_is_listed() -> None:
+    listed = workbench_command("planners").stdout
+    for system in systems.systems():
+        for kind, registry in systems.algorithms(system).items():
+            assert f"{system}: {kind}\n" in listed
+            for name in registry:
+                assert re.search(rf"(?m)^  {name} +\w+", listed), name
+    for name in ("mg_wfbp", "jointdnn_plus", "accuracy_aware", "svd_kmeans", "reassign"):
+        assert f"  {name} " in listed

@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from nbconvert import exporters
 
 from tests.conftest import RUN, Smoke
 from workbench import parameters, systems
@@ -31,6 +32,7 @@ LAST_SECTIONS = ["Scorecard", "Deviations", "References"]
 LONGEST_FUNCTION = 12  # lines; an example model or chart fits, an algorithm belongs to the package
 KINDS = {kind.__name__: kind for kind in (bool, int, float, str)}
 MARKS = re.compile(r"mark-(rect|line|symbol|area|rule) role-mark")  # data, not axes
+HTML_EXPORTER: Any = exporters.HTMLExporter()  # type: ignore[no-untyped-call]
 SVG = "{http://www.w3.org/2000/svg}"
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -84,14 +86,20 @@ def sections(path: Path) -> list[tuple[str, str, list[str]]]:
 def kept_names(path: Path) -> tuple[set[str], set[str]]:
     """Return the names of the frames and of the figures that a notebook's cells keep."""
     code = "\n".join(sources(path, "code"))
-    figures = set(re.findall(r"\bresults\.show\(\s*\"(\w+)\"", code))
+    figures = set(re.findall(r"\bresults\.show\(\s*\"(\w+)\"", code)) | scorecards(code)
     return figures | set(re.findall(r"\bresults\.keep\(\s*\"(\w+)\"", code)), figures
 
 
 def timed_figures(path: Path) -> set[str]:
     """Return the names of the figures that a notebook says to hold timings of this machine."""
     code = "\n".join(sources(path, "code"))
-    return set(re.findall(r"\bresults\.show\(\s*\"(\w+)\"[^\n]*timings=True", code))
+    timed = set(re.findall(r"\bresults\.show\(\s*\"(\w+)\"[^\n]*timings=True", code))
+    return timed | scorecards(code)
+
+
+def scorecards(code: str) -> set[str]:
+    """Return the name under which a notebook keeps the picture of its scorecard, if it does."""
+    return {"scorecard"} if "claims.show(card, results)" in code else set()
 
 
 def test_there_are_notebooks_to_test() -> None:
@@ -201,6 +209,7 @@ def test_of_a_paper_ends_with_scorecard_deviations_references(path: Path) -> Non
     scorecard, deviations, references = sections(path)[-3:]
     assert [scorecard[0], deviations[0], references[0]] == LAST_SECTIONS
     assert any(f'of_frames("{system_of(path.stem)}"' in cell for cell in scorecard[2])
+    assert scorecards("\n".join(scorecard[2]))
     for _, text, code in (deviations, references):
         assert re.search(r"(?m)^- \S", text)
         assert code == []
@@ -286,6 +295,14 @@ def test_the_executed_copy_is_fit_to_be_read(path: Path, smoke: Smoke) -> None:
     pictures = [one["data"] for one in outputs if "image/svg+xml" in one.get("data", {})]
     assert len(pictures) == len(kept_names(path)[1] | {"explorer"})  # which shows its own
     assert all("image/png" in picture for picture in pictures)  # shown where SVG is not trusted
+
+
+@every_notebook
+def test_an_exported_page_shows_every_picture(path: Path, smoke: Smoke) -> None:
+    page, _ = HTML_EXPORTER.from_filename(str(folder_of(smoke, path) / path.name))
+    assert "widgets" not in content(folder_of(smoke, path) / path.name)["metadata"]
+    pictures = re.findall(r'<div class="jp-RenderedSVG', page)
+    assert len(pictures) == len(kept_names(path)[1] | {"explorer"})
 
 
 @every_paper

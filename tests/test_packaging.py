@@ -258,7 +258,7 @@ class TestCommands:
         run = self.make("reproduce", f"BIN={tmp_path}", "PYTHON=true", "ARGS=--scale smoke")
         assert run.stdout.splitlines()[-2:] == [
             "ran reproduce --output data/results --figures figures --scale smoke",
-            "ran scorecard --results data/results",
+            "ran scorecard --results data/results --picture figures/scorecard.svg",
         ]
         assert (run.returncode != 0) == (status != 0)
 
@@ -270,7 +270,7 @@ class TestCommands:
         run = self.make("reproduce", f"BIN={tmp_path}", "PYTHON=true", *places)
         assert run.stdout.splitlines()[-2:] == [
             "ran reproduce --output trial --figures trial/figures",
-            "ran scorecard --results trial",
+            "ran scorecard --results trial --picture trial/figures/scorecard.svg",
         ]
 
     def test_ci_runs_what_a_developer_runs(self) -> None:

@@ -149,6 +149,9 @@ def scorecard(
     format: Annotated[
         str, typer.Option(metavar="FORMAT", help="table, json or markdown.")
     ] = "table",
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also draw it, as SVG, into this file.")
+    ] = None,
     results: ResultsFolder = None,
 ) -> None:
     """Print each claim of the papers beside what the stored results say; nothing is run."""
@@ -156,6 +159,8 @@ def scorecard(
 
     card = claims.scorecard(_stored(results), system)
     typer.echo(claims.render(card, format), nl=False)
+    if picture is not None:
+        claims.write(card, picture)
 
 
 @app.command()

@@ -85,9 +85,7 @@ class TestOtherParameters:
     def test_are_not_named_where_nothing_is_stored(self, toy: Toy) -> None:
         assert waits_for(toy) == "no stored results: run `workbench reproduce 09_toy`"
 
-    def test_are_not_named_for_claims_that_say_what_they_wait_for(
-        self, toy: Toy
-    ) -> None:
+    def test_are_not_named_for_claims_that_say_what_they_wait_for(self, toy: Toy) -> None:
         toy.store({**DEFAULTS, "batch_size": 16}, fig1=FIG1)
         reasons = {row.id: row.reason for row in toy.card().rows}
         assert reasons["toy.fig3.accuracy"] == "needs the training runtime"

@@ -70,6 +70,11 @@ def picture(card: Scorecard, *, timed: bool = True) -> alt.ConcatChart:
         What to draw; claims given to the model are left out.
     timed
         Whether to show claims that a clock of this machine decides, which differ from run to run.
+
+    Raises
+    ------
+    ValueError
+        There is no number and no ordering to draw.
     """
     import altair as alt
 
@@ -80,6 +85,8 @@ def picture(card: Scorecard, *, timed: bool = True) -> alt.ConcatChart:
     dots = [row for row in rows if row.check == "order" or row in alone]
     if dots:
         views.append(_dots(dots, bounds=bool(alone)))
+    if not views:
+        raise ValueError("no claim has a number or an ordering to draw")
     return alt.concat(*views, columns=2, bounds="flush", spacing=_APART, title=_title(card, rows))
 
 
