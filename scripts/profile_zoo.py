@@ -4,7 +4,8 @@ Run as ``.venv/bin/python scripts/profile_zoo.py``.
 """
 
 from workbench.profiles import stored
+from workbench.profiles.analytic import costs_of_zoo
 
 if __name__ == "__main__":
-    stored.store()
+    stored.store(costs_of_zoo())
     print(f"{stored.PATH.name}: what every model of the zoo costs, traced anew")

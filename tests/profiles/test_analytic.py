@@ -24,9 +24,9 @@ from tests.profiles.modules import (
     Siamese,
     TwoInputs,
 )
+from workbench.graphs import UntraceableError
 from workbench.names import UnknownNameError
 from workbench.profiles import ModelProfile, profile_model
-from workbench.profiles.tracing import UntraceableError
 from workbench.zoo import MODELS, build
 
 LAYERS = {

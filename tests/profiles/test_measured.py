@@ -16,9 +16,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.profiles.modules import DataDependent, Functional, Siamese
+from workbench.graphs import UntraceableError
 from workbench.profiles import measure_layer_times, profile_model, stopwatch
-from workbench.profiles.chain import NodeOwners
-from workbench.profiles.tracing import UntraceableError
 from workbench.zoo import build, googlenet, resnet
 
 
@@ -229,11 +228,6 @@ def test_cuda_clock_reads_events_after_the_gpu_is_done(monkeypatch: pytest.Monke
     laps.stop()
     assert log == ["record"] * 4
     assert laps.seconds(2) == pytest.approx([(15 + 35) / 1000, 25 / 1000])
-
-
-def test_node_owners() -> None:
-    owners = NodeOwners([0, 4, 4, 7])
-    assert [owners[node] for node in (0, 3, 4, 5, 6, 7, 100)] == [0, 0, 2, 2, 2, 3, 3]
 
 
 def test_profiles_are_imported_without_torch() -> None:

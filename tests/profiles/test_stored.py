@@ -12,12 +12,13 @@ import pytest
 
 from workbench.paths import ROOT
 from workbench.profiles import moved_bytes, profile_model, stored
+from workbench.profiles.analytic import costs_of_zoo
 from workbench.zoo import MODELS, build
 
 WRITE_ANEW = "run .venv/bin/python scripts/profile_zoo.py"
 
 
-def lenet5_in(path: Path, monkeypatch: pytest.MonkeyPatch) -> stored.Stored | None:
+def lenet5_in(path: Path, monkeypatch: pytest.MonkeyPatch) -> stored.Costs | None:
     """What another file of stored profiles gives for LeNet-5."""
     monkeypatch.setattr(stored, "PATH", path)
     return stored.look_up("lenet5", (MODELS["lenet5"].input_shape,), "float32")
@@ -69,28 +70,26 @@ def test_a_damaged_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_the_fingerprint_follows_the_zoo_and_the_tracing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    shutil.copytree(ROOT / "workbench" / "zoo", tmp_path / "zoo")
-    shutil.copytree(ROOT / "workbench" / "profiles", tmp_path / "profiles")
-    monkeypatch.setattr(stored, "_HERE", tmp_path / "profiles")
+    for room in ("zoo", "graphs", "profiles"):
+        shutil.copytree(ROOT / "workbench" / room, tmp_path / room)
+    monkeypatch.setattr(stored, "_PACKAGE", tmp_path)
     before = stored.fingerprint()
     prints = {before}
-    tracing = [f"profiles/{name}.py" for name in ("analytic", "chain", "model_profile", "recorded")]
-    for name in ("zoo/resnet.py", "zoo/catalogue.py", *tracing, "profiles/tracing.py"):
+    tracing = [f"graphs/{name}.py" for name in ("layers", "recorder", "recording", "tracing")]
+    tracing += [f"profiles/{name}.py" for name in ("analytic", "model_profile")]
+    for name in ("zoo/resnet.py", "zoo/catalogue.py", *tracing):
         path = tmp_path / name
         kept = path.read_text()
         path.write_text(kept + "# changed")
         prints.add(stored.fingerprint())
         path.write_text(kept)
-    assert len(prints) == 1 + 7
+    assert len(prints) == 1 + 8
     assert stored.fingerprint() == before
 
 
-def test_storing_again_gives_the_same_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_storing_again_gives_the_same_lines(tmp_path: Path) -> None:
     few = ("lenet5", "squeezenet_cifar")
-    monkeypatch.setattr(stored, "MODELS", {name: MODELS[name] for name in few})
-    stored.store(tmp_path / "again.json")
+    stored.store(costs_of_zoo(few), tmp_path / "again.json")
     again, kept = (
         path.read_text().rstrip("}\n").splitlines()
         for path in (tmp_path / "again.json", stored.PATH)

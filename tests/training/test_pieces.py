@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from tests.profiles.modules import (
@@ -23,8 +24,8 @@ from tests.profiles.modules import (
 )
 from tests.training.modules import Awkward, Dropping
 from workbench import zoo
+from workbench.graphs import UntraceableError
 from workbench.profiles import profile_model
-from workbench.profiles.tracing import UntraceableError
 from workbench.training import cut, fixed_threads, flatten, seeded
 
 # Small images, where the model takes them.
@@ -90,6 +91,51 @@ class Normed(nn.Module):
         return out
 
 
+class Two(nn.Module):
+    """Two layers and what a test makes of them."""
+
+    def __init__(self, forward: Callable[[Two, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.own = forward
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.own(self, x)
+
+
+def filled(two: Two, x: Tensor) -> Tensor:
+    """Writes into parts of a tensor that no sample has made."""
+    made = torch.zeros(len(x), 4, dtype=x.dtype, device=x.device)
+    made[:, :2] = two.first(x)[:, :2]
+    made[:, 2:] = 1
+    return two.second(made) * made
+
+
+def masked(two: Two, x: Tensor) -> Tensor:
+    """Makes in steps, from no sample, what both layers need."""
+    mask = torch.zeros(4, dtype=x.dtype, device=x.device)
+    part = mask[1:]
+    part += 2
+    return two.second(two.first(x) * mask) * mask
+
+
+def chunked(two: Two, x: Tensor) -> Tensor:
+    left, right = two.first(x).chunk(2, 1)
+    return two.second(torch.cat([right, left], 1)) + torch.cat([left, left], 1)
+
+
+def by_columns(two: Two, x: Tensor) -> Tensor:
+    """Iterates over a tensor and branches on its shape."""
+    columns = [torch.tanh(column) for column in two.first(x).t()]
+    return two.second(torch.stack(columns, 1)) if len(columns) == x.shape[1] else x
+
+
+def without_gradient(two: Two, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        gate = torch.sigmoid(two.first(x))
+    return two.second(two.first(x) * gate) * gate
+
+
 MODULES: dict[str, tuple[Callable[[], nn.Module], Any]] = {
     "in place": (InPlace, (4,)),
     "sizes": (Heads, (5, 6)),
@@ -99,6 +145,11 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], Any]] = {
     "twice": (Siamese, ((4,), (4,))),
     "two inputs": (TwoInputs, ((3,), (4,))),
     "dropping": (Dropping, (5,)),
+    "functional": (Functional, (5, 4)),
+    **{
+        one.__name__: (partial(Two, one), (4,))
+        for one in (filled, masked, chunked, by_columns, without_gradient)
+    },
 }
 
 
@@ -248,6 +299,22 @@ def test_running_statistics_are_gathered() -> None:
     }
 
 
+def test_what_the_module_counts_is_counted_once() -> None:
+    def counting(two: Two, x: Tensor) -> Tensor:
+        x = two.second(two.first(x))
+        two.calls.add_(1)
+        return x * two.calls
+
+    module = Two(counting)
+    module.register_buffer("calls", torch.zeros(1))
+    pieces = cut(module, (4,))
+    assert pieces.buffers == (frozenset(), {"calls"})
+    inputs = inputs_of((4,), 3, torch.float32)
+    for count in (1, 2):
+        (found,) = pieces.run(2, 2, pieces.run(1, 1, inputs))
+        assert torch.equal(found, module.second(module.first(*inputs)) * count)
+
+
 def test_it_is_the_modules_own_parameters_that_learn() -> None:
     flat = flatten(zoo.build("lenet5"), (1, 28, 28))
     replica = flat.replica()
@@ -291,23 +358,35 @@ class Early(nn.Module):
         return torch.relu(y + x)
 
 
-class Summing(nn.Module):
-    """Hands on a sum over the samples, or tensors in a tuple."""
+class Doubled(torch.autograd.Function):
+    """Twice its input, with a gradient of its own."""
 
-    def __init__(self, *, over_samples: bool) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
-        self.over_samples = over_samples
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x * 2
 
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.first(x)
-        joined = x.sum(0) if self.over_samples else x.chunk(2, 1)
-        return _joined(joined, self.second(x))
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        return gradients[0] * 3
 
 
-@fx.wrap
-def _joined(parts: Any, tensor: Tensor) -> Tensor:
-    return tensor + (torch.cat(parts, 1) if isinstance(parts, tuple) else parts)
+def halves(two: Two, x: Tensor) -> Tensor:
+    """Adds the second half of the samples to the first."""
+    x = two.second(two.first(x))
+    half = len(x) // 2
+    return torch.cat([x[:half] + x[half : 2 * half], x[half:]])
+
+
+def one_by_one(two: Two, x: Tensor) -> Tensor:
+    return two.second(torch.stack([two.first(sample) for sample in x]))
+
+
+def overlapping(two: Two, x: Tensor) -> Tensor:
+    """Two views cross, and the second layer writes into one of them."""
+    x = two.first(x)
+    left, right = x[:, :3], x[:, 1:]
+    left += two.second(x)[:, 1:]
+    return left * right
 
 
 class TestRefusals:
@@ -315,10 +394,21 @@ class TestRefusals:
         with pytest.raises(UntraceableError, match="DataDependent cannot be cut into layers"):
             cut(DataDependent(), (4,))
 
-    def test_what_fx_cannot_follow(self) -> None:
-        # It asks for the number of samples with `len`.
-        with pytest.raises(ValueError, match=r"Functional cannot be cut .*'len' is not supported"):
-            cut(Functional(), (5, 4))
+    @pytest.mark.parametrize(
+        ("forward", "message"),
+        [
+            (halves, "calls '__getitem__' with arguments that neither stay the same nor grow"),
+            (one_by_one, "makes more or fewer calls as the number of samples changes"),
+            (lambda two, x: two.second(Doubled.apply(two.first(x))), "DoubledBackward"),
+            (overlapping, "behind layer 1: '__getitem__' .* is one of several views that cross"),
+        ],
+        ids=["halves", "one by one", "a gradient of its own", "overlapping views"],
+    )
+    def test_what_cannot_be_run_again(
+        self, forward: Callable[[Two, Tensor], Tensor], message: str
+    ) -> None:
+        with pytest.raises(ValueError, match=f"Two cannot be cut .*{message}"):
+            cut(Two(forward), (4,))
 
     def test_several_layers_in_one_part(self) -> None:
         with pytest.raises(ValueError, match="'lstm' alone makes layers 2 to 3"):
@@ -329,10 +419,12 @@ class TestRefusals:
             cut(Early(), (4,))
 
     def test_what_is_no_tensor_of_samples(self) -> None:
-        with pytest.raises(ValueError, match=r"behind layer 1: 'sum_1' of shape \(4,\)"):
-            cut(Summing(over_samples=True), (4,))
-        with pytest.raises(ValueError, match="behind layer 1: 'chunk' gives tuple across it"):
-            cut(Summing(over_samples=False), (4,))
+        def summing(two: Two, x: Tensor) -> Tensor:
+            x = two.first(x)
+            return two.second(x) + x.sum(0)
+
+        with pytest.raises(ValueError, match=r"behind layer 1: 'sum' of shape \(4,\)"):
+            cut(Two(summing), (4,))
 
     def test_an_input_that_does_not_fit(self) -> None:
         with pytest.raises(ValueError, match="does not fit"):

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from workbench.graphs import By, Layers, OperatorGraph, find_layers, input_shapes, trace
+from workbench.graphs.graph import View
+from workbench.graphs.layers import CONSTANT
+from workbench.graphs.tracing import BATCH
 from workbench.profiles import stored
 from workbench.profiles.model_profile import SCHEMA, ModelProfile
-from workbench.zoo import MODELS, build
+from workbench.profiles.stored import Costs
+from workbench.zoo import MODELS
 
 if TYPE_CHECKING:
     import torch
-
-    from workbench.profiles.recorded import Chain
-
-By = Literal["graph", "modules"]
-
-# Two samples, because batch normalisation in training refuses a single one on a 1x1 map.
-_BATCH = 2
 
 
 def profile_model(
@@ -35,82 +34,24 @@ def profile_model(
 ) -> ModelProfile:
     """Profile a model of the zoo or any module: its chain of layers and what each costs.
 
-    The module is copied to meta tensors and run forward and backward once in training mode;
-    see `workbench.profiles.chain` for the rule that makes it a chain. The user's module is not
-    touched. Of the zoo's models, at their own input shapes, the outcome is stored
-    (`workbench.profiles.stored`).
+    See `workbench.graphs.layers` for the rule that makes it a chain. The module is traced in
+    training mode, forward and backward, and not touched. What the zoo's models cost at their own
+    input shapes is stored (`workbench.profiles.stored`).
 
-    FLOPs are those of the operations that ``torch.utils.flop_counter`` counts (convolutions,
+    FLOPs are those of the operators that ``torch.utils.flop_counter`` counts (convolutions,
     matrix products, attention), two per multiply-add; elementwise work, pooling and look-ups
     count nothing. Backward FLOPs are the gradients by weight and by input; the model's input
     needs none, and frozen parameters need none.
 
     Parameters
     ----------
-    model
-        Name in `workbench.zoo.MODELS`, or a module.
-    input_shape
-        Of one sample, without the batch; a sequence of shapes for several inputs. May be left
-        out for a model of the zoo.
-    input_dtype
-        PyTorch's name of the inputs' type; ``"int64"`` for tokens.
-    by
-        ``"graph"``: as above. ``"modules"``: for a module whose control flow depends on data; it
-        is run for real on random numbers, and each module with parameters of its own is a layer,
-        in the order of first calls.
+    model, input_shape, input_dtype, by
+        As for `workbench.graphs.trace`, whose errors it raises.
     name
         What to call a user's module; its class's name by default.
-
-    Raises
-    ------
-    UntraceableError
-        The module asks for numbers; a `ValueError`.
-    ValueError
-        No `input_shape` for a module, one that does not fit (the message says at which layer),
-        or a module without parameters.
-    workbench.names.UnknownNameError
-        No such model in the zoo.
     """
-    shapes = input_shapes(model, input_shape)
-    check_by(by)
-    if isinstance(model, str):
-        return _profile_zoo(model, shapes, input_dtype, by)
-    return _profile(name or type(model).__name__, model, shapes, input_dtype, by)
-
-
-@lru_cache(maxsize=64)
-def _profile_zoo(
-    name: str, shapes: tuple[tuple[int, ...], ...], input_dtype: str, by: By
-) -> ModelProfile:
-    known = stored.look_up(name, shapes, input_dtype) if by == "graph" else None
-    if known is not None:
-        return known.profile
-    module = build(name, device="meta" if by == "graph" else None)
-    return _profile(name, module, shapes, input_dtype, by)
-
-
-def _profile(
-    name: str,
-    module: torch.nn.Module,
-    shapes: tuple[tuple[int, ...], ...],
-    input_dtype: str,
-    by: By,
-) -> ModelProfile:
-    copied, chain = _recorded(name, module, shapes, input_dtype, by)
-    sizes = {n: p.numel() * p.element_size() for n, p in copied.named_parameters()}
-    table = pl.DataFrame(
-        {
-            "layer": chain.layers,
-            "param_bytes": [sum(sizes[n] for n in names) for names in chain.parameters],
-            "param_tensors": [len(names) for names in chain.parameters],
-            "output_bytes": [_per_sample(size) for size in chain.output_bytes],
-            "forward_flops": [_per_sample(flops) for flops in chain.forward_flops],
-            "backward_flops": [_per_sample(flops) for flops in chain.backward_flops],
-        },
-        schema=SCHEMA,
-    )
-    tensor_bytes = tuple(tuple(sizes[n] for n in names) for names in chain.parameters)
-    return ModelProfile(name, shapes[0] if len(shapes) == 1 else shapes, table, tensor_bytes)
+    found = _costs(model, input_shape, input_dtype, by).profile
+    return found if name is None or isinstance(model, str) else replace(found, name=name)
 
 
 def moved_bytes(
@@ -119,9 +60,9 @@ def moved_bytes(
     *,
     input_dtype: str = "float32",
 ) -> NDArray[np.int64]:
-    """Bytes per sample that each layer's operations read and write on the way forward.
+    """Bytes per sample that each layer's operators read and write on the way forward.
 
-    For machines on which small layers wait for memory rather than for arithmetic. Every operation
+    For machines on which small layers wait for memory rather than for arithmetic. Every operator
     reads the activations that it is given and writes its own; a convolution with a kernel above
     1x1 also writes its input unfolded, a patch per output pixel, and reads that, as one by matrix
     products does. Views move nothing. Parameters are left out: they are read once a batch.
@@ -129,96 +70,105 @@ def moved_bytes(
     Parameters
     ----------
     model, input_shape, input_dtype
-        As in `profile_model`.
+        As for `profile_model`, whose errors it raises.
 
     Returns
     -------
     Array of shape (N,)
         In the order of `profile_model`'s layers; read-only.
-
-    Raises
-    ------
-    ValueError
-        As `profile_model`.
     """
+    return _costs(model, input_shape, input_dtype, "graph").moved_bytes
+
+
+def costs_of_zoo(names: Iterable[str] = MODELS) -> list[Costs]:
+    """Trace models of the zoo at their own input shapes."""
+    return [_traced(name, (MODELS[name].input_shape,), "float32", "graph") for name in names]
+
+
+def _costs(
+    model: str | torch.nn.Module,
+    input_shape: Sequence[int] | Sequence[Sequence[int]] | None,
+    input_dtype: str,
+    by: By,
+) -> Costs:
     shapes = input_shapes(model, input_shape)
-    if isinstance(model, str):
-        return _moved_zoo(model, shapes, input_dtype)
-    return _moved(type(model).__name__, model, shapes, input_dtype)
+    trace_it = _of_zoo if isinstance(model, str) else _traced
+    return trace_it(model, shapes, input_dtype, by)
 
 
 @lru_cache(maxsize=64)
-def _moved_zoo(
-    name: str, shapes: tuple[tuple[int, ...], ...], input_dtype: str
-) -> NDArray[np.int64]:
-    known = stored.look_up(name, shapes, input_dtype)
-    if known is not None:
-        return known.moved_bytes
-    return _moved(name, build(name, device="meta"), shapes, input_dtype)
+def _of_zoo(name: str, shapes: tuple[tuple[int, ...], ...], input_dtype: str, by: By) -> Costs:
+    known = stored.look_up(name, shapes, input_dtype) if by == "graph" else None
+    return known or _traced(name, shapes, input_dtype, by)
 
 
-def _moved(
-    name: str, module: torch.nn.Module, shapes: tuple[tuple[int, ...], ...], input_dtype: str
-) -> NDArray[np.int64]:
-    _, chain = _recorded(name, module, shapes, input_dtype, "graph")
-    moved = np.array([_per_sample(size) for size in chain.moved_bytes])
+def _traced(
+    model: str | torch.nn.Module, shapes: tuple[tuple[int, ...], ...], input_dtype: str, by: By
+) -> Costs:
+    graph = trace(model, shapes, input_dtype=input_dtype, by=by, backward=True)
+    layers = find_layers(graph)
+    sizes = {parameter.name: parameter.size_bytes for parameter in graph.parameters}
+    tensor_bytes = tuple(tuple(sizes[name] for name in names) for names in layers.parameters)
+    backward = [graph.backward_flops[index] for index in range(len(graph.operators))]
+    table = pl.DataFrame(
+        {
+            "layer": layers.names,
+            "param_bytes": list(map(sum, tensor_bytes)),
+            "param_tensors": list(map(len, tensor_bytes)),
+            "output_bytes": _per_sample(_output_bytes(graph, layers)),
+            "forward_flops": _sums(layers, [operator.flops for operator in graph.operators]),
+            "backward_flops": _sums(layers, backward),
+        },
+        schema=SCHEMA,
+    )
+    name = model if isinstance(model, str) else type(model).__name__
+    shape = shapes[0] if len(shapes) == 1 else shapes
+    moved = np.array(_sums(layers, _moved_bytes(graph, layers)))
     moved.setflags(write=False)
+    return Costs(ModelProfile(name, shape, table, tensor_bytes), moved)
+
+
+def _sums(layers: Layers, of_operators: Sequence[int]) -> list[int]:
+    """Sum per layer and sample of what each operator has for the batch."""
+    sums = [0] * len(layers.names)
+    for layer, amount in zip(layers.of_operators, of_operators, strict=True):
+        sums[layer - 1] += amount
+    return _per_sample(sums)
+
+
+def _per_sample(of_batch: list[int]) -> list[int]:
+    return [-(-amount // BATCH) for amount in of_batch]
+
+
+def _moved_bytes(graph: OperatorGraph, layers: Layers) -> list[int]:
+    """Bytes of a batch that each operator reads and writes; none where it gives but views."""
+    moved = []
+    for operator in graph.operators:
+        read = [view for view in operator.reads if layers.of_values[view.value] != CONSTANT]
+        size = sum(view.size_bytes for view in (*read, *operator.makes)) if operator.makes else 0
+        moved.append(size + 2 * operator.unfolded_bytes)
     return moved
 
 
-def _recorded(
-    name: str,
-    module: torch.nn.Module,
-    shapes: tuple[tuple[int, ...], ...],
-    input_dtype: str,
-    by: By,
-) -> tuple[torch.nn.Module, Chain]:
-    """Copy of a module, and the chain that a pass over a batch of it shows."""
-    from workbench.profiles import tracing
-
-    tracing.check_has_parameters(name, module)
-    device = "meta" if by == "graph" else "cpu"
-    copied = (
-        tracing.meta_copy(name, module)
-        if by == "graph"
-        else tracing.real_copy(name, module, device)
-    )
-    inputs = tracing.make_inputs(shapes, _BATCH, input_dtype, device)
-    return copied, tracing.record(name, copied, inputs, by_modules=by == "modules")
-
-
-def input_shapes(
-    model: str | torch.nn.Module, input_shape: Sequence[int] | Sequence[Sequence[int]] | None
-) -> tuple[tuple[int, ...], ...]:
-    """Shapes of all inputs of one sample, checked; the zoo knows those of its models."""
-    if isinstance(model, str):
-        from workbench.names import choose
-
-        known = choose("model", model, MODELS)
-        input_shape = known.input_shape if input_shape is None else input_shape
-    elif input_shape is None:
-        raise ValueError(
-            f"input_shape is missing: {type(model).__name__} does not tell the shape of its "
-            "input. Give that of one sample, without the batch: input_shape=(3, 224, 224)"
-        )
-    nested = [part for part in input_shape if isinstance(part, Sequence)]
-    shapes = tuple(tuple(part) for part in nested) if nested else (_flat(input_shape),)
-    for shape in shapes:
-        if not all(isinstance(size, int) and size > 0 for size in shape):
-            raise ValueError(f"input_shape {input_shape} is not made of positive whole numbers")
-    return shapes
-
-
-def check_by(by: str) -> None:
-    """Refuse a way of finding layers that does not exist."""
-    from workbench.names import check_name
-
-    check_name("way of finding layers", by, ("graph", "modules"))
-
-
-def _flat(shape: Sequence[int] | Sequence[Sequence[int]]) -> tuple[int, ...]:
-    return tuple(size for size in shape if not isinstance(size, Sequence))
-
-
-def _per_sample(batch_total: int) -> int:
-    return -(-batch_total // _BATCH)
+def _output_bytes(graph: OperatorGraph, layers: Layers) -> list[int]:
+    """Bytes of a batch that cross the cut after each layer: made up to it, used beyond it."""
+    count = len(layers.names)
+    readers = [
+        *(
+            (view, layer)
+            for operator, layer in zip(graph.operators, layers.of_operators, strict=True)
+            for view in operator.reads
+        ),
+        *((view, count + 1) for view in graph.outputs),
+    ]
+    last_use: dict[int, dict[View, int]] = {}
+    for view, layer in readers:
+        if layers.of_values[view.value] != CONSTANT:
+            uses = last_use.setdefault(view.value, {})
+            uses[view] = max(layer, uses.get(view, 0))
+    crossing = [0] * count
+    for value, uses in last_use.items():
+        for cut in range(layers.of_values[value], min(max(uses.values()) - 1, count) + 1):
+            needed = sum(view.size_bytes for view, last in uses.items() if last > cut)
+            crossing[cut - 1] += min(needed, graph.values[value].storage_bytes)
+    return crossing

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from workbench.profiles.analytic import By, check_by, input_shapes
+from workbench.graphs import By, find_layers, input_shapes, trace
+from workbench.graphs.inputs import make_inputs
+from workbench.graphs.tracing import check_by
 from workbench.profiles.layer_times import SCHEMA, LayerTimes, check_batch_size
 from workbench.zoo import build
 
 if TYPE_CHECKING:
     import torch
-
-    from workbench.profiles.recorded import Chain
 
 Progress = Callable[[str, int, int], object]
 
@@ -72,29 +72,31 @@ def measure_layer_times(
     if warmup < 0 or repeats < 1:
         raise ValueError(f"warmup={warmup}, repeats={repeats}: at least 0 and at least 1, please")
 
-    from workbench.profiles import stopwatch, tracing
+    from workbench.graphs.copies import real_copy
+    from workbench.graphs.recording import learning, record
+    from workbench.profiles import stopwatch
 
     _check_device(device)
     title = name or (model if isinstance(model, str) else type(model).__name__)
-    if isinstance(model, str):
-        module = build(model, device)
-    else:
-        tracing.check_has_parameters(title, model)
-        module = tracing.real_copy(title, model, device)
-    inputs = tracing.make_inputs(shapes, batch_size, input_dtype, device)
+    module = build(model, device) if isinstance(model, str) else real_copy(title, model, device)
+    inputs = make_inputs(shapes, batch_size, input_dtype, device)
 
-    with tracing.learning():
-        expected = _expected_layers(title, module, shapes, input_dtype) if by == "graph" else None
-        chain = tracing.record(
-            title, module, inputs, by_modules=by == "modules", backward=expected is None
-        )
-        _check_same_layers(title, expected, chain)
+    with learning():
+        by_graph = by == "graph"
+        expected = find_layers(trace(model, shapes, input_dtype=input_dtype)) if by_graph else None
+        graph = record(title, module, inputs, by_modules=not by_graph, backward=not by_graph)
+        layers = find_layers(graph)
+        if expected is not None and expected.names != layers.names:
+            raise ValueError(
+                f"{title} runs as {len(layers.names)} layers here, but its graph has "
+                f'{len(expected.names)}: this device fuses some of them. Measure it by="modules"'
+            )
         named = dict(module.named_parameters())
-        groups = [[named[parameter] for parameter in names] for names in chain.parameters]
+        groups = [[named[parameter] for parameter in names] for names in layers.parameters]
         marking = (
-            stopwatch.by_operations(chain.operations)
-            if by == "graph"
-            else stopwatch.by_modules(module, chain.layers)
+            stopwatch.by_operators(layers.of_operators)
+            if by_graph
+            else stopwatch.by_modules(module, layers.names)
         )
         clock = stopwatch.clock_for(device)
         whole: list[float] = []
@@ -114,28 +116,9 @@ def measure_layer_times(
     quiet = quieter_half(whole_s + layered_s[:, :2].sum((1, 2)))
     medians, spreads = np.median(layered_s[quiet], 0), _iqr(layered_s)
     iteration_s, iteration_iqr_s = np.median(whole_s[quiet]), _iqr(whole_s)
-    columns = [chain.layers, *medians.tolist(), *spreads.tolist()]
+    columns = [layers.names, *medians.tolist(), *spreads.tolist()]
     table = pl.DataFrame(dict(zip(SCHEMA, columns, strict=True)), schema=SCHEMA)
     return LayerTimes(title, batch_size, device, table, float(iteration_s), float(iteration_iqr_s))
-
-
-def _expected_layers(
-    title: str, module: torch.nn.Module, shapes: tuple[tuple[int, ...], ...], input_dtype: str
-) -> tuple[str, ...]:
-    """Layers of the meta trace, which also refuses a module that cannot be traced."""
-    from workbench.profiles import tracing
-
-    inputs = tracing.make_inputs(shapes, 2, input_dtype, "meta")
-    meta = tracing.meta_copy(title, module)
-    return tracing.record(title, meta, inputs, backward=False).layers
-
-
-def _check_same_layers(title: str, expected: tuple[str, ...] | None, found: Chain) -> None:
-    if expected is not None and expected != found.layers:
-        raise ValueError(
-            f"{title} runs as {len(found.layers)} layers here, but its graph has {len(expected)}: "
-            'this device fuses some of them. Measure it by="modules"'
-        )
 
 
 def _check_device(device: str) -> None:

@@ -1,6 +1,6 @@
 """Times a real training iteration, layer by layer, while it runs as it always does.
 
-The forward pass is marked where an operation of another layer starts, the backward pass where
+The forward pass is marked where an operator of another layer starts, the backward pass where
 an autograd node of another layer starts. From mark to mark the clock runs for one layer, so the
 layers' seconds cover the whole of both passes, without gaps.
 """
@@ -16,11 +16,11 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from workbench.profiles import tracing
-from workbench.profiles.chain import NodeCounter, NodeOwners, next_node
+from workbench.graphs.autograd_nodes import NodeCounter, NodeOwners, next_node, nodes_behind
+from workbench.graphs.recorder import tensors_in
+from workbench.graphs.recording import layers_by_module
 
 
 class Clock(Protocol):
@@ -102,8 +102,8 @@ class Laps:
         return seconds
 
 
-class OperationMarks(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Switches laps by the layer of each operation, known from a recorded chain."""
+class OperatorMarks(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Switches laps by the layer of each operator, as recorded."""
 
     def __init__(self, laps: Laps, operations: Sequence[int]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -129,12 +129,12 @@ class OperationMarks(TorchDispatchMode):  # type: ignore[no-untyped-call]
 Marking = Callable[[Laps], AbstractContextManager[object]]
 
 
-def by_operations(operations: Sequence[int]) -> Marking:
+def by_operators(operations: Sequence[int]) -> Marking:
     """Mark laps by the recorded layers of a module's operations."""
 
     @contextmanager
     def marking(laps: Laps) -> Iterator[None]:
-        with OperationMarks(laps, operations) as marks:
+        with OperatorMarks(laps, operations) as marks:
             yield
         if marks.seen != len(operations):
             raise ValueError(
@@ -150,11 +150,11 @@ def by_modules(module: nn.Module, layers: Sequence[str]) -> Marking:
     numbers = {name: number for number, name in enumerate(layers, start=1)}
 
     def marking(laps: Laps) -> AbstractContextManager[object]:
-        def enter(_: int, name: str) -> None:
+        def enter(name: str) -> None:
             if name in numbers:  # else: a module that was not called when layers were found
                 laps.switch(numbers[name], next_node())
 
-        return tracing.layers_by_module(module, enter)
+        return layers_by_module(module, enter)
 
     return marking
 
@@ -163,7 +163,7 @@ def whole_iteration_s(module: nn.Module, inputs: tuple[Tensor, ...], clock: Cloc
     """Seconds of one forward and backward pass, undisturbed."""
     module.zero_grad(set_to_none=True)
     marks = [clock.mark()]
-    learnt = [out for out in tracing.tensors_in(module(*inputs)) if out.requires_grad]
+    learnt = [out for out in tensors_in(module(*inputs)) if out.requires_grad]
     if learnt:
         torch.autograd.backward(learnt, [torch.ones_like(out) for out in learnt])
     marks.append(clock.mark())
@@ -177,7 +177,7 @@ def layered_iteration_s(
     module.zero_grad(set_to_none=True)
     forward = Laps.start(clock, 1)
     with marking(forward):
-        outputs = tracing.tensors_in(module(*inputs))
+        outputs = tensors_in(module(*inputs))
     forward.stop()
 
     learnt = [out for out in outputs if out.requires_grad]
@@ -188,7 +188,7 @@ def layered_iteration_s(
     backward.marks.clear()  # the clock starts when the hooks are in place
     handles = [
         node.register_prehook(_switcher(backward, forward.layers[owners[node._sequence_nr()]]))
-        for node in _nodes(learnt)
+        for node in nodes_behind(learnt)
     ]
     backward.marks.append(clock.mark())
     torch.autograd.backward(learnt, [torch.ones_like(out) for out in learnt])
@@ -215,16 +215,3 @@ def _switcher(laps: Laps, layer: int) -> Callable[[object], None]:
         laps.switch(layer)
 
     return before
-
-
-def _nodes(outputs: list[Tensor]) -> Iterator[Node]:
-    """Autograd nodes behind `outputs`, but for those that only store a parameter's gradient."""
-    waiting = [out.grad_fn for out in outputs if out.grad_fn is not None]
-    seen = set(waiting)
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for earlier, _ in node.next_functions:
-            if earlier is not None and earlier not in seen and not hasattr(earlier, "variable"):
-                seen.add(earlier)
-                waiting.append(earlier)

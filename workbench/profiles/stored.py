@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,42 +25,23 @@ from workbench.zoo import MODELS
 
 PATH = DATA / "profiles" / "zoo.json"
 
-_HERE = Path(__file__).parent
-_TRACING = ("analytic", "chain", "model_profile", "recorded", "stored", "tracing")
+_PACKAGE = Path(__file__).parent.parent
+_TRACING = (
+    "zoo/*.py",
+    "graphs/*.py",
+    *(f"profiles/{name}.py" for name in ("analytic", "model_profile", "stored")),
+)
 
 
-class Stored(NamedTuple):
-    """What is known of a model of the zoo, at the input shape it is made for.
-
-    Attributes
-    ----------
-    profile
-        As `workbench.profiles.profile_model` gives it.
-    moved_bytes
-        As `workbench.profiles.moved_bytes` gives them: of shape (N,), read-only.
-    """
+class Costs(NamedTuple):
+    """A model's profile, and what `workbench.profiles.moved_bytes` gives."""
 
     profile: ModelProfile
     moved_bytes: NDArray[np.int64]
 
 
-def look_up(name: str, shapes: Sequence[Sequence[int]], input_dtype: str) -> Stored | None:
-    """Return what is stored of a model; None if it has to be traced.
-
-    Parameters
-    ----------
-    name
-        One of `workbench.zoo.MODELS`.
-    shapes
-        Of every input of one sample, without the batch.
-    input_dtype
-        PyTorch's name of the inputs' type.
-
-    Raises
-    ------
-    ValueError
-        The file is damaged.
-    """
+def look_up(name: str, shapes: Sequence[Sequence[int]], input_dtype: str) -> Costs | None:
+    """Return what is stored of a model of the zoo; None if it has to be traced."""
     known = MODELS[name]
     if (tuple(shapes), input_dtype) != ((known.input_shape,), "float32"):
         return None
@@ -73,31 +54,25 @@ def fingerprint() -> str:
     Beside it PyTorch decides, whose version pyproject.toml fixes.
     """
     digest = hashlib.sha256()
-    tracing = [_HERE / f"{name}.py" for name in _TRACING]
-    for path in (*sorted((_HERE.parent / "zoo").glob("*.py")), *tracing):
+    for path in (path for pattern in _TRACING for path in sorted(_PACKAGE.glob(pattern))):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
-def store(path: Path = PATH) -> None:
-    """Trace every model of the zoo and write down what it costs: a line each."""
-    from workbench.profiles.analytic import moved_bytes, profile_model
-    from workbench.zoo import build
-
+def store(models: Iterable[Costs], path: Path = PATH) -> None:
+    """Write down what models cost: a line each."""
     lines = [f'{{"traced by": {json.dumps(fingerprint())}']
-    for name, model in MODELS.items():
-        module = build(name, device="meta")
-        profile = profile_model(module, model.input_shape, name=name)
+    for profile, moved_bytes in models:
         costs = profile.table.to_dict(as_series=False) | {
             "tensor_bytes": profile.tensor_bytes,
-            "moved_bytes": moved_bytes(module, model.input_shape).tolist(),
+            "moved_bytes": moved_bytes.tolist(),
         }
-        lines.append(f"{json.dumps(name)}: {json.dumps(costs)}")
+        lines.append(f"{json.dumps(profile.name)}: {json.dumps(costs)}")
     atomic.write_bytes(path, (",\n".join(lines) + "}\n").encode())
 
 
 @cache
-def _load(path: Path) -> dict[str, Stored]:
+def _load(path: Path) -> dict[str, Costs]:
     if not path.exists():
         return {}
     try:
@@ -111,9 +86,9 @@ def _load(path: Path) -> dict[str, Stored]:
     return {name: _read(name, costs) for name, costs in models.items()}
 
 
-def _read(name: str, costs: dict[str, list[Any]]) -> Stored:
+def _read(name: str, costs: dict[str, list[Any]]) -> Costs:
     moved = np.array(costs.pop("moved_bytes"), dtype=np.int64)
     moved.setflags(write=False)
     tensors = tuple(tuple(sizes) for sizes in costs.pop("tensor_bytes"))
     table = pl.DataFrame(costs, schema=SCHEMA)
-    return Stored(ModelProfile(name, MODELS[name].input_shape, table, tensors), moved)
+    return Costs(ModelProfile(name, MODELS[name].input_shape, table, tensors), moved)

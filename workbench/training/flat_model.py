@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from workbench.profiles.analytic import By
+from workbench.graphs import By
 from workbench.training.layout import Layout, model_layout
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
-from workbench.profiles.analytic import By, check_by, input_shapes
+from workbench.graphs import By, find_layers, trace
 
 if TYPE_CHECKING:
     import torch
@@ -115,28 +115,18 @@ def model_layout(
         As `profile_model` does; also for parameters of different types, which have no place in
         one vector.
     """
-    from workbench.profiles import tracing
-
-    name = type(module).__name__
-    shapes = input_shapes(module, input_shape)
-    check_by(by)
-    tracing.check_has_parameters(name, module)
     named = dict(module.named_parameters())
     kinds = {parameter.dtype for parameter in named.values()}
     if len(kinds) > 1:
         raise ValueError(
-            f"{name} has parameters of types {', '.join(sorted(map(str, kinds)))}; "
-            "one flat vector holds one type, so convert it first: module.float()"
+            f"{type(module).__name__} has parameters of types "
+            f"{', '.join(sorted(map(str, kinds)))}; one flat vector holds one type, so convert it "
+            "first: module.float()"
         )
-    if by == "graph":
-        copied, device = tracing.meta_copy(name, module), "meta"
-    else:
-        copied, device = tracing.real_copy(name, module, "cpu"), "cpu"
-    inputs = tracing.make_inputs(shapes, 2, input_dtype, device)
-    chain = tracing.record(name, copied, inputs, by_modules=by == "modules", backward=False)
+    layers = find_layers(trace(module, input_shape, input_dtype=input_dtype, by=by))
     tensors = tuple(
         tuple((tensor, tuple(named[tensor].shape)) for tensor in layer)
-        for layer in chain.parameters
+        for layer in layers.parameters
     )
     (kind,) = kinds
-    return Layout(chain.layers, tensors, kind.itemsize)
+    return Layout(layers.names, tensors, kind.itemsize)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from workbench.profiles.analytic import input_shapes
+from workbench.graphs import UntraceableError, find_layers, input_shapes, trace
+from workbench.training.cuts import LayeredCalls
 
 if TYPE_CHECKING:
     import torch
-
-    from workbench.training.piece_graph import PieceGraph
 
     Modes = tuple[bool, ...]
 
@@ -32,7 +32,7 @@ class Pieces:
     layers: tuple[str, ...]
     _shapes: tuple[tuple[int, ...], ...] = field(repr=False)
     _dtype: str = field(repr=False)
-    _graphs: dict[Modes, PieceGraph] = field(default_factory=dict, repr=False)
+    _calls: dict[Modes, LayeredCalls] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -59,18 +59,17 @@ class Pieces:
         Raises
         ------
         ValueError
-            No such layers, or as many tensors as cross there not.
+            No such layers, or not as many tensors as cross there.
         """
         if not 1 <= first <= last <= len(self):
             raise ValueError(f"layers {first} to {last} are not within 1 to {len(self)}")
-        graph = self.graph
-        wanted = len(graph.inputs) if first == 1 else len(graph.crossings[first - 2])
+        calls = self.calls
+        wanted = len(calls.inputs if first == 1 else calls.crossings[first - 2])
         if len(tensors) != wanted:
             raise ValueError(
-                f"layer {first} of {type(self.module).__name__} takes {wanted} tensors, "
-                f"not {len(tensors)}"
+                f"layer {first} of {calls.name} takes {wanted} tensors, not {len(tensors)}"
             )
-        return graph.run(self.module, first, last, tuple(tensors))
+        return calls.run(self.module, first, last, tuple(tensors))
 
     def on(self, module: torch.nn.Module) -> Pieces:
         """Pieces of another module that is built alike, such as a replica; not traced again."""
@@ -79,27 +78,42 @@ class Pieces:
     @property
     def crossing_bytes(self) -> tuple[int, ...]:
         """Bytes per sample that cross the cut behind each layer but the last."""
-        return tuple(sum(one.bytes_per_sample for one in cut) for cut in self.graph.crossings)
+        return tuple(sum(one.bytes_per_sample for one in cut) for cut in self.calls.crossings)
 
     @property
     def parameters(self) -> tuple[frozenset[str], ...]:
         """Names of the parameters that each layer uses; of a tied one, several layers do."""
-        return self.graph.parameters
+        return self._used({name for name, _ in self.module.named_parameters()})
 
     @property
     def buffers(self) -> tuple[frozenset[str], ...]:
         """Names of the buffers, such as running statistics, that each layer uses."""
-        return self.graph.buffers
+        return self._used({name for name, _ in self.module.named_buffers()})
 
     @property
-    def graph(self) -> PieceGraph:
+    def calls(self) -> LayeredCalls:
         """Calls of each layer, in the modes that the module's parts have now."""
-        from workbench.training.piece_tracing import trace_pieces
-
         modes = tuple(part.training for part in self.module.modules())
-        if modes not in self._graphs:
-            self._graphs[modes] = trace_pieces(self.module, self._shapes, self._dtype, self.layers)
-        return self._graphs[modes]
+        if modes not in self._calls:
+            self._calls[modes] = self._traced()
+        return self._calls[modes]
+
+    def _used(self, names: set[str]) -> tuple[frozenset[str], ...]:
+        return tuple(used & names for used in self.calls.names_used)
+
+    def _traced(self) -> LayeredCalls:
+        from workbench.graphs.calls import trace_calls
+
+        name = type(self.module).__name__
+        with _explained(self.module):
+            calls = LayeredCalls(name, trace_calls(self.module, self._shapes, self._dtype))
+        if len(calls) != len(self):
+            raise ValueError(
+                f"{name} has {len(calls)} layers as it is set now, but {len(self)} in training; "
+                "set the modes of its parts alike: module.train() or module.eval()"
+            )
+        calls.check()
+        return calls
 
 
 def cut(
@@ -126,16 +140,29 @@ def cut(
 
     Raises
     ------
-    workbench.profiles.tracing.UntraceableError
-        `torch.fx` cannot follow the module's forward; a `ValueError`.
+    workbench.graphs.UntraceableError
+        The module asks for numbers, has a gradient of its own (`torch.autograd.Function`), or
+        depends on the number of samples otherwise than in proportion; a `ValueError`.
     ValueError
-        As `profile_model` does. A part that torch.fx takes as a whole makes several layers (as
-        ``nn.LSTM(num_layers=2)``); what crosses a cut is no tensor with samples in its first
-        dimension; an earlier layer changes in place what a later one has read before.
+        As `profile_model` does. A call of PyTorch makes several layers (an ``nn.LSTM`` of two); a
+        tensor that crosses a cut has no samples in its first dimension; an earlier layer changes
+        in place what a later one has read before; a later one, one of two views that cross.
     """
-    from workbench.training.piece_tracing import trace_layers
-
     shapes = input_shapes(module, input_shape)
-    layers = trace_layers(module, shapes, input_dtype)
+    with _explained(module):
+        layers = find_layers(trace(module, shapes, input_dtype=input_dtype)).names
     pieces = Pieces(module, layers, shapes, input_dtype)
-    return replace(pieces, _graphs={tuple(p.training for p in module.modules()): pieces.graph})
+    assert pieces.calls  # traced and checked now
+    return pieces
+
+
+@contextmanager
+def _explained(module: torch.nn.Module) -> Iterator[None]:
+    try:
+        yield
+    except UntraceableError as error:
+        cause = error.__cause__
+        why = str(error) if cause is None else f"{type(cause).__name__}: {str(cause).rstrip('.')}"
+        raise UntraceableError(
+            f"{type(module).__name__} cannot be cut into layers that run by themselves: {why}"
+        ) from error

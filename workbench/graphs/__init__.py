@@ -1,0 +1,28 @@
+"""A module as a graph of operators: one tracer for profiles and for pieces of a model.
+
+>>> from workbench import graphs
+>>> graph = graphs.trace("lenet5")
+>>> [operator.name for operator in graph.operators][:3]
+['convolution', 'relu', 'max_pool2d_with_indices']
+>>> graphs.find_layers(graph).names
+('0', '3', '7', '9', '11')
+
+`trace` records operators below autograd, with what they read, make and cost; `find_layers` says
+which layer each belongs to. `workbench.graphs.calls` records the calls of PyTorch above them, which
+can be run again. PyTorch is imported when a module is traced.
+"""
+
+from workbench.graphs.graph import OperatorGraph, UntraceableError
+from workbench.graphs.inputs import input_shapes
+from workbench.graphs.layers import Layers, find_layers
+from workbench.graphs.tracing import By, trace
+
+__all__ = [
+    "By",
+    "Layers",
+    "OperatorGraph",
+    "UntraceableError",
+    "find_layers",
+    "input_shapes",
+    "trace",
+]

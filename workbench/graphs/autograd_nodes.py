@@ -1,0 +1,54 @@
+"""The nodes of autograd, and which operator made one.
+
+Autograd numbers its nodes in the order in which the forward pass makes them, each just before the
+operator runs that it belongs to; not every operator has one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import Node
+
+
+def next_node() -> int:
+    """Number of the next autograd node that this thread makes."""
+    return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
+
+
+class NodeCounter:
+    """Gives each operator, from within, the number of the first node that may be its own."""
+
+    def __init__(self) -> None:
+        self._next = next_node()
+
+    def first_node(self) -> int:
+        """Its number; that of a node still to come, if the running operator made none."""
+        before, self._next = self._next, next_node()
+        return self._next - 1 if self._next > before else self._next
+
+
+class NodeOwners:
+    """Finds whose a node is, given the first node of each in order: the last not later than it."""
+
+    def __init__(self, first_nodes: Sequence[int]) -> None:
+        self._starts = first_nodes
+
+    def __getitem__(self, node: int) -> int:
+        return max(bisect_right(self._starts, node) - 1, 0)
+
+
+def nodes_behind(outputs: Sequence[Tensor]) -> Iterator[Node]:
+    """Autograd nodes behind `outputs`, but for those that only store a parameter's gradient."""
+    waiting = [out.grad_fn for out in outputs if out.grad_fn is not None]
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for earlier, _ in node.next_functions:
+            if earlier is not None and earlier not in seen and not hasattr(earlier, "variable"):
+                seen.add(earlier)
+                waiting.append(earlier)

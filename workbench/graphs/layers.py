@@ -1,0 +1,147 @@
+"""Which layer an operator belongs to (DynaComm, Cai et al. 2021, Sec. III-A).
+
+"If the computation graph contains branches, the parameters from different branches with the same
+depth will be considered as one layer. As for the transformation layers with no actual parameter,
+[…] they are considered as a computation portion of their previous layer."
+
+The rule, for operators in the order in which the module calls them:
+
+- An operator that multiplies with, or looks up in, a matrix not used before (`Operator.weighted`:
+  convolution, matrix product, embedding, recurrent cell, …) is one deeper than its deepest input.
+  Every other operator is as deep as its deepest input.
+- Depth is the number of the layer; depth 0, before the first weighted operator, is layer 1.
+- So normalisation, biases, scales, activations and poolings belong to the layer before, and so
+  does a further use of tied weights, though never to a layer before the weights' own.
+- What is computed from parameters alone (weight normalisation) belongs to the layer that uses it;
+  what nothing uses (a counter of batches) to that of the operator before.
+- A parameter that is never used belongs to the layer of the one registered before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from workbench.graphs.graph import Operator, OperatorGraph
+
+CONSTANT = -1  # depth of what no input of the module has touched
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The chain of layers that a graph is, numbered from 1.
+
+    Attributes
+    ----------
+    names
+        Of each layer: the first module in it that bears weights, ``+2`` if two more compute
+        beside it.
+    parameters
+        Names of each layer's; a tied one at its first use.
+    of_operators, of_values
+        Layer of each operator, and of the operator that made each value; `CONSTANT` for a value
+        that no input has touched.
+    first_uses
+        Layer of each operator that is the first to use some parameter, by its number.
+    """
+
+    names: tuple[str, ...]
+    parameters: tuple[tuple[str, ...], ...]
+    of_operators: tuple[int, ...]
+    of_values: tuple[int, ...]
+    first_uses: Mapping[int, int]
+
+
+def find_layers(graph: OperatorGraph) -> Layers:
+    """Give every operator of a graph its layer."""
+    rule = _Rule(graph)
+    for operator in graph.operators:
+        rule.add(operator)
+    homes, names = rule.homes, graph.modules or ()
+    count = max([1, len(names), *homes.values()])
+    parameters: list[list[str]] = [[] for _ in range(count)]
+    home = 1
+    for index, parameter in enumerate(graph.parameters):
+        home = homes.get(index, home)
+        parameters[home - 1].append(parameter.name)
+    if not names:
+        names = tuple(
+            _name(rule.bearers.get(layer), within) for layer, within in enumerate(parameters, 1)
+        )
+    return Layers(
+        names,
+        tuple(map(tuple, parameters)),
+        tuple(rule.layers),
+        tuple(depth if depth == CONSTANT else max(depth, 1) for depth in rule.depths),
+        rule.first_uses,
+    )
+
+
+class _Rule:
+    """What is known after some of a graph's operators."""
+
+    def __init__(self, graph: OperatorGraph) -> None:
+        self.graph = graph
+        self.layers: list[int] = []  # of each operator so far
+        self.homes: dict[int, int] = {}  # parameter -> its layer
+        self.bearers: dict[int, list[str]] = {}  # layer -> who bears its matrices
+        self.first_uses: dict[int, int] = {}
+        # Of each value: its depth, the parameters that a constant is made from, and the operators
+        # that made it and have no layer of their own yet.
+        self.depths = [0 if value.origin == "input" else CONSTANT for value in graph.values]
+        self.made_from = [value.parameters for value in graph.values]
+        self.pending: list[tuple[int, ...]] = [() for _ in graph.values]
+
+    def add(self, operator: Operator) -> None:
+        index = len(self.layers)
+        read = [view.value for view in operator.reads]
+        parameters = frozenset[int]().union(*(self.made_from[value] for value in read))
+        depth = max((self.depths[value] for value in read), default=CONSTANT)
+        pending: tuple[int, ...] = ()
+        self.layers.append(max(operator.module_layer, self.layers[-1] if self.layers else 1))
+        if depth == CONSTANT:
+            pending = (*(one for value in read for one in self.pending[value]), index)
+        else:
+            depth = self._depth(operator, depth, parameters)
+            parameters = frozenset()
+            for earlier in (index, *(one for value in read for one in self.pending[value])):
+                self.layers[earlier] = max(depth, 1)
+            for value in read:
+                self.pending[value] = ()
+        for made in operator.makes:
+            self.depths[made.value] = depth
+            self.made_from[made.value] = parameters
+            self.pending[made.value] = pending
+
+    def _depth(self, operator: Operator, depth: int, parameters: frozenset[int]) -> int:
+        """Depth of an operator on activations of `depth`; new parameters find a home there."""
+        new = sorted(parameters - self.homes.keys())
+        matrices = [one for one in new if self.graph.parameters[one].is_matrix]
+        starts = operator.weighted and bool(matrices)
+        if self.graph.modules is not None:
+            depth = max(depth, operator.module_layer)
+        else:
+            depth = max(
+                [depth + starts, *(self.homes[one] for one in parameters if one in self.homes)]
+            )
+        layer = max(depth, 1)
+        self.homes.update(dict.fromkeys(new, layer))
+        if new:
+            self.first_uses[len(self.layers) - 1] = layer
+        if starts:
+            bearer = _bearer(self.graph.parameters[matrices[0]].name)
+            self.bearers.setdefault(layer, []).append(bearer)
+        return depth
+
+
+def _name(bearers: list[str] | None, parameters: list[str]) -> str:
+    if not bearers:
+        return parameters[0]
+    return bearers[0] + (f" +{len(bearers) - 1}" if len(bearers) > 1 else "")
+
+
+def _bearer(parameter: str) -> str:
+    """Name of the module whose weight a parameter is, else of the parameter itself."""
+    for ending in (".parametrizations.weight.original", ".parametrizations.weight.original0"):
+        parameter = parameter.removesuffix(ending)
+    return parameter.removesuffix(".weight")
