@@ -116,8 +116,8 @@ def test_a_server_has_a_position_in_the_job(position: Any) -> None:
         ({"servers": 1}, "servers is 1; give indices of nodes"),
         ({"servers": (1.5,)}, "an index among the servers is 1.5"),
         ({"shards": None}, r"shards is None; give Shards, such as split_evenly\(layers, servers\)"),
-        ({"forward_s": 1}, "forward_s is 1; give one number for each layer"),
-        ({"push_bytes": ["a", 1]}, r"push_bytes is \['a', 1\]; give one number for each layer"),
+        ({"forward_s": 1}, "forward_s takes one number per layer"),
+        ({"push_bytes": ["a", 1]}, r"push_bytes takes numbers, not \['a', 1\]"),
         ({"aggregation_s": "x"}, "aggregation_s is 'x'; give a number"),
         ({"tensors": 5}, "tensors is 5; give the number of each layer"),
         ({"tensors": ("a", "b")}, "the number of a layer's tensors is 'a'"),
@@ -158,8 +158,8 @@ def test_shards_of_something_else_are_refused(make: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"pull_s": ["1", "2"]}, r"pull_s takes numbers of seconds, not \['1', '2'\]"),
-        ({"push_s": [True, False]}, r"push_s takes numbers of seconds, not \[True, False\]"),
+        ({"pull_s": ["1", "2"]}, r"pull_s takes numbers, not \['1', '2'\]"),
+        ({"push_s": [True, False]}, r"push_s takes numbers, not \[True, False\]"),
         ({"overhead_s": "0.1"}, "overhead_s is '0.1'; give a number"),
         ({"overhead_s": None}, "overhead_s is None; give a number"),
         ({"overhead_s": True}, "overhead_s is True; give a number"),

@@ -1,119 +1,82 @@
-"""Numbers, indices and lists as users give them."""
+"""Nodes and links as users give them to a cluster."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping
-from numbers import Real
-from typing import Any, TypeVar, cast
+from typing import Any
 
-T = TypeVar("T")
-
-
-def is_number(given: object) -> bool:
-    """Whether it is a real number, NumPy's included; truth values and arrays are none."""
-    kind = type(given)  # most often one of these two, which is quickly told
-    if kind is float or kind is int:
-        return True
-    return isinstance(given, Real) and not isinstance(given, bool)
+from workbench.checks import listed, whole
+from workbench.clusters.link import Link
+from workbench.clusters.node import Node
 
 
-def check_number(name: str, given: object) -> float:
-    """Return a number that was given for `name`, NumPy's included.
+def check_nodes(nodes: Any) -> tuple[Node, ...]:
+    """Return nodes as a tuple.
 
     Raises
     ------
     ValueError
-        It is no number, such as text, a list or a truth value, or beyond all floats.
+        A single node, a set of them, or anything in the list that is no node.
     """
-    if type(given) is float:
-        return given
-    if not is_number(given):
-        raise ValueError(f"{name} is {given!r}; give a number")
-    try:
-        return float(cast(Real, given))
-    except OverflowError:
-        raise ValueError(f"{name} has more digits than a float holds; give a number") from None
+    instead = "give a list of them, such as [Node('a'), Node('b')]"
+    if isinstance(nodes, Node):
+        raise ValueError(f"nodes is the one node {nodes.name!r}; {instead}")
+    found = listed("nodes", nodes, instead)
+    for place, node in enumerate(found):
+        if not isinstance(node, Node):
+            made = f"Node({node!r})" if isinstance(node, str) else "a Node"
+            raise ValueError(f"node {place} is {node!r}; give {made}")
+    return found
 
 
-def whole(given: Any) -> int | None:
-    """Return a whole number, NumPy's included, as an int; None for anything else."""
-    if isinstance(given, bool):
-        return None
-    try:
-        return operator.index(given)
-    except TypeError:
-        return None
-
-
-def check_whole(name: str, given: object, least: int) -> int:
-    """Return a whole number that was given for `name`, NumPy's included, as an int.
+def link_items(links: Any) -> Iterable[tuple[tuple[Any, Any], Any]]:
+    """Go through the ((source, target), link) of a cluster's links; None has none.
 
     Raises
     ------
     ValueError
-        It is none, or below `least`.
+        No mapping, or a key that is no pair.
     """
-    number = whole(given)
-    if number is None or number < least:
-        raise ValueError(f"{name} is {given!r}; it must be a whole number of at least {least}")
-    return number
+    example = "{('a', 'b'): Link(bandwidth_bps=1e6)}"
+    if links is not None and not isinstance(links, Mapping):
+        raise ValueError(f"links is {links!r}; map pairs of nodes to links, such as {example}")
+    for ends, link in (links or {}).items():
+        if not (isinstance(ends, tuple) and len(ends) == 2):
+            raise ValueError(
+                f"a link leads from and to {ends!r}; give (source, target), such as {example}"
+            )
+        yield ends, link
 
 
-def check_truth(name: str, given: object) -> None:
-    """Refuse what is neither True nor False, Python's or NumPy's.
+def check_pairs(pairs: Any) -> list[tuple[int | str, int | str]]:
+    """Return pairs of nodes, each by its index or name.
 
     Raises
     ------
     ValueError
-        It is neither, such as text.
+        Something else, or something that is no pair among them.
     """
-    if isinstance(given, bool):
-        return
-    import numpy as np
+    example = "such as [(0, 1), (1, 2)] or [('a', 'b')]"
+    if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        raise ValueError(f"pairs is {pairs!r}; give pairs of nodes, {example}")
+    found = []
+    for place, given in enumerate(pairs):
+        pair = () if isinstance(given, str | Mapping) or not isinstance(given, Iterable) else given
+        ends = tuple(pair)
+        if len(ends) != 2 or any(not isinstance(end, str) and whole(end) is None for end in ends):
+            raise ValueError(f"pair {place} is {given!r}; give pairs of nodes, {example}")
+        found.append(ends)
+    return found
 
-    if not isinstance(given, np.bool_):
-        raise ValueError(f"{name} is {given!r}; give True or False")
 
-
-def listed(name: str, given: Any, instead: str) -> tuple[Any, ...]:
-    """Return what was given for `name`, in the order in which it was given.
-
-    Parameters
-    ----------
-    instead
-        What to give, as the error says it: ``"give numbers, such as (1, 2)"``.
+def check_link(name: str, link: Any) -> Link:
+    """Return a link as it is.
 
     Raises
     ------
     ValueError
-        Text, a single value, or a set or mapping: their order is not the user's, and a set's
-        differs from run to run.
+        It is none.
     """
-    kind = type(given)
-    if kind is tuple or kind is list:
-        return tuple(given)
-    if isinstance(given, set | frozenset | Mapping):
-        raise ValueError(f"{name} is {given!r}, where order counts; {instead}")
-    several = isinstance(given, Iterable) and getattr(given, "ndim", None) != 0
-    if not several or isinstance(given, str | bytes):
-        raise ValueError(f"{name} is {given!r}; {instead}")
-    return tuple(given)
-
-
-def check_kind(what: str, given: object, kind: type[T], instead: str) -> T:
-    """Return what was given, if it is of this kind.
-
-    Parameters
-    ----------
-    what, instead
-        What it is for, and what to give: the error reads "`what` is 5; give `instead`".
-
-    Raises
-    ------
-    TypeError
-        It is not.
-    """
-    if not isinstance(given, kind):
-        raise TypeError(f"{what} is {given!r}; give {instead}")
-    return given
+    if not isinstance(link, Link):
+        raise ValueError(f"{name} is {link!r}; give a Link, such as Link(bandwidth_bps=1e6)")
+    return link

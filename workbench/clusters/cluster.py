@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from workbench.clusters.checks import whole
-from workbench.clusters.given import check_link, check_nodes, link_items
+from workbench.checks import whole
+from workbench.clusters.checks import check_link, check_nodes, link_items
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
 from workbench.names import check_name

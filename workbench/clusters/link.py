@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NoReturn
 
-from workbench.clusters.checks import check_number, listed
+from workbench.checks import check_number, listed
 from workbench.clusters.schedule import Schedule, capacity
 
 

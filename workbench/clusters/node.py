@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workbench.clusters.checks import is_number, whole
+from workbench.checks import is_number, whole
 from workbench.clusters.schedule import Schedule, capacity
 
 Given = float | Schedule | Sequence[tuple[float, float]]

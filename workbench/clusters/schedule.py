@@ -12,7 +12,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NoReturn
 
-from workbench.clusters.checks import check_number, listed
+from workbench.checks import check_number, listed
 from workbench.clusters.recorded import read_pairs
 
 MOST_SAMPLES = 10_000_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from workbench.clusters.checks import whole
+from workbench.checks import whole
+from workbench.clusters.checks import check_link, check_nodes, check_pairs
 from workbench.clusters.cluster import Cluster, Name
-from workbench.clusters.given import check_link, check_nodes, check_pairs
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
 

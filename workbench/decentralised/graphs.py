@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from workbench.clusters.checks import whole
+from workbench.checks import whole
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -14,12 +14,10 @@ from workbench.training import (
     Evaluation,
     FlatModel,
     Sgd,
-    evaluate,
     get_buffers,
-    gradient_step,
     set_buffers,
 )
-from workbench.training.draws import UndrawnSteps
+from workbench.training.draws import Steps
 from workbench.training.repeatable import STEP, derive
 from workbench.training.trained import DivergedError
 
@@ -62,16 +60,16 @@ class Learner:
     in_order: bool = True
 
     def __post_init__(self) -> None:
-        self._undrawn = UndrawnSteps(self.flat, self.dataset, self.name)
+        self._steps = Steps(self.flat, self.dataset, self.name, self.in_order)
         self._first_buffers = get_buffers(self.flat.module)
         self.velocity = self.sgd.start(self.flat.parameters)
         self.begin(0)
 
-    def begin(self, life: int) -> None:
-        """Forget all but the first model; `life` counts restarts."""
+    def begin(self, restarts: int) -> None:
+        """Forget all but the first model, as a restart does."""
         self.adopt(self.first, self._first_buffers)
         self.velocity.zero_()
-        self.steps, self._life = 0, life
+        self.steps, self._restarts = 0, restarts
         self._loss_sum, self._samples = 0.0, 0
 
     def learn(self, batch: NDArray[np.int64]) -> None:
@@ -82,12 +80,9 @@ class Learner:
         DivergedError
             Its loss is not finite.
         """
-        if self.in_order:
-            x, y = self.dataset.x_train[batch], self.dataset.y_train[batch]
-            seed = derive(self.seed, STEP, self.node, self._life, self.steps)
-            loss = gradient_step(self.flat, x, y, seed=seed)
-        else:
-            loss = self._undrawn.step(batch)
+        loss = self._steps.step(
+            batch, derive(self.seed, STEP, self.node, self._restarts, self.steps)
+        )
         if not math.isfinite(loss):
             raise DivergedError(loss, f"for {self.name} in its step {self.steps + 1}")
         self.sgd.step(self.flat.parameters, self.flat.gradients, self.velocity)
@@ -97,9 +92,7 @@ class Learner:
 
     def evaluate(self) -> Evaluation:
         """How well the model does on the test samples."""
-        if self.in_order:
-            return evaluate(self.flat.module, self.dataset.x_test, self.dataset.y_test)
-        return self._undrawn.evaluate()
+        return self._steps.evaluate()
 
     def take_loss(self) -> tuple[int, float | None]:
         """Samples since the last call, and the mean loss over them before each step.
@@ -109,7 +102,7 @@ class Learner:
         workbench.training.draws.DrawsError
             The model drew at random in one of these steps, though not in a first one.
         """
-        self._undrawn.check()
+        self._steps.check()
         samples, loss_sum = self._samples, self._loss_sum
         self._loss_sum, self._samples = 0.0, 0
         return samples, loss_sum / samples if samples else None

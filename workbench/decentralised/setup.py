@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench import training
-from workbench.clusters.checks import check_number, is_number, listed
+from workbench.checks import check_number, is_number, listed
 from workbench.clusters.cluster import check_cluster
 from workbench.decentralised.mixing import Mixing, as_mixing
 from workbench.profiles import LayerTimes

@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from workbench import training
-from workbench.clusters.checks import check_kind
+from workbench.checks import check_kind
 from workbench.decentralised.learner import Learner
 from workbench.decentralised.model_exchange.epochwise import epochwise
 from workbench.decentralised.model_exchange.gosgd import Share, gosgd

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from workbench import decentralised, training
-from workbench.clusters.checks import check_kind
+from workbench.checks import check_kind
 from workbench.datasets import partition
 from workbench.datasets.checks import check_dataset
 from workbench.decentralised import GossipSetup, Trained, TrainingError

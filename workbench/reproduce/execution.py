@@ -86,6 +86,7 @@ def _run(
                 kernel_manager_class=kernel_manager(log, kernel_started),
                 resources={"metadata": {"path": str(current)}},
                 iopub_timeout=_IOPUB_S,
+                store_widget_state=False,  # else exporters take it for a widget that answers
                 on_cell_start=lambda cell, cell_index: progress.begin_cell(cell),
             )
     except failures.PapermillExecutionError as error:

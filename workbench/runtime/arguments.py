@@ -6,7 +6,7 @@ import inspect
 import math
 from typing import Any, NoReturn
 
-from workbench.clusters.checks import is_number
+from workbench.checks import is_number
 
 
 def check_seconds(what: str, seconds: Any) -> None:

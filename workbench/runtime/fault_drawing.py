@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from workbench.clusters.checks import check_number, check_whole
+from workbench.checks import check_number, check_whole
 from workbench.clusters.cluster import check_cluster
 from workbench.runtime.faults import Crash, Fault, LinkDown, Restart, SlowDown
 from workbench.runtime.streams import Purpose, stream

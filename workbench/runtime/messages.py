@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from workbench.clusters.checks import check_truth, is_number, listed, whole
+from workbench.checks import check_truth, is_number, listed, whole
 
 MOST_BYTES = 1e30
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 import simpy
 
+from workbench.checks import check_number, check_truth, check_whole
 from workbench.clusters import Cluster
-from workbench.clusters.checks import check_number, check_truth, check_whole
 from workbench.runtime.fault_injection import inject
 from workbench.runtime.faults import check_faults
 from workbench.runtime.host import Host

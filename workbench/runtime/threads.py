@@ -22,7 +22,7 @@ from types import CodeType, CoroutineType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
-from workbench.clusters.checks import check_truth, check_whole
+from workbench.checks import check_truth, check_whole
 from workbench.runtime.arguments import refuse_async
 
 if TYPE_CHECKING:

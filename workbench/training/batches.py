@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.clusters.checks import check_whole
+from workbench.checks import check_whole
 from workbench.datasets.dataset import Dataset
 from workbench.training.repeatable import SHUFFLE
 

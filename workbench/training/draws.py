@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,11 +68,11 @@ def _states() -> tuple[Any, Any, Any]:
 
 
 @dataclass(eq=False)
-class UndrawnSteps:
-    """Gradient steps of a model that draws nothing: on any thread, beside others.
+class Steps:
+    """Gradient steps of a replica, in order or on any thread, beside others.
 
-    Should it draw all the same, PyTorch's generator moves meanwhile; so it does where somebody
-    else draws. `check` tells which, in the main thread.
+    Beside others its model draws nothing. Should it all the same, PyTorch's generator moves
+    meanwhile; so it does where somebody else draws. `check` tells which, in the main thread.
 
     Attributes
     ----------
@@ -80,6 +80,8 @@ class UndrawnSteps:
         The model, and what batches index.
     name
         Whose, for errors.
+    in_order
+        Whether no other steps run meanwhile; see `must_stay_in_order`.
     suspect
         Training samples of a step, or of an evaluation, in which the generator moved.
     """
@@ -87,16 +89,20 @@ class UndrawnSteps:
     flat: FlatModel
     dataset: Dataset
     name: str
+    in_order: bool
     suspect: NDArray[np.int64] | None = None
 
-    def step(self, batch: NDArray[np.int64]) -> float:
-        """As `gradient_step`."""
+    def step(self, batch: NDArray[np.int64], seed: int) -> float:
+        """As `gradient_step`; the seed is for a model that draws."""
+        if self.in_order:
+            return gradient_step(self.flat, *self._samples(batch), seed=seed)
         with self._watching(batch):
             return gradient_step(self.flat, *self._samples(batch))
 
     def evaluate(self) -> Evaluation:
         """How well the model does on the test samples."""
-        with self._watching(np.arange(min(len(self.dataset.y_train), 256))):
+        watching = self._watching(np.arange(min(len(self.dataset.y_train), 256)))
+        with nullcontext() if self.in_order else watching:
             return evaluate(self.flat.module, self.dataset.x_test, self.dataset.y_test)
 
     def check(self) -> None:

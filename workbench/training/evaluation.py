@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from workbench.clusters.checks import check_whole
+from workbench.checks import check_whole
 from workbench.training.losses import Loss, check_outputs, cross_entropy
 from workbench.training.tensors import as_tensor, check_pairs
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from workbench.clusters.checks import check_whole
+from workbench.checks import check_whole
 from workbench.training.flat_model import FlatModel
 from workbench.training.losses import Loss, check_outputs, cross_entropy
 from workbench.training.repeatable import STEP, seeded

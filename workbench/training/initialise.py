@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from workbench.clusters.checks import check_whole
+from workbench.checks import check_whole
 from workbench.names import choose
 from workbench.training.repeatable import FIRST_WEIGHTS, seeded
 from workbench.zoo import MODELS

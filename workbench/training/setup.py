@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from workbench.clusters.checks import check_number, check_whole
+from workbench.checks import check_number, check_whole
 from workbench.training.models import check_model, make_model, profile_of
 from workbench.training.sgd import Sgd
 

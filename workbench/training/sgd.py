@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.clusters.checks import check_number, check_truth
+from workbench.checks import check_number, check_truth
 
 if TYPE_CHECKING:
     from torch import Tensor

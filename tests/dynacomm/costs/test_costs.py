@@ -68,7 +68,7 @@ def test_plan_as_a_table() -> None:
         ({"pull_s": [[1, 2]]}, "shape"),
         ({"push_s": [1, float("nan")]}, "push_s of layer 2 is nan"),
         ({"forward_s": [-1, 2]}, "forward_s of layer 1 is -1"),
-        ({"backward_s": ["a", "b"]}, "numbers of seconds"),
+        ({"backward_s": ["a", "b"]}, "takes numbers"),
         ({"overhead_s": -0.1}, "overhead_s"),
         ({"overhead_s": float("inf")}, "overhead_s"),
         ({"overhead_s": 1.7e308}, "their sum is not"),

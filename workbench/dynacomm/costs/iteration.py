@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.clusters.checks import check_kind, check_number
+from workbench.checks import check_kind, check_layers, check_number
 from workbench.dynacomm.costs.plan import Plan, check_plan
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class LayerCosts:
     ) -> None:
         vectors = dict(zip(VECTORS, (pull_s, forward_s, backward_s, push_s), strict=True))
         for name, values in vectors.items():
-            object.__setattr__(self, name, _seconds(name, values))
+            object.__setattr__(self, name, check_layers(name, values))
         if not 0 <= (overhead_s := check_number("overhead_s", overhead_s)) < math.inf:
             raise ValueError(f"overhead_s is {overhead_s}; seconds are finite and not negative")
         object.__setattr__(self, "overhead_s", overhead_s)
@@ -90,29 +90,6 @@ class LayerCosts:
     def backward(self) -> Direction:
         """Push and backward computation, as the solvers see it: time reversed."""
         return Direction(self.push_s, self.backward_s, self.overhead_s)
-
-
-def _seconds(name: str, values: ArrayLike) -> FloatArray:
-    try:
-        given = np.asarray(values)
-        if given.dtype.kind not in "iufO":  # text, truth values and complex numbers would be cast
-            raise TypeError(given.dtype)
-        array = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} takes numbers of seconds, not {values!r}") from None
-    if array.ndim != 1 or array.size == 0:
-        raise ValueError(
-            f"{name} takes one number of seconds per layer, at least one layer; "
-            f"got an array of shape {array.shape}"
-        )
-    wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
-    if wrong.size:
-        raise ValueError(
-            f"{name} of layer {wrong[0] + 1} is {array[wrong[0]]}; "
-            "seconds are finite and not negative"
-        )
-    array.setflags(write=False)
-    return array
 
 
 class Direction:
@@ -254,7 +231,7 @@ def check_costs(given: object) -> LayerCosts:
     return check_kind("costs", given, LayerCosts, instead)
 
 
-def check_model(profile: object, times: object, link: object) -> None:
+def check_profiled(profile: object, times: object, link: object) -> None:
     """Refuse what describes no model on a worker behind a link.
 
     Raises
@@ -304,7 +281,7 @@ def layer_costs(profile: ModelProfile, times: LayerTimes, link: Link) -> LayerCo
     TypeError
         One of the three is something else.
     """
-    check_model(profile, times, link)
+    check_profiled(profile, times, link)
     transfer_s = [link.transfer_s(sizes) for sizes in profile.tensor_bytes]
     return LayerCosts(
         pull_s=transfer_s,

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import polars as pl
 
-from workbench.clusters.checks import check_kind, check_whole, listed
+from workbench.checks import check_kind, check_whole, listed
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from workbench.clusters.checks import check_kind, check_number, check_whole, listed, whole
-from workbench.dynacomm.costs.iteration import FloatArray, check_model
+from workbench.checks import check_kind, check_layers, check_number, check_whole, listed, whole
+from workbench.dynacomm.costs.iteration import FloatArray, check_profiled
 from workbench.dynacomm.programs.shards import Shards
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Job:
                 f"shards is {self.shards!r}; give Shards, such as split_evenly(layers, servers)"
             )
         for name in VECTORS:
-            object.__setattr__(self, name, _vector(name, getattr(self, name)))
+            object.__setattr__(self, name, check_layers(name, getattr(self, name)))
         for name in ("workers", "servers"):
             nodes = listed(name, getattr(self, name), "give indices of nodes, such as (0, 1)")
             what = f"an index among the {name}"
@@ -122,8 +122,6 @@ class Job:
                 "forward_s, backward_s, pull_bytes and push_bytes have the lengths "
                 f"{lengths}, but the shards are of {self.shards.layers} layers"
             )
-        for name in VECTORS:
-            _check(name, getattr(self, name))
         if not 0 <= check_number("aggregation_s", self.aggregation_s) < math.inf:
             raise ValueError(
                 f"aggregation_s is {self.aggregation_s}; seconds are finite and not negative"
@@ -186,7 +184,7 @@ class Job:
         TypeError
             No profile, times, link or shards.
         """
-        check_model(profile, times, link)
+        check_profiled(profile, times, link)
         check_kind("shards", shards, Shards, "Shards, such as split_evenly(layers, servers)")
         workers = check_whole("workers", workers, 1)
         weighed = np.array([link.weighted_bytes(sizes) for sizes in profile.tensor_bytes])
@@ -241,22 +239,3 @@ class Job:
 def plain(link: Link) -> Link:
     """Return the link for bytes that have been weighed: there every byte weighs the same."""
     return replace(link, split_bytes=0, whole_share=1.0)
-
-
-def _vector(name: str, values: object) -> FloatArray:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        array = np.empty(())
-    if array.ndim != 1:
-        raise ValueError(f"{name} is {values!r}; give one number for each layer")
-    return array
-
-
-def _check(name: str, values: FloatArray) -> None:
-    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
-    if wrong.size:
-        raise ValueError(
-            f"{name} of layer {wrong[0] + 1} is {values[wrong[0]]}; "
-            f"{'seconds' if name.endswith('_s') else 'bytes'} are finite and not negative"
-        )

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from workbench.clusters.checks import check_whole, listed
+from workbench.checks import check_whole, listed
 from workbench.dynacomm.costs.iteration import FloatArray
 
 

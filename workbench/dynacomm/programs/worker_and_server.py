@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from workbench.clusters.checks import check_kind, whole
+from workbench.checks import check_kind, whole
 from workbench.dynacomm.costs.plan import Plan, check_plan, runs
 from workbench.dynacomm.programs.job import Job
 from workbench.runtime import Message, Synchronized

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from workbench.clusters.checks import check_number
+from workbench.checks import check_number
 from workbench.dynacomm.algorithms.dynacomm import dynacomm
 from workbench.dynacomm.costs.iteration import LayerCosts
 from workbench.dynacomm.replanning import profiling

@@ -16,9 +16,8 @@ from workbench.training import (
     Sgd,
     average_buffers,
     get_buffers,
-    gradient_step,
 )
-from workbench.training.draws import UndrawnSteps
+from workbench.training.draws import Steps
 from workbench.training.repeatable import STEP, derive
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class WorkerReplica:
     buffers: dict[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._undrawn = UndrawnSteps(self.flat, self.dataset, self.name)
+        self._steps = Steps(self.flat, self.dataset, self.name, self.in_order)
 
     def write(self, pieces: Pieces) -> None:
         """Take pulled parameters over."""
@@ -82,12 +81,7 @@ class WorkerReplica:
         DivergedError
             Its loss is not finite.
         """
-        batch = self.batches[iteration]
-        if self.in_order:
-            x, y = self.dataset.x_train[batch], self.dataset.y_train[batch]
-            loss = gradient_step(self.flat, x, y, seed=self.draws(iteration))
-        else:
-            loss = self._undrawn.step(batch)
+        loss = self._steps.step(self.batches[iteration], self.draws(iteration))
         epoch = bisect_left(self.epoch_ends, iteration)
         if not math.isfinite(loss):
             raise DivergedError(
@@ -113,7 +107,7 @@ class WorkerReplica:
         workbench.training.draws.DrawsError
             The model drew at random in this step, though not in a first one.
         """
-        self._undrawn.check()
+        self._steps.check()
         return [(part, self.flat.gradients[part]) for part in where]
 
 

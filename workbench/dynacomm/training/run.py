@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from workbench import training
-from workbench.clusters.checks import check_kind, whole
+from workbench.checks import check_kind, whole
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.programs.worker_and_server import Fixed, Planning, server, worker
 from workbench.dynacomm.replanning.planning import PLANNING_S, Replanned, check_planning

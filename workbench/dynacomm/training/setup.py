@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from workbench import training
+from workbench.checks import listed
 from workbench.clusters import Cluster, Link, Node, Schedule, star
-from workbench.clusters.checks import listed
 from workbench.dynacomm.costs.iteration import LayerCosts, layer_costs
 from workbench.dynacomm.programs.job import Job, plain
 from workbench.dynacomm.programs.shards import split_evenly

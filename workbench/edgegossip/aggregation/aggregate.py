@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.clusters.checks import whole
+from workbench.checks import whole
 from workbench.edgegossip.aggregation.aggregation import (
     Aggregation,
     FloatArray,

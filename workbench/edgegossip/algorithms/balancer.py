@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workbench.clusters.checks import check_number, whole
+from workbench.checks import check_number, whole
 from workbench.edgegossip.algorithms.failures import Handover, Policy, TooManyFailedError, policy_of
 
 THRESHOLD, FAILED_SHARE = 0.001, 0.1

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.clusters.checks import check_number, whole
+from workbench.checks import check_number, whole
 from workbench.edgegossip.aggregation.aggregation import check_ratio
 from workbench.edgegossip.algorithms.balancer import Balance, balance
 from workbench.edgegossip.algorithms.quota import quota

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.checks import check_number
 from workbench.clusters import Schedule
-from workbench.clusters.checks import check_number
 from workbench.edgegossip.prediction.contention import Contention
 from workbench.edgegossip.prediction.predictor import Predictor
 from workbench.training.repeatable import LOAD

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from workbench.checks import check_number
 from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
-from workbench.clusters.checks import check_number
 from workbench.edgegossip.costs.load import Load
 from workbench.edgegossip.prediction.predictor import Baseline, Predictor, throughput
 

@@ -24,7 +24,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.clusters.checks import check_number, whole
+from workbench.checks import check_number, whole
 from workbench.edgegossip.prediction.child_process import ChildProcess, child_process
 from workbench.names import check_name
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
 
-from workbench.clusters.checks import check_number
+from workbench.checks import check_number
 
 
 @dataclass(frozen=True)

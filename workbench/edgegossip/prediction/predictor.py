@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.clusters.checks import check_number, whole
+from workbench.checks import check_number, whole
 from workbench.edgegossip.prediction.contention import Contention
 from workbench.names import choose
 

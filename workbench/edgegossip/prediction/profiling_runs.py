@@ -17,7 +17,7 @@ from functools import partial
 
 import polars as pl
 
-from workbench.clusters.checks import check_number, whole
+from workbench.checks import check_number, whole
 from workbench.edgegossip.prediction.child_process import ChildProcess, child_process
 from workbench.edgegossip.prediction.co_runners import REST, WORKLOADS, CoRunners, co_runners
 from workbench.edgegossip.prediction.contention import Source, between

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.clusters.checks import listed
+from workbench.checks import listed
 from workbench.decentralised import GossipSetup
 from workbench.edgegossip.costs.platforms import Platform
 

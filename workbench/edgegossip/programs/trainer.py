@@ -42,7 +42,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.clusters.checks import check_number, whole
+from workbench.checks import check_number, whole
 from workbench.decentralised import GossipSetup, Mixing, View
 from workbench.decentralised.mixing import as_mixing
 from workbench.decentralised.selecting import Batches, shuffled

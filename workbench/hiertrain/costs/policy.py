@@ -9,7 +9,7 @@ from itertools import groupby
 
 import polars as pl
 
-from workbench.clusters.checks import listed
+from workbench.checks import listed
 from workbench.hiertrain.costs.problem import TIERS, Problem
 
 SCHEMA = {"tier": pl.String, "first_layer": pl.Int64, "last_layer": pl.Int64, "samples": pl.Int64}

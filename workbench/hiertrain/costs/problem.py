@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from workbench.checks import check_layers
+
 FloatArray = NDArray[np.float64]
 Pair = tuple[str, str]
 
@@ -83,8 +85,8 @@ class Problem:
 
         keep("layer_s", _per_tier("layer_s", layer_s, columns=2))
         keep("update_s", _per_tier("update_s", update_s))
-        keep("param_bytes", _numbers("param_bytes", param_bytes))
-        keep("output_bytes", _numbers("output_bytes", output_bytes))
+        keep("param_bytes", check_layers("param_bytes", param_bytes))
+        keep("output_bytes", check_layers("output_bytes", output_bytes))
         keep("sample_bytes", _number("sample_bytes", sample_bytes))
         keep("bandwidth_bps", _per_pair(bandwidth_bps))
         keep("batch", _batch(batch))
@@ -197,38 +199,13 @@ def _problem(given: Mapping[str, Any]) -> Problem:
     return Problem(**given)
 
 
-def _numbers(name: str, values: ArrayLike, columns: int | None = None) -> FloatArray:
-    try:
-        given = np.asarray(values)
-        if given.dtype.kind not in "iufO":  # text, truth values and complex numbers would be cast
-            raise TypeError(given.dtype)
-        array = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} takes numbers, not {values!r}") from None
-    if columns is None:
-        if array.ndim != 1 or array.size == 0:
-            raise ValueError(
-                f"{name} takes one number per layer, at least one layer; "
-                f"got an array of shape {array.shape}"
-            )
-    elif array.ndim != 2 or array.shape[1] != columns or array.size == 0:
-        raise ValueError(
-            f"{name} takes a row per layer of seconds forward and backward, at least one layer; "
-            f"got an array of shape {array.shape}"
-        )
-    wrong = np.argwhere(~(np.isfinite(array) & (array >= 0)))
-    if len(wrong):
-        where = f" of layer {wrong[0][0] + 1}" if array.size > 1 else ""
-        raise ValueError(
-            f"{name}{where} is {array[tuple(wrong[0])]}; it must be finite and not negative"
-        )
-    return _read_only(array)
-
-
 def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ValueError(f"{name} takes one number, not {value!r}")
-    return float(_numbers(name, [float(value)])[0])
+    number = float(value)
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{name} is {number}; it must be finite and not negative")
+    return number
 
 
 def _per_tier(
@@ -238,7 +215,7 @@ def _per_tier(
         found = ", ".join(map(str, given)) if isinstance(given, Mapping) else repr(given)
         raise ValueError(f"{name} takes numbers for each of {', '.join(TIERS)}; got {found}")
     return MappingProxyType(
-        {tier: _numbers(f"{name} of {tier}", given[tier], columns) for tier in TIERS}
+        {tier: check_layers(f"{name} of {tier}", given[tier], columns) for tier in TIERS}
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workbench import training
-from workbench.clusters.checks import check_kind
+from workbench.checks import check_kind
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS

@@ -1,0 +1,155 @@
+"""Numbers, indices and lists as users give them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from numbers import Real
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+
+def is_number(given: object) -> bool:
+    """Whether it is a real number, NumPy's included; truth values and arrays are none."""
+    kind = type(given)  # most often one of these two, which is quickly told
+    if kind is float or kind is int:
+        return True
+    return isinstance(given, Real) and not isinstance(given, bool)
+
+
+def check_number(name: str, given: object) -> float:
+    """Return a number that was given for `name`, NumPy's included.
+
+    Raises
+    ------
+    ValueError
+        It is no number, such as text, a list or a truth value, or beyond all floats.
+    """
+    if type(given) is float:
+        return given
+    if not is_number(given):
+        raise ValueError(f"{name} is {given!r}; give a number")
+    try:
+        return float(cast(Real, given))
+    except OverflowError:
+        raise ValueError(f"{name} has more digits than a float holds; give a number") from None
+
+
+def whole(given: Any) -> int | None:
+    """Return a whole number, NumPy's included, as an int; None for anything else."""
+    if isinstance(given, bool):
+        return None
+    try:
+        return operator.index(given)
+    except TypeError:
+        return None
+
+
+def check_whole(name: str, given: object, least: int) -> int:
+    """Return a whole number that was given for `name`, NumPy's included, as an int.
+
+    Raises
+    ------
+    ValueError
+        It is none, or below `least`.
+    """
+    number = whole(given)
+    if number is None or number < least:
+        raise ValueError(f"{name} is {given!r}; it must be a whole number of at least {least}")
+    return number
+
+
+def check_truth(name: str, given: object) -> None:
+    """Refuse what is neither True nor False, Python's or NumPy's.
+
+    Raises
+    ------
+    ValueError
+        It is neither, such as text.
+    """
+    if isinstance(given, bool):
+        return
+    import numpy as np
+
+    if not isinstance(given, np.bool_):
+        raise ValueError(f"{name} is {given!r}; give True or False")
+
+
+def listed(name: str, given: Any, instead: str) -> tuple[Any, ...]:
+    """Return what was given for `name`, in the order in which it was given.
+
+    Parameters
+    ----------
+    instead
+        What to give, as the error says it: ``"give numbers, such as (1, 2)"``.
+
+    Raises
+    ------
+    ValueError
+        Text, a single value, or a set or mapping: their order is not the user's, and a set's
+        differs from run to run.
+    """
+    kind = type(given)
+    if kind is tuple or kind is list:
+        return tuple(given)
+    if isinstance(given, set | frozenset | Mapping):
+        raise ValueError(f"{name} is {given!r}, where order counts; {instead}")
+    several = isinstance(given, Iterable) and getattr(given, "ndim", None) != 0
+    if not several or isinstance(given, str | bytes):
+        raise ValueError(f"{name} is {given!r}; {instead}")
+    return tuple(given)
+
+
+def check_kind(what: str, given: object, kind: type[T], instead: str) -> T:
+    """Return what was given, if it is of this kind.
+
+    Parameters
+    ----------
+    what, instead
+        What it is for, and what to give: the error reads "`what` is 5; give `instead`".
+
+    Raises
+    ------
+    TypeError
+        It is not.
+    """
+    if not isinstance(given, kind):
+        raise TypeError(f"{what} is {given!r}; give {instead}")
+    return given
+
+
+def check_layers(name: str, values: object, columns: int | None = None) -> NDArray[np.float64]:
+    """Return a number per layer, or a row of `columns` numbers, as a read-only array of doubles.
+
+    Raises
+    ------
+    ValueError
+        Not numbers, of no layer, of another shape, negative or not finite.
+    """
+    import numpy as np
+
+    try:
+        found = np.asarray(values)
+        if found.dtype.kind not in "iufO":  # text, truth values and complex numbers would be cast
+            raise TypeError(found.dtype)
+        array = np.array(found, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} takes numbers, not {values!r}") from None
+    each = () if columns is None else (columns,)
+    shape = array.shape
+    if not array.size or len(shape) != 1 + len(each) or shape[1:] != each:
+        row = "one number" if columns is None else f"a row of {columns} numbers"
+        raise ValueError(
+            f"{name} takes {row} per layer, at least one layer; got an array of shape {shape}"
+        )
+    wrong = np.argwhere(~(np.isfinite(array) & (array >= 0)))
+    if len(wrong):
+        where, value = wrong[0][0] + 1, array[tuple(wrong[0])]
+        raise ValueError(f"{name} of layer {where} is {value}; it must be finite and not negative")
+    array.setflags(write=False)
+    return array
