@@ -12,7 +12,7 @@ from torch import nn
 
 from workbench import training
 from workbench.datasets import Dataset
-from workbench.training.draws import DrawsError, UndrawnSteps, draws_at_random
+from workbench.training.draws import DrawsError, Steps, draws_at_random
 
 X, Y = np.ones((2, 3), np.float32), np.array([0, 1])
 IMAGES = X.reshape(2, 3, 1, 1)
@@ -61,16 +61,18 @@ def test_a_step_that_fails_counts_as_drawing() -> None:
 
 
 def test_a_step_in_which_the_generator_moved_is_looked_at_again() -> None:
-    noisy = UndrawnSteps(training.flatten(Noisy(lambda: torch.rand(1)), (3, 1, 1)), DATA, "pi")
-    noisy.step(np.array([0, 1]))
+    noisy = Steps(
+        training.flatten(Noisy(lambda: torch.rand(1)), (3, 1, 1)), DATA, "pi", in_order=False
+    )
+    noisy.step(np.array([0, 1]), seed=0)
     with pytest.raises(DrawsError, match="pi's model draws from PyTorch's global generator"):
         noisy.check()
     flat, same = (
         training.flatten(nn.Sequential(nn.Flatten(), nn.Linear(3, 2)), (3, 1, 1)) for _ in range(2)
     )
     same.parameters.copy_(flat.parameters)
-    quiet = UndrawnSteps(flat, DATA, "pi")
-    assert quiet.step(np.array([0, 1])) == training.gradient_step(same, IMAGES, Y)
+    quiet = Steps(flat, DATA, "pi", in_order=False)
+    assert quiet.step(np.array([0, 1]), seed=0) == training.gradient_step(same, IMAGES, Y)
     assert torch.equal(flat.gradients, same.gradients)
     quiet.suspect = np.array([1])  # as if somebody else had drawn meanwhile
     quiet.check()

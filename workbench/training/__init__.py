@@ -19,7 +19,6 @@ differently, and `workbench.instruction_set` from choosing other kernels. Anothe
 differently. PyTorch itself is imported when one of these functions needs it.
 """
 
-from workbench.training.batched import batched_gradients
 from workbench.training.batches import batches
 from workbench.training.buffers import average_buffers, get_buffers, set_buffers
 from workbench.training.evaluation import Evaluation, evaluate
@@ -53,7 +52,6 @@ __all__ = [
     "Trained",
     "TrainingError",
     "average_buffers",
-    "batched_gradients",
     "batches",
     "check_losing_nothing",
     "cut",
