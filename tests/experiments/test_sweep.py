@@ -118,6 +118,12 @@ def test_every_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_tells_every_step(lambda: sweep("Squares", squared, POINTS, SCHEMA), monkeypatch)
 
 
+def test_nothing_runs_beside_what_is_timed(tmp_path: Path) -> None:
+    with finished.recording(tmp_path, 2):
+        frame = sweep("Squares", squared, POINTS, SCHEMA, processes=2, timed=True)
+    assert set(frame["process"]) == {os.getpid()}
+
+
 @pytest.mark.parametrize("remember", [False, True])
 def test_what_is_remembered_is_done_once(remember: bool, tmp_path: Path) -> None:
     for _ in range(2):

@@ -40,6 +40,7 @@ def sweep(
     *,
     shared: Point | None = None,
     processes: int | None = 1,
+    timed: bool = False,
     remember: bool = False,
     failures: Failures = (),
     then: Callable[[pl.DataFrame], pl.DataFrame] = lambda frame: frame,
@@ -58,7 +59,7 @@ def sweep(
         Columns and their types; null where neither point nor row has a value.
     shared
         Arguments of all calls.
-    processes, remember
+    processes, timed, remember
         As for `computed`.
     failures
         What may go wrong at a point: it is a row of its own then, with the error in the column
@@ -92,6 +93,7 @@ def sweep(
                 points,
                 shared=everywhere,
                 processes=processes,
+                timed=timed,
                 remember=remember,
                 failures=failures,
             )
@@ -106,6 +108,7 @@ def computed(
     *,
     shared: Point | None = None,
     processes: int | None = 1,
+    timed: bool = False,
     remember: bool = False,
     failures: Failures = (),
 ) -> Iterator[tuple[int, Rows]]:
@@ -115,9 +118,10 @@ def computed(
     ----------
     processes
         One after the other in this process by default; None for a process on each core.
+    timed
+        Whether points measure time, so that nothing may run beside them.
     remember
-        Whether another sweep of this process may ask for the same, which is not done again then;
-        not where time is measured.
+        Whether another sweep of this process may ask for the same, which is not done again then.
     """
     calls = [{**(shared or {}), **point} for point in points]
     keys = [finished.key(measure, call) for call in calls]
@@ -128,7 +132,7 @@ def computed(
             missing.append(at)
         else:
             yield at, rows
-    processes = under_way.processes if under_way else processes
+    processes = 1 if timed else under_way.processes if under_way else processes
     with progress.steps(title, len(missing)) as steps:
         if processes == 1 or len(missing) <= 1:
             for at in missing:

@@ -44,7 +44,7 @@ def table1(scale: str = "default", batch_size: int = 32) -> pl.DataFrame:
     """
     points = grid(model=MODELS, planner=("dynacomm", "ibatch"), direction=DIRECTIONS)
     shared = {"batch_size": batch_size, "repeats": scales.REPEATS.at(scale)}
-    return sweep("Table I", _planning, points, TABLE1, shared=shared)
+    return sweep("Table I", _planning, points, TABLE1, shared=shared, timed=True)
 
 
 def _planning(
@@ -80,7 +80,7 @@ def fig12(scale: str = "default", seed: int = 1) -> pl.DataFrame:
     sizes = scales.TIMED_LAYERS.at(scale)
     points = grid(layers=sizes, direction=DIRECTIONS, solver=SOLVERS)
     shared = {"sizes": sizes, "seed": seed, "repeats": scales.REPEATS.at(scale)}
-    return sweep("Figure 12", _solving, points, FIG12, shared=shared)
+    return sweep("Figure 12", _solving, points, FIG12, shared=shared, timed=True)
 
 
 def _solving(
@@ -192,7 +192,7 @@ def table2(scale: str = "default") -> pl.DataFrame:
     models = scales.PROFILED.at(scale).items()
     points = [{"model": model, "batch_size": batch_size} for model, batch_size in models]
     shared = {"repeats": scales.PROFILED_REPEATS.at(scale)}
-    return sweep("Table II", _profiling, points, TABLE2, shared=shared)
+    return sweep("Table II", _profiling, points, TABLE2, shared=shared, timed=True)
 
 
 def _profiling(*, model: str, batch_size: int, repeats: int, steps: Steps) -> dict[str, object]:

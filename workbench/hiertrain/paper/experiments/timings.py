@@ -39,7 +39,7 @@ def table2(
         and ``paper_ms``, the paper's on its machine (null for models that it does not name).
     """
     shared = {"batch_size": batch_size, "repeats": scales.REPEATS.at(scale)}
-    return sweep("Table II", _solving, grid(model=models), TABLE2, shared=shared)
+    return sweep("Table II", _solving, grid(model=models), TABLE2, shared=shared, timed=True)
 
 
 def _solving(model: str, batch_size: int, repeats: int, **_: object) -> dict[str, object]:

@@ -1,0 +1,56 @@
+"""The paper's figures and tables as frames: one function each (Han et al. 2021, Sec. 4).
+
+`cost_model` computes, `trainings` trains on the simulated testbed, `timings` and `prediction` time
+this machine. Ctrl-C in one of them raises `workbench.experiments.ExperimentInterrupted`, with the
+rows that are finished.
+"""
+
+from workbench.edgegossip.paper.experiments.cost_model import (
+    READINGS,
+    explanations,
+    fig6,
+    fig8,
+    sensitivity,
+)
+from workbench.edgegossip.paper.experiments.prediction import (
+    fig9,
+    fig10,
+    fig11,
+    samples,
+    sizes_text,
+)
+from workbench.edgegossip.paper.experiments.timings import fig3, fig7, table3
+from workbench.edgegossip.paper.experiments.trainings import (
+    dropouts,
+    fig5,
+    fig6_accuracy,
+    fig12,
+    fig13,
+    seconds_to_accuracy,
+    strategies,
+    table,
+)
+
+__all__ = [
+    "READINGS",
+    "dropouts",
+    "explanations",
+    "fig3",
+    "fig5",
+    "fig6",
+    "fig6_accuracy",
+    "fig7",
+    "fig8",
+    "fig9",
+    "fig10",
+    "fig11",
+    "fig12",
+    "fig13",
+    "samples",
+    "seconds_to_accuracy",
+    "sensitivity",
+    "sizes_text",
+    "strategies",
+    "table",
+    "table3",
+]

@@ -1,0 +1,236 @@
+"""Trainings on the paper's testbed, made of its platforms: true learning, its virtual seconds.
+
+What learns may be smaller than what is timed: a training of fewer samples counts each for as many
+of the paper's as it lacks, and its network carries the learner's model as fast as the testbed's
+carries the timed one; so times are those of the paper's size, and so are the ratios that the
+balancer sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from workbench import datasets, decentralised, edgegossip
+from workbench.datasets import Dataset, partition
+from workbench.edgegossip import Setup
+from workbench.edgegossip.costs.course import Epoch
+from workbench.edgegossip.paper.experiments import scales
+from workbench.edgegossip.paper.testbed import (
+    LOAD_SEED,
+    PLATFORMS,
+    POINTS,
+    RATIO,
+    STATED,
+    Deployment,
+    Testbed,
+    forward_share,
+    paper_testbed,
+)
+from workbench.experiments import data_set
+from workbench.profiles import profile_model
+from workbench.training import Sgd
+from workbench.zoo import MODELS as ZOO
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from workbench.runtime import Fault
+    from workbench.runtime.progress import Progress
+    from workbench.training import Trained
+
+
+class Case(NamedTuple):
+    """One training of EdgeGossip, or the plain one beside it.
+
+    Attributes
+    ----------
+    model
+        That is timed.
+    platforms
+        How many, or the kind of each.
+    technique, ratio, strategy, order
+        Of EdgeGossip.
+    seed
+        Of weights, shards, loads and whatever is drawn.
+    slower
+        How many times slower than its kind each platform is; None for none.
+    uplink_mbps
+        Of each platform.
+    """
+
+    model: str
+    platforms: int | tuple[str, ...] = PLATFORMS
+    technique: str = "svd_kmeans"
+    ratio: float = RATIO
+    strategy: str = "accuracy_aware"
+    order: str = "shuffled"
+    seed: int = 1
+    slower: tuple[float, ...] | None = None
+    uplink_mbps: float = STATED["assumed"]["uplink_mbps"]
+
+    @property
+    def nodes(self) -> int:
+        """How many platforms."""
+        return self.platforms if isinstance(self.platforms, int) else len(self.platforms)
+
+
+class Learning(NamedTuple):
+    """What learns, from what, and for how long.
+
+    Attributes
+    ----------
+    learner
+        Model of the zoo.
+    source, samples, test_samples
+        From which data, at most so many; None for all.
+    epochs, batch_size, learning_rate
+        Of the training.
+    evaluate_every
+        Epochs from one evaluation to the next.
+    """
+
+    learner: str
+    source: str
+    samples: int | None
+    test_samples: int | None
+    epochs: int
+    batch_size: int = STATED["training"]["batch_size"]
+    learning_rate: float = STATED["training"]["learning_rate"]
+    evaluate_every: int = 1
+
+    @property
+    def data(self) -> Dataset:
+        """What it learns from, not yet fitted to its input."""
+        return data(self.source, self.samples, self.test_samples)
+
+
+@lru_cache(maxsize=8)
+def data(source: str, samples: int | None, test_samples: int | None) -> Dataset:
+    """Load a data set, cut to so many samples."""
+    return datasets.load(source).limit(train=samples, test=test_samples)
+
+
+def learnt_from(scale: str, learner: str, dataset: str = "auto") -> str:
+    """Name what a model learns from; the paper's are MNIST with LeNet-5, else CIFAR-10."""
+    return data_set(scale, "mnist" if learner == "lenet5" else "cifar10", dataset)
+
+
+def learning_at(scale: str, case: Case, dataset: str = "auto") -> Learning:
+    """What learns at a scale in a case."""
+    learner = scales.LEARNERS.at(scale)[case.model]
+    return Learning(
+        learner.model,
+        learnt_from(scale, learner.model, dataset),
+        scales.SAMPLES.at(scale),
+        scales.TEST_SAMPLES.at(scale),
+        learner.epochs_on(case.nodes),
+        learner.batch_size,
+        learner.learning_rate,
+        scales.EVALUATE_EVERY.at(scale),
+    )
+
+
+@lru_cache(maxsize=256)
+def deployed(case: Case, points: int, testbed: Testbed | None = None) -> Deployment:
+    """The platforms of a case, for so many training samples in place of the paper's."""
+    return (testbed or paper_testbed()).deployment(
+        case.model,
+        case.platforms,
+        points=points,
+        uplink_mbps=case.uplink_mbps,
+        slower=case.slower,
+        seed=LOAD_SEED + case.seed,
+        stands_for=POINTS / points,
+    )
+
+
+def setup(case: Case, learning: Learning, *, patience_s: float | None = None) -> Setup:
+    """The training of a case: on the testbed, a model's exchange an epoch on a complete graph."""
+    given = learning.data
+    deployment = deployed(case, len(given.y_train))
+    return Setup(
+        learning.learner,
+        given.fitted(ZOO[learning.learner].input_shape),
+        deployment.platforms,
+        shards=partition.by_size(given.y_train, [1] * case.nodes, seed=case.seed),
+        network=deployment.cluster(profile_model(learning.learner).param_bytes),
+        batch_size=learning.batch_size,
+        epochs=learning.epochs,
+        sgd=Sgd(learning.learning_rate, momentum=STATED["training"]["momentum"]),
+        patience_s=patience_s,
+        evaluate_every=learning.evaluate_every,
+        seed=case.seed,
+    )
+
+
+def options(case: Case, learning: Learning) -> dict[str, Any]:
+    """What `workbench.edgegossip.train` takes beside the setup of a case."""
+    assumed, balancer = STATED["assumed"], STATED["balancer"]
+    return {
+        "strategy": case.strategy,
+        "technique": case.technique,
+        "ratio": case.ratio,
+        "order": case.order,
+        "threshold": balancer["threshold"],
+        "failed_share": balancer["failed_share"],
+        "forward_share": forward_share(),
+        "operations_per_s": assumed["operations_per_s"],
+        "stands_for": POINTS / len(learning.data.y_train),
+        "features": prod(ZOO[case.model].input_shape),
+        "window_s": assumed["window_s"],
+    }
+
+
+def train(
+    case: Case,
+    learning: Learning,
+    method: str = "edgegossip",
+    *,
+    faults: Iterable[Fault] = (),
+    patience_s: float | None = None,
+    trace: bool = False,
+    progress: Progress | bool = False,
+) -> Trained[tuple[Tensor, ...]]:
+    """Train a case with GoSGD or with EdgeGossip."""
+    given = setup(case, learning, patience_s=patience_s)
+    if method == "gosgd":
+        return decentralised.train(
+            given.gossip, faults=tuple(faults), trace=trace, progress=progress
+        )
+    return edgegossip.train(
+        given, faults=tuple(faults), trace=trace, progress=progress, **options(case, learning)
+    )
+
+
+def curve(trained: Trained[tuple[Tensor, ...]], points: int) -> pl.DataFrame:
+    """Mean over the platforms of each evaluated epoch.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``epoch``, ``at_s`` (of the last platform), ``top1``, ``loss`` and ``kept``, the share of
+        all samples that were learnt from.
+    """
+    return (
+        trained.epochs.group_by("epoch", maintain_order=True)
+        .agg(
+            pl.col("at_s").max(),
+            pl.col("top1").mean(),
+            pl.col("loss").mean(),
+            kept=pl.col("samples").sum() / points,
+        )
+        .filter(pl.col("top1").is_not_null())
+    )
+
+
+def epoch_ends(epochs: Sequence[Epoch]) -> list[float]:
+    """Second at which the last platform is through with each epoch."""
+    last = max(one.epoch for one in epochs)
+    return [
+        max(one.end_s for one in epochs if one.epoch == number) for number in range(1, last + 1)
+    ]
