@@ -1,6 +1,7 @@
 """Frames behind the figures: what they hold, and what must be so in each."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from workbench.dynacomm.costs.plan import Plan
 from workbench.dynacomm.paper import charts, experiments
 from workbench.dynacomm.paper.experiments import scales, timings
 from workbench.dynacomm.paper.testbed import MODELS
+from workbench.dynacomm.training import Setup, train
 from workbench.experiments import ExperimentInterrupted, Scaled
 from workbench.names import UnknownNameError
 from workbench.profiles import measure_layer_times
@@ -212,6 +214,22 @@ def test_ctrl_c_leaves_what_was_profiled(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(ExperimentInterrupted) as raised:
         experiments.table2("smoke")
     assert raised.value.frame["model"].to_list() == ["lenet5"]
+
+
+def test_ctrl_c_leaves_the_epochs_that_were_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = experiments.fig10("smoke")
+
+    def interrupted(setup: Setup, planner: str, **options: Any) -> Any:
+        trained = train(setup, planner, **options)
+        if planner == "sequential":
+            return trained
+        run = replace(trained.run, ended="interrupted")
+        return replace(trained, run=run, epochs=trained.epochs.head(0))
+
+    monkeypatch.setattr("workbench.dynacomm.training.train", interrupted)
+    with pytest.raises(ExperimentInterrupted, match="1 finished row is in `frame`") as raised:
+        experiments.fig10("smoke")
+    assert raised.value.frame.equals(whole.filter(planner="sequential"))
 
 
 def test_training_of_equal_workers_ends_when_the_cost_model_says(
