@@ -230,42 +230,34 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "def net():\n"
         "    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(),\n"
         "                               torch.nn.Linear(144, 2))\n"
-        "def number():\n"
-        "    return 3\n"
-        "def sized(classes):\n"
-        "    return torch.nn.Linear(192, classes)\n"
         "class Choosy(torch.nn.Linear):\n"
+        "    def __init__(self):\n"
+        "        super().__init__(192, 2)\n"
         "    def forward(self, x):\n"
         "        return super().forward(x.flatten(1)) if x.sum() > 0 else x\n"
-        "def choosy():\n"
-        "    return Choosy(192, 2)\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    result = workbench_command("profile", "--model", "my_models:net", "--input", "3,8,8")
-    assert result.exit_code == 0, result.output
-    assert "2 layers, one sample of 3×8×8" in result.stdout
+    shape = ("--input-shape", "3,8,8")
+    for named in ("my_models.py:net", "my_models:net"):
+        result = workbench_command("profile", named, *shape)
+        assert result.exit_code == 0, result.output
+        assert "2 layers, one sample of 3×8×8" in result.stdout
 
     def own(name: str, *arguments: str) -> str:
-        return refused("profile", "--model", name, *arguments)
+        return refused("profile", f"my_models.py:{name}", *arguments)
 
-    shape = ("--input", "3,8,8")
-    assert "Did you mean 'net'" in own("my_models:nett", *shape)
-    assert "there is no module 'my_model'" in own("my_model:net", *shape)
-    assert "mypackage.module:factory" in own("my_models", *shape)
-    assert "gives a int, not a torch.nn.Module" in own("my_models:number", *shape)
-    assert "missing a required argument: 'classes'" in own("my_models:sized", *shape)
-    assert "workbench profile --by modules" in own("my_models:choosy", *shape)
-    assert "--input 3,224,224" in own("my_models:net")
-    assert "--input 3,x,8: give whole numbers" in own("my_models:net", "--input", "3,x,8")
-    assert "does not fit" in own("my_models:net", "--input", "4,8,8")
+    assert "Did you mean 'net'" in own("nett", *shape)
+    assert "workbench profile --by modules" in own("Choosy", *shape)
+    assert "as in --input-shape 3,224,224" in own("net")
+    assert "--input-shape 3,x,8: give whole numbers" in own("net", "--input-shape", "3,x,8")
+    assert "does not fit" in own("net", "--input-shape", "4,8,8")
+    assert "name your own model as file.py:Name" in refused("profile", "my_models.py", *shape)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "name one model"),
-        (["lenet5", "--model", "a:b"], "name one model"),
         (["resnet51"], "Did you mean 'resnet50'?"),
         (["lenet5", "--batch-size", "0"], "from 1 to 65536"),
         (["lenet5", "--by", "grapf"], "Did you mean 'graph'?"),

@@ -6,10 +6,8 @@ Nothing heavy is imported before a command needs it, so that `workbench --help` 
 from __future__ import annotations
 
 import dis
-import importlib
 import inspect
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,9 +18,9 @@ from typer.core import TyperGroup
 
 import workbench
 from workbench.names import check_name
+from workbench.own_model import load_model
 
 if TYPE_CHECKING:
-    import torch
 
     from workbench.profiles import LayerTimes, ModelProfile
 
@@ -230,21 +228,16 @@ def _summary(algorithm: Any) -> str:
 @app.command()
 def profile(
     model: Annotated[
-        str | None, typer.Argument(metavar="[MODEL]", help="A model of the zoo.")
-    ] = None,
-    *,
-    factory: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="MODULE:FACTORY",
-            help="Your own: a function that returns a torch.nn.Module.",
+        str,
+        typer.Argument(
+            help="A model of the zoo; or your own as file.py:Name or package.module:Name, a "
+            "torch.nn.Module or what makes one when called without arguments."
         ),
-    ] = None,
-    shape: Annotated[
+    ],
+    *,
+    input_shape: Annotated[
         list[str] | None,
         typer.Option(
-            "--input",
             metavar="C,H,W",
             help="Shape of one sample, without the batch; once for each input of the model.",
         ),
@@ -268,38 +261,33 @@ def profile(
         Path | None, typer.Option(metavar="FILE", help="Also write the profile here (parquet).")
     ] = None,
 ) -> None:
-    """Print what each layer of a model costs.
-
-    Models of the zoo go by name; your own as --model mypackage.module:factory --input 3,224,224.
-    """
+    """Print what each layer of a model costs."""
     from rich.console import Console
 
     from workbench.parameters import PARAMETERS
 
     PARAMETERS["batch_size"].parse(str(batch_size))
-    if (model is None) == (factory is None):
-        raise ValueError(
-            "name one model: of the zoo, as in `workbench profile resnet18`, or your own, as in "
-            "`workbench profile --model mypackage.module:factory --input 3,224,224`"
-        )
     if save is not None and not save.resolve().parent.is_dir():
         raise ValueError(f"--save {save}: there is no folder {save.resolve().parent}")
-    shapes = [_parse_shape(text) for text in shape or ()]
-    given = model if model is not None else _own_model(str(factory), shapes)
-    input_shape: Any = shapes[0] if len(shapes) == 1 else tuple(shapes) or None
+    shapes = [_parse_shape(text) for text in input_shape or ()]
+    shape: Any = shapes[0] if len(shapes) == 1 else tuple(shapes) or None
+    own = ":" in model or model.endswith(".py")
+    if own and shape is None:
+        raise ValueError(f"{model}: give the shape of a sample, as in --input-shape 3,224,224")
+    given = load_model(model) if own else model
 
     from workbench import profiles
 
     check_name("way", by, ("graph", "modules"))
     way: Any = by
-    found = profiles.profile_model(given, input_shape, by=way)
+    found = profiles.profile_model(given, shape, by=way)
     times = None
     if measure:
         with Console(stderr=True).status("measuring") as status:
             times = profiles.measure_layer_times(
                 given,
                 batch_size,
-                input_shape,
+                shape,
                 device=device,
                 by=way,
                 progress=lambda what, done, total: status.update(f"{what}, {done + 1} of {total}"),
@@ -379,45 +367,8 @@ def _shape(shape: Sequence[int] | Sequence[Sequence[int]]) -> str:
 def _parse_shape(text: str) -> tuple[int, ...]:
     sizes = text.replace("x", ",").replace("×", ",").split(",")
     if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
-        raise ValueError(f"--input {text}: give whole numbers, as in --input 3,224,224")
+        raise ValueError(f"--input-shape {text}: give whole numbers, as in --input-shape 3,224,224")
     return tuple(map(int, sizes))
-
-
-def _own_model(factory: str, shapes: Sequence[tuple[int, ...]]) -> torch.nn.Module:
-    """Import and call the user's factory; modules of the current directory are found, too."""
-    module_name, colon, function_name = factory.partition(":")
-    if not (module_name and colon and function_name):
-        raise ValueError(f"--model {factory}: write it as mypackage.module:factory")
-    if not shapes:
-        raise ValueError(
-            f"--model {factory}: give the shape of one sample, too, as in --input 3,224,224"
-        )
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # a fault inside the user's module: its own traceback says more
-        raise ValueError(f"--model {factory}: there is no module {error.name!r}") from None
-    made: Any = getattr(module, function_name, None)
-    if made is None:
-        public = [name for name in vars(module) if not name.startswith("_")]
-        check_name(f"name in {module_name}", function_name, public)
-
-    import torch
-
-    if callable(made) and not isinstance(made, torch.nn.Module):
-        try:
-            inspect.signature(made).bind()
-        except TypeError as error:
-            raise ValueError(
-                f"--model {factory}: it is called without arguments, but {error}; "
-                "name a function that needs none"
-            ) from None
-        made = made()
-    if not isinstance(made, torch.nn.Module):
-        raise ValueError(f"--model {factory}: gives a {type(made).__name__}, not a torch.nn.Module")
-    return made
 
 
 def _stored(given: Path | None) -> Path:

@@ -1,0 +1,88 @@
+"""A model of one's own, named as ``file.py:Name`` or ``package.module:Name``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from workbench.names import check_name
+
+if TYPE_CHECKING:
+    import torch
+
+
+def load_model(named: str) -> torch.nn.Module:
+    """Return the module of a name; a class or a function is called, without arguments.
+
+    What lies beside the file, or in the current folder, can be imported. Raises a `ValueError`
+    where the model cannot be found or made.
+    """
+    where, _, name = named.rpartition(":")
+    if not (where and name):
+        raise ValueError(f"{named}: name your own model as file.py:Name or package.module:Name")
+    loaded = _from_file(named, Path(where)) if where.endswith(".py") else _imported(named, where)
+    public = [one for one in vars(loaded) if not one.startswith("_")]
+    made: Any = getattr(loaded, check_name(f"name in {where}", name, public))
+
+    import torch
+
+    if callable(made) and not isinstance(made, torch.nn.Module):
+        try:
+            inspect.signature(made).bind()
+        except TypeError as error:
+            raise ValueError(
+                f"{named}: it is called without arguments, but {error}; name a function that "
+                "needs none"
+            ) from None
+        with _explained(f"{named}: calling it"):
+            made = made()
+    if not isinstance(made, torch.nn.Module):
+        raise ValueError(f"{named}: gives a {type(made).__name__}, not a torch.nn.Module")
+    return made
+
+
+def _from_file(named: str, path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ValueError(f"{named}: there is no file {path}")
+    sys.path.append(str(path.resolve().parent))
+    own = f"own model in {path.stem}"  # so that it takes no other module's name
+    spec = importlib.util.spec_from_file_location(own, path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = sys.modules[own] = importlib.util.module_from_spec(spec)
+    with _explained(f"{named}: importing it"):
+        spec.loader.exec_module(loaded)
+    return loaded
+
+
+def _imported(named: str, where: str) -> ModuleType:
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        with _explained(f"{named}: importing it"):
+            return importlib.import_module(where)
+    except ValueError as error:
+        cause = error.__cause__
+        missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
+        if missing is None or not f"{where}.".startswith(f"{missing}."):
+            raise
+        raise ValueError(f"{named}: there is no module {missing!r}") from None
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    """Say what failed in the user's code, and in which line."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        inside = not last.filename.startswith("<")  # importlib's own, below which nothing ran
+        line = f" ({last.filename}, line {last.lineno})" if inside else ""
+        raise ValueError(f"{what} raises {type(error).__name__}: {error}{line}") from error
