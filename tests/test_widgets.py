@@ -1,19 +1,29 @@
+import base64
 import math
-from typing import Any
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import altair as alt
+import nbformat
 import polars as pl
 import pytest
 from ipywidgets import Dropdown, FloatLogSlider, FloatSlider, IntSlider
+from nbconvert import exporters
 
 from workbench.names import UnknownNameError
-from workbench.widgets import Control, Menu, Slider, explorer, measure_ms
+from workbench.parameters import Parameter, Parameters
+from workbench.results import picture
+from workbench.widgets import Control, Menu, Slider, controls, explorer, measure_ms
 
 CONTROLS: dict[str, Control] = {
     "bandwidth": Slider(1, 1000, 10, unit="Mbps", scale="log"),
     "workers": Slider(1, 8, 4, integer=True),
     "planner": Menu(("dynacomm", "sequential")),
 }
+
+
+HTML_EXPORTER: Any = exporters.HTMLExporter()  # type: ignore[no-untyped-call]
 
 
 def draw(bandwidth: float, workers: int, planner: str) -> alt.Chart:
@@ -107,7 +117,71 @@ def test_widgets_are_laid_out_with_units_and_work_offline() -> None:
     assert (chart, status) == (app.chart, app.status)
     assert all(child.continuous_update for child in panel.children[:2])
     assert "https://esm.sh" not in app.chart.get_state()["_esm"]
-    assert "text/plain" in app._repr_mimebundle_()
+
+
+def exported(app: Any) -> tuple[str, str]:
+    """What nbconvert makes of a notebook with this explorer alone: its text, its picture."""
+    v4: Any = nbformat.v4
+    output = v4.new_output("execute_result", data=app._repr_mimebundle_(), execution_count=1)
+    cell = v4.new_code_cell("explorer(...)", outputs=[output], execution_count=1)
+    page, _ = HTML_EXPORTER.from_notebook_node(v4.new_notebook(cells=[cell]))
+    shown = re.search(r'<div class="jp-RenderedSVG[^>]*>\s*<img[^>]*;base64,([^"]*)"', str(page))
+    return str(page), base64.b64decode(shown[1]).decode() if shown else ""
+
+
+def test_an_exported_page_has_a_picture_in_its_place() -> None:
+    app = explorer(draw, CONTROLS)
+    app.controls["planner"].value = "sequential"
+    text, svg = exported(app)
+    assert ">sequential</text>" in svg
+    assert "run this cell" not in text
+    other = picture(draw(1, 1, "another"), "another")
+    assert ">another</text>" in exported(explorer(draw, CONTROLS, other))[1]
+
+
+def test_one_that_never_drew_has_a_text_in_its_place() -> None:
+    text, svg = exported(explorer(draw, {**CONTROLS, "workers": Slider(1, 8, 8, integer=True)}))
+    assert svg == ""
+    assert "run this cell" in text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting(Parameters):
+    planner: Annotated[str, Parameter("who plans", options=lambda: ("dynacomm", "sequential"))]
+    bandwidth_mbps: Annotated[float, Slider(1, 1000, scale="log", label="bandwidth")] = 10.0
+    workers: Annotated[int, Slider(1, 8)] = 4
+
+
+def draw_setting(setting: Setting) -> alt.Chart:
+    return draw(setting.bandwidth_mbps, setting.workers, setting.planner)
+
+
+def test_controls_follow_from_what_a_setting_declares() -> None:
+    assert controls(Setting(planner="sequential", bandwidth_mbps=0.5, workers=20)) == {
+        "planner": Menu(("dynacomm", "sequential"), "sequential"),
+        "bandwidth_mbps": Slider(0.5, 1000, 0.5, "Mbit/s", scale="log", label="bandwidth"),
+        "workers": Slider(1, 20, 20, integer=True),
+    }
+
+
+def test_an_explorer_of_a_setting_draws_settings() -> None:
+    app = explorer(draw_setting, Setting(planner="dynacomm"))
+    assert shown(app.chart) == ("dynacomm", 0.4)
+    app.controls["workers"].value = 2
+    assert shown(app.chart) == ("dynacomm", 0.2)
+    app.controls["workers"].value = 8
+    assert "the testbed has 6 workers" in app.status.value
+    frame = measure_ms(lambda setting: dots(setting.workers), Setting(planner="dynacomm"), 1)
+    assert frame["setting"].to_list() == [*("dynacomm", "sequential"), *("1", "10", "1000"), *"148"]
+
+
+def test_a_field_without_a_control_is_a_defect() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Bare(Parameters):
+        seed: int = 1
+
+    with pytest.raises(TypeError, match=r"Bare\.seed has neither a Slider nor options"):
+        controls(Bare())
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.reproduce.helpers import run
+from tests.reproduce.helpers import run, write_notebook
 from workbench.reproduce import find, resolve
 
 
@@ -47,3 +47,23 @@ def test_a_parameter_goes_to_those_that_have_it(two: Path) -> None:
         },
         "02_hiertrain": {"workers": 8, "mine": True},
     }
+
+
+def test_a_planner_is_one_of_its_notebooks_system(two: Path) -> None:
+    for name, planner in (("01_dynacomm", "dynacomm"), ("02_hiertrain", "hiertrain")):
+        cell = f'scale: str = "smoke"\nplanner: str = "{planner}"\nbatch_size: int = 1'
+        write_notebook(two / "notebooks" / f"{name}.ipynb", parameters=cell)
+    both = find(two / "notebooks")
+    assert resolve(both[1:], None, {"planner": "jalad"})["02_hiertrain"]["planner"] == "jalad"
+    for chosen, planner in ((both[:1], "jalad"), (both[1:], "ibatch")):
+        with pytest.raises(ValueError, match=f"^unknown planner '{planner}'"):
+            resolve(chosen, None, {"planner": planner})
+    with pytest.raises(ValueError, match=r"^02_hiertrain: unknown planner 'ibatch'.* all_edge"):
+        resolve(both, None, {"planner": "ibatch"})
+    with pytest.raises(ValueError, match=r"^batch_size=0: must be"):
+        resolve(both, None, {"batch_size": "0"})
+
+
+def test_a_parameter_of_another_system_is_known(two: Path) -> None:
+    with pytest.raises(ValueError, match=r"'edge_cores' belongs to none of the chosen notebooks"):
+        resolve(find(two / "notebooks", ["01"]), None, {"edge_cores": "2"})

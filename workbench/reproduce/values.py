@@ -37,8 +37,10 @@ def resolve(
         if one not in known:
             known.append(one)
     names = [one.name for one in known]
-    for name in given:
+    for name, text in given.items():
         if name not in names and name in systems.every_parameter():
+            if name in parameters.PARAMETERS:
+                parameters.PARAMETERS[name].parse(text)  # what is wrong everywhere comes first
             chosen = ", ".join(notebook.name for notebook in notebooks)
             raise ValueError(
                 f"parameter {name!r} belongs to none of the chosen notebooks ({chosen}). "
