@@ -138,27 +138,10 @@ class TestVectors:
 class TestSlices:
     LAYOUT = model_layout(zoo.build("lenet5", "meta"), (1, 28, 28))
 
-    def test_between_cuts_are_runs_of_layers(self) -> None:
+    def test_runs_of_layers(self) -> None:
         bounds = [0, 156, 2572, 50692, 60856, 61706]  # 6(25+1), 16(150+1), 120·401, 84·121, 10·85
         assert self.LAYOUT.starts == tuple(bounds)
-        assert self.LAYOUT.cut_slices((1, 3)) == (
-            slice(0, 156),
-            slice(156, 50692),
-            slice(50692, 61706),
-        )
-        assert self.LAYOUT.cut_slices(()) == (slice(0, 61706),)
         assert self.LAYOUT.layers_slice(2, 4) == slice(156, 60856)
-
-    @given(cuts=st.sets(st.integers(1, 4)).map(sorted))
-    def test_any_plan_covers_the_vector_once(self, cuts: list[int]) -> None:
-        slices = self.LAYOUT.cut_slices(cuts)
-        covered = [index for one in slices for index in range(one.start, one.stop)]
-        assert covered == list(range(61706))
-
-    @pytest.mark.parametrize("cuts", [(0,), (5,), (2, 2), (3, 1), (-1,)])
-    def test_cuts_that_cannot_be_are_refused(self, cuts: tuple[int, ...]) -> None:
-        with pytest.raises(ValueError, match="stay below 5 layers"):
-            self.LAYOUT.cut_slices(cuts)
 
     @pytest.mark.parametrize("layers", [(0, 1), (3, 2), (1, 6)])
     def test_layers_that_are_not_there_are_refused(self, layers: tuple[int, int]) -> None:

@@ -24,9 +24,9 @@ from workbench.training.buffers import average_buffers, get_buffers, set_buffers
 from workbench.training.evaluation import Evaluation, evaluate
 from workbench.training.flat_model import FlatModel, flatten
 from workbench.training.gradient import gradient_step
-from workbench.training.initialise import initialise
 from workbench.training.layout import Layout, model_layout
 from workbench.training.losses import LOSSES, Loss
+from workbench.training.models import initialise
 from workbench.training.pieces import Pieces, cut
 from workbench.training.quantise import Quantised, quantise
 from workbench.training.repeatable import fixed_threads, generator, seeded

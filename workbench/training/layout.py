@@ -69,21 +69,6 @@ class Layout:
             raise ValueError(f"layers {first} to {last} are not within 1 to {len(self)}")
         return slice(self.starts[first - 1], self.starts[last])
 
-    def cut_slices(self, cuts: Sequence[int]) -> tuple[slice, ...]:
-        """Slices between a plan's cuts, first layers first; l cuts between layers l and l+1.
-
-        Raises
-        ------
-        ValueError
-            Cuts that are not increasing, or not within 1 to L-1.
-        """
-        bounds = [0, *cuts, len(self)]
-        if any(a >= b for a, b in pairwise(bounds)):
-            raise ValueError(
-                f"cuts {tuple(cuts)} must increase from 1 on and stay below {len(self)} layers"
-            )
-        return tuple(self.layers_slice(a + 1, b) for a, b in pairwise(bounds))
-
     @cached_property
     def tensor_slices(self) -> dict[str, slice]:
         """Slice of each tensor by the name it has in the module."""
