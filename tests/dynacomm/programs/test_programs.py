@@ -195,9 +195,18 @@ def test_a_link_that_carries_nothing_for_ever_is_refused() -> None:
         ({"workers": (1,)}, "node 1 is named twice"),
         ({"workers": (0, 0)}, "node 0 is named twice"),
         ({"forward_s": np.array([1, np.nan, 1])}, "forward_s of layer 2 is nan; it must be finite"),
-        ({"backward_s": np.array([1, 1, -1])}, r"backward_s of layer 3 is -1\.0; it must be finite"),
-        ({"pull_bytes": np.array([np.inf, 1, 1])}, "pull_bytes of layer 1 is inf; it must be finite"),
-        ({"push_bytes": np.array([-2, 1, 1])}, r"push_bytes of layer 1 is -2\.0; it must be finite"),
+        (
+            {"backward_s": np.array([1, 1, -1])},
+            r"backward_s of layer 3 is -1\.0; it must be finite",
+        ),
+        (
+            {"pull_bytes": np.array([np.inf, 1, 1])},
+            "pull_bytes of layer 1 is inf; it must be finite",
+        ),
+        (
+            {"push_bytes": np.array([-2, 1, 1])},
+            r"push_bytes of layer 1 is -2\.0; it must be finite",
+        ),
         ({"aggregation_s": np.nan}, "aggregation_s is nan"),
         ({"tensors": (1, 2)}, "tensors counts 2 layers of 3"),
         (

@@ -69,7 +69,10 @@ def bandwidth(value: object) -> dict[str, object]:
         ({"layer_s": {"edge": [[1, 2]]}}, "layer_s takes numbers for each of device, edge, cloud"),
         (changed("update_s", "fog", [1, 2]), "update_s takes numbers for each of .*fog"),
         (changed("layer_s", "edge", [1, 2]), "layer_s of edge takes a row of 2 numbers per layer"),
-        (changed("layer_s", "edge", [[1, 2, 3]] * 2), "layer_s of edge takes a row of 2 numbers per layer"),
+        (
+            changed("layer_s", "edge", [[1, 2, 3]] * 2),
+            "layer_s of edge takes a row of 2 numbers per layer",
+        ),
         (changed("layer_s", "edge", [[1, 2], [NAN, 1]]), "layer_s of edge of layer 2 is nan"),
         (changed("layer_s", "cloud", [[1, -2], [1, 1]]), "layer_s of cloud of layer 1 is -2"),
         (changed("layer_s", "edge", [[1, 2]]), "the lengths differ"),
