@@ -109,8 +109,8 @@ def test_the_real_notebook_is_compared_with_real_results(tmp_path: Path) -> None
         "parameters": {"scale": "default", "batch_size": 16, "bandwidth_mbps": 10000.0},
         "outputs": {frame.name: file_digest(frame)},
     }
-    unsaid = ("inputs", "made_at", "wall_s", "revision", "dirty", "platform", "versions")
-    unsaid += ("instruction_set",)
+    unsaid = ["inputs", "made_at", "wall_s", "revision", "dirty", "platform", "versions"]
+    unsaid += ["instruction_set"]
     (folder / MANIFEST).write_text(json.dumps(dict.fromkeys(unsaid) | manifest))
     card = claims.scorecard(tmp_path, "dynacomm")
     assert card.unanswered

@@ -36,7 +36,7 @@ from workbench.hiertrain.fleet import (
 from workbench.hiertrain.fleet.assign import _greedy as greedily
 from workbench.hiertrain.fleet.assignment import planned
 from workbench.hiertrain.fleet.value import Value
-from workbench.hiertrain.paper import experiments, fleet_charts
+from workbench.hiertrain.paper import charts, experiments
 from workbench.hiertrain.paper.experiments import fleets as drawn_fleets
 from workbench.hiertrain.paper.experiments import scales
 from workbench.names import UnknownNameError
@@ -502,7 +502,7 @@ class TestExperiment:
         gaps = experiments.mean_gaps(frame)
         assert gaps["method"].to_list() == ["alone", "assign"]
         assert gaps["compared"].to_list() == [0, 0]
-        for draw in (fleet_charts.fleet, fleet_charts.fleet_gaps):
+        for draw in (charts.fleet, charts.fleet_gaps):
             drawn = draw(frame).to_dict()
             assert "best assignment" not in str(drawn)
 
@@ -525,7 +525,7 @@ class TestExperiment:
         with pytest.raises(UnknownNameError, match="unknown scale 'large'"):
             experiments.fleet("large")
 
-    @pytest.mark.parametrize("draw", [fleet_charts.fleet, fleet_charts.fleet_gaps])
+    @pytest.mark.parametrize("draw", [charts.fleet, charts.fleet_gaps])
     def test_charts(self, draw: Any) -> None:
         svg = figures.svg(draw(self.FRAME))
         for word in ("1 edge", "2 edges", "by itself", "assigned together", "best assignment"):

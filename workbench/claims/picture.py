@@ -143,7 +143,7 @@ def _numbers(panel: _Panel, rows: Iterable[Row]) -> list[tuple[Row, float, float
     return found
 
 
-def _plot(panel: _Panel, shown: Sequence[tuple[Row, float, float, float | None]]) -> alt.LayerChart:
+def _plot(panel: _Panel, shown: Sequence[tuple[Row, float, float, float | None]]) -> Any:
     import altair as alt
     import polars as pl
 
@@ -152,7 +152,7 @@ def _plot(panel: _Panel, shown: Sequence[tuple[Row, float, float, float | None]]
     scale = alt.Scale(
         type="log" if panel.log else "linear", domain=[low, high], nice=False, clamp=True
     )
-    axis = alt.Axis(tickCount=4, grid=False, **({"format": "~g"} if panel.log else {}))
+    axis = alt.Axis(tickCount=4, grid=False, format="~g" if panel.log else alt.Undefined)
     x = alt.X("paper:Q", scale=scale, axis=axis, title=f"paper, {panel.title}")
 
     def y(field: str) -> alt.Y:
@@ -181,7 +181,8 @@ def _plot(panel: _Panel, shown: Sequence[tuple[Row, float, float, float | None]]
     ]
     if frame["recorded"].is_not_null().any():
         layers.append(marks.mark_point(filled=False, size=90).encode(y=y("recorded")))
-    for side, align, dx in (("right", "left", 6), ("left", "right", -6)):  # off the diagonal
+    away: dict[str, Any] = {"right": ("left", 6), "left": ("right", -6)}  # from the diagonal
+    for side, (align, dx) in away.items():
         here = base.transform_filter(alt.FieldEqualPredicate(field="side", equal=side))
         texts = here.mark_text(align=align, dx=dx, limit=_LABEL_PX)
         layers.append(texts.encode(y=y("ours"), text="label:N"))
@@ -214,7 +215,7 @@ def _band(panel: _Panel, low: float, high: float, points: int = 50) -> pl.DataFr
     return pl.DataFrame(rows, schema=["paper", "least", "most"], orient="row")
 
 
-def _dots(rows: Sequence[Row], *, bounds: bool) -> alt.LayerChart:
+def _dots(rows: Sequence[Row], *, bounds: bool) -> Any:
     """A row of dots per system: filled where the claim holds, empty where not, small if not run."""
     import altair as alt
     import polars as pl
@@ -237,7 +238,7 @@ def _dots(rows: Sequence[Row], *, bounds: bool) -> alt.LayerChart:
         description="claim:N",
     )
 
-    def dots(verdict: str, recorded: bool = False, **mark: Any) -> alt.Chart:
+    def dots(verdict: str, recorded: bool = False, **mark: Any) -> Any:
         field = "recorded" if recorded else "verdict"
         return base.mark_point(**mark).transform_filter(
             alt.FieldEqualPredicate(field=field, equal=verdict)

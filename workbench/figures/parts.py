@@ -1,14 +1,140 @@
-"""Parts that charts of several systems share: titles, wrapping, legends, facets."""
+"""Parts that charts of several systems share: titles, legends, facets, accuracies over time."""
 
 from __future__ import annotations
 
 import textwrap
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-TITLE_CHARACTERS: Final = 46
-"""Of a line of a title that a single column has room for."""
+from workbench.figures.palette import PALETTE, SHAPES, series
+
+if TYPE_CHECKING:
+    import altair as alt
+    import polars as pl
+
+APART_PX: Final = 24
+"""Between facets, so that the axes' outermost labels stay apart."""
+
+GREY: Final = "#888888"
+"""Of marks to compare with: the paper's value, an ideal, a bound."""
+
+DATASET_TITLES: Final = {
+    "digits": "digits",
+    "cluttered_digits": "cluttered digits",
+    "mnist": "MNIST",
+    "fashion_mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+}
+
+_TITLE_CHARACTERS: Final = 46  # of a line that a single column has room for
 
 
 def wrapped(*sentences: str) -> list[str]:
     """Break sentences into lines that a single column has room for, each on a line of its own."""
-    return [line for one in sentences for line in textwrap.wrap(one, TITLE_CHARACTERS)]
+    return [line for one in sentences for line in textwrap.wrap(one, _TITLE_CHARACTERS)]
+
+
+def titled(frame: pl.DataFrame, **titles: Mapping[str, str]) -> pl.DataFrame:
+    """Replace names by their titles in those columns that are there; others stay as they are."""
+    import polars as pl
+
+    return frame.with_columns(
+        pl.col(column).replace(dict(new))
+        for column, new in titles.items()
+        if column in frame.columns
+    )
+
+
+def present(names: pl.Series, titles: Mapping[str, str]) -> list[str]:
+    """Return the titles of the names that are there, in the titles' order; then names without."""
+    found = names.unique(maintain_order=True).to_list()
+    return [titles[name] for name in titles if name in found] + [
+        name for name in found if name not in titles
+    ]
+
+
+def colour(field: str, order: Sequence[str], *, skip: int = 0, **options: Any) -> alt.Color:
+    """Colour a category by the palette, in this order, after the first `skip` colours."""
+    import altair as alt
+
+    scale = alt.Scale(domain=list(order), range=list(PALETTE[skip : skip + len(order)]))
+    return alt.Color(f"{field}:N", scale=scale, **{"title": None, **options})
+
+
+def shape(field: str, order: Sequence[str]) -> alt.Shape:
+    """Shape a category by `SHAPES`, in this order."""
+    import altair as alt
+
+    scale = alt.Scale(domain=list(order), range=list(SHAPES[: len(order)]))
+    return alt.Shape(f"{field}:N", title=None, scale=scale)
+
+
+def facets(
+    chart: alt.Chart | alt.LayerChart | alt.FacetChart,
+    field: str,
+    order: Sequence[str],
+    title: Sequence[str] | str,
+    columns: int = 2,
+) -> alt.FacetChart:
+    """Lay a chart out in panels, one for each value of `field`, in this order."""
+    import altair as alt
+
+    return chart.facet(
+        facet=alt.Facet(f"{field}:N", sort=list(order), title=None),
+        columns=columns,
+        title=title if isinstance(title, str) else list(title),
+        spacing=APART_PX,
+    )
+
+
+def log_axis(field: str, title: str, **axis: Any) -> dict[str, Any]:
+    """Return what a logarithmic axis of numbers is made of, for `alt.X` or `alt.Y`."""
+    import altair as alt
+
+    return {
+        "shorthand": f"{field}:Q",
+        "scale": alt.Scale(type="log"),
+        "title": title,
+        "axis": alt.Axis(format="~g", **axis),
+    }
+
+
+def accuracy(title: str = "validation accuracy, %") -> alt.Y:
+    """Return the axis of an accuracy, ``percent`` of 0 to 100."""
+    import altair as alt
+
+    return alt.Y("percent:Q", title=title, scale=alt.Scale(domain=[0, 100]))
+
+
+def over_time(drawn: pl.DataFrame, field: str, order: Sequence[str], **axis: Any) -> alt.Chart:
+    """Draw ``percent`` correct against ``at_s``, virtual seconds, a line per value of `field`.
+
+    Parameters
+    ----------
+    drawn
+        A row per line and epoch.
+    field, order
+        What tells lines apart, and in which order.
+    axis
+        Of time; see `alt.Axis`.
+    """
+    import altair as alt
+
+    x = alt.X("at_s:Q", title="virtual seconds")
+    chart: alt.Chart = (
+        alt.Chart(drawn)
+        .mark_line(point=True)
+        .encode(x=x.axis(**axis) if axis else x, **series(field, order))
+    )
+    return chart
+
+
+def samples(frame: pl.DataFrame) -> str:
+    """Say how many samples a training of these rows learns from, and how many judge it."""
+    run = frame.row(0, named=True)
+    return f"{run['train_samples']:,} training, {run['test_samples']:,} validation samples"
+
+
+def signed_percent(value: float) -> str:
+    """Write a percentage to a hundredth, with its sign; nothing is plus nothing."""
+    return f"{value:+.2f} %".replace("-0.00", "+0.00")

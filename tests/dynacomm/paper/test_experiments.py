@@ -241,27 +241,8 @@ def test_training_of_equal_workers_ends_when_the_cost_model_says(
     assert frame["epoch"].to_list() == [1, 2, 1, 2]
     assert frame["at_s"].to_list() == pytest.approx(frame["predicted_s"].to_list(), rel=1e-9)
     assert frame["difference_percent"].to_list() == pytest.approx([0.0] * 4, abs=1e-7)
-    ends_s = frame.filter(epoch=2)["predicted_s"].to_list()
-    assert charts.ends_in_words(frame) == [
-        f"{planner} ends after {end_s:,.2f} s, +0.00 % off the cost model's {end_s:,.2f} s"
-        for planner, end_s in zip(("Sequential", "DynaComm"), ends_s, strict=True)
-    ]
     drawn = figures.svg(charts.fig10(frame), "double")
-    assert "off the cost model" in drawn
-
-
-def test_differences_of_training_are_told_with_their_sign() -> None:
-    frame = pl.DataFrame(
-        {
-            "planner": ["sequential"] * 2,
-            "epoch": [2, 1],
-            "at_s": [1100.0, 1.0],
-            "predicted_s": [1000.0, 1.0],
-            "difference_percent": [10.0, 0.0],
-        }
-    )
-    (said,) = charts.ends_in_words(frame)
-    assert said == "Sequential ends after 1,100.00 s, +10.00 % off the cost model's 1,000.00 s"
+    assert "ends up to +0.00 % off the cost model" in drawn
 
 
 def test_both_plans_learn_the_same_in_less_time() -> None:

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from functools import cache
 
+import numpy as np
 import polars as pl
 import pytest
 
 from workbench.claims import Answer, claims_of, load_claims, of_frames, stored_answers
 from workbench.edgegossip.paper import experiments
+from workbench.edgegossip.paper.answers import Mean
 
 
 @cache
@@ -227,7 +229,7 @@ def test_figure_8_is_read_as_the_paper_defines_it() -> None:
     whole = frame.filter(reading="whole epoch").select(100 * pl.col("ranking_s") / total_s)
     assert value("fig8.alexnet") == pytest.approx(whole.to_series().mean())
     readings = ("at work", "CPU platforms", "one CPU platform")
-    others = [frame.filter(reading=one)["percent"].mean() for one in readings]
+    others = [float(np.mean(frame.filter(reading=one)["percent"].to_numpy())) for one in readings]
     detail = answers({"fig8": stored_frames()["fig8"]})["edgegossip.fig8.alexnet"].detail
     assert detail.endswith(f"the other readings: {', '.join(f'{one:.1f}' for one in others)}")
     assert value("fig8.inverse") is True
@@ -372,3 +374,17 @@ def test_figure_13_says_how_sure_it_is(frame: Callable[[], pl.DataFrame], told: 
 def test_missing_frames_leave_claims_out() -> None:
     assert "edgegossip.speedup" not in answers({"fig8": stored_frames()["fig8"]})
     assert "edgegossip.accuracy_loss" not in answers({"fig5": trained("fig5")})
+
+
+def test_the_error_of_a_mean_by_hand() -> None:
+    one = Mean.of([1.0, 2.0, 3.0])
+    assert one.value == 2.0
+    assert one.error == pytest.approx(3**-0.5)
+    assert str(one) == "+2.00 ± 0.58"
+    assert str(Mean.of([-1.0, 1.1])) == "+0.05 ± 1.05 (within noise)"
+    assert str(Mean.of([0.0, 0.0])) == "+0.00 ± 0.00 (a tie)"
+
+
+def test_one_seed_has_no_error() -> None:
+    assert Mean.of([-2.0]) == (-2.0, None)
+    assert str(Mean.of([-2.0])) == "-2.00 (one seed)"

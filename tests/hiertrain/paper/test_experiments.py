@@ -198,9 +198,9 @@ def test_what_diverges_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch)
     assert failed["reason"].str.contains("epochs (was|were) done").all()
     assert set(failed["bits"]) == {1, 8, 32}
     assert failed["iteration_s"].is_not_null().all()
-    words = charts.diverged_in_words(frame)
-    assert words[0].startswith("diverged: c = ")
-    assert "32 (gradients 32)" in words[0]
+    named = charts.diverged(frame)
+    assert named[0].startswith("diverged: c = ")
+    assert "32 (gradients 32)" in named[0]
     with pytest.raises(TrainingError, match="done"):
         experiments.accuracy("smoke")
 
@@ -260,7 +260,7 @@ def test_as_many_seeds_as_asked_for() -> None:
 def test_nothing_is_said_of_what_did_not_diverge() -> None:
     frame = experiments.jalad_bits("smoke").filter(pl.col("bits") == 32)
     assert frame["reason"].is_null().all()
-    assert charts.diverged_in_words(frame) == []
+    assert charts.diverged(frame) == []
 
 
 @pytest.mark.parametrize("make", [experiments.table2, experiments.accuracy, experiments.jalad_bits])

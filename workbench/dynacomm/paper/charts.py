@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import altair as alt
 import polars as pl
@@ -11,6 +10,7 @@ import polars as pl
 from workbench import figures
 from workbench.dynacomm.costs.iteration import Iteration
 from workbench.dynacomm.replanning.planning import EPOCH
+from workbench.figures import parts
 
 # Titles of planners and models, in the order in which they are drawn.
 PLANNER_TITLES = {
@@ -29,15 +29,6 @@ MODEL_TITLES = {
     "resnet152": "ResNet-152",
     "resnet20_cifar": "ResNet-20",
 }
-DATASET_TITLES = {
-    "digits": "digits",
-    "mnist": "MNIST",
-    "fashion_mnist": "Fashion-MNIST",
-    "cifar10": "CIFAR-10",
-}
-_APART_PX = 24  # between facets, so that the axes' outermost labels stay apart
-_TITLE_CHARACTERS = 46  # of a line that a single column has room for
-
 PARTS = {
     "computation_alone_s": "computation alone",
     "overlap_s": "overlap",
@@ -70,12 +61,7 @@ def fig5(frame: pl.DataFrame) -> alt.FacetChart:
         )
         .properties(height=85)
     )
-    return bars.facet(
-        facet=alt.Facet("model:N", sort=list(MODEL_TITLES.values()), title=None),
-        columns=2,
-        title=title,
-        spacing=_APART_PX,
-    )
+    return parts.facets(bars, "model", list(MODEL_TITLES.values()), title)
 
 
 fig6 = fig7 = fig8 = fig5
@@ -112,12 +98,8 @@ def fig10(frame: pl.DataFrame) -> alt.FacetChart:
     planners = [PLANNER_TITLES[name] for name in ("sequential", "dynacomm")]
     base = alt.Chart(drawn).encode(
         x=alt.X("epoch:Q", axis=alt.Axis(tickMinStep=1, format="d")),
-        y=alt.Y("percent:Q", title="accuracy, %", scale=alt.Scale(domain=[0, 100])),
-        color=alt.Color(
-            "planner:N",
-            title=None,
-            scale=alt.Scale(domain=planners, range=list(figures.PALETTE[:2])),
-        ),
+        y=parts.accuracy("accuracy, %"),
+        color=parts.colour("planner", planners),
     )
     sequential = base.mark_line(strokeWidth=3).transform_filter(
         alt.datum.planner == PLANNER_TITLES["sequential"]
@@ -125,40 +107,20 @@ def fig10(frame: pl.DataFrame) -> alt.FacetChart:
     ours = base.mark_point(filled=True, size=40).transform_filter(
         alt.datum.planner == PLANNER_TITLES["dynacomm"]
     )
-    return (
-        alt.layer(sequential, ours)
-        .properties(height=110)
-        .facet(
-            facet=alt.Facet("measure:N", sort=list(names.values()), title=None),
-            columns=2,
-            title=_trained_title(frame),
-            spacing=_APART_PX,
-        )
-    )
+    panel = alt.layer(sequential, ours).properties(height=110)
+    return parts.facets(panel, "measure", list(names.values()), _trained_title(frame))
 
 
 def _trained_title(frame: pl.DataFrame) -> list[str]:
     """What was trained on what, of how many samples, and how far the cost model is off."""
     run = frame.row(0, named=True)
     model = MODEL_TITLES.get(run["model"], run["model"])
-    data = DATASET_TITLES.get(run["dataset"], run["dataset"])
-    samples = f"{run['train_samples']:,} training, {run['test_samples']:,} validation samples"
+    data = parts.DATASET_TITLES.get(run["dataset"], run["dataset"])
     workers = f"{run['workers']} workers (simulated)"
-    return _wrapped(f"{model} on {data}", samples, workers, *ends_in_words(frame))
-
-
-def ends_in_words(frame: pl.DataFrame) -> list[str]:
-    """A line per planner of `experiments.fig10`: when training ends, beside the cost model."""
-    return [
-        f"{PLANNER_TITLES.get(planner, planner)} ends after {end['at_s']:,.2f} s, "
-        f"{_percent(end['difference_percent'])} off the cost model's {end['predicted_s']:,.2f} s"
-        for (planner,), part in frame.group_by("planner", maintain_order=True)
-        for end in [part.sort("epoch").row(-1, named=True)]
-    ]
-
-
-def _percent(value: float) -> str:
-    return f"{value:+.2f} %".replace("-0.00", "+0.00")
+    ends = frame.sort("epoch").group_by("planner", maintain_order=True).last()
+    farthest = ends.sort(pl.col("difference_percent").abs())["difference_percent"][-1]
+    off = f"ends up to {parts.signed_percent(farthest)} off the cost model"
+    return parts.wrapped(f"{model} on {data}", parts.samples(frame), workers, off)
 
 
 def fig11(frame: pl.DataFrame) -> alt.LayerChart:
@@ -176,7 +138,7 @@ def fig11(frame: pl.DataFrame) -> alt.LayerChart:
     most = int(frame["workers"].max())  # type: ignore[arg-type]
     ideal = (
         alt.Chart(pl.DataFrame({"workers": [0, most], "speedup": [0, most]}))
-        .mark_line(color="#888888", strokeWidth=1)
+        .mark_line(color=parts.GREY, strokeWidth=1)
         .encode(x="workers:Q", y="speedup:Q")
     )
     return ideal + lines
@@ -195,19 +157,14 @@ def fig12(frame: pl.DataFrame) -> alt.FacetChart:
                 title="layers",
                 axis=alt.Axis(values=frame["layers"].unique().sort().to_list(), format="d"),
             ),
-            y=alt.Y(
-                "median_ms:Q",
-                scale=alt.Scale(type="log"),
-                title="ms to plan, this machine",
-                axis=alt.Axis(format="~g"),
-            ),
+            y=alt.Y(**parts.log_axis("median_ms", "ms to plan, this machine")),
             **figures.series("solver", list(SOLVER_TITLES.values())),
         )
         .properties(height=200)
         .facet(
             column=alt.Column("direction:N", sort=["forward", "backward"], title=None),
             title="Time to plan random chains",
-            spacing=_APART_PX,
+            spacing=parts.APART_PX,
         )
     )
 
@@ -226,18 +183,14 @@ def table1(frame: pl.DataFrame) -> alt.FacetChart:
     time = alt.X("mean_ms:Q", scale=alt.Scale(type="log"), title="ms to plan, this machine")
     points = base.mark_point(filled=True, size=55).encode(
         x=time,
-        color=alt.Color(
-            "planner:N", title=None, scale=alt.Scale(domain=order, range=figures.PALETTE[:2])
-        ),
-        shape=alt.Shape(
-            "planner:N", title=None, scale=alt.Scale(domain=order, range=figures.SHAPES[:2])
-        ),
+        color=parts.colour("planner", order),
+        shape=parts.shape("planner", order),
         yOffset=alt.YOffset("planner:N", sort=order),
     )
     spread = base.mark_rule().encode(
         x="low_ms:Q", x2="high_ms:Q", yOffset=alt.YOffset("planner:N", sort=order)
     )
-    window = base.mark_tick(color="#888888", thickness=2).encode(x="window_ms:Q")
+    window = base.mark_tick(color=parts.GREY, thickness=2).encode(x="window_ms:Q")
     return (
         alt.layer(window, spread, points)
         .properties(height=110)
@@ -264,7 +217,7 @@ def explanations(frame: pl.DataFrame) -> alt.FacetChart:
             color=alt.Color("role:N", scale=alt.Scale(range=figures.PALETTE[:2]), legend=None),
         )
         .properties(height=90)
-        .facet(column=alt.Column("role:N", title=None), spacing=_APART_PX)
+        .facet(column=alt.Column("role:N", title=None), spacing=parts.APART_PX)
     )
 
 
@@ -310,12 +263,7 @@ def _long(frame: pl.DataFrame) -> pl.DataFrame:
 def _part_colours() -> dict[str, object]:
     names = list(PARTS.values())
     return {
-        "color": alt.Color(
-            "part:N",
-            sort=names,
-            scale=alt.Scale(domain=names, range=list(figures.PALETTE[:3])),
-            title=None,
-        ),
+        "color": parts.colour("part", names),
         "order": alt.Order("order:Q"),
     }
 
@@ -337,28 +285,22 @@ def _reduction(frame: pl.DataFrame, field: str, title: str) -> alt.Chart:
 def _title(frame: pl.DataFrame, *fields: str, subject: str = "") -> list[str]:
     """Two lines: what is shown, then what is held constant and where the numbers come from."""
     setting = frame.row(0, named=True)
-    words = {
+    forms = {
         "batch_size": "batch {:g}",
         "bandwidth_mbps": "{:g} Mbit/s",
         "workers": "{:g} workers",
     }
-    given = ", ".join(words[field].format(setting[field]) for field in fields)
-    model = MODEL_TITLES.get(setting["model"], setting["model"])
-    return [subject or model, f"{given} (cost model)"]
+    held = ", ".join(forms[field].format(setting[field]) for field in fields)
+    return [subject or MODEL_TITLES.get(setting["model"], setting["model"]), f"{held} (cost model)"]
 
 
 def _titled(frame: pl.DataFrame) -> pl.DataFrame:
-    titles = {"model": MODEL_TITLES, "planner": PLANNER_TITLES}
-    return frame.with_columns(
-        pl.col(column).replace(new) for column, new in titles.items() if column in frame.columns
-    )
+    return parts.titled(frame, model=MODEL_TITLES, planner=PLANNER_TITLES)
 
 
 def _present(frame: pl.DataFrame) -> list[str]:
-    """Titles of the planners in a frame, in the order of bars; those without a title come last."""
-    found = frame["planner"].unique(maintain_order=True).to_list()
-    own = [name for name in found if name not in PLANNER_TITLES]
-    return [title for name, title in PLANNER_TITLES.items() if name in found] + own
+    """Titles of the planners in a frame, in the order of bars."""
+    return parts.present(frame["planner"], PLANNER_TITLES)
 
 
 def _line_order(frame: pl.DataFrame) -> list[str]:
@@ -393,7 +335,7 @@ def replanning(frame: pl.DataFrame) -> alt.FacetChart:
     """Iteration time by policy while the bandwidth changes, a row per scenario."""
     encoded = figures.series("policy", list(policy_titles(frame).values()))
     del encoded["shape"]  # a point for each iteration would hide the lines
-    return (
+    lines = (
         alt.Chart(_policies_titled(frame))
         .mark_line(interpolate="step-after", strokeWidth=1.2)
         .encode(
@@ -402,60 +344,38 @@ def replanning(frame: pl.DataFrame) -> alt.FacetChart:
             **encoded,
         )
         .properties(height=110)
-        .facet(
-            facet=alt.Facet("scenario:N", sort=list(SCENARIO_TITLES.values()), title=None),
-            columns=1,
-            title=_simulated_title(frame, "one worker, one server", said=[epoch_in_words(frame)]),
-        )
-        .resolve_scale(y="independent")
     )
+    return _by_scenario(lines, frame).resolve_scale(y="independent")
 
 
 def replanning_gains(frame: pl.DataFrame) -> alt.FacetChart:
     """Time that each policy saves over planning once, a row per scenario."""
     policies = [title for name, title in policy_titles(frame).items() if name != "static"]
-    colours = alt.Scale(domain=policies, range=list(figures.PALETTE[1:4]))
-    drawn = _policies_titled(frame.filter(pl.col("policy") != "static"))
-    said = [epoch_in_words(frame), *gains_in_words(frame)]
-    return (
-        alt.Chart(drawn)
+    bars = (
+        alt.Chart(_policies_titled(frame.filter(pl.col("policy") != "static")))
         .mark_bar()
         .encode(
             x=alt.X("gain_percent:Q", title="training time saved, %"),
             y=alt.Y("policy:N", sort=policies, title=None),
-            color=alt.Color("policy:N", scale=colours, legend=None),
+            color=parts.colour("policy", policies, skip=1, legend=None),
         )
         .properties(height=54)
-        .facet(
-            facet=alt.Facet("scenario:N", sort=list(SCENARIO_TITLES.values()), title=None),
-            columns=1,
-            title=_simulated_title(frame, "one worker, one server", said=said),
-        )
     )
+    return _by_scenario(bars, frame)
 
 
-def epoch_in_words(frame: pl.DataFrame) -> str:
-    """How long an epoch is in a frame of `simulations.replanning`, beside the paper's."""
+def _by_scenario(chart: alt.Chart, frame: pl.DataFrame) -> alt.FacetChart:
+    """A row for each scenario; the title says how long an epoch is, beside the paper's."""
     iterations = frame["epoch_iterations"][0]
-    if iterations == EPOCH:
-        return f"an epoch is {iterations} iterations, as in the paper"
-    return f"an epoch is {iterations} iterations (the paper: {EPOCH})"
-
-
-def gains_in_words(frame: pl.DataFrame) -> list[str]:
-    """A line per policy that plans again: where it saves time, and where it costs time."""
-    lines = []
-    for policy in ("per_epoch", "per_iteration"):
-        gains = dict(frame.filter(policy=policy).select("scenario", "gain_percent").iter_rows())
-        words = {
-            "saves time": [name for name, gain in gains.items() if gain > 0],
-            "makes no difference": [name for name, gain in gains.items() if gain == 0],
-            "costs time": [name for name, gain in gains.items() if gain < 0],
-        }
-        told = [f"{what} in {' and '.join(names)}" for what, names in words.items() if names]
-        if told:
-            lines.append(f"{policy_titles(frame)[policy]}: {'; '.join(told)}")
-    return lines
+    beside = ", as in the paper" if iterations == EPOCH else f" (the paper: {EPOCH})"
+    return chart.facet(
+        facet=alt.Facet("scenario:N", sort=list(SCENARIO_TITLES.values()), title=None),
+        columns=1,
+        title=[
+            *_simulated_title(frame, "one worker, one server"),
+            f"an epoch is {iterations} iterations{beside}",
+        ],
+    )
 
 
 def fig11_simulated(frame: pl.DataFrame) -> alt.FacetChart:
@@ -473,46 +393,32 @@ def fig11_simulated(frame: pl.DataFrame) -> alt.FacetChart:
         strokeDash=encoded["strokeDash"],
     )
     predicted = base.mark_point(size=40).encode(y="predicted_speedup:Q", shape=encoded["shape"])
-    bandwidth = f"{frame['bandwidth_mbps'][0]:g} Mbit/s"
+    farthest = frame.sort(pl.col("difference_percent").abs())["difference_percent"][-1]
+    title = [
+        *_simulated_title(
+            frame,
+            f"{frame['bandwidth_mbps'][0]:g} Mbit/s",
+            "lines simulated, points cost model",
+        ),
+        f"up to {parts.signed_percent(farthest)} off the model",
+    ]
     return (
         alt.layer(simulated, predicted)
         .properties(height=190)
         .facet(
             column=alt.Column("case:N", sort=list(cases.values()), title=None),
-            title=_simulated_title(
-                frame,
-                bandwidth,
-                "lines simulated, points cost model",
-                said=differences_in_words(frame),
-            ),
-            spacing=_APART_PX,
+            title=title,
+            spacing=parts.APART_PX,
         )
     )
 
 
-def differences_in_words(frame: pl.DataFrame) -> list[str]:
-    """A line per case of `simulations.fig11_simulated`: how far simulation and model differ."""
-    lines = []
-    for (case,), part in frame.group_by("case", maintain_order=True):
-        farthest = part.sort(pl.col("difference_percent").abs()).row(-1, named=True)
-        percent = _percent(farthest["difference_percent"])
-        planner = PLANNER_TITLES.get(farthest["planner"], farthest["planner"])
-        where = "" if percent == "+0.00 %" else f" ({planner}, {farthest['workers']} workers)"
-        lines.append(f"{case} workers: at most {percent} off the model{where}")
-    return lines
-
-
-def _simulated_title(frame: pl.DataFrame, *about: str, said: Sequence[str] = ()) -> list[str]:
-    """What is shown, at which setting, and what is said about it."""
+def _simulated_title(frame: pl.DataFrame, *about: str) -> list[str]:
+    """What is shown, and at which setting."""
     setting = frame.row(0, named=True)
-    model = MODEL_TITLES.get(setting["model"], setting["model"])
     given = ", ".join([f"batch {setting['batch_size']}", *about])
     given = given if "simulated" in given else f"{given} (simulated)"
-    return [model, given, *_wrapped(*said)]
-
-
-def _wrapped(*sentences: str) -> list[str]:
-    return [line for one in sentences for line in textwrap.wrap(one, _TITLE_CHARACTERS)]
+    return [MODEL_TITLES.get(setting["model"], setting["model"]), given]
 
 
 def _policies_titled(frame: pl.DataFrame) -> pl.DataFrame:

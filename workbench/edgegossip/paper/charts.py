@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
-from typing import Any
 
 import altair as alt
 import polars as pl
@@ -13,6 +11,7 @@ from workbench import figures
 from workbench.edgegossip.aggregation.costs import SELECTED
 from workbench.edgegossip.paper.experiments import READINGS, sizes_text
 from workbench.edgegossip.paper.testbed import IMBALANCES, RATIOS
+from workbench.figures import parts
 
 MODEL_TITLES = {
     "lenet5": "LeNet-5",
@@ -30,12 +29,6 @@ TECHNIQUE_TITLES = {
     "pca_lsh": "PCA + LSH",
     "whole_svd_lsh": "whole SVD + LSH",
     "histogram_kmeans": "histogr. + k-means",
-}
-DATASET_TITLES = {
-    "digits": "digits",
-    "mnist": "MNIST",
-    "fashion_mnist": "Fashion-MNIST",
-    "cifar10": "CIFAR-10",
 }
 _SHORT = {
     "svd_kmeans": "SVD",
@@ -57,10 +50,8 @@ STRATEGY_TITLES = {
     "random_points": "random points",
 }
 RANKED = "accuracy-aware, ranked"
-_APART_PX = 24
 _AXIS_PX = 30
 _POINT_PX = 6
-_TITLE_CHARACTERS = 46
 
 
 def fig3(frame: pl.DataFrame) -> alt.VConcatChart:
@@ -72,12 +63,7 @@ def fig3(frame: pl.DataFrame) -> alt.VConcatChart:
         .mark_point(filled=True, size=40)
         .encode(
             y=order,
-            x=alt.X(
-                "total_s:Q",
-                scale=alt.Scale(type="log"),
-                title="seconds, this machine",
-                axis=alt.Axis(format="~g", tickCount=4),
-            ),
+            x=alt.X(**parts.log_axis("total_s", "seconds, this machine", tickCount=4)),
         )
         .properties(height=140)
     )
@@ -132,23 +118,18 @@ def fig6(frame: pl.DataFrame) -> alt.FacetChart:
         xOffset=alt.XOffset("method:N", sort=list(METHOD_TITLES.values())),
     )
     bars = base.mark_bar().encode(
-        y=alt.Y("seconds:Q", title="seconds"), color=_colour("method", list(METHOD_TITLES.values()))
+        y=alt.Y("seconds:Q", title="seconds"),
+        color=parts.colour("method", list(METHOD_TITLES.values())),
     )
     texts = base.mark_text(dy=-6, align="left", dx=-6).encode(y="seconds:Q", text="text:N")
-    return (
-        alt.layer(bars, texts)
-        .properties(height=130)
-        .facet(
-            facet=alt.Facet("model:N", sort=list(MODEL_TITLES.values()), title=None),
-            columns=2,
-            spacing=_APART_PX,
-            title=_title(
-                f"Training time of {row['epochs']} epochs; above GoSGD's bars: how many times as "
-                "fast EdgeGossip is",
-                f"uplinks of {row['uplink_mbps'] / 1000:g} Gbit/s (cost model)",
-            ),
-        )
-        .resolve_scale(y="independent")
+    title = _title(
+        f"Training time of {row['epochs']} epochs; above GoSGD's bars: how many times as "
+        "fast EdgeGossip is",
+        f"uplinks of {row['uplink_mbps'] / 1000:g} Gbit/s (cost model)",
+    )
+    panel = alt.layer(bars, texts).properties(height=130)
+    return parts.facets(panel, "model", list(MODEL_TITLES.values()), title).resolve_scale(
+        y="independent"
     )
 
 
@@ -186,28 +167,22 @@ def fig7(frame: pl.DataFrame) -> alt.FacetChart:
             ),
         )
     )
-    return (
+    bars = (
         alt.Chart(drawn)
         .mark_bar()
         .encode(
             x=_ratio_axis(),
             y=alt.Y("seconds:Q", title="s, this machine"),
-            color=_colour("step", list(STEP_TITLES.values())),
+            color=parts.colour("step", list(STEP_TITLES.values())),
         )
         .properties(height=100)
-        .facet(
-            facet=alt.Facet(
-                "panel:N", sort=drawn["panel"].unique(maintain_order=True).to_list(), title=None
-            ),
-            columns=2,
-            spacing=_APART_PX,
-            title=_title(
-                "Time to aggregate images of the model's size",
-                f"{row['points']:,} {_data(row['dataset'])}, timed on this machine",
-            ),
-        )
-        .resolve_scale(y="independent")
     )
+    title = _title(
+        "Time to aggregate images of the model's size",
+        f"{row['points']:,} {_data(row['dataset'])}, timed on this machine",
+    )
+    panels = drawn["panel"].unique(maintain_order=True).to_list()
+    return parts.facets(bars, "panel", panels, title).resolve_scale(y="independent")
 
 
 def fig8(frame: pl.DataFrame) -> alt.FacetChart:
@@ -217,26 +192,22 @@ def fig8(frame: pl.DataFrame) -> alt.FacetChart:
         pl.col("model").replace_strict(MODEL_TITLES),
         pl.col("reading").replace_strict(READING_TITLES),
     )
-    return (
+    bars = (
         alt.Chart(drawn)
         .mark_bar()
         .encode(
             x=_ratio_axis(),
             xOffset=alt.XOffset("reading:N", sort=names),
             y=alt.Y("percent:Q", title="of the time, %"),
-            color=_colour("reading", names),
+            color=parts.colour("reading", names),
         )
         .properties(height=150)
-        .facet(
-            facet=alt.Facet("model:N", sort=list(MODEL_TITLES.values())[:2], title=None),
-            columns=2,
-            spacing=_APART_PX,
-            title=_title(
-                "Time on aggregated points, read in four ways",
-                "first deployment; a single CPU platform for the last (cost model)",
-            ),
-        )
     )
+    title = _title(
+        "Time on aggregated points, read in four ways",
+        "first deployment; a single CPU platform for the last (cost model)",
+    )
+    return parts.facets(bars, "model", list(MODEL_TITLES.values())[:2], title)
 
 
 def _ratio_axis() -> alt.X:
@@ -297,7 +268,9 @@ def fig10(frame: pl.DataFrame) -> alt.VConcatChart:
         spread = base.mark_rule().encode(y="low:Q", y2="high:Q")
         facet = alt.Facet("workload:N", title=None)
         rows.append(
-            (spread + lines).properties(height=90).facet(facet=facet, columns=2, spacing=_APART_PX)
+            (spread + lines)
+            .properties(height=90)
+            .facet(facet=facet, columns=2, spacing=parts.APART_PX)
         )
     return alt.VConcatChart(
         vconcat=rows, title=_title("What co-runners use", *_measured_how(frame))
@@ -336,14 +309,14 @@ def _by_workload(
     return chart.properties(height=130).facet(
         facet=alt.Facet("workload:N", title=None),
         columns=2,
-        spacing=_APART_PX,
+        spacing=parts.APART_PX,
         title=_title(title, *_measured_how(frame)),
     )
 
 
 def _measured_how(frame: pl.DataFrame) -> list[str]:
-    words = {"measured": "measured on this machine", "recorded": "recorded before"}
-    return [words.get(frame["source"][0], frame["source"][0]), sizes_text(frame)]
+    sources = {"measured": "measured on this machine", "recorded": "recorded before"}
+    return [sources.get(frame["source"][0], frame["source"][0]), sizes_text(frame)]
 
 
 def fig12(frame: pl.DataFrame) -> alt.FacetChart:
@@ -417,17 +390,9 @@ def explanations(frame: pl.DataFrame) -> alt.FacetChart:
     )
     ours = base.mark_bar().encode(x=alt.X("ours:Q", title="ours; the paper's is the mark"))
     paper = base.mark_tick(color=figures.PALETTE[1], thickness=3).encode(x="paper:Q")
-    return (
-        (ours + paper)
-        .properties(height=70)
-        .facet(
-            facet=alt.Facet("claim:N", sort=list(titles.values()), title=None),
-            columns=2,
-            spacing=_APART_PX,
-            title=_title("What may explain the speed-up", "one constant each (cost model)"),
-        )
-        .resolve_scale(x="independent")
-    )
+    title = _title("What may explain the speed-up", "one constant each (cost model)")
+    panel = (ours + paper).properties(height=70)
+    return parts.facets(panel, "claim", list(titles.values()), title).resolve_scale(x="independent")
 
 
 def _imbalances() -> dict[float, str]:
@@ -454,15 +419,8 @@ def _series() -> pl.Expr:
 
 
 def _lines(drawn: pl.DataFrame, names: Sequence[str]) -> alt.Chart:
-    return (
-        alt.Chart(drawn)
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("at_s:Q", title="virtual seconds", axis=alt.Axis(format="~s", tickCount=5)),
-            y=alt.Y("percent:Q", title="top-1, %", scale=alt.Scale(domain=[0, 100])),
-            order=alt.Order("epoch:Q"),
-            **figures.series("series", names),
-        )
+    return parts.over_time(drawn, "series", names, format="~s", tickCount=5).encode(
+        y=parts.accuracy("top-1, %"), order=alt.Order("epoch:Q")
     )
 
 
@@ -477,17 +435,8 @@ def _curves(
 ) -> alt.FacetChart:
     """Accuracy against time with the spread over seeds, a panel for each of `panels`."""
     spread = alt.Chart(drawn).mark_rule().encode(x="at_s:Q", y="low:Q", y2="high:Q")
-    return (
-        alt.layer(spread, _lines(drawn, names))
-        .properties(height=height)
-        .facet(
-            facet=alt.Facet(f"{panel}:N", sort=list(panels), title=None),
-            columns=2,
-            spacing=_APART_PX,
-            title=title,
-        )
-        .resolve_scale(x="independent")
-    )
+    curves = alt.layer(spread, _lines(drawn, names)).properties(height=height)
+    return parts.facets(curves, panel, panels, title).resolve_scale(x="independent")
 
 
 def _learnt_title(frame: pl.DataFrame, subject: str = "Accuracy and time") -> list[str]:
@@ -508,16 +457,10 @@ def _learnt_title(frame: pl.DataFrame, subject: str = "Accuracy and time") -> li
     return _title(subject, f"{learnt}; {ranges}")
 
 
-def _colour(field: str, order: Sequence[str], title: str | None = None) -> alt.Color:
-    scale: Any = alt.Scale(domain=list(order), range=list(figures.PALETTE[: len(order)]))
-    return alt.Color(f"{field}:N", title=title, sort=list(order), scale=scale)
-
-
 def _title(*sentences: str) -> list[str]:
     """Lines that a single column has room for; a semicolon tells a sentence from the next."""
     *first, last = sentences
-    told = [*(f"{one};" for one in first), last]
-    return [line for one in told for line in textwrap.wrap(one, _TITLE_CHARACTERS)]
+    return parts.wrapped(*(f"{one};" for one in first), last)
 
 
 def _model(name: str) -> str:
@@ -525,4 +468,4 @@ def _model(name: str) -> str:
 
 
 def _data(name: str) -> str:
-    return f"samples of {DATASET_TITLES.get(name, name)}"
+    return f"samples of {parts.DATASET_TITLES.get(name, name)}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 import altair as alt
 import polars as pl
 
 from workbench import figures
+from workbench.figures import parts
 from workbench.hiertrain.costs.problem import TIERS
 
 # Titles of planners and models, in the order in which they are drawn.
@@ -28,7 +28,6 @@ MODEL_TITLES = {
     "googlenet": "GoogLeNet",
     "resnet34": "ResNet-34",
 }
-DATASET_TITLES = {"digits": "digits", "mnist": "MNIST", "cifar10": "CIFAR-10"}
 SHARING_TITLES = {
     "none": "a link for every pair",
     "interfaces": "shared interfaces",
@@ -36,8 +35,6 @@ SHARING_TITLES = {
 EXPLANATION_TITLES = {"flops_only": "FLOPs only", "batch_32": "batch of 32"}
 VERDICTS = ("holds", "near", "trend", "not reproduced")
 _BANDWIDTH = "edge-cloud bandwidth in Mbit/s"
-_APART_PX = 24  # between facets, so that the axes' outermost labels stay apart
-_TITLE_CHARACTERS = 46  # of a line that a single column has room for
 
 
 def fig6(frame: pl.DataFrame) -> alt.LayerChart:
@@ -49,21 +46,18 @@ def fig6(frame: pl.DataFrame) -> alt.LayerChart:
     order = list(SHARING_TITLES.values())
     points = base.mark_point(filled=True, size=45).encode(
         y=alt.Y("simulated_s:Q", title="seconds an iteration", scale=alt.Scale(zero=True)),
-        color=_colour("sharing", order),
-        shape=_shape("sharing", order),
+        color=parts.colour("sharing", order),
+        shape=parts.shape("sharing", order),
     )
-    said = ["line: cost model, points: simulated", *differences_in_words(frame)]
-    return (line + points).properties(height=200, title=_title(frame, "HierTrain", said=said))
-
-
-def differences_in_words(frame: pl.DataFrame) -> list[str]:
-    """A line per way of sharing: how far simulation and cost model differ for HierTrain."""
-    lines = []
-    for sharing, title in SHARING_TITLES.items():
-        off = frame.filter(planner="hiertrain", sharing=sharing)["difference_percent"].to_list()
-        if off:
-            lines.append(f"{title}: {min(off):+.1f} to {max(off):+.1f} % off the model")
-    return lines
+    off = frame.filter(planner="hiertrain").group_by("sharing", maintain_order=True)
+    farthest = [
+        f"{SHARING_TITLES[sharing]}: up to {percent:+.1f} % off the model"
+        for sharing, percent in off.agg(
+            pl.col("difference_percent").sort_by(pl.col("difference_percent").abs()).last()
+        ).iter_rows()
+    ]
+    title = _title(frame, "HierTrain", more=["line: cost model, points: simulated", *farthest])
+    return (line + points).properties(height=200, title=title)
 
 
 def fig7(frame: pl.DataFrame) -> alt.Chart:
@@ -76,7 +70,7 @@ def fig7(frame: pl.DataFrame) -> alt.Chart:
             y=alt.Y("total_s:Q", title="seconds an iteration"),
             **figures.series("planner", _present(frame)),
         )
-        .properties(height=200, title=_title(frame, said=["(cost model)"]))
+        .properties(height=200, title=_title(frame, more=["(cost model)"]))
     )
 
 
@@ -95,7 +89,7 @@ def fig11(frame: pl.DataFrame) -> alt.Chart:
             **figures.series("cores", order),
         )
         .properties(
-            height=200, title=_title(frame, "HierTrain", cores=False, said=["(cost model)"])
+            height=200, title=_title(frame, "HierTrain", cores=False, more=["(cost model)"])
         )
     )
 
@@ -109,7 +103,7 @@ def sharing(frame: pl.DataFrame) -> alt.FacetChart:
         )
     )
     order = drawn["panel"].unique(maintain_order=True).to_list()
-    return (
+    lines = (
         alt.Chart(drawn)
         .mark_line(point=True)
         .encode(
@@ -118,14 +112,9 @@ def sharing(frame: pl.DataFrame) -> alt.FacetChart:
             **figures.series("planner", _present(frame)),
         )
         .properties(height=150)
-        .facet(
-            facet=alt.Facet("panel:N", sort=order, title=None),
-            columns=2,
-            title=["One iteration (simulated)", *_wrapped(_setting(frame), overtaken(frame))],
-            spacing=_APART_PX,
-        )
-        .resolve_scale(y="independent")
     )
+    title = ["One iteration (simulated)", *parts.wrapped(_setting(frame), overtaken(frame))]
+    return parts.facets(lines, "panel", order, title).resolve_scale(y="independent")
 
 
 _PANELS = {"none": "own links", "interfaces": "shared"}
@@ -151,13 +140,8 @@ def accuracy(frame: pl.DataFrame) -> alt.Chart:
         .agg(pl.col("at_s").mean(), percent=100 * pl.col("top1").mean())
     )
     return (
-        alt.Chart(mean)
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("at_s:Q", title="virtual seconds"),
-            y=alt.Y("percent:Q", title="validation accuracy, %", scale=alt.Scale(domain=[0, 100])),
-            **figures.series("planner", _present(frame)),
-        )
+        parts.over_time(mean, "planner", _present(frame))
+        .encode(y=parts.accuracy())
         .properties(height=200, title=_trained_title(frame))
     )
 
@@ -186,13 +170,11 @@ def jalad_bits(frame: pl.DataFrame) -> alt.HConcatChart:
         )
         .properties(height=150)
     )
-    learnt = base.encode(
-        y=alt.Y("percent:Q", title="validation accuracy, %", scale=alt.Scale(domain=[0, 100]))
-    )
+    learnt = base.encode(y=parts.accuracy())
     seconds = base.encode(y=alt.Y("iteration_s:Q", title="seconds an iteration"))
     cut = f"JALAD, {frame['cut'][0]} of 5 layers on the edge, the rest in the cloud"
     return alt.hconcat(learnt, seconds).properties(
-        title=_trained_title(frame, cut, *diverged_in_words(frame))
+        title=_trained_title(frame, cut, *diverged(frame))
     )
 
 
@@ -205,12 +187,12 @@ def _gradients(frame: pl.DataFrame, title: str) -> pl.DataFrame:
     return frame.filter(pl.col("gradient_bits") == bits).with_columns(gradients=pl.lit(title))
 
 
-def diverged_in_words(frame: pl.DataFrame) -> list[str]:
-    """Name what has a reason in a frame of `simulations.jalad_bits`; nothing if all went well."""
+def diverged(frame: pl.DataFrame) -> list[str]:
+    """Name what has no accuracy in a frame of `jalad_bits`; nothing if all went well."""
     failed = frame.filter(pl.col("reason").is_not_null())
     cases = failed.select("bits", "gradient_bits").unique(maintain_order=True).rows()
-    told = [f"{bits} (gradients {back})" for bits, back in cases]
-    return [f"diverged: c = {', '.join(told)}"] if told else []
+    named = ", ".join(f"{bits} (gradients {back})" for bits, back in cases)
+    return [f"diverged: c = {named}"] if cases else []
 
 
 def table2(frame: pl.DataFrame) -> alt.LayerChart:
@@ -219,11 +201,12 @@ def table2(frame: pl.DataFrame) -> alt.LayerChart:
     drawn = frame.with_columns(model=pl.format("{}, {} layers", name, "layers"))
     models = alt.Y("model:N", sort=drawn["model"].to_list(), title=None)
     base = alt.Chart(drawn).encode(y=models)
-    scale = alt.Scale(type="log")
     ours = base.mark_point(filled=True, size=55, color=figures.PALETTE[0]).encode(
-        x=alt.X("median_ms:Q", scale=scale, title="ms to plan", axis=alt.Axis(format="~g"))
+        x=alt.X(**parts.log_axis("median_ms", "ms to plan"))
     )
-    paper = base.mark_tick(color="#888888", thickness=2).encode(x=alt.X("paper_ms:Q", scale=scale))
+    paper = base.mark_tick(color=parts.GREY, thickness=2).encode(
+        x=alt.X("paper_ms:Q", scale=alt.Scale(type="log"))
+    )
     title = ["Time to plan, this machine (grey: the paper's)", f"batch {frame['batch_size'][0]}"]
     return (ours + paper).properties(height=150, title=title)
 
@@ -247,7 +230,7 @@ def explanations(frame: pl.DataFrame) -> alt.LayerChart:
         y=alt.Y("claim:N", sort=drawn["claim"].unique(maintain_order=True).to_list(), title=None),
     )
     colours = dict(zip(VERDICTS, ("#17315f", "#2a7f74", "#f2dd9c", "#ffffff"), strict=True))
-    cells = base.mark_rect(stroke="#888888").encode(
+    cells = base.mark_rect(stroke=parts.GREY).encode(
         color=alt.Color(
             "verdict:N",
             title=None,
@@ -293,7 +276,7 @@ def assignment(table: pl.DataFrame, layers: int, batch_size: int) -> alt.LayerCh
             y=tiers,
             x=start,
             x2=alt.X2("end:Q"),
-            color=_colour("tier", TIERS).legend(None),
+            color=parts.colour("tier", TIERS, legend=None),
             opacity=alt.Opacity("share:Q", scale=shades, legend=None),
         )
     )
@@ -305,65 +288,118 @@ def assignment(table: pl.DataFrame, layers: int, batch_size: int) -> alt.LayerCh
     return alt.LayerChart(data=drawn, layer=[bars, texts], height=80)
 
 
+METHOD_TITLES = {
+    "alone": "each device by itself (the paper)",
+    "assign": "assigned together",
+    "exact": "best assignment",
+    "lower bound": "lower bound",
+}
+
+
+def fleet(frame: pl.DataFrame) -> alt.FacetChart:
+    """Slowest device's iteration against the number of devices, a column per number of edges.
+
+    Means over the fleets drawn; the best assignment only where all fleets of a size have one.
+    """
+    drawn = (
+        _by_method(frame)
+        .group_by("edges", "devices", "method", maintain_order=True)
+        .agg(pl.col("slowest_s").mean(), pl.col("slowest_s").null_count().alias("missing"))
+        .filter(pl.col("missing") == 0)
+    )
+    methods = list(METHOD_TITLES)
+    lines = _by_devices(drawn, "slowest_s", "slowest device, s an iteration", methods)
+    return _by_edges(lines, frame, "Several devices on shared edges")
+
+
+def fleet_gaps(frame: pl.DataFrame) -> alt.FacetChart:
+    """How far above the lower bound each method is, against the number of devices."""
+    drawn = (
+        _by_method(frame.filter(pl.col("method") != "lower bound"))
+        .group_by("edges", "devices", "method", maintain_order=True)
+        .agg(pl.col("gap_percent").mean(), pl.col("gap_percent").null_count().alias("missing"))
+        .filter(pl.col("missing") == 0)
+    )
+    methods = [name for name in METHOD_TITLES if name != "lower bound"]
+    lines = _by_devices(drawn, "gap_percent", "above the lower bound, %", methods)
+    return _by_edges(lines, frame, "Gap to the lower bound")
+
+
+def _by_devices(drawn: pl.DataFrame, field: str, title: str, methods: list[str]) -> alt.Chart:
+    there = set(drawn["method"])
+    sizes = sorted(drawn["devices"].unique().to_list())
+    present = [METHOD_TITLES[name] for name in methods if METHOD_TITLES[name] in there]
+    chart: alt.Chart = (
+        alt.Chart(drawn)
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("devices:Q", title="devices", axis=alt.Axis(values=sizes, format="d")),
+            y=alt.Y(f"{field}:Q", title=title),
+            **figures.series("method", present),
+        )
+        .properties(height=170)
+    )
+    return chart
+
+
+def _by_edges(lines: alt.Chart, frame: pl.DataFrame, subject: str) -> alt.FacetChart:
+    order = [_edges(edges) for edges in sorted(frame["edges"].unique().to_list())]
+    draws = frame["draw"].n_unique()
+    over = f"mean over {draws} random fleets a size" if draws > 1 else "one random fleet a size"
+    title = [subject, f"{over} (cost model, synthetic machines)"]
+    return parts.facets(lines, "edges", order, title, len(order))
+
+
+def _by_method(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(
+        pl.col("method").replace_strict(METHOD_TITLES),
+        edges=pl.col("edges").map_elements(_edges, return_dtype=pl.String),
+    )
+
+
+def _edges(count: int) -> str:
+    return "1 edge" if count == 1 else f"{count} edges"
+
+
 def _bandwidth() -> alt.X:
     axis = alt.Axis(tickMinStep=0.5, format=".1f")
     return alt.X("edge_cloud_mbps:Q", title=_BANDWIDTH, scale=alt.Scale(zero=False), axis=axis)
 
 
-def _colour(field: str, order: Sequence[str]) -> alt.Color:
-    scale = alt.Scale(domain=list(order), range=list(figures.PALETTE[: len(order)]))
-    return alt.Color(f"{field}:N", title=None, scale=scale)
-
-
-def _shape(field: str, order: Sequence[str]) -> alt.Shape:
-    scale = alt.Scale(domain=list(order), range=list(figures.SHAPES[: len(order)]))
-    return alt.Shape(f"{field}:N", title=None, scale=scale)
-
-
 def _title(
-    frame: pl.DataFrame, subject: str = "", *, cores: bool = True, said: Sequence[str] = ()
+    frame: pl.DataFrame, subject: str = "", *, cores: bool = True, more: Sequence[str] = ()
 ) -> list[str]:
-    """What is shown, what is held constant, and what is said about it."""
+    """What is shown, what is held constant, and more."""
     model = MODEL_TITLES.get(frame["model"][0], frame["model"][0])
     about = f"{model}, {subject}" if subject else model
-    return [about, *_wrapped(_setting(frame, cores=cores), *said)]
+    return [about, *parts.wrapped(_setting(frame, cores=cores), *more)]
 
 
 def _setting(frame: pl.DataFrame, *, cores: bool = True) -> str:
     setting = frame.row(0, named=True)
     count, devices = setting["edge_cores"], setting["devices"]
-    words = [f"batch {setting['batch_size']}"]
-    words += [f"device-edge {setting['device_edge_mbps']:g} Mbit/s"]
-    words += [f"{count} edge CPU{'s' if count > 1 else ''}"] if cores else []
-    words += [f"{devices} devices"] if devices > 1 else []
-    return ", ".join(words)
+    held = [f"batch {setting['batch_size']}"]
+    held += [f"device-edge {setting['device_edge_mbps']:g} Mbit/s"]
+    held += [f"{count} edge CPU{'s' if count > 1 else ''}"] if cores else []
+    held += [f"{devices} devices"] if devices > 1 else []
+    return ", ".join(held)
 
 
 def _trained_title(frame: pl.DataFrame, *more: str) -> list[str]:
     """What was trained on what, of how many samples."""
     run = frame.row(0, named=True)
     model = MODEL_TITLES[run["model"]].partition(" (")[0]
-    data = DATASET_TITLES.get(run["dataset"], run["dataset"])
-    samples = f"{run['train_samples']:,} training, {run['test_samples']:,} validation samples"
+    data = parts.DATASET_TITLES.get(run["dataset"], run["dataset"])
     seeds = frame["seed"].n_unique()
     link = f"batch {run['batch_size']}, edge-cloud {run['edge_cloud_mbps']:g} Mbit/s (simulated)"
     mean = [f"mean of {seeds} seeds"] if seeds > 1 else []
-    return [f"{model} on {data}", *_wrapped(samples, link, *more, *mean)]
-
-
-def _wrapped(*sentences: str) -> list[str]:
-    return [line for one in sentences for line in textwrap.wrap(one, _TITLE_CHARACTERS)]
+    return [f"{model} on {data}", *parts.wrapped(parts.samples(frame), link, *more, *mean)]
 
 
 def _titled(frame: pl.DataFrame) -> pl.DataFrame:
-    titles = {"model": MODEL_TITLES, "planner": PLANNER_TITLES}
-    return frame.with_columns(
-        pl.col(column).replace(new) for column, new in titles.items() if column in frame.columns
-    )
+    return parts.titled(frame, model=MODEL_TITLES, planner=PLANNER_TITLES)
 
 
 def _present(frame: pl.DataFrame) -> list[str]:
-    """Titles of the planners in a frame; those without a title come last."""
-    found = frame["planner"].unique(maintain_order=True).to_list()
-    own = [name for name in found if name not in PLANNER_TITLES]
-    return [title for name, title in PLANNER_TITLES.items() if name in found] + own
+    """Titles of the planners in a frame, in the order of lines."""
+    return parts.present(frame["planner"], PLANNER_TITLES)

@@ -1,0 +1,49 @@
+"""Parts of charts that several systems share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from workbench import figures
+from workbench.figures import parts
+
+TITLES = {"a": "First", "b": "Second"}
+
+
+def test_lines_of_a_title_fit_a_single_column() -> None:
+    long = "a sentence that is far too long for the one line that a single column has room for"
+    lines = parts.wrapped(long, "short")
+    assert " ".join(lines) == f"{long} short"
+    assert lines[-1] == "short"
+    chart = {"mark": "point", "title": lines, "data": {"values": [{}]}}
+    assert "far too long" in figures.svg(chart, "single")
+
+
+def test_names_without_a_title_stay_and_come_last() -> None:
+    frame = pl.DataFrame({"planner": ["mine", "b", "a", "b"]})
+    shown = parts.titled(frame, planner=TITLES, model=TITLES)
+    assert shown["planner"].to_list() == ["mine", "Second", "First", "Second"]
+    assert parts.present(frame["planner"], TITLES) == ["First", "Second", "mine"]
+
+
+def test_colours_and_shapes_follow_the_order() -> None:
+    def written(channel: Any) -> Any:
+        return alt.Chart().mark_point().encode(channel).to_dict()["encoding"]
+
+    scale = written(parts.colour("planner", ["x", "y"], skip=1))["color"]["scale"]
+    assert scale == {"domain": ["x", "y"], "range": list(figures.PALETTE[1:3])}
+    shapes = written(parts.shape("planner", ["x"]))["shape"]["scale"]
+    assert shapes["range"] == [figures.SHAPES[0]]
+    assert written(parts.colour("planner", ["x"], legend=None))["color"]["legend"] is None
+
+
+def test_nothing_is_plus_nothing() -> None:
+    assert [parts.signed_percent(one) for one in (-0.001, 0.0, 3.441, -2.0)] == [
+        "+0.00 %",
+        "+0.00 %",
+        "+3.44 %",
+        "-2.00 %",
+    ]
