@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.edgegossip_course import balanced_ratios, plain_end_s
-from workbench import datasets, decentralised
+from workbench import decentralised
 from workbench.edgegossip.costs.course import Aggregating, course, frame, selecting_share, total_s
 from workbench.edgegossip.costs.platforms import Platform, exchange_s
-from workbench.edgegossip.paper.simulations import Case, Learning, deployed, selecting, setup
+from workbench.edgegossip.paper.experiments.cases import Case, Learning, deployed, setup, train
 from workbench.edgegossip.prediction.predictor import Predictor
 
-DIGITS = datasets.load("digits").limit(train=240, test=20)
-LEARNING = Learning("lenet5", DIGITS, epochs=3, batch_size=16, evaluate_every=100)
+LEARNING = Learning("lenet5", "digits", 240, 20, epochs=3, batch_size=16, evaluate_every=100)
 
 
 def platforms(sample_s: list[float]) -> list[Platform]:
@@ -64,7 +63,7 @@ UNEQUAL = Case("lenet5", ("cpu",) * 4, slower=(1.0, 1.0, 3.0, 5.0))
 @pytest.mark.parametrize("case", [Case("lenet5"), Case("alexnet_cifar"), UNEQUAL], ids=str)
 def test_simulated_plain_gossip_takes_what_the_model_says(case: Case) -> None:
     """Under co-running load, with transfers that share uplinks, in true training."""
-    trained = decentralised.train(setup(case, LEARNING))
+    trained = decentralised.train(setup(case, LEARNING).gossip)
     ends = {(one.epoch, one.node): one.end_s for one in deployed(case, 240).course(3)}
     for epoch, node, at_s in trained.epochs.select("epoch", "node", "at_s").iter_rows():
         assert at_s == pytest.approx(ends[epoch, node], rel=1e-9)
@@ -75,8 +74,7 @@ def test_simulated_plain_gossip_takes_what_the_model_says(case: Case) -> None:
 def test_simulated_edgegossip_takes_what_the_model_says(strategy: str, of: Case) -> None:
     """Ranking and aggregating included; a small training's times are those of the paper's size."""
     case = of._replace(strategy=strategy, ratio=5.0)
-    given_setup = setup(case, LEARNING)
-    trained = decentralised.train(given_setup, selecting(case, given_setup))
+    trained = train(case, LEARNING)
     one = deployed(case, 240)
     paper = deployed(case, 50_000).aggregating(ratio=5.0)
     assert one.aggregating(ratio=5.0) == paper
@@ -97,8 +95,7 @@ def test_ranking_and_aggregating_are_simulated_as_the_model_says(slower: float) 
     case = Case("alexnet_cifar", ratio=5)
     fast = deployed(case, 240).platforms
     case = case._replace(slower=(slower,) * 4)
-    given_setup = setup(case, LEARNING)
-    trained = decentralised.train(given_setup, selecting(case, given_setup), trace=True)
+    trained = train(case, LEARNING, trace=True)
     assert trained.run.trace is not None
     spans = trained.run.trace.frame.filter(lane="select", label="1")
     one = deployed(case, 240)

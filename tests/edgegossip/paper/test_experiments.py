@@ -11,24 +11,19 @@ from tests.expectations import (
     assert_tells_every_step,
     drawn_the_same_each_time,
 )
-from workbench import decentralised, figures, training
-from workbench.datasets import DatasetError, mnist
+from workbench import figures, training
+from workbench.datasets import DatasetError
 from workbench.edgegossip.algorithms import STRATEGIES
-from workbench.edgegossip.paper import (
-    charts,
-    experiments,
-    prediction_experiments,
-    simulations,
-    trainings,
-)
-from workbench.edgegossip.paper.calibration import MODELS
-from workbench.edgegossip.paper.scales import SCALES, learnt_from
-from workbench.edgegossip.paper.testbed import LOAD_SEED, POINTS, paper_testbed
-from workbench.experiments.interrupted import ExperimentInterrupted
+from workbench.edgegossip.paper import charts, experiments
+from workbench.edgegossip.paper.answers import final
+from workbench.edgegossip.paper.experiments import cases, scales, trainings
+from workbench.edgegossip.paper.experiments.cases import learnt_from
+from workbench.edgegossip.paper.testbed import IMBALANCES, LOAD_SEED, MODELS, POINTS, paper_testbed
+from workbench.experiments import ExperimentInterrupted, Scaled, forget
 from workbench.names import UnknownNameError
 from workbench.runtime import progress
 
-RECORDED = prediction_experiments.samples("smoke")
+RECORDED = experiments.samples("smoke")
 FRAMES: dict[str, Callable[[], pl.DataFrame]] = {
     "fig3": lambda: experiments.fig3("smoke"),
     "fig5": lambda: experiments.fig5("smoke"),
@@ -36,9 +31,9 @@ FRAMES: dict[str, Callable[[], pl.DataFrame]] = {
     "fig6_accuracy": lambda: experiments.fig6_accuracy("smoke"),
     "fig7": lambda: experiments.fig7("smoke"),
     "fig8": lambda: experiments.fig8(epochs=3),
-    "fig9": lambda: prediction_experiments.fig9(RECORDED),
-    "fig10": lambda: prediction_experiments.fig10(RECORDED),
-    "fig11": lambda: prediction_experiments.fig11(RECORDED),
+    "fig9": lambda: experiments.fig9(RECORDED),
+    "fig10": lambda: experiments.fig10(RECORDED),
+    "fig11": lambda: experiments.fig11(RECORDED),
     "fig12": lambda: experiments.fig12("smoke"),
     "fig13": lambda: experiments.fig13("smoke"),
     "strategies": lambda: experiments.strategies("smoke"),
@@ -52,7 +47,7 @@ TRAINED = ("fig5", "fig6_accuracy", "fig12", "fig13", "strategies")
 def forgotten() -> Iterator[None]:
     """Leave nothing that was trained here to other tests."""
     yield
-    trainings.clear()
+    forget()
 
 
 @pytest.mark.parametrize("figure", FRAMES)
@@ -73,7 +68,7 @@ def test_every_figure_can_be_printed(figure: str) -> None:
 @pytest.mark.parametrize("figure", TRAINED)
 def test_each_training_has_a_plain_one_beside_it(figure: str) -> None:
     frame = FRAMES[figure]()
-    found = trainings.final(frame)
+    found = final(frame)
     ours = frame.filter(method="edgegossip")
     cases = ours.select("model", "platforms", "technique", "ratio", "strategy", "order")
     assert len(found) == len(ours.filter(pl.col("epoch") == pl.col("epoch").max()))
@@ -86,7 +81,7 @@ def test_figure_5_has_every_model_and_technique_where_it_should() -> None:
     assert set(frame["model"]) == set(MODELS)
     for model in MODELS:
         techniques = frame.filter(model=model)["technique"].n_unique()
-        assert techniques == (3 if model in SCALES["smoke"].all_techniques else 1)
+        assert techniques == (3 if model in scales.ALL_TECHNIQUES.smoke else 1)
 
 
 def test_a_training_is_made_once() -> None:
@@ -99,24 +94,20 @@ def test_a_training_is_made_once() -> None:
     assert one.select(keys).equals(other.select(keys))
 
 
-@pytest.fixture
-def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SCALES, "smoke", SCALES["smoke"]._replace(processes=2))
-
-
-def test_trainings_in_two_processes_are_those_in_one(two_processes: None) -> None:
-    trainings.clear()
-    beside = FRAMES["fig13"]()
-    trainings.clear()
-    SCALES["smoke"] = SCALES["smoke"]._replace(processes=1)
+def test_trainings_in_two_processes_are_those_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget()
+    with monkeypatch.context() as patch:
+        patch.setattr(scales, "PROCESSES", Scaled(2, 2, 2))
+        beside = FRAMES["fig13"]()
+    forget()
     assert FRAMES["fig13"]().equals(beside)
 
 
-def interrupted_at(training: int) -> tuple[Callable[..., decentralised.Trained], list[object]]:
-    """`simulations.train` that is interrupted once, and what it was called with."""
-    train, calls = simulations.train, list[object]()
+def interrupted_at(training: int) -> tuple[Callable[..., object], list[object]]:
+    """`train` that is interrupted once, and what it was called with."""
+    train, calls = cases.train, list[object]()
 
-    def until(*given: Any, **options: Any) -> decentralised.Trained:
+    def until(*given: Any, **options: Any) -> object:
         calls.append(given)
         if len(calls) == training:
             raise KeyboardInterrupt
@@ -126,9 +117,9 @@ def interrupted_at(training: int) -> tuple[Callable[..., decentralised.Trained],
 
 
 def test_an_interrupted_figure_keeps_what_was_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    trainings.clear()
+    forget()
     until_third, calls = interrupted_at(3)
-    monkeypatch.setattr(simulations, "train", until_third)
+    monkeypatch.setattr(trainings, "train", until_third)
     with pytest.raises(ExperimentInterrupted) as stopped:
         FRAMES["fig13"]()
     kept = stopped.value.frame
@@ -144,9 +135,9 @@ def test_an_interrupted_figure_keeps_what_was_trained(monkeypatch: pytest.Monkey
 
 def test_interrupted_at_once_the_columns_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted, _ = interrupted_at(1)
-    trainings.clear()
+    forget()
     with monkeypatch.context() as patch:
-        patch.setattr(simulations, "train", interrupted)
+        patch.setattr(trainings, "train", interrupted)
         with pytest.raises(ExperimentInterrupted) as stopped:
             FRAMES["fig13"]()
     assert stopped.value.frame.is_empty()
@@ -164,7 +155,7 @@ def test_interrupted_between_steps_what_is_finished_is_kept(
             raise KeyboardInterrupt
 
     whole = FRAMES[figure]()
-    trainings.clear()
+    forget()
     with monkeypatch.context() as patch:
         patch.setattr(progress.Steps, "__call__", begin)
         with pytest.raises(ExperimentInterrupted) as stopped:
@@ -176,7 +167,7 @@ def test_interrupted_between_steps_what_is_finished_is_kept(
 
 def test_techniques_are_told_apart() -> None:
     """Each takes its own time to aggregate."""
-    (model,) = SCALES["smoke"].all_techniques
+    (model,) = scales.ALL_TECHNIQUES.smoke
     frame = experiments.fig5("smoke").filter(model=model, method="edgegossip", epoch=1)
     assert frame["technique"].n_unique() == frame["at_s"].n_unique() == len(frame) == 3
 
@@ -185,7 +176,7 @@ def test_two_of_four_platforms_are_slower() -> None:
     """What EdgeGossip keeps is what the cost model keeps with two slow platforms."""
     frame = experiments.fig12("smoke")
     points = frame["train_samples"][0]
-    for factor in experiments.IMBALANCES:
+    for factor in IMBALANCES:
         deployment = paper_testbed().deployment(
             "lenet5",
             ("cpu",) * 4,
@@ -207,9 +198,10 @@ def test_figure_3_teaches_the_aggregated_points_alone(monkeypatch: pytest.Monkey
         learnt.append(len(x))
         return step(flat, x, *given, **options)
 
+    forget()
     monkeypatch.setattr(training, "gradient_step", counted)
     frame = experiments.fig3("smoke")
-    assert sum(learnt) == SCALES["smoke"].fig3[1] * sum(frame["aggregated"])
+    assert sum(learnt) == scales.FIG3.smoke[1] * sum(frame["aggregated"])
     assert (frame["aggregated"] <= frame["train_samples"] / 5).all()
 
 
@@ -219,15 +211,16 @@ def test_seeds_are_told_apart() -> None:
 
 
 def test_equal_platforms_gain_little_and_unequal_ones_much() -> None:
-    found = trainings.final(experiments.fig12("smoke")).sort("imbalance")
+    found = final(experiments.fig12("smoke")).sort("imbalance")
     assert found["imbalance"].to_list() == [1, 3, 5]
     assert (found["gosgd_s"].diff().drop_nulls() > 0).all()
     assert (found["speedup"].diff().drop_nulls() > 0).all()
 
 
 def test_interrupted_drop_outs_keep_what_was_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget()
     until_second, _ = interrupted_at(2)
-    monkeypatch.setattr(experiments, "train", until_second)
+    monkeypatch.setattr(trainings, "train", until_second)
     with pytest.raises(ExperimentInterrupted) as stopped:
         FRAMES["dropouts"]()
     kept = stopped.value.frame
@@ -236,7 +229,7 @@ def test_interrupted_drop_outs_keep_what_was_trained(monkeypatch: pytest.MonkeyP
 
 
 def test_strategies_are_all_there() -> None:
-    found = trainings.final(experiments.strategies("smoke"))
+    found = final(experiments.strategies("smoke"))
     assert found.filter(order="shuffled")["strategy"].to_list() == list(STRATEGIES)
     assert found.filter(order="ranked")["strategy"].to_list() == ["accuracy_aware"]
 
@@ -299,33 +292,16 @@ def test_what_was_lost_is_a_mean_over_seeds_with_its_spread() -> None:
             for method, top1 in (("gosgd", 0.9), ("edgegossip", 0.9 - lost))
         ]
     )
-    row = trainings.table(frame, "model").row(0, named=True)
+    row = experiments.table(frame, "model").row(0, named=True)
     assert row["seeds"] == 2
     assert row["gosgd_percent"] == pytest.approx(90)
-    assert trainings.final(frame)["at_s"].to_list() == [5.0, 5.0]
+    assert final(frame)["at_s"].to_list() == [5.0, 5.0]
     assert row["lost_points"] == pytest.approx(2.0)
     assert row["spread_points"] == pytest.approx(2**0.5)
     assert row["speedup"] == 2
 
 
 class TestWhatIsLearntFrom:
-    def test_digits_where_there_is_nothing_else(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
-        monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
-        assert learnt_from("default", "lenet5") == "digits"
-
-    def test_mnist_where_a_copy_is(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
-        folder = tmp_path / mnist.MNIST.layout
-        folder.mkdir(parents=True)
-        for name in mnist.FILES:
-            (folder / name).write_bytes(b"")
-        assert learnt_from("default", "lenet5") == "mnist"
-        assert learnt_from("smoke", "lenet5") == "digits"
-        (folder / mnist.FILES[0]).unlink()
-        assert learnt_from("default", "lenet5") == "digits"
-
     def test_the_papers_own_at_its_scale(self) -> None:
         assert learnt_from("paper", "lenet5") == "mnist"
         assert learnt_from("paper", "squeezenet_cifar") == "cifar10"
@@ -358,5 +334,5 @@ def test_unknown_scale_is_refused(make: Callable[[str], pl.DataFrame]) -> None:
 
 @pytest.mark.parametrize("name", ["fig3", "fig5", "fig7", "fig12", "fig13", "dropouts"])
 def test_what_may_take_long_tells_every_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    trainings.clear()
+    forget()
     assert_tells_every_step(FRAMES[name], monkeypatch)

@@ -3,14 +3,11 @@
 import polars as pl
 import pytest
 
-from workbench import datasets, decentralised
-from workbench.edgegossip.paper.overheads import with_overheads
-from workbench.edgegossip.paper.simulations import Case, Learning, deployed, selecting, setup
+from workbench.edgegossip.paper.experiments.cases import Case, Learning, deployed, train
+from workbench.edgegossip.paper.experiments.trainings import with_overheads
 
 POINTS = 480
-LEARNING = Learning(
-    "lenet5", datasets.load("digits").limit(train=POINTS, test=20), epochs=3, batch_size=16
-)
+LEARNING = Learning("lenet5", "digits", POINTS, 20, epochs=3, batch_size=16)
 ADDED = ["aggregating_s", "ranking_s", "slowest_ranking_percent"]
 
 
@@ -35,8 +32,7 @@ def added(*cases: Case) -> pl.DataFrame:
 @pytest.mark.parametrize("ratio", [5.0, 10.0])
 def test_ranking_takes_what_it_takes_in_the_simulation(ratio: float) -> None:
     case = Case("lenet5", ("cpu",) * 4, ratio=ratio, slower=(1.0, 1.0, 3.0, 3.0))
-    given = setup(case, LEARNING)
-    trained = decentralised.train(given, selecting(case, given), trace=True)
+    trained = train(case, LEARNING, trace=True)
     assert trained.run.trace is not None
     spans = trained.run.trace.frame.with_columns(took_s=pl.col("end_s") - pl.col("start_s"))
     later = spans.filter(lane="select").filter(pl.col("label") != "1")

@@ -2,31 +2,32 @@
 
 import pytest
 
-from workbench.edgegossip.paper.calibration import EPOCHS, MODELS
-from workbench.edgegossip.paper.scales import SCALES, Learner
-from workbench.edgegossip.paper.testbed import STATED
+from workbench.edgegossip.paper.experiments import scales
+from workbench.edgegossip.paper.experiments.scales import Learner
+from workbench.edgegossip.paper.testbed import EPOCHS, MODELS, STATED
+from workbench.parameters import SCALES
 from workbench.zoo import MODELS as ZOO
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_each_model_has_a_learner(scale: str) -> None:
-    learners = SCALES[scale].learners
+    learners = scales.LEARNERS.at(scale)
     assert tuple(learners) == MODELS
     own = scale == "paper"
     assert [learners[name].model == name for name in MODELS] == [True, own, own, own]
-    assert set(SCALES[scale].all_techniques) <= set(MODELS)
-    assert SCALES[scale].fig3[0] in MODELS
+    assert set(scales.ALL_TECHNIQUES.at(scale)) <= set(MODELS)
+    assert scales.FIG3.at(scale)[0] in MODELS
 
 
 def test_alexnet_is_learnt_by_an_alexnet() -> None:
-    assert SCALES["default"].learners["alexnet_cifar"].model == "alexnet_small"
+    assert scales.LEARNERS.default["alexnet_cifar"].model == "alexnet_small"
     small = ZOO["alexnet_small"]
     assert small.input_shape == ZOO["alexnet_cifar"].input_shape
 
 
 def test_the_papers_scale_trains_as_the_paper_does() -> None:
     training = STATED["training"]
-    for learner in SCALES["paper"].learners.values():
+    for learner in scales.LEARNERS.paper.values():
         assert learner.epochs == EPOCHS
         assert learner.batch_size == training["batch_size"] == 64
         assert learner.learning_rate == training["learning_rate"] == 0.01

@@ -2,12 +2,18 @@
 
 from collections.abc import Sequence
 
-import polars as pl
 import pytest
 
-from workbench.edgegossip.paper import sensitivity
-from workbench.edgegossip.paper.calibration import DEPLOYMENTS, EPOCHS
-from workbench.edgegossip.paper.testbed import STATED, UPLINK_MBPS, Constants, Testbed
+from workbench.edgegossip.paper.experiments import cost_model
+from workbench.edgegossip.paper.testbed import (
+    DEPLOYMENTS,
+    EPOCHS,
+    STATED,
+    UPLINK_MBPS,
+    Constants,
+    Testbed,
+)
+from workbench.experiments import ExperimentInterrupted
 
 STANDS = (
     UPLINK_MBPS,
@@ -43,12 +49,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
         )
         return {("m", 4): float(len(calls)), ("m", 8): 3.0 * len(calls)}
 
-    monkeypatch.setattr(sensitivity, "speedups", speedups)
+    monkeypatch.setattr(cost_model, "speedups", speedups)
     return calls
 
 
 def test_each_number_is_halved_and_doubled_alone(asked: list[tuple[object, ...]]) -> None:
-    frame = sensitivity.sensitivity(processes=1)
+    frame = cost_model.sensitivity(processes=1)
     first, *varied = asked
     assert first == STANDS
     assert len(varied) == 2 * len(STANDS)
@@ -67,11 +73,18 @@ def test_each_number_is_halved_and_doubled_alone(asked: list[tuple[object, ...]]
     assert (frame["most"] > frame["speedup"]).all()
 
 
-def test_in_words_by_hand() -> None:
-    rows = [("a", 0.5, 2.6), ("a", 1.0, 2.7), ("a", 2.0, 2.8)]
-    rows += [("b", 0.5, 3.1), ("b", 1.0, 2.7), ("b", 2.0, 1.9)]
-    frame = pl.DataFrame(rows, schema=["number", "factor", "speedup"], orient="row")
-    assert sensitivity.sensitivity_in_words(frame) == (
-        "The mean speed-up is 2.70; at half and at double a number, all else as it is: "
-        "b 3.10 and 1.90; a 2.60 and 2.80."
-    )
+def test_ctrl_c_leaves_what_was_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    factors = list[float]()
+
+    def third_is_interrupted(testbed: Testbed, *_: object, **__: object) -> dict[str, float]:
+        if len(factors) == 2:
+            raise KeyboardInterrupt
+        factors.append(2.0)
+        return {"m": 2.0}
+
+    monkeypatch.setattr(cost_model, "speedups", third_is_interrupted)
+    with pytest.raises(ExperimentInterrupted) as stopped:
+        cost_model.sensitivity(processes=1)
+    kept = stopped.value.frame
+    assert kept["factor"].to_list() == [0.5, *[1.0] * len(STANDS)]
+    assert set(kept["speedup"]) == {2.0}

@@ -3,11 +3,7 @@
 import polars as pl
 import pytest
 
-from workbench.edgegossip.paper.time_to_accuracy import (
-    BELOW_POINTS,
-    seconds_in_words,
-    seconds_to_accuracy,
-)
+from workbench.edgegossip.paper.experiments.trainings import BELOW_POINTS, seconds_to_accuracy
 
 ABOUT = {"model": "m", "learner": "m", "platforms": 4, "imbalance": 1.0, "kept": 0.5}
 PLAIN = {"method": "gosgd", "technique": None, "ratio": None, "strategy": None, "order": None}
@@ -64,22 +60,3 @@ def test_cases_are_told_apart() -> None:
     )
     found = seconds_to_accuracy(pl.concat([FIRST, other]), "technique")
     assert found.select("technique", "edgegossip_s").rows() == [("t", 12), ("u", 24)]
-
-
-def test_the_answer_in_words_by_hand() -> None:
-    plain, ours = {10.0: 0.9, 20.0: 0.9, 60.0: 0.9}, {6.0: 0.85, 10.0: 0.9, 15.0: 0.9}
-    second = curves(plain, ours, seed=2)
-    assert seconds_in_words(pl.concat([FIRST, second])).splitlines() == [
-        "Over equal epochs, and to GoSGD's last accuracy less 3 points:",
-        "- m: 3.25 times as fast over equal epochs (2.50 to 4.00), +1.25 ± 1.25 points lost; to "
-        "the accuracy 11 s against GoSGD's 15 s, 1.36 times as fast.",
-    ]
-
-
-def test_who_is_later_or_never_there_is_called_so() -> None:
-    later = curves({10.0: 0.9, 20.0: 0.9}, {8.0: 0.5, 16.0: 0.9})
-    told = seconds_in_words(later)
-    assert "1.25 times as fast over equal epochs" in told
-    assert told.endswith("to the accuracy 16 s against GoSGD's 10 s, 0.62 times as fast, so later.")
-    never = curves({10.0: 0.9}, {5.0: 0.5})
-    assert seconds_in_words(never).endswith("not every seed gets to the accuracy.")

@@ -72,7 +72,12 @@ def fig3(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.Dat
     processes = scales.PROCESSES.at(scale)
     with keeping(lambda: learnt(timed)):
         for at, (row,) in computed(
-            "Figure 3, learning", _taught, points, shared=about, processes=processes
+            "Figure 3, learning",
+            _taught,
+            points,
+            shared=about,
+            processes=processes,
+            remember=True,
         ):
             top1[at] = row["top1"]
     return learnt(timed)

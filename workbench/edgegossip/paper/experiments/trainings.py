@@ -358,7 +358,9 @@ def dropouts(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl
         "patience_s": epoch_s,
     }
     processes = scales.PROCESSES.at(scale)
-    return sweep("Drop-outs", _curve, asked, DROPOUTS, shared=shared, processes=processes)
+    return sweep(
+        "Drop-outs", _curve, asked, DROPOUTS, shared=shared, processes=processes, remember=True
+    )
 
 
 def _scenarios(epoch_s: float) -> dict[str, tuple[Fault, ...]]:

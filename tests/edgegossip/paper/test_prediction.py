@@ -8,8 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from workbench.edgegossip.paper import prediction_experiments as experiments
-from workbench.edgegossip.paper.held_out import forms, held_out
+from workbench.edgegossip.paper import experiments
+from workbench.edgegossip.paper.experiments import scales
+from workbench.edgegossip.paper.experiments.prediction import forms, held_out
 from workbench.edgegossip.prediction.predictor import FORMS
 from workbench.edgegossip.prediction.profiling_runs import SCHEMA
 from workbench.names import UnknownNameError
@@ -115,18 +116,18 @@ def test_contention_explains_the_times() -> None:
 @pytest.mark.parametrize(
     ("sizes", "told"),
     [
-        (experiments.SIZES_BYTES, "13 sizes, 2 kB to 20 MB (the paper: 13, 1 MB to 10 GB)"),
-        (experiments.PAPER_SIZES_BYTES, "13 sizes, 1 MB to 10 GB as in the paper"),
+        (scales.SIZES_BYTES, "13 sizes, 2 kB to 20 MB (the paper: 13, 1 MB to 10 GB)"),
+        (scales.PAPER_SIZES_BYTES, "13 sizes, 1 MB to 10 GB as in the paper"),
         ((900, 1500), "2 sizes, 900 B to 1.5 kB (the paper: 13, 1 MB to 10 GB)"),
     ],
 )
 def test_sizes_are_told(sizes: tuple[int, ...], told: str) -> None:
     frame = pl.DataFrame({"size_bytes": 2 * sizes})
-    assert experiments.sizes_told(frame) == told
+    assert experiments.sizes_text(frame) == told
 
 
 def test_every_scale_sweeps_the_paper_s_range() -> None:
-    for scale in (experiments.SCALES["default"], experiments.RECORDING):
+    for scale in (scales.MEASURING.default, scales.RECORDING):
         assert scale is not None
         assert len(scale.sizes) == 13
         assert scale.sizes[-1] == 10_000 * scale.sizes[0]
