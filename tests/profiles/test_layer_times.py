@@ -28,14 +28,14 @@ def test_sums_and_ratio() -> None:
 
 @pytest.mark.parametrize("batch_size", [0, -3, 1.0, True, "8", None])
 def test_batch_size_is_a_positive_whole_number(batch_size: object) -> None:
-    with pytest.raises(ValueError, match=r"batch_size is .*, not a whole number of at least 1"):
+    with pytest.raises(ValueError, match=r"batch_size is .*; it must be a whole number of at least 1"):
         LayerTimes("m", batch_size, "cpu", times())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (times().drop("update_s"), "layer times have the columns"),
+        (times().drop("update_s"), "a table of layer times has the columns"),
         (times().head(0), "at least one row"),
         (times(forward_s=[-1.0, 1.0]), "forward_s of layer 'a' is -1.0"),
         (times(backward_s=[1.0, math.nan]), "backward_s of layer 'b' is nan"),

@@ -391,7 +391,7 @@ def overlapping(two: Two, x: Tensor) -> Tensor:
 
 class TestRefusals:
     def test_control_flow_by_data(self) -> None:
-        with pytest.raises(UntraceableError, match="DataDependent cannot be cut into layers"):
+        with pytest.raises(UntraceableError, match="DataDependent cannot be traced"):
             cut(DataDependent(), (4,))
 
     @pytest.mark.parametrize(
@@ -407,7 +407,7 @@ class TestRefusals:
     def test_what_cannot_be_run_again(
         self, forward: Callable[[Two, Tensor], Tensor], message: str
     ) -> None:
-        with pytest.raises(ValueError, match=f"Two cannot be cut .*{message}"):
+        with pytest.raises(ValueError, match=f"Two cannot be cut.*{message}"):
             cut(Two(forward), (4,))
 
     def test_several_layers_in_one_part(self) -> None:

@@ -13,9 +13,8 @@ can be run again. PyTorch is imported when a module is traced.
 """
 
 from workbench.graphs.graph import OperatorGraph, UntraceableError
-from workbench.graphs.inputs import input_shapes
 from workbench.graphs.layers import Layers, find_layers
-from workbench.graphs.tracing import By, trace
+from workbench.graphs.tracing import By, input_shapes, trace
 
 __all__ = [
     "By",

@@ -31,14 +31,9 @@ class NodeCounter:
         return self._next - 1 if self._next > before else self._next
 
 
-class NodeOwners:
-    """Finds whose a node is, given the first node of each in order: the last not later than it."""
-
-    def __init__(self, first_nodes: Sequence[int]) -> None:
-        self._starts = first_nodes
-
-    def __getitem__(self, node: int) -> int:
-        return max(bisect_right(self._starts, node) - 1, 0)
+def owner(node: Node, first_nodes: Sequence[int]) -> int:
+    """Whose a node is, given the first node of each in order: the last that is not later."""
+    return max(bisect_right(first_nodes, node._sequence_nr()) - 1, 0)
 
 
 def nodes_behind(outputs: Sequence[Tensor]) -> Iterator[Node]:

@@ -22,12 +22,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from workbench.graphs.autograd_nodes import nodes_behind
-from workbench.graphs.copies import meta_copy
-from workbench.graphs.graph import OperatorGraph, UntraceableError, View
-from workbench.graphs.inputs import Shapes, make_inputs
+from workbench.graphs.graph import UntraceableError, View
 from workbench.graphs.layers import CONSTANT, Layers, find_layers
 from workbench.graphs.recorder import Recorder, tensors_in
-from workbench.graphs.recording import run
+from workbench.graphs.recording import meta_copy, run
+from workbench.graphs.tracing import Shapes, make_inputs
 
 # Two, since batch normalisation refuses one. Three and a large prime show what changes with the
 # number of samples: halves and remainders of small numbers may look alike.
@@ -58,8 +57,9 @@ class Call:
     arguments
         Positional and by name, with `Ref` for tensors and `PerSample` for numbers of samples.
     reads, results, writes
-        Tensors by number, and what they show: its arguments before the call; what it returns and
-        which arguments it wrote into, after it.
+        Tensors by number: its arguments; what it returns; which arguments it wrote into.
+    values
+        What its results, and what it wrote into, hold after it.
     operators
         Numbers of those that do it.
     with_gradient
@@ -68,9 +68,10 @@ class Call:
 
     function: Callable[..., Any]
     arguments: Any
-    reads: tuple[tuple[int, View], ...]
-    results: tuple[tuple[int, View], ...]
-    writes: tuple[tuple[int, View], ...]
+    reads: tuple[int, ...]
+    results: tuple[int, ...]
+    writes: tuple[int, ...]
+    values: tuple[int, ...]
     operators: range
     with_gradient: bool
 
@@ -81,49 +82,47 @@ class Call:
 
 
 @dataclass(frozen=True, eq=False)
-class CallGraph:
-    """Calls of a module in their order.
+class CallTensor:
+    """A tensor of a `CallGraph`.
 
     Attributes
     ----------
-    sources
-        Where each tensor comes from: the name under which the module holds it, a constant of the
-        module's code, or None for inputs and results of calls.
-    inputs, outputs
-        Tensors that the module takes and returns, and what they show.
-    with_samples
-        Tensors that have the samples in their first dimension.
-    graph, layers
-        The operators that do the calls. As all that is shown, for a batch of two.
+    source
+        The name under which the module holds it, a constant of the module's code, or None for
+        inputs and results of calls.
+    storage, view
+        Where it is, for a batch of two.
+    has_samples
+        Whether it has the samples in its first dimension.
     """
 
+    source: str | Tensor | None
+    storage: int
+    view: View
+    has_samples: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class CallGraph:
+    """Calls of a module in their order; `layers` are those of the operators that do them."""
+
     calls: tuple[Call, ...]
-    sources: tuple[str | Tensor | None, ...]
-    inputs: tuple[tuple[int, View], ...]
-    outputs: tuple[tuple[int, View], ...]
-    with_samples: frozenset[int]
-    graph: OperatorGraph
+    tensors: tuple[CallTensor, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
     layers: Layers
 
-    def storage(self, view: View) -> int:
-        """Number of the storage that a view is of."""
-        return self.graph.values[view.value].storage
-
-    def layer_of(self, view: View) -> int:
-        """Layer that made what a view shows; `CONSTANT` if no input has touched it."""
-        return self.layers.of_values[view.value]
-
     def run(
-        self, calls: Iterable[Call], module: nn.Module, tensors: dict[int, Tensor], like: Tensor
+        self, calls: Iterable[Call], module: nn.Module, known: dict[int, Tensor], like: Tensor
     ) -> None:
-        """Run calls, adding what they return to `tensors`, by number.
+        """Run calls, adding what they return to the known tensors, by number.
 
         `like` is any tensor of the batch: its samples and device are those of all.
         """
 
         def value(argument: Any) -> Any:
             if isinstance(argument, Ref):
-                return self.tensor(argument.tensor, module, tensors)
+                return self.tensor(argument.tensor, module, known)
             if isinstance(argument, PerSample):
                 return argument.constant + argument.slope * len(like)
             on_meta = isinstance(argument, torch.device) and argument.type == "meta"
@@ -133,13 +132,13 @@ class CallGraph:
             args, kwargs = map_aggregate(call.arguments, value)
             with nullcontext() if call.with_gradient else torch.no_grad():
                 results = tensors_in(call.function(*args, **kwargs))
-            tensors.update(zip((number for number, _ in call.results), results, strict=True))
+            known.update(zip(call.results, results, strict=True))
 
-    def tensor(self, number: int, module: nn.Module, tensors: Mapping[int, Tensor]) -> Tensor:
-        """Return a tensor by its number: one of `tensors`, else what the module holds."""
-        if number in tensors:
-            return tensors[number]
-        source = self.sources[number]
+    def tensor(self, number: int, module: nn.Module, known: Mapping[int, Tensor]) -> Tensor:
+        """Return a tensor by its number: a known one, else what the module holds."""
+        if number in known:
+            return known[number]
+        source = self.tensors[number].source
         found = attrgetter(source)(module) if isinstance(source, str) else source
         assert isinstance(found, Tensor)
         return found
@@ -151,8 +150,8 @@ def trace_calls(module: nn.Module, shapes: Shapes, dtype: str) -> CallGraph:
     Raises
     ------
     UntraceableError
-        The module asks for numbers, or its calls depend on the number of samples otherwise than
-        in proportion.
+        The module asks for numbers, has a gradient of its own, or depends on the number of samples
+        otherwise than in proportion.
     ValueError
         As `workbench.graphs.trace`.
     """
@@ -162,28 +161,26 @@ def trace_calls(module: nn.Module, shapes: Shapes, dtype: str) -> CallGraph:
         part.training = original.training
     held = dict(copied.named_parameters()) | dict(copied.named_buffers())
     for prefix, part in copied.named_modules():
-        attributes = {f"{prefix}.{key}".lstrip("."): value for key, value in vars(part).items()}
-        held |= {key: value for key, value in attributes.items() if isinstance(value, Tensor)}
+        for key, attribute in vars(part).items():
+            if isinstance(attribute, Tensor):
+                held[f"{prefix}.{key}".lstrip(".")] = attribute
     two, three, many = (
         _recorded(name, copied, make_inputs(shapes, batch, dtype, "meta"), held)
         for batch in BATCHES
     )
     if not len(two.calls) == len(three.calls) == len(many.calls):
-        raise UntraceableError(f"{name} makes more or fewer calls as the number of samples changes")
+        raise UntraceableError(
+            f"{name} cannot be cut: it makes more or fewer calls as the number of samples changes"
+        )
     alike = zip(two.calls, three.calls, many.calls, strict=True)
-    joined = tuple(_joined(name, *calls) for calls in alike)
-    grown = _shapes(three)
-    with_samples = {
-        number
-        for number, shape in _shapes(two).items()
-        if shape[:1] == BATCHES[:1] and (BATCHES[1], *shape[1:]) == grown[number]
-    }
-    return replace(two, calls=joined, with_samples=frozenset(with_samples))
+    calls = tuple(_joined(name, *same) for same in alike)
+    shapes_of = zip(two.tensors, (one.view.shape for one in three.tensors), strict=True)
+    tensors = (replace(one, has_samples=_grows(one.view.shape, shape)) for one, shape in shapes_of)
+    return replace(two, calls=calls, tensors=tuple(tensors))
 
 
-def _shapes(graph: CallGraph) -> dict[int, tuple[int, ...]]:
-    results = (one for call in graph.calls for one in call.results)
-    return {number: view.shape for number, view in (*graph.inputs, *results)}
+def _grows(two: tuple[int, ...], three: tuple[int, ...]) -> bool:
+    return (two[:1], three[:1]) == (BATCHES[:1], BATCHES[1:2]) and two[1:] == three[1:]
 
 
 class _CallRecorder(TorchFunctionMode):
@@ -194,7 +191,7 @@ class _CallRecorder(TorchFunctionMode):
     ) -> None:
         super().__init__()
         self.calls: list[Call] = []
-        self.sources: list[str | Tensor | None] = []
+        self.tensors: list[CallTensor] = []
         self._recorder = recorder
         self._numbers: Any = WeakIdKeyDictionary()
         for tensor in inputs:
@@ -207,43 +204,43 @@ class _CallRecorder(TorchFunctionMode):
     ) -> Any:
         if func is Tensor.__iter__:
             return iter(self.__torch_function__(Tensor.unbind, types, args))
-        kwargs = kwargs or {}
-        read = [one for one in _leaves((args, kwargs)) if isinstance(one, Tensor)]
-        reads = self.showing(read)
+        arguments = map_aggregate((args, kwargs or {}), self._ref)
+        read = [one for one in _leaves((args, kwargs or {})) if isinstance(one, Tensor)]
         versions = [tensor._version for tensor in read]
-        arguments = map_aggregate((args, kwargs), self._ref)
         first, with_gradient = len(self._recorder.operators), torch.is_grad_enabled()
-        result = func(*args, **kwargs)
+        result = func(*args, **(kwargs or {}))
         made = tensors_in(result)
-        written = [
-            one for one, version in zip(read, versions, strict=True) if one._version != version
-        ]
-        new = [tensor for tensor in made if tensor not in self._numbers]
-        for tensor in new:
-            self._add(tensor, None)
-        if new or written:
-            operators = range(first, len(self._recorder.operators))
-            results, writes = self.showing(made), self.showing(written)
+        written = [one for one, was in zip(read, versions, strict=True) if one._version != was]
+        if written or any(tensor not in self._numbers for tensor in made):
+            for tensor in made:
+                self._add(tensor, None)
             self.calls.append(
-                Call(func, arguments, reads, results, writes, operators, with_gradient)
+                Call(
+                    func,
+                    arguments,
+                    self.numbers(read),
+                    self.numbers(made),
+                    self.numbers(written),
+                    tuple(self._recorder.view(tensor).value for tensor in (*made, *written)),
+                    range(first, len(self._recorder.operators)),
+                    with_gradient,
+                )
             )
         return result
 
-    def showing(self, tensors: Sequence[Tensor]) -> tuple[tuple[int, View], ...]:
-        """Numbers of tensors, and what they show now."""
-        return tuple((self._number(tensor), self._recorder.view(tensor)) for tensor in tensors)
+    def numbers(self, tensors: Iterable[Tensor]) -> tuple[int, ...]:
+        """Numbers of tensors; what no call has made is a constant of the module's code."""
+        return tuple(self._add(tensor, tensor) for tensor in tensors)
 
-    def _number(self, tensor: Tensor) -> int:
-        self._add(tensor, tensor)
+    def _add(self, tensor: Tensor, source: str | Tensor | None) -> int:
+        if tensor not in self._numbers:
+            self._numbers[tensor] = len(self.tensors)
+            view = self._recorder.view(tensor)
+            self.tensors.append(CallTensor(source, self._recorder.storage(view), view))
         return int(self._numbers[tensor])
 
-    def _add(self, tensor: Tensor, source: str | Tensor | None) -> None:
-        if tensor not in self._numbers:
-            self._numbers[tensor] = len(self.sources)
-            self.sources.append(source)
-
     def _ref(self, argument: Any) -> Any:
-        return Ref(self._number(argument)) if isinstance(argument, Tensor) else argument
+        return Ref(self._add(argument, argument)) if isinstance(argument, Tensor) else argument
 
 
 def _recorded(
@@ -251,56 +248,47 @@ def _recorded(
 ) -> CallGraph:
     recorder = Recorder(dict(module.named_parameters()), inputs, by_modules=False)
     calls = _CallRecorder(recorder, held, inputs)
-    given = calls.showing(inputs)
     outputs = run(name, module, inputs, recorder, calls)
-    shown = calls.showing(outputs)
-    graph = recorder.graph(outputs)
-    found = CallGraph(
-        tuple(calls.calls),
-        tuple(calls.sources),
-        given,
-        shown,
-        frozenset(),
-        graph,
-        find_layers(graph),
-    )
+    taken, given = calls.numbers(inputs), calls.numbers(outputs)
+    layers = find_layers(recorder.graph(outputs))
     for node in nodes_behind(outputs):
         if issubclass(type(node), BackwardCFunction):
-            raise UntraceableError(f"{name} has a torch.autograd.Function, {node.name()}")
-    for number, view in (*(one for call in found.calls for one in call.reads), *shown):
-        source = found.sources[number]
-        if isinstance(source, Tensor) and (source.is_meta or found.layer_of(view) != CONSTANT):
-            raise UntraceableError(f"{name} computes a tensor by other means than PyTorch's calls")
-    return found
+            raise UntraceableError(
+                f"{name} cannot be cut: {node.name()} is of a torch.autograd.Function, whose "
+                "gradient is not that of its calls"
+            )
+    for tensor in calls.tensors:
+        on_samples = layers.of_values[tensor.view.value] != CONSTANT
+        if isinstance(tensor.source, Tensor) and (tensor.source.is_meta or on_samples):
+            raise UntraceableError(
+                f"{name} cannot be cut: it computes with other means than the calls of PyTorch"
+            )
+    return CallGraph(tuple(calls.calls), tuple(calls.tensors), taken, given, layers)
 
 
 def _joined(name: str, two: Call, three: Call, many: Call) -> Call:
     """One call out of what it was for the batches of `BATCHES`."""
 
-    def changing() -> UntraceableError:
-        return UntraceableError(
-            f"{name} calls {two.name!r} with arguments that neither stay the same nor grow in "
-            "proportion to the number of samples"
-        )
-
     def common(a: Any, b: Any, c: Any) -> Any:
         if type(a) is type(b) is type(c) and a == b == c:
             return a
-        if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in (a, b, c)):
-            raise changing()
-        slope = b - a
-        if not math.isclose(a + slope * (BATCHES[2] - BATCHES[0]), c, rel_tol=1e-12):
-            raise changing()
-        return PerSample(a - slope * BATCHES[0], slope)
+        if all(isinstance(one, int | float) and not isinstance(one, bool) for one in (a, b, c)):
+            slope = b - a
+            if math.isclose(a + slope * (BATCHES[2] - BATCHES[0]), c, rel_tol=1e-12):
+                return PerSample(a - slope * BATCHES[0], slope)
+        raise UntraceableError(
+            f"{name} cannot be cut: it calls {two.name!r} with arguments that neither stay the "
+            "same nor grow in proportion to the number of samples"
+        )
 
-    arguments = [_leaves(call.arguments) for call in (two, three, many)]
-    if not (two.name == three.name == many.name and len(set(map(len, arguments))) == 1):
-        raise changing()
-    leaves = iter([common(*same) for same in zip(*arguments, strict=True)])
-    return replace(two, arguments=map_aggregate(two.arguments, lambda _: next(leaves)))
+    arguments = [_leaves((call.name, call.arguments)) for call in (two, three, many)]
+    common(*map(len, arguments))
+    _, *leaves = (common(*same) for same in zip(*arguments, strict=True))
+    found = iter(leaves)
+    return replace(two, arguments=map_aggregate(two.arguments, lambda _: next(found)))
 
 
 def _leaves(tree: Any) -> list[Any]:
-    found: list[Any] = []
-    map_aggregate(tree, found.append)
-    return found
+    leaves: list[Any] = []
+    map_aggregate(tree, leaves.append)
+    return leaves

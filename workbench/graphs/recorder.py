@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from workbench.graphs.autograd_nodes import NodeCounter, NodeOwners
+from workbench.graphs.autograd_nodes import NodeCounter, owner
 from workbench.graphs.graph import Operator, OperatorGraph, Parameter, Value, View
 
 _aten = torch.ops.aten
@@ -145,8 +145,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _running_operator(self) -> int:
         node = torch._C._current_autograd_node()
-        owners = NodeOwners(self._first_nodes)
-        return owners[node._sequence_nr()] if node else len(self.operators) - 1
+        return owner(node, self._first_nodes) if node else len(self.operators) - 1
 
     def _hold(self, tensor: Tensor, origin: Any, parameters: frozenset[int] = frozenset()) -> int:
         """Note that a storage holds a new value from now on; its number."""

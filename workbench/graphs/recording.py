@@ -1,10 +1,13 @@
-"""Runs a module once under a `Recorder`, and says in the user's terms what fails."""
+"""Runs a copy of a module once under a `Recorder`, and says in the user's terms what fails."""
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from traceback import walk_tb
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,12 +31,11 @@ def record(
     """
     recorder = Recorder(dict(module.named_parameters()), inputs, by_modules=by_modules)
     outputs = run(name, module, inputs, recorder)
-    learnt = [output for output in outputs if output.requires_grad]
-    if backward and learnt:
+    if backward:
         recorder.in_backward = True
         try:
             with recorder:
-                torch.autograd.backward(learnt, [torch.ones_like(output) for output in learnt])
+                run_backward(outputs)
         except RuntimeError as error:
             raise ValueError(f"the backward pass of {name} fails: {error}") from error
     return recorder.graph(outputs)
@@ -62,6 +64,56 @@ def run(
     if not outputs:
         raise ValueError(f"{name} returns no tensor; its forward gives what is to be learnt from")
     return outputs
+
+
+def meta_copy(name: str, module: nn.Module) -> nn.Module:
+    """Copy of a module in training mode, with every tensor of it on the meta device."""
+    _check_has_parameters(name, module)
+    memo: dict[int, Any] = {}
+    for part in module.modules():
+        for value in (*part._parameters.values(), *part._buffers.values(), *vars(part).values()):
+            if isinstance(value, Tensor):
+                memo[id(value)] = _on_meta(value)
+    return _copied(name, module, memo)
+
+
+def real_copy(name: str, module: nn.Module, device: str) -> nn.Module:
+    """Copy of a module in training mode on `device`, with its weights."""
+    _check_has_parameters(name, module)
+    if any(tensor.is_meta for tensor in (*module.parameters(), *module.buffers())):
+        raise ValueError(f"{name} is on the meta device and holds no weights to compute with")
+    return _copied(name, module, {}).to(device)
+
+
+def _check_has_parameters(name: str, module: nn.Module) -> None:
+    parameters = list(module.parameters())
+    if not parameters:
+        raise ValueError(f"{name} has no parameters, so it has no layers to plan for")
+    if any(isinstance(parameter, nn.UninitializedParameter) for parameter in parameters):
+        raise ValueError(f"{name} has lazy layers without a shape yet; run it once on an input")
+
+
+def _copied(name: str, module: nn.Module, memo: dict[int, Any]) -> nn.Module:
+    try:
+        return copy.deepcopy(module, memo).train()
+    except (TypeError, RuntimeError) as error:
+        raise ValueError(
+            f"{name} cannot be copied, and the original is not touched: {error}"
+        ) from error
+
+
+def _on_meta(tensor: Tensor) -> Tensor:
+    empty = torch.empty_like(tensor, device="meta")
+    if isinstance(tensor, nn.Parameter):
+        return nn.Parameter(empty, requires_grad=tensor.requires_grad)
+    return empty
+
+
+def run_backward(outputs: Sequence[Tensor]) -> None:
+    """Run the backward pass of all outputs that have one, from gradients of one."""
+    learnt = [output for output in outputs if output.requires_grad]
+    if learnt:
+        torch.autograd.backward(learnt, [torch.ones_like(output) for output in learnt])
 
 
 @contextmanager
@@ -101,24 +153,12 @@ def learning() -> Iterator[None]:
 @contextmanager
 def _explained(name: str, module: nn.Module) -> Iterator[None]:
     """Turn an error out of the module's forward into one that says where and what to do."""
-    names = {part: part_name for part_name, part in module.named_modules()}
-    within: list[nn.Module] = []
-
-    def before(part: nn.Module, _: object) -> None:
-        within.append(part)
-
-    def after(_: nn.Module, __: object, ___: object) -> None:
-        within.pop()
-
-    handles = [
-        handle
-        for part in names
-        for handle in (part.register_forward_pre_hook(before), part.register_forward_hook(after))
-    ]
     try:
         yield
     except Exception as error:
-        part = within[-1] if within else module
+        names = {part: part_name for part_name, part in module.named_modules()}
+        frames = (frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__))
+        *_, part = module, *(one for one in frames if isinstance(one, nn.Module) and one in names)
         where = f"in {names[part]!r}" if names[part] else "in its forward"
         if names[part] and not list(part.children()):
             where = f"at layer {names[part]!r} ({part})"
@@ -134,6 +174,3 @@ def _explained(name: str, module: nn.Module) -> Iterator[None]:
             f"the input does not fit {name}: {where}, {why}. Give "
             "input_shape without the batch dimension, and input_dtype if it is not float32"
         ) from error
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import polars as pl
 
-from workbench.profiles.model_profile import ModelProfile, check_layers, load_frame, save_frame
+from workbench.checks import check_whole
+from workbench.profiles.layer_table import LayerTable
+from workbench.profiles.model_profile import ModelProfile
 
 SCHEMA = {
     "layer": pl.String,
@@ -20,11 +21,9 @@ SCHEMA = {
     "update_iqr_s": pl.Float64,
 }
 
-KIND = "a table of layer times"
-
 
 @dataclass(frozen=True, eq=False)
-class LayerTimes:
+class LayerTimes(LayerTable):
     """How long each layer computes for one batch, measured or derived.
 
     Attributes
@@ -45,6 +44,9 @@ class LayerTimes:
         nothing was measured.
     """
 
+    SCHEMA = SCHEMA
+    KIND = "a table of layer times"
+
     name: str
     batch_size: int
     device: str
@@ -53,19 +55,10 @@ class LayerTimes:
     iteration_iqr_s: float | None = None
 
     def __post_init__(self) -> None:
-        check_batch_size(self.batch_size)
-        if dict(self.table.schema) != SCHEMA:
-            raise ValueError(
-                f"layer times have the columns {SCHEMA}, not {dict(self.table.schema)}"
-            )
-        check_layers(self.table)
+        object.__setattr__(self, "batch_size", check_whole("batch_size", self.batch_size, 1))
+        super().__post_init__()
         if self.iteration_s is not None and not 0 < self.iteration_s < math.inf:
             raise ValueError(f"iteration_s is {self.iteration_s}, not a positive number of seconds")
-
-    @property
-    def layers(self) -> tuple[str, ...]:
-        """Names of the layers, first layer first."""
-        return tuple(self.table["layer"])
 
     @property
     def forward_s(self) -> float:
@@ -88,19 +81,6 @@ class LayerTimes:
         if self.iteration_s is None:
             return None
         return (self.forward_s + self.backward_s) / self.iteration_s
-
-    def __len__(self) -> int:
-        return len(self.table)
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, LayerTimes)
-            and self._about() == other._about()
-            and self.table.equals(other.table)
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.batch_size, self.device, self.layers))
 
     @classmethod
     def from_flops(
@@ -129,7 +109,7 @@ class LayerTimes:
         -----
         The update takes two FLOPs a parameter of four bytes.
         """
-        check_batch_size(batch_size)
+        batch_size = check_whole("batch_size", batch_size, 1)
         for what, number in (
             ("flops_per_s", flops_per_s),
             ("backward_over_forward", backward_over_forward),
@@ -152,34 +132,3 @@ class LayerTimes:
             update_iqr_s=0.0,
         )
         return cls(profile.name, batch_size, "analytic", table)
-
-    def save(self, path: Path | str) -> None:
-        """Write the times to a parquet file; all but the table goes into its metadata."""
-        save_frame(path, self.table, self._about(), KIND)
-
-    @classmethod
-    def load(cls, path: Path | str) -> LayerTimes:
-        """Read times that `save` wrote.
-
-        Raises
-        ------
-        ValueError
-            The parquet file holds something else.
-        """
-        table, about = load_frame(path, KIND)
-        return cls(table=table, **about)  # type: ignore[arg-type]
-
-    def _about(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "batch_size": self.batch_size,
-            "device": self.device,
-            "iteration_s": self.iteration_s,
-            "iteration_iqr_s": self.iteration_iqr_s,
-        }
-
-
-def check_batch_size(batch_size: object) -> None:
-    """Refuse a batch size that is not a positive whole number."""
-    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size!r}, not a whole number of at least 1")

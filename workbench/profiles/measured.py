@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from workbench.checks import check_whole
 from workbench.graphs import By, find_layers, input_shapes, trace
-from workbench.graphs.inputs import make_inputs
-from workbench.graphs.tracing import check_by
-from workbench.profiles.layer_times import SCHEMA, LayerTimes, check_batch_size
+from workbench.graphs.tracing import check_by, make_inputs
+from workbench.profiles.layer_times import SCHEMA, LayerTimes
 from workbench.zoo import build
 
 if TYPE_CHECKING:
@@ -68,12 +68,11 @@ def measure_layer_times(
     """
     shapes = input_shapes(model, input_shape)
     check_by(by)
-    check_batch_size(batch_size)
+    batch_size = check_whole("batch_size", batch_size, 1)
     if warmup < 0 or repeats < 1:
         raise ValueError(f"warmup={warmup}, repeats={repeats}: at least 0 and at least 1, please")
 
-    from workbench.graphs.copies import real_copy
-    from workbench.graphs.recording import learning, record
+    from workbench.graphs.recording import learning, real_copy, record
     from workbench.profiles import stopwatch
 
     _check_device(device)

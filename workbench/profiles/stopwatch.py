@@ -12,58 +12,40 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from workbench.graphs.autograd_nodes import NodeCounter, NodeOwners, next_node, nodes_behind
+from workbench.graphs.autograd_nodes import NodeCounter, next_node, nodes_behind, owner
 from workbench.graphs.recorder import tensors_in
-from workbench.graphs.recording import layers_by_module
+from workbench.graphs.recording import layers_by_module, run_backward
 
 
-class Clock(Protocol):
-    """Gives marks now, and the seconds between them once all work is done."""
+@dataclass(frozen=True)
+class Clock:
+    """Marks moments; gives the seconds from each to the next, once all work is done."""
 
-    def mark(self) -> Any:
-        """Note the present moment."""
-
-    def gaps_s(self, marks: Sequence[Any]) -> list[float]:
-        """Seconds from each mark to the next."""
+    mark: Callable[[], Any]
+    gaps_s: Callable[[Sequence[Any]], list[float]]
 
 
-class CpuClock:
-    """Operations have finished when they return: wall time."""
+def clock_for(device: str) -> Clock:
+    """Wall time where operators have finished when they return; else events queued between them."""
+    if not device.startswith("cuda"):
+        return Clock(time.perf_counter, lambda marks: [b - a for a, b in pairwise(marks)])
 
-    def mark(self) -> float:
-        """Time now, in seconds."""
-        return time.perf_counter()
-
-    def gaps_s(self, marks: Sequence[float]) -> list[float]:
-        """Seconds from each mark to the next."""
-        return [later - earlier for earlier, later in pairwise(marks)]
-
-
-class CudaClock:
-    """Operations are queued on a stream: events queued between them, read afterwards."""
-
-    def mark(self) -> torch.cuda.Event:
-        """Queue an event on the current stream."""
+    def mark() -> torch.cuda.Event:
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         event.record()
         return event
 
-    def gaps_s(self, marks: Sequence[torch.cuda.Event]) -> list[float]:
-        """Seconds from each event to the next, when the GPU has reached them all."""
+    def gaps_s(marks: Sequence[torch.cuda.Event]) -> list[float]:
         torch.cuda.synchronize()
-        pairs = pairwise(marks)
-        return [earlier.elapsed_time(later) / 1000 for earlier, later in pairs]
+        return [earlier.elapsed_time(later) / 1000 for earlier, later in pairwise(marks)]
 
-
-def clock_for(device: str) -> Clock:
-    """Return the clock that is right for a device."""
-    return CudaClock() if device.startswith("cuda") else CpuClock()
+    return Clock(mark, gaps_s)
 
 
 @dataclass
@@ -105,10 +87,10 @@ class Laps:
 class OperatorMarks(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Switches laps by the layer of each operator, as recorded."""
 
-    def __init__(self, laps: Laps, operations: Sequence[int]) -> None:
+    def __init__(self, laps: Laps, layers: Sequence[int]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.laps = laps
-        self.operations = operations
+        self.layers = layers
         self.nodes = NodeCounter()
         self.seen = 0
 
@@ -120,8 +102,8 @@ class OperatorMarks(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         first_node = self.nodes.first_node()
-        if self.seen < len(self.operations):
-            self.laps.switch(self.operations[self.seen], first_node)
+        if self.seen < len(self.layers):
+            self.laps.switch(self.layers[self.seen], first_node)
         self.seen += 1
         return func(*args, **(kwargs or {}))
 
@@ -129,16 +111,16 @@ class OperatorMarks(TorchDispatchMode):  # type: ignore[no-untyped-call]
 Marking = Callable[[Laps], AbstractContextManager[object]]
 
 
-def by_operators(operations: Sequence[int]) -> Marking:
-    """Mark laps by the recorded layers of a module's operations."""
+def by_operators(layers: Sequence[int]) -> Marking:
+    """Mark laps by the recorded layers of a module's layers."""
 
     @contextmanager
     def marking(laps: Laps) -> Iterator[None]:
-        with OperatorMarks(laps, operations) as marks:
+        with OperatorMarks(laps, layers) as marks:
             yield
-        if marks.seen != len(operations):
+        if marks.seen != len(layers):
             raise ValueError(
-                f"the module ran {marks.seen} operations, but {len(operations)} when it was "
+                f"the module ran {marks.seen} layers, but {len(layers)} when it was "
                 'traced: it changes from run to run. Measure it by="modules"'
             )
 
@@ -163,9 +145,7 @@ def whole_iteration_s(module: nn.Module, inputs: tuple[Tensor, ...], clock: Cloc
     """Seconds of one forward and backward pass, undisturbed."""
     module.zero_grad(set_to_none=True)
     marks = [clock.mark()]
-    learnt = [out for out in tensors_in(module(*inputs)) if out.requires_grad]
-    if learnt:
-        torch.autograd.backward(learnt, [torch.ones_like(out) for out in learnt])
+    run_backward(tensors_in(module(*inputs)))
     marks.append(clock.mark())
     return clock.gaps_s(marks)[0]
 
@@ -180,18 +160,15 @@ def layered_iteration_s(
         outputs = tensors_in(module(*inputs))
     forward.stop()
 
-    learnt = [out for out in outputs if out.requires_grad]
-    if not learnt:
+    if not any(output.requires_grad for output in outputs):
         return forward.seconds(layer_count), [0.0] * layer_count
-    owners = NodeOwners(forward.first_nodes)
     backward = Laps.start(clock, layer_count)
-    backward.marks.clear()  # the clock starts when the hooks are in place
-    handles = [
-        node.register_prehook(_switcher(backward, forward.layers[owners[node._sequence_nr()]]))
-        for node in nodes_behind(learnt)
-    ]
-    backward.marks.append(clock.mark())
-    torch.autograd.backward(learnt, [torch.ones_like(out) for out in learnt])
+    handles = []
+    for node in nodes_behind(outputs):
+        layer = forward.layers[owner(node, forward.first_nodes)]
+        handles.append(node.register_prehook(lambda _, layer=layer: backward.switch(layer)))
+    backward.marks[0] = clock.mark()  # the clock starts when the hooks are in place
+    run_backward(outputs)
     backward.stop()
     for handle in handles:
         handle.remove()
@@ -208,10 +185,3 @@ def update_s(layers: Sequence[Sequence[Tensor]], clock: Clock) -> list[float]:
                     parameter.add_(parameter.grad, alpha=-0.0)
             marks.append(clock.mark())
     return clock.gaps_s(marks)
-
-
-def _switcher(laps: Laps, layer: int) -> Callable[[object], None]:
-    def before(_: object) -> None:
-        laps.switch(layer)
-
-    return before

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from workbench.graphs import UntraceableError, find_layers, input_shapes, trace
+from workbench.graphs import find_layers, input_shapes, trace
 from workbench.training.cuts import LayeredCalls
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class Pieces:
         if not 1 <= first <= last <= len(self):
             raise ValueError(f"layers {first} to {last} are not within 1 to {len(self)}")
         calls = self.calls
-        wanted = len(calls.inputs if first == 1 else calls.crossings[first - 2])
+        wanted = len(calls.entering(first))
         if len(tensors) != wanted:
             raise ValueError(
                 f"layer {first} of {calls.name} takes {wanted} tensors, not {len(tensors)}"
@@ -78,7 +77,8 @@ class Pieces:
     @property
     def crossing_bytes(self) -> tuple[int, ...]:
         """Bytes per sample that cross the cut behind each layer but the last."""
-        return tuple(sum(one.bytes_per_sample for one in cut) for cut in self.calls.crossings)
+        entering = (self.calls.entering(layer) for layer in range(2, len(self) + 1))
+        return tuple(sum(one.bytes_per_sample for one in crossing) for crossing in entering)
 
     @property
     def parameters(self) -> tuple[frozenset[str], ...]:
@@ -105,8 +105,7 @@ class Pieces:
         from workbench.graphs.calls import trace_calls
 
         name = type(self.module).__name__
-        with _explained(self.module):
-            calls = LayeredCalls(name, trace_calls(self.module, self._shapes, self._dtype))
+        calls = LayeredCalls(name, trace_calls(self.module, self._shapes, self._dtype))
         if len(calls) != len(self):
             raise ValueError(
                 f"{name} has {len(calls)} layers as it is set now, but {len(self)} in training; "
@@ -149,20 +148,7 @@ def cut(
         in place what a later one has read before; a later one, one of two views that cross.
     """
     shapes = input_shapes(module, input_shape)
-    with _explained(module):
-        layers = find_layers(trace(module, shapes, input_dtype=input_dtype)).names
+    layers = find_layers(trace(module, shapes, input_dtype=input_dtype)).names
     pieces = Pieces(module, layers, shapes, input_dtype)
-    assert pieces.calls  # traced and checked now
+    assert pieces.calls  # traced now, so that what cannot be cut is refused
     return pieces
-
-
-@contextmanager
-def _explained(module: torch.nn.Module) -> Iterator[None]:
-    try:
-        yield
-    except UntraceableError as error:
-        cause = error.__cause__
-        why = str(error) if cause is None else f"{type(cause).__name__}: {str(cause).rstrip('.')}"
-        raise UntraceableError(
-            f"{type(module).__name__} cannot be cut into layers that run by themselves: {why}"
-        ) from error

@@ -391,7 +391,7 @@ class TestRefusals:
             return nn.Sequential(nn.Flatten(), DataDependent(), nn.Linear(4, 10))
 
         setup = Setup(make, DIGITS.fitted((1, 2, 2)), problem_of(3, 8))
-        with pytest.raises(ValueError, match="Sequential cannot be cut into layers"):
+        with pytest.raises(ValueError, match="Sequential cannot be traced"):
             train(setup)
 
     def test_a_problem_of_other_layers(self) -> None:
