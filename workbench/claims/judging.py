@@ -199,6 +199,8 @@ def judge(claim: Claim, own: Iterable[Claim], found: Mapping[str, Answer]) -> tu
         if other.id in found and found[other.id].ours is not None
     ]
     reached, reason = verdict(claim, answer.ours, beside)
+    if claim.check == "order" and answer.detail:
+        return reached, answer.detail
     return reached, "; ".join(part for part in (reason, answer.detail) if part)
 
 

@@ -26,7 +26,6 @@ SHAPES = dict(zip(VERDICTS[:4], ("circle", "square", "triangle-up", "diamond"), 
 FITTED_OPACITY = 0.4
 
 _GREY, _BAND = "#777777", "#d5dbe6"
-_ORDER_COLOURS = {"holds": COLOURS["holds"], "not reproduced": COLOURS["not reproduced"]}
 _LABELLED = ("trend", "not reproduced")
 _APART = {"row": 88, "column": 56}  # room for axes and titles
 _PLOT_PX, _HEIGHT_PX, _ROW_PX, _LABEL_PX = 230, 190, 22, 100
@@ -84,7 +83,7 @@ def picture(card: Scorecard, *, timed: bool = True) -> alt.ConcatChart:
     alone = [shown[0][0] for shown in plots.values() if len(shown) == 1]
     dots = [row for row in rows if row.check == "order" or row in alone]
     if dots:
-        views.append(_dots(dots, bounds=bool(alone)))
+        views.append(_dots(dots, numbers=bool(alone)))
     if not views:
         raise ValueError("no claim has a number or an ordering to draw")
     return alt.concat(*views, columns=2, bounds="flush", spacing=_APART, title=_title(card, rows))
@@ -215,7 +214,7 @@ def _band(panel: _Panel, low: float, high: float, points: int = 50) -> pl.DataFr
     return pl.DataFrame(rows, schema=["paper", "least", "most"], orient="row")
 
 
-def _dots(rows: Sequence[Row], *, bounds: bool) -> Any:
+def _dots(rows: Sequence[Row], *, numbers: bool) -> Any:
     """A row of dots per system: filled where the claim holds, empty where not, small if not run."""
     import altair as alt
     import polars as pl
@@ -238,27 +237,23 @@ def _dots(rows: Sequence[Row], *, bounds: bool) -> Any:
         description="claim:N",
     )
 
-    def dots(verdict: str, recorded: bool = False, **mark: Any) -> Any:
-        field = "recorded" if recorded else "verdict"
-        return base.mark_point(**mark).transform_filter(
-            alt.FieldEqualPredicate(field=field, equal=verdict)
-        )
+    def dots(field: str, verdict: str, **mark: Any) -> Any:
+        here = alt.FieldEqualPredicate(field=field, equal=verdict)
+        return base.mark_point(color=COLOURS.get(verdict, _GREY), **mark).transform_filter(here)
 
-    holds, misses = _ORDER_COLOURS.values()
     layers = [
-        dots("holds", filled=True, size=50, color=holds),
-        dots("not reproduced", filled=False, size=50, strokeWidth=2, color=misses),
-        dots("not run", filled=True, size=12, color=_GREY),
+        dots("verdict", "not run", filled=True, size=12),
+        dots("verdict", "not reproduced", filled=False, size=50, strokeWidth=2),
+        *(dots("verdict", one, filled=True, size=50) for one in ("near", "holds", "trend")),
     ]
     if any(row.recorded_verdict for row in rows):
-        layers.append(dots("holds", True, filled=False, size=120, strokeWidth=1, color=holds))
-        layers.append(dots("not reproduced", True, filled=False, size=120, color=misses))
+        layers += [dots("recorded", one, filled=False, size=130, strokeWidth=1) for one in COLOURS]
     return alt.layer(*layers).properties(
         width=_PLOT_PX,
         height=_ROW_PX * len(seen),
         title=alt.TitleParams(
-            "Orderings and bounds" if bounds else "Orderings",
-            subtitle=["filled: holds; empty: not", "a speck: not run"],
+            "Orderings and single numbers" if numbers else "Orderings",
+            subtitle=["filled: holds; empty: does not;", "small: not run"],
         ),
     )
 

@@ -116,7 +116,7 @@ def _lowest_technique(fig3: pl.DataFrame) -> Answer:
     in_seeds = top1.select(pl.col(_LOWEST) < pl.min_horizontal(pl.exclude(_LOWEST))).to_series()
     apart = Mean.of((100 * (top1[second] - top1[lowest])).to_list())
     detail = (
-        f"lowest {lowest}, by {apart} points; {_LOWEST} in {in_seeds.sum()} of {len(top1)} seeds"
+        f"lowest {lowest} by {apart} points; {_LOWEST} in {in_seeds.sum()} of {len(top1)} seeds"
     )
     beyond_noise = apart.error is not None and apart.value > apart.error
     return Answer(in_seeds.all() or (lowest == _LOWEST and beyond_noise), detail)
