@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from operator import attrgetter
 from typing import Any
 
@@ -50,30 +51,16 @@ class PerSample:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A call of PyTorch.
-
-    Attributes
-    ----------
-    arguments
-        Positional and by name, with `Ref` for tensors and `PerSample` for numbers of samples.
-    reads, results, writes
-        Tensors by number: its arguments; what it returns; which arguments it wrote into.
-    values
-        What its results, and what it wrote into, hold after it.
-    operators
-        Numbers of those that do it.
-    with_gradient
-        Whether autograd may record it.
-    """
+    """A call of PyTorch; tensors, values and operators by number."""
 
     function: Callable[..., Any]
-    arguments: Any
+    arguments: Any  # positional and by name, with `Ref` and `PerSample` in them
     reads: tuple[int, ...]
     results: tuple[int, ...]
-    writes: tuple[int, ...]
-    values: tuple[int, ...]
-    operators: range
-    with_gradient: bool
+    writes: tuple[int, ...]  # those of its arguments that it changes
+    values: tuple[int, ...]  # that its results, and what it writes into, hold after it
+    operators: range  # that do it
+    with_gradient: bool  # whether autograd may record it
 
     @property
     def name(self) -> str:
@@ -83,23 +70,16 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class CallTensor:
-    """A tensor of a `CallGraph`.
+    """A tensor of a `CallGraph`; where it is, for a batch of two.
 
-    Attributes
-    ----------
-    source
-        The name under which the module holds it, a constant of the module's code, or None for
-        inputs and results of calls.
-    storage, view
-        Where it is, for a batch of two.
-    has_samples
-        Whether it has the samples in its first dimension.
+    Its source is the name under which the module holds it, a constant of the module's code, or
+    None for inputs and results of calls.
     """
 
     source: str | Tensor | None
     storage: int
     view: View
-    has_samples: bool = False
+    has_samples: bool = False  # in its first dimension
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,13 +127,8 @@ class CallGraph:
 def trace_calls(module: nn.Module, shapes: Shapes, dtype: str) -> CallGraph:
     """Trace a module in the modes in which its parts are.
 
-    Raises
-    ------
-    UntraceableError
-        The module asks for numbers, has a gradient of its own, or depends on the number of samples
-        otherwise than in proportion.
-    ValueError
-        As `workbench.graphs.trace`.
+    Beside the errors of `workbench.graphs.trace`, an `UntraceableError` where it has a gradient of
+    its own, or depends on the number of samples otherwise than in proportion.
     """
     name = type(module).__name__
     copied = meta_copy(name, module)
@@ -168,9 +143,10 @@ def trace_calls(module: nn.Module, shapes: Shapes, dtype: str) -> CallGraph:
         _recorded(name, copied, make_inputs(shapes, batch, dtype, "meta"), held)
         for batch in BATCHES
     )
-    if not len(two.calls) == len(three.calls) == len(many.calls):
+    if len({(len(one.calls), len(one.tensors)) for one in (two, three, many)}) > 1:
         raise UntraceableError(
-            f"{name} cannot be cut: it makes more or fewer calls as the number of samples changes"
+            f"{name} cannot be cut: it makes more or fewer calls, or tensors, as the number of "
+            "samples changes"
         )
     alike = zip(two.calls, three.calls, many.calls, strict=True)
     calls = tuple(_joined(name, *same) for same in alike)
@@ -281,11 +257,10 @@ def _joined(name: str, two: Call, three: Call, many: Call) -> Call:
             "same nor grow in proportion to the number of samples"
         )
 
-    arguments = [_leaves((call.name, call.arguments)) for call in (two, three, many)]
-    common(*map(len, arguments))
-    _, *leaves = (common(*same) for same in zip(*arguments, strict=True))
-    found = iter(leaves)
-    return replace(two, arguments=map_aggregate(two.arguments, lambda _: next(found)))
+    arguments = (_leaves((call.name, call.arguments)) for call in (two, three, many))
+    _, *found = (common(*same) for same in zip_longest(*arguments))
+    leaves = iter(found)
+    return replace(two, arguments=map_aggregate(two.arguments, lambda _: next(leaves)))
 
 
 def _leaves(tree: Any) -> list[Any]:

@@ -13,11 +13,11 @@ class UntraceableError(ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter's name and size; whether it is a matrix (two dimensions or more)."""
+    """A parameter of the module."""
 
     name: str
     size_bytes: int
-    is_matrix: bool
+    is_matrix: bool  # of two dimensions or more
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,12 @@ class Value:
     """What a storage holds from one write to the next.
 
     Views and operators that write in place share a storage; a write makes another value of it.
-    `parameters` are those in the storage, by number.
     """
 
     origin: Literal["input", "parameter", "operator", "constant"]
     storage: int
     storage_bytes: int
-    parameters: frozenset[int] = frozenset()
+    parameters: frozenset[int] = frozenset()  # numbers of those in the storage
 
 
 @dataclass(frozen=True)
@@ -47,49 +46,24 @@ class View:
 
 @dataclass(frozen=True)
 class Operator:
-    """A tensor operation below autograd, on a batch.
+    """A tensor operation below autograd, on a batch."""
 
-    Attributes
-    ----------
-    name
-        As PyTorch calls it: ``addmm``.
-    weighted
-        Whether it multiplies with, or looks up in, a matrix.
-    reads, makes
-        Its tensors, but for results that are views of what it reads.
-    flops
-        Of the way forward, two per multiply-add.
-    unfolded_bytes
-        Size of a convolution's input unfolded, a patch per output pixel.
-    module_layer
-        Where layers are modules: how many of these had been called.
-    """
-
-    name: str
-    weighted: bool
+    name: str  # as PyTorch calls it: addmm
+    weighted: bool  # whether it multiplies with, or looks up in, a matrix
     reads: tuple[View, ...]
-    makes: tuple[View, ...]
-    flops: int
-    unfolded_bytes: int
-    module_layer: int
+    makes: tuple[View, ...]  # without results that are views of what it reads
+    flops: int  # two per multiply-add
+    unfolded_bytes: int  # of a convolution's input, a patch per output pixel
+    module_layer: int  # where layers are modules: how many of these had been called
 
 
 @dataclass(frozen=True, eq=False)
 class OperatorGraph:
-    """A module's operators in their order, as one pass over a batch shows them.
-
-    Attributes
-    ----------
-    backward_flops
-        FLOPs of the gradients of an operator, by its number.
-    modules
-        Names of the modules that are its layers, in the order of first calls; None where layers
-        are found in the graph.
-    """
+    """A module's operators in their order, as one pass over a batch shows them."""
 
     parameters: tuple[Parameter, ...]
     values: tuple[Value, ...]
     operators: tuple[Operator, ...]
     outputs: tuple[View, ...]
-    backward_flops: Mapping[int, int]
-    modules: tuple[str, ...] | None
+    backward_flops: Mapping[int, int]  # of the gradients of an operator, by its number
+    modules: tuple[str, ...] | None  # that are the layers; None where the graph shows layers

@@ -31,25 +31,15 @@ CONSTANT = -1  # depth of what no input of the module has touched
 class Layers:
     """The chain of layers that a graph is, numbered from 1.
 
-    Attributes
-    ----------
-    names
-        Of each layer: the first module in it that bears weights, ``+2`` if two more compute
-        beside it.
-    parameters
-        Names of each layer's; a tied one at its first use.
-    of_operators, of_values
-        Layer of each operator, and of the operator that made each value; `CONSTANT` for a value
-        that no input has touched.
-    first_uses
-        Layer of each operator that is the first to use some parameter, by its number.
+    A layer is named after the first module in it that bears weights, ``+2`` if two more compute
+    beside it.
     """
 
     names: tuple[str, ...]
-    parameters: tuple[tuple[str, ...], ...]
+    parameters: tuple[tuple[str, ...], ...]  # names of each layer's; a tied one at its first use
     of_operators: tuple[int, ...]
-    of_values: tuple[int, ...]
-    first_uses: Mapping[int, int]
+    of_values: tuple[int, ...]  # which layer made it; `CONSTANT` if no input has touched it
+    first_uses: Mapping[int, int]  # layer of each operator that is the first to use a parameter
 
 
 def find_layers(graph: OperatorGraph) -> Layers:

@@ -36,17 +36,7 @@ WEIGHTED = frozenset(flop_registry) | {
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Follows one forward pass, and the FLOPs of one backward pass.
-
-    Attributes
-    ----------
-    operators
-        Of the forward pass so far.
-    modules
-        Names of the modules called so far that are layers; None where none are.
-    in_backward
-        Whether what runs now is the backward pass.
-    """
+    """Follows one forward pass, and the FLOPs of one backward pass."""
 
     def __init__(
         self,
@@ -57,7 +47,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators: list[Operator] = []
-        self.modules: list[str] | None = [] if by_modules else None
+        self.modules: list[str] | None = [] if by_modules else None  # called so far
         self.in_backward = False
         self._parameters = tuple(
             Parameter(name, _size_bytes(one), one.dim() > 1) for name, one in parameters.items()
@@ -77,12 +67,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def graph(self, outputs: Sequence[Tensor]) -> OperatorGraph:
         """All that was recorded of a module that gave `outputs`."""
-        views = tuple(map(self.view, outputs))
+        shown = tuple(map(self.view, outputs))
         return OperatorGraph(
             self._parameters,
             tuple(self._values),
             tuple(self.operators),
-            views,
+            shown,
             self._backward_flops,
             None if self.modules is None else tuple(self.modules),
         )

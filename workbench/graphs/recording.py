@@ -48,15 +48,7 @@ def run(
     recorder: Recorder,
     calls: AbstractContextManager[object] | None = None,
 ) -> list[Tensor]:
-    """Run `module` forward under a recorder; what it gives.
-
-    Raises
-    ------
-    UntraceableError
-        The inputs are meta tensors and the module needs numbers.
-    ValueError
-        The inputs do not fit, or nothing comes out.
-    """
+    """Run `module` forward under a recorder, and one of its calls if asked; what it returns."""
     modules = recorder.modules
     hooks = nullcontext() if modules is None else layers_by_module(module, modules.append)
     with learning(), recorder, _explained(name, module), hooks, calls or nullcontext():

@@ -49,12 +49,10 @@ def trace(
     Raises
     ------
     UntraceableError
-        The module asks for numbers; a `ValueError`.
+        The module asks for numbers.
     ValueError
-        No `input_shape` for a module, one that does not fit (the message says at which layer),
-        or a module without parameters.
-    workbench.names.UnknownNameError
-        No such model in the zoo.
+        An unknown model, an input that does not fit (the message says at which layer), or a module
+        without parameters.
     """
     shapes = input_shapes(model, input_shape)
     check_by(by)

@@ -67,15 +67,8 @@ def moved_bytes(
     1x1 also writes its input unfolded, a patch per output pixel, and reads that, as one by matrix
     products does. Views move nothing. Parameters are left out: they are read once a batch.
 
-    Parameters
-    ----------
-    model, input_shape, input_dtype
-        As for `profile_model`, whose errors it raises.
-
-    Returns
-    -------
-    Array of shape (N,)
-        In the order of `profile_model`'s layers; read-only.
+    The array is of shape (N,), in the order of the layers of `profile_model`, whose arguments and
+    errors these are; read-only.
     """
     return _costs(model, input_shape, input_dtype, "graph").moved_bytes
 

@@ -28,10 +28,6 @@ class LayerTimes(LayerTable):
 
     Attributes
     ----------
-    name
-        The model's name.
-    batch_size
-        Samples in the batch.
     device
         Where it was measured (``"cpu"``, ``"cuda"``), or ``"analytic"``.
     table
@@ -93,21 +89,13 @@ class LayerTimes(LayerTable):
     ) -> LayerTimes:
         """Times of a machine that is not at hand: seconds proportional to FLOPs.
 
+        The update takes two FLOPs a parameter of four bytes.
+
         Parameters
         ----------
-        profile
-            The model.
-        flops_per_s
-            What the machine sustains.
-        batch_size
-            Samples in the batch.
         backward_over_forward
             Seconds backward over seconds forward, the same for every layer; None takes the
             backward FLOPs as they are counted.
-
-        Notes
-        -----
-        The update takes two FLOPs a parameter of four bytes.
         """
         batch_size = check_whole("batch_size", batch_size, 1)
         for what, number in (

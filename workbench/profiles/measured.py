@@ -17,8 +17,6 @@ from workbench.zoo import build
 if TYPE_CHECKING:
     import torch
 
-Progress = Callable[[str, int, int], object]
-
 
 def measure_layer_times(
     model: str | torch.nn.Module,
@@ -31,7 +29,7 @@ def measure_layer_times(
     input_dtype: str = "float32",
     by: By = "graph",
     name: str | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[str, int, int], object] = lambda what, done, total: None,
 ) -> LayerTimes:
     """Measure forward, backward and update seconds of every layer on this machine.
 
@@ -45,26 +43,12 @@ def measure_layer_times(
 
     Parameters
     ----------
-    model, input_shape, input_dtype, name
-        As for `profile_model`, whose layers these are.
-    batch_size
-        Samples in the batch.
+    model, input_shape, input_dtype, by, name
+        As for `profile_model`, whose layers these are and whose errors it raises.
     device
         ``"cpu"`` or ``"cuda"``.
-    warmup, repeats
-        Iterations of either kind, unrecorded and recorded.
-    by
-        ``"graph"`` or ``"modules"``, as for `profile_model`.
     progress
         Called before each iteration as ``progress(what, done, total)``.
-
-    Raises
-    ------
-    UntraceableError
-        The module's control flow depends on data, and `by` is ``"graph"``; a `ValueError`.
-    ValueError
-        A `batch_size`, `warmup`, `repeats`, `device` or input that cannot be; see also
-        `profile_model`.
     """
     shapes = input_shapes(model, input_shape)
     check_by(by)
@@ -92,24 +76,21 @@ def measure_layer_times(
             )
         named = dict(module.named_parameters())
         groups = [[named[parameter] for parameter in names] for names in layers.parameters]
-        marking = (
-            stopwatch.by_operators(layers.of_operators)
-            if by_graph
-            else stopwatch.by_modules(module, layers.names)
-        )
+        if by_graph:
+            marking = stopwatch.by_operators(layers.of_operators)
+        else:
+            marking = stopwatch.by_modules(module, layers.names)
         clock = stopwatch.clock_for(device)
         whole: list[float] = []
         layered: list[list[list[float]]] = []  # [turn][forward, backward, update][layer]
         for turn in range(warmup + repeats):
-            if progress:
-                progress(f"{title} on {device}", turn, warmup + repeats)
+            progress(f"{title} on {device}", turn, warmup + repeats)
             whole.append(stopwatch.whole_iteration_s(module, inputs, clock))
             forward_s, backward_s = stopwatch.layered_iteration_s(
                 module, inputs, clock, marking, len(groups)
             )
             layered.append([forward_s, backward_s, stopwatch.update_s(groups, clock)])
-        if progress:
-            progress(f"{title} on {device}", warmup + repeats, warmup + repeats)
+        progress(f"{title} on {device}", warmup + repeats, warmup + repeats)
 
     whole_s, layered_s = np.array(whole[warmup:]), np.array(layered[warmup:])
     quiet = quieter_half(whole_s + layered_s[:, :2].sum((1, 2)))
@@ -134,11 +115,7 @@ def _check_device(device: str) -> None:
 
 
 def quieter_half(turn_s: np.ndarray) -> np.ndarray:
-    """Which turns to believe: the faster ones, just over half of them.
-
-    Other programs only ever add time, and often a multiple of it, for some turns and not others;
-    the median of all turns would then be the median of two different machines.
-    """
+    """Numbers of the faster turns, just over half of them: others may have had company."""
     return np.argsort(turn_s, kind="stable")[: len(turn_s) // 2 + 1]
 
 

@@ -28,8 +28,6 @@ class ModelProfile(LayerTable):
 
     Attributes
     ----------
-    name
-        The model's name.
     input_shape
         Of one sample, without the batch; a tuple of shapes for a model of several inputs.
     table

@@ -21,24 +21,17 @@ def synthetic_profile(
 
     Parameter bytes, output bytes and FLOPs of each layer are log-normal and independent: few
     heavy layers among many light ones, and layers heavy to send need not be heavy to compute.
-    The default means are close to those of ResNet-152's layers at 224x224.
+    The default means are close to those of ResNet-152's layers at 224x224. A layer has two
+    tensors; its backward FLOPs are twice the forward's, but for the first, which has no gradient
+    by its input.
 
     Parameters
     ----------
-    layers
-        How many, at least 1.
-    seed
-        The same seed and arguments give the same chain.
     mean_param_bytes, mean_output_bytes, mean_forward_flops
         Expected value per layer, the last two per sample.
     spread
         Standard deviation of the logarithm; 0 makes all layers equal.
 
-    Returns
-    -------
-    ModelProfile
-        Named ``synthetic-<layers>-<seed>``; two tensors a layer; backward FLOPs twice the
-        forward's, but for the first layer, which has no gradient by its input, as many.
     """
     if layers < 1:
         raise ValueError(f"a chain has at least 1 layer, not {layers}")

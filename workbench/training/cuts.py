@@ -20,13 +20,7 @@ if TYPE_CHECKING:
     from workbench.graphs.calls import Call, CallGraph
 
 
-@dataclass(frozen=True, eq=False)
-class Crossing:
-    """A tensor that crosses a cut: its numbers in the graph, if several calls return the same."""
-
-    numbers: tuple[int, ...]
-    storage: int
-    bytes_per_sample: int
+Crossing = tuple[int, ...]  # numbers of a tensor in the graph; several, if it has several names
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,16 +42,21 @@ class LayeredCalls:
         written = {self._storage(number) for call in calls for number in call.writes}
         for crossing, tensor in zip(self.entering(first), tensors, strict=True):
             # What others sent is theirs, and a leaf that needs a gradient cannot be written to.
-            own = tensor.clone() if crossing.storage in written else tensor
-            known |= dict.fromkeys(crossing.numbers, own)
+            own = tensor.clone() if self._storage(crossing[0]) in written else tensor
+            known |= dict.fromkeys(crossing, own)
         self.graph.run(calls, module, known, like=tensors[0])
         if last == len(self):
             return tuple(self.graph.tensor(number, module, known) for number in self.graph.outputs)
-        return tuple(known[crossing.numbers[0]] for crossing in self.entering(last + 1))
+        return tuple(known[crossing[0]] for crossing in self.entering(last + 1))
 
     def entering(self, layer: int) -> tuple[Crossing, ...]:
         """What a layer takes: what crosses the cut before it, or the module's inputs."""
         return self._entering[layer - 1]
+
+    def bytes_per_sample(self, layer: int) -> int:
+        """Bytes of what a layer takes."""
+        views = (self.graph.tensors[crossing[0]].view for crossing in self.entering(layer))
+        return sum(view.size_bytes // view.shape[0] for view in views)
 
     @cached_property
     def names_used(self) -> tuple[frozenset[str], ...]:
@@ -93,7 +92,7 @@ class LayeredCalls:
             for number in call.reads:
                 storage = self._storage(number)
                 read_in[storage] = max(layer, read_in[storage])
-        self._entering  # noqa: B018  # what cannot cross is refused now
+        _ = self._entering  # what cannot cross is refused now
 
     def _storage(self, number: int) -> int:
         return self.graph.tensors[number].storage
@@ -154,7 +153,7 @@ class LayeredCalls:
         waiting = [number for call in chosen for number in call.reads]
         if last == len(self):
             waiting += self.graph.outputs
-        done = {number for crossing in self.entering(first) for number in crossing.numbers}
+        done = {number for crossing in self.entering(first) for number in crossing}
         while waiting:
             number = waiting.pop()
             if number not in done:
@@ -167,7 +166,7 @@ class LayeredCalls:
     @cached_property
     def _entering(self) -> list[tuple[Crossing, ...]]:
         cuts = (self._behind(cut) for cut in range(1, len(self)))
-        return [tuple(self._crossing([number]) for number in self.graph.inputs), *cuts]
+        return [tuple((number,) for number in self.graph.inputs), *cuts]
 
     def _behind(self, cut: int) -> tuple[Crossing, ...]:
         """What layers up to `cut` make and later ones need, once where it is the same."""
@@ -194,9 +193,4 @@ class LayeredCalls:
                 f"{self.name} cannot be cut behind layer {cut}: {next(names, 'an input')!r} of "
                 f"shape {view.shape} {why}"
             )
-        return tuple(map(self._crossing, alike.values()))
-
-    def _crossing(self, numbers: list[int]) -> Crossing:
-        tensor = self.graph.tensors[numbers[0]]
-        size_bytes = tensor.view.size_bytes // tensor.view.shape[0]
-        return Crossing(tuple(numbers), tensor.storage, size_bytes)
+        return tuple(map(tuple, alike.values()))

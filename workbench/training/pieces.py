@@ -55,10 +55,6 @@ class Pieces:
             What crosses the cut behind layer `last`: more than one where a shortcut passes it.
             The module's outputs where `last` is the last layer.
 
-        Raises
-        ------
-        ValueError
-            No such layers, or not as many tensors as cross there.
         """
         if not 1 <= first <= last <= len(self):
             raise ValueError(f"layers {first} to {last} are not within 1 to {len(self)}")
@@ -77,8 +73,7 @@ class Pieces:
     @property
     def crossing_bytes(self) -> tuple[int, ...]:
         """Bytes per sample that cross the cut behind each layer but the last."""
-        entering = (self.calls.entering(layer) for layer in range(2, len(self) + 1))
-        return tuple(sum(one.bytes_per_sample for one in crossing) for crossing in entering)
+        return tuple(map(self.calls.bytes_per_sample, range(2, len(self) + 1)))
 
     @property
     def parameters(self) -> tuple[frozenset[str], ...]:
@@ -132,23 +127,20 @@ def cut(
     >>> [tuple(tensor.shape) for tensor in pieces.run(3, 5, features)]
     [(7, 10)]
 
-    Parameters
-    ----------
-    module, input_shape, input_dtype
-        As for `workbench.profiles.profile_model`; the dtype is that in which the module computes.
+    Arguments are those of `workbench.profiles.profile_model`; the dtype is that in which the module
+    computes.
 
     Raises
     ------
-    workbench.graphs.UntraceableError
-        The module asks for numbers, has a gradient of its own (`torch.autograd.Function`), or
-        depends on the number of samples otherwise than in proportion; a `ValueError`.
     ValueError
-        As `profile_model` does. A call of PyTorch makes several layers (an ``nn.LSTM`` of two); a
-        tensor that crosses a cut has no samples in its first dimension; an earlier layer changes
-        in place what a later one has read before; a later one, one of two views that cross.
+        As `profile_model` does. The module has a gradient of its own (`torch.autograd.Function`),
+        or depends on the number of samples otherwise than in proportion. A call of PyTorch makes
+        several layers (an ``nn.LSTM`` of two); a tensor that crosses a cut has no samples in its
+        first dimension; an earlier layer changes in place what a later one has read before; a
+        later one, one of two views that cross.
     """
     shapes = input_shapes(module, input_shape)
     layers = find_layers(trace(module, shapes, input_dtype=input_dtype)).names
     pieces = Pieces(module, layers, shapes, input_dtype)
-    assert pieces.calls  # traced now, so that what cannot be cut is refused
+    _ = pieces.calls  # traced now, so that what cannot be cut is refused
     return pieces

@@ -1,0 +1,98 @@
+"""The graph of operators: what they read and make, and the layer that each belongs to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from workbench.graphs import OperatorGraph, UntraceableError, find_layers, trace
+from workbench.graphs.graph import Operator
+from workbench.graphs.layers import CONSTANT
+
+
+def operators(graph: OperatorGraph, name: str) -> list[Operator]:
+    return [operator for operator in graph.operators if operator.name == name]
+
+
+class Stepping(nn.Module):
+    """A view, a write in place, a product of parameters, and a counter."""
+
+    count: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(2, 2)
+        self.gain = nn.Parameter(torch.ones(4))
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        self.count += 1
+        x.mul_(torch.exp(self.gain))
+        out: Tensor = self.second(x[:, :2])
+        return out
+
+
+def test_writes_make_values_and_views_do_not() -> None:
+    graph = trace(Stepping(), (4,))
+    (product,) = operators(graph, "mul_")
+    made, (read, gain) = product.makes[0], product.reads
+    assert graph.values[made.value].storage == graph.values[read.value].storage
+    assert made.value != read.value
+    assert (made.shape, made.size_bytes) == ((2, 4), 32)
+    assert graph.values[gain.value].origin == "operator"
+    (half,) = operators(graph, "slice")
+    assert not half.makes
+    assert operators(graph, "addmm")[1].reads[1].value == made.value
+    assert graph.outputs[0].value == operators(graph, "addmm")[1].makes[0].value
+
+
+def test_every_operator_has_a_layer() -> None:
+    graph = trace(Stepping(), (4,))
+    layers = find_layers(graph)
+    found = {
+        (operator.name, layer)
+        for operator, layer in zip(graph.operators, layers.of_operators, strict=True)
+    }
+    # The counter is of the operator's before it; what is made of parameters, of who uses it.
+    assert {("add_", 1), ("exp", 1), ("mul_", 1), ("slice", 1), ("addmm", 2)} <= found
+    assert layers.parameters[0] == ("gain", "first.weight", "first.bias")
+    (exp,) = operators(graph, "exp")
+    assert layers.of_values[exp.makes[0].value] == CONSTANT
+    assert set(layers.first_uses.values()) == {1, 2}
+
+
+def test_flops_of_both_passes() -> None:
+    graph = trace(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)), (4,), backward=True)
+    first, second = (one for one, op in enumerate(graph.operators) if op.name == "addmm")
+    assert [graph.operators[one].flops for one in (first, second)] == [2 * 2 * 12, 2 * 2 * 6]
+    # The model's input needs no gradient.
+    assert dict(graph.backward_flops) == {first: 2 * 2 * 12, second: 2 * 2 * 2 * 6}
+    assert not trace("lenet5").backward_flops
+
+
+def test_modules_as_layers_run_for_real() -> None:
+    class Asking(Stepping):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x if float(x.sum()) > 0 else -x)
+
+    with pytest.raises(UntraceableError, match="Asking cannot be traced: in its forward"):
+        trace(Asking(), (4,))
+    graph = trace(Asking(), (4,), by="modules")
+    assert graph.modules == ("Asking", "first", "second")
+
+
+def test_the_innermost_module_that_fails_is_named() -> None:
+    module = nn.Sequential(nn.Linear(4, 3), nn.Sequential(nn.ReLU(), nn.Linear(4, 3)))
+    with pytest.raises(ValueError, match=r"does not fit Sequential: at layer '1\.1' \(Linear"):
+        trace(module, (4,))
+
+
+def test_graphs_are_imported_without_torch() -> None:
+    code = "import sys, workbench.graphs; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
