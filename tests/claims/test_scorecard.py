@@ -12,6 +12,7 @@ from tests.claims.helpers import FIG1, TABLE, TOY_ANSWERS, Toy, verdicts
 from tests.conftest import Smoke
 from workbench import claims
 from workbench.claims import fitted_on, render, scorecard
+from workbench.experiments import recorded
 from workbench.names import UnknownNameError
 
 BUILT = [system for system in dict.fromkeys(TABLE["system"]) if claims.built(system)]
@@ -128,8 +129,8 @@ class TestTheScorecard:
         ]
 
     def test_judges_recorded_frames_beside_by_the_same_rule(self, toy: Toy) -> None:
-        recorded = {"fig1": FIG1.with_columns(reduction=pl.Series([39.0, 10.0]))}
-        card = claims.of_frames("toy", {"fig1": FIG1}, recorded=recorded, claims=toy.claims)
+        earlier = {"fig1": FIG1.with_columns(reduction=pl.Series([39.0, 10.0]))}
+        card = claims.of_frames("toy", {"fig1": FIG1}, recorded=earlier, claims=toy.claims)
         rows = {row.id: row for row in card.rows}
         best, second = rows["toy.fig1.best"], rows["toy.fig1.second"]
         assert (best.verdict, best.recorded, best.recorded_verdict) == ("trend", 39.0, "near")
@@ -139,6 +140,17 @@ class TestTheScorecard:
         assert "39 (near)" in render(card)
         assert "| recorded |" in render(card, "markdown")
         assert "recorded" not in render(toy.card(), "markdown")
+
+    def test_finds_recorded_frames_and_says_how_they_came_about(
+        self, toy: Toy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        best = FIG1.with_columns(reduction=pl.Series([39.0, 10.0]))
+        monkeypatch.setattr(recorded, "frames", lambda system: {"fig1": best})
+        monkeypatch.setattr(recorded, "load", lambda system, name: f"recorded {name} long ago")
+        toy.store(fig1=FIG1)
+        card = toy.card()
+        assert card.rows[0].recorded == 39.0
+        assert "toy fig1: recorded fig1 long ago." in render(card)
 
     def test_judges_frames_that_a_notebook_holds(self, toy: Toy) -> None:
         card = claims.of_frames("toy", {"fig1": FIG1}, scale="paper", claims=toy.claims)

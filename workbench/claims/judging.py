@@ -69,6 +69,7 @@ def scorecard(
             if one not in chosen and not built(one)
         },
         unanswered=tuple(name for card in cards for name in card.unanswered),
+        recorded={name: made for card in cards for name, made in card.recorded.items()},
     )
 
 
@@ -93,7 +94,8 @@ def of_frames(
     scale
         At which they were made.
     recorded
-        Frames of recorded runs, by the same names, judged by the same rule beside them.
+        Frames of recorded runs, by the same names, judged by the same rule beside them; by default
+        those in ``data/recorded``.
     parameters
         With which `frames` were made: what keeps a claim from an answer is looked for among these.
     damaged
@@ -109,6 +111,9 @@ def of_frames(
     own = claims_of(system, claims)
     here = built(system)
     found, fault = stored_answers(system, own, frames) if here else ({}, "")
+    made = dict[str, str]()
+    if recorded is None:
+        recorded, made = _recorded(system)
     earlier = stored_answers(system, own, recorded)[0] if here and recorded else {}
     waiting = [name for name, one in own.items() if name not in found and one.check != "input"]
     if waiting:
@@ -126,7 +131,17 @@ def of_frames(
         missing={system: _reproduce_command(system)} if here and not (frames or damaged) else {},
         not_built={},
         unanswered=tuple(waiting) if frames and not damaged else (),
+        recorded=made,
     )
+
+
+def _recorded(system: str) -> tuple[dict[str, pl.DataFrame], dict[str, str]]:
+    """Return a system's recorded frames, and how each came about, by ``SYSTEM EXPERIMENT``."""
+    from workbench.experiments import recorded
+
+    frames = recorded.frames(system)
+    made = {f"{system} {name}": str(recorded.load(system, name)) for name in frames}
+    return frames, made
 
 
 def fitted_on(system: str, claims: Iterable[str]) -> frozenset[str]:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from workbench.claims.rule import VERDICTS
@@ -116,6 +116,8 @@ class Scorecard:
         not asked for by name.
     unanswered
         Claims that have results but no answer: gaps in the system's ``answers.py``.
+    recorded
+        How the recorded results came about, by system and experiment.
     """
 
     rows: tuple[Row, ...]
@@ -123,6 +125,7 @@ class Scorecard:
     missing: Mapping[str, str]
     not_built: Mapping[str, int]
     unanswered: tuple[str, ...]
+    recorded: Mapping[str, str] = field(default_factory=dict)
 
     def total(self, role: str | None = None, verdict: str | None = None) -> int:
         """Return how many rows have this role and verdict; None counts all."""
@@ -182,6 +185,8 @@ class Scorecard:
             yield f"Mean absolute error of the percent claims: {', '.join(means)}."
         for system, scale in self.scales.items():
             yield f"{system}: results made at {scale} scale."
+        for name, made in self.recorded.items():
+            yield f"{name}: {made}."
         for system, command in self.missing.items():
             yield f"{system}: no stored results. To make them: {command}"
         if self.unanswered:
