@@ -15,6 +15,7 @@ from workbench.claims import fitted_on, render, scorecard
 from workbench.experiments import recorded
 from workbench.names import UnknownNameError
 
+LINE_WORDS = 27  # of a reason: 12 of the rule's, 15 of an answer's
 BUILT = [system for system in dict.fromkeys(TABLE["system"]) if claims.built(system)]
 
 
@@ -191,3 +192,5 @@ def test_every_claim_of_a_built_system_has_an_answer(system: str, smoke: Smoke) 
     assert card.scales == {system: "smoke"}
     stale = [row.id for row in card.rows if "the stored results" in row.reason]
     assert stale == []
+    long = [row.reason for row in card.rows if len(row.reason.split()) > LINE_WORDS]
+    assert long == []

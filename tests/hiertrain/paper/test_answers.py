@@ -203,7 +203,7 @@ def test_each_part_of_the_cores_claim_can_fail() -> None:
     assert not holds((0.9 * NONE_PERCENT, 0.2, 0.1), none)
     detail = answers({"fig11": gains(helps, (1.0, 1.0, 0.0))})["hiertrain.fig11.cores"].detail
     # 1 - 0.8 x 0.95 x 0.98
-    assert detail == "1 to 4 cores save 25.5 % at 1.5 Mbit/s, at most 2.0 % from 3 on"
+    assert detail == "4 cores save 25.5 % at 1.5 Mbit/s, at most 2.0 % from 3"
 
 
 def test_the_largest_difference_counts_either_way() -> None:

@@ -194,7 +194,7 @@ def _overhead(fig11: pl.DataFrame) -> Answer:
 
 
 def _source(frame: pl.DataFrame) -> str:
-    return f"samples {frame['source'][0]} on one machine"
+    return f"samples {frame['source'][0]}"
 
 
 def _timed(frame: pl.DataFrame) -> bool:
@@ -220,8 +220,8 @@ def _accuracy_loss(fig5: pl.DataFrame, fig6_accuracy: pl.DataFrame) -> Answer:
     lost, bar = Mean.of(by_seed.to_list()), paper_value("edgegossip.accuracy_loss")
     near = lost.error is not None and abs(bar - lost.value) < lost.error
     settings = found.select("model", "platforms").n_unique()
-    detail = f"{lost} over {len(by_seed)} seeds, {settings} settings, {_data(both)}"
-    return Answer(lost.value, f"{detail}{'; the bar is within the error' if near else ''}")
+    detail = f"{lost}, {len(by_seed)} seeds, {settings} settings, {_data(both)}"
+    return Answer(lost.value, f"{detail}; bar within the error" if near else detail)
 
 
 def _data(frame: pl.DataFrame) -> str:
@@ -261,7 +261,7 @@ def _unbalanced(fig12: pl.DataFrame) -> Answer | None:
     slightly = all(0 < one.value <= _POINTS for one in lost)
     detail = (
         f"GoSGD {'grows' if grows else 'does not grow'} in every seed, ours x {spread:.2f}; lost "
-        f"{', '.join(map(str, lost))} points"
+        f"{', '.join(map(str, lost))}"
     )
     return Answer(grows and spread <= _SIMILAR and slightly, detail)
 
@@ -277,7 +277,7 @@ def _ratios(fig13: pl.DataFrame) -> Answer | None:
     less = all(more < fewer for fewer, more in pairwise(ranking_s))
     cost = Mean.of((100 * (found[0]["top1"] - found[-1]["top1"])).to_list())
     seconds = ", ".join(f"{one:.3g}" for one in ranking_s)
-    detail = f"{cost} points less at 20 than at 5; ranking {seconds} s an epoch"
+    detail = f"{cost} points less at 20; ranking {seconds} s"
     return Answer(less and -_ROUNDING <= cost.value <= _POINTS, detail)
 
 

@@ -140,8 +140,8 @@ def _cores(frame: pl.DataFrame) -> Answer:
     first = float(by_count[2].min())  # type: ignore[arg-type]
     holds = first > NONE_PERCENT and bool((by_count[2] > by_count[CORES]).all())
     detail = (
-        f"1 to {CORES} cores save {_total_gains(few)[0]:.1f} % at {FEW_MBPS:g} Mbit/s, at most "
-        f"{most:.1f} % from {ENOUGH_MBPS:g} on"
+        f"{CORES} cores save {_total_gains(few)[0]:.1f} % at {FEW_MBPS:g} Mbit/s, at most "
+        f"{most:.1f} % from {ENOUGH_MBPS:g}"
     )
     return Answer(holds and most <= NONE_PERCENT, detail)
 
