@@ -285,6 +285,8 @@ class Explorer:
         from workbench.results import picture
 
         told = "An explorer: run this cell to move its sliders."
+        if not self.controls:
+            told = "A chart: run this cell to see more where the pointer is."
         shown = self.picture
         if shown is None and self.chart.chart is not None:
             shown = picture(self.chart.chart, told)  # type: ignore[arg-type]  # what `draw` made

@@ -104,5 +104,6 @@ class TestThePicture:
         assert (tmp_path / "kept" / "timings" / "scorecard.svg").is_file()
         assert kept.frames["scorecard"]["verdict"].to_list()[0] == "trend"
         bundle = shown._repr_mimebundle_()
-        assert "image/svg+xml" in (bundle[0] if isinstance(bundle, tuple) else bundle)
+        assert "image/svg+xml" in bundle
+        assert "where the pointer is" in bundle["text/plain"]
         assert '"tooltip"' in shown.chart.chart.to_json()  # type: ignore[union-attr]
