@@ -161,12 +161,12 @@ def test_ctrl_c_leaves_the_finished_rows(
     name: str, during: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole: pl.DataFrame = request.getfixturevalue(name)
-    simulated = 0
+    calls = 0
 
     def third_is_cut_off(*args: Any, **options: Any) -> Run:
-        nonlocal simulated
-        simulated += 1
-        if simulated < 3:
+        nonlocal calls
+        calls += 1
+        if calls < 3:
             return simulate(*args, **options)
         if during == "a simulation":
             return replace(simulate(*args, **options), ended="interrupted")
