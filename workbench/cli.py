@@ -21,11 +21,12 @@ from workbench.names import check_name
 from workbench.own_model import load_model
 
 if TYPE_CHECKING:
-
     from workbench.profiles import LayerTimes, ModelProfile
 
 WRONG_INPUT = 2
 """Exit status when the user gave something that cannot be."""
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
 
 
 class _Commands(TyperGroup):
@@ -136,6 +137,61 @@ def reproduce(
         force=force,
     )
     raise typer.Exit(report.exit_status)
+
+
+@app.command()
+def record(
+    system: Annotated[str, typer.Argument(help="A system or its notebook: edgegossip, …")],
+    experiment: Annotated[str, typer.Argument(help="What to run: fig13, …")],
+    *,
+    scale: Annotated[str, typer.Option(metavar="SCALE", help="smoke, default or paper.")] = "paper",
+    seeds: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Trainings of each kind.  [default: the scale's]"),
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Trainings beside each other.  [default: one a core]"),
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--parameter",
+            "-p",
+            metavar="NAME=VALUE",
+            help="Set a parameter of the experiment; repeatable.",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Do again what is finished.")] = False,
+    output: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where it goes.  [default: data/recorded]")
+    ] = None,
+) -> None:
+    """Run an experiment of hours and keep its rows, for notebooks and scorecard to show.
+
+    What was interrupted goes on.
+    """
+    from workbench.experiments import ExperimentInterrupted, recorded
+    from workbench.experiments.record import record as run
+
+    try:
+        folder = run(
+            system,
+            experiment,
+            scale=scale,
+            seeds=seeds,
+            processes=processes,
+            options=_assignments(parameter or ()),
+            force=force,
+            folder=output or recorded.FOLDER,
+        )
+    except ExperimentInterrupted as stopped:
+        rows = len(stopped.frame)
+        finished = f"{rows} row{'' if rows == 1 else 's'} finished"
+        typer.echo(f"stopped with {finished}; the same command goes on", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    found = recorded.load(folder.parent.name, experiment, folder.parent.parent)
+    typer.echo(f"{folder}: {found}")
 
 
 @app.command()

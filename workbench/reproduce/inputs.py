@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import workbench
-from workbench import instruction_set, results
+from workbench import instruction_set, results, systems
 from workbench.parameters import Value
+from workbench.reproduce import source
 from workbench.reproduce.notebooks import Notebook
 from workbench.reproduce.origin import VERSIONS_THAT_MATTER
 from workbench.results import Manifest
@@ -36,22 +37,49 @@ def fingerprint(
     """
     package = Path(workbench.__file__).parent
     named = [Path(str(value)) for value in values.values() if str(value).endswith(".npz")]
-    data = root / "data"
-    tables = [*data.glob("*.csv")]
-    for kept in ("calibration", "profiles", "samples", "testbeds", "traces"):
-        tables += (data / kept).rglob("*")
     locks = [
         path
         for pattern in ("*.lock", "pylock*.toml", "requirements*.txt")
         for path in root.glob(pattern)
     ]
-    that_matter = {name: versions.get(name) for name in ("python", *VERSIONS_THAT_MATTER)}
     return {
         "notebook": _digest(notebook.cells),
         "parameters": _digest([dict(values), _digests(named, root), _chosen(values)]),
         "package": _digest(_digests(package.rglob("*.py"), package)),
-        "data": _digest(_digests(tables, root)),
+        "data": _digest(_digests(_tables(root), root)),
         "lock": _digest(_digests(locks, root)),
+        **_of_machine(versions),
+    }
+
+
+def fingerprint_of_experiments(
+    system: str, root: Path, versions: Mapping[str, str]
+) -> dict[str, str]:
+    """Return a SHA-256 of each group of inputs that the rows of a system's experiments rest on.
+
+    The groups are the code that may decide a row, the tables in ``data/`` but those of other
+    systems, the versions of what is installed and the instruction set.
+    """
+    others = tuple(one for one in systems.systems() if one != system)
+    tables = [one for one in _tables(root) if not one.name.startswith(others)]
+    return {
+        "code": _digest(source.code(others)),
+        "data": _digest(_digests(tables, root)),
+        **_of_machine(versions),
+    }
+
+
+def _tables(root: Path) -> list[Path]:
+    data = root / "data"
+    found = [*data.glob("*.csv")]
+    for kept in ("calibration", "profiles", "samples", "testbeds", "traces"):
+        found += (data / kept).rglob("*")
+    return found
+
+
+def _of_machine(versions: Mapping[str, str]) -> dict[str, str]:
+    that_matter = {name: versions.get(name) for name in ("python", *VERSIONS_THAT_MATTER)}
+    return {
         "versions": _digest(that_matter),
         "instruction set": _digest(instruction_set.record(new_process=True)),
     }
