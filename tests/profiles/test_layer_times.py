@@ -28,7 +28,9 @@ def test_sums_and_ratio() -> None:
 
 @pytest.mark.parametrize("batch_size", [0, -3, 1.0, True, "8", None])
 def test_batch_size_is_a_positive_whole_number(batch_size: object) -> None:
-    with pytest.raises(ValueError, match=r"batch_size is .*; it must be a whole number of at least 1"):
+    with pytest.raises(
+        ValueError, match=r"batch_size is .*; it must be a whole number of at least 1"
+    ):
         LayerTimes("m", batch_size, "cpu", times())  # type: ignore[arg-type]
 
 

@@ -94,7 +94,7 @@ class Normed(nn.Module):
 class Two(nn.Module):
     """Two layers and what a test makes of them."""
 
-    calls: Any  # a buffer, where a test wants one
+    calls: Any  # a buffer or a norm, where a test wants one
 
     def __init__(self, forward: Callable[[Two, Tensor], Any]) -> None:
         super().__init__()
@@ -300,6 +300,20 @@ def test_running_statistics_are_gathered() -> None:
     assert pieces.buffers[0] == {
         f"conv1.norm.{of}" for of in ("running_mean", "running_var", "num_batches_tracked")
     }
+
+
+def test_a_norms_counter_is_in_its_layer() -> None:
+    """Also where another layer's call comes before the norm's."""
+
+    def late(two: Two, x: Tensor) -> Any:
+        x = two.first(x)
+        y = two.second(x)
+        return two.calls(x) + y
+
+    module = Two(late)
+    module.calls = nn.BatchNorm1d(4)
+    statistics = {f"calls.{of}" for of in ("running_mean", "running_var", "num_batches_tracked")}
+    assert list(map(set, cut(module, (4,)).buffers)) == [statistics, set()]
 
 
 def test_what_the_module_counts_is_counted_once() -> None:

@@ -1,8 +1,8 @@
 """A module's calls by layer: what each layer runs, and what crosses the cut behind it.
 
 What is computed from no sample (from parameters alone, say) is in no layer: it is computed anew
-wherever it is needed. Only where it writes into what the module holds it is in a layer, and is
-computed once.
+wherever it is needed. Only where it writes into what the module holds (a counter of batches) it is
+computed once, in the layer of the call on samples that follows.
 """
 
 from __future__ import annotations
@@ -103,15 +103,16 @@ class LayeredCalls:
     @cached_property
     def _layers(self) -> list[int]:
         """Layer of each call; `CONSTANT` where it is in none."""
-        of_values, of_operators = self.graph.layers.of_values, self.graph.layers.of_operators
         held = {one.storage for one in self.graph.tensors if isinstance(one.source, str)}
-        layers = []
-        for call in self.graph.calls:
-            layer = max(of_values[value] for value in call.values)
-            if layer == CONSTANT and any(self._storage(number) in held for number in call.writes):
-                layer = max(of_operators[index] for index in call.operators)
+        layers, following = [], len(self)
+        for call in reversed(self.graph.calls):
+            layer = max(self.graph.layers.of_values[value] for value in call.values)
+            if layer != CONSTANT:
+                following = layer
+            elif any(self._storage(number) in held for number in call.writes):
+                layer = following
             layers.append(layer)
-        return layers
+        return layers[::-1]
 
     @cached_property
     def _touched_in(self) -> dict[int, int]:
