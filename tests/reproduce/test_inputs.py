@@ -57,6 +57,11 @@ def change_profiles(root: Path) -> None:
     (root / "data" / "profiles" / "zoo.json").write_text("{}")
 
 
+def change_recorded(root: Path) -> None:
+    (root / "data" / "recorded" / "x" / "fig1").mkdir(parents=True)
+    (root / "data" / "recorded" / "x" / "fig1" / "manifest.json").write_text("{}")
+
+
 def change_lock(root: Path) -> None:
     (root / "requirements.lock").write_text("torch==2.13.0")
 
@@ -82,6 +87,7 @@ def lose_manifest(root: Path) -> None:
         (change_trace, "changed: data"),
         (change_samples, "changed: data"),
         (change_profiles, "changed: data"),
+        (change_recorded, "changed: data"),
         (change_lock, "changed: lock"),
         (spoil_output, "altered or missing: 04_plain.ipynb"),
         (lose_output, "altered or missing: 04_plain.ipynb"),

@@ -46,7 +46,7 @@ def fingerprint(
         "notebook": _digest(notebook.cells),
         "parameters": _digest([dict(values), _digests(named, root), _chosen(values)]),
         "package": _digest(_digests(package.rglob("*.py"), package)),
-        "data": _digest(_digests(_tables(root), root)),
+        "data": _digest(_digests([*_tables(root), *_recorded(root)], root)),
         "lock": _digest(_digests(locks, root)),
         **_of_machine(versions),
     }
@@ -75,6 +75,11 @@ def _tables(root: Path) -> list[Path]:
     for kept in ("calibration", "profiles", "samples", "testbeds", "traces"):
         found += (data / kept).rglob("*")
     return found
+
+
+def _recorded(root: Path) -> Iterable[Path]:
+    """What notebooks show of recorded results; points of recordings under way are hidden."""
+    return (root / "data" / "recorded").glob("*/[!.]*/*")
 
 
 def _of_machine(versions: Mapping[str, str]) -> dict[str, str]:
