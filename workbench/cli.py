@@ -55,6 +55,12 @@ ResultsFolder = Annotated[
     Path | None,
     typer.Option("--results", metavar="DIR", help="Stored results.  [default: data/results]"),
 ]
+ParameterOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--parameter", "-p", metavar="NAME=VALUE", help="Set a parameter by name; repeatable."
+    ),
+]
 
 
 def main() -> None:
@@ -95,15 +101,7 @@ def reproduce(
         str | None,
         typer.Option(metavar="SCALE", help="smoke, default or paper.  [default: default]"),
     ] = None,
-    parameter: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--parameter",
-            "-p",
-            metavar="NAME=VALUE",
-            help="Set a notebook's parameter; repeatable.",
-        ),
-    ] = None,
+    parameter: ParameterOption = None,
     output: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Where results go.  [default: data/results]"),
@@ -153,15 +151,7 @@ def record(
         int | None,
         typer.Option(metavar="N", help="Trainings beside each other.  [default: one a core]"),
     ] = None,
-    parameter: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--parameter",
-            "-p",
-            metavar="NAME=VALUE",
-            help="Set a parameter of the experiment; repeatable.",
-        ),
-    ] = None,
+    parameter: ParameterOption = None,
     force: Annotated[bool, typer.Option("--force", help="Do again what is finished.")] = False,
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where it goes.  [default: data/recorded]")
