@@ -73,13 +73,7 @@ class Learner:
         self._loss_sum, self._samples = 0.0, 0
 
     def learn(self, batch: NDArray[np.int64]) -> None:
-        """Take a step along the gradient of a batch.
-
-        Raises
-        ------
-        DivergedError
-            Its loss is not finite.
-        """
+        """Take a step along the gradient of a batch."""
         loss = self._steps.step(
             batch, derive(self.seed, STEP, self.node, self._restarts, self.steps)
         )
@@ -95,13 +89,7 @@ class Learner:
         return self._steps.evaluate()
 
     def take_loss(self) -> tuple[int, float | None]:
-        """Samples since the last call, and the mean loss over them before each step.
-
-        Raises
-        ------
-        workbench.training.draws.DrawsError
-            The model drew at random in one of these steps, though not in a first one.
-        """
+        """Samples since the last call, and the mean loss over them before each step."""
         self._steps.check()
         samples, loss_sum = self._samples, self._loss_sum
         self._loss_sum, self._samples = 0.0, 0

@@ -83,13 +83,7 @@ class Recorder:
     def note(
         self, epoch: int, at_s: float, learner: Learner, restarts: int, found: Evaluation | None
     ) -> None:
-        """Note the end of an epoch of a node, behind its exchange, and its evaluation if any.
-
-        Raises
-        ------
-        DivergedError
-            Its loss on the test samples is not finite.
-        """
+        """Note the end of an epoch of a node, behind its exchange, and its evaluation if any."""
         if found is not None and not math.isfinite(found.loss):
             where = f"for {learner.name} on the test samples at the end of epoch {epoch}"
             raise DivergedError(found.loss, where)

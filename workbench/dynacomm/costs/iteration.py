@@ -220,27 +220,13 @@ def iteration(costs: LayerCosts, plan: Plan) -> Iteration:
 
 
 def check_costs(given: object) -> LayerCosts:
-    """Return costs as they are.
-
-    Raises
-    ------
-    TypeError
-        They are none.
-    """
+    """Return costs as they are."""
     instead = "LayerCosts, such as layer_costs(profile, times, link) makes"
     return check_kind("costs", given, LayerCosts, instead)
 
 
 def check_profiled(profile: object, times: object, link: object) -> None:
-    """Refuse what describes no model on a worker behind a link.
-
-    Raises
-    ------
-    TypeError
-        No profile, no times or no link.
-    ValueError
-        Profile and times have different layers.
-    """
+    """Refuse what describes no model on a worker behind a link."""
     from workbench.clusters import Link
     from workbench.profiles import LayerTimes, ModelProfile
 

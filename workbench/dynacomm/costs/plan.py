@@ -81,13 +81,7 @@ class Plan:
 
 
 def check_plan(given: object) -> Plan:
-    """Return a plan as it is.
-
-    Raises
-    ------
-    TypeError
-        It is none.
-    """
+    """Return a plan as it is."""
     return check_kind("plan", given, Plan, "a Plan, such as PLANNERS['dynacomm'](costs) makes")
 
 

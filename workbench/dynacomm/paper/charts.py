@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import altair as alt
 import polars as pl
 
-from workbench import figures
+from workbench import datasets, figures
 from workbench.dynacomm.costs.iteration import Iteration
 from workbench.dynacomm.replanning.planning import EPOCH
 from workbench.figures import parts
@@ -115,7 +115,7 @@ def _trained_title(frame: pl.DataFrame) -> list[str]:
     """What was trained on what, of how many samples, and how far the cost model is off."""
     run = frame.row(0, named=True)
     model = MODEL_TITLES.get(run["model"], run["model"])
-    data = parts.DATASET_TITLES.get(run["dataset"], run["dataset"])
+    data = datasets.title(run["dataset"])
     workers = f"{run['workers']} workers (simulated)"
     ends = frame.sort("epoch").group_by("planner", maintain_order=True).last()
     farthest = ends.sort(pl.col("difference_percent").abs())["difference_percent"][-1]

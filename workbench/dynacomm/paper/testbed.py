@@ -120,11 +120,6 @@ class Testbed:
 
         Stated in Table II for four models. Any other of the zoo is taken to run at the geometric
         mean of their FLOP rates, which differ by a factor of two.
-
-        Raises
-        ------
-        UnknownNameError
-            No such model in the zoo.
         """
         if model in self.samples_per_s:
             return self.samples_per_s[model]

@@ -82,12 +82,6 @@ class Job:
     tensors
         Parameter tensors of each layer, for links on which each costs (`Link.tensor_s`); empty
         where none does. Every server that holds a part of a layer has a part of all its tensors.
-
-    Raises
-    ------
-    ValueError
-        Vectors that do not fit the shards; seconds or bytes that are negative or not finite; no
-        worker, not as many servers as shards, or a node that is named twice.
     """
 
     forward_s: FloatArray
@@ -176,13 +170,6 @@ class Job:
             As of the job.
         workers
             How many.
-
-        Raises
-        ------
-        ValueError
-            Profile and times have different layers, or there is no such job.
-        TypeError
-            No profile, times, link or shards.
         """
         check_profiled(profile, times, link)
         check_kind("shards", shards, Shards, "Shards, such as split_evenly(layers, servers)")

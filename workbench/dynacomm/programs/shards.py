@@ -24,12 +24,6 @@ class Shards:
     starts
         First element of each layer in the model's flat vector, and its length behind the last;
         empty where nothing is learnt.
-
-    Raises
-    ------
-    ValueError
-        No such table of shares, a server without a layer, a layer that is not shared out whole,
-        or starts that do not fit.
     """
 
     share: FloatArray
@@ -108,25 +102,13 @@ class Shards:
 
 
 def split_evenly(layers: int, servers: int, starts: Sequence[int] = ()) -> Shards:
-    """Every server holds an equal part of every layer, as large tensors are in MXNet.
-
-    Raises
-    ------
-    ValueError
-        No layer or no server.
-    """
+    """Every server holds an equal part of every layer, as large tensors are in MXNet."""
     layers, servers = check_whole("layers", layers, 1), check_whole("servers", servers, 1)
     return Shards(np.full((servers, layers), 1 / servers), starts)  # type: ignore[arg-type]
 
 
 def whole_layers(owners: Sequence[int], servers: int, starts: Sequence[int] = ()) -> Shards:
-    """Server ``owners[l]`` holds all of layer l+1.
-
-    Raises
-    ------
-    ValueError
-        A layer of a server that does not exist, or a server without a layer.
-    """
+    """Server ``owners[l]`` holds all of layer l+1."""
     servers = check_whole("servers", servers, 1)
     given = listed("owners", owners, "give the server of each layer, such as (0, 1, 1)")
     owners = [check_whole("the server of a layer", owner, 0) for owner in given]

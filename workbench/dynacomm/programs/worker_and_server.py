@@ -173,11 +173,6 @@ def worker(
     """Program of one worker; without a replica it moves bytes and charges time only.
 
     Where the replica is a `Synchronized` one, it may learn beside others.
-
-    Raises
-    ------
-    TypeError
-        No job, or no planning, such as a plan alone.
     """
     _check_job(job)
     if not (hasattr(planning, "begin") and hasattr(planning, "step")):
@@ -277,13 +272,6 @@ def server(job: Job, position: int, store: Store | None = None) -> Program:
 
     Gradients are added up worker by worker, in their order, once all are there: their sum does
     not depend on what arrived first.
-
-    Raises
-    ------
-    TypeError
-        No job.
-    ValueError
-        A position that the job does not have.
     """
     _check_job(job)
     if (place := whole(position)) is None or not 0 <= place < job.shards.servers:

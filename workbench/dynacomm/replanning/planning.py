@@ -37,13 +37,7 @@ WITHIN_S = 1e-6
 
 
 def check_planning(planning_s: float) -> None:
-    """Refuse what planning cannot take.
-
-    Raises
-    ------
-    ValueError
-        No number, or one that is negative or not finite.
-    """
+    """Refuse what planning cannot take."""
     if not 0 <= check_number("planning_s", planning_s) < math.inf:
         raise ValueError(f"planning_s is {planning_s}; seconds are finite and not negative")
 

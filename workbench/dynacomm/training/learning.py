@@ -74,13 +74,7 @@ class WorkerReplica:
             self.flat.parameters[where].copy_(values)
 
     def learn(self, iteration: int) -> None:
-        """Compute the gradient of this iteration's batch.
-
-        Raises
-        ------
-        DivergedError
-            Its loss is not finite.
-        """
+        """Compute the gradient of this iteration's batch."""
         loss = self._steps.step(self.batches[iteration], self.draws(iteration))
         epoch = bisect_left(self.epoch_ends, iteration)
         if not math.isfinite(loss):
@@ -101,11 +95,6 @@ class WorkerReplica:
 
         They stay what they are until the next `learn`, for which the worker needs parameters
         that every server makes from all gradients.
-
-        Raises
-        ------
-        workbench.training.draws.DrawsError
-            The model drew at random in this step, though not in a first one.
         """
         self._steps.check()
         return [(part, self.flat.gradients[part]) for part in where]

@@ -107,13 +107,7 @@ class Aggregation:
 
 
 def check_ratio(ratio: object) -> float:
-    """Return an aggregation ratio as a float.
-
-    Raises
-    ------
-    ValueError
-        It is no finite number of at least 1.
-    """
+    """Return an aggregation ratio as a float."""
     given = check_number("ratio", ratio)
     if not 1 <= given < np.inf:
         raise ValueError(

@@ -19,13 +19,7 @@ for more than there are points, it raises `ValueError`.
 
 
 def check_parts(parts: int, points: int) -> None:
-    """Refuse to divide points into more subsets than there are, or into none.
-
-    Raises
-    ------
-    ValueError
-        `parts` is not from 1 to `points`.
-    """
+    """Refuse to divide points into more subsets than there are, or into none."""
     if not 1 <= parts <= points:
         raise ValueError(
             f"{points} points cannot be divided into {parts} subsets; ask for 1 to {points}"

@@ -20,11 +20,6 @@ def shares(sizes: Sequence[int], subsets: int) -> list[int]:
         Points of each class, at least one.
     subsets
         M, to be shared out; no more than there are points.
-
-    Raises
-    ------
-    ValueError
-        An empty class, or more subsets than points.
     """
     points = sum(sizes)
     if not sizes or min(sizes) < 1 or not 1 <= subsets <= points:

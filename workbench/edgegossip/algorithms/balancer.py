@@ -144,13 +144,7 @@ def balance(
 
 
 def check_balancer(threshold: float, failed_share: float, on_failures: str | Policy) -> Policy:
-    """Return the policy if all three are as `balance` takes them.
-
-    Raises
-    ------
-    ValueError
-        One of them cannot be.
-    """
+    """Return the policy if all three are as `balance` takes them."""
     if not 0 < check_number("threshold", threshold) < math.inf:
         raise ValueError(f"threshold is {threshold}; give points per second above 0")
     if not 0 <= check_number("failed_share", failed_share) <= 1:

@@ -42,13 +42,7 @@ Policy = Callable[[Sequence[int], Sequence[float], Sequence[bool]], Outcome]
 
 
 def stop(points: Sequence[int], throughput: Sequence[float], failed: Sequence[bool]) -> Outcome:
-    """Halt, and say who has failed.
-
-    Raises
-    ------
-    TooManyFailedError
-        Always.
-    """
+    """Halt, and say who has failed."""
     out = [platform for platform, gone in enumerate(failed) if gone]
     listed = ", ".join(f"{one} ({throughput[one]:g} points/s, {points[one]} points)" for one in out)
     raise TooManyFailedError(
@@ -62,11 +56,6 @@ def reassign(points: Sequence[int], throughput: Sequence[float], failed: Sequenc
 
     Each shard is cut in the order of the platforms; what is left after rounding down goes, a
     point each, to those furthest below their exact share.
-
-    Raises
-    ------
-    TooManyFailedError
-        There is no other platform.
     """
     survivors = [platform for platform, gone in enumerate(failed) if not gone]
     if not survivors:
@@ -123,13 +112,7 @@ def held_after(
 
 
 def policy_of(given: object) -> Policy:
-    """Return the policy of a name in `POLICIES`, or a function as it is.
-
-    Raises
-    ------
-    ValueError
-        Neither.
-    """
+    """Return the policy of a name in `POLICIES`, or a function as it is."""
     if callable(given):
         return given
     return choose("policy", given, POLICIES)  # type: ignore[arg-type]

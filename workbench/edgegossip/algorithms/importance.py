@@ -37,11 +37,6 @@ def importance_sample(
         Points in a batch; the last has what is left.
     seed
         Of the draw.
-
-    Raises
-    ------
-    ValueError
-        Losses that are negative or not finite, a ratio beyond 0 to 1, a batch without points.
     """
     weights = checked_effects(losses)
     if weights.min() < 0 or weights.max() == np.inf:

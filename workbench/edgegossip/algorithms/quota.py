@@ -15,11 +15,6 @@ def quota(points: int, ratio: float) -> int:
     """Return the least whole number of points that is no less than the share `ratio` of them.
 
     Ratios are quotients of floats, so 0.07 of 100 points, which is 7.000000000000001, is 7.
-
-    Raises
-    ------
-    ValueError
-        A ratio that is not from 0 to 1.
     """
     if not 0 <= check_number("ratio", ratio) <= 1:
         raise ValueError(f"ratio is {ratio}; it is the share of points to be processed, 0 to 1")
@@ -27,13 +22,7 @@ def quota(points: int, ratio: float) -> int:
 
 
 def check_batch_size(batch_size: int) -> int:
-    """Return a batch size as an int.
-
-    Raises
-    ------
-    ValueError
-        It is not whole, or less than 1.
-    """
+    """Return a batch size as an int."""
     size = whole(batch_size)
     if size is None or size < 1:
         raise ValueError(f"batch_size is {batch_size!r}; give a whole number of at least 1")
@@ -41,13 +30,7 @@ def check_batch_size(batch_size: int) -> int:
 
 
 def checked_effects(effects: ArrayLike, count: int | None = None) -> NDArray[np.float64]:
-    """Return effects as float64, (count,) or, where None, of any number but none.
-
-    Raises
-    ------
-    ValueError
-        Another shape, or NaN.
-    """
+    """Return effects as float64, (count,) or, where None, of any number but none."""
     array = np.asarray(effects, dtype=np.float64)
     if array.ndim != 1 or not array.size or count not in (None, array.size):
         wanted = "at least one" if count is None else f"{count} of them"

@@ -70,11 +70,6 @@ class Aggregating:
         Seconds of evaluating a point over those of learning from it.
     window_s
         Over which contention is averaged.
-
-    Raises
-    ------
-    ValueError
-        A ratio below 1, seconds or a share that are negative or not finite.
     """
 
     ratio: float = 10.0
@@ -117,12 +112,6 @@ def course(
     -------
     list of Epoch
         By epoch, then by platform.
-
-    Raises
-    ------
-    ValueError
-        No platform, not as many numbers as platforms, epochs that are not a whole number of at
-        least 1; what the balancer refuses.
     """
     number = whole(epochs)
     if number is None or number < 1:

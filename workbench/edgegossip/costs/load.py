@@ -91,11 +91,6 @@ def draw_load(
         No job begins later.
     intensity
         Factor on all that jobs use, of cores no more than all; 0 for no jobs.
-
-    Raises
-    ------
-    ValueError
-        A negative intensity.
     """
     if not 0 <= check_number("intensity", intensity) < math.inf:
         raise ValueError(f"intensity is {intensity}; give a finite number, at least 0")

@@ -78,13 +78,7 @@ def shares(testbed: Testbed, model: str, epochs: int = EPOCHS) -> dict[float, fl
 
 
 def fit(explanation: str = EXPLANATION) -> Constants:
-    """Constants at which the mean speed-up is the paper's, to three digits.
-
-    Raises
-    ------
-    ValueError
-        No constant in the range gives it.
-    """
+    """Constants at which the mean speed-up is the paper's, to three digits."""
     from scipy.optimize import brentq
 
     _, (low, high), make = choose("explanation", explanation, EXPLANATIONS)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import altair as alt
 import polars as pl
 
-from workbench import figures
+from workbench import datasets, figures
 from workbench.edgegossip.aggregation.costs import SELECTED
 from workbench.edgegossip.paper.experiments import READINGS, sizes_text
 from workbench.edgegossip.paper.testbed import IMBALANCES, RATIOS
@@ -468,4 +468,4 @@ def _model(name: str) -> str:
 
 
 def _data(name: str) -> str:
-    return f"samples of {parts.DATASET_TITLES.get(name, name)}"
+    return f"samples of {datasets.title(name)}"

@@ -97,11 +97,6 @@ class Deployment:
         ``assumed`` of the testbed's facts.
     stands_for
         Points of the paper that each of `points` stands for.
-
-    Raises
-    ------
-    ValueError
-        An uplink that is not positive, a negative overhead.
     """
 
     model: str
@@ -228,14 +223,6 @@ class Testbed:
             Of what co-runs, and until when it does.
         stands_for
             Points of the paper that each of `points` stands for: it takes so many times as long.
-
-        Raises
-        ------
-        UnknownNameError
-            No such model or kind.
-        ValueError
-            No platform, fewer points than platforms, a factor or an uplink that is not positive,
-            platforms that are neither a whole number nor kinds.
         """
         choose("model", model, ZOO)
         named = _named(platforms)

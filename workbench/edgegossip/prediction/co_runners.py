@@ -133,13 +133,6 @@ class CoRunners:
             Input of a job, all processes together.
         every_s
             A job begins every so many seconds, or as soon as the one before has ended.
-
-        Raises
-        ------
-        ValueError
-            Another workload, a negative size or seconds that are negative or not finite.
-        RuntimeError
-            A process has ended; the message says why.
         """
         check_name("workload", workload, (REST, *WORKLOADS))
         size = whole(size_bytes)
@@ -167,11 +160,6 @@ def co_runners(processes: int | None = None) -> Iterator[CoRunners]:
 
     A `Monitor` takes children of this process for the task itself, unless it is given a source such
     as ``host_counters([pid of the training])``.
-
-    Raises
-    ------
-    ValueError
-        Less than one process, or a system on which pipes cannot be waited for.
     """
     count = whole(os.cpu_count() if processes is None else processes)
     if count is None or count < 1:

@@ -81,11 +81,6 @@ def between(earlier: Counters, later: Counters) -> Contention:
     The task's own use is counted elsewhere than everybody's (a write counts for its process when it
     is made, for the disk when it gets there), so the difference may be slightly negative; it counts
     as none then.
-
-    Raises
-    ------
-    ValueError
-        No time between the two.
     """
     gone = Counters(*(b - a for a, b in zip(astuple(earlier), astuple(later), strict=True)))
     if not (gone.at_s > 0 and gone.cores_s > 0):

@@ -46,11 +46,6 @@ def host_counters(
         Process ids of the training task; this process by default, and () is nobody.
     own_network_bytes
         Gives the bytes that the task has sent and received so far.
-
-    Raises
-    ------
-    ValueError
-        There is no such process.
     """
     trees = [process_tree(pid) for pid in ([os.getpid()] if exclude is None else exclude)]
 
@@ -111,11 +106,6 @@ def process_tree(pid: int) -> Callable[[], Used]:
 
     Each process counts with its children that have ended, so the sum over those alive is that of
     the whole tree. When the first itself has ended, the last sum stays.
-
-    Raises
-    ------
-    ValueError
-        There is no such process.
     """
     last = Used()
     try:

@@ -264,11 +264,6 @@ def throughput(seconds: Iterable[float]) -> float:
     ----------
     seconds
         t_i: seconds that each executor takes for a sample.
-
-    Raises
-    ------
-    ValueError
-        No executor, or seconds that are not positive.
     """
     each = [_positive("seconds", one) for one in seconds]
     if not each:

@@ -16,13 +16,7 @@ Indices = NDArray[np.int64]
 
 
 def check_platforms(given: object) -> tuple[Platform, ...]:
-    """Return platforms if they are some.
-
-    Raises
-    ------
-    ValueError
-        None at all, or something that is no platform.
-    """
+    """Return platforms if they are some."""
     members: tuple[Any, ...] = listed(
         "platforms", given, "give edgegossip.Platforms, one for each node"
     )
@@ -35,13 +29,7 @@ def check_platforms(given: object) -> tuple[Platform, ...]:
 
 
 def check_shards(platforms: Sequence[Platform], given: object) -> tuple[Indices, ...]:
-    """Return the shards of platforms, as int64.
-
-    Raises
-    ------
-    ValueError
-        Not as many as platforms, or one that is no indices, or without any.
-    """
+    """Return the shards of platforms, as int64."""
     shards = tuple(
         map(np.asarray, listed("shards", given, "give the indices of each platform's samples"))
     )
@@ -61,13 +49,7 @@ def check_shards(platforms: Sequence[Platform], given: object) -> tuple[Indices,
 def check_agrees(
     platforms: Sequence[Platform], shards: Sequence[Indices], setup: GossipSetup
 ) -> None:
-    """Refuse a gossip training of others.
-
-    Raises
-    ------
-    ValueError
-        Another number of platforms than nodes, another order, other shards.
-    """
+    """Refuse a gossip training of others."""
     names, nodes = [platform.name for platform in platforms], list(setup.cluster.names)
     if len(names) != len(nodes):
         raise ValueError(

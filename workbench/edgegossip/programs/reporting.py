@@ -133,12 +133,6 @@ def hops_of(setup: GossipSetup, given: int | None = None) -> int:
     least, since after a lost message the next comes. So one crash, or one faulty link that others
     go around, has nobody count as failed who is not. One that comes back may: see
     `workbench.edgegossip.programs.trainer`.
-
-    Raises
-    ------
-    ValueError
-        GoSGD, where nobody waits for an exchange; nodes that never hear of each other; fewer hops
-        than the longest way.
     """
     mixing = setup.mixing
     if mixing is None:

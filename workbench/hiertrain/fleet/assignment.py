@@ -95,11 +95,6 @@ def planned(fleet: Fleet, edges: Mapping[str, str], objective: str = "slowest") 
         By the name of the device.
     objective
         A name in `OBJECTIVES`.
-
-    Raises
-    ------
-    ValueError
-        As in `timed`; an unknown objective.
     """
     check_name("objective", objective, OBJECTIVES)
     _check(fleet, "edges", edges)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import altair as alt
 import polars as pl
 
-from workbench import figures
+from workbench import datasets, figures
 from workbench.figures import parts
 from workbench.hiertrain.costs.problem import TIERS
 
@@ -389,7 +389,7 @@ def _trained_title(frame: pl.DataFrame, *more: str) -> list[str]:
     """What was trained on what, of how many samples."""
     run = frame.row(0, named=True)
     model = MODEL_TITLES[run["model"]].partition(" (")[0]
-    data = parts.DATASET_TITLES.get(run["dataset"], run["dataset"])
+    data = datasets.title(run["dataset"])
     seeds = frame["seed"].n_unique()
     link = f"batch {run['batch_size']}, edge-cloud {run['edge_cloud_mbps']:g} Mbit/s (simulated)"
     mean = [f"mean of {seeds} seeds"] if seeds > 1 else []

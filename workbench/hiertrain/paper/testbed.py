@@ -116,13 +116,6 @@ class Testbed:
         Seconds of a layer are (FLOPs + `flops_per_byte` x bytes moved) over the tier's FLOPs a
         second. Backward, FLOPs are those of the gradients (the first layer needs none by its
         input) and twice as many bytes move. Samples and features are float32.
-
-        Raises
-        ------
-        UnknownNameError
-            No such model in the zoo.
-        ValueError
-            A bandwidth or a batch that is not positive.
         """
         profile, work = profile_model(model), _work(model, self.constants.flops_per_byte)
         near_bps = self.device_edge_mbps * 1e6

@@ -27,11 +27,6 @@ def cluster_of(problem: Problem, sharing: str = "none") -> Cluster:
         to the edge; the cloud has one of its bandwidth to the edge. What is sent or received at
         the same time shares these max-min fairly, each way for itself. The edge's are two, one
         to either side, and limit nothing more.
-
-    Raises
-    ------
-    UnknownNameError
-        No such way of sharing.
     """
     check_name("sharing", sharing, SHARING)
     links: dict[tuple[int | str, int | str], Link] = {}

@@ -79,11 +79,6 @@ def programs_of(
         As for `cluster_of`.
     learners, samples
         Of device, edge and cloud, and what they learn from; without them only bytes move.
-
-    Raises
-    ------
-    ValueError
-        The policy is for other layers or another batch; less than one iteration.
     """
     check_name("sharing", sharing, SHARING)
     policy.check(problem)

@@ -157,13 +157,7 @@ class TierLearner:
         )
 
     def loss(self, features: Features) -> Gradient:
-        """Gradient of the mean loss by the model's outputs.
-
-        Raises
-        ------
-        DivergedError
-            The loss is not finite.
-        """
+        """Gradient of the mean loss by the model's outputs."""
         import torch
 
         outputs = tuple(tensor.detach().requires_grad_() for tensor in features.tensors)

@@ -58,11 +58,6 @@ def cluster_of(testbed: Testbed, speeds: Sequence[float] | None = None) -> Clust
         How many, and how fast their interfaces are.
     speeds
         Of each worker, 1 being that of the testbed's; all 1 by default.
-
-    Raises
-    ------
-    ValueError
-        Not one speed for each worker, or one that is not above 0.
     """
     rate_bps = testbed.bandwidth_mbps * 1e6 * testbed.constants.link_efficiency
     of_workers = [1.0] * testbed.workers if speeds is None else list(speeds)

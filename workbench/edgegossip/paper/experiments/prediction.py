@@ -186,11 +186,6 @@ def held_out(measured: pl.DataFrame, form: str = "share_products") -> pl.DataFra
         ``naive_followed_s``, the same without contention; and how far off each is, in percent of
         the time that was measured: ``error_percent``, ``followed_error_percent``,
         ``naive_error_percent`` and ``naive_followed_error_percent``.
-
-    Raises
-    ------
-    ValueError
-        Less than two sizes; no sample of training alone; what `fit` refuses.
     """
     sizes = [size for size in measured["size_bytes"].unique().sort() if size > 0]
     if len(sizes) < 2:

@@ -123,11 +123,6 @@ def trainings(
         test_samples, platforms, method`` (``gosgd``, ``edgegossip``), ``technique`` (null of
         GoSGD), ``ratio, strategy, order, imbalance, seed, epoch, at_s`` (virtual seconds), ``top1``
         (mean over the platforms) and ``kept``, the share of samples learnt from.
-
-    Raises
-    ------
-    ExperimentInterrupted
-        At Ctrl-C, with the finished trainings; asked again, it goes on behind them.
     """
     asked: list[Training] = []
     for of_seed, case in product(range(seed, seed + (seeds or scales.SEEDS.at(scale))), cases):
