@@ -1,4 +1,4 @@
-"""What programs give to their context, refused where it makes no sense."""
+"""Checks of what programs pass to their context."""
 
 from __future__ import annotations
 
@@ -10,36 +10,18 @@ from workbench.checks import is_number
 
 
 def check_seconds(what: str, seconds: Any) -> None:
-    """Refuse what is no finite number of seconds, at least 0.
-
-    Raises
-    ------
-    ValueError
-        It is not.
-    """
+    """Refuse what is no finite number of seconds, at least 0."""
     if not (is_number(seconds) and 0 <= seconds < math.inf):
         raise ValueError(f"{what} is {seconds!r}; it must be a finite number, not negative")
 
 
 def refuse_endless(what: str) -> NoReturn:
-    """Tell that something would end later than any number of seconds.
-
-    Raises
-    ------
-    OverflowError
-        Always.
-    """
+    """Raise an OverflowError: something would end later than a float holds."""
     raise OverflowError(f"{what} would end after more seconds than a number holds")
 
 
 def check_topic(topic: Any) -> None:
-    """Refuse a topic to receive that is no text.
-
-    Raises
-    ------
-    TypeError
-        It is none.
-    """
+    """Refuse a topic to receive that is no text."""
     if not (topic is None or isinstance(topic, str)):
         raise TypeError(
             f"receive waits for topic {topic!r}, which no message has; give text, or sender=..."
@@ -47,13 +29,7 @@ def check_topic(topic: Any) -> None:
 
 
 def check_work(work: Any, lane: Any, label: Any) -> None:
-    """Refuse work that is no function, and a lane or label that is no text.
-
-    Raises
-    ------
-    TypeError
-        One of these.
-    """
+    """Refuse work that is no function, and a lane or label that is no text."""
     if not callable(work):
         raise TypeError(
             f"the work of compute is {work!r}, no function; give one without arguments, such as "
@@ -64,13 +40,7 @@ def check_work(work: Any, lane: Any, label: Any) -> None:
 
 
 def refuse_async(work: Any) -> NoReturn:
-    """Tell that work made a coroutine.
-
-    Raises
-    ------
-    TypeError
-        Always.
-    """
+    """Raise a TypeError: work made a coroutine."""
     raise TypeError(
         f"the work of compute, {work!r}, made a coroutine; give a plain function, and await or "
         "spawn coroutines themselves"
@@ -78,13 +48,7 @@ def refuse_async(work: Any) -> NoReturn:
 
 
 def check_spawned(work: Any, by: str = "spawn") -> None:
-    """Refuse what cannot be awaited.
-
-    Raises
-    ------
-    TypeError
-        It cannot.
-    """
+    """Refuse what cannot be awaited."""
     if not inspect.isawaitable(work):
         hint = f", called, as in context.{by}(work(context))" if callable(work) else ""
         if isinstance(work, list | tuple):

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 def chrome_trace(frame: pl.DataFrame) -> str:
     """Write the spans of a trace as JSON: a process per node, a thread per lane.
 
-    Complete events ("ph": "X") in microseconds to three decimals, after Google's Trace Event
-    Format, whose viewers expect those of one thread not to overlap: lanes where spans do get
-    several threads. Rows keep the order in which nodes and lanes first appear.
+    Complete events ("ph": "X") of Google's Trace Event Format, in microseconds to three decimals.
+    Viewers expect that events of one thread do not overlap: such lanes get several threads.
     """
     rows, order = sublanes(frame)
     nodes = {
@@ -48,7 +47,7 @@ def chrome_trace(frame: pl.DataFrame) -> str:
 
 
 def _name(what: str, name: str, process: int, thread: int) -> dict[str, Any]:
-    """Metadata: what Perfetto calls a row, and (by its ids) where it stands."""
+    """Metadata event that names a row; its ids set the row's position."""
     return {
         "name": f"{what}_name",
         "ph": "M",

@@ -1,4 +1,4 @@
-"""All that a worker program knows of the world."""
+"""What a program sees of its node and of the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Task(Awaitable[T_co], Protocol[T_co]):
-    """What `Context.spawn` runs; awaiting it waits for its result."""
+    """A coroutine started by `Context.spawn`; awaiting it waits for its result."""
 
     def done(self) -> bool:
         """Whether it has ended: with a result, by an exception, or cancelled."""
@@ -34,8 +34,8 @@ class Task(Awaitable[T_co], Protocol[T_co]):
     def cancel(self) -> bool:
         """End it where it waits; False if it had ended already.
 
-        Its ``finally`` runs, but can await nothing; who awaits it meets `asyncio.CancelledError`.
-        A message that it was just given stays unread. It cannot cancel itself (RuntimeError).
+        Its ``finally`` runs but can await nothing; who awaits it gets `asyncio.CancelledError`.
+        A message just delivered to it stays unread. It cannot cancel itself (RuntimeError).
         """
         ...
 
@@ -44,9 +44,9 @@ class Context(Protocol):
     """One node as its program sees it, simulated or real.
 
     A program is an ``async def`` that takes its `Context` and awaits nothing but what the
-    methods below return; whatever it returns becomes its node's result. Where a program is cut
-    off (by a crash, or as a task by its program's end), ``finally`` still runs, but can await
-    nothing; what it spawns then never begins, and what it sends as its node crashes is lost.
+    methods below return; its return value is its node's result. Where a program is cut off (by a
+    crash, or a task by its program's end), ``finally`` still runs but can await nothing; what it
+    spawns then never begins, and what it sends as its node crashes is lost.
     """
 
     @property
@@ -66,7 +66,7 @@ class Context(Protocol):
 
     @property
     def restarts(self) -> int:
-        """How often the node has been restarted after a crash; 0 in its first life."""
+        """How often the node has been restarted after a crash."""
         ...
 
     @property
@@ -105,9 +105,9 @@ class Context(Protocol):
     ) -> Awaitable[T]:
         """Occupy a core and return what `work` returns.
 
-        It runs once, when the core is free: it sees its inputs as they are then. Its result is
-        there `cost_s` seconds later at speed 1, more on a slower node. An exception comes at
-        once; with `on`, when the result would.
+        It runs once, when a core is free, on its inputs as they are then. The result is there
+        `cost_s` seconds later at speed 1, later on a slower node. An exception is raised at once;
+        with `on`, when the result would be there.
 
         Parameters
         ----------
@@ -116,12 +116,11 @@ class Context(Protocol):
         cost_s
             Seconds at speed 1.
         lane, label
-            Where and as what it shows in the trace; an empty lane leaves no trace.
+            Of its span in the trace; an empty lane records none.
         on
-            The state of this node that `work` changes. Then it may run on another thread, beside
-            that of other nodes, with the same results; whoever looks at the state waits for it.
-            Work that draws from a global generator of random numbers needs a state made with
-            ``in_order=True``.
+            The state of this node that `work` changes. Work may then run on another thread, beside
+            that of other nodes, with the same results; whoever reads the state waits for it.
+            Work that draws from a global generator needs a state made with ``in_order=True``.
 
         Raises
         ------
@@ -129,18 +128,17 @@ class Context(Protocol):
             A cost that is negative or not finite.
         TypeError
             Work that is no function, or a coroutine function; with `on`, work that could reach
-            other things than its state; a lane or label that is no text.
+            anything but its state; a lane or label that is no text.
         OverflowError
-            It would end after more seconds than a number holds.
+            It would end after more seconds than a float holds.
         """
         ...
 
     def send(self, to: int | str, message: Message) -> None:
         """Queue a message on the link to another node, by index or name, and return at once.
 
-        There is nothing to await. A message to oneself is there at once and costs nothing. Nothing
-        tells whether a message arrives: one that is lost, or sent to a node that is down, is met
-        by silence.
+        A message to the node itself arrives at once and costs nothing. The sender never learns
+        whether a message arrives: one that is lost, or sent to a node that is down, vanishes.
 
         Raises
         ------
@@ -149,7 +147,7 @@ class Context(Protocol):
         ValueError
             The message names another sender.
         TypeError
-            What is sent is no `Message`.
+            No `Message`.
         """
         ...
 
@@ -160,11 +158,11 @@ class Context(Protocol):
         sender: int | str | None = None,
         timeout_s: float | None = None,
     ) -> Awaitable[Message]:
-        """Wait for the first unread message, of a topic or from a sender where these are given.
+        """Wait for the first unread message, optionally of one topic or from one sender.
 
-        A peer that has crashed, or whose messages are lost, shows by nothing but silence: who
-        must not wait for ever gives `timeout_s`. What arrives in the very instant in which that
-        runs out is received; with 0 that is whatever arrives in this instant.
+        A peer that has crashed, or whose messages are lost, only falls silent: a program that must
+        not wait for ever sets `timeout_s`. A message that arrives in the instant of the timeout is
+        received; with 0, whatever arrives in this instant.
 
         Raises
         ------
@@ -180,10 +178,10 @@ class Context(Protocol):
         ...
 
     def sleep(self, seconds: float) -> Awaitable[None]:
-        """Wait, occupying nothing.
+        """Wait without occupying a core.
 
-        A loop in which no time passes, such as one that sleeps for 0 seconds for ever, ends the
-        run with an error that names the node.
+        A loop in which no time passes, such as endless sleeps of 0 s, ends the run with an error
+        that names the node.
 
         Raises
         ------
@@ -195,37 +193,37 @@ class Context(Protocol):
     def spawn(self, work: Awaitable[T]) -> Task[T]:
         """Run a coroutine beside the program; awaiting what this returns waits for its result.
 
-        It ends, at the latest, when the node's program returns or fails, and in the instant in
-        which the node crashes: wherever it waits, without a result, and a restart does not bring
-        it back. Its exception reaches whoever awaits it by then, and otherwise ends the run.
+        It ends, at the latest, when the node's program returns or fails, or the node crashes:
+        wherever it waits, without a result; a restart does not bring it back. Its exception reaches
+        whoever awaits it by then, and otherwise ends the run.
 
         Raises
         ------
         TypeError
-            What is given cannot be awaited.
+            No awaitable.
         """
         ...
 
     def first(self, *works: Awaitable[T]) -> Awaitable[tuple[int, T]]:
-        """Wait for the first of several coroutines or tasks.
+        """Wait for the first of several coroutines or tasks; return its position and its result.
 
-        Returns its place among them, and its result; raises what it raised. The others of the
-        coroutines are cancelled in that moment, so that they take no message; tasks, which may be
-        awaited elsewhere, go on. Of tasks that are done already it is the one named first.
+        Raises what it raised. The other coroutines are cancelled at that moment, so that they take
+        no message; tasks, which may be awaited elsewhere, go on. Of tasks that are done already the
+        first in order counts.
 
         Raises
         ------
         ValueError
-            None are given.
+            No arguments.
         TypeError
-            One that cannot be awaited.
+            One that is no awaitable.
         """
         ...
 
     def watch(self) -> list[Transfer]:
         """Return a list to which every transfer from or to this node is added as it ends.
 
-        A crash ends that; a restarted program asks for a list of its own.
+        A crash ends that; a restarted program asks for a new list.
         """
         ...
 

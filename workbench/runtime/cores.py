@@ -1,4 +1,4 @@
-"""The cores of a node in one of its lives, and who waits for one."""
+"""Cores of a node."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 class Cores:
-    """How many are free; turns of those who wait, in the order in which they came.
+    """How many are `free`, and the queue of those who wait for one.
 
-    Each life of a node has its own, so that what is left of an earlier one frees none of these.
+    A node has new ones after a restart, so that what is left of before frees none of these.
     """
 
     __slots__ = ("free", "turns")
@@ -22,7 +22,7 @@ class Cores:
         self.turns: deque[simpy.Event] = deque()
 
     def release(self) -> None:
-        """Hand a core on, or keep it free."""
+        """Pass a core to the first in the queue, or keep it free."""
         if self.turns:
             self.turns.popleft().succeed()
         else:

@@ -12,14 +12,8 @@ from workbench.runtime.state import State
 class Endpoint:
     """Where links begin and end.
 
-    Attributes
-    ----------
-    uplink, downlink
-        The node's interface; None where it is not limited.
-    watchers
-        Lists that grow by each transfer from or to the node.
-    up
-        False from a crash to the restart.
+    `uplink` and `downlink` are None where the interface is not limited, `watchers` lists that grow
+    by each transfer from or to the node; `up` is False from a crash to the restart.
     """
 
     def __init__(self, state: State, index: int, node: Node) -> None:

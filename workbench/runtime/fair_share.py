@@ -24,14 +24,9 @@ def parts(bits: float) -> int:
 
 
 class Member:
-    """A transfer that takes part.
+    """A transfer that takes part; beyond `limit_bps` somebody else has to look at its rate.
 
-    Attributes
-    ----------
-    number
-        Of the order in which transfers joined.
-    limit_bps
-        Rate above which somebody else has to look at it.
+    `number` counts transfers in the order in which they joined.
     """
 
     __slots__ = ("end", "group", "limit_bps", "number")
@@ -80,10 +75,7 @@ Entry = TypeVar("Entry", tuple[int, int, Group[Any]], tuple[float, int, Group[An
 class FairShare(Generic[M]):
     """Max-min fair rates of transfers that share one capacity and nothing else.
 
-    Attributes
-    ----------
-    level_bps
-        Rate of those that are held back; infinity if none is.
+    `level_bps` is the rate of those that are held back; infinity if none is.
     """
 
     __slots__ = (
@@ -117,7 +109,7 @@ class FairShare(Generic[M]):
         self._capped_ends: list[tuple[float, int, Group[M]]] = []
 
     def join(self, flow: M, cap_bps: float, left: int, now_s: float) -> None:
-        """Let a transfer of so many parts share from now on, once settled."""
+        """Let a transfer with `left` parts to go share from now on, once settled."""
         if now_s > self._since_s:
             self._advance(now_s)
         group = self._by_cap.get(cap_bps)
@@ -140,7 +132,7 @@ class FairShare(Generic[M]):
             self._note_end(group)
 
     def leave(self, flow: M, now_s: float) -> int:
-        """Take a transfer out; the parts that it has left."""
+        """Take a transfer out; return the parts that it has left."""
         self._advance(now_s)
         group = flow.group
         assert group is not None
@@ -156,9 +148,7 @@ class FairShare(Generic[M]):
     def settle(self, capacity_bps: float, now_s: float) -> float:
         """Set the rates after transfers came or went, or the capacity changed.
 
-        Returns
-        -------
-        When the next transfer ends at these rates, in seconds; infinity if none does.
+        Returns when the next transfer ends at these rates, in seconds; infinity if none does.
         """
         self._advance(now_s)
         capacity = parts(capacity_bps)
@@ -179,7 +169,7 @@ class FairShare(Generic[M]):
         return self.due_s()
 
     def limit(self, flow: M) -> None:
-        """Tell of a transfer, by `over_limits`, when its rate is above its `limit_bps`."""
+        """Have `over_limits` report a transfer when its rate is above its `limit_bps`."""
         self._entries += 1
         heappush(self._limits, (flow.limit_bps, self._entries, flow))
         if len(self._limits) > 16 + 4 * self._size:
@@ -239,7 +229,6 @@ class FairShare(Generic[M]):
         return sorted(ended, key=lambda flow: flow.number)
 
     def _renew(self, group: Group[M]) -> None:
-        """Note a group's next end, now that its first is gone, or that there is none."""
         if group.size:
             self._note_end(group)
         else:

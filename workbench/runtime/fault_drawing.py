@@ -40,10 +40,6 @@ def draw_faults(
 
     Parameters
     ----------
-    seed
-        The same gives the same faults.
-    cluster
-        Whose nodes and links fail.
     until_s
         No fault begins later.
     crash_every_s, slow_every_s, link_down_every_s

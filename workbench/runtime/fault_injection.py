@@ -23,15 +23,7 @@ def inject(
     hosts: Sequence[Host],
     pipes: Mapping[tuple[int, int], Pipe],
 ) -> None:
-    """Schedule all faults; they come first in their instant, in the order given.
-
-    Raises
-    ------
-    UnknownNodeError, MissingLinkError
-        A fault of a node or link that the cluster does not have.
-    ValueError
-        A node that crashes while it is down, or restarts while it is up.
-    """
+    """Schedule all faults; they come first in their instant, in the order of the list."""
     cluster = state.cluster
     for fault in faults:
         if isinstance(fault, SlowDown):

@@ -1,4 +1,4 @@
-"""What goes wrong during a run, as data."""
+"""Faults of a run, as data."""
 
 from __future__ import annotations
 
@@ -13,21 +13,19 @@ from workbench.clusters.cluster import Name
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that goes wrong at a time; see its kinds below."""
+    """Something that goes wrong at a time."""
 
 
 @dataclass(frozen=True)
 class Crash(Fault):
-    """A node stops at `at_s`: its program and all that this spawned end at once.
+    """A node stops at `at_s`: its program and all tasks of it end at once.
 
-    Lost are its memory, messages that it has not read, those in its queues and the one that a
-    link just carries for it, and whatever reaches it until a `Restart`; without one it stays
-    down. A message that only the link's latency still delays arrives. In the trace remains what
-    had ended.
+    Lost are its memory, its unread messages, those in its queues, the one that a link carries for
+    it, and whatever reaches it until a `Restart`; without one it stays down. A message that only
+    the link's latency still delays arrives. The trace keeps what had ended.
 
-    Nobody is told: to other nodes it is silence. A program that may not wait for ever gives
-    `Context.receive` a `timeout_s`, and may ask again. A program that has ended before keeps its
-    result; messages to its node are lost.
+    Other nodes see only silence; `Context.receive` has a `timeout_s` for that. A program that has
+    ended before keeps its result; messages to its node are lost.
     """
 
     node: Name
@@ -42,12 +40,12 @@ class Crash(Fault):
 class Restart(Fault):
     """A crashed node comes back at `at_s`, and its program starts from the beginning.
 
-    It keeps what lives outside the node: the cluster, objects that programs share (a closure's,
-    say: whatever a program writes there is a checkpoint), and `Context.node`, `name` and `peers`.
-    It loses its variables, tasks, unread messages and the lists from `Context.watch`; the program
-    gets a new `Context` whose `restarts` is one higher and whose `random` draws other numbers.
-    Peers that wait for it are not told; those that go on where they were must be told by a
-    message of its own. Where the program had ended before the crash, it does not start again.
+    It keeps what is outside the node: the cluster, objects that programs share (a checkpoint, in a
+    closure, say), and `Context.node`, `name` and `peers`. It loses its variables, tasks, unread
+    messages and the lists from `Context.watch`; the program gets a new `Context` whose `restarts`
+    is one higher and whose `random` draws other numbers. Peers do not notice: those that go on
+    where they were need a message from the program. A program that had ended before the crash does
+    not start again.
     """
 
     node: Name

@@ -34,33 +34,17 @@ def gantt(
     """Draw a trace: a row for every lane of every node, a bar for every span, time on x.
 
     A lane on which spans overlap, as on a node of several cores, has as many rows as they need.
-    A few spans are drawn with a border, and those with room bear their label. Many take turns,
+    A few spans are drawn with a border, and those with room bear their label. Many alternate,
     along a lane, between full and lighter colour, so that hundreds of layers remain countable.
 
     Parameters
     ----------
-    frame
-        Of a `Trace`. Rows keep the order in which lanes first appear.
     colour
-        What the colour tells: ``"lane"``, ``"label"`` or ``"node"``.
-    title
-        Heading; None for none.
+        By ``"lane"``, ``"label"`` or ``"node"``.
     end_s
         End of the axis in seconds, so that two charts can be compared; by default the trace's.
     column
-        The width the chart is meant for; decides which labels have room.
-
-    Returns
-    -------
-    altair chart
-        Of spans in seconds, milliseconds or microseconds, whichever suits the length.
-
-    Raises
-    ------
-    UnknownNameError
-        No such colouring or column.
-    ValueError
-        `end_s` is before the trace's end, or not positive.
+        ``"single"`` or ``"double"``: the width that decides which labels have room.
     """
     import altair as alt
     from altair.utils.schemapi import debug_mode
@@ -182,7 +166,6 @@ def _texts(chart: alt.Chart, kinds: list[str], per_px: float) -> alt.Chart:
 
 
 def _switch(kinds: list[str], inks: list[str]) -> str:
-    """Vega expression: the ink of a span's kind."""
     return f"{json.dumps(dict(zip(kinds, inks, strict=True)))}[datum.kind]"
 
 

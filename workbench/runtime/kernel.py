@@ -29,7 +29,7 @@ __all__ = ["EXPIRY", "FIRST", "LAST", "NORMAL", "Kernel"]
 
 
 class Kernel(simpy.Environment):
-    """SimPy's environment, with callbacks at a priority that can be cancelled, and a count."""
+    """SimPy's environment with callbacks, which have a priority and can be cancelled."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,10 +53,10 @@ class Kernel(simpy.Environment):
         return event
 
     def cancel(self, event: simpy.Event) -> None:
-        """Let nothing come of an event of `call` or `call_at`.
+        """Drop an event of `call` or `call_at`.
 
-        Cancelled events leave the queue when they are more than half of it, so that it is no
-        longer than what may still happen, at a constant cost each.
+        Cancelled events leave the queue once they are more than half of it: its length stays
+        proportional to what may still happen, at a constant cost per event.
         """
         if event.processed:
             return

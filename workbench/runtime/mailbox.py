@@ -1,4 +1,4 @@
-"""Messages that arrived at a node, and who waits there for which."""
+"""Messages that have arrived at a node, and those who wait for one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FEW = 8
 
 @dataclass(slots=True, eq=False)
 class Wait:
-    """Someone who waits for a message since `since_s`, of a topic or sender, or any."""
+    """Waiting for a message since `since_s`, of a topic or sender, or any."""
 
     event: simpy.Event
     topic: str | None
@@ -36,7 +36,7 @@ class Wait:
     number: int = -1  # where there are many
 
     def wanted(self, names: Sequence[str]) -> str:
-        """What is waited for, in words after "a message"; `names` are those of the nodes."""
+        """What is waited for, as text after "a message"; `names` are those of the nodes."""
         about = "" if self.topic is None else f" {self.topic!r}"
         return about + ("" if self.sender is None else f" from {names[self.sender]}")
 
@@ -69,7 +69,7 @@ class Mailbox:
         return list(self._waits)
 
     def deliver(self, message: Message, *, first: bool = False) -> None:
-        """Hand a message to who has waited longest for it, or keep it; as the first, if asked."""
+        """Pass a message to who has waited longest for it, or keep it; as the first, if asked."""
         waits = self._waits
         if waits:
             topic, sender = message.topic, message.sender
@@ -90,7 +90,6 @@ class Mailbox:
         self._keep(message, first)
 
     def _longest(self, topic: str, sender: int) -> Wait | None:
-        """Who has waited longest for such a message, by the index."""
         assert self._wanted is not None
         first = [
             next(iter(queue))
@@ -133,7 +132,7 @@ class Mailbox:
         return next(iter(self._indices[kind].get((topic, sender), ())), None)
 
     def begin(self, wait: Wait) -> None:
-        """Let someone wait."""
+        """Begin a wait."""
         waits = self._waits
         waits[wait] = None
         if self._wanted is not None:
@@ -149,7 +148,7 @@ class Mailbox:
         self._wanted.setdefault((wait.topic, wait.sender), OrderedDict())[wait] = None
 
     def end(self, wait: Wait) -> None:
-        """Let someone wait no longer."""
+        """End a wait."""
         del self._waits[wait]
         if self._wanted is not None:
             same = self._wanted[wait.topic, wait.sender]
@@ -162,7 +161,7 @@ class Mailbox:
             self._env.cancel(wait.timer)
 
     def give_up(self, wait: Wait) -> None:
-        """End a wait whose coroutine is cut off; a message that it was just given goes on."""
+        """End a wait whose coroutine is cut off; a message just delivered to it goes on."""
         if not wait.event.triggered:
             if wait in self._waits:  # not forgotten with all others
                 self.end(wait)
@@ -170,7 +169,7 @@ class Mailbox:
             self.deliver(cast("Message", wait.event.value), first=True)
 
     def end_waits(self) -> None:
-        """Forget who waits."""
+        """End all waits."""
         for wait in self.waits:
             self.end(wait)
 

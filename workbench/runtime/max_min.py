@@ -26,20 +26,9 @@ def max_min_rates(
     concerned stay and the others go on (Bertsekas and Gallager, Data Networks, 1992, 6.5.2). The
     fullest interface is found by a heap: as others stay, an interface's share only grows.
 
-    Parameters
-    ----------
-    caps_bps
-        What each transfer reaches at most, on its own link; infinity allowed if it crosses an
-        interface.
-    crossed
-        Interfaces that each transfer crosses, as indices into `capacities_bps`; none twice.
-    capacities_bps
-        What each interface carries.
-
-    Returns
-    -------
-    list of Allocation
-        Of each transfer.
+    `caps_bps` is what each transfer reaches at most on its own link (infinity allowed if it crosses
+    an interface), `crossed` the interfaces that it crosses, as indices into `capacities_bps`, none
+    twice.
     """
     rates: list[Allocation | None] = [None] * len(caps_bps)
     left_bps = list(capacities_bps)

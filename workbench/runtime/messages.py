@@ -1,4 +1,4 @@
-"""What nodes send each other, and what carrying it took."""
+"""Messages between nodes, and their transfers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Message:
     sender
         The node that sends it.
     topic
-        What it is about, in the program's words; `Context.receive` can wait for it.
+        Any text; `Context.receive` can wait for it.
     payload
-        Anything. It is handed over as it is, without a copy: do not change it after sending.
+        Anything. It is passed on without a copy: do not change it after sending.
     size_bytes
         What the links charge for, from 0 to 1e30. The program chooses it, whatever the payload.
     tensor_bytes
@@ -31,7 +31,7 @@ class Message:
         than its bytes.
     control
         A few bits of a protocol, such as a request whose answer pays for the round trip: it
-        waits its turn on the link but costs no overhead, and has no size.
+        queues on the link like any other but costs no overhead, and has no size.
 
     Raises
     ------
@@ -96,9 +96,9 @@ def _is_size(given: Any) -> bool:
 
 
 class Transfer(NamedTuple):
-    """What a link did with one message: who, what, and from when to when it was busy with it.
+    """One message over a link, and the seconds in which the link was busy with it.
 
-    `tensors` is how many the message was of, as far as it said so.
+    `tensors` is how many the message consisted of; 0 if it did not say.
     """
 
     source: int

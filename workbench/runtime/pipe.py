@@ -1,4 +1,4 @@
-"""One direction of a link at work: a queue, one transfer at a time, then delivery."""
+"""One direction of a link in a simulation."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ class Pipe:
 
     A transfer takes the link's overhead, then its bytes over the bandwidth; it ends, the next
     begins, and the message arrives the latency later. Where a node's interface is limited, the
-    bytes flow at a max-min fair rate; the overhead takes nothing from others.
-
-    A link that goes down loses what it carries and what waits, and all that is sent meanwhile.
+    bytes flow at a max-min fair rate; the overhead takes nothing from others. A link that goes down
+    loses what it carries, what waits and all that is sent meanwhile.
     """
 
     __slots__ = (

@@ -15,15 +15,7 @@ Programs = Mapping[int, "Program"] | Mapping[str, "Program"] | Sequence["Program
 
 
 def by_node(cluster: Cluster, programs: Programs) -> dict[int, Program]:
-    """Find which node runs which program.
-
-    Raises
-    ------
-    ValueError
-        Not one for each node, two for one, or what is no coroutine function.
-    UnknownNodeError
-        One for a node that the cluster does not have.
-    """
+    """Return the program of each node."""
     check_cluster(cluster)
     if callable(programs) or not isinstance(programs, Mapping | Sequence):
         raise ValueError(

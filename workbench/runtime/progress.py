@@ -1,8 +1,8 @@
-"""How far a long run is: one line that is written over, on a terminal or in a notebook.
+"""Progress of a long run: one line that is overwritten, on a terminal or in a notebook.
 
-On a terminal the line goes when the run ends. In a notebook what it said last stays, as one output
-of its own. Elsewhere, in logs and pipes, nothing is written. No thread keeps the line moving, so
-that what is being timed has the processor for itself.
+On a terminal the line disappears when the run ends; in a notebook its last text stays, as one
+output of its own. In logs and pipes nothing is written. No thread updates the line, so that what is
+being timed has the processor to itself.
 """
 
 from __future__ import annotations
@@ -23,13 +23,7 @@ Progress = Callable[[float, int], None]
 
 
 def check_progress(given: Any) -> None:
-    """Refuse what cannot be told of progress.
-
-    Raises
-    ------
-    ValueError
-        It is neither None nor a truth value nor a function of seconds and events.
-    """
+    """Refuse what is neither None nor a truth value nor a function of seconds and events."""
     if given is None or isinstance(given, bool):
         return
     try:
@@ -53,19 +47,14 @@ AFTER_S = 1.0
 
 
 class Line:
-    """A line that each call writes over.
+    """A line that each call overwrites.
 
     Parameters
     ----------
     console
-        Where to; standard error, or the notebook, by default.
+        Where to write; standard error, or the notebook, by default.
     after_s
-        How long nothing is shown at first.
-
-    Attributes
-    ----------
-    shown
-        Whether anything was.
+        Seconds before anything is shown.
     """
 
     def __init__(self, console: Console | None = None, after_s: float = 0.0) -> None:
@@ -82,14 +71,14 @@ class Line:
         return time.perf_counter() - self.started_s
 
     def __call__(self, text: str) -> None:
-        """Write over what it said, unless that was a moment ago."""
+        """Overwrite the line, unless that was done a moment ago."""
         now_s = time.perf_counter()
         if now_s >= self._next_s:
             self._next_s = now_s + EVERY_S
             self._show(text)
 
     def close(self, text: str | None = None) -> None:
-        """Say this last: it stays in a notebook, and goes with the line on a terminal."""
+        """Show a last text: it stays in a notebook, and disappears with the line on a terminal."""
         if self.shown and text:
             self._show(text)
         if self._live is not None:
@@ -125,7 +114,7 @@ class Line:
 
 
 class Steps:
-    """Which of how many steps a run is at, and since when; `steps` makes them.
+    """The current step of a run of several, and its time; `steps` makes one.
 
     Call it with what a step is about when the step begins.
     """
@@ -140,24 +129,21 @@ class Steps:
         self.line(self.text())
 
     def within(self, detail: str) -> None:
-        """Say how far the step is."""
+        """Show how far the step is."""
         self.line(self.text(detail))
 
     def virtual(self, now_s: float, events: int) -> None:
-        """Say how far a simulation within the step is: give this to `simulate` as `progress`."""
+        """Show how far a simulation within the step is: pass this to `simulate` as `progress`."""
         self.within(f"{now_s:,.1f} virtual seconds, {events:,} events")
 
     def until(self, end_s: float) -> Progress:
-        """Return what says so of a simulation whose end is known."""
+        """Return a `progress` for a simulation whose end is known."""
         return lambda now_s, _: self.within(
             f"{min(99.0, 100 * now_s / end_s):.0f} % of {end_s:,.0f} virtual seconds"
         )
 
     def text(self, detail: str = "") -> str:
-        """The line: title, step, seconds in all, what the step is about, how far it is.
-
-        A narrow terminal cuts its end off.
-        """
+        """The line: title, step, seconds in all, what the step is about, how far it is."""
         at = f"{self.title}: step {self.step} of {self.total}, {self.line.elapsed_s:.0f} s"
         return ", ".join(part for part in (at, self.what, detail) if part)
 
@@ -166,7 +152,7 @@ class Steps:
 def steps(title: str, total: int, console: Console | None = None) -> Iterator[Steps]:
     """Show which of `total` steps a run is at, once it has taken `AFTER_S`.
 
-    ``with progress.steps("Figure 11", 8) as told: for count in ...: told(f"{count} workers")``
+    ``with progress.steps("Figure 11", 8) as step: for count in ...: step(f"{count} workers")``
     """
     line = Line(console, AFTER_S)
     told = Steps(title, total, line)
@@ -182,8 +168,8 @@ def steps(title: str, total: int, console: Console | None = None) -> Iterator[St
 def shown(until_s: float | None = None, console: Console | None = None) -> Iterator[Progress]:
     """Show virtual seconds, events and their rate while a run goes on.
 
-    ``with progress.shown() as told: simulate(..., progress=told)``; `simulate` does so itself
-    where it is given ``progress=True``.
+    ``with progress.shown() as show: simulate(..., progress=show)``; `simulate` does so itself
+    with ``progress=True``.
     """
     target = "" if until_s is None else f" of {until_s:g}"
     line, last = Line(console), ""

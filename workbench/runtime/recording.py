@@ -1,4 +1,4 @@
-"""From what a simulation noted down to a `Trace`."""
+"""The trace of a simulation."""
 
 from __future__ import annotations
 

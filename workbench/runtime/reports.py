@@ -1,4 +1,4 @@
-"""Why a run could not go on, in words."""
+"""Error messages of runs that could not go on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FOREIGN = "in a program, await only what the context's methods return"
 
 
 def deadlock_report(state: State, hosts: Sequence[Host]) -> str:
-    """Who waits for what since when, what lies unread, and who is gone."""
+    """Who waits for what since when, what is unread, and which nodes are down."""
     lines = ["deadlock: nothing is on its way any more, and programs still wait for messages"]
     for host in hosts:
         found = _states(host, state.cluster.names)
@@ -74,7 +74,7 @@ def failure_report(state: State, hosts: Sequence[Host], cause: BaseException) ->
 
 
 def _is_asyncios(error: BaseException) -> bool:
-    """Whether asyncio raised it, which finds no loop of its own outside a notebook."""
+    """Whether asyncio raised it, which finds no event loop of its own outside a notebook."""
     last = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1:]
     module = last[0].f_globals.get("__name__", "") if last else ""
     return str(error) == "no running event loop" or str(module).split(".")[0] == "asyncio"

@@ -1,4 +1,4 @@
-"""What a run left behind, whole or in part."""
+"""Results of a run, whole or in part."""
 
 from __future__ import annotations
 
@@ -15,18 +15,9 @@ if TYPE_CHECKING:
 class LinkUse(NamedTuple):
     """What one link, in one direction, carried.
 
-    Attributes
-    ----------
-    source, target
-        Names of the nodes at its ends.
-    messages, bytes
-        What it carried to its end, whether or not it was delivered then: also what a lossy link
-        lost there, and what found the target down.
-    lost
-        Messages sent that nobody was given: those just named, and those that the link never
-        carried to its end, since it was down or the source crashed.
-    busy_s
-        Seconds in which it carried, also what was cut off.
+    `messages` and `bytes` are what it carried to its end, delivered or not; `lost` counts messages
+    that nobody received, those cut off or dropped included; `busy_s` includes what was cut off.
+    `source` and `target` are names of nodes.
     """
 
     source: str
@@ -44,8 +35,7 @@ class Run:
     Attributes
     ----------
     end_s
-        Virtual seconds until the last program and the last message ended, or until the run was
-        ended.
+        Virtual seconds until the last program and the last message ended, or the run was stopped.
     ended
         ``"done"``; ``"stopped"`` at `until_s`; ``"interrupted"`` by Ctrl-C; ``"failed"`` by an
         exception, ``"deadlock"``: then the error carries this run.

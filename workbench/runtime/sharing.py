@@ -332,7 +332,7 @@ class Sharing:
                 home.fair.limit(flow)
 
     def _displace(self, flow: Flow) -> None:
-        """Take a flow from its place, noting what it has left."""
+        """Take a flow out of its group, noting what it has left."""
         if flow.group is not None:
             assert flow.fair is not None
             assert flow.fair.fair is not None

@@ -34,8 +34,6 @@ def simulate(
 
     Parameters
     ----------
-    cluster
-        Who computes, over which links.
     programs
         A coroutine function that takes a `Context` for each node: one per node in order, or a
         mapping from node (index or name), in which nodes without a program may be left out.
@@ -44,7 +42,7 @@ def simulate(
     trace
         Record what ran when.
     faults
-        What goes wrong; see `workbench.runtime.faults`.
+        See `workbench.runtime.faults`.
     until_s
         Stop then, whatever still runs. Programs that wait for what nobody will send are a
         deadlock before that, too.

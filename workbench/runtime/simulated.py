@@ -40,14 +40,13 @@ MOST_READ_AT_ONCE = 10_000_000
 
 @types.coroutine
 def _happens(event: simpy.Event) -> Generator[simpy.Event, Any, Any]:
-    """Await an event of the kernel."""
     return (yield event)
 
 
 class SimulatedContext:
     """See `workbench.runtime.Context`.
 
-    What is awaited are coroutines, not bare generators, so that Python warns of a forgotten
+    Its methods return coroutines, not bare generators, so that Python warns of a forgotten
     ``await``, which would otherwise skip the work in silence.
     """
 
@@ -176,7 +175,7 @@ class SimulatedContext:
         return received
 
     def _count_read(self) -> None:
-        """Refuse a loop of messages to oneself, in which nothing happens and no time passes."""
+        """Refuse a loop of messages to oneself, in which no time passes."""
         if self._read_s != self._env.now:
             self._read_s, self._reads = self._env.now, 0
         self._reads += 1

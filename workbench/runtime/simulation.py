@@ -40,7 +40,7 @@ MOST_AT_ONCE_EACH = 1_000
 
 @contextmanager
 def _rare_collections(nodes: int) -> Iterator[None]:
-    """Let Python look for garbage less often where many nodes would be walked each time."""
+    """Collect garbage less often where many nodes would be walked each time."""
     before = gc.get_threshold()
     if nodes > _MANY_NODES and before[0]:
         gc.set_threshold(max(before[0], 10 * nodes), *before[1:])
@@ -59,19 +59,10 @@ class _ProgressFailedError(Exception):
 
 
 class Simulation:
-    """Programs on a cluster, run step by step; `simulate` is the short way.
+    """Programs on a cluster, run step by step; `simulate` is the short form.
 
-    Behind the last `run`, `close` ends the programs that still run, and the threads.
-
-    Parameters
-    ----------
-    cluster, programs, seed, trace, faults, threads
-        As for `simulate`.
-
-    Attributes
-    ----------
-    results
-        What the programs returned so far, by node.
+    After the last `run`, `close` ends the programs that still run, and the threads. `results` holds
+    what programs have returned so far, by node. Parameters are those of `simulate`.
     """
 
     def __init__(
@@ -190,7 +181,6 @@ class Simulation:
             raise _ProgressFailedError(error) from error
 
     def _refuse_loop(self) -> NoReturn:
-        """Tell that time does not pass, and who goes on meanwhile."""
         counts: Counter[Host] = Counter()
         for _ in range(1_000):
             if self.env.queue:
@@ -208,7 +198,6 @@ class Simulation:
         raise error
 
     def _can_wake(self, event: simpy.Event) -> bool:
-        """Whether a program may go on after an event: links that fail or recover wake none."""
         if event not in self.state.fault_events:
             return True
         node = self.state.fault_events[event]
@@ -223,7 +212,7 @@ class Simulation:
         self.state.threads.close()
 
     def result(self, ended: Literal["done", "stopped", "interrupted", "failed", "deadlock"]) -> Run:
-        """What there is so far."""
+        """Return the run so far."""
         end_s = self._last_s() if ended == "deadlock" else self.env.now
         return Run(
             end_s=end_s,
@@ -247,7 +236,7 @@ class Simulation:
     def _last_s(self) -> float:
         """When the last program stopped, to wait or for good, or the last message came.
 
-        The clock itself may have gone on, to the end of a timeout that was not needed.
+        The clock itself may be later: at the end of a timeout that was not needed.
         """
         waits = [wait.since_s for host in self.hosts for wait in host.mailbox.waits]
         return max(self.state.delivered_s, self.state.ended_s, *waits)

@@ -15,14 +15,12 @@ from workbench.runtime.threads import Threads
 
 @dataclass(eq=False)
 class State:
-    """One value of a run, which its nodes and links read and change.
+    """The state of a run, which its nodes and links read and change.
 
     Attributes
     ----------
     rows
         Of the trace; None if nothing is recorded.
-    results
-        What the programs returned so far, by node.
     delivered_s, ended_s
         When the last message arrived, and the last program or task ended.
     pending

@@ -22,8 +22,8 @@ class Purpose(IntEnum):
 def stream(seed: int, purpose: Purpose, *which: int) -> np.random.Generator:
     """Return the generator of a purpose, and of a node, link or restart.
 
-    The key is mixed in behind the seed. Put into the seed itself, zeros would be lost: NumPy
-    fills a seed up with zeros, so that [7], [7, 0] and [7, 0, 0] are one.
+    The numbers are a spawn key: put into the seed itself, zeros would be lost, since NumPy fills a
+    seed up with zeros, so that [7], [7, 0] and [7, 0, 0] are one.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Spans that overlap on one lane of a node, told apart."""
+"""Rows for spans that overlap on one lane of a node."""
 
 from __future__ import annotations
 
@@ -15,18 +15,14 @@ Row = tuple[str, str]
 
 
 def sublanes(frame: pl.DataFrame) -> tuple[list[Row], list[Row]]:
-    """Share out a trace's spans so that no two on one row overlap, on as few rows as that takes.
+    """Distribute a trace's spans so that no two on one row overlap, on as few rows as that takes.
+
+    Returns each span's row, and all rows: lanes as they first appear, each followed by its
+    sub-lanes, ``lane, lane 2, lane 3, ...``.
 
     In the order of their starts, each span goes to the first row of its lane that is free. Times
     are compared in whole nanoseconds, so that spans which only rounding lets overlap share a row,
     as do those that touch. A span of no length overlaps those that begin before and end after it.
-
-    Returns
-    -------
-    rows
-        Row of each span. A lane that needs several is called ``lane, lane 2, lane 3, ...``.
-    order
-        All rows: lanes as they first appear, each followed by its sub-lanes.
     """
     spans: dict[Row, list[int]] = {}
     for index, row in enumerate(frame.select("node", "lane").iter_rows()):
@@ -45,7 +41,7 @@ def sublanes(frame: pl.DataFrame) -> tuple[list[Row], list[Row]]:
 
 
 def nanoseconds(seconds: float) -> int:
-    """Seconds in whole nanoseconds, which is as far as viewers of traces tell times apart."""
+    """Round to whole nanoseconds, the resolution of trace viewers."""
     return round(seconds * 1e9)
 
 
@@ -63,7 +59,6 @@ def _places(spans: Iterable[tuple[int, int, int]]) -> dict[int, int]:
 
 
 def _names(node: str, lane: str, count: int, taken: set[Row]) -> Sequence[Row]:
-    """Names of a lane's rows, none of which another lane of the node bears."""
     names, number = [(node, lane)], 2
     while len(names) < count:
         name = (node, f"{lane} {number}")

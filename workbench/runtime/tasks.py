@@ -15,21 +15,17 @@ _MOST_AWAITS = 10  # as it ends; one that passes over every exception would go o
 
 
 class CutOff(BaseException):
-    """What a coroutine meets where it waits when its node or program ends.
+    """Raised in a coroutine where it waits when its node or program ends.
 
-    Not GeneratorExit, which Python would not let through to the innermost of coroutines that
-    wait for each other, should that await something as it ends.
+    Not GeneratorExit, which Python would not pass to the innermost of coroutines that wait for
+    each other, should that await something as it ends.
     """
 
 
 def cut_off(coroutine: Coroutine[Any, Any, Any]) -> BaseException | None:
-    """End a coroutine where it waits, and where it would wait as it ends.
+    """End a coroutine where it waits, and where it would wait as it ends; its ``finally`` runs.
 
-    Its ``finally`` runs.
-
-    Returns
-    -------
-    What else than being cut off it raised; None for nothing.
+    Returns what else than `CutOff` it raised; None for nothing.
     """
     for _ in range(_MOST_AWAITS):
         try:
@@ -44,7 +40,7 @@ def cut_off(coroutine: Coroutine[Any, Any, Any]) -> BaseException | None:
 
 
 class SimulatedTask(Generic[T]):
-    """A coroutine that runs beside its node's program; awaiting it waits for its result."""
+    """See `workbench.runtime.Task`."""
 
     __slots__ = ("_cancel", "_cancelled", "ends", "error", "process", "waiting")
 
@@ -78,15 +74,7 @@ class SimulatedTask(Generic[T]):
         return self._cancelled
 
     def cancel(self) -> bool:
-        """End it where it waits; False if it had ended. Its ``finally`` runs, awaiting nothing.
-
-        Whoever awaits it meets `asyncio.CancelledError`.
-
-        Raises
-        ------
-        RuntimeError
-            It would end itself; let it return instead.
-        """
+        """End it where it waits; False if it had ended."""
         if self.done():
             return False
         self._cancel(self.process)

@@ -2,10 +2,10 @@
 
 A node's work may begin when the virtual core is taken, and is needed when its virtual seconds are
 over; until then the work of other nodes may run beside it. That changes nothing as long as work
-touches nothing but its own node's state, and nobody looks at that state meanwhile. State lives in a
-`Synchronized`, which gives it to one piece of work at a time and has everyone else wait; closures,
+touches nothing but its own node's state, and nobody reads that state meanwhile. State is kept in a
+`Synchronized`, which lends it to one piece of work at a time and has everyone else wait; closures,
 arguments and global variables that others could change are refused. What functions that work calls
-reach, and global generators of random numbers, are not looked at here: `in_order` is for these, and
+reach, and global generators of random numbers, are not checked here: `in_order` is for these, and
 trainings find out by themselves (`workbench.training.draws`).
 """
 
@@ -40,7 +40,7 @@ _working = threading.local()  # whether this thread does a node's work
 class Synchronized(Generic[S]):
     """State of a node that its work may change on another thread.
 
-    Give it to `Context.compute` as `on`. Keep no other reference to what is inside, nor to a part
+    Pass it to `Context.compute` as `on`. Keep no other reference to what is inside, nor to a part
     that work returns: a copy of that.
 
     Parameters
@@ -48,14 +48,9 @@ class Synchronized(Generic[S]):
     value
         The state.
     in_order
-        Work on it runs when the program asks for it, one after the other over all nodes: give
-        it where work draws from a global generator (PyTorch's, NumPy's, Python's), or calls what
-        touches the state of others.
-
-    Attributes
-    ----------
-    value
-        The state, once the work on it that was asked for is done.
+        Work on it runs when the program asks for it, one after the other over all nodes: for work
+        that draws from a global generator (PyTorch's, NumPy's, Python's), or calls what touches the
+        state of others.
     """
 
     __slots__ = ("__weakref__", "_call", "_value", "in_order")
@@ -75,7 +70,7 @@ class Synchronized(Generic[S]):
 
     @property
     def value(self) -> S:
-        """The state, once the work on it that was asked for is done."""
+        """The state, once all work requested on it is done."""
         if getattr(_working, "here", False):
             raise RuntimeError(
                 "work looks at a Synchronized state; it is given its own, and what it needs of "
@@ -93,7 +88,7 @@ class Synchronized(Generic[S]):
 
 
 class Call:
-    """Work that runs once, in whichever thread comes first; its error waits for its result."""
+    """Work that runs once, in whichever thread comes first; its error is raised with its result."""
 
     __slots__ = ("_begun", "_done", "_error", "_result", "_work")
 
@@ -148,15 +143,10 @@ class Call:
 
 
 class Threads:
-    """Starts work beside the simulation, where there is other work for it to run beside.
+    """Runs work of several nodes at once, on up to `count` threads; with 1, where it is requested.
 
     Work that would run alone waits for whoever needs its result, so that a single node pays
     nothing for threads.
-
-    Parameters
-    ----------
-    count
-        How many compute at once; with 1 all work runs at once where it is asked for.
     """
 
     def __init__(self, count: int) -> None:
@@ -198,13 +188,7 @@ class Threads:
 
 
 def thread_count(given: object = None) -> int:
-    """How many threads compute: as many as given, else ``$WORKBENCH_THREADS``, else the cores.
-
-    Raises
-    ------
-    ValueError
-        No whole number of at least 1.
-    """
+    """Number of threads: the argument, else ``$WORKBENCH_THREADS``, else the cores."""
     name, what = "threads", given
     if given is None:
         name, what = THREADS_VARIABLE, os.environ.get(THREADS_VARIABLE) or None
@@ -216,14 +200,7 @@ def thread_count(given: object = None) -> int:
 
 
 def check_isolated(work: Any, on: Any) -> None:
-    """Refuse work that could reach more than the state that it is given.
-
-    Raises
-    ------
-    TypeError
-        `on` is no `Synchronized`; work is something else than a function without a closure, or a
-        `functools.partial` of one whose arguments nobody can change.
-    """
+    """Refuse work that could reach more than its state: allowed are functions without a closure."""
     if not isinstance(on, Synchronized):
         raise TypeError(f"compute is given {on!r} as `on`; give Synchronized(state)")
     function, given = work, tuple[Any, ...]()
@@ -257,13 +234,7 @@ def check_isolated(work: Any, on: Any) -> None:
 
 
 def check_signature(function: FunctionType) -> None:
-    """Refuse a coroutine function, and one that takes nothing.
-
-    Raises
-    ------
-    TypeError
-        It is one.
-    """
+    """Refuse a coroutine function, and one that takes nothing."""
     code = function.__code__
     if code.co_flags & inspect.CO_COROUTINE:
         raise TypeError(
@@ -277,7 +248,7 @@ def check_signature(function: FunctionType) -> None:
 
 @cache
 def _reached(code: CodeType) -> tuple[str, ...]:
-    """Global names that code looks at or sets, itself and the functions within it."""
+    """Global names that code reads or sets, in inner functions too."""
     names = {
         step.argval
         for step in dis.get_instructions(code)

@@ -1,4 +1,4 @@
-"""What ran where and when: the one value downstream of prediction, simulation and measurement."""
+"""What ran where and when: the common result of prediction, simulation and measurement."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCHEMA = {
 
 
 class Span(NamedTuple):
-    """One thing that ran: on which lane of which node, from when to when (seconds)."""
+    """One interval on a lane of a node, in seconds."""
 
     node: str
     lane: str
@@ -40,10 +40,7 @@ class Span(NamedTuple):
 class Trace:
     """Spans in the order in which they were recorded.
 
-    Attributes
-    ----------
-    frame
-        A row per span: ``node, lane, label, start_s, end_s, bytes``; seconds from the start.
+    `frame` has a row for each: ``node, lane, label, start_s, end_s, bytes``; times in seconds.
     """
 
     frame: pl.DataFrame
@@ -84,7 +81,7 @@ class Trace:
         end_s: float | None = None,
         column: str = "double",
     ) -> alt.LayerChart:
-        """Draw it: a row for every lane of every node, a bar for every span.
+        """Draw a row for every lane of every node, a bar for every span.
 
         Options as of `workbench.runtime.gantt.gantt`.
         """
