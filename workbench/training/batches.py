@@ -1,4 +1,4 @@
-"""Which samples are learnt from, when and by whom."""
+"""Batches of each worker."""
 
 from __future__ import annotations
 
@@ -34,10 +34,8 @@ def batches(
         A data set, whose training samples are meant, or their number.
     batch_size
         Samples in a batch of one worker.
-    seed, epoch
-        Of the run; of the shuffle within it, from 0.
-    worker, workers
-        Which of how many, from 0.
+    epoch, worker
+        From 0.
 
     Returns
     -------
@@ -47,7 +45,7 @@ def batches(
     Raises
     ------
     ValueError
-        More workers than samples, or a number that cannot be.
+        More workers than samples, or a number out of range.
     """
     if isinstance(samples, Dataset):
         count = len(samples.y_train)

@@ -1,6 +1,6 @@
-"""What a module remembers beside its parameters: running statistics of batch normalisation.
+"""Buffers of a module: running statistics of batch normalisation.
 
-Buffers are no part of the flat vector: profiles do not count them and plans do not send them, as
+They are no part of the flat vector: profiles do not count them and plans do not send them, as
 in DynaComm and most parameter servers. Each worker's replica gathers its own in training mode; to
 evaluate the common model, take one worker's or the workers' average.
 """
@@ -37,7 +37,7 @@ def set_buffers(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> 
 
 
 def average_buffers(sets: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """Average the buffers of several replicas, in the order given; whole numbers: the largest.
+    """Average the buffers of several replicas, in their order; of whole numbers take the largest.
 
     Raises
     ------

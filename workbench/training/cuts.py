@@ -1,8 +1,8 @@
 """A module's calls by layer: what each layer runs, and what crosses the cut behind it.
 
 What is computed from no sample (from parameters alone, say) is in no layer: it is computed anew
-wherever it is needed. Only where it writes into what the module holds (a counter of batches) it is
-computed once, in the layer of the call on samples that follows.
+wherever it is needed. Only where it writes into the module's own tensors (a counter of batches) it
+is computed once, in the layer of the call on samples that follows.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class LayeredCalls:
         return tuple(known[crossing[0]] for crossing in self.entering(last + 1))
 
     def entering(self, layer: int) -> tuple[Crossing, ...]:
-        """What a layer takes: what crosses the cut before it, or the module's inputs."""
+        """Inputs of a layer: what crosses the cut before it, or the module's inputs."""
         return self._entering[layer - 1]
 
     def bytes_per_sample(self, layer: int) -> int:
-        """Bytes of what a layer takes."""
+        """Bytes of a layer's inputs."""
         views = (self.graph.tensors[crossing[0]].view for crossing in self.entering(layer))
         return sum(view.size_bytes // view.shape[0] for view in views)
 
@@ -148,7 +148,6 @@ class LayeredCalls:
         }
 
     def _needed(self, first: int, last: int) -> list[Call]:
-        """Calls to run for some layers, in their order."""
         calls = list(zip(self.graph.calls, self._layers, strict=True))
         chosen = {call for call, layer in calls if first <= layer <= last}
         waiting = [number for call in chosen for number in call.reads]

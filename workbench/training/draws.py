@@ -1,7 +1,7 @@
 """Whether a model's steps must stay in order, since they share something with other steps.
 
 Dropout draws from PyTorch's default generator, which is global: such steps can be seeded one at a
-time, but not run beside each other. Nor can those of a module whose code reaches beyond itself.
+time, but not run beside each other. The same holds for a module whose code reaches beyond itself.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def must_stay_in_order(flat: FlatModel, dataset: Dataset) -> bool:
 def draws_at_random(flat: FlatModel, x: NDArray[Any], y: NDArray[Any]) -> bool:
     """Whether learning from these samples, or evaluation, draws from a global generator.
 
-    PyTorch's, NumPy's or Python's. Tried on a copy of the model; the generators stand where they
-    stood. Where that fails, the model counts as drawing.
+    PyTorch's, NumPy's or Python's. Tried on a copy of the model; the generators' states are
+    restored. Where that fails, the model counts as drawing.
     """
     import torch
 
@@ -71,19 +71,11 @@ def _states() -> tuple[Any, Any, Any]:
 class Steps:
     """Gradient steps of a replica, in order or on any thread, beside others.
 
-    Beside others its model draws nothing. Should it all the same, PyTorch's generator moves
-    meanwhile; so it does where somebody else draws. `check` tells which, in the main thread.
+    Beside others its model must draw nothing; if PyTorch's generator moves meanwhile, by this model
+    or by other code, `check` finds out which, in the main thread.
 
-    Attributes
-    ----------
-    flat, dataset
-        The model, and what batches index.
-    name
-        Whose, for errors.
-    in_order
-        Whether no other steps run meanwhile; see `must_stay_in_order`.
-    suspect
-        Training samples of a step, or of an evaluation, in which the generator moved.
+    `name` is for errors, `in_order` from `must_stay_in_order`; `suspect` holds the training
+    samples of a step, or of an evaluation, in which the generator moved.
     """
 
     flat: FlatModel
@@ -100,18 +92,15 @@ class Steps:
             return gradient_step(self.flat, *self._samples(batch))
 
     def evaluate(self) -> Evaluation:
-        """How well the model does on the test samples."""
+        """Evaluate the model on the test samples."""
         watching = self._watching(np.arange(min(len(self.dataset.y_train), 256)))
         with nullcontext() if self.in_order else watching:
             return evaluate(self.flat.module, self.dataset.x_test, self.dataset.y_test)
 
     def check(self) -> None:
-        """Refuse a model that has drawn.
+        """Refuse a model that has drawn, so that its steps depend on what runs beside them.
 
-        Raises
-        ------
-        DrawsError
-            It has, so that its steps depend on what runs beside them.
+        Raises `DrawsError`.
         """
         if self.suspect is None:
             return

@@ -1,4 +1,4 @@
-"""How well a model does on samples that it has not learnt from."""
+"""Loss and accuracy of a model on samples."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Evaluation:
     Attributes
     ----------
     loss
-        The loss; not finite where the model's outputs are not.
+        Not finite where the model's outputs are not.
     top1, top5
         Fractions of samples whose label has the highest score, or one of the five highest. Of
         equal scores that of the lower class counts as the higher; outputs that are not numbers
-        count as wrong. With five classes or fewer, `top5` tells nothing.
+        count as wrong. With five classes or fewer, `top5` means nothing.
     samples
         How many were evaluated.
     """
@@ -52,7 +52,7 @@ def evaluate(
     Parameters
     ----------
     model
-        Gives N x classes.
+        Returns N x classes.
     x, y
         Samples and int64 labels.
     batch_size
@@ -90,7 +90,7 @@ def evaluate(
 
 @contextmanager
 def evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """Set every part of a model to evaluation mode; give each its own mode back afterwards."""
+    """Set every part of a model to evaluation mode; restore each part's own mode afterwards."""
     modes = [(part, part.training) for part in model.modules()]
     model.eval()
     try:

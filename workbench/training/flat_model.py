@@ -1,4 +1,4 @@
-"""A module whose parameters are views of one vector, and whose gradients are of another."""
+"""A module whose parameters are views of one vector, and whose gradients are views of another."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Where a module holds a parameter that is a view, and what it must be.
+    """Where a module holds a parameter that is a view, and the view.
 
-    Looked up in the module's own table, which is many times faster than walking the module and
-    as sure.
+    Looked up in the module's own table, which is many times faster than walking the module.
     """
 
     owner: dict[str, torch.nn.Parameter | None]
@@ -34,9 +33,8 @@ class FlatModel:
     """A module and the two vectors that its parameters and gradients are views of.
 
     Writing to a slice of `parameters` changes the module at once, and `gradient_step` leaves its
-    gradients in `gradients`; nothing is copied. Buffers, such as the running statistics of batch
-    normalisation, are no parameters: no profile counts them and no plan sends them, so each
-    replica keeps its own; see `workbench.training.average_buffers`.
+    gradients in `gradients`; nothing is copied. Buffers are no parameters, so each replica
+    keeps its own; see `workbench.training.average_buffers`.
 
     Attributes
     ----------
@@ -44,7 +42,7 @@ class FlatModel:
         Used as it is. Do not convert it, move it or give its parameters other tensors:
         `gradient_step` refuses a module that has left its vectors.
     layout
-        Which slice belongs to which layer and tensor.
+        Slices by layer and tensor.
     parameters, gradients
         One-dimensional and contiguous, of ``layout.size`` elements. Where a parameter is frozen
         (``requires_grad`` is false), or takes no part, its gradient stays zero.
@@ -60,7 +58,7 @@ class FlatModel:
 
     @property
     def device(self) -> torch.device:
-        """Where module and vectors are."""
+        """Device of module and vectors."""
         return self.parameters.device
 
     def replica(self) -> FlatModel:
@@ -96,17 +94,8 @@ def flatten(
 ) -> FlatModel:
     """Lay a module's parameters into one vector, in the order of its profile's layers.
 
-    The module's numbers stay what they are, but its parameters become views of the new vector.
-
-    Parameters
-    ----------
-    module, input_shape, input_dtype, by
-        As for `workbench.profiles.profile_model`, whose layers these are.
-
-    Raises
-    ------
-    ValueError
-        As `model_layout` does.
+    Values stay, but the module's parameters become views of the new vector. Arguments are those
+    of `workbench.profiles.profile_model`, errors those of `model_layout`.
     """
     return _attach(module, model_layout(module, input_shape, input_dtype=input_dtype, by=by))
 

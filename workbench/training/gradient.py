@@ -1,4 +1,4 @@
-"""One true gradient step: forward and backward over a batch."""
+"""One gradient step: forward and backward over a batch."""
 
 from __future__ import annotations
 
@@ -27,20 +27,17 @@ def gradient_step(
 ) -> float:
     """Write the gradient of the mean loss over a batch into ``flat.gradients``; return the loss.
 
-    What stood in ``flat.gradients`` is overwritten; ``flat.parameters`` stay. The module runs in
-    the mode it is in.
+    ``flat.gradients`` is overwritten, ``flat.parameters`` unchanged. The module runs in its mode.
 
     Parameters
     ----------
-    flat
-        The model.
     x, y
         Samples and int64 labels of the batch.
     loss
         Mean over the batch.
     seed
         Of what the module draws at random (dropout); give each step another. With None it draws
-        from PyTorch's global generator, and the bits are those of whoever seeds that.
+        from PyTorch's global generator.
 
     Raises
     ------

@@ -1,9 +1,9 @@
 """Whether a module's steps may run beside those of its replicas, with the same bits.
 
-A replica is a deep copy, so the numbers that a module holds are its own. What is left is what its
-code reaches beyond them: global variables, closures, class attributes, other packages, also by way
-of functions and objects that it holds. PyTorch's own layers and the zoo's reach nothing; other code
-is looked through, and whatever is not known to be harmless counts as reaching something.
+A replica is a deep copy, so its tensors are its own. What is left is what its code reaches beyond
+them: global variables, closures, class attributes, other packages, also through functions and
+objects that it holds. PyTorch's own layers and the zoo's reach nothing; other code is inspected,
+and whatever is not known to be harmless counts as reaching something.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REACHING = frozenset(("__class__", "__dict__", "__globals__", "__builtins__"))
 
 
 def is_isolated(module: torch.nn.Module) -> bool:
-    """Whether nothing that the module's code does reaches beyond the module itself."""
+    """Whether the module's code reaches nothing beyond the module itself."""
     seen: set[Any] = set()
     return all(_is_harmless_object(part, seen) for part in module.modules())
 
@@ -64,7 +64,7 @@ def _is_harmless_held(name: str, given: Any, seen: set[Any]) -> bool:
 
 
 def _own_kinds() -> tuple[type, ...]:
-    """What a deep copy has for itself, without code of its own."""
+    """Types that a deep copy duplicates, without code of their own."""
     import torch
 
     tensors = (torch.Tensor, torch.dtype, torch.device, torch.Size, torch.Generator)

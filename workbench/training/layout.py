@@ -29,7 +29,7 @@ class Layout:
     layers
         Names, as in the model's profile.
     tensors
-        Of each layer: name and shape of its tensors. A tied weight stands at its first use only.
+        Name and shape of each tensor, by layer. A tied weight is at its first use only.
     item_bytes
         Bytes of one element.
     """
@@ -40,7 +40,7 @@ class Layout:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """First element of each layer, and behind the last one the number of all elements."""
+        """First element of each layer; last, the number of all elements."""
         sizes = (sum(prod(shape) for _, shape in layer) for layer in self.tensors)
         return tuple(accumulate(sizes, initial=0))
 
@@ -87,18 +87,14 @@ def model_layout(
     input_dtype: str = "float32",
     by: By = "graph",
 ) -> Layout:
-    """Return the layout of a module, by tracing it on meta tensors; it is not touched.
+    """Return the layout of a module, by tracing it on meta tensors; it is not changed.
 
-    Parameters
-    ----------
-    module, input_shape, input_dtype, by
-        As for `workbench.profiles.profile_model`, whose layers these are.
+    Arguments are those of `workbench.profiles.profile_model`, whose layers these are.
 
     Raises
     ------
     ValueError
-        As `profile_model` does; also for parameters of different types, which have no place in
-        one vector.
+        As `profile_model` does; also for parameters of different types, which cannot share one.
     """
     named = dict(module.named_parameters())
     kinds = {parameter.dtype for parameter in named.values()}

@@ -1,4 +1,4 @@
-"""What training makes small: from outputs (N x classes) and labels (N) to a mean over samples."""
+"""Losses: from outputs (N x classes) and labels (N) to a mean over samples."""
 
 from __future__ import annotations
 
@@ -30,13 +30,7 @@ LOSSES: dict[str, Loss] = {"cross_entropy": cross_entropy, "squared_error": squa
 
 
 def check_outputs(outputs: object, labels: Tensor) -> Tensor:
-    """Return a model's outputs if they are scores, one for each class of each sample.
-
-    Raises
-    ------
-    ValueError
-        They are something else, or there is a label without a score.
-    """
+    """Return a model's outputs if they are scores, one for each class of each sample."""
     import torch
 
     if not isinstance(outputs, torch.Tensor) or outputs.dim() != 2 or len(outputs) != len(labels):

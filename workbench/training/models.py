@@ -1,4 +1,4 @@
-"""The model of a training: named in the zoo, a module of one's own, or a function that makes it."""
+"""The model of a training: named in the zoo, one's own module, or a function that makes it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def initialise(
     model: str | torch.nn.Module | Callable[..., torch.nn.Module], seed: int, **options: Any
 ) -> torch.nn.Module:
-    """Return a model with weights drawn from a seed; the global generator stays where it is.
+    """Return a model with weights drawn from a seed; the global generator keeps its state.
 
     Parameters
     ----------
@@ -36,8 +36,6 @@ def initialise(
         Name in `workbench.zoo.MODELS`; or a function that makes a module, which is best for one's
         own; or a module, whose parts then draw their weights anew, in place, each as PyTorch
         does by default (``reset_parameters``).
-    seed
-        Same seed, same weights.
     **options
         For the function that makes the module: ``classes=10``.
 
@@ -105,20 +103,7 @@ def profile_of(model: Model, dataset: Dataset, seed: int) -> ModelProfile:
 def check_model(model: object, dataset: object, seed: int, *, in_own_type: bool = False) -> None:
     """Refuse a model that cannot learn from a data set; one's own is tried on a sample.
 
-    Parameters
-    ----------
-    model, dataset, seed
-        As for `make_model`, if they are such.
-    in_own_type
-        Whether the model is given samples in its own number type; or as they are.
-
-    Raises
-    ------
-    workbench.names.UnknownNameError
-        No such model in the zoo.
-    ValueError
-        No model, no data set, one whose images the model does not take, or a model with fewer
-        outputs than there are classes.
+    With `in_own_type` the samples are converted to the model's number type.
     """
     if isinstance(model, str):
         named = choose("model", model, MODELS)

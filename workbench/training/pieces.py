@@ -1,4 +1,4 @@
-"""A module cut into its layers, so that some of them can be run by themselves."""
+"""A module cut into its layers, each of which can run alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Pieces:
     Attributes
     ----------
     module
-        Used as it is: its parameters, its buffers, the mode of each of its parts at the time.
+        Used as it is: its parameters, its buffers, the current mode of each of its parts.
     layers
         Names, as in ``profile_model(module, input_shape)``.
     """
@@ -41,7 +41,7 @@ class Pieces:
     ) -> tuple[torch.Tensor, ...]:
         """Run layers `first` to `last`, both included, from 1.
 
-        Autograd records it as it would record the whole. What is given is never written to.
+        Autograd records it as it would record the whole. Arguments are never written to.
 
         Parameters
         ----------
@@ -54,7 +54,6 @@ class Pieces:
         tuple of tensors, samples in the first dimension
             What crosses the cut behind layer `last`: more than one where a shortcut passes it.
             The module's outputs where `last` is the last layer.
-
         """
         if not 1 <= first <= last <= len(self):
             raise ValueError(f"layers {first} to {last} are not within 1 to {len(self)}")
@@ -67,7 +66,7 @@ class Pieces:
         return calls.run(self.module, first, last, tuple(tensors))
 
     def on(self, module: torch.nn.Module) -> Pieces:
-        """Pieces of another module that is built alike, such as a replica; not traced again."""
+        """Pieces of another module of the same structure, such as a replica; not traced again."""
         return replace(self, module=module)
 
     @property

@@ -16,15 +16,14 @@ BITS = range(1, 17)
 
 
 class Quantised(NamedTuple):
-    """A tensor as its receiver sees it, and what sending it takes.
+    """A tensor as its receiver sees it, and its size in transit.
 
     Attributes
     ----------
     values
-        Of the tensor's shape and dtype, each one of at most 2^c levels.
+        Of the tensor's shape and dtype, at most 2^c different ones.
     size_bytes
-        c bits a value, rounded up to whole bytes, and the smallest and the largest value as
-        they are.
+        c bits a value, rounded up to whole bytes, plus the smallest and the largest value.
     """
 
     values: Tensor

@@ -1,8 +1,7 @@
-"""The same bits each time: seeds without global state, and a fixed number of threads.
+"""Repeatable bits: seeds without global state, and a fixed number of threads.
 
-Whatever is drawn at random comes from a generator made for its purpose from the run's seed and a
-few numbers that say what for (epoch, worker, step), so that drawing more for one purpose changes
-nothing for another.
+Random numbers come from a generator made for one purpose, from the run's seed and a few numbers
+(epoch, worker, step), so that drawing more for one purpose changes nothing for another.
 """
 
 from __future__ import annotations
@@ -22,13 +21,7 @@ FIRST_WEIGHTS, SHUFFLE, STEP, AGGREGATE, SELECT, LOAD = 2, 3, 4, 5, 6, 7
 
 
 def derive(seed: int, *purpose: int) -> int:
-    """Return a seed of 63 bits for one purpose of a run.
-
-    Raises
-    ------
-    ValueError
-        A negative number.
-    """
+    """Return a seed of 63 bits for one purpose of a run."""
     if seed < 0 or any(part < 0 for part in purpose):
         raise ValueError(f"a seed and what it is for are at least 0, not {(seed, *purpose)}")
     state = np.random.SeedSequence(seed, spawn_key=purpose).generate_state(1, np.uint64)
@@ -46,7 +39,7 @@ def generator(seed: int, *purpose: int) -> torch.Generator:
 def seeded(seed: int, *purpose: int) -> Iterator[None]:
     """Seed what draws from PyTorch's global CPU generator (dropout, layers being made).
 
-    Afterwards the global generator stands where it stood before.
+    Afterwards the generator has its earlier state again.
     """
     import torch
 
@@ -60,7 +53,7 @@ def seeded(seed: int, *purpose: int) -> Iterator[None]:
 
 @contextmanager
 def fixed_threads(count: int = 1) -> Iterator[None]:
-    """Let PyTorch compute with so many threads, and afterwards with as many as before.
+    """Let PyTorch compute with `count` threads, and afterwards with as many as before.
 
     Sums are split among threads, and another split rounds otherwise: weights are the same bit
     for bit only between runs with the same number. One is also the fastest for small models.

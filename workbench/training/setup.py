@@ -26,14 +26,12 @@ class Setup:
     Attributes
     ----------
     model
-        Name in the zoo; or a module of one's own, which is copied and its weights drawn anew, or a
+        Name in the zoo; or one's own module, which is copied and its weights drawn anew, or a
         function that makes it. Tried on a sample, without learning.
     dataset
         Fitted to the model's input; a model of the zoo gets as many outputs as it has classes.
     epochs
-        How often every sample is learnt from.
-    sgd
-        How weights are stepped.
+        Passes over all samples.
     seed
         Of weights, batches and whatever the model draws.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Sgd:
     """The step of ``torch.optim.SGD``, with the same bits.
 
-    Every element goes its own way, so a step on a vector and steps on slices that make it up give
+    Elements are independent, so a step on a vector and steps on the slices that make it up give
     the same bits, too: a parameter server may step on what has arrived. The state is a vector
     that the caller keeps and cuts like the parameters.
 
@@ -35,7 +35,7 @@ class Sgd:
     Raises
     ------
     ValueError
-        A number out of range, or what is none.
+        A number out of range, or no number.
     """
 
     learning_rate: float
@@ -55,19 +55,13 @@ class Sgd:
             raise ValueError("nesterov needs a momentum above 0")
 
     def start(self, parameters: Tensor) -> Tensor:
-        """Return the state before the first step: no direction yet."""
+        """Return the state before the first step: zeros."""
         import torch
 
         return torch.zeros_like(parameters)
 
     def step(self, parameters: Tensor, gradients: Tensor, velocity: Tensor) -> None:
-        """Change `parameters` and `velocity` in place; `gradients` stay.
-
-        Raises
-        ------
-        ValueError
-            The three are not of one shape.
-        """
+        """Change `parameters` and `velocity` in place; all three are of one shape."""
         import torch
 
         if not parameters.shape == gradients.shape == velocity.shape:

@@ -1,4 +1,4 @@
-"""Runs a training of any system: its progress, and what is left where it ends early."""
+"""Runs a training of any system: its progress, and its partial results where it ends early."""
 
 from __future__ import annotations
 
@@ -38,18 +38,9 @@ DELAYING = (
 
 
 class Standing(NamedTuple):
-    """How far a training is.
+    """Progress of a training: epochs done and planned, percent of the work, latest losses.
 
-    Attributes
-    ----------
-    epochs, planned
-        How many are done, and are to be.
-    percent
-        Of the work.
-    losses
-        The latest.
-    what
-        Which epochs are counted.
+    `what` names the epochs that are counted.
     """
 
     epochs: int
@@ -69,21 +60,16 @@ class Standing(NamedTuple):
         return cls(len(epochs), planned, 100 * iteration // iterations, tuple(found))
 
     def at(self, now_s: float) -> str:
-        """One line about it at a virtual time."""
+        """The progress at a virtual time, in one line."""
         done = f"{self.epochs} of {self.planned} {self.what}, {self.percent} %"
         return ", ".join((done, f"{now_s:,.1f} virtual seconds", *self.losses))
 
 
 @dataclass(frozen=True, eq=False)
 class Built(ABC, Generic[T]):
-    """A training before it starts; each system's has what it learns with.
+    """A training before it starts; each system's adds what it learns with.
 
-    Attributes
-    ----------
-    setup
-        What is trained on what.
-    cluster, programs
-        As for `workbench.runtime.simulate`.
+    `cluster` and `programs` are those of `workbench.runtime.simulate`.
     """
 
     setup: Setup
@@ -92,14 +78,14 @@ class Built(ABC, Generic[T]):
 
     @abstractmethod
     def standing(self) -> Standing:
-        """How far it is."""
+        """Current progress."""
 
     @abstractmethod
     def trained(self, run: Run) -> T:
-        """What there is when a run has ended."""
+        """Results of a run that has ended."""
 
     def failed(self, error: SimulationError) -> TrainingError:
-        """Why training could not go on, with what there is."""
+        """The error of a training that could not go on, with the partial results."""
         cause, reason = error.__cause__, str(error)
         if isinstance(cause, DivergedError):
             reason = (
@@ -125,12 +111,8 @@ def run(
 ) -> T:
     """Run a training to its end, or to Ctrl-C.
 
-    Parameters
-    ----------
-    faults, trace, threads
-        As for `workbench.runtime.simulate`.
-    progress
-        True to show epochs, virtual time and loss; or a function, as for `simulate`.
+    `faults`, `trace` and `threads` are those of `workbench.runtime.simulate`; so is a function as
+    `progress`. With True it shows epochs, virtual time and loss.
 
     Raises
     ------
@@ -176,10 +158,7 @@ def _shown(progress: Progress | bool, built: Built[Any]) -> Iterator[Progress | 
 def check_losing_nothing(faults: Iterable[Fault], otherwise: str = DELAYING) -> tuple[Fault, ...]:
     """Return faults as a tuple, if none loses what others would wait for without end.
 
-    Parameters
-    ----------
-    otherwise
-        What to do about one that does, as the error says it.
+    `otherwise` is the advice in the error.
 
     Raises
     ------

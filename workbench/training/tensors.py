@@ -1,4 +1,4 @@
-"""Samples as tensors, wherever they come from."""
+"""Samples as tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def as_tensor(samples: NDArray[Any] | torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Give an array or tensor as a tensor on a device, copied only where it must be."""
+    """Return an array or tensor as a tensor on a device, copied only where it must be."""
     import torch
 
     if isinstance(samples, torch.Tensor):
@@ -23,13 +23,7 @@ def as_tensor(samples: NDArray[Any] | torch.Tensor, device: torch.device) -> tor
 
 
 def check_pairs(x: NDArray[Any] | torch.Tensor, y: NDArray[Any] | torch.Tensor) -> int:
-    """Return how many samples there are, if each has one label.
-
-    Raises
-    ------
-    ValueError
-        There are none, or not as many labels; or one is no array and no tensor.
-    """
+    """Return the number of samples, if each has one label."""
     import torch
 
     for name, given in (("x", x), ("y", y)):

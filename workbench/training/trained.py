@@ -1,4 +1,4 @@
-"""What a training came to: epochs, weights and the run behind them, whole or in part."""
+"""Results of a training: epochs, weights and the run behind them, whole or in part."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ EPOCHS = schema(("train_top1", "train_top5", "top5"))
 
 @dataclass(frozen=True, eq=False)
 class Trained(Generic[Weights_co]):
-    """What came of a training.
+    """Results of a training.
 
     Attributes
     ----------
     epochs
-        A row for each that was done, or for each on every node that has a model of its own; see
+        A row for each epoch done, or for each on every node that has a model of its own; see
         `COLUMNS`.
     weights
         The model's flat vector at the end of the last of these epochs (before any, the first one);
@@ -74,25 +74,19 @@ class Trained(Generic[Weights_co]):
 
 
 class TrainingError(SimulationError):
-    """Training that could not go on; what it had until then is not lost.
-
-    Attributes
-    ----------
-    trained
-        The epochs that were done, as the system's `train` returns them.
-    """
+    """Training that could not go on; `trained` has the epochs that were done."""
 
     def __init__(self, message: str, trained: Trained[Any]) -> None:
         super().__init__(message, trained.run)
         self.trained = trained
 
     def __reduce__(self) -> tuple[type[TrainingError], tuple[str, Trained[Any]]]:
-        """For other processes, where exceptions are made anew of their arguments."""
+        """For other processes, where exceptions are made anew from their arguments."""
         return type(self), (str(self), self.trained)
 
 
 class DivergedError(ArithmeticError):
-    """The loss is no finite number any more; `where` says whose, and when."""
+    """The loss is no finite number any more; `where` says on which node, and when."""
 
     def __init__(self, loss: float, where: str) -> None:
         super().__init__(f"the loss is {loss} {where}")
@@ -102,17 +96,14 @@ class DivergedError(ArithmeticError):
 class Epochs:
     """Epochs of one model that several nodes train: evaluated as each ends, at no virtual time.
 
+    `weights` is the flat vector at the end of the last epoch that was evaluated, or the first one.
+
     Parameters
     ----------
     flat
         The model with its first weights; written to.
     dataset
         To evaluate on, in the model's number type.
-
-    Attributes
-    ----------
-    weights
-        The flat vector at the end of the last epoch that is evaluated, or the first one.
     """
 
     def __init__(self, flat: FlatModel, dataset: Dataset) -> None:
@@ -125,16 +116,16 @@ class Epochs:
 
     @property
     def frame(self) -> pl.DataFrame:
-        """A row for each, in the columns of `EPOCHS`."""
+        """A row per epoch, in the columns of `EPOCHS`."""
         return pl.DataFrame(self._rows, schema=EPOCHS, orient="row")
 
     @property
     def last_loss(self) -> float | None:
-        """Over all samples, at the end of the last one."""
+        """Over all samples, at the end of the last epoch."""
         return self._rows[-1][2] if self._rows else None
 
     def evaluate(self, buffers: Mapping[str, Tensor], at_s: float) -> None:
-        """End an epoch with what the model's vector holds, and these buffers.
+        """End an epoch with the model's current vector and these buffers.
 
         Raises
         ------
