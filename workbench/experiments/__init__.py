@@ -1,10 +1,10 @@
 """The shell of an experiment, the same for all systems.
 
 An experiment is a function from parameters to a polars frame. `sweep` makes its rows point by
-point: shows progress, keeps finished rows at Ctrl-C (`ExperimentInterrupted`) and failed points as
-rows with a reason, runs beside each other in processes what is asked for. `Scaled` holds a size at
-each scale, `data_set` says which data is learnt from. `workbench.experiments.record` runs an
-experiment of hours once, and `workbench.experiments.recorded` reads what it left.
+point: it shows progress, keeps finished rows at Ctrl-C (`ExperimentInterrupted`) and failed points
+as rows with a reason, and can run points in parallel processes. `Scaled` holds a size at each
+scale, `data_set` chooses the data. `workbench.experiments.record` runs an experiment of hours once,
+and `workbench.experiments.recorded` reads its results.
 """
 
 from workbench.experiments.data import data_set

@@ -1,7 +1,7 @@
-"""Points of a sweep that are done and need not be done again.
+"""Finished points of sweeps, which are not computed again.
 
 In memory, those that several figures share; in a folder, while results are recorded, all of them,
-so that a recording that was stopped goes on where it was.
+so that a recording that was stopped can be resumed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _in_memory: dict[str, Rows] = {}
 
 @dataclass(frozen=True)
 class Recording:
-    """Where finished points are kept, and in how many processes the others are done."""
+    """Folder of finished points, and in how many processes the others are computed."""
 
     folder: Path
     processes: int | None
 
     def file(self, key: str) -> Path:
-        """Return where the rows of a point are."""
+        """Return the file with the rows of a point."""
         return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
 
 
@@ -40,14 +40,10 @@ _recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
 
 @contextmanager
 def recording(folder: Path, processes: int | None = None) -> Iterator[None]:
-    """Keep finished points in a folder, and do no point again that is there.
+    """Keep finished points in a folder, and compute none again that is there.
 
-    Parameters
-    ----------
-    folder
-        For one state of code and data: rows are found by function and arguments alone.
-    processes
-        In which sweeps run, whatever they ask for; None for one a core.
+    The folder is for one state of code and data: rows are found by function and arguments alone.
+    Sweeps run in `processes`, whatever they ask for; None for one per core.
     """
     token = _recording.set(Recording(folder, processes))
     try:
@@ -57,12 +53,12 @@ def recording(folder: Path, processes: int | None = None) -> Iterator[None]:
 
 
 def current() -> Recording | None:
-    """Return the recording under way."""
+    """Return the current recording."""
     return _recording.get()
 
 
 def key(measure: Callable[..., object], point: Mapping[str, Any]) -> str:
-    """Name a function's call; its arguments' texts have to tell them apart."""
+    """Name a function's call; the texts of its arguments have to be unique."""
     arguments = ", ".join(f"{name}={point[name]!r}" for name in sorted(point))
     return f"{measure.__module__}.{measure.__qualname__}({arguments})"
 
@@ -83,7 +79,7 @@ def look_up(name: str) -> Rows | None:
 
 
 def keep(name: str, rows: Rows, *, in_memory: bool) -> None:
-    """Keep the rows of a finished point: for this process, and for the recording under way."""
+    """Keep the rows of a finished point: for this process, and for the current recording."""
     if in_memory:
         _in_memory[name] = rows
     under_way = current()
@@ -98,5 +94,4 @@ def forget() -> None:
 
 
 def _plain(number: Any) -> Any:
-    """NumPy's number as Python's."""
     return number.item()

@@ -1,4 +1,4 @@
-"""Ctrl-C in an experiment costs the rows that are being made, not those before them."""
+"""Ctrl-C in an experiment loses the rows in progress, not those before them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ if TYPE_CHECKING:
 
 
 class ExperimentInterrupted(KeyboardInterrupt):
-    """Ctrl-C ended an experiment before its last row.
+    """Ctrl-C ended an experiment before its last row; `frame` has the finished ones, maybe none.
 
-    A cell that is to go on with what there is catches it; after one that did not, it is
-    ``sys.last_value``::
+    Catch it to go on with these rows, or find it in ``sys.last_value``::
 
         from workbench.experiments import ExperimentInterrupted
 
@@ -24,11 +23,6 @@ class ExperimentInterrupted(KeyboardInterrupt):
             frame = experiments.replanning("paper")
         except ExperimentInterrupted as stopped:
             frame = stopped.frame
-
-    Attributes
-    ----------
-    frame
-        The finished rows, in the columns of the whole; there may be none.
     """
 
     def __init__(self, frame: pl.DataFrame) -> None:
@@ -39,7 +33,7 @@ class ExperimentInterrupted(KeyboardInterrupt):
 
 @contextmanager
 def keeping(frame: Callable[[], pl.DataFrame]) -> Iterator[None]:
-    """Make `ExperimentInterrupted` of Ctrl-C, with the rows that `frame` returns by then."""
+    """Turn Ctrl-C into `ExperimentInterrupted`, with the rows that `frame` returns by then."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -47,9 +41,9 @@ def keeping(frame: Callable[[], pl.DataFrame]) -> Iterator[None]:
 
 
 def whole(run: Run) -> Run:
-    """Return a simulation that Ctrl-C has not ended early; pass the Ctrl-C on of one that it has.
+    """Return a simulation that ran to its end; raise KeyboardInterrupt for one that did not.
 
-    A simulation ends in order at Ctrl-C, and half of one is no row.
+    A simulation returns normally at Ctrl-C, and half of one is no row.
     """
     if run.interrupted:
         raise KeyboardInterrupt

@@ -1,8 +1,8 @@
-"""Runs an experiment of hours once and keeps its rows with how they came about.
+"""Runs an experiment of hours once and keeps its rows with their provenance.
 
-Every point that is finished is kept at once, in a hidden folder beside the results, so a recording
-that was stopped goes on where it was, and one of more seeds does only those. Points are found by
-what they rest on, so none is mixed with those of another version.
+Every finished point is kept at once, in a hidden folder beside the results, so a recording that was
+stopped can be resumed, and one of more seeds computes only those. Points are found by the hash of
+their inputs, so none is mixed with those of another version.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Experiment = Callable[..., pl.DataFrame]
 
 
 def experiments(system: str) -> dict[str, Experiment]:
-    """Return what can be recorded of a system: experiments that have a scale and need no frame."""
+    """Return the experiments of a system that can be recorded: those with a scale."""
     check_name("system", system, systems.systems())
     module = importlib.import_module(f"workbench.{system}.paper.experiments")
     found = {}
@@ -64,17 +64,15 @@ def record(
         ``"edgegossip"``, or its notebook, ``"03_edgegossip"``.
     experiment
         A name in `experiments`.
-    scale
-        At which it runs.
     seeds
         How many trainings of each kind; the scale's by default.
     processes
-        In which points are done beside each other; one a core by default. What is timed is done
-        one after the other in any case.
+        How many run points in parallel; one per core by default. Timed points run one after the
+        other in any case.
     options
         Further arguments of the experiment, as the user writes them.
     force
-        Do again what is finished.
+        Repeat finished points.
     folder
         Of all recorded results.
 
@@ -86,8 +84,8 @@ def record(
     Raises
     ------
     ValueError
-        A name or a value that is not allowed; seeds of what takes none; less than one process; a
-        folder that cannot be written, or that another recording writes.
+        A name or a value that is not allowed; seeds of an experiment without any; less than one
+        process; a folder that cannot be written, or that another recording writes.
     ExperimentInterrupted
         Ctrl-C; what is finished is kept for the next run.
     """
@@ -142,7 +140,6 @@ def record(
 def _arguments(
     system: str, make: Experiment, scale: str, seeds: int | None, options: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return all arguments, checked before anything runs."""
     experiment = make.__name__
     taken = inspect.signature(make).parameters
     known = systems.parameters(system)
@@ -189,7 +186,7 @@ def _seeds(frame: pl.DataFrame, arguments: Mapping[str, Any]) -> list[int]:
 
 
 def _data(frame: pl.DataFrame) -> dict[str, str]:
-    """SHA-256 of the data sets that a frame names."""
+    """SHA-256 by data set in the frame."""
     from workbench import datasets
 
     names = frame["dataset"].unique().sort().to_list() if "dataset" in frame.columns else []

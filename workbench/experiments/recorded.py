@@ -29,7 +29,7 @@ FOLDER = paths.DATA / "recorded"
 
 @dataclass(frozen=True)
 class Manifest:
-    """How a recorded frame came about.
+    """Provenance of a recorded frame.
 
     Attributes
     ----------
@@ -40,15 +40,13 @@ class Manifest:
     data
         SHA-256 of the images and labels of each data set in its rows, by name.
     inputs
-        SHA-256 of each group of what the rows rest on.
+        SHA-256 of each group of inputs.
     made_at, wall_s
-        When it was finished (UTC, ISO 8601), and the seconds of all runs that it took.
-    machine
-        Processor, cores, memory and operating system.
+        When it was finished (UTC, ISO 8601), and the seconds of all its runs.
     revision, dirty
         Git's, and whether the inputs differed from it; None outside git.
     processes
-        In which points were done beside each other; None for one a core.
+        In which points were computed; None for one per core.
     frame
         SHA-256 of the file that holds the rows.
     """
@@ -70,7 +68,7 @@ class Manifest:
     frame: str
 
     def to_json(self) -> str:
-        """Return it as readable JSON, ending in a newline."""
+        """Return readable JSON, ending in a newline."""
         return json.dumps({"format": 1, **dataclasses.asdict(self)}, indent=2) + "\n"
 
 
@@ -83,7 +81,7 @@ class Recorded:
 
     @cached_property
     def changed(self) -> tuple[str, ...]:
-        """Groups of inputs that are no longer what the rows were made from; ``code`` is one."""
+        """Groups of inputs that have changed since the rows were made; ``code`` is one."""
         from workbench.reproduce import inputs, origin
 
         now = inputs.fingerprint_of_experiments(self.manifest.system, paths.ROOT, origin.versions())
@@ -101,16 +99,9 @@ class Recorded:
 
 
 def load(system: str, experiment: str, folder: Path = FOLDER) -> Recorded | None:
-    """Return a recorded frame; None where there is none, or not what was written.
+    """Return a recorded frame; None where there is none, or it is damaged.
 
-    Parameters
-    ----------
-    system
-        ``"edgegossip"``.
-    experiment
-        A function of its ``paper/experiments``: ``"fig13"``.
-    folder
-        Of all recorded results.
+    ``load("edgegossip", "fig13")``: the experiment is a function of ``paper/experiments``.
     """
     here = folder / system / experiment
     try:
@@ -139,7 +130,7 @@ def show(
     chart: Callable[[pl.DataFrame], ChartType],
     folder: Path = FOLDER,
 ) -> results.Figure | None:
-    """Print what a recorded figure is and draw it; print how to record it where there is none."""
+    """Describe a recorded figure and draw it; print how to record it where there is none."""
     found = load(system, experiment, folder)
     if found is None:
         print(f"not recorded; `workbench record {system} {experiment}` does so")

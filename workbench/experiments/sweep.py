@@ -52,9 +52,9 @@ def sweep(
     title
         Of the progress shown meanwhile.
     measure
-        Makes a point's row, or rows; of a module, not of a cell, where processes do it.
+        Makes a point's row, or rows; of a module, not of a cell, if there are several processes.
     points
-        Arguments of each call. Those that are named like columns stand in the rows as well.
+        Arguments of each call. Those with the name of a column are in the rows as well.
     schema
         Columns and their types; null where neither point nor row has a value.
     shared
@@ -62,10 +62,10 @@ def sweep(
     processes, timed, remember
         As for `computed`.
     failures
-        What may go wrong at a point: it is a row of its own then, with the error in the column
-        ``reason``. Any other error ends the sweep.
+        Errors that make a point a row with the error in the column ``reason``. Any other error
+        ends the sweep.
     then
-        Adds columns that follow from several rows; of what an interrupted sweep has, too.
+        Adds columns that follow from several rows; also to the rows of an interrupted sweep.
 
     Raises
     ------
@@ -112,16 +112,16 @@ def computed(
     remember: bool = False,
     failures: Failures = (),
 ) -> Iterator[tuple[int, Rows]]:
-    """Give the rows of each point once they are there, with its number.
+    """Yield the number and the rows of each point as soon as they are there.
 
     Parameters
     ----------
     processes
-        One after the other in this process by default; None for a process on each core.
+        1 computes in this process, point by point; None uses a process per core.
     timed
         Whether points measure time, so that nothing may run beside them.
     remember
-        Whether another sweep of this process may ask for the same, which is not done again then.
+        Keep the rows in memory for other sweeps of this process.
     """
     calls = [{**(shared or {}), **point} for point in points]
     keys = [finished.key(measure, call) for call in calls]
@@ -166,7 +166,7 @@ def _rows(
 
 
 def _silent() -> progress.Steps:
-    """In a process beside others, whose lines would be written over each other."""
+    """Progress for a process beside others, whose lines would overwrite each other."""
     return progress.Steps("", 0, progress.Line(Console(file=io.StringIO()), after_s=math.inf))
 
 
