@@ -1,8 +1,8 @@
-"""What the papers report against what the workbench gets: claims, the rule, the scorecard.
+"""The papers' numbers against the workbench's: claims, the rule, the scorecard.
 
-Claims are rows of ``data/claims.csv``. A system's ``paper/answers.py`` says which stored frames
-answer which claim; `verdict` holds the rule, the same for every claim. `scorecard` judges stored
-results, `of_frames` the frames that a notebook has, and neither runs anything.
+Claims are rows of ``data/claims.csv``; a system's ``paper/answers.py`` maps stored frames to them.
+`verdict` is the rule, the same for every claim. `scorecard` judges stored results, `of_frames` the
+frames of a notebook; neither runs anything.
 """
 
 from workbench.claims.answer import Answer, Table, answered, built, stored_answers

@@ -1,8 +1,8 @@
-"""What the workbench gets for a claim, found in stored frames by a table of each system.
+"""Our value for a claim, found in stored frames by a table of each system.
 
 A system's ``paper/answers.py`` holds two things: ``ANSWERS``, a `Table`, and ``at_paper_setting``,
 which takes a frame's name and the frame and returns the rows that the paper's claims are about,
-none if the frame was made otherwise.
+none if the frame was made with other settings.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the workbench gets for one claim.
+    """Our value for one claim.
 
     Attributes
     ----------
     ours
         In the claim's unit; whether it holds, for an order; None if there is no value.
     detail
-        In a few words, where `ours` comes from, or why there is none.
+        Briefly, where `ours` comes from, or why there is none.
     not_run
-        Set if the claim cannot be answered yet: what it waits for.
+        If the claim cannot be answered yet: what it waits for.
     timed
-        Whether a clock of this machine decides it, so that it differs from run to run.
+        Whether it is a measured time, which differs from run to run.
     """
 
     ours: float | bool | None = None
@@ -63,7 +63,7 @@ if the frames have no answer.
 
 
 def built(system: str) -> bool:
-    """Tell whether the workbench has this system, that is, answers to its claims."""
+    """Whether the workbench has this system, that is, answers to its claims."""
     try:
         return importlib.util.find_spec(f"workbench.{system}.paper.answers") is not None
     except ModuleNotFoundError:
@@ -73,13 +73,13 @@ def built(system: str) -> bool:
 def stored_answers(
     system: str, claims: Iterable[str], frames: Mapping[str, pl.DataFrame]
 ) -> tuple[dict[str, Answer], str]:
-    """Return a system's answers by the frames that are there.
+    """Return a system's answers from its stored frames.
 
     Returns
     -------
     tuple[dict[str, Answer], str]
-        By claim, without those that the frames have no answer to; and what the frames lack that
-        was looked for in them, if they are of another version.
+        By claim, without those that the frames have no answer to; and what was not found in the
+        frames, if they are of another version.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def stored_answers(
 def answered(
     table: Table, claims: Iterable[str], frames: Mapping[str, pl.DataFrame]
 ) -> tuple[dict[str, Answer], list[str]]:
-    """Answer those of `claims` whose frames are there and have rows; and what frames lacked."""
+    """Answer those of `claims` whose frames have rows; also return what frames lacked."""
     import polars as pl
 
     ids = list(claims)
@@ -131,7 +131,7 @@ def answered(
 
 
 def _parts_after(key: str, claim: str) -> tuple[str, ...] | None:
-    """Parts of an id beyond those of a key; None if the key does not lead to it."""
+    """Parts of an id beyond those of a key; None if the key is no prefix."""
     if claim == key:
         return ()
     return tuple(claim[len(key) + 1 :].split(".")) if claim.startswith(f"{key}.") else None

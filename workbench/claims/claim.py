@@ -31,7 +31,7 @@ class Claim:
     value
         As the table has it: a number, ``LOW-HIGH`` for a range, a statement for an order.
     check
-        One of `CHECKS`: how ours is held against it.
+        One of `CHECKS`: how our value is compared with it.
     """
 
     id: str
@@ -87,7 +87,7 @@ def load_claims(path: Path | None = None) -> pl.DataFrame:
     Raises
     ------
     ValueError
-        A column is missing, or a row is wrong: named by its line with what is allowed.
+        A column is missing, or a row is wrong; the error names its line and what is allowed.
     """
     import polars as pl
 
@@ -119,20 +119,14 @@ def claims_of(system: str, table: pl.DataFrame | None = None) -> dict[str, Claim
 
 
 def paper_value(claim: str) -> float:
-    """Return the number that the paper states for a claim.
-
-    Raises
-    ------
-    UnknownNameError
-        No claim bears this id.
-    """
+    """Return the number that the paper states for a claim."""
     table = load_claims()
     ids = table["id"].to_list()
     return float(table["value"][ids.index(check_name("claim", claim, ids))])
 
 
 def siblings(claim: Claim, others: Iterable[Claim]) -> list[Claim]:
-    """Return those of `others` that the paper gives beside `claim`, as numbers to compare with."""
+    """Return those of `others` that the paper states beside `claim`, as numbers to compare with."""
     family = claim.id.rpartition(".")[0]
     return [
         other

@@ -27,7 +27,7 @@ def scorecard(
     Parameters
     ----------
     results
-        What `workbench reproduce` wrote; ``data/results`` by default.
+        Folder that `workbench reproduce` wrote; ``data/results`` by default.
     system
         Whose claims; by default those of every system that is built.
     claims
@@ -83,12 +83,10 @@ def of_frames(
     damaged: Sequence[Path] = (),
     claims: pl.DataFrame | None = None,
 ) -> Scorecard:
-    """Judge one system's claims by frames at hand, as a notebook has them while it runs.
+    """Judge one system's claims by frames in memory, as a notebook has them while it runs.
 
     Parameters
     ----------
-    system
-        Whose claims.
     frames
         By name, as the notebook keeps them; empty where nothing is stored.
     scale
@@ -97,9 +95,9 @@ def of_frames(
         Frames of recorded runs, by the same names, judged by the same rule beside them; by default
         those in ``data/recorded``.
     parameters
-        With which `frames` were made: what keeps a claim from an answer is looked for among these.
+        With which `frames` were made; used to explain why a claim has no answer.
     damaged
-        Files of others that are stored, but not what the run wrote.
+        Other stored files that were altered after the run.
     claims
         As `load_claims` returns; by default the workbench's own table.
 
@@ -136,7 +134,7 @@ def of_frames(
 
 
 def _recorded(system: str) -> tuple[dict[str, pl.DataFrame], dict[str, str]]:
-    """Return a system's recorded frames, and how each came about, by ``SYSTEM EXPERIMENT``."""
+    """Return a system's recorded frames, and the provenance of each by ``SYSTEM EXPERIMENT``."""
     from workbench.experiments import recorded
 
     frames = recorded.frames(system)
@@ -189,16 +187,9 @@ _STATED = ("id", "system", "source", "setting", "metric", "unit", "check")
 
 
 def judge(claim: Claim, own: Iterable[Claim], found: Mapping[str, Answer]) -> tuple[str, str]:
-    """Return the verdict on a claim by the answers to it and its siblings, and why.
+    """Return the verdict on a claim by the answers to it and its siblings, and the reason.
 
-    Parameters
-    ----------
-    claim
-        Which one.
-    own
-        All claims of its system.
-    found
-        Answers by id; to this claim there is one, unless it is an input.
+    `own` are all claims of its system; `found` has an answer to this claim unless it is an input.
     """
     if claim.check == "input":
         detail = found[claim.id].detail if claim.id in found else ""
@@ -226,7 +217,7 @@ def _why_unanswered(
     fault: str,
     damaged: Sequence[Path],
 ) -> str:
-    """Say what claims wait for that are not answered, with the command that brings it."""
+    """Say what unanswered claims wait for, with the command that helps."""
     command = _reproduce_command(system)
     if damaged:
         named = ", ".join(map(str, damaged))

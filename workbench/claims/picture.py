@@ -1,4 +1,4 @@
-"""The scorecard as a picture: the paper's numbers against ours, and below them the orderings."""
+"""The scorecard as a picture: the papers' numbers against ours, and below them the orderings."""
 
 from __future__ import annotations
 
@@ -35,12 +35,7 @@ _PLOT_PX, _HEIGHT_PX, _ROW_PX, _LABEL_PX = 230, 190, 22, 100
 class _Panel:
     """A plot of the claims of some units.
 
-    Attributes
-    ----------
-    units
-        With what a value is multiplied by, by unit; the band is the first one's.
-    log
-        Whether both axes are logarithmic.
+    `units` maps each unit to the factor of its values; the band is the first one's.
     """
 
     title: str
@@ -56,19 +51,19 @@ _PANELS = (
 
 
 def picture(card: Scorecard, *, timed: bool = True) -> alt.ConcatChart:
-    """Draw a scorecard: a mark a claim, colour and shape by verdict, and its name on hovering.
+    """Draw a scorecard: one mark per claim, colour and shape by verdict, its name as a tooltip.
 
-    Numbers stand at the paper's value and ours, pale where constants were fitted on them; the band
-    is as near as near is, about the diagonal. Bounds hold on or below (above) the diagonal.
+    Numbers are at the paper's value and ours, pale where constants were fitted on them; the band
+    around the diagonal is the tolerance of `near`. Bounds hold on or below (above) the diagonal.
     Orderings are dots, filled where they hold; so are the few claims of a unit that is alone.
     Recorded results, where there are any, are open marks.
 
     Parameters
     ----------
     card
-        What to draw; claims given to the model are left out.
+        Claims that are inputs of the model are left out.
     timed
-        Whether to show claims that a clock of this machine decides, which differ from run to run.
+        Whether to show claims about measured times, which differ from run to run.
 
     Raises
     ------
@@ -90,7 +85,7 @@ def picture(card: Scorecard, *, timed: bool = True) -> alt.ConcatChart:
 
 
 def write(card: Scorecard, path: Path) -> Path:
-    """Draw what every machine gets alike to an SVG file, in which hovering names a claim."""
+    """Draw the claims that are the same on every machine to an SVG file, with names as tooltips."""
     drawn = figures.svg(picture(card, timed=False))
     titled = re.sub(
         r'(<path aria-label="([^"]*)" role="graphics-symbol" aria-roledescription="point"[^>]*)/>',
@@ -102,7 +97,7 @@ def write(card: Scorecard, path: Path) -> Path:
 
 
 def show(card: Scorecard, results: Results) -> Explorer:
-    """Keep a notebook's scorecard and draw it: hovering names a claim, where widgets are shown."""
+    """Keep a notebook's scorecard and draw it, with names as tooltips where widgets are shown."""
     import altair as alt
     import ipywidgets
 
@@ -132,7 +127,7 @@ def _title(card: Scorecard, rows: Sequence[Row]) -> alt.TitleParams:
 
 
 def _numbers(panel: _Panel, rows: Iterable[Row]) -> list[tuple[Row, float, float, float | None]]:
-    """Rows of a panel that have a number to show: the paper's, ours and the recorded one."""
+    """Rows of a panel with their numbers: the paper's, ours and the recorded one."""
     found = []
     for row in rows:
         if row.unit in panel.units and isinstance(row.paper, float) and row.ours is not None:
@@ -200,7 +195,7 @@ def _domain(values: Sequence[float], *, log: bool) -> tuple[float, float]:
 
 
 def _band(panel: _Panel, low: float, high: float, points: int = 50) -> pl.DataFrame:
-    """What is near the paper's value, along the diagonal, within the axes."""
+    """The tolerance of `near` along the diagonal, within the axes."""
     import polars as pl
 
     unit, factor = next(iter(panel.units.items()))

@@ -1,4 +1,4 @@
-"""The one rule, the same for every claim, from what we get to a verdict."""
+"""The rule that turns our value for a claim into a verdict, the same for every claim."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REFERENCES: Mapping[str, float] = {"percent": 0.0, "percentage points": 0.0, "x"
 
 
 def tolerance(unit: str, paper: float) -> float:
-    """Return how far from the paper's value is still near, in the claim's unit; see `verdict`."""
+    """Return how far from the paper's value is `near`, in the claim's unit; see `verdict`."""
     absolute, relative = TOLERANCES.get(unit, OTHER_TOLERANCE)
     return max(absolute, relative * abs(paper))
 

@@ -36,11 +36,11 @@ class Row:
     difference
         Ours less the paper's, in the claim's unit.
     reason
-        Why it misses, or in a few words where ours comes from.
+        Why it misses, or briefly where ours comes from.
     timed
-        Whether a clock of this machine decides it.
+        Whether it is a measured time.
     recorded, recorded_verdict
-        What recorded results say, by the same rule; None and empty where there are none.
+        Recorded results by the same rule; None and empty where there are none.
     """
 
     id: str
@@ -88,7 +88,7 @@ class Row:
 
 
 def text_of(value: float | bool | str | None, sign: str = "") -> str:
-    """Write a value with the places that its size lets count: 0.084, 42.86, 153.4, 1097."""
+    """Write a value with its significant decimals: 0.084, 42.86, 153.4, 1097."""
     if value is None or isinstance(value, bool | str):
         return "-" if value is None else str(value).lower() if isinstance(value, bool) else value
     size = abs(value)
@@ -112,12 +112,12 @@ class Scorecard:
     missing
         System -> the command that makes its results, where none are stored.
     not_built
-        System -> how many claims it has; those that the workbench does not have yet and that were
-        not asked for by name.
+        System -> how many claims it has, for systems that the workbench does not have yet and that
+        were not asked for by name.
     unanswered
         Claims that have results but no answer: gaps in the system's ``answers.py``.
     recorded
-        How the recorded results came about, by system and experiment.
+        Provenance of the recorded results, by system and experiment.
     """
 
     rows: tuple[Row, ...]
@@ -144,7 +144,7 @@ class Scorecard:
     def frame(self) -> pl.DataFrame:
         """A row per claim; `paper`, `ours` and `recorded` are null where they are no numbers.
 
-        Of an order, `holds` has what `ours` would be.
+        For an order, `holds` replaces `ours`.
         """
         import polars as pl
 
@@ -175,7 +175,7 @@ class Scorecard:
         ]
 
     def notes(self) -> Iterator[str]:
-        """Say how far off the percent claims are, at which scale, and what is not there."""
+        """Yield how far off the percent claims are, at which scale, and what is missing."""
         means = [
             f"{role} {statistics.fmean(errors):.2f} points (n = {len(errors)})"
             for role in ROLES
@@ -260,5 +260,5 @@ def _markdown_table(
 
 
 def _unbroken(cell: str) -> str:
-    """Hold a short cell, such as a number and its unit, on one line."""
+    """Keep a short cell, such as a number and its unit, on one line."""
     return cell.replace(" ", "\N{NO-BREAK SPACE}") if len(cell) <= _SHORT_CELL else cell

@@ -30,18 +30,8 @@ NARROWEST, PIPED_WIDTH = 80, 100
 def render(card: Scorecard, format: str = "table") -> str:
     """Return a scorecard as text.
 
-    Parameters
-    ----------
-    card
-        What to show.
-    format
-        ``"table"`` (coloured where standard output is a terminal), ``"json"`` (a list of objects,
-        the fields of `Row`) or ``"markdown"``.
-
-    Raises
-    ------
-    UnknownNameError
-        There is no such format.
+    `format` is ``"table"`` (coloured where standard output is a terminal), ``"json"`` (a list of
+    objects, the fields of `Row`) or ``"markdown"``; another raises an UnknownNameError.
     """
     return choose("format", format, FORMATS)(card)
 
@@ -83,7 +73,7 @@ def _lines(card: Scorecard, width: int) -> Iterator[Text]:
 
 
 def _rows(rows: Sequence[Row], width: int) -> Iterator[Text]:
-    """Lay rows out by source, in the order in which the sources first come up."""
+    """Lay rows out by source, in the order of first appearance."""
     from rich.text import Text
 
     id_width = max(len(row.name) for row in rows)
