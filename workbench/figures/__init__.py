@@ -1,9 +1,8 @@
-"""One look for every figure, and its way into a file: theme, sizes, SVG, PDF and PNG.
+"""One look for every figure, and its export: theme, sizes, SVG, PDF and PNG.
 
-A chart's author leaves the width alone (or gives widths that only set proportions between the
-views of a concatenation) and sets heights. On the way into a file the plots are widened or
-narrowed until the whole picture, axes and legends included, is exactly one column wide; text
-keeps its size, so 8 pt stay 8 pt in print.
+A chart's author leaves the width out (or sets widths that are only proportions between the views of
+a concatenation) and sets heights. Export scales the plots until the whole picture, axes and legends
+included, is exactly one column wide; text keeps its size, so 8 pt stay 8 pt in print.
 
 A pixel of Vega is a CSS pixel, 1/96 inch: a figure has the same size on screen and on paper.
 """

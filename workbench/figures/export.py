@@ -1,4 +1,4 @@
-"""A chart's way into a file or a notebook: SVG, PDF and PNG, byte for byte the same each time."""
+"""Export of a chart: SVG, PDF and PNG, byte for byte the same each time."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def save(
     chart, column
         See `svg`.
     path
-        Where to; parent folders are made.
+        Parent folders are made.
     format
-        ``"svg"``, ``"pdf"`` or ``"png"`` (300 dpi); by default what `path` ends in.
+        ``"svg"``, ``"pdf"`` or ``"png"`` (300 dpi); by default the suffix of `path`.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def to_svg(picture: Picture) -> bytes:
 
 
 def to_pdf(picture: Picture) -> bytes:
-    """Write a picture as PDF, its objects in the order in which the catalogue leads to them.
+    """Write a picture as PDF, its objects in the order in which the catalogue references them.
 
     vl-convert keeps resources in hash tables and so writes the same page in several orders.
     """
@@ -92,7 +92,7 @@ def to_pdf(picture: Picture) -> bytes:
 
 
 def to_png(picture: Picture) -> bytes:
-    """Write a picture as PNG of 300 dots an inch."""
+    """Write a picture as PNG at 300 dpi."""
     import vl_convert
 
     return vl_convert.svg_to_png(_in_points(picture), scale=1, ppi=PNG_DPI)

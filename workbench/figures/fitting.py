@@ -1,7 +1,4 @@
-"""Plots are widened or narrowed until the whole picture is exactly one column wide.
-
-Axes and legends included; text keeps its size.
-"""
+"""Scales plots until the whole picture, axes and legends included, is exactly one column wide."""
 
 from __future__ import annotations
 
@@ -24,26 +21,12 @@ _LEGEND_COLUMNS: Final = (None, 4, 3, 2, 1)
 
 
 def width_px(column: str = "double") -> float:
-    """Width of a column in Vega's pixels: 336 for ``"single"``, 687.36 for ``"double"``.
-
-    Raises
-    ------
-    UnknownNameError
-        `column` is neither.
-    """
+    """Width of a column in Vega's pixels: 336 for ``"single"``, 687.36 for ``"double"``."""
     return round(choose("column", column, COLUMNS) * PX_PER_INCH, 4)
 
 
 def fitted(chart: Figure, column: str) -> Picture:
-    """Draw `chart` one column wide; its legend wraps where it has to.
-
-    Raises
-    ------
-    UnknownNameError
-        No such column.
-    ValueError
-        Labels and legends leave no room for the plots in this column.
-    """
+    """Draw `chart` one column wide; its legend wraps where it has to."""
     target = width_px(column)
     spec = specification(chart)
     spec.pop("autosize", None)

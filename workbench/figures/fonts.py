@@ -1,4 +1,4 @@
-"""Liberation Sans inside an SVG: the glyphs it uses, as a TrueType font a face.
+"""Liberation Sans inside an SVG: the glyphs it uses, one TrueType font per face.
 
 vl-convert measures and draws text with Liberation Sans, which it carries inside, and embeds it in
 PDF itself. An SVG only names its font, and a reader's machine need not have it.
@@ -82,7 +82,7 @@ def _subset(face: str, characters: set[str]) -> bytes:
 def _files() -> dict[str, bytes]:
     """Find the font's files, by PostScript name, in vl-convert's library, which holds them as is.
 
-    Its interface gives none away, and a machine's own copy might draw what was not measured.
+    Its interface does not return them, and a machine's own copy may differ from what was measured.
     """
     import vl_convert.vl_convert as compiled
     from fontTools.ttLib import TTFont

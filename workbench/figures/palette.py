@@ -1,4 +1,4 @@
-"""Colours, dashes and shapes: what tells one series from another, in grey print too."""
+"""Colours, dashes and shapes that distinguish series, in grey print too."""
 
 from __future__ import annotations
 
@@ -28,14 +28,9 @@ def series(field: str, order: Sequence[str], title: str | None = None) -> dict[s
     field
         The column that names the line.
     order
-        Its values, in the order of legend and palette; at most six.
+        Its values, in the order of legend and palette; at most six, else a ValueError.
     title
         Heading of the legend; None for none.
-
-    Raises
-    ------
-    ValueError
-        More values than the palette has colours.
     """
     import altair as alt
 

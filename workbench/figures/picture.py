@@ -1,4 +1,4 @@
-"""A chart as vl-convert draws it: an SVG in Vega's pixels, taken apart."""
+"""A chart as vl-convert draws it: an SVG in Vega's pixels, parsed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Picture(NamedTuple):
         return self._replace(left=(self.width - width) / 2, width=width)
 
     def svg(self, per_px: float, unit: str = "") -> str:
-        """Write the SVG with `per_px` of `unit` to a pixel."""
+        """Write the SVG with `per_px` of `unit` per pixel."""
         width, height = round(self.width * per_px, 4), round(self.height * per_px, 4)
         window = f"{self.left:.6g} 0 {self.width:.10g} {self.height:.10g}"
         return (
@@ -51,10 +51,10 @@ def draw(spec: Mapping[str, Any]) -> Picture:
 
 
 def _renamed(body: str) -> str:
-    """Name elements after the picture's content.
+    """Name elements by the picture's content.
 
-    Vega counts its clip paths up as long as the process lives, and two pictures on one page
-    must not share a name.
+    Vega numbers its clip paths over the whole process, and two pictures on one page must not share
+    a name.
     """
     order = {name: n for n, name in enumerate(dict.fromkeys(re.findall(r' id="([^"]+)"', body)))}
     if not order:

@@ -120,10 +120,7 @@ def theme() -> None:
 def specification(chart: Figure) -> dict[str, Any]:
     """Vega-Lite specification of `chart` with the theme inside: what to store as ``*.vl.json``.
 
-    Parameters
-    ----------
-    chart
-        An altair chart, or a specification as a mapping; its own configuration wins.
+    The chart, from altair or a mapping, keeps its own configuration where it has one.
     """
     import altair as alt
     from altair.utils import update_nested
