@@ -1,24 +1,24 @@
-"""Runs the notebooks from start to end and keeps what they make; papermill underneath.
+"""Runs the notebooks from start to end and keeps their results; papermill underneath.
 
-What a notebook makes is written to a hidden folder beside its final place and takes that place in
-one step when all of it is there, so a run may be stopped at any moment and started again: finished
-notebooks stand, the others run. A notebook whose inputs have not changed does not run again.
+A notebook's results are written to a hidden folder beside their final place and moved there in one
+step when all are complete, so a run may be stopped at any moment and started again: finished
+notebooks stay, the others run. A notebook whose inputs have not changed does not run again.
 
 One call goes through these files::
 
     driver.py      the call itself: check, plan, run, report
     notebooks.py   finds and reads notebooks and the parameters they declare
-    values.py      what the user gave, checked; the value of every parameter
-    inputs.py      what results depend on, and whether stored ones still stand
+    values.py      the user's values, checked; the value of every parameter
+    inputs.py      what results depend on, and whether stored ones are still valid
     origin.py      the versions and the revision that results are recorded with
     store.py       the results folder: one writer, whole results, no leftovers
     runner.py      one notebook, from its hidden folder to its place
     execution.py   papermill, and its failures in the notebook's own terms
     kernels.py     the processes that notebooks run in, and their certain end
-    interrupts.py  Ctrl-C and its kin
+    interrupts.py  Ctrl-C and other signals
     progress.py    what each notebook is doing now
     display.py     progress as a live table or as lines
-    report.py      how it went, and how that is told
+    report.py      outcomes, and how they are printed
 """
 
 from workbench.reproduce.driver import reproduce

@@ -18,16 +18,9 @@ if TYPE_CHECKING:
 def shown(
     console: Console, progress: Mapping[str, Progress], heartbeat_s: float
 ) -> Iterator[Callable[[], None]]:
-    """Show progress while the block runs, and give what the block calls to show it anew.
+    """Show progress by notebook while the block runs, and yield a function that refreshes it.
 
-    Parameters
-    ----------
-    console
-        Where to.
-    progress
-        Of each notebook, by name.
-    heartbeat_s
-        The longest silence where lines are printed.
+    Where lines are printed, `heartbeat_s` is the longest silence.
     """
     if console.is_terminal and not console.is_dumb_terminal:
         from rich.live import Live
@@ -51,7 +44,7 @@ def shown(
 
 
 class _Lines:
-    """A line per start and end, and a sign of life in between: for logs."""
+    """A line per start and end, and a heartbeat in between: for logs."""
 
     def __init__(
         self, console: Console, progress: Mapping[str, Progress], heartbeat_s: float
@@ -63,7 +56,7 @@ class _Lines:
         self.told_s = time.monotonic()
 
     def refresh(self) -> None:
-        """Tell what has changed since the last time."""
+        """Print what has changed since the last time."""
         for name, one in self.progress.items():
             status = one.status
             if status == self.told.get(name, "waiting"):

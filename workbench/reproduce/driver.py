@@ -40,11 +40,11 @@ def reproduce(
     console: Console | None = None,
     heartbeat_s: float = 15.0,
 ) -> Report:
-    """Run notebooks whose inputs have changed, and keep what they make.
+    """Run notebooks whose inputs have changed, and keep their results.
 
-    Everything that the user gave is checked before the first notebook starts. A notebook that fails
+    Everything that the user set is checked before the first notebook starts. A notebook that fails
     does not keep the others from running. An interrupt (Ctrl-C, SIGTERM, a closed terminal) ends
-    all kernels and returns a report of what stands.
+    all kernels and returns a report of what is finished.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def reproduce(
     scale
         ``"smoke"``, ``"default"`` or ``"paper"``; ``"default"`` if neither this nor `given` says.
     given
-        Other parameters as written by the user; each goes to those notebooks that have it.
+        Other parameters as written by the user; each is set in the notebooks that have it.
     notebooks
         Where the notebooks are; see `notebooks_folder`.
     output
@@ -109,7 +109,7 @@ def plan(
     output: Path,
     force: bool,
 ) -> list[Task]:
-    """Return a task per notebook; its progress tells whether and why the notebook has to run."""
+    """Return a task per notebook; its progress says whether and why the notebook has to run."""
     versions = origin.versions()
     revision, dirty = origin.revision(root)
     tasks = []

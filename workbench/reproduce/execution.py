@@ -29,21 +29,7 @@ def execute(
 ) -> str:
     """Execute a notebook into `folder`; return its error, empty if it ended well.
 
-    Parameters
-    ----------
-    notebook, values
-        What to run, with the value of each of its parameters.
-    folder
-        Gets the executed copy, and all that the notebook keeps.
-    progress
-        Told of each cell.
-    kernels
-        Told of the kernel while it runs.
-
-    Raises
-    ------
-    OSError
-        Something cannot be written to `folder`.
+    `progress` is updated at each cell, `kernels` while the notebook's kernel runs.
     """
     executed = folder / f"{notebook.name}.ipynb"
     executed.write_text(notebook.text, encoding="utf-8")
@@ -107,7 +93,7 @@ def _run(
 
 
 def _forget_folder(executed: Path, notebook: Notebook) -> None:
-    """Take the hidden folder's path out of an executed copy, so that it can be run by hand."""
+    """Remove the hidden folder's path from an executed copy, so that it can be run by hand."""
     try:
         content = json.loads(executed.read_text(encoding="utf-8"))
     except (OSError, ValueError):

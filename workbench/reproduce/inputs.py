@@ -1,4 +1,4 @@
-"""What results depend on, and whether stored ones still stand."""
+"""What results depend on, and whether stored ones are still valid."""
 
 from __future__ import annotations
 
@@ -26,14 +26,7 @@ def fingerprint(
     names, and what "auto" finds here), the package's source, the tables in ``data/``, the lock
     files, the versions of what is installed and the instruction set of numerical kernels.
 
-    Parameters
-    ----------
-    notebook, values
-        What runs, and the value of each of its parameters.
-    root
-        Holds ``data/`` and the lock files.
-    versions
-        By the name of the package; see `workbench.reproduce.origin.versions`.
+    `root` holds ``data/`` and the lock files; `versions` are those of `origin.versions`.
     """
     package = Path(workbench.__file__).parent
     named = [Path(str(value)) for value in values.values() if str(value).endswith(".npz")]
@@ -78,7 +71,7 @@ def _tables(root: Path) -> list[Path]:
 
 
 def _recorded(root: Path) -> Iterable[Path]:
-    """What notebooks show of recorded results; points of recordings under way are hidden."""
+    """Recorded results that notebooks show; points of unfinished recordings are hidden."""
     return (root / "data" / "recorded").glob("*/[!.]*/*")
 
 
@@ -93,21 +86,15 @@ def _of_machine(versions: Mapping[str, str]) -> dict[str, str]:
 def steady(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
     """Return the fingerprint of a run: a group that changed meanwhile is empty, matching nothing.
 
-    Which parts of the run saw the old and which the new source cannot be told, so its results
-    stand for neither.
+    Nobody knows which parts of the run used the old and which the new source.
     """
     return {group: digest if after[group] == digest else "" for group, digest in before.items()}
 
 
 def why(folder: Path, kept: Manifest | None, inputs: Mapping[str, str]) -> str:
-    """Return why a notebook has to run; empty if its results in `folder` stand.
+    """Return why a notebook has to run; empty if its results in `folder` are still valid.
 
-    Parameters
-    ----------
-    folder, kept
-        Of the notebook's results, and their manifest; None where there are none.
-    inputs
-        The `fingerprint` of what the notebook would run with now.
+    `kept` is their manifest, None where there is none; `inputs` the current `fingerprint`.
     """
     if kept is None:
         return "no results yet"
@@ -119,7 +106,7 @@ def why(folder: Path, kept: Manifest | None, inputs: Mapping[str, str]) -> str:
 
 
 def _chosen(values: Mapping[str, Value]) -> list[str]:
-    """Data sets from which a notebook that is left the choice may choose on this machine."""
+    """Data sets among which ``"auto"`` may choose on this machine."""
     if "auto" not in values.values():
         return []
     from workbench import datasets

@@ -1,4 +1,4 @@
-"""Ctrl-C and its kin: one of them ends a run in good order, the next does not disturb that."""
+"""Ctrl-C and other signals: the first ends a run in good order, later ones do not disturb that."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def one_interrupt() -> Iterator[None]:
-    """Raise `KeyboardInterrupt` at the first Ctrl-C, SIGTERM or SIGHUP; be deaf to later ones.
+    """Raise `KeyboardInterrupt` at the first Ctrl-C, SIGTERM or SIGHUP; ignore later ones.
 
     Signals that are ignored already (under ``nohup``, in a script's background) stay ignored.
     """

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kernels:
-    """The kernels now running, so that an interrupt can end them all."""
+    """The running kernels, so that an interrupt can end them all."""
 
     stopping: threading.Event = field(default_factory=threading.Event)
     _pids: set[int] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, pid: int) -> None:
-        """Note a kernel that has started; it ends at once if all are to end."""
+        """Register a started kernel; it ends at once if all are to end."""
         with self._lock:
             self._pids.add(pid)
             if self.stopping.is_set():
@@ -54,14 +54,8 @@ def kernel_manager(log: IO[bytes], started: Callable[[int], None]) -> type[Any]:
     """Return a kernel manager that starts this very interpreter, whatever `python3` is elsewhere.
 
     A kernel watches the process that started it (``JPY_PARENT_PID``) and ends within a second of
-    its end, so even `kill -9` of the driver leaves none behind.
-
-    Parameters
-    ----------
-    log
-        Gets what the kernel itself says, outside its cells.
-    started
-        Called with the process id of a kernel that has started.
+    its end, so even `kill -9` of the driver leaves none behind. `log` gets the kernel's own output,
+    outside its cells; `started` is called with its process id.
     """
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager

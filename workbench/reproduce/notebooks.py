@@ -22,7 +22,7 @@ class Notebook:
     path
         The file; its name without suffix is the notebook's name.
     text
-        What the file held: a run executes this, whatever becomes of the file meanwhile.
+        The file's content: a run executes this, whatever becomes of the file meanwhile.
     cells
         The source of each cell, with its type and tags: all that a run depends on.
     parameters
@@ -47,12 +47,12 @@ class Notebook:
 
     @property
     def code_cells(self) -> int:
-        """How many cells there are to run."""
+        """Number of code cells."""
         return sum(kind == "code" for kind, _, _ in self.cells)
 
 
 def notebooks_folder(given: Path | None = None) -> Path:
-    """Return where the notebooks are: as given, else the clone's, else the current directory's.
+    """Return where the notebooks are: the argument, else the clone's, else the current directory's.
 
     Raises
     ------
@@ -76,13 +76,8 @@ def notebook_paths(folder: Path) -> dict[str, Path]:
 def find(folder: Path, names: Sequence[str] = ()) -> list[Notebook]:
     """Return the notebooks of these names, or all, in the order of their names.
 
-    Parameters
-    ----------
-    folder
-        Holds ``*.ipynb``.
-    names
-        Whole names, or their number or the rest alone; a ``.ipynb`` suffix and folders in front
-        are overlooked.
+    Names are whole, or only the number or the rest; a ``.ipynb`` suffix and folders in front are
+    ignored.
 
     Raises
     ------

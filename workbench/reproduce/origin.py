@@ -1,4 +1,4 @@
-"""Which versions and which revision results come from."""
+"""Versions and revision that results were made with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VERSIONS_NOTED = ("anywidget", "ipykernel", "ipywidgets", "jupyterlab", "paperm
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python, of the workbench and of what it rests on."""
+    """Return the versions of Python, of the workbench and of its dependencies."""
     from importlib import metadata
 
     found = {"python": platform.python_version(), "workbench": workbench.__version__}

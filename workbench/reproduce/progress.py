@@ -27,11 +27,11 @@ class Progress:
     Attributes
     ----------
     cells
-        How many code cells there are.
+        Number of code cells.
     status, reason
-        Where it stands, and why it has to run.
+        Its status, and why it has to run.
     cell, title, section
-        The number of the code cell now running, what it is called, the last heading so far.
+        The number of the code cell now running, its title, the last heading so far.
     started_s, wall_s
         When it began (monotonic clock), and how long it took.
     message
@@ -55,18 +55,18 @@ class Progress:
 
     @property
     def where(self) -> str:
-        """The place in the notebook, in words: ``"cell 3 of 4 (Figure 5)"``."""
+        """The place in the notebook: ``"cell 3 of 4 (Figure 5)"``."""
         if not self.cell:
             return "the start of its kernel"
         return f"cell {self.cell} of {self.cells}" + (f" ({self.title})" if self.title else "")
 
     def begin(self) -> None:
-        """Note that it starts."""
+        """Record the start."""
         self.started_s = time.monotonic()
         self.status = "running"
 
     def begin_cell(self, cell: Mapping[str, Any]) -> None:
-        """Note the cell that starts; its title is the heading above it, or its first line."""
+        """Record the cell that starts; its title is the heading above it, or its first line."""
         lines = [line.strip() for line in cell["source"].splitlines() if line.strip()]
         if cell["cell_type"] == "markdown":
             headings = [line.lstrip("# ") for line in lines if line.startswith("#")]
@@ -77,14 +77,14 @@ class Progress:
             self.title = self.section or (lines[0] if lines else "")
 
     def end(self, status: Status, message: str = "") -> None:
-        """Note how it ended."""
+        """Record the end."""
         self.wall_s = time.monotonic() - self.started_s
         self.message = message
         self.status = status
 
 
 def seconds(duration_s: float) -> str:
-    """Return a duration as people write it: ``"2.5 s"``, ``"3 min 20 s"``."""
+    """Return a readable duration: ``"2.5 s"``, ``"3 min 20 s"``."""
     if round(duration_s, 1) < 60:
         return f"{duration_s:.1f} s"
     minutes, rest = divmod(round(duration_s), 60)

@@ -1,4 +1,4 @@
-"""How it went, and how that is told."""
+"""Outcomes of a run, and how they are printed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How it went with one notebook.
+    """Outcome of one notebook.
 
     Attributes
     ----------
-    notebook
-        Its name.
     status
         ``"ran"``, ``"unchanged"``, ``"failed"``, or ``"stopped"`` (interrupted, or never begun).
     wall_s
@@ -41,16 +39,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Report:
-    """How it went with all notebooks, in their order.
+    """Outcomes of all notebooks, in their order; whether an interrupt ended the run.
 
-    Attributes
-    ----------
-    outcomes
-        One a notebook.
-    interrupted
-        Whether an interrupt ended the run.
-    figures
-        The copies that were asked for.
+    `figures` are the copies that were made.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -59,21 +50,21 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        """0 if every notebook stands, 130 after an interrupt, 1 if one failed."""
+        """0 if every notebook is up to date, 130 after an interrupt, 1 if one failed."""
         if self.interrupted:
             return 130
         return int(any(outcome.status == "failed" for outcome in self.outcomes))
 
 
 def outcome(output: Path, name: str, progress: Progress) -> Outcome:
-    """Return how it went with one notebook whose run is over."""
+    """Return the outcome of one notebook whose run is over."""
     status = progress.status if progress.status != "waiting" else "stopped"
     place = failed_copy(output, name) if status == "failed" else output / name
     return Outcome(name, status, progress.wall_s, place, progress.message)
 
 
 def print_report(console: Console, report: Report, output: Path, figures: Path | None) -> None:
-    """Print a line per notebook, then the errors, then what was copied and what was left."""
+    """Print a line per notebook, then the errors, then copied figures and remaining notebooks."""
     from rich.text import Text
 
     def line(*parts: str | tuple[str, str]) -> None:
@@ -108,6 +99,6 @@ def print_report(console: Console, report: Report, output: Path, figures: Path |
 
 
 def _near(path: Path) -> str:
-    """Return a path as seen from the current directory, if it lies below it."""
+    """Return a path relative to the current directory, if it is below it."""
     path = path.resolve()
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

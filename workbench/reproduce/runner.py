@@ -21,18 +21,10 @@ from workbench.reproduce.store import failed_copy, partial_folder, put_in_place
 
 @dataclass(frozen=True)
 class Task:
-    """One notebook to run, with all that its results are recorded with.
+    """One notebook to run, with everything that its results are recorded with.
 
-    Attributes
-    ----------
-    notebook, values
-        What runs, and the value of each of its parameters.
-    root, output
-        Where its data lie, and where ``NOTEBOOK/`` is put.
-    versions, revision, dirty
-        Where the results come from; see `workbench.reproduce.origin`.
-    progress
-        What it is doing now.
+    `root` has its data, `output` gets ``NOTEBOOK/``; `versions`, `revision` and `dirty` are from
+    `workbench.reproduce.origin`.
     """
 
     notebook: Notebook
@@ -45,12 +37,12 @@ class Task:
     progress: Progress
 
     def inputs(self) -> dict[str, str]:
-        """Return the fingerprint of what the notebook depends on, as it is now."""
+        """Return the current fingerprint of what the notebook depends on."""
         return fingerprint(self.notebook, self.values, self.root, self.versions)
 
 
 def run(task: Task, kernels: Kernels) -> None:
-    """Run one notebook in a hidden folder and put that in its place; in a thread."""
+    """Run one notebook in a hidden folder and move that to its place; in a thread."""
     if kernels.stopping.is_set():
         return
     name, progress = task.notebook.name, task.progress

@@ -21,14 +21,8 @@ KEEPS = ("experiments/record", "experiments/recorded")
 def code(leave_out: Collection[str] = (), package: Path = PACKAGE) -> dict[str, str]:
     """Return the SHA-256 of each module that may decide a row, by its path.
 
-    Comments, docstrings and layout do not count, nor do modules that only show rows.
-
-    Parameters
-    ----------
-    leave_out
-        Further rooms: systems other than the one in question.
-    package
-        Whose modules.
+    Comments, docstrings and layout do not count, nor do modules that only show rows. `leave_out`
+    names packages of other systems.
     """
     shows = {*SHOWS, *leave_out}
     found = {}

@@ -13,13 +13,7 @@ from pathlib import Path
 
 
 def writable(folder: Path) -> None:
-    """Make a folder, if need be, or refuse.
-
-    Raises
-    ------
-    ValueError
-        Nothing can be written there.
-    """
+    """Make a folder, if need be, or refuse one that cannot be written (ValueError)."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
@@ -32,14 +26,14 @@ def writable(folder: Path) -> None:
 
 @contextlib.contextmanager
 def sole_writer(output: Path, names: Collection[str]) -> Iterator[None]:
-    """Be the only run that writes to `output`, and find and leave it clean; see `clean`.
+    """Be the only run that writes to `output`, and `clean` it before and after.
 
-    The system frees the lock when this process ends, however it does.
+    The operating system frees the lock when this process ends, however it does.
 
     Raises
     ------
     ValueError
-        Nothing can be written there, or another run is at it.
+        Nothing can be written there, or another run is writing.
     """
     writable(output)
     try:
@@ -71,14 +65,9 @@ def sole_writer(output: Path, names: Collection[str]) -> Iterator[None]:
 
 
 def clean(output: Path, names: Collection[str]) -> None:
-    """Remove what dead runs have left, bringing back a result that was about to be replaced.
+    """Remove what dead runs have left, restoring a result that was about to be replaced.
 
-    Parameters
-    ----------
-    output
-        Any folder of the user's: nothing but leftovers of these notebooks is touched.
-    names
-        Of the notebooks.
+    Nothing but leftovers of these notebooks is touched: `output` may be any folder of the user's.
     """
     for name in names:
         old = _old(output, name)
@@ -92,7 +81,7 @@ def clean(output: Path, names: Collection[str]) -> None:
 
 @contextlib.contextmanager
 def partial_folder(output: Path, name: str) -> Iterator[Path]:
-    """Give a hidden folder for a notebook's results until they are put in place."""
+    """Yield a hidden folder for a notebook's results until they are put in place."""
     partial = Path(tempfile.mkdtemp(prefix=_partial(name), dir=output))
     try:
         partial.chmod(0o755)
@@ -102,7 +91,7 @@ def partial_folder(output: Path, name: str) -> Iterator[Path]:
 
 
 def put_in_place(partial: Path, output: Path, name: str) -> None:
-    """Let a notebook's whole results take the place of its earlier ones."""
+    """Replace a notebook's earlier results by its new ones, as a whole."""
     final = output / name
     old = _old(output, name)
     if final.exists():

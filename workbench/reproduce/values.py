@@ -1,4 +1,4 @@
-"""What the user gave, checked before anything runs: the value of every parameter."""
+"""The user's values, checked before anything runs: the value of every parameter."""
 
 from __future__ import annotations
 
@@ -14,14 +14,8 @@ def resolve(
 ) -> dict[str, dict[str, Value]]:
     """Return the value of every parameter of every notebook, or refuse before anything runs.
 
-    Parameters
-    ----------
-    notebooks
-        Those that are to run.
-    scale
-        What ``--scale`` says, if anything; ``"default"`` if `given` does not say either.
-    given
-        Parameters as written by the user; each goes to those notebooks that have it.
+    `given` are parameters as written by the user, each for the notebooks that have it; the scale is
+    ``"default"`` if neither `scale` nor `given` has one.
 
     Raises
     ------
