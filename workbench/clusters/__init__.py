@@ -1,4 +1,4 @@
-"""Who computes, over which links, how that changes over time; the papers' testbeds."""
+"""Machines, links, capacities that change over time, and the papers' testbeds."""
 
 from workbench.clusters.cluster import Cluster, MissingLinkError, UnknownNodeError
 from workbench.clusters.link import Link

@@ -1,4 +1,4 @@
-"""Nodes and links as users give them to a cluster."""
+"""Checks of a cluster's nodes and links."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ from workbench.clusters.node import Node
 
 
 def check_nodes(nodes: Any) -> tuple[Node, ...]:
-    """Return nodes as a tuple.
-
-    Raises
-    ------
-    ValueError
-        A single node, a set of them, or anything in the list that is no node.
-    """
+    """Return nodes as a tuple."""
     instead = "give a list of them, such as [Node('a'), Node('b')]"
     if isinstance(nodes, Node):
         raise ValueError(f"nodes is the one node {nodes.name!r}; {instead}")
@@ -30,13 +24,7 @@ def check_nodes(nodes: Any) -> tuple[Node, ...]:
 
 
 def link_items(links: Any) -> Iterable[tuple[tuple[Any, Any], Any]]:
-    """Go through the ((source, target), link) of a cluster's links; None has none.
-
-    Raises
-    ------
-    ValueError
-        No mapping, or a key that is no pair.
-    """
+    """Iterate over a cluster's links as ((source, target), link); None has none."""
     example = "{('a', 'b'): Link(bandwidth_bps=1e6)}"
     if links is not None and not isinstance(links, Mapping):
         raise ValueError(f"links is {links!r}; map pairs of nodes to links, such as {example}")
@@ -49,13 +37,7 @@ def link_items(links: Any) -> Iterable[tuple[tuple[Any, Any], Any]]:
 
 
 def check_pairs(pairs: Any) -> list[tuple[int | str, int | str]]:
-    """Return pairs of nodes, each by its index or name.
-
-    Raises
-    ------
-    ValueError
-        Something else, or something that is no pair among them.
-    """
+    """Return pairs of nodes, each by its index or name."""
     example = "such as [(0, 1), (1, 2)] or [('a', 'b')]"
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise ValueError(f"pairs is {pairs!r}; give pairs of nodes, {example}")
@@ -70,13 +52,7 @@ def check_pairs(pairs: Any) -> list[tuple[int | str, int | str]]:
 
 
 def check_link(name: str, link: Any) -> Link:
-    """Return a link as it is.
-
-    Raises
-    ------
-    ValueError
-        It is none.
-    """
+    """Return a link as it is."""
     if not isinstance(link, Link):
         raise ValueError(f"{name} is {link!r}; give a Link, such as Link(bandwidth_bps=1e6)")
     return link

@@ -38,15 +38,15 @@ class Cluster:
     nodes
         The machines; programs know them by their index.
     links
-        (source, target) -> `Link`, each node by its index or name; every direction is a link of
-        its own. Kept by indices, in ascending order.
+        (source, target) -> `Link`, each node by its index or name, one for each direction. Kept by
+        indices, in ascending order.
 
     Raises
     ------
     ValueError
         No nodes, or two of one name; something that is no node or link.
     UnknownNodeError
-        A link from or to a node that is not there.
+        A link from or to a node that does not exist.
 
     See Also
     --------
@@ -100,7 +100,7 @@ class Cluster:
         return len(self.nodes)
 
     def index(self, node: Name) -> int:
-        """Index of a node given by index or name.
+        """Index of a node by index or name.
 
         Raises
         ------
@@ -141,17 +141,11 @@ class Cluster:
         return self.links[pair]
 
     def targets(self, source: Name) -> tuple[int, ...]:
-        """Nodes that links from `source` lead to, ascending.
-
-        Raises
-        ------
-        UnknownNodeError
-            No such node.
-        """
+        """Nodes that links from `source` lead to, ascending."""
         return self._targets[self.index(source)]
 
     def table(self) -> pl.DataFrame:
-        """One row per link: ``source, target, link`` in words."""
+        """One row per link: ``source, target, link`` as text."""
         import polars as pl
 
         return pl.DataFrame(
@@ -174,13 +168,7 @@ class Cluster:
 
 
 def check_cluster(given: object) -> Cluster:
-    """Return a cluster as it is.
-
-    Raises
-    ------
-    ValueError
-        It is none.
-    """
+    """Return a cluster as it is; a ValueError for anything else."""
     if not isinstance(given, Cluster):
         raise ValueError(f"cluster is {given!r}; give a Cluster")
     return given

@@ -27,7 +27,7 @@ class Link:
         Seconds that every tensor costs on top of its bytes: look-up by key, serialisation.
     split_bytes
         Tensors of at least this size are split over all servers of a group and get the whole
-        bandwidth; a smaller one lies on one server and gets `whole_share` of it. MXNet's
+        bandwidth; a smaller one is on one server and gets `whole_share` of it. MXNet's
         key-value store splits from a million elements on, 4,000,000 bytes.
     whole_share
         In (0, 1]; 1, as by default, makes all tensors equal.
@@ -67,14 +67,14 @@ class Link:
 
     @property
     def bandwidth(self) -> float | Schedule:
-        """The bandwidth in bits per second: a number, or a schedule where it changes."""
+        """Bits per second: a number, or a schedule where it changes."""
         return self.bandwidth_bps  # type: ignore[return-value]  # pairs have become a schedule
 
     def transfer_s(self, tensor_bytes: Iterable[float], start_s: float = 0.0) -> float:
         """Seconds to carry tensors of these sizes in one transmission, without its overhead.
 
-        Where the bandwidth changes over time, the transmission starts at `start_s`; what each
-        tensor costs on top passes before the bytes do.
+        Where the bandwidth changes over time, the transmission starts at `start_s`; `tensor_s` of
+        each tensor passes before the bytes do.
 
         Raises
         ------
@@ -115,7 +115,6 @@ class Link:
 
 
 def _refuse(sizes: tuple[object, ...], start_s: object) -> NoReturn:
-    """Tell why there is no such transfer."""
     for place, size in enumerate(sizes):
         if not 0 <= check_number(f"the size of tensor {place}", size) < math.inf:
             raise ValueError(

@@ -9,12 +9,7 @@ from pathlib import Path
 def read_pairs(path: Path) -> list[tuple[float, float]]:
     """Read two columns of numbers; a first row of which neither cell is a number is a heading.
 
-    Empty lines count for nothing, and so does the mark that spreadsheets put before UTF-8.
-
-    Raises
-    ------
-    ValueError
-        A row that is not two numbers (told with its line), or a file in another encoding.
+    Empty lines and a byte order mark are ignored. Errors name the line.
     """
     pairs: list[tuple[float, float]] = []
     first = True

@@ -31,8 +31,8 @@ class Schedule:
     starts_s
         When each value begins, in seconds, ascending; the first is 0.
     values
-        The values, in the unit of what is scheduled (bits per second, or a speed). A 0 halts
-        what is served until the next value; the last must be above 0.
+        In the unit of what is scheduled (bits per second, or a speed). A 0 halts service until
+        the next value; the last must be above 0.
 
     Raises
     ------
@@ -80,14 +80,14 @@ class Schedule:
 
     @classmethod
     def of(cls, given: float | Schedule | Iterable[tuple[float, float]]) -> Schedule:
-        """Make a schedule of a number, of (start_s, value) pairs, or leave one as it is.
+        """Make a schedule of a number or of (start_s, value) pairs; return a schedule as it is.
 
         The rows of a polars frame of two columns, start and value, are such pairs.
 
         Raises
         ------
         ValueError
-            Something else, such as text or a function, or no legal schedule.
+            Anything else, or no legal schedule.
         """
         what: Any = given
         if isinstance(what, Schedule):
@@ -117,9 +117,7 @@ class Schedule:
 
     @classmethod
     def from_csv(cls, path: Path | str, *, scale: float = 1.0) -> Schedule:
-        """Read a recorded trace: two columns, start in seconds and value, a heading or none.
-
-        A heading is a first row of which neither cell is a number.
+        """Read a recorded trace: two columns, start in seconds and value, maybe with a heading.
 
         Parameters
         ----------
@@ -131,8 +129,8 @@ class Schedule:
         Raises
         ------
         ValueError
-            A row that is not two numbers (told with its line), no legal schedule, a factor that
-            is none, or a file in another encoding.
+            A row that is not two numbers (the error names its line), no legal schedule, a factor
+            out of range, or a file in another encoding.
         """
         if not isinstance(path, str | Path):
             raise ValueError(f"path is {path!r}; give a file, such as 'trace.csv'")
@@ -175,13 +173,7 @@ class Schedule:
         return self.values[0] if len(self.values) == 1 else None
 
     def at(self, at_s: float) -> float:
-        """Value from `at_s` on.
-
-        Raises
-        ------
-        ValueError
-            A time below 0, or none; so for the methods below.
-        """
+        """Value from `at_s` on; times below 0 are refused, here and below."""
         if not (type(at_s) is float and at_s >= 0):
             _check_time("at_s", at_s)
         return self.values[bisect_right(self.starts_s, at_s) - 1]
@@ -209,7 +201,7 @@ class Schedule:
 
         What ends where the value turns 0, up to rounding, ends there, and not after the outage.
         A time is known to `ROUNDING` of itself, so what a value serves until `end_s` is known to
-        ``ROUNDING * end_s * value``: so much more than there is room for counts as fitting.
+        ``ROUNDING * end_s * value``: an excess of no more than that counts as fitting.
         """
         try:
             legal = amount >= 0 and 0 <= from_s < math.inf
@@ -252,7 +244,7 @@ class Schedule:
         )
 
     def describe(self, unit: str = "", scale: float = 1.0) -> str:
-        """In words: the value, or its range and steps, times `scale`, in `unit`."""
+        """As text: the value, or its range and steps, times `scale`, in `unit`."""
         after = f" {unit}" if unit else ""
         if self.constant is not None:
             return f"{self.constant * scale:g}{after}"
@@ -272,7 +264,6 @@ def _check_time(name: str, seconds: object) -> None:
 
 
 def _refuse_service(amount: object, from_s: object) -> NoReturn:
-    """Tell why there is no such service."""
     if not check_number("the amount to serve", amount) >= 0:
         raise ValueError(f"the amount to serve is {amount}; it must be at least 0")
     _check_time("from_s", from_s)
@@ -280,7 +271,7 @@ def _refuse_service(amount: object, from_s: object) -> NoReturn:
 
 
 def _rows(given: Iterable[Any]) -> list[Any]:
-    """Its rows: a polars frame goes through its columns when it is walked."""
+    """Rows of the argument: a polars frame iterates over its columns."""
     iter_rows = getattr(given, "iter_rows", None)
     return list(given if iter_rows is None else iter_rows())
 
@@ -291,7 +282,7 @@ def _is_pair(given: object) -> bool:
 
 
 def capacity(name: str, given: float | Schedule | Sequence[tuple[float, float]]) -> Schedule:
-    """Make a schedule of what a user gave for `name`, whose errors bear that name."""
+    """Make a schedule of the user's value for `name`, which errors mention."""
     try:
         return Schedule.of(given)
     except ValueError as error:

@@ -17,13 +17,7 @@ def named(prefix: str, count: int) -> list[Node]:
 
 
 def members(prefix: str, given: int | Sequence[Node]) -> list[Node]:
-    """Return the nodes that were given, or as many new ones as the number says.
-
-    Raises
-    ------
-    ValueError
-        A negative number, or what is neither a number nor nodes.
-    """
+    """Return the nodes, or for a number as many new ones."""
     count = whole(given)
     if count is None:
         return list(check_nodes(given))
@@ -44,10 +38,8 @@ def star(
     ----------
     workers, servers
         The nodes, or how many of them: then ``worker0, worker1, ...`` and ``server0, ...``.
-    up
-        Every link from a worker to a server.
-    down
-        Every link from a server to a worker; as `up` by default.
+    up, down
+        Every link from a worker to a server, and back; `down` is as `up` by default.
 
     Raises
     ------
@@ -76,12 +68,12 @@ def full_mesh(nodes: int | Sequence[Node], link: Link) -> Cluster:
 
 
 def graph(nodes: int | Sequence[Node], pairs: Iterable[tuple[Name, Name]], link: Link) -> Cluster:
-    """Nodes of which the given pairs are linked, both ways, each by a link like `link`.
+    """Nodes of which these pairs are linked, both ways, each by a link like `link`.
 
     Raises
     ------
     ValueError
-        Pairs that are none, of nodes that are not there, or what is no node or link.
+        Pairs that are none, of nodes that do not exist, or what is no node or link.
     """
     check_link("link", link)
     links: dict[tuple[Name, Name], Link] = {}

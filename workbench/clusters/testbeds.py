@@ -16,13 +16,7 @@ from workbench.names import check_name, choose
 
 
 def load_testbed(name: str, folder: Path = paths.DATA / "testbeds") -> dict[str, Any]:
-    """Read ``data/testbeds/NAME.toml``: facts of a paper's set-up, each with its source.
-
-    Raises
-    ------
-    UnknownNameError
-        No testbed of that name; the message lists those that exist.
-    """
+    """Read ``data/testbeds/NAME.toml``: facts of a paper's set-up, each with its source."""
     check_name("testbed", name, sorted(path.stem for path in folder.glob("*.toml")))
     return tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
 
@@ -34,13 +28,7 @@ def load_calibration(system: str) -> dict[str, Any]:
 
 
 def load_constants(system: str, explanation: str) -> dict[str, float]:
-    """Read the constants that were fitted for an explanation of what the paper leaves open.
-
-    Raises
-    ------
-    UnknownNameError
-        No such explanation in the system's calibration.
-    """
+    """Read the constants that were fitted for an explanation of what the paper leaves open."""
     constants: dict[str, dict[str, float]] = load_calibration(system).get("constants", {})
     return choose("explanation", explanation, constants)
 
@@ -58,10 +46,8 @@ def calibration_toml(
 
     Parameters
     ----------
-    system
-        Whose it is.
     about
-        What the constants are and what they do not depend on, in lines of a comment.
+        Lines of a comment: what the constants are and what they do not depend on.
     explanation, method
         The one in use; how the constants are found.
     fitted_on
