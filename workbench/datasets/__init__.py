@@ -6,10 +6,10 @@
 ((1442, 1, 8, 8), dtype('float32'))
 
 `digits` comes with scikit-learn and needs no network; nor does `cluttered_digits`, which is made of
-it and harder. `mnist`, `fashion_mnist` and `cifar10` are read from `data_folder()` and fetched into
-it once. `imagenet8` is ImageNet in 8 x 8 pixels, which asks for registration: it is read from
-`data_folder()` or, by path, from where you unpacked it. ``load("own.npz")`` reads images of your
-own. Nothing is ever replaced by other data.
+it and harder. `mnist`, `fashion_mnist` and `cifar10` are downloaded once to `data_folder()`.
+`imagenet8` is ImageNet in 8 x 8 pixels, which needs registration: it is read from `data_folder()`
+or, by path, from where you unpacked it. ``load("own.npz")`` reads your own images. Nothing is ever
+replaced by other data.
 """
 
 from workbench.datasets.catalogue import SOURCES, available, load, title

@@ -16,14 +16,8 @@ from workbench.names import check_name
 class Source(NamedTuple):
     """Where a data set comes from.
 
-    Attributes
-    ----------
-    title
-        As charts write it.
-    load
-        Reads it from a folder, and fetches it from a mirror if it is not there.
-    present
-        Whether it can be had from that folder without a network.
+    `load` reads it from a folder, after fetching it from a mirror if it is missing; `present` is
+    whether it can be read without a network; `title` is for charts.
     """
 
     title: str
@@ -68,7 +62,7 @@ def available(folder: Path | str | None = None) -> list[str]:
 
 
 def title(name: str) -> str:
-    """Return a data set's name as charts write it; that of an own file as it is."""
+    """Return a data set's name for charts; that of an own file as it is."""
     return SOURCES[name].title if name in SOURCES else name
 
 
@@ -84,14 +78,13 @@ def load(
     ----------
     name_or_path
         One of `SOURCES`; or a path that ends in ``.npz``, see `workbench.datasets.npz.load` for
-        what such a file holds; or the folder of ImageNet 8x8, see
-        `workbench.datasets.imagenet8.load`. A name is never taken for a folder; ``./digits`` is
-        a folder.
+        the content; or the folder of ImageNet 8x8, see `workbench.datasets.imagenet8.load`. A
+        name is never taken for a folder; ``./digits`` is a folder.
     folder
-        Where copies lie and to where they are fetched; `data_folder()` by default.
+        Of downloaded copies; `data_folder()` by default.
     mirror
         URL of the folder from which to fetch instead of the publishers'; the published checksums
-        hold for it too.
+        apply to it too.
 
     Raises
     ------

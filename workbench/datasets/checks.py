@@ -1,4 +1,4 @@
-"""What a training takes as its data set, checked before anything runs."""
+"""Check of a training's data set, before anything runs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,7 @@ def check_dataset(
 ) -> Dataset:
     """Return `dataset` if it is a `Dataset` whose images the model takes.
 
-    Parameters
-    ----------
-    dataset
-        What the user passed.
-    model
-        Its name, for the error.
-    input_shape
-        Channels, height and width that the model takes; None where that is not known.
+    `model` is its name, for the error; `input_shape` is channels, height and width, if known.
 
     Raises
     ------

@@ -42,13 +42,7 @@ CIFAR10 = Remote(
 
 
 def load(archive: Remote, folder: Path, mirror: str | None = None) -> Dataset:
-    """Read the unpacked files of `folder`; where they are missing, fetch and unpack the archive.
-
-    Raises
-    ------
-    DatasetError
-        The archive cannot be fetched, or a file is broken.
-    """
+    """Read the unpacked files of `folder`; where they are missing, fetch and unpack the archive."""
     where = folder / LAYOUT
     if not present(folder):
         try:
@@ -65,7 +59,7 @@ def load(archive: Remote, folder: Path, mirror: str | None = None) -> Dataset:
 
 
 def present(folder: Path) -> bool:
-    """Whether all unpacked files lie in `folder`, so that nothing need be fetched."""
+    """Whether all unpacked files are in `folder`."""
     return all((folder / LAYOUT / name).is_file() for name in (*TRAIN_FILES, TEST_FILE))
 
 

@@ -15,12 +15,12 @@ Labels = NDArray[np.int64]
 
 
 class DatasetError(ValueError):
-    """A data set that is not there, cannot be fetched, or holds something else."""
+    """A data set that is missing, cannot be fetched, or has another content."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A named set of labelled images; its arrays cannot be written to.
+    """A named set of labelled images; its arrays are read-only.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Dataset:
     def limit(self, train: int | None = None, test: int | None = None, *, seed: int = 0) -> Dataset:
         """Draw so many samples at random, none twice; all where None or where there are no more.
 
-        The same seed draws the same samples, and fewer are the first of more.
+        The same seed draws the same samples; a smaller number draws the first of a larger.
         """
         drawn: list[NDArray[np.int64] | None] = []
         for stream, (wanted, y) in enumerate(((train, self.y_train), (test, self.y_test))):
@@ -120,7 +120,7 @@ class Dataset:
         Raises
         ------
         DatasetError
-            The channels cannot be had from those of the images.
+            The channels cannot be derived from those of the images.
         """
         try:
             x_train, x_test = (fit_images(x, input_shape) for x in (self.x_train, self.x_test))

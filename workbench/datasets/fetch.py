@@ -1,4 +1,4 @@
-"""Files from the network: once, with their published checksum, whole or not at all."""
+"""Downloads: once, with their published checksum, whole or not at all."""
 
 from __future__ import annotations
 
@@ -18,30 +18,20 @@ TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class Remote:
-    """A file on the network.
-
-    Attributes
-    ----------
-    name
-        Of the file, there and here.
-    sha256
-        Its published checksum.
-    mirrors
-        URLs of folders that hold it, to be tried in turn.
-    """
+    """A file on the network: its published checksum, and URLs of folders to try in turn."""
 
     name: str
     sha256: str
     mirrors: tuple[str, ...]
 
     def urls(self, mirror: str | None = None) -> list[str]:
-        """Where to look for the file; on `mirror` alone unless that is None."""
+        """URLs of the file; on `mirror` alone unless that is None."""
         bases = self.mirrors if mirror is None else (mirror,)
         return [f"{base.rstrip('/')}/{self.name}" for base in bases]
 
 
 def data_folder() -> Path:
-    """Return where data sets lie: ``$WORKBENCH_DATA``, else ``data/downloads``.
+    """Return the folder of data sets: ``$WORKBENCH_DATA``, else ``data/downloads``.
 
     Raises
     ------
@@ -64,12 +54,7 @@ def fetch(file: Remote, into: Path, mirror: str | None = None) -> Path:
     """Return the path of a file in folder `into`, fetched if it is not there.
 
     However many processes ask, one fetches and the others wait for it. The file gets its name
-    when it is complete and its checksum right; what broke off is removed.
-
-    Raises
-    ------
-    DatasetError
-        No mirror gives it; the message says what happened at each.
+    when it is complete and its checksum right; partial downloads are removed.
     """
     import pooch
     from requests import RequestException
@@ -103,14 +88,9 @@ def fetch(file: Remote, into: Path, mirror: str | None = None) -> Path:
 def unavailable(
     name: str, files: Sequence[Remote], into: Path, *, layout: str, folder: Path, why: Exception
 ) -> DatasetError:
-    """Return the error of a data set that cannot be had: what the user can do.
+    """Return the error of a data set that cannot be had, with what the user can do.
 
-    Parameters
-    ----------
-    files, into
-        What would have been fetched, and to which folder.
-    layout, folder
-        Where its files are read: the usual layout, below the data folder.
+    `files` would have been fetched to `into`; they are read in `layout`, below the data `folder`.
     """
     names = " and ".join(file.name for file in files)
     return DatasetError(

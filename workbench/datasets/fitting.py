@@ -11,24 +11,12 @@ Images = NDArray[np.float32]
 
 
 def fit_images(images: Images, input_shape: Sequence[int]) -> Images:
-    """Bring images to C x H x W without interpolation, so that every machine gets the same.
+    """Bring images, N x C x H x W, to C x H x W without interpolation: the same on every machine.
 
     Smaller images are enlarged by the largest whole factor that fits, pixel by pixel; images at
     least twice too large are reduced by averaging square blocks. What is then left over is cut
     off at the border, what is missing there is black, equally on both sides. One channel is
     repeated; several become one by their mean.
-
-    Parameters
-    ----------
-    images
-        N x C x H x W.
-    input_shape
-        Channels, height, width.
-
-    Raises
-    ------
-    ValueError
-        The shape is none, or the channels cannot be had.
     """
     shape = tuple(input_shape)
     if len(shape) != 3 or not all(size > 0 for size in shape):

@@ -17,13 +17,7 @@ _UNSIGNED_BYTES = 8
 
 
 def read_idx(path: Path, axes: int) -> NDArray[np.uint8]:
-    """Read an array of unsigned bytes with so many axes; ``.gz`` files are unpacked.
-
-    Raises
-    ------
-    DatasetError
-        The file is truncated, damaged or of another kind.
-    """
+    """Read an array of unsigned bytes with so many axes; ``.gz`` files are unpacked."""
     advice = "remove it, and it is fetched anew"
     try:
         raw = path.read_bytes()

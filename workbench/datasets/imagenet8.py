@@ -35,15 +35,10 @@ def load(folder: Path) -> Dataset:
 
     ``train_data_batch_1.npz`` to ``train_data_batch_10.npz`` and ``val_data.npz``. Each holds
     ``data``, bytes of shape N x 192: red, green and blue rows of an image; and ``labels``, N,
-    from 1 to 1000, which become 0 to 999. ``mean`` is not read: nothing is taken off the images.
+    from 1 to 1000, which become 0 to 999. ``mean`` is not read: nothing is subtracted.
 
     The whole set takes 1 GB of memory as float32 images, and 16 GB `fitted` to 3 x 32 x 32, so
     `limit` it first.
-
-    Raises
-    ------
-    DatasetError
-        A file is missing, broken, or holds something else; the message says what to put where.
     """
     train = _find(folder, TRAIN_FOLDERS, TRAIN_FILES)
     test = _find(folder, TEST_FOLDERS, (TEST_FILE,))
@@ -53,7 +48,7 @@ def load(folder: Path) -> Dataset:
 
 
 def present(folder: Path) -> bool:
-    """Whether all eleven files lie where `load` looks for them."""
+    """Whether all eleven files are where `load` looks for them."""
     parts = ((TRAIN_FOLDERS, TRAIN_FILES), (TEST_FOLDERS, (TEST_FILE,)))
     return not any(_fullest(folder, within, names)[1] for within, names in parts)
 
@@ -68,7 +63,6 @@ def _fullest(
 
 
 def _find(folder: Path, within: Sequence[str], names: Sequence[str]) -> list[Path]:
-    """Return the paths of all these files, which lie in one folder."""
     fullest, lacking = _fullest(folder, within, names)
     if not lacking:
         return [fullest / name for name in names]
@@ -93,9 +87,9 @@ def _find(folder: Path, within: Sequence[str], names: Sequence[str]) -> list[Pat
 
 
 def _read(paths: Sequence[Path]) -> tuple[Images, Labels]:
-    """Images and labels of these files, one behind the other.
+    """Images and labels of these files, concatenated.
 
-    Labels are read first, since they tell how many images there are: each batch of bytes is then
+    Labels are read first, since they say how many images there are: each batch of bytes is then
     converted into its place, so that there is never a second copy of all.
     """
     labels = [_labels(path, read_arrays(path, ("labels",))["labels"]) for path in paths]

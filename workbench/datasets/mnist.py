@@ -25,16 +25,9 @@ FILES = (
 
 @dataclass(frozen=True)
 class IdxSource:
-    """Where a set of four IDX files lies.
+    """Folder and mirrors of a set of four IDX files, and the SHA-256 of each of `FILES`.
 
-    Attributes
-    ----------
-    layout
-        The usual folder of the files, below the data folder.
-    mirrors
-        URLs of folders with the files.
-    sha256
-        Of each of `FILES`.
+    `layout` is the usual folder, below the data folder.
     """
 
     name: str
@@ -92,13 +85,7 @@ FASHION_MNIST = IdxSource(
 
 
 def load(source: IdxSource, folder: Path, mirror: str | None = None) -> Dataset:
-    """Read the four files of `folder`, packed or unpacked, fetching those that are missing.
-
-    Raises
-    ------
-    DatasetError
-        A file cannot be fetched, or is broken.
-    """
+    """Read the four files of `folder`, packed or unpacked, fetching those that are missing."""
     paths = [_find(source, file, folder, mirror) for file in source.remotes]
     x_train, x_test = (_images(path) for path in paths[::2])
     y_train, y_test = (_labels(path) for path in paths[1::2])
@@ -106,7 +93,7 @@ def load(source: IdxSource, folder: Path, mirror: str | None = None) -> Dataset:
 
 
 def present(source: IdxSource, folder: Path) -> bool:
-    """Whether all four files lie in `folder`, so that nothing need be fetched."""
+    """Whether all four files are in `folder`."""
     return all(_copy(source, name, folder) for name in FILES)
 
 

@@ -25,11 +25,6 @@ def load(path: Path) -> Dataset:
     longer than four. Bytes (uint8) are scaled to [0, 1]; floats are taken as they are. Labels
     are whole numbers from 0, N or N x 1; the highest is the last class. Objects
     are refused, since unpickling a file runs code.
-
-    Raises
-    ------
-    DatasetError
-        No such file, or it holds something else; the message says which array and why.
     """
     if path.suffix != ".npz":
         raise DatasetError(f"{path} is no .npz file; write one with numpy.savez")
@@ -47,13 +42,7 @@ def load(path: Path) -> Dataset:
 
 
 def read_arrays(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Read these arrays of an ``.npz`` file, and no others.
-
-    Raises
-    ------
-    DatasetError
-        No such file, an array that it does not have, or objects, which are not unpickled.
-    """
+    """Read these arrays of an ``.npz`` file, and no others."""
     try:
         with np.load(path, allow_pickle=False) as file:
             missing = [key for key in keys if key not in file]

@@ -1,7 +1,7 @@
-"""Who holds which samples: a data set's training samples dealt out to nodes.
+"""A data set's training samples distributed over nodes.
 
-Each function takes labels and gives a shard per node: ascending indices, int64. Every sample is in
-exactly one shard, no shard is empty, and the same seed gives the same shards.
+Each function takes labels and returns a shard per node: ascending indices, int64. Every sample is
+in exactly one shard, no shard is empty, and the same seed gives the same shards.
 
 >>> from workbench import datasets
 >>> from workbench.datasets import partition
@@ -24,7 +24,7 @@ Shards = tuple[NDArray[np.int64], ...]
 
 
 def by_size(labels: ArrayLike, shares: Sequence[float], *, seed: int) -> Shards:
-    """Deal samples out at random, to each node its share: the same mix of classes on average.
+    """Distribute samples at random, to each node its share: the same mix of classes on average.
 
     Parameters
     ----------
@@ -33,8 +33,6 @@ def by_size(labels: ArrayLike, shares: Sequence[float], *, seed: int) -> Shards:
     shares
         Of each node, above 0, to any scale: ``[0.25] * 4``, ``[1, 1, 2]``. What rounding leaves
         over goes to the largest remainders, of equal ones to the first.
-    seed
-        Of the shuffle.
 
     Raises
     ------
@@ -93,27 +91,12 @@ def by_class(labels: ArrayLike, nodes: int, *, classes_per_node: int = 2, seed: 
 def dirichlet(labels: ArrayLike, nodes: int, alpha: float, *, seed: int) -> Shards:
     """Split every class by shares drawn from a Dirichlet distribution (Hsu et al. 2019, Sec. 3).
 
-    Parameters
-    ----------
-    labels
-        Whole numbers, one a sample.
-    nodes
-        How many shards.
-    alpha
-        Above 0: small for nodes that hold few classes each, large for equal mixes.
-    seed
-        Of shares and shuffle.
+    `alpha` is above 0: small for nodes that hold few classes each, large for equal mixes. Fewer
+    samples than nodes, or a number out of range, are a ValueError.
 
-    Raises
-    ------
-    ValueError
-        Fewer samples than nodes, or a number out of range.
-
-    Notes
-    -----
     Deviation: the shares of a class are drawn over nodes, not those of a node over classes, so
     that every sample finds its place whatever the nodes' sizes. A node that gets nothing takes a
-    sample from whoever has most.
+    sample from whichever node has most.
     """
     if not 0 < check_number("alpha", alpha) < math.inf:
         raise ValueError(f"alpha is {alpha}; it must be above 0 and finite")
