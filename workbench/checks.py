@@ -1,4 +1,4 @@
-"""Numbers, indices and lists as users give them."""
+"""Checks of numbers, indices and lists from users."""
 
 from __future__ import annotations
 
@@ -23,13 +23,7 @@ def is_number(given: object) -> bool:
 
 
 def check_number(name: str, given: object) -> float:
-    """Return a number that was given for `name`, NumPy's included.
-
-    Raises
-    ------
-    ValueError
-        It is no number, such as text, a list or a truth value, or beyond all floats.
-    """
+    """Return the number for `name`, NumPy's included; refuse text, lists and truth values."""
     if type(given) is float:
         return given
     if not is_number(given):
@@ -51,13 +45,7 @@ def whole(given: Any) -> int | None:
 
 
 def check_whole(name: str, given: object, least: int) -> int:
-    """Return a whole number that was given for `name`, NumPy's included, as an int.
-
-    Raises
-    ------
-    ValueError
-        It is none, or below `least`.
-    """
+    """Return the whole number for `name`, NumPy's included, as an int of at least `least`."""
     number = whole(given)
     if number is None or number < least:
         raise ValueError(f"{name} is {given!r}; it must be a whole number of at least {least}")
@@ -65,13 +53,7 @@ def check_whole(name: str, given: object, least: int) -> int:
 
 
 def check_truth(name: str, given: object) -> None:
-    """Refuse what is neither True nor False, Python's or NumPy's.
-
-    Raises
-    ------
-    ValueError
-        It is neither, such as text.
-    """
+    """Refuse what is neither True nor False, Python's or NumPy's."""
     if isinstance(given, bool):
         return
     import numpy as np
@@ -81,18 +63,10 @@ def check_truth(name: str, given: object) -> None:
 
 
 def listed(name: str, given: Any, instead: str) -> tuple[Any, ...]:
-    """Return what was given for `name`, in the order in which it was given.
+    """Return the values for `name` in the user's order.
 
-    Parameters
-    ----------
-    instead
-        What to give, as the error says it: ``"give numbers, such as (1, 2)"``.
-
-    Raises
-    ------
-    ValueError
-        Text, a single value, or a set or mapping: their order is not the user's, and a set's
-        differs from run to run.
+    Text, single values, sets and mappings are refused: their order is not the user's, and a set's
+    differs from run to run. `instead` is the advice: ``"give numbers, such as (1, 2)"``.
     """
     kind = type(given)
     if kind is tuple or kind is list:
@@ -106,18 +80,7 @@ def listed(name: str, given: Any, instead: str) -> tuple[Any, ...]:
 
 
 def check_kind(what: str, given: object, kind: type[T], instead: str) -> T:
-    """Return what was given, if it is of this kind.
-
-    Parameters
-    ----------
-    what, instead
-        What it is for, and what to give: the error reads "`what` is 5; give `instead`".
-
-    Raises
-    ------
-    TypeError
-        It is not.
-    """
+    """Return an object of this class; the TypeError reads "`what` is 5; give `instead`"."""
     if not isinstance(given, kind):
         raise TypeError(f"{what} is {given!r}; give {instead}")
     return given
@@ -126,10 +89,7 @@ def check_kind(what: str, given: object, kind: type[T], instead: str) -> T:
 def check_layers(name: str, values: object, columns: int | None = None) -> NDArray[np.float64]:
     """Return a number per layer, or a row of `columns` numbers, as a read-only array of doubles.
 
-    Raises
-    ------
-    ValueError
-        Not numbers, of no layer, of another shape, negative or not finite.
+    They are finite and not negative, of at least one layer.
     """
     import numpy as np
 

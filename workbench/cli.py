@@ -30,7 +30,7 @@ INTERRUPTED = 130
 
 
 class _Commands(TyperGroup):
-    """The commands; what our own code refuses becomes one line, anything else stays a traceback."""
+    """The commands; errors of our own code become one line, any other stays a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -264,7 +264,7 @@ def planners() -> None:
 
 
 def _summary(algorithm: Any) -> str:
-    """Return the first line of a function's docstring; of functions in turn, their names."""
+    """Return the first line of a function's docstring; for a sequence of functions, their names."""
     if isinstance(algorithm, tuple):
         return ", then ".join(one.__name__ for one in algorithm)
     function = algorithm if callable(algorithm) else algorithm.select
@@ -347,7 +347,6 @@ def profile(
 
 
 def _profile_table(profile: ModelProfile, batch_size: int, times: LayerTimes | None) -> Any:
-    """Return the table of a profile: a row per layer, and the totals."""
     columns = ["layer", "tensors", "parameters\nMB", "output\nMB", "forward\nGFLOP"]
     columns += ["backward\nGFLOP"]
     rows: list[list[float]] = [
@@ -405,7 +404,7 @@ def _table(first: str, *numbers: str) -> Any:
 
 
 def _shape(shape: Sequence[int] | Sequence[Sequence[int]]) -> str:
-    """Return a shape as people write it: ``3×224×224``; several joined by ``and``."""
+    """Return a readable shape: ``3×224×224``; several joined by ``and``."""
     several = [one for one in shape if isinstance(one, Sequence)]
     return " and ".join(map(_shape, several)) or "×".join(map(str, shape))
 
@@ -439,7 +438,7 @@ def _assignments(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _is_refusal(error: ValueError) -> bool:
-    """Tell whether a `raise` statement of this package made an error, rather than a fault of it."""
+    """Whether an error comes from a `raise` statement of this package rather than a fault of it."""
     last: TracebackType | None = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next

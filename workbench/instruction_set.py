@@ -65,10 +65,7 @@ def fix() -> None:
 def record(*, new_process: bool = False) -> dict[str, str]:
     """Return the instruction set of each library, ``"avx2"`` where it is fixed.
 
-    Parameters
-    ----------
-    new_process
-        Of a process that this one starts, where nothing can have come too late.
+    With `new_process` that of a process that this one starts, where nothing was imported before.
     """
     chosen = _chosen()
     if chosen == "native" and not _has_avx2():

@@ -1,4 +1,4 @@
-"""Look-up of registries by name; a wrong name is answered with the nearest right one."""
+"""Look-up of registries by name; the error for a wrong name suggests the nearest right one."""
 
 from __future__ import annotations
 
@@ -10,20 +10,13 @@ T = TypeVar("T")
 
 
 class UnknownNameError(ValueError):
-    """A name that no registry entry bears; the message lists those that exist."""
+    """A name without a registry entry; the message lists those that exist."""
 
 
 def check_name(kind: str, name: str, known: Iterable[str]) -> str:
-    """Return `name` if it is one of `known`, else raise with the nearest and all right names.
+    """Return `name` if it is one of `known`; the error lists these and suggests the nearest.
 
-    Parameters
-    ----------
-    kind
-        What the name names, in the user's words: ``"model"``, ``"planner"``.
-    name
-        The name as the user gave it.
-    known
-        Every right name, in the order in which to list them.
+    `kind` says what it names: ``"model"``, ``"planner"``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A model of one's own, named as ``file.py:Name`` or ``package.module:Name``."""
+"""One's own model, named as ``file.py:Name`` or ``package.module:Name``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def load_model(named: str) -> torch.nn.Module:
     """Return the module of a name; a class or a function is called, without arguments.
 
-    What lies beside the file, or in the current folder, can be imported. Raises a `ValueError`
+    What is beside the file, or in the current folder, can be imported. Raises a `ValueError`
     where the model cannot be found or made.
     """
     where, _, name = named.rpartition(":")
@@ -78,7 +78,7 @@ def _imported(named: str, where: str) -> ModuleType:
 
 @contextmanager
 def _explained(what: str) -> Iterator[None]:
-    """Say what failed in the user's code, and in which line."""
+    """Report what failed in the user's code, and in which line."""
     try:
         yield
     except (Exception, SystemExit) as error:

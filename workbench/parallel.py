@@ -1,7 +1,7 @@
-"""Calls beside each other in processes of their own, for experiments of many separate trainings.
+"""Calls in parallel processes, for experiments of many separate trainings.
 
 In such a process a training computes with one thread (``WORKBENCH_THREADS``): the other cores are
-for the other processes. Where results come from makes no difference to them.
+for the other processes. Results are the same as in one process.
 """
 
 from __future__ import annotations
@@ -29,34 +29,20 @@ IDLE_S = 300.0
 def as_finished(
     function: Callable[..., T], calls: Sequence[tuple[Any, ...]], processes: int | None = None
 ) -> Iterator[tuple[int, T]]:
-    """Call a function with each of these arguments, and give each result once it is there.
+    """Call a function with each of these arguments, and yield each call's index and result.
+
+    Whatever ends it before the last result, an error in the caller's loop too, cancels the other
+    calls. Ctrl-C ends running processes at once; the next use starts others.
 
     Parameters
     ----------
     function
-        Of a module, not of a cell: other processes import it.
+        Of a module, not of a cell: other processes import it. Its errors are raised here.
     calls
-        Arguments of each call; they travel to the other processes by pickle.
+        Arguments of each call; they are sent to the other processes by pickle.
     processes
-        How many at most; one for each core by default, or as many as the environment variable
-        ``LOKY_MAX_CPU_COUNT`` says. With one, and for a single call, nothing leaves this process.
-
-    Yields
-    ------
-    tuple
-        Which of the calls, and what it returned.
-
-    Raises
-    ------
-    ValueError
-        Less than one process.
-    Exception
-        What a call raised.
-    KeyboardInterrupt
-        Ctrl-C: processes that compute are ended at once, and the next use starts others.
-
-    Whatever ends it before the last result, an error in the caller's loop too, gives up the other
-    calls.
+        At least 1; by default one for each core, or as many as the environment variable
+        ``LOKY_MAX_CPU_COUNT`` says. One process, and a single call, run in this process.
     """
     if processes is not None and processes < 1:
         raise ValueError(f"{processes} processes compute nothing; give at least 1, or None")
@@ -92,7 +78,7 @@ def _give_up(executor: Any, running: Collection[Future[Any]]) -> None:
     """End the processes at once.
 
     Not before each call has left the executor's own queue, which it does within a moment: its
-    thread fails with a traceback where it finds a call there that was given up meanwhile.
+    thread fails with a traceback where it finds a cancelled call there.
     """
     while not all(future.running() or future.done() for future in running):
         time.sleep(0.001)
@@ -101,11 +87,10 @@ def _give_up(executor: Any, running: Collection[Future[Any]]) -> None:
 
 @contextmanager
 def _ctrl_c_later() -> Iterator[None]:
-    """Ctrl-C, which a terminal or a kernel sends to all processes, waits until others are started.
+    """Delay Ctrl-C, which a terminal or a kernel sends to all processes, until others are started.
 
-    It is for this process alone, which ends the others: left to themselves, each would die in a
-    traceback of its own wherever it is, still importing for instance. Children inherit which
-    signals are blocked.
+    It is for this process only, which ends the others: otherwise each would die in a traceback of
+    its own, still importing for instance. Children inherit which signals are blocked.
     """
     resource_tracker.ensure_running()  # its own start would unblock the signal
     pressed: list[int] = []

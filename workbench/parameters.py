@@ -1,9 +1,9 @@
-"""Parameters of notebooks and explorers: what each is called, may be, and means.
+"""Parameters of notebooks and explorers: names, valid values, meaning.
 
 Those that several notebooks have are declared here, once. A system declares its own in the
 `Setting` of its explorer, from which sliders, checks and help follow. `workbench reproduce
--p name=value` checks every value before anything runs; a parameter that nobody declares is held to
-the type of its default.
+-p name=value` checks every value before anything runs; an undeclared parameter has the type of its
+default.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: 
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a value may be, and what it means.
+    """Valid values of a parameter, and what it means.
 
     Attributes
     ----------
@@ -45,10 +45,8 @@ class Parameter:
         Of numbers: ``"Mbit/s"``.
     low, high
         The valid range of numbers; `high` belongs to it, `low` too unless `above` is set.
-    above
-        Whether `low` itself is refused.
     options
-        Gives every valid name, if only some are; called when needed, so that a registry is only
+        Returns every valid name, if only some are; called when needed, so that a registry is only
         imported then.
     file_suffix
         Of files whose path is valid beside `options`: ``".npz"``.
@@ -76,7 +74,7 @@ class Parameter:
 
     @property
     def allowed(self) -> str:
-        """What a value may be: ``"a whole number from 1 to 1024"``."""
+        """Valid values: ``"a whole number from 1 to 1024"``."""
         if self.options is not None:
             return f"one of {', '.join(self.options())}" + (
                 f", or the path of a {self.file_suffix} file" if self.file_suffix else ""
@@ -91,7 +89,7 @@ class Parameter:
         return " ".join([_KINDS[self.kind], *bounds]) + unit
 
     def parse(self, text: str) -> Value:
-        """Return the value that `text` writes, or refuse it: see `check`."""
+        """Return the value that `text` writes; see `check`."""
         text = text.strip()
         if self.kind is str:
             return self.check(text)
@@ -104,12 +102,7 @@ class Parameter:
     def check(self, value: object, text: str = "") -> Value:
         """Return a valid value as it is, a whole number as a float where due.
 
-        Parameters
-        ----------
-        value
-            What is checked.
-        text
-            How the user wrote it.
+        `text` is the user's spelling of it, for the error.
 
         Raises
         ------
@@ -172,12 +165,7 @@ def declared(where: type) -> dict[str, Parameter]:
     """Return the parameters that a class's annotations declare, by name.
 
     ``devices: Annotated[int, Parameter("that share the edge server", low=1)]`` declares one; a
-    name without a `Parameter` stands for the shared one.
-
-    Raises
-    ------
-    TypeError
-        A name without a `Parameter` is not shared, or has another type.
+    name without a `Parameter` is the shared one, with the same type.
     """
     found = {}
     for name, (kind, extras) in annotated(where).items():
@@ -191,7 +179,7 @@ def declared(where: type) -> dict[str, Parameter]:
 
 
 class _Shared:
-    """What more than one notebook has."""
+    """Parameters of several notebooks."""
 
     scale: Annotated[str, Parameter("how large the experiments are", options=lambda: SCALES)]
     seed: Annotated[int, Parameter("of every random choice", low=0, high=2**32 - 1)]
@@ -256,13 +244,7 @@ def check_known(name: str, known: Collection[Parameter]) -> None:
 
 
 def own(name: str, default: object, known: Mapping[str, Parameter] = PARAMETERS) -> Parameter:
-    """Return the parameter of this name that is known, or one of its default's type.
-
-    Raises
-    ------
-    ValueError
-        The default is of a type that the command line cannot write.
-    """
+    """Return the known parameter of this name, or one of its default's type."""
     if name in known:
         return known[name]
     for kind in (bool, int, float, str):
@@ -275,7 +257,7 @@ def own(name: str, default: object, known: Mapping[str, Parameter] = PARAMETERS)
 
 
 def listing(known: Collection[Parameter]) -> str:
-    """Return one line per parameter: name, what is allowed, what it means."""
+    """Return one line per parameter: name, valid values, meaning."""
     width = max((len(one.name) for one in known), default=0)
     return "\n".join(f"  {one.name:<{width}}  {one.allowed}; {one.help}" for one in known)
 

@@ -1,6 +1,6 @@
-"""What notebooks show and keep, and how it is read back.
+"""Results that notebooks show and keep, and how they are read back.
 
-A notebook holds one `Results`; `workbench reproduce` gives it the folder to keep things in::
+A notebook holds one `Results`; `workbench reproduce` gives it a folder::
 
     results = Results("dynacomm", output)
     results.show("fig5", experiments.fig5(batch_size=batch_size), charts.fig5)
@@ -67,7 +67,7 @@ class Results:
     Parameters
     ----------
     system
-        Whose results these are: ``"dynacomm"``.
+        ``"dynacomm"``.
     output
         The folder to keep them in; empty (a notebook used by hand) shows them only.
 
@@ -111,21 +111,14 @@ class Results:
         Parameters
         ----------
         name
-            Of frame and figure.
-        frame
-            What `chart` draws.
+            Of frame and figure: small letters, digits and underscores, else a ValueError.
         chart
             Makes an Altair chart of any kind from the frame.
         column
-            How wide the figure is: IEEE ``"single"`` or ``"double"`` column.
+            IEEE ``"single"`` or ``"double"`` column.
         timings
             Whether it holds timings of this machine, so that it differs from run to run: it is
             kept apart, and not copied to ``figures/``.
-
-        Raises
-        ------
-        ValueError
-            `name` is not made of small letters, digits and underscores.
         """
         from workbench import figures
 
@@ -144,7 +137,7 @@ class Results:
 
 
 def picture(chart: ChartType, alt: str, column: Column = "double") -> Figure:
-    """Draw a chart as Jupyter shows it, with a text for who cannot see it."""
+    """Draw a chart as Jupyter shows it, with an alternative text."""
     import vl_convert
 
     from workbench import figures
@@ -155,7 +148,7 @@ def picture(chart: ChartType, alt: str, column: Column = "double") -> Figure:
 
 @dataclass(frozen=True)
 class Manifest:
-    """How one notebook's stored results came about.
+    """Provenance of one notebook's stored results.
 
     Attributes
     ----------
@@ -164,7 +157,7 @@ class Manifest:
     parameters
         Every parameter of the notebook with the value it ran with.
     inputs
-        SHA-256 of each group of inputs: the results stand while none of them changes.
+        SHA-256 of each group of inputs: results are valid while none of them changes.
     made_at, wall_s
         When the run ended (UTC, ISO 8601), and how many seconds it took.
     revision, dirty
@@ -198,18 +191,18 @@ class Manifest:
 
     @property
     def seed(self) -> int | None:
-        """The seed it ran with; None for a notebook without chance."""
+        """The seed it ran with; None for a notebook without random numbers."""
         seed = self.parameters.get("seed")
         return None if seed is None else int(seed)
 
     def altered(self, folder: Path) -> list[str]:
-        """Return the outputs in `folder` that are missing or no longer what the run wrote."""
+        """Return the outputs in `folder` that are missing or were changed after the run."""
         return [
             name for name, digest in self.outputs.items() if file_digest(folder / name) != digest
         ]
 
     def to_json(self) -> str:
-        """Return the manifest as readable JSON, ending in a newline."""
+        """Return readable JSON, ending in a newline."""
         return json.dumps({"format": 1, **dataclasses.asdict(self)}, indent=2) + "\n"
 
 
@@ -244,14 +237,8 @@ def manifest(results: Path, system: str) -> Manifest | None:
 def load(results: Path, system: str) -> dict[str, pl.DataFrame]:
     """Return a system's stored frames by name; empty where nothing is stored.
 
-    Those of `damaged` are left out, since a damaged file may end the process that reads it.
-
-    Parameters
-    ----------
-    results
-        What `workbench reproduce` wrote: ``data/results``.
-    system
-        The notebook's name without its number: ``"dynacomm"``.
+    `results` is the folder that `workbench reproduce` wrote. Frames of `damaged` are left out,
+    since a damaged file may end the process that reads it.
     """
     import polars as pl
 
@@ -264,7 +251,7 @@ def load(results: Path, system: str) -> dict[str, pl.DataFrame]:
 
 
 def damaged(results: Path, system: str) -> list[Path]:
-    """Return a system's stored frames that are missing or no longer what the run wrote."""
+    """Return a system's stored frames that are missing or were changed after the run."""
     frames = _frames(results, system)
     return [path for path, digest in frames.items() if file_digest(path) != digest]
 
@@ -300,9 +287,9 @@ def export_figures(
     Parameters
     ----------
     results
-        What `workbench reproduce` wrote.
+        Folder that `workbench reproduce` wrote.
     output
-        Where to; made if missing. Single-column figures are called ``SYSTEM_FIGURE_single``.
+        Made if missing. Single-column figures are called ``SYSTEM_FIGURE_single``.
     names
         Notebooks or systems to export; all by default.
     format
@@ -376,7 +363,7 @@ def file_digest(path: Path) -> str | None:
 
 
 def default_folder(root: Path | None = None) -> Path:
-    """Return where results lie unless told otherwise: ``data/results`` of the repository."""
+    """Return the default folder of results: ``data/results`` of the repository."""
     return (root or repository()) / "data" / "results"
 
 

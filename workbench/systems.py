@@ -1,4 +1,4 @@
-"""The systems there are, by name, and what each of them declares."""
+"""The systems by name, and what each of them declares."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def systems() -> list[str]:
 
 
 def parameters(system: str) -> dict[str, Parameter]:
-    """Return the shared parameters and, over them, what a system's explorer declares."""
+    """Return the shared parameters, overridden by those that a system's explorer declares."""
     if system not in systems():
         return PARAMETERS
     explorer = importlib.import_module(f"workbench.{system}.explorer")
@@ -28,7 +28,7 @@ def every_parameter() -> dict[str, Parameter]:
 
 
 def algorithms(system: str) -> Mapping[str, Mapping[str, object]]:
-    """Return a system's registries of algorithms, by what they hold."""
+    """Return a system's registries of algorithms, by their kind."""
     registries: Mapping[str, Mapping[str, object]] = importlib.import_module(
         f"workbench.{system}.algorithms"
     ).ALGORITHMS

@@ -1,7 +1,7 @@
 """Sliders and menus bound to one chart: the explorers of the notebooks.
 
 The chart is a pure function of the controls' values, so it can be tested, timed and drawn
-without a browser; `explorer` only wires it up. Nothing here needs the network. A system's explorer
+without a browser; `explorer` only connects it. Nothing here needs the network. A system's explorer
 declares its controls as the fields of `workbench.parameters.Parameters`; see `controls`.
 """
 
@@ -42,14 +42,14 @@ class Slider:
     Attributes
     ----------
     minimum, maximum, value
-        Bounds, both reachable, and the number to start with: by default the minimum.
+        Bounds, both reachable, and the first value: by default the minimum.
     unit
         Written behind the name: ``"Mbps"``.
     scale
         ``"linear"``, or ``"log"`` for ranges over orders of magnitude.
     step
-        What a press of an arrow key adds on a linear scale, or multiplies by on a logarithmic
-        one; by default a hundredth of the way, or 1 for integers on a linear scale.
+        What an arrow key adds on a linear scale, or multiplies by on a logarithmic one; by default
+        a hundredth of the range, or 1 for integers on a linear scale.
     integer
         Whether `draw` gets whole numbers (int), not floats.
     label
@@ -95,7 +95,7 @@ class Slider:
         return tuple(map(self.read, (self.minimum, self.value, self.maximum)))
 
     def read(self, raw: float) -> float:
-        """The value that `draw` gets for the widget's: within bounds, an int if it is to be."""
+        """The value that `draw` gets for the widget's: within bounds, an int where `integer`."""
         within = min(max(raw, self.minimum), self.maximum)
         # On the way through exponents a number loses its last digits; 12 are left.
         return round(within) if self.integer else float(f"{within:.12g}")
@@ -143,7 +143,7 @@ class Slider:
 
 
 def _landing(step: float, way: float) -> float:
-    """Largest step up to `step` that divides the way from the minimum to the first value.
+    """Largest step up to `step` that divides the distance from the minimum to the first value.
 
     The browser moves a value between two steps onto the next one, unasked.
     """
@@ -153,16 +153,9 @@ def _landing(step: float, way: float) -> float:
 
 @dataclass(frozen=True)
 class Menu:
-    """One of several names.
+    """One of several names, shown in their order; at first `value`, or the first of them.
 
-    Attributes
-    ----------
-    options
-        The names, in the order shown; no name twice.
-    value
-        The one to start with; by default the first.
-    label
-        See `Slider`.
+    `label` is as for `Slider`.
     """
 
     options: tuple[str, ...]
@@ -208,15 +201,10 @@ Controls = Mapping[str, Control] | Parameters
 
 
 def controls(setting: Parameters) -> dict[str, Control]:
-    """Return the controls that a setting's class declares, standing where the setting does.
+    """Return the controls that a setting's class declares, with the setting's values.
 
-    A name is a `Menu` of its parameter's options, a number the `Slider` of its annotation, which
-    has its unit and kind from the parameter and reaches as far as the setting needs.
-
-    Raises
-    ------
-    TypeError
-        A number is annotated with no slider, or a name has no options.
+    A name is a `Menu` of its parameter's options, a number the `Slider` of its annotation, with
+    unit and kind of the parameter and a range that includes the setting's value.
     """
     kinds, made = declared(type(setting)), dict[str, Control]()
     for name, (_, extras) in annotated(type(setting)).items():
@@ -239,7 +227,7 @@ def controls(setting: Parameters) -> dict[str, Control]:
 
 
 def _by_name(draw: Draw, given: Controls) -> tuple[Draw, Mapping[str, Control]]:
-    """Return what draws by the values of controls, and these controls."""
+    """Return a function of the controls' values that draws, and these controls."""
     if isinstance(given, Parameters):
         setting = type(given)
         return lambda **values: draw(setting(**values)), controls(given)
@@ -257,22 +245,20 @@ def _by_name(draw: Draw, given: Controls) -> tuple[Draw, Mapping[str, Control]]:
 
 @dataclass(frozen=True)
 class Explorer:
-    """A chart that answers to its controls; show it by ending a cell with it.
-
-    Where no widget can be shown, as in an exported page, its picture stands instead.
+    """A chart that follows its controls; end a notebook cell with it to show it.
 
     Attributes
     ----------
     controls
         The ipywidgets by name, for setting values in code: ``.controls["workers"].value = 4``.
     chart
-        The one chart, exchanged whenever a control moves.
+        The one chart, replaced whenever a control moves.
     status
-        Below the chart: the milliseconds from control to new specification, or what went wrong.
+        Below the chart: the milliseconds from control to new specification, or an error.
     widget
         All of them, laid out.
     picture
-        What stands where no widget can; by default a picture of the chart as it is when shown.
+        Shown where no widget can be, as in an exported page; by default the chart as it is then.
     """
 
     controls: Mapping[str, ipywidgets.Widget]
@@ -302,7 +288,6 @@ def explorer(draw: Draw, controls: Controls, picture: Figure | None = None) -> E
 
     The chart follows while a slider moves. It cannot fall behind: JupyterLab holds a control's
     further messages back while the kernel answers one, and then sends only the latest value.
-
     A chart that cannot be drawn leaves the last one in place, and the error below it.
 
     Parameters
@@ -310,15 +295,9 @@ def explorer(draw: Draw, controls: Controls, picture: Figure | None = None) -> E
     draw
         Makes the chart of the controls' values, passed by name, or of a setting.
     controls
-        What to set, in the order shown: by the names of `draw`'s parameters, or as a setting
-        declares it.
+        In the order shown: by the names of `draw`'s parameters, or a setting that declares them.
     picture
         See `Explorer`.
-
-    Returns
-    -------
-    Explorer
-        To be shown by a notebook cell.
 
     Raises
     ------
@@ -382,17 +361,12 @@ def measure_ms(draw: Draw, controls: Controls, repeats: int = 5) -> pl.DataFrame
     draw, controls
         See `explorer`.
     repeats
-        How often each chart is drawn; one more, not counted, comes first.
+        How often each chart is drawn, at least 1, after one drawing that is not counted.
 
     Returns
     -------
     polars frame
         A row per setting: ``control, setting, median_ms, worst_ms``.
-
-    Raises
-    ------
-    ValueError
-        `repeats` is below 1, or there are no controls.
     """
     import polars as pl
 
