@@ -89,21 +89,21 @@ class SimulatedContext:
         start_s = env.now
         try:
             if on is None:
-                call, value = None, work()
+                item, value = None, work()
                 if isinstance(value, types.CoroutineType):
                     value.close()
                     refuse_async(work)
             else:
                 check_isolated(work, on)
-                call = host.state.threads.start(work, on)
+                item = host.state.threads.start(work, on)
             took_s = host.speed.seconds_for(cost_s, start_s)
             if not start_s + took_s < math.inf:
                 refuse_endless(f"{label or lane} of {host.name}")
             await _happens(Timeout(env, took_s))
         finally:
             cores.release()
-        if call is not None:
-            value = call.result()
+        if item is not None:
+            value = item.result()
         if lane and (rows := host.state.rows) is not None:
             rows.append((host.name, lane, label, start_s, env.now, 0))
         return value

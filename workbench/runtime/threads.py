@@ -53,7 +53,7 @@ class Synchronized(Generic[S]):
         state of others.
     """
 
-    __slots__ = ("__weakref__", "_call", "_value", "in_order")
+    __slots__ = ("__weakref__", "_item", "_value", "in_order")
 
     def __init__(self, value: S, *, in_order: bool = False) -> None:
         check_truth("in_order", in_order)
@@ -66,7 +66,7 @@ class Synchronized(Generic[S]):
             )
         _held[id(value)] = self
         self.in_order = in_order
-        self._call: Call | None = None
+        self._item: WorkItem | None = None
 
     @property
     def value(self) -> S:
@@ -76,18 +76,18 @@ class Synchronized(Generic[S]):
                 "work looks at a Synchronized state; it is given its own, and what it needs of "
                 "another comes as an argument or in a message"
             )
-        if self._call is not None:
-            self._call.finish()
-            self._call = None
+        if self._item is not None:
+            self._item.finish()
+            self._item = None
         return self._value
 
-    def call(self, work: Callable[[S], Any]) -> Call:
+    def prepare(self, work: Callable[[S], Any]) -> WorkItem:
         """Make work on the state ready to run."""
-        self._call = Call(partial(work, self.value))
-        return self._call
+        self._item = WorkItem(partial(work, self.value))
+        return self._item
 
 
-class Call:
+class WorkItem:
     """Work that runs once, in whichever thread comes first; its error is raised with its result."""
 
     __slots__ = ("_begun", "_done", "_error", "_result", "_work")
@@ -152,33 +152,33 @@ class Threads:
     def __init__(self, count: int) -> None:
         self.count = count
         self._executor: ThreadPoolExecutor | None = None
-        self._alone: Call | None = None
-        self._latest: Call | None = None
+        self._alone: WorkItem | None = None
+        self._latest: WorkItem | None = None
 
-    def start(self, work: Callable[[S], Any], state: Synchronized[S]) -> Call:
+    def start(self, work: Callable[[S], Any], state: Synchronized[S]) -> WorkItem:
         """Begin work on a state, now or when its result is needed at the latest."""
-        call = state.call(work)
+        item = state.prepare(work)
         if self.count == 1 or state.in_order:
-            call.run()
-            return call
+            item.run()
+            return item
         busy = self._latest is not None and not self._latest.done
         alone = self._alone if self._alone is not None and not self._alone.begun else None
         if not busy and alone is None:
-            self._alone = call
-            return call
+            self._alone = item
+            return item
         self._alone = None
-        for one in (alone, call):
+        for one in (alone, item):
             if one is not None:
                 self._submit(one)
-        return call
+        return item
 
-    def _submit(self, call: Call) -> None:
+    def _submit(self, item: WorkItem) -> None:
         if self._executor is None:
             from concurrent.futures import ThreadPoolExecutor
 
             self._executor = ThreadPoolExecutor(self.count, "workbench")
-        self._executor.submit(call.run)
-        self._latest = call
+        self._executor.submit(item.run)
+        self._latest = item
 
     def close(self) -> None:
         """Wait for what runs, and end the threads."""
@@ -187,10 +187,10 @@ class Threads:
             self._executor = None
 
 
-def thread_count(given: object = None) -> int:
+def thread_count(threads: object = None) -> int:
     """Number of threads: the argument, else ``$WORKBENCH_THREADS``, else the cores."""
-    name, what = "threads", given
-    if given is None:
+    name, what = "threads", threads
+    if threads is None:
         name, what = THREADS_VARIABLE, os.environ.get(THREADS_VARIABLE) or None
         if what is None:
             has_affinity = hasattr(os, "sched_getaffinity")
@@ -203,11 +203,11 @@ def check_isolated(work: Any, on: Any) -> None:
     """Refuse work that could reach more than its state: allowed are functions without a closure."""
     if not isinstance(on, Synchronized):
         raise TypeError(f"compute is given {on!r} as `on`; give Synchronized(state)")
-    function, given = work, tuple[Any, ...]()
+    function, arguments = work, tuple[Any, ...]()
     if isinstance(work, partial):
-        function, given = work.func, (*work.args, *work.keywords.values())
+        function, arguments = work.func, (*work.args, *work.keywords.values())
     if isinstance(function, FunctionType):
-        given += (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+        arguments += (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
     if not isinstance(function, FunctionType) or function.__closure__:
         raise TypeError(
             f"the work of compute, {work!r}, could reach more than the state that it is given as "
@@ -224,7 +224,7 @@ def check_isolated(work: Any, on: Any) -> None:
                 "which work of other nodes may change while it runs; put it into the state, or "
                 "leave `on` out"
             )
-    for argument in given:
+    for argument in arguments:
         if not _is_immutable(argument):
             raise TypeError(
                 f"{function.__name__} is given a {type(argument).__name__}, which somebody else "
@@ -258,16 +258,16 @@ def _reached(code: CodeType) -> tuple[str, ...]:
     return tuple(sorted(names.union(*map(_reached, inner))))
 
 
-def _is_immutable(given: Any) -> bool:
-    if given is None or isinstance(given, int | float | str | bytes | slice):
+def _is_immutable(value: Any) -> bool:
+    if value is None or isinstance(value, int | float | str | bytes | slice):
         return True
-    if isinstance(given, tuple | frozenset):
-        return all(map(_is_immutable, given))
-    flags = getattr(given, "flags", None)  # of an array
+    if isinstance(value, tuple | frozenset):
+        return all(map(_is_immutable, value))
+    flags = getattr(value, "flags", None)  # of an array
     if flags is not None:
-        base = given.base
+        base = value.base
         own = base is None or _is_immutable(base)
-        return own and not getattr(flags, "writeable", True) and not given.dtype.hasobject
-    parameters = getattr(type(given), "__dataclass_params__", None)
+        return own and not getattr(flags, "writeable", True) and not value.dtype.hasobject
+    parameters = getattr(type(value), "__dataclass_params__", None)
     frozen = parameters is not None and parameters.frozen
-    return frozen and all(_is_immutable(getattr(given, one.name)) for one in fields(given))
+    return frozen and all(_is_immutable(getattr(value, one.name)) for one in fields(value))
