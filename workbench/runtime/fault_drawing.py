@@ -62,10 +62,10 @@ def draw_faults(
         "slow_every_s": slow_every_s,
         "link_down_every_s": link_down_every_s,
     }
-    given = {"until_s": until_s, "down_s": down_s, "slow_s": slow_s, "slow_factor": slow_factor}
-    given |= {"link_down_s": link_down_s}
-    given |= {name: seconds for name, seconds in every.items() if seconds is not None}
-    for name, above_0 in given.items():
+    numbers = {"until_s": until_s, "down_s": down_s, "slow_s": slow_s, "slow_factor": slow_factor}
+    numbers |= {"link_down_s": link_down_s}
+    numbers |= {name: seconds for name, seconds in every.items() if seconds is not None}
+    for name, above_0 in numbers.items():
         if not 0 < check_number(name, above_0) < math.inf:
             raise ValueError(f"{name} is {above_0}; it must be above 0 and finite")
     _check_count(

@@ -73,8 +73,8 @@ class Message:
                 "no control message"
             )
         if type(self.tensor_bytes) is not tuple:
-            given: object = self.tensor_bytes
-            sizes = [given] if is_number(given) else given
+            value: object = self.tensor_bytes
+            sizes = [value] if is_number(value) else value
             instead = "give the size of each tensor in bytes, such as (4e6, 1e3)"
             object.__setattr__(self, "tensor_bytes", listed("tensor_bytes", sizes, instead))
         if self.tensor_bytes:
@@ -91,8 +91,8 @@ class Message:
                 )
 
 
-def _is_size(given: Any) -> bool:
-    return is_number(given) and 0 <= given <= MOST_BYTES
+def _is_size(value: Any) -> bool:
+    return is_number(value) and 0 <= value <= MOST_BYTES
 
 
 class Transfer(NamedTuple):

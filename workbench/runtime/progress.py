@@ -22,20 +22,20 @@ Progress = Callable[[float, int], None]
 """Told virtual seconds and events so far, a few times a second."""
 
 
-def check_progress(given: Any) -> None:
+def check_progress(progress: Any) -> None:
     """Refuse what is neither None nor a truth value nor a function of seconds and events."""
-    if given is None or isinstance(given, bool):
+    if progress is None or isinstance(progress, bool):
         return
     try:
-        fits = callable(given) and bool(inspect.signature(given).bind(0.0, 0))
+        fits = callable(progress) and bool(inspect.signature(progress).bind(0.0, 0))
     except TypeError:
         fits = False
     except ValueError:  # a function of C's, which does not say what it takes
         fits = True
     if not fits:
         raise ValueError(
-            f"progress is {given!r}; give True, or a function of virtual seconds and events, such "
-            "as lambda now_s, events: print(now_s)"
+            f"progress is {progress!r}; give True, or a function of virtual seconds and events, "
+            "such as lambda now_s, events: print(now_s)"
         )
 
 
@@ -155,13 +155,13 @@ def steps(title: str, total: int, console: Console | None = None) -> Iterator[St
     ``with progress.steps("Figure 11", 8) as step: for count in ...: step(f"{count} workers")``
     """
     line = Line(console, AFTER_S)
-    told = Steps(title, total, line)
+    progress = Steps(title, total, line)
     try:
-        yield told
+        yield progress
     except BaseException:
-        line.close(f"{told.text()}: not finished")
+        line.close(f"{progress.text()}: not finished")
         raise
-    line.close(f"{title}: {told.step} steps in {line.elapsed_s:.0f} s")
+    line.close(f"{title}: {progress.step} steps in {line.elapsed_s:.0f} s")
 
 
 @contextmanager

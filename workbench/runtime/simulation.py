@@ -85,9 +85,9 @@ class Simulation:
         self.cluster, self.env, self.results = cluster, state.env, state.results
         self._midway = False  # within an event, which only a program's failure ends cleanly
         self.faults = check_faults(faults)
-        given = by_node(cluster, programs)
+        of_node = by_node(cluster, programs)
         self.hosts = [
-            Host(state, index, node, given.get(index), SimulatedContext)
+            Host(state, index, node, of_node.get(index), SimulatedContext)
             for index, node in enumerate(cluster.nodes)
         ]
         self.pipes = {
