@@ -28,7 +28,7 @@ def set_buffers(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> 
         Names or shapes differ.
     """
     own = dict(module.named_buffers())
-    shapes = [{name: tuple(b.shape) for name, b in given.items()} for given in (own, values)]
+    shapes = [{name: tuple(b.shape) for name, b in one.items()} for one in (own, values)]
     if shapes[0] != shapes[1]:
         wrong = sorted(name for name, _ in set(shapes[0].items()) ^ set(shapes[1].items()))
         raise ValueError(f"buffers of another module: {', '.join(wrong)} are not in both alike")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class ParameterView:
     """Where a module holds a parameter that is a view, and the view.
 
     Looked up in the module's own table, which is many times faster than walking the module.
@@ -54,7 +54,7 @@ class FlatModel:
     layout: Layout
     parameters: torch.Tensor
     gradients: torch.Tensor
-    views: tuple[View, ...] = field(repr=False)
+    views: tuple[ParameterView, ...] = field(repr=False)
 
     @property
     def device(self) -> torch.device:
@@ -113,7 +113,7 @@ def _attach(module: torch.nn.Module, layout: Layout) -> FlatModel:
             parameter.data = flat[where].view(parameter.shape)
             parameter.grad = gradients[where].view(parameter.shape)
     views = tuple(
-        View(part._parameters, key, parameter, parameter.data_ptr(), parameter.grad)
+        ParameterView(part._parameters, key, parameter, parameter.data_ptr(), parameter.grad)
         for part in module.modules()
         for key, parameter in part._parameters.items()
         if parameter is not None

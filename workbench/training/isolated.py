@@ -38,29 +38,29 @@ def is_isolated(module: torch.nn.Module) -> bool:
     return all(_is_harmless_object(part, seen) for part in module.modules())
 
 
-def _is_harmless_object(given: Any, seen: set[Any]) -> bool:
+def _is_harmless_object(holder: Any, seen: set[Any]) -> bool:
     """Whether a module, or something that it holds, reaches nothing but what it holds."""
-    if id(given) in seen:
+    if id(holder) in seen:
         return True
-    seen.add(id(given))
-    return _is_harmless_class(type(given), seen) and all(
-        _is_harmless_held(name, value, seen) for name, value in vars(given).items()
+    seen.add(id(holder))
+    return _is_harmless_class(type(holder), seen) and all(
+        _is_harmless_held(name, value, seen) for name, value in vars(holder).items()
     )
 
 
-def _is_harmless_held(name: str, given: Any, seen: set[Any]) -> bool:
-    if _is_constant(given) or isinstance(given, _own_kinds()):
+def _is_harmless_held(name: str, value: Any, seen: set[Any]) -> bool:
+    if _is_constant(value) or isinstance(value, _own_kinds()):
         return True
-    if isinstance(given, Mapping):
+    if isinstance(value, Mapping):
         hooks = name.endswith("_hooks")  # of a module
-        return not (hooks and given) and all(_is_harmless_held("", v, seen) for v in given.values())
-    if isinstance(given, list | tuple | set | frozenset):
-        return all(_is_harmless_held("", one, seen) for one in given)
-    if isinstance(given, type) or (
-        callable(given) and not isinstance(getattr(type(given), "__call__", None), FunctionType)  # noqa: B004
+        return not (hooks and value) and all(_is_harmless_held("", v, seen) for v in value.values())
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(_is_harmless_held("", one, seen) for one in value)
+    if isinstance(value, type) or (
+        callable(value) and not isinstance(getattr(type(value), "__call__", None), FunctionType)  # noqa: B004
     ):
-        return _is_harmless_value(given, seen)
-    return hasattr(given, "__dict__") and _is_harmless_object(given, seen)
+        return _is_harmless_value(value, seen)
+    return hasattr(value, "__dict__") and _is_harmless_object(value, seen)
 
 
 def _own_kinds() -> tuple[type, ...]:
@@ -71,8 +71,8 @@ def _own_kinds() -> tuple[type, ...]:
     return (*tensors, np.ndarray, np.generic, np.random.Generator, random.Random)
 
 
-def _is_harmless_class(given: type, seen: set[Any]) -> bool:
-    for one in given.__mro__:
+def _is_harmless_class(kind: type, seen: set[Any]) -> bool:
+    for one in kind.__mro__:
         if one is object or f"{one.__module__}.".startswith(_KNOWN) or one in seen:
             continue
         seen.add(one)
@@ -89,15 +89,15 @@ def _is_harmless_class(given: type, seen: set[Any]) -> bool:
     return True
 
 
-def _is_harmless_function(given: FunctionType, seen: set[Any]) -> bool:
-    if given in seen:
+def _is_harmless_function(function: FunctionType, seen: set[Any]) -> bool:
+    if function in seen:
         return True
-    seen.add(given)
-    defaults = (*(given.__defaults__ or ()), *(given.__kwdefaults__ or {}).values())
-    cells = set(given.__code__.co_freevars) - {"__class__"}  # which super() needs
+    seen.add(function)
+    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    cells = set(function.__code__.co_freevars) - {"__class__"}  # which super() needs
     if cells or not all(map(_is_constant, defaults)):
         return False
-    return _is_harmless_code(given.__code__, given.__globals__, seen)
+    return _is_harmless_code(function.__code__, function.__globals__, seen)
 
 
 def _is_harmless_code(code: CodeType, names: dict[str, Any], seen: set[Any]) -> bool:
@@ -118,23 +118,23 @@ def _is_harmless_code(code: CodeType, names: dict[str, Any], seen: set[Any]) -> 
     return True
 
 
-def _is_harmless_value(given: Any, seen: set[Any]) -> bool:
-    if isinstance(given, ModuleType):
-        return given is math or given.__name__.split(".")[0] == "torch"
-    if isinstance(given, FunctionType) and given.__module__.split(".")[0] != "torch":
-        return _is_harmless_function(given, seen)
-    if isinstance(given, type) and issubclass(given, BaseException):
+def _is_harmless_value(value: Any, seen: set[Any]) -> bool:
+    if isinstance(value, ModuleType):
+        return value is math or value.__name__.split(".")[0] == "torch"
+    if isinstance(value, FunctionType) and value.__module__.split(".")[0] != "torch":
+        return _is_harmless_function(value, seen)
+    if isinstance(value, type) and issubclass(value, BaseException):
         return True
-    if callable(given):
-        if getattr(given, "__self__", None) is not None and not isinstance(
-            given.__self__, ModuleType
+    if callable(value):
+        if getattr(value, "__self__", None) is not None and not isinstance(
+            value.__self__, ModuleType
         ):
             return False
-        return (getattr(given, "__module__", None) or "").split(".")[0] == "torch"
-    return _is_constant(given)
+        return (getattr(value, "__module__", None) or "").split(".")[0] == "torch"
+    return _is_constant(value)
 
 
-def _is_constant(given: Any) -> bool:
-    if isinstance(given, tuple | frozenset):
-        return all(map(_is_constant, given))
-    return given is None or isinstance(given, int | float | str | bytes)
+def _is_constant(value: Any) -> bool:
+    if isinstance(value, tuple | frozenset):
+        return all(map(_is_constant, value))
+    return value is None or isinstance(value, int | float | str | bytes)

@@ -26,9 +26,9 @@ def check_pairs(x: NDArray[Any] | torch.Tensor, y: NDArray[Any] | torch.Tensor) 
     """Return the number of samples, if each has one label."""
     import torch
 
-    for name, given in (("x", x), ("y", y)):
-        if not (isinstance(given, np.ndarray | torch.Tensor) and given.ndim):
-            raise ValueError(f"{name} is {given!r}; give an array or tensor, a row for each sample")
+    for name, value in (("x", x), ("y", y)):
+        if not (isinstance(value, np.ndarray | torch.Tensor) and value.ndim):
+            raise ValueError(f"{name} is {value!r}; give an array or tensor, a row for each sample")
     if len(x) != len(y) or not len(x):
         raise ValueError(f"{len(x)} samples and {len(y)} labels; one label each, at least one")
     return len(x)
