@@ -52,23 +52,23 @@ class _Lines:
         self.console = console
         self.progress = progress
         self.heartbeat_s = heartbeat_s
-        self.told: dict[str, Status] = {}
-        self.told_s = time.monotonic()
+        self.printed: dict[str, Status] = {}
+        self.printed_s = time.monotonic()
 
     def refresh(self) -> None:
         """Print what has changed since the last time."""
         for name, one in self.progress.items():
             status = one.status
-            if status == self.told.get(name, "waiting"):
+            if status == self.printed.get(name, "waiting"):
                 continue
-            if name not in self.told and status not in ("unchanged", "stopped"):
+            if name not in self.printed and status not in ("unchanged", "stopped"):
                 self._line(f"{name}: started, {one.cells} cells ({one.reason})")
             if status == "unchanged":
                 self._line(f"{name}: unchanged, not run again (--force runs it)")
             elif status != "running":
                 self._line(f"{name}: {status} after {seconds(one.elapsed_s)}")
-            self.told[name] = status
-        if time.monotonic() - self.told_s >= self.heartbeat_s:
+            self.printed[name] = status
+        if time.monotonic() - self.printed_s >= self.heartbeat_s:
             for name, one in self.progress.items():
                 if one.status == "running":
                     at = f"cell {one.cell} of {one.cells}, {one.title}"
@@ -76,7 +76,7 @@ class _Lines:
 
     def _line(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
-        self.told_s = time.monotonic()
+        self.printed_s = time.monotonic()
 
 
 def _table(progress: Mapping[str, Progress]) -> Table:

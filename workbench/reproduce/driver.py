@@ -17,7 +17,7 @@ from workbench.reproduce.kernels import Kernels
 from workbench.reproduce.notebooks import Notebook, find, notebook_paths, notebooks_folder
 from workbench.reproduce.progress import Progress
 from workbench.reproduce.report import Report, outcome, print_report
-from workbench.reproduce.runner import Task, run
+from workbench.reproduce.runner import NotebookTask, run
 from workbench.reproduce.store import sole_writer, writable
 from workbench.reproduce.values import resolve
 
@@ -108,7 +108,7 @@ def plan(
     root: Path,
     output: Path,
     force: bool,
-) -> list[Task]:
+) -> list[NotebookTask]:
     """Return a task per notebook; its progress says whether and why the notebook has to run."""
     versions = origin.versions()
     revision, dirty = origin.revision(root)
@@ -119,11 +119,11 @@ def plan(
         inputs = fingerprint(one, own, root, versions)
         reason = "forced" if force else why(output / one.name, kept, inputs)
         progress = Progress(one.code_cells, "waiting" if reason else "unchanged", reason)
-        tasks.append(Task(one, own, root, output, versions, revision, dirty, progress))
+        tasks.append(NotebookTask(one, own, root, output, versions, revision, dirty, progress))
     return tasks
 
 
-def carry_out(tasks: Sequence[Task], jobs: int, refresh: Callable[[], None]) -> bool:
+def carry_out(tasks: Sequence[NotebookTask], jobs: int, refresh: Callable[[], None]) -> bool:
     """Run the waiting tasks, `jobs` at once; return whether an interrupt ended them early."""
     kernels = Kernels()
     waiting = [task for task in tasks if task.progress.status == "waiting"]

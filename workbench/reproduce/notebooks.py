@@ -51,7 +51,7 @@ class Notebook:
         return sum(kind == "code" for kind, _, _ in self.cells)
 
 
-def notebooks_folder(given: Path | None = None) -> Path:
+def notebooks_folder(folder: Path | None = None) -> Path:
     """Return where the notebooks are: the argument, else the clone's, else the current directory's.
 
     Raises
@@ -59,7 +59,7 @@ def notebooks_folder(given: Path | None = None) -> Path:
     ValueError
         There are no notebooks in any of these.
     """
-    places = [given] if given else [results.repository() / "notebooks", Path.cwd() / "notebooks"]
+    places = [folder] if folder else [results.repository() / "notebooks", Path.cwd() / "notebooks"]
     for place in places:
         if notebook_paths(place):
             return place.resolve()

@@ -20,7 +20,7 @@ from workbench.reproduce.store import failed_copy, partial_folder, put_in_place
 
 
 @dataclass(frozen=True)
-class Task:
+class NotebookTask:
     """One notebook to run, with everything that its results are recorded with.
 
     `root` has its data, `output` gets ``NOTEBOOK/``; `versions`, `revision` and `dirty` are from
@@ -41,7 +41,7 @@ class Task:
         return fingerprint(self.notebook, self.values, self.root, self.versions)
 
 
-def run(task: Task, kernels: Kernels) -> None:
+def run(task: NotebookTask, kernels: Kernels) -> None:
     """Run one notebook in a hidden folder and move that to its place; in a thread."""
     if kernels.stopping.is_set():
         return
@@ -70,11 +70,11 @@ def run(task: Task, kernels: Kernels) -> None:
         progress.end("failed", f"{progress.where}: reading or writing failed: {error}")
 
 
-def _keep_failure(task: Task, executed: str) -> None:
+def _keep_failure(task: NotebookTask, executed: str) -> None:
     atomic.write_text(failed_copy(task.output, task.notebook.name), executed)
 
 
-def _manifest(task: Task, partial: Path, inputs: Mapping[str, str]) -> results.Manifest:
+def _manifest(task: NotebookTask, partial: Path, inputs: Mapping[str, str]) -> results.Manifest:
     files = sorted(path for path in partial.rglob("*") if path.is_file())
     return results.Manifest(
         notebook=task.notebook.name,
