@@ -14,76 +14,76 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def is_number(given: object) -> bool:
+def is_number(value: object) -> bool:
     """Whether it is a real number, NumPy's included; truth values and arrays are none."""
-    kind = type(given)  # most often one of these two, which is quickly told
+    kind = type(value)  # most often one of these two, a quick check
     if kind is float or kind is int:
         return True
-    return isinstance(given, Real) and not isinstance(given, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def check_number(name: str, given: object) -> float:
+def check_number(name: str, value: object) -> float:
     """Return the number for `name`, NumPy's included; refuse text, lists and truth values."""
-    if type(given) is float:
-        return given
-    if not is_number(given):
-        raise ValueError(f"{name} is {given!r}; give a number")
+    if type(value) is float:
+        return value
+    if not is_number(value):
+        raise ValueError(f"{name} is {value!r}; give a number")
     try:
-        return float(cast(Real, given))
+        return float(cast(Real, value))
     except OverflowError:
         raise ValueError(f"{name} has more digits than a float holds; give a number") from None
 
 
-def whole(given: Any) -> int | None:
+def whole(value: Any) -> int | None:
     """Return a whole number, NumPy's included, as an int; None for anything else."""
-    if isinstance(given, bool):
+    if isinstance(value, bool):
         return None
     try:
-        return operator.index(given)
+        return operator.index(value)
     except TypeError:
         return None
 
 
-def check_whole(name: str, given: object, least: int) -> int:
+def check_whole(name: str, value: object, least: int) -> int:
     """Return the whole number for `name`, NumPy's included, as an int of at least `least`."""
-    number = whole(given)
+    number = whole(value)
     if number is None or number < least:
-        raise ValueError(f"{name} is {given!r}; it must be a whole number of at least {least}")
+        raise ValueError(f"{name} is {value!r}; it must be a whole number of at least {least}")
     return number
 
 
-def check_truth(name: str, given: object) -> None:
+def check_truth(name: str, value: object) -> None:
     """Refuse what is neither True nor False, Python's or NumPy's."""
-    if isinstance(given, bool):
+    if isinstance(value, bool):
         return
     import numpy as np
 
-    if not isinstance(given, np.bool_):
-        raise ValueError(f"{name} is {given!r}; give True or False")
+    if not isinstance(value, np.bool_):
+        raise ValueError(f"{name} is {value!r}; give True or False")
 
 
-def listed(name: str, given: Any, instead: str) -> tuple[Any, ...]:
+def listed(name: str, value: Any, instead: str) -> tuple[Any, ...]:
     """Return the values for `name` in the user's order.
 
     Text, single values, sets and mappings are refused: their order is not the user's, and a set's
     differs from run to run. `instead` is the advice: ``"give numbers, such as (1, 2)"``.
     """
-    kind = type(given)
+    kind = type(value)
     if kind is tuple or kind is list:
-        return tuple(given)
-    if isinstance(given, set | frozenset | Mapping):
-        raise ValueError(f"{name} is {given!r}, where order counts; {instead}")
-    several = isinstance(given, Iterable) and getattr(given, "ndim", None) != 0
-    if not several or isinstance(given, str | bytes):
-        raise ValueError(f"{name} is {given!r}; {instead}")
-    return tuple(given)
+        return tuple(value)
+    if isinstance(value, set | frozenset | Mapping):
+        raise ValueError(f"{name} is {value!r}, where order counts; {instead}")
+    several = isinstance(value, Iterable) and getattr(value, "ndim", None) != 0
+    if not several or isinstance(value, str | bytes):
+        raise ValueError(f"{name} is {value!r}; {instead}")
+    return tuple(value)
 
 
-def check_kind(what: str, given: object, kind: type[T], instead: str) -> T:
+def check_kind(what: str, value: object, kind: type[T], instead: str) -> T:
     """Return an object of this class; the TypeError reads "`what` is 5; give `instead`"."""
-    if not isinstance(given, kind):
-        raise TypeError(f"{what} is {given!r}; give {instead}")
-    return given
+    if not isinstance(value, kind):
+        raise TypeError(f"{what} is {value!r}; give {instead}")
+    return value
 
 
 def check_layers(name: str, values: object, columns: int | None = None) -> NDArray[np.float64]:

@@ -42,11 +42,11 @@ def check_pairs(pairs: Any) -> list[tuple[int | str, int | str]]:
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise ValueError(f"pairs is {pairs!r}; give pairs of nodes, {example}")
     found = []
-    for place, given in enumerate(pairs):
-        pair = () if isinstance(given, str | Mapping) or not isinstance(given, Iterable) else given
+    for place, value in enumerate(pairs):
+        pair = () if isinstance(value, str | Mapping) or not isinstance(value, Iterable) else value
         ends = tuple(pair)
         if len(ends) != 2 or any(not isinstance(end, str) and whole(end) is None for end in ends):
-            raise ValueError(f"pair {place} is {given!r}; give pairs of nodes, {example}")
+            raise ValueError(f"pair {place} is {value!r}; give pairs of nodes, {example}")
         found.append(ends)
     return found
 

@@ -167,11 +167,11 @@ class Cluster:
         return "\n".join(lines)
 
 
-def check_cluster(given: object) -> Cluster:
+def check_cluster(cluster: object) -> Cluster:
     """Return a cluster as it is; a ValueError for anything else."""
-    if not isinstance(given, Cluster):
-        raise ValueError(f"cluster is {given!r}; give a Cluster")
-    return given
+    if not isinstance(cluster, Cluster):
+        raise ValueError(f"cluster is {cluster!r}; give a Cluster")
+    return cluster
 
 
 def _some(names: Sequence[str], most: int = 12) -> str:

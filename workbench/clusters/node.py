@@ -52,9 +52,9 @@ class Node:
         speed = capacity(f"speed of {self.name}", self.speed)
         object.__setattr__(self, "speed", speed)
         for name in ("uplink_bps", "downlink_bps"):
-            given = getattr(self, name)
-            unlimited = given is None or (is_number(given) and given == math.inf)
-            limit = None if unlimited else capacity(f"{name} of {self.name}", given)
+            value = getattr(self, name)
+            unlimited = value is None or (is_number(value) and value == math.inf)
+            limit = None if unlimited else capacity(f"{name} of {self.name}", value)
             object.__setattr__(self, name, limit)
 
     @property

@@ -46,9 +46,9 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name in ("starts_s", "values"):
-            given = listed(name, getattr(self, name), "give several, or use Schedule.of")
+            numbers = listed(name, getattr(self, name), "give several, or use Schedule.of")
             what = "a start of the schedule" if name == "starts_s" else "a value of the schedule"
-            object.__setattr__(self, name, tuple(check_number(what, x) for x in given))
+            object.__setattr__(self, name, tuple(check_number(what, x) for x in numbers))
         starts_s, values = self.starts_s, self.values
         if not values:
             raise ValueError("the schedule is empty; give at least one (start_s, value)")
@@ -79,7 +79,7 @@ class Schedule:
             )
 
     @classmethod
-    def of(cls, given: float | Schedule | Iterable[tuple[float, float]]) -> Schedule:
+    def of(cls, value: float | Schedule | Iterable[tuple[float, float]]) -> Schedule:
         """Make a schedule of a number or of (start_s, value) pairs; return a schedule as it is.
 
         The rows of a polars frame of two columns, start and value, are such pairs.
@@ -89,7 +89,7 @@ class Schedule:
         ValueError
             Anything else, or no legal schedule.
         """
-        what: Any = given
+        what: Any = value
         if isinstance(what, Schedule):
             return what
         if callable(what):
@@ -270,20 +270,20 @@ def _refuse_service(amount: object, from_s: object) -> NoReturn:
     raise ValueError(f"from_s is {from_s}; give a finite time")
 
 
-def _rows(given: Iterable[Any]) -> list[Any]:
+def _rows(pairs: Iterable[Any]) -> list[Any]:
     """Rows of the argument: a polars frame iterates over its columns."""
-    iter_rows = getattr(given, "iter_rows", None)
-    return list(given if iter_rows is None else iter_rows())
+    iter_rows = getattr(pairs, "iter_rows", None)
+    return list(pairs if iter_rows is None else iter_rows())
 
 
-def _is_pair(given: object) -> bool:
-    unordered = isinstance(given, str | set | frozenset | Mapping)
-    return isinstance(given, Sized) and not unordered and len(given) == 2
+def _is_pair(value: object) -> bool:
+    unordered = isinstance(value, str | set | frozenset | Mapping)
+    return isinstance(value, Sized) and not unordered and len(value) == 2
 
 
-def capacity(name: str, given: float | Schedule | Sequence[tuple[float, float]]) -> Schedule:
+def capacity(name: str, value: float | Schedule | Sequence[tuple[float, float]]) -> Schedule:
     """Make a schedule of the user's value for `name`, which errors mention."""
     try:
-        return Schedule.of(given)
+        return Schedule.of(value)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None

@@ -16,11 +16,11 @@ def named(prefix: str, count: int) -> list[Node]:
     return [Node(f"{prefix}{index}") for index in range(count)]
 
 
-def members(prefix: str, given: int | Sequence[Node]) -> list[Node]:
+def members(prefix: str, nodes: int | Sequence[Node]) -> list[Node]:
     """Return the nodes, or for a number as many new ones."""
-    count = whole(given)
+    count = whole(nodes)
     if count is None:
-        return list(check_nodes(given))
+        return list(check_nodes(nodes))
     if count < 0:
         raise ValueError(f"{count} nodes called {prefix}; give how many, at least 0")
     return named(prefix, count)

@@ -66,8 +66,8 @@ def save(
         Labels and legends leave no room for the plots in this column.
     """
     target = Path(path)
-    given = target.suffix.removeprefix(".").lower() if format is None else format
-    render = choose("figure format", given, _RENDERERS)
+    suffix = target.suffix.removeprefix(".").lower() if format is None else format
+    render = choose("figure format", suffix, _RENDERERS)
     atomic.write_bytes(target, render(fitted(chart, column)))
     return target
 

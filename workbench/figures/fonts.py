@@ -58,8 +58,8 @@ def embedded(picture: str) -> str:
     return f"{picture[:root_end]}<style>{style_sheet}</style>{body}"
 
 
-def _weight(given: str | None) -> str:
-    return "bold" if given in {"bold", "bolder", "600", "700", "800", "900"} else "normal"
+def _weight(weight: str | None) -> str:
+    return "bold" if weight in {"bold", "bolder", "600", "700", "800", "900"} else "normal"
 
 
 def _subset(face: str, characters: set[str]) -> bytes:
