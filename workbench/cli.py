@@ -320,18 +320,18 @@ def profile(
     own = ":" in model or model.endswith(".py")
     if own and shape is None:
         raise ValueError(f"{model}: give the shape of a sample, as in --input-shape 3,224,224")
-    given = load_model(model) if own else model
+    module = load_model(model) if own else model
 
     from workbench import profiles
 
     check_name("way", by, ("graph", "modules"))
     way: Any = by
-    found = profiles.profile_model(given, shape, by=way)
+    found = profiles.profile_model(module, shape, by=way)
     times = None
     if measure:
         with Console(stderr=True).status("measuring") as status:
             times = profiles.measure_layer_times(
-                given,
+                module,
                 batch_size,
                 shape,
                 device=device,
@@ -416,25 +416,25 @@ def _parse_shape(text: str) -> tuple[int, ...]:
     return tuple(map(int, sizes))
 
 
-def _stored(given: Path | None) -> Path:
+def _stored(folder: Path | None) -> Path:
     from workbench.results import default_folder
 
-    if given is not None and not given.is_dir():
-        raise ValueError(f"--results {given}: there is no such folder")
-    return given or default_folder()
+    if folder is not None and not folder.is_dir():
+        raise ValueError(f"--results {folder}: there is no such folder")
+    return folder or default_folder()
 
 
 def _assignments(texts: Sequence[str]) -> dict[str, str]:
-    given: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         name = name.strip()
         if not (equals and name):
             raise ValueError(f"-p {text}: write it as name=value, as in -p batch_size=16")
-        if name in given:
-            raise ValueError(f"parameter {name!r} is given twice: {given[name]} and {value}")
-        given[name] = value
-    return given
+        if name in values:
+            raise ValueError(f"parameter {name!r} is given twice: {values[name]} and {value}")
+        values[name] = value
+    return values
 
 
 def _is_refusal(error: ValueError) -> bool:

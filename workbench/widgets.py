@@ -97,7 +97,7 @@ class Slider:
     def read(self, raw: float) -> float:
         """The value that `draw` gets for the widget's: within bounds, an int where `integer`."""
         within = min(max(raw, self.minimum), self.maximum)
-        # On the way through exponents a number loses its last digits; 12 are left.
+        # Converted through exponents, a number loses its last digits; 12 are left.
         return round(within) if self.integer else float(f"{within:.12g}")
 
     def widget(self, name: str) -> ipywidgets.Widget:
@@ -114,7 +114,7 @@ class Slider:
         if self.scale == "log":
             low, high = math.log10(self.minimum), math.log10(self.maximum)
             step = (high - low) / _STEPS if self.step is None else math.log10(self.step)
-            step = _landing(step, math.log10(self.value) - low)
+            step = _divided_step(step, math.log10(self.value) - low)
             return ipywidgets.FloatLogSlider(
                 value=self.value,
                 min=low,
@@ -136,19 +136,19 @@ class Slider:
             value=self.value,
             min=self.minimum,
             max=self.maximum,
-            step=_landing(step, self.value - self.minimum),
+            step=_divided_step(step, self.value - self.minimum),
             readout_format=".4r",
             **common,
         )
 
 
-def _landing(step: float, way: float) -> float:
+def _divided_step(step: float, distance: float) -> float:
     """Largest step up to `step` that divides the distance from the minimum to the first value.
 
     The browser moves a value between two steps onto the next one, unasked.
     """
-    steps = math.ceil(round(way / step, 9))
-    return way / steps if steps else step
+    steps = math.ceil(round(distance / step, 9))
+    return distance / steps if steps else step
 
 
 @dataclass(frozen=True)
@@ -270,16 +270,16 @@ class Explorer:
     def _repr_mimebundle_(self, **options: Any) -> Any:
         from workbench.results import picture
 
-        told = "An explorer: run this cell to move its sliders."
+        text = "An explorer: run this cell to move its sliders."
         if not self.controls:
-            told = "A chart: run this cell to see more where the pointer is."
+            text = "A chart: run this cell to see more where the pointer is."
         shown = self.picture
         if shown is None and self.chart.chart is not None:
-            shown = picture(self.chart.chart, told)  # type: ignore[arg-type]  # what `draw` made
+            shown = picture(self.chart.chart, text)  # type: ignore[arg-type]  # what `draw` made
         return {
             **self.widget._repr_mimebundle_(**options),
             **(shown._repr_mimebundle_() if shown else {}),
-            "text/plain": told,
+            "text/plain": text,
         }
 
 
@@ -333,12 +333,12 @@ def explorer(draw: Draw, controls: Controls, picture: Figure | None = None) -> E
         try:
             chart.chart = draw(**values)
         except Exception as error:  # whatever it is, the reader of a notebook is to see it
-            status.value = _apology(error, values, controls, drawn)
+            status.value = _error_text(error, values, controls, drawn)
             return
         if drawn:  # the first chart is no answer: it also loads what all later ones use
             answers_ms.append((time.perf_counter() - before_s) * 1e3)
             del answers_ms[:-_REMEMBERED]
-            status.value = _praise(answers_ms)
+            status.value = _timing_text(answers_ms)
         else:
             status.value = ""
         drawn.update(values)
@@ -380,11 +380,11 @@ def measure_ms(draw: Draw, controls: Controls, repeats: int = 5) -> pl.DataFrame
     first = {name: control.read(_start(control)) for name, control in controls.items()}
     rows = []
     settings = {name: list(dict.fromkeys(one.settings)) for name, one in controls.items()}
-    with progress.steps("Explorer", sum(map(len, settings.values()))) as told:
+    with progress.steps("Explorer", sum(map(len, settings.values()))) as step:
         for name, setting in ((name, one) for name, all_ in settings.items() for one in all_):
             values = {**first, name: setting}
             shown = setting if isinstance(setting, str) else f"{setting:g}"
-            told(f"{name} {shown}")
+            step(f"{name} {shown}")
             draw(**values).to_dict()
             times_ms = []
             for _ in range(repeats):
@@ -405,7 +405,7 @@ def _start(control: Control) -> Any:
     return control.options[0] if isinstance(control, Menu) and not control.value else control.value
 
 
-def _praise(answers_ms: list[float]) -> str:
+def _timing_text(answers_ms: list[float]) -> str:
     text = f"answered in {answers_ms[-1]:.0f} ms"
     if len(answers_ms) > 1:
         text += (
@@ -415,7 +415,7 @@ def _praise(answers_ms: list[float]) -> str:
     return f'<span role="status" style="color: var(--jp-ui-font-color2)">{text}</span>'
 
 
-def _apology(
+def _error_text(
     error: Exception,
     values: Mapping[str, Any],
     controls: Mapping[str, Control],
