@@ -31,7 +31,7 @@ def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("paper", ["mnist", "cifar10"])
 def test_copies_do_not_change_what_is_learnt_from(copies: Path, paper: str) -> None:
     chosen = {scale: data_set(scale, paper) for scale in SCALES}
-    assert chosen == {"smoke": "digits", "default": "digits", "paper": paper}
+    assert chosen == {"smoke": "digits", "default": "cluttered_digits", "paper": paper}
 
 
 @pytest.mark.parametrize("scale", SCALES)

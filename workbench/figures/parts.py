@@ -18,24 +18,16 @@ APART_PX: Final = 24
 GREY: Final = "#888888"
 """Of marks to compare with: the paper's value, an ideal, a bound."""
 
-DATASET_TITLES: Final = {
-    "digits": "digits",
-    "cluttered_digits": "cluttered digits",
-    "mnist": "MNIST",
-    "fashion_mnist": "Fashion-MNIST",
-    "cifar10": "CIFAR-10",
-}
-
 _TITLE_CHARACTERS: Final = 46  # of a line that a single column has room for
 
 
 def wrapped(*sentences: str) -> list[str]:
-    """Break sentences into lines that a single column has room for, each on a line of its own."""
+    """Break sentences into lines that fit a single column, each sentence on lines of its own."""
     return [line for one in sentences for line in textwrap.wrap(one, _TITLE_CHARACTERS)]
 
 
 def titled(frame: pl.DataFrame, **titles: Mapping[str, str]) -> pl.DataFrame:
-    """Replace names by their titles in those columns that are there; others stay as they are."""
+    """Replace names by their titles in those columns that exist; other values stay as they are."""
     import polars as pl
 
     return frame.with_columns(
@@ -46,7 +38,7 @@ def titled(frame: pl.DataFrame, **titles: Mapping[str, str]) -> pl.DataFrame:
 
 
 def present(names: pl.Series, titles: Mapping[str, str]) -> list[str]:
-    """Return the titles of the names that are there, in the titles' order; then names without."""
+    """Return the titles of the names that occur, in the titles' order; then names without one."""
     found = names.unique(maintain_order=True).to_list()
     return [titles[name] for name in titles if name in found] + [
         name for name in found if name not in titles
@@ -54,7 +46,7 @@ def present(names: pl.Series, titles: Mapping[str, str]) -> list[str]:
 
 
 def colour(field: str, order: Sequence[str], *, skip: int = 0, **options: Any) -> alt.Color:
-    """Colour a category by the palette, in this order, after the first `skip` colours."""
+    """Encode a category by the palette, in this order, after the first `skip` colours."""
     import altair as alt
 
     scale = alt.Scale(domain=list(order), range=list(PALETTE[skip : skip + len(order)]))
@@ -62,7 +54,7 @@ def colour(field: str, order: Sequence[str], *, skip: int = 0, **options: Any) -
 
 
 def shape(field: str, order: Sequence[str]) -> alt.Shape:
-    """Shape a category by `SHAPES`, in this order."""
+    """Encode a category by `SHAPES`, in this order."""
     import altair as alt
 
     scale = alt.Scale(domain=list(order), range=list(SHAPES[: len(order)]))
@@ -88,7 +80,7 @@ def facets(
 
 
 def log_axis(field: str, title: str, **axis: Any) -> dict[str, Any]:
-    """Return what a logarithmic axis of numbers is made of, for `alt.X` or `alt.Y`."""
+    """Return the arguments of `alt.X` or `alt.Y` for a logarithmic axis."""
     import altair as alt
 
     return {
@@ -109,14 +101,7 @@ def accuracy(title: str = "validation accuracy, %") -> alt.Y:
 def over_time(drawn: pl.DataFrame, field: str, order: Sequence[str], **axis: Any) -> alt.Chart:
     """Draw ``percent`` correct against ``at_s``, virtual seconds, a line per value of `field`.
 
-    Parameters
-    ----------
-    drawn
-        A row per line and epoch.
-    field, order
-        What tells lines apart, and in which order.
-    axis
-        Of time; see `alt.Axis`.
+    `drawn` has a row per line and epoch; `axis` are options of the time's `alt.Axis`.
     """
     import altair as alt
 
@@ -130,11 +115,11 @@ def over_time(drawn: pl.DataFrame, field: str, order: Sequence[str], **axis: Any
 
 
 def samples(frame: pl.DataFrame) -> str:
-    """Say how many samples a training of these rows learns from, and how many judge it."""
+    """Write how many samples a training of these rows uses for training and for validation."""
     run = frame.row(0, named=True)
     return f"{run['train_samples']:,} training, {run['test_samples']:,} validation samples"
 
 
 def signed_percent(value: float) -> str:
-    """Write a percentage to a hundredth, with its sign; nothing is plus nothing."""
+    """Write a percentage with two decimals and its sign; zero has a plus."""
     return f"{value:+.2f} %".replace("-0.00", "+0.00")

@@ -18,7 +18,7 @@ TIMED_LAYERS = Scaled(
 """Fig. 12."""
 PROFILED = Scaled(
     smoke={"lenet5": 2},
-    default={"vgg19": 8, "resnet50": 8, "googlenet": 4, "inception_v4": 2, "resnet152": 2},
+    default={"vgg19": 2, "resnet50": 4, "googlenet": 4, "inception_v4": 1, "resnet152": 1},
     paper={"vgg19": 8, "resnet50": 8, "googlenet": 32, "inception_v4": 32, "resnet152": 32},
 )
 """Table II: batch size by model."""
