@@ -1,7 +1,7 @@
 """Training without a server: nodes learn from shards of their own and exchange models with peers.
 
-Shared by the systems that train so. Two ways of exchanging: GoSGD as published, and one exchange an
-epoch under a mixing matrix, as EdgeGossip's paper runs it.
+Two kinds of exchange: GoSGD as published, and one exchange an epoch under a mixing matrix, as
+EdgeGossip's paper runs it.
 
 >>> from workbench import decentralised
 >>> mixing = decentralised.metropolis_hastings(decentralised.ring(8))

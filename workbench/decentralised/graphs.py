@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 DEGREE = 3
-"""Peers of each node of a random regular graph, unless told."""
+"""Peers of each node of a random regular graph, by default."""
 
 
 def ring(nodes: int) -> nx.Graph:
@@ -52,7 +52,7 @@ def random_regular(nodes: int, degree: int = DEGREE, *, seed: int = 0) -> nx.Gra
     ------
     ValueError
         There is no such graph: the degree is not below the number of nodes, both are odd, or
-        a degree of 1 leaves pairs; or what was given is no whole number.
+        a degree of 1 leaves pairs; or a number that is not whole.
     """
     import networkx as nx
 

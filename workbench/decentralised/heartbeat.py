@@ -1,4 +1,4 @@
-"""Heartbeats tell a peer that is slow from one that is gone."""
+"""Heartbeats, by which a node knows whether a silent peer is slow or gone."""
 
 from __future__ import annotations
 
@@ -11,21 +11,14 @@ from workbench.runtime import Message
 if TYPE_CHECKING:
     from workbench.decentralised.participant import Participant
 
-BEATS = 3  # in a patience, so that one or two may get lost
+BEATS = 3  # per patience_s, so that one or two may get lost
 
 
 class Heartbeat:
     """Heartbeats that a node sends and receives; none where nothing gets lost.
 
-    A heartbeat follows on its link what was sent before it. So the model that it says to have been
-    sent has arrived by then, or is lost.
-
-    Attributes
-    ----------
-    sent_epoch
-        The newest epoch whose model this node has sent.
-    their_epochs
-        The same of each peer, as far as is known; -1 at first.
+    A heartbeat follows on its link what was sent before it: the model that it says was sent has
+    arrived by then, or is lost.
     """
 
     def __init__(
@@ -34,7 +27,7 @@ class Heartbeat:
         self._context, self._targets = participant.context, targets
         self._patience_s = participant.job.setup.patience_s
         self._heard_s = dict.fromkeys(sources, self._context.now_s())
-        self.their_epochs = dict.fromkeys(self._heard_s, -1)
+        self.their_epochs = dict.fromkeys(self._heard_s, -1)  # newest model that each has sent
         self.sent_epoch = -1
 
     def start(self) -> None:
@@ -64,7 +57,7 @@ class Heartbeat:
             self.their_epochs[peer] = max(epoch, self.their_epochs[peer])
 
     def left_s(self, peer: int) -> float:
-        """Seconds for which silence may last; 0 for a peer that counts as gone."""
+        """Seconds until a silent peer counts as gone; 0 once it does."""
         if self._patience_s is None:
             return math.inf
         return max(0.0, self._heard_s[peer] + self._patience_s - self._context.now_s())

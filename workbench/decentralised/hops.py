@@ -11,10 +11,7 @@ from workbench.decentralised.mixing import Mixing
 
 
 def hops(mixing: Mixing) -> NDArray[np.float64]:
-    """Exchanges until node i knows what node j knew: (n, n), infinite where it never will.
-
-    Each exchange brings it one hop further along positive weights; searched breadth first.
-    """
+    """Exchanges until node i knows what node j knew: (n, n), infinite where it never will."""
     return _hops(mixing.matrix > 0)
 
 
@@ -23,8 +20,8 @@ def diameter(mixing: Mixing) -> float:
     return float(hops(mixing).max())
 
 
-def diameter_left(mixing: Mixing) -> float:
-    """The same among those that still hear of each other, with whichever one node or link gone.
+def fault_diameter(mixing: Mixing) -> float:
+    """The diameter among nodes still connected after the loss of whichever one node or link.
 
     Never less than `diameter` where that is finite.
     """
@@ -48,7 +45,7 @@ def _longest(found: NDArray[np.float64]) -> float:
 
 
 def _hops(linked: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """All shortest paths at once: who is reached in so many hops, a matrix product a hop."""
+    """All shortest paths at once, a matrix product a hop."""
     count = len(linked)
     found = np.full((count, count), math.inf)
     reached = np.eye(count, dtype=bool)

@@ -29,35 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Learner:
-    """One node's model and what steps it.
-
-    Attributes
-    ----------
-    node, seed
-        Whose, and the run's seed: what the model draws (dropout) comes from both.
-    flat
-        Its model. A vector of its own, which nothing that was sent refers to.
-    first
-        First parameters, which all nodes share.
-    dataset, sgd
-        What batches index, and how to step.
-    name
-        Of the node, for errors.
-    in_order
-        Whether steps of several nodes must not run at once; then each may draw at random, from a
-        seed of its own.
-    steps
-        Since the node (re)started.
-    """
+    """One node's model and optimiser."""
 
     node: int
-    seed: int
-    flat: FlatModel
-    first: Tensor
+    seed: int  # of the run; with `node`, of what the model draws (dropout)
+    flat: FlatModel  # a vector of its own, which no message refers to
+    first: Tensor  # first parameters, which all nodes share
     dataset: Dataset
     sgd: Sgd
-    name: str = "a node"
-    in_order: bool = True
+    name: str = "a node"  # of the node, for errors
+    in_order: bool = True  # steps of several nodes must not run at once
 
     def __post_init__(self) -> None:
         self._steps = Steps(self.flat, self.dataset, self.name, self.in_order)
@@ -85,7 +66,7 @@ class Learner:
         self._samples += len(batch)
 
     def evaluate(self) -> Evaluation:
-        """How well the model does on the test samples."""
+        """Loss and accuracy on the test samples."""
         return self._steps.evaluate()
 
     def take_loss(self) -> tuple[int, float | None]:
@@ -96,11 +77,11 @@ class Learner:
         return samples, loss_sum / samples if samples else None
 
     def snapshot(self) -> Tensor:
-        """Return a copy of the parameters, to send."""
+        """A copy of the parameters, to send."""
         return self.flat.parameters.clone()
 
     def buffers(self) -> dict[str, Tensor]:
-        """Return copies of what the model remembers beside its parameters."""
+        """Copies of the model's buffers."""
         return get_buffers(self.flat.module)
 
     def adopt(self, parameters: Tensor, buffers: Mapping[str, Tensor]) -> None:
@@ -109,11 +90,11 @@ class Learner:
         set_buffers(self.flat.module, buffers)
 
     def merge(self, parameters: Tensor, weight: float) -> None:
-        """Move towards a model: by 0 not at all, by 1 all the way."""
+        """Move towards a model: by 0 not at all, by 1 the whole distance."""
         self.flat.parameters.lerp_(parameters, weight)
 
     def mix(self, weights: Mapping[int, float], models: Mapping[int, Tensor]) -> None:
-        """Become a weighted sum, added up in the order of `weights`; the own model is there."""
+        """Become a weighted sum, added up in the order of `weights`, the own model included."""
         import torch
 
         total = torch.zeros_like(self.flat.parameters)

@@ -76,8 +76,8 @@ class Mixing:
     def spectral_gap(self) -> float:
         """One less the second largest singular value, from 0 (two parts) to 1 (one exchange does).
 
-        An exchange brings the models' distance from their mean, as the root of the sum of squares,
-        to at most ``1 - spectral_gap`` times what it was.
+        An exchange multiplies the models' root-mean-square distance from their mean by at most
+        ``1 - spectral_gap``.
         """
         spread = np.linalg.norm(self.matrix - 1 / len(self), 2)
         return float(np.clip(1 - spread, 0, 1))
@@ -93,9 +93,9 @@ class Mixing:
     def weights(self, node: int, heard: Collection[int]) -> dict[int, float]:
         """Weights that a node takes of its own model and of the peers' it has, ascending.
 
-        What silent peers would have had is shared out among these in proportion, so that the
-        result stays an average; the mean of all models then moves a little. A node that has
-        nothing to go by keeps its own model.
+        The weights of silent peers are shared out among these in proportion, so that the result
+        stays an average; the mean of all models then moves a little. A node without any weight
+        keeps its own model.
         """
         row = self.matrix[node]
         own = {j: float(row[j]) for j in sorted({node, *heard}) if row[j] > 0}
@@ -105,24 +105,18 @@ class Mixing:
         return {j: weight / total for j, weight in own.items()} if total else {node: 1.0}
 
 
-def as_mixing(given: object) -> Mixing:
-    """Return a `Mixing` as it is, one of a matrix, or of a graph by `metropolis_hastings`.
-
-    Raises
-    ------
-    MixingError
-        Something else, a matrix that does not mix, a graph that cannot.
-    """
+def as_mixing(mixing: object) -> Mixing:
+    """Return a `Mixing` as it is, one of a matrix, or of a graph by `metropolis_hastings`."""
     import networkx as nx
 
-    if isinstance(given, Mixing):
-        return given
-    if isinstance(given, nx.Graph):
-        return metropolis_hastings(given)
-    if isinstance(given, np.ndarray | list | tuple):
-        return Mixing(given)  # type: ignore[arg-type]
+    if isinstance(mixing, Mixing):
+        return mixing
+    if isinstance(mixing, nx.Graph):
+        return metropolis_hastings(mixing)
+    if isinstance(mixing, np.ndarray | list | tuple):
+        return Mixing(mixing)  # type: ignore[arg-type]
     raise MixingError(
-        f"mixing is {given!r}; give gossip.Mixing, a doubly stochastic matrix, or a graph such as "
+        f"mixing is {mixing!r}; give gossip.Mixing, a doubly stochastic matrix, or a graph such as "
         "gossip.ring(8)"
     )
 
@@ -161,10 +155,9 @@ def metropolis_hastings(graph: nx.Graph) -> Mixing:
     return Mixing(np.maximum(matrix, 0))  # 1 - sum may round to just below 0
 
 
-def _real(given: ArrayLike) -> NDArray[np.float64]:
-    """A copy of a matrix as float64."""
+def _real(weights: ArrayLike) -> NDArray[np.float64]:
     try:
-        matrix = np.array(given)
+        matrix = np.array(weights)
     except ValueError:
         raise MixingError(
             "the rows of a mixing matrix must be equally long, a number for each node"

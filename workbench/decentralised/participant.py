@@ -27,30 +27,14 @@ Reports = Mapping[int, tuple[int, Any]]
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What all nodes of a run know.
-
-    Attributes
-    ----------
-    setup
-        The run.
-    selecting
-        Chooses what is learnt from.
-    learners
-        By node; their steps may run beside each other.
-    recorder
-        Where epochs are noted.
-    sample_s
-        Seconds per sample, by node.
-    tensor_bytes
-        Of a model on the links.
-    """
+    """A training job: what all nodes of a run know."""
 
     setup: GossipSetup
     selecting: Selecting[Any]
-    learners: Sequence[Synchronized[Learner]]
+    learners: Sequence[Synchronized[Learner]]  # by node; their steps may run beside each other
     recorder: Recorder
-    sample_s: Sequence[float]
-    tensor_bytes: tuple[float, ...]
+    sample_s: Sequence[float]  # seconds per sample, by node
+    tensor_bytes: tuple[float, ...]  # of a model on the links
 
     @cached_property
     def sources(self) -> list[list[int]]:
@@ -61,40 +45,22 @@ class Job:
         return found
 
     def message(self, sender: int, topic: str, payload: Any) -> Message:
-        """Put what holds a model into a message of a model's size."""
+        """A message of a model's size."""
         return Message(sender, topic, payload, sum(self.tensor_bytes), self.tensor_bytes)
 
 
 class Checkpoint(NamedTuple):
-    """What a node that rejoins starts from.
+    """What a node that rejoins starts from."""
 
-    Attributes
-    ----------
-    epoch
-        The one that the giver is in; one more than the last when it is through.
-    parameters, buffers
-        The giver's. Buffers weigh nothing on the links, as in `workbench.training.buffers`.
-    reports
-        All that the giver has heard of.
-    alpha
-        Half of the giver's weight, in GoSGD.
-    """
-
-    epoch: int
+    epoch: int  # the sender's; one more than the last when it has finished
     parameters: Tensor
-    buffers: Mapping[str, Tensor]
+    buffers: Mapping[str, Tensor]  # weigh nothing on the links, as in `workbench.training.buffers`
     reports: Reports
-    alpha: float = 0.0
+    alpha: float = 0.0  # half of the sender's weight, in GoSGD
 
 
 class Participant:
-    """A node from its start, or restart, to its crash or end.
-
-    Attributes
-    ----------
-    epoch
-        The one it is in, from 1; 0 before.
-    """
+    """A node from its start, or restart, to its crash or end."""
 
     def __init__(self, job: Job, context: Context) -> None:
         self.job, self.context, self.node = job, context, context.node
@@ -103,11 +69,11 @@ class Participant:
         self.state = job.selecting.begin(self.node)
         self.reports: dict[int, tuple[int, Any]] = {}
         self.last: Learnt | None = None
-        self.epoch = 0
+        self.epoch = 0  # the present one, from 1
 
     @property
     def learner(self) -> Learner:
-        """Its model and what steps it, once the step that was asked for is done."""
+        """Its model and optimiser, once the pending step is done."""
         return self.job.learners[self.node].value
 
     def view(self) -> View:
@@ -133,7 +99,7 @@ class Participant:
         return made is not None
 
     def hear(self, reports: Reports) -> None:
-        """Take over what others know that is newer."""
+        """Keep the newer of the reports known here and of `reports`."""
         for node, (epoch, report) in reports.items():
             if node != self.node and epoch >= self.reports.get(node, (epoch,))[0]:
                 self.reports[node] = epoch, report
@@ -185,7 +151,7 @@ class Participant:
     async def rejoin(self, peers: Iterable[int]) -> Checkpoint | None:
         """Ask peers with links both ways for the model, one after the other, until one answers.
 
-        A node that restarts takes its part from there; one that nobody answers begins anew.
+        A node that nobody answers begins anew.
         """
         links = self.job.setup.cluster.links
         for peer in peers:

@@ -1,4 +1,4 @@
-"""What came of each epoch on each node, and how far the nodes' models are from each other."""
+"""Results of each epoch on each node, and how far the nodes' models are from each other."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Spread:
 
     @property
     def count(self) -> int:
-        """How many models."""
+        """Number of models."""
         return len(self.counted)
 
     def add(self, node: int, model: Tensor) -> None:
-        """Count the model of one more node."""
+        """Count one more node's model."""
         import torch
 
         if self.mean is None:
@@ -49,7 +49,7 @@ class Spread:
 
     @property
     def error(self) -> float | None:
-        """Root of the mean squared distance of the models from their mean; None if not of all."""
+        """Root of the mean squared distance of the models from their mean; None if incomplete."""
         if self.incomplete:
             return None
         return math.sqrt(max(self.squares, 0.0) / self.count)
@@ -59,13 +59,8 @@ class Spread:
 class Recorder:
     """Rows of a run, as they come.
 
-    A mean model is kept for at most as many epochs as there are nodes, so that memory stays linear
-    in nodes: where one lags further behind, an epoch's consensus error is not known.
-
-    Attributes
-    ----------
-    nodes, epochs, evaluate_every
-        Of the run.
+    A mean model is kept for at most as many epochs as there are nodes, so that memory is linear in
+    nodes; where a node lags further behind, an epoch's consensus error is unknown.
     """
 
     nodes: int
@@ -83,7 +78,7 @@ class Recorder:
     def note(
         self, epoch: int, at_s: float, learner: Learner, restarts: int, found: Evaluation | None
     ) -> None:
-        """Note the end of an epoch of a node, behind its exchange, and its evaluation if any."""
+        """Note the end of a node's epoch, after its exchange, and its evaluation if any."""
         if found is not None and not math.isfinite(found.loss):
             where = f"for {learner.name} on the test samples at the end of epoch {epoch}"
             raise DivergedError(found.loss, where)
@@ -99,7 +94,7 @@ class Recorder:
             for oldest in sorted(open_epochs)[: max(0, len(open_epochs) + 1 - self.nodes)]:
                 self.spreads[oldest].mean = None
         spread = self.spreads[epoch]
-        if node in spread.counted:  # a second life may come to the same epoch
+        if node in spread.counted:  # a node that restarted may pass an epoch again
             return
         if spread.count and spread.mean is None:
             spread.incomplete = True

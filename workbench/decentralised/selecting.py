@@ -38,15 +38,13 @@ class View:
     node, now_s
         Who, and when: virtual seconds since the run began.
     flat
-        Its model as it stands. Read it, evaluate it, leave it as it is.
+        Its present model; to be read, not changed.
     dataset, shard
         Whose training samples `shard` indexes.
-    batch_size
-        Samples in a batch.
     sample_s
-        Seconds that learning from a sample is charged with at speed 1.
+        Seconds that learning from a sample takes at speed 1.
     last
-        The epoch before; None in the first of a life.
+        The epoch before; None in the first since the node (re)started.
     reports
         Newest report of each node that this one has heard of, itself included.
     """
@@ -69,9 +67,9 @@ class Selecting(Protocol[State]):
     """
 
     def fitted(self, setup: GossipSetup) -> Self:
-        """What runs in a training: itself, or with what it takes from there.
+        """What runs in a training: itself, or a copy with what it takes from the setup.
 
-        Asked before anything runs, so that it can refuse a setup that it does not fit.
+        Called before anything runs, so that it can refuse a setup.
         """
         ...
 
@@ -82,10 +80,9 @@ class Selecting(Protocol[State]):
     def report(self, state: State, epoch: int, view: View) -> Any:
         """What others should know before the epoch that follows `epoch`; None for nothing.
 
-        Asked before the first epoch, as of epoch 0, and behind each. Reports travel with the models
-        and are passed on, so with one exchange an epoch the peers' are there when the next epoch
-        begins, those of nodes further away as many epochs later as it takes. They are a few
-        numbers, and weigh nothing.
+        Asked before the first epoch, as of epoch 0, and after each. Reports travel with the models
+        and are forwarded: with one exchange an epoch, those of peers are there when the next epoch
+        begins, others one epoch later per hop. They are a few numbers, and cost no bytes.
         """
         ...
 
@@ -99,12 +96,9 @@ class Selecting(Protocol[State]):
 
 @dataclass(frozen=True)
 class EverySample:
-    """All samples of the shard each epoch, shuffled by seed; the last batch holds what is left.
+    """All samples of the shard each epoch, shuffled by seed, node and epoch.
 
-    Parameters
-    ----------
-    seed
-        Of the shuffles, with node and epoch.
+    The last batch holds what is left.
     """
 
     seed: int = 0
@@ -114,10 +108,10 @@ class EverySample:
         return self
 
     def begin(self, node: int) -> None:
-        """Nothing to remember."""
+        """No state."""
 
     def report(self, state: None, epoch: int, view: View) -> None:
-        """Nothing to tell."""
+        """No report."""
 
     def step(self, state: None, epoch: int, view: View) -> tuple[None, Batches, float]:
         """Shuffle, and deal into batches."""

@@ -20,7 +20,7 @@ from workbench.training import Sgd
 if TYPE_CHECKING:
     from workbench.clusters import Cluster
 
-MOST_PATIENCES = 1000  # in a batch: more, and a run does little else than give signs of life
+MOST_PATIENCES = 1000  # in a batch: more, and a run does little else than send heartbeats
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +30,7 @@ class GossipSetup(training.Setup):
     Attributes
     ----------
     model, dataset, epochs, sgd, seed
-        As for `workbench.training.Setup`. Velocities stay where they are, only parameters are
-        exchanged.
+        As for `workbench.training.Setup`. Only parameters are exchanged, no velocities.
     shards
         Indices of the training samples of each node; see `workbench.datasets.partition`. They may
         overlap.
@@ -50,10 +49,10 @@ class GossipSetup(training.Setup):
     flops_per_s, backward_over_forward
         What nodes sustain, all or each, and their time backward over forward.
     patience_s
-        Seconds without a sign of life after which a peer counts as gone; signs come three times as
-        often, behind what their link carries, so it must exceed what a model takes on the slowest.
-        At least a thousandth of the shortest batch, so that signs stay few beside the learning.
-        None waits for ever: only for runs in which nothing gets lost.
+        Seconds of silence after which a peer counts as gone. Heartbeats come three times as often,
+        behind what their link carries, so it must exceed a model's transfer on the slowest link,
+        and a thousandth of the shortest batch. None waits for ever: only for runs in which nothing
+        gets lost.
     evaluate_every
         Epochs from one evaluation on the test samples to the next; the last is always evaluated.
 
@@ -92,12 +91,12 @@ class GossipSetup(training.Setup):
 
     @property
     def nodes(self) -> int:
-        """How many nodes learn."""
+        """Number of nodes."""
         return len(self.shards)
 
     @property
     def seconds_per_sample(self) -> tuple[float, ...]:
-        """What learning from a sample is charged with, by node, at speed 1."""
+        """Seconds to learn from a sample at speed 1, by node."""
         if self.sample_s is not None:
             return self._each(self.sample_s)
         each = self._each(self.flops_per_s)

@@ -33,11 +33,11 @@ class Built(training.Built["Trained[tuple[Tensor, ...]]"]):
     Attributes
     ----------
     states
-        What the nodes learn with; their steps may run beside each other.
+        Each node's learner; steps of several may run beside each other.
     recorder
         Where epochs are noted.
     shares
-        Their weights in GoSGD; none with a mixing matrix.
+        The nodes' weights in GoSGD; none with a mixing matrix.
     """
 
     states: list[Synchronized[Learner]]
@@ -46,7 +46,7 @@ class Built(training.Built["Trained[tuple[Tensor, ...]]"]):
 
     @property
     def learners(self) -> list[Learner]:
-        """What they learn with, once the steps that were asked for are done."""
+        """The nodes' learners, once the pending steps are done."""
         return [state.value for state in self.states]
 
     def standing(self) -> Standing:
@@ -58,11 +58,11 @@ class Built(training.Built["Trained[tuple[Tensor, ...]]"]):
             epoch, node, _, loss, *_ = self.recorder.rows[-1]
             name = self.cluster.names[node]
             losses = [f"{name} in epoch {epoch}" + ("" if loss is None else f": loss {loss:.3f}")]
-        percent = min(100, 100 * done // planned)  # a node may pass an epoch again after a restart
+        percent = min(100, 100 * done // planned)  # a node that restarted may pass an epoch again
         return Standing(done, planned, percent, tuple(losses), "epochs of all nodes")
 
     def trained(self, run: Run) -> Trained[tuple[Tensor, ...]]:
-        """The epochs that were done, and the weights as they stand."""
+        """The finished epochs, and the present weights."""
         weights = tuple(learner.flat.parameters for learner in self.learners)
         return Trained(self.recorder.frame(), weights, run)
 
@@ -76,7 +76,7 @@ def train(
     progress: Progress | bool = False,
     threads: int | None = None,
 ) -> Trained[tuple[Tensor, ...]]:
-    """Train on every node until all are through.
+    """Train on every node until all have finished.
 
     Parameters
     ----------
@@ -95,13 +95,13 @@ def train(
     -------
     Trained
         A row per epoch and node: ``epoch``, ``node``, ``at_s``, ``loss`` (mean over the epoch's
-        samples, before each step), ``test_loss, top1`` (of the node's model behind the exchange;
+        samples, before each step), ``test_loss, top1`` (of the node's model after the exchange;
         null in epochs that are not evaluated), ``consensus_error`` (root of the mean squared
-        distance from their mean of the models of all nodes that have a row of this epoch, the same
-        in all these rows; null where it is not known, because one of them came when the first was
-        as many epochs ahead as there are nodes), ``samples`` learnt from, and ``restarts`` of the
-        node so far. Epochs in which a node was down, or that it skipped, have no row of it. Weights
-        are each node's at the end. What Ctrl-C interrupts has the epochs that were done.
+        distance from their mean of the models of all nodes that have a row of this epoch; null
+        where one of them came when the first was as many epochs ahead as there are nodes),
+        ``samples`` learnt from, and ``restarts`` of the node so far. Epochs in which a node was
+        down, or that it skipped, have no row of it. Weights are each node's at the end. What Ctrl-C
+        interrupts has the epochs that were done.
 
     Raises
     ------

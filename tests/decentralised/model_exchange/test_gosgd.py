@@ -25,7 +25,7 @@ from workbench import datasets, decentralised, training
 from workbench.clusters import Link, full_mesh
 from workbench.datasets import partition
 from workbench.decentralised import Built, EverySample, GossipSetup, Trained, View, build, train
-from workbench.decentralised.model_exchange.gosgd import Half
+from workbench.decentralised.model_exchange.gosgd import WeightedModel
 from workbench.runtime import Crash, Lossy, Restart, Simulation, SlowDown
 
 
@@ -38,10 +38,12 @@ def alpha_everywhere(built: Built, simulation: Simulation) -> float:
     total = sum(share.total for share in built.shares)
     for pipe in simulation.pipes.values():
         waiting = [*pipe.queue, *([] if pipe.current is None else [pipe.current])]
-        total += sum(one.payload.alpha for one in waiting if isinstance(one.payload, Half))
+        total += sum(one.payload.alpha for one in waiting if isinstance(one.payload, WeightedModel))
     for host in simulation.hosts:
         total += sum(
-            one.payload.alpha for one in host.mailbox.unread if isinstance(one.payload, Half)
+            one.payload.alpha
+            for one in host.mailbox.unread
+            if isinstance(one.payload, WeightedModel)
         )
     return total
 

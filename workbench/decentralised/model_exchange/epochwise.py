@@ -4,11 +4,10 @@ As EdgeGossip's paper runs GoSGD (Han et al. 2021, Sec. 2.1): a node learns from
 epoch, sends its parameters to the peers that the matrix names, receives theirs, and goes on from
 the weighted sum.
 
-Deviation: what happens when a peer is silent, which the paper leaves open. Slow peers are waited
-for; who is silent for `patience_s` is left out of the average, the weights of the
-others renormalised (`Mixing.weights`), until it is heard again. So is a model that a link has lost.
-A node whose peers have gone on without it goes on with the epoch that they are in; one that has
-crashed first fetches a peer's model and epoch. Nobody else loses anything.
+Deviation: failures, which the paper leaves open. A peer that is silent for `patience_s` is left out
+of the average, the weights of the others renormalised (`Mixing.weights`), until it is heard again;
+so is a model that a link has lost. A node whose peers have gone on without it joins their epoch;
+one that has crashed first fetches a peer's model and epoch.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def epochwise(job: Job, mixing: Mixing) -> Program:
         exchange.start()
         if not context.restarts and participant.report():
             await exchange.meet(0)
-        if participant.epoch >= epochs:  # all others are through
+        if participant.epoch >= epochs:  # all others have finished
             participant.epoch = epochs
             await participant.note()
         while participant.epoch < epochs:
@@ -60,27 +59,19 @@ def epochwise(job: Job, mixing: Mixing) -> Program:
         done, patience_s = participant.epoch, job.setup.patience_s
         if patience_s is not None and exchange.misses_somebody:
             participant.epoch = epochs + 1
-            await context.sleep(patience_s)  # who comes back meanwhile is given the model
+            await context.sleep(patience_s)  # a peer that restarts meanwhile can fetch the model
         return done
 
     return program
 
 
 class Exchange:
-    """A node's part in the exchanges.
-
-    Attributes
-    ----------
-    sources, targets
-        Peers whose models it takes something of, and those that take something of its own.
-    """
+    """A node's part in the exchanges with its sources and targets in the mixing."""
 
     def __init__(self, participant: Participant, mixing: Mixing) -> None:
         self.participant, self.context, self.mixing = participant, participant.context, mixing
-        self.sources, self.targets = (
-            mixing.sources(participant.node),
-            mixing.targets(participant.node),
-        )
+        self.sources = mixing.sources(participant.node)
+        self.targets = mixing.targets(participant.node)
         self.heartbeat = Heartbeat(participant, self.targets, self.sources)
         self._arrived: defaultdict[int, dict[int, Tensor | None]] = defaultdict(dict)
 
@@ -95,12 +86,12 @@ class Exchange:
         return any(not self.heartbeat.left_s(peer) for peer in self.sources)
 
     async def meet(self, epoch: int) -> int:
-        """Exchange models, or reports in epoch 0, and mix; the epoch in which this happened.
+        """Exchange models, or reports in epoch 0, and mix; returns the epoch of this exchange.
 
-        That is a later one than given when peers that need this node have gone on without it.
+        A later one than `epoch` when peers that need this node have gone on without it.
         """
         if epoch:  # before the first nobody is ahead
-            await self._read_what_is_there()
+            await self._read_arrived()
         both_ways = [peer for peer in self.sources if peer in self.targets]
         epoch = max([epoch, *(self.heartbeat.their_epochs[peer] for peer in both_ways)])
         self._send(epoch)
@@ -114,14 +105,10 @@ class Exchange:
         return epoch
 
     def _send(self, epoch: int) -> None:
-        job, node, reports = (
-            self.participant.job,
-            self.participant.node,
-            dict(self.participant.reports),
-        )
+        node, reports = self.participant.node, dict(self.participant.reports)
         if epoch and self.targets:
             model = Model(epoch, self.participant.learner.snapshot(), reports)
-            message = job.message(node, "model", model)
+            message = self.participant.job.message(node, "model", model)
         else:
             message = Message(node, "model", Model(epoch, None, reports), control=True)
         for peer in self.targets:
@@ -141,7 +128,7 @@ class Exchange:
                 heartbeat.hear(message.sender)
                 self._keep(message)
 
-    async def _read_what_is_there(self) -> None:
+    async def _read_arrived(self) -> None:
         with contextlib.suppress(TimeoutError):
             while True:
                 self._keep(await self.context.receive("model", timeout_s=0.0))

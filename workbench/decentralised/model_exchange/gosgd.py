@@ -1,15 +1,14 @@
 """GoSGD as published (Blot, Picard, Cord and Thome 2016, Sec. 4; 2019): nobody waits for anybody.
 
-Each node has a weight alpha, 1/n at first. Before a step it takes over what has arrived: the mean
-of its own model and the one that came, weighted by their alphas, which are added. After a step,
-with probability p, it picks one of the peers that it is linked with, all equally likely, halves its
-alpha, and sends parameters and alpha. Over nodes and messages under way, the alphas sum to 1.
+Each node has a weight alpha, 1/n at first. Before a step it merges what has arrived: the mean of
+its own model and the one that came, weighted by their alphas, which are added. After a step, with
+probability p, it picks one of its peers, all equally likely, halves its alpha, and sends parameters
+and alpha. Over nodes and messages in flight, the alphas sum to 1.
 
-Deviation: the end, and failures, which the paper leaves open. A node that is through takes over
-what still comes until all peers are through, or have been silent for `patience_s`. One
-that has crashed is given a peer's model, epoch and half its alpha; the alpha that a crash or a lost
-message takes with it is gone. A link that is slower than what is sent over it holds a copy of the
-model for every message that waits.
+Deviation: the end, and failures, which the paper leaves open. A node that has finished merges what
+still comes until all peers have finished, or been silent for `patience_s`. One that restarts
+fetches a peer's model, epoch and half its alpha; the alpha of a crashed node or a lost message is
+gone. On a link slower than its traffic every message in the queue holds a copy of the model.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     from workbench.runtime import Context, Program
 
 
-class Half(NamedTuple):
-    """A model on its way, with its weight."""
+class WeightedModel(NamedTuple):
+    """A model in flight."""
 
     alpha: float
     parameters: Tensor
@@ -39,15 +38,15 @@ class Half(NamedTuple):
 
 @dataclass(eq=False)
 class Share:
-    """A node's weight, and what has arrived but is not taken over yet."""
+    """A node's weight, and what has arrived but is not merged yet."""
 
     alpha: float
-    inbox: list[Half] = field(default_factory=list)
+    inbox: list[WeightedModel] = field(default_factory=list)
 
     @property
     def total(self) -> float:
         """Weight that is at this node."""
-        return self.alpha + sum(half.alpha for half in self.inbox)
+        return self.alpha + sum(model.alpha for model in self.inbox)
 
     def halve(self) -> float:
         """Give half of the weight away."""
@@ -71,7 +70,7 @@ def gosgd(job: Job, probability: float, share: Share) -> Program:
         peers.start()
         if not context.restarts:
             peers.report()
-        if participant.epoch >= epochs:  # who was asked is through
+        if participant.epoch >= epochs:  # the peer has finished
             participant.epoch = epochs
             await participant.note()
         while participant.epoch < epochs:
@@ -89,7 +88,7 @@ def gosgd(job: Job, probability: float, share: Share) -> Program:
 
 
 class Peers:
-    """A node's dealings with the others."""
+    """A node's exchanges with its peers."""
 
     def __init__(self, participant: Participant, probability: float, share: Share) -> None:
         self.participant, self.context = participant, participant.context
@@ -98,33 +97,33 @@ class Peers:
         self.heartbeat = Heartbeat(participant, self.context.peers, self.sources)
 
     def start(self) -> None:
-        """Listen, send heartbeats, and the model to whoever comes back."""
+        """Listen, send heartbeats, and the model to a peer that restarts."""
         self.heartbeat.start()
         for task in (self._listen, self._listen_to_reports, self._serve):
             self.context.spawn(task())
 
     def merge(self) -> None:
-        """Take over what has arrived."""
+        """Merge what has arrived."""
         arrived, self.share.inbox = self.share.inbox, []
-        for half in arrived:
-            total = self.share.alpha + half.alpha
-            if half.alpha:  # halved a thousand times, a weight rounds to nothing
-                self.participant.learner.merge(half.parameters, half.alpha / total)
+        for model in arrived:
+            total = self.share.alpha + model.alpha
+            if model.alpha:  # halved a thousand times, a weight rounds to nothing
+                self.participant.learner.merge(model.parameters, model.alpha / total)
             self.share.alpha = total
-            self.participant.hear(half.reports)
+            self.participant.hear(model.reports)
 
     def maybe_send(self) -> None:
-        """Send the model to somebody, or not."""
+        """With `probability`, send the model to a random peer."""
         peers, random = self.context.peers, self.context.random
         if not peers or random.random() >= self.probability:
             return
         peer = peers[int(random.integers(len(peers)))]
         parameters, reports = self.participant.learner.snapshot(), dict(self.participant.reports)
-        half = Half(self.share.halve(), parameters, reports)
-        self.context.send(peer, self.participant.job.message(self.participant.node, "model", half))
+        model = WeightedModel(self.share.halve(), parameters, reports)
+        self.context.send(peer, self.participant.job.message(self.participant.node, "model", model))
 
     def report(self) -> None:
-        """Tell all peers what is to be told."""
+        """Send the reports to all peers."""
         if self.participant.report():
             reports = dict(self.participant.reports)
             self._tell_all(Message(self.participant.node, "report", reports, control=True))
@@ -152,7 +151,7 @@ class Peers:
             self.context.send(request.sender, self.participant.checkpoint(self.share.halve()))
 
     async def outlast(self) -> None:
-        """Stay until all that may still send are through or gone, taking over what comes."""
+        """Merge what comes until all sources have finished or are gone."""
         self._tell_all(Message(self.participant.node, "done", control=True))
         running = set(self.sources)
         while left_s := min(filter(None, map(self.heartbeat.left_s, running)), default=0.0):

@@ -1,9 +1,8 @@
-"""What platforms tell each other, and what one may conclude from what it has heard.
+"""What platforms report to each other, and which have failed by what one has heard.
 
-A report takes as many exchanges as the way from its platform is long. Until it can have come, its
-platform is not heard yet, which is no failure. Afterwards silence is, if one who hears the platform
-directly has gone on without it: so it is not where the graph falls apart, and others are out of
-hearing.
+A report takes as many exchanges as its path has hops. Until it can have come, its platform is not
+heard yet, which is no failure. Afterwards silence is one, if a node that hears the platform
+directly has gone on without it; so it is not where the graph is partitioned.
 """
 
 from __future__ import annotations
@@ -12,42 +11,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from workbench.decentralised import GossipSetup, Mixing
-from workbench.decentralised.hops import diameter, diameter_left
+from workbench.decentralised.hops import diameter, fault_diameter
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.prediction.predictor import Baseline, throughput
 
 
 class Report(NamedTuple):
-    """What a platform tells the others behind an epoch.
+    """What a platform reports after an epoch."""
 
-    Attributes
-    ----------
-    epoch
-        Behind which it was made; 0 before the first.
-    points
-        That the platform holds.
-    throughput
-        p, samples per second.
-    baseline
-        What it knows of its t_0.
-    """
-
-    epoch: int
-    points: int
-    throughput: float
-    baseline: Baseline
+    epoch: int  # 0 before the first
+    points: int  # that the platform holds
+    throughput: float  # p, samples per second
+    baseline: Baseline  # its estimate of t_0
 
 
 class Rates(NamedTuple):
-    """What a platform goes by in an epoch, an entry for each of all.
-
-    Attributes
-    ----------
-    points
-        That it holds, as far as is known; none of one that has failed.
-    throughput
-        p; 0 of one that has failed.
-    """
+    """Points and throughput p of all platforms in an epoch; 0 of one that has failed."""
 
     points: tuple[int, ...]
     throughput: tuple[float, ...]
@@ -63,29 +42,15 @@ def rates(
     hops: int,
     mixing: Mixing | None = None,
 ) -> Rates:
-    """Points and throughput of all platforms as one of them knows them before an epoch.
+    """Points and throughput of all platforms as one of them knows them before `epoch`.
 
-    Deviation: there is no central balancer that knows all. Who is not heard yet counts with its
-    shard and with the throughput that it has alone, which all know beforehand; who is out of
-    hearing, since the graph fell apart, with its last report.
+    A report older than `hops` exchanges, within which it would be everywhere, is silence; a silent
+    platform has failed if it is `missed`. `began` is the first epoch since this platform
+    (re)started, `mixing` says who hears whom; None: all hear all.
 
-    Parameters
-    ----------
-    reports
-        The newest of each platform that was heard of.
-    shards
-        Points in each platform's shard.
-    platforms
-        All of them.
-    epoch
-        That is about to begin.
-    began
-        The first one since this platform began, or came back.
-    hops
-        Exchanges within which a report is everywhere. An older one is silence: its platform would
-        have made another, and that would have come. It has failed if it is missed, see `missed`.
-    mixing
-        Who hears whom; None where all hear all.
+    Deviation: there is no central balancer that knows all. A platform not heard yet counts with its
+    shard and its throughput without contention, which all know beforehand; one out of hearing,
+    since the graph is partitioned, with its last report.
     """
     points, found = [], []
     for node, (platform, shard) in enumerate(zip(platforms, shards, strict=True)):
@@ -106,9 +71,9 @@ def rates(
 def missed(node: int, reports: Mapping[int, Report], hearers: Iterable[int]) -> bool:
     """Whether one who hears a node directly went on without hearing it.
 
-    A hearer's report travels with all that it knew: without faults with the node's report of the
-    epoch before, at the least. Behind a node that is gone everybody's last reports are just as old
-    as their ways are long, so nobody there is missed.
+    A hearer's report travels with all that it knew: without faults, with the node's report of the
+    epoch before at the least. Behind a node that is gone everybody's last reports are as old as
+    their paths are long, so nobody there is missed.
     """
     last = reports[node].epoch if node in reports else -1
     return any(reports[one].epoch > last + 1 for one in hearers if one in reports)
@@ -125,14 +90,13 @@ def alone(platform: Platform) -> float:
     return throughput([platform.predictor.start().seconds])
 
 
-def hops_of(setup: GossipSetup, given: int | None = None) -> int:
-    """Exchanges within which a report is everywhere; as given, if that is enough.
+def hops_of(setup: GossipSetup, hops: int | None = None) -> int:
+    """Exchanges within which a report is everywhere; `hops`, if that is enough.
 
-    By default the longest way between two nodes. Where something may get lost (`patience_s`), the
-    longest that is left with any one node or link gone, and one more than the longest way at the
-    least, since after a lost message the next comes. So one crash, or one faulty link that others
-    go around, has nobody count as failed who is not. One that comes back may: see
-    `workbench.edgegossip.programs.trainer`.
+    By default the diameter. Where something may get lost (`patience_s`), the fault diameter, and at
+    least one more than the diameter, since after a lost message the next comes. So one crash, or
+    one faulty link with a detour, makes no working platform count as failed; a restarted one may
+    (see `workbench.edgegossip.programs.trainer`).
     """
     mixing = setup.mixing
     if mixing is None:
@@ -147,13 +111,13 @@ def hops_of(setup: GossipSetup, given: int | None = None) -> int:
             "some nodes never hear of each other by this mixing, so their platforms cannot be "
             f"balanced; give a connected graph, such as mixing=decentralised.ring({setup.nodes})"
         )
-    if given is not None and given < longest:
+    if hops is not None and hops < longest:
         raise ValueError(
-            f"hops is {given}, but news takes up to {longest:.0f} exchanges by this mixing, so "
+            f"hops is {hops}, but news takes up to {longest:.0f} exchanges by this mixing, so "
             "platforms that work would count as failed; give as many, or leave hops out"
         )
-    if given is not None:
-        return given
+    if hops is not None:
+        return hops
     if setup.patience_s is not None:
-        longest = max(longest + 1, diameter_left(mixing))
+        longest = max(longest + 1, fault_diameter(mixing))
     return max(1, round(longest))
