@@ -21,7 +21,7 @@ _FITTED = Constants.load()
 
 @dataclass(frozen=True, kw_only=True)
 class Setting(Parameters):
-    """What can be moved, how far, and where it starts."""
+    """Parameters with their sliders."""
 
     model: str = "resnet152"
     planner: Annotated[str, PARAMETERS["planner"].among(PLANNERS.keys)] = "dynacomm"

@@ -1,6 +1,6 @@
 """The paper's dynamic programme as printed, in plain NumPy: the yardstick of its Fig. 12.
 
-`workbench.dynacomm.algorithms.dynacomm` finds the same optimum faster; nothing plans with this one.
+`workbench.dynacomm.algorithms.dynacomm` finds the same optimum faster, and is what plans.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """DynaComm's optimal segmentation, exact, without its cubic dynamic programme.
 
-The paper (Cai et al. 2021, IV-B, Eqs. 13-14, Algs. 3-4) minimises the duration of a direction
-over all cuts in O(L^3). `Direction` shows that duration to be a maximum over the segments,
-``j Δt + sent_s[c_j] + left_s[c_{j-1}]``, which only grows with j and c_j and only shrinks with
-c_{j-1}. For a given deadline it is thus never worse to make a segment longer: taking the furthest
-c_j in time decides in at most L steps whether the deadline can be met, with the fewest
-transmissions. What remains is a search for the least deadline that can.
+The paper (Cai et al. 2021, IV-B, Eqs. 13-14, Algs. 3-4) minimises the duration of a direction over
+all cuts in O(L^3). `Direction` shows that duration to be a maximum over the segments, ``j Δt +
+sent_s[c_j] + left_s[c_{j-1}]``, which only grows with j and c_j and only shrinks with c_{j-1}. For
+a fixed deadline it is thus never worse to make a segment longer: the furthest c_j in time decides
+in at most L steps whether the deadline can be met, with the fewest transmissions. What remains is a
+search for the least deadline that can.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ def dynacomm(costs: LayerCosts) -> Plan:
 def optimal_cuts(direction: Direction) -> tuple[int, ...]:
     """Cuts with the least duration, exact to the last bit of `Direction.duration_s`.
 
-    The search keeps a duration that is met (`upper_s`, with the cuts that meet it) and one that
-    no plan undercuts (`lower_s`). A deadline that is met lowers the first to the duration truly
-    reached. One that is missed raises the second to the least duration at which any choice of
-    the attempt would have come out differently, so the search ends at the optimum itself and
-    not at some tolerance around it.
+    The search keeps a duration that is met (`upper_s`, with its cuts) and one that no plan
+    undercuts (`lower_s`). A deadline that is met lowers the first to the duration reached; one that
+    is missed raises the second to the least duration at which the attempt would have chosen
+    otherwise. So the search ends at the optimum itself, not within a tolerance of it.
     """
     sent_s, left_s, overhead_s = direction.sent_s, direction.left_s, direction.overhead_s
     best: list[int] = []
@@ -54,14 +53,8 @@ def optimal_cuts(direction: Direction) -> tuple[int, ...]:
 def _furthest(direction: Direction, deadline_s: float) -> tuple[list[int] | None, float, float]:
     """Make every segment as long as the deadline allows.
 
-    Returns
-    -------
-    cuts
-        None if the deadline cannot be met.
-    duration_s
-        What the cuts take, at most the deadline.
-    next_s
-        Least duration above the deadline at which another choice would have been possible.
+    Returns the cuts (None: the deadline cannot be met), their duration, and the least duration
+    above the deadline at which another choice would have been possible.
     """
     sent_s, left_s, overhead_s = direction.sent_s, direction.left_s, direction.overhead_s
     layers = direction.layers

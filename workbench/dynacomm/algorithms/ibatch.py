@@ -25,7 +25,7 @@ def ibatch(costs: LayerCosts) -> Plan:
 
 
 def forward_cuts(direction: Direction) -> tuple[int, ...]:
-    """Faster one of the greedy from the first layer on and the greedy from the last layer back."""
+    """The faster of two greedies: from the first layer on, and from the last layer back."""
     candidates = (from_first_layer(direction), from_last_layer(direction))
     return min(candidates, key=direction.duration_s)
 
@@ -52,10 +52,10 @@ def from_first_layer(direction: Direction) -> tuple[int, ...]:
 
 
 def from_last_layer(direction: Direction) -> tuple[int, ...]:
-    """Alg. 1 the other way round: segments are set from the last layer back.
+    """Alg. 1 in reverse: segments are set from the last layer back.
 
-    The last transmission hides the longest computation that it can; every segment before it is
-    the longest whose computation the transmission behind it can hide.
+    The last transmission hides the longest computation that it can; every segment before it is the
+    longest whose computation the transmission behind it can hide.
     """
     layers, overhead_s = direction.layers, direction.overhead_s
     sent_s, done_s = direction.sent_s, _done_s(direction)

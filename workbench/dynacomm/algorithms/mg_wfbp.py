@@ -20,9 +20,9 @@ def merged_cuts(direction: Direction) -> tuple[int, ...]:
     """Cuts that remain after merging, from the last layer to the first.
 
     Layer l's push is merged into that of layer l-1 if, when the gradient of l-1 is ready, it has
-    not started yet, or waiting for that gradient costs less than the overhead of another push.
-    Either way the gradient is ready less than one overhead after the start (and so before the
-    end, the third condition of the original).
+    not started yet, or if waiting for that gradient costs less than another overhead. Either way
+    the gradient is ready less than one overhead after the start (and so before the end, the third
+    condition of the original).
     """
     sent_s, left_s, overhead_s = direction.sent_s, direction.left_s, direction.overhead_s
     cuts: list[int] = []

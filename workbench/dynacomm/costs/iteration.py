@@ -95,24 +95,18 @@ class LayerCosts:
 class Direction:
     """One direction of an iteration as running sums: transfers first, computation behind them.
 
-    Pulling and computing forward is such a problem as it stands. Computing backward and pushing
-    is the same one with time reversed: the last push (layer 1 first in the segment order) then
-    comes first, and every computation follows its layer's transfer. A plan's cuts mean the same
-    in both, so one solver serves the two (Algs. 3 and 4 of the paper are mirror images).
+    Pulling and computing forward is such a problem as it stands. Computing backward and pushing is
+    the same one with time reversed: the last push (layer 1) then comes first, and every computation
+    follows its layer's transfer. A plan's cuts mean the same in both, so one solver serves the two
+    (Algs. 3 and 4 of the paper are mirror images).
 
-    With cuts 0 = c_0 < c_1 < ... < c_n = L, transfer j ends at ``j Δt + sent_s[c_j]``; from then
-    on the layers behind c_{j-1} still have to be computed. The duration is therefore
+    With cuts 0 = c_0 < c_1 < ... < c_n = L, transfer j ends at ``j Δt + sent_s[c_j]``; from then on
+    the layers behind c_{j-1} still have to be computed. The duration is therefore
 
         max over j of  j Δt + sent_s[c_j] + left_s[c_{j-1}]
 
-    which is the recursion of Eq. (13), unrolled.
-
-    Attributes
-    ----------
-    sent_s
-        sent_s[c]: transfer time of layers 1..c, without overheads. Shape (L+1,), as a list.
-    left_s
-        left_s[k]: computation time of layers k+1..L. Shape (L+1,), as a list.
+    which is the recursion of Eq. (13), unrolled. ``sent_s[c]`` is the transfer time of layers 1..c
+    without overheads, ``left_s[k]`` the computation time of layers k+1..L; lists of L+1.
     """
 
     __slots__ = ("layers", "left_s", "overhead_s", "sent_s")
@@ -137,9 +131,8 @@ class Direction:
 class Phase:
     """One direction of an iteration, in seconds.
 
-    Forward, transfers never pause before the last one has ended, and computation never pauses
-    after it; backward is the mirror image. So the two together cover the whole duration, and the
-    parts follow from three sums.
+    Forward, transfers have no gap before the last one ends, and computation none after it; backward
+    is the mirror image. So the two cover the whole duration, and three sums give the parts.
 
     Attributes
     ----------
@@ -219,10 +212,10 @@ def iteration(costs: LayerCosts, plan: Plan) -> Iteration:
     )
 
 
-def check_costs(given: object) -> LayerCosts:
-    """Return costs as they are."""
+def check_costs(costs: object) -> LayerCosts:
+    """Refuse what is no `LayerCosts`."""
     instead = "LayerCosts, such as layer_costs(profile, times, link) makes"
-    return check_kind("costs", given, LayerCosts, instead)
+    return check_kind("costs", costs, LayerCosts, instead)
 
 
 def check_profiled(profile: object, times: object, link: object) -> None:

@@ -1,4 +1,4 @@
-"""What a planner of transmissions decides."""
+"""Plans: where the transmissions of an iteration are cut."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Plan:
 
     def __post_init__(self) -> None:
         for name in ("forward_cuts", "backward_cuts"):
-            given = listed(name, getattr(self, name), "give layer numbers, such as (1, 3)")
+            numbers = listed(name, getattr(self, name), "give layer numbers, such as (1, 3)")
             try:
-                cuts = tuple(map(int, given))
+                cuts = tuple(map(int, numbers))
             except (TypeError, ValueError, OverflowError):  # text, not finite
                 cuts = ()
-            if cuts != given:
-                raise ValueError(f"{name} {given} are layer numbers; they must be whole")
+            if cuts != numbers:
+                raise ValueError(f"{name} {numbers} are layer numbers; they must be whole")
             if any(cut < 1 for cut in cuts) or any(a >= b for a, b in pairwise(cuts)):
                 raise ValueError(
                     f"{name} {cuts} must be increasing layer numbers from 1 on; "
@@ -80,9 +80,9 @@ class Plan:
         )
 
 
-def check_plan(given: object) -> Plan:
-    """Return a plan as it is."""
-    return check_kind("plan", given, Plan, "a Plan, such as PLANNERS['dynacomm'](costs) makes")
+def check_plan(plan: object) -> Plan:
+    """Refuse what is no `Plan`."""
+    return check_kind("plan", plan, Plan, "a Plan, such as PLANNERS['dynacomm'](costs) makes")
 
 
 def runs(cuts: Sequence[int], layers: int) -> list[tuple[int, int]]:

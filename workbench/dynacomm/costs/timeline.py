@@ -1,4 +1,4 @@
-"""One iteration under a plan, step by step."""
+"""Timeline of one iteration under a plan."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from workbench.runtime.trace import Span, Trace
 
 
 def timeline(costs: LayerCosts, plan: Plan, node: str = "worker") -> Trace:
-    """What runs when in one iteration: a row per transmission and per layer's computation.
+    """Trace of one iteration: a row per transmission and per layer's computation.
 
-    Lanes are ``pull``, ``forward``, ``backward``, ``push``; every step starts as soon as
-    Eqs. (1)-(7) allow, so the trace ends at ``iteration(costs, plan).total_s``. Rows carry no
-    bytes: costs are known in seconds only.
+    Lanes are ``pull``, ``forward``, ``backward``, ``push``; every step starts as soon as Eqs.
+    (1)-(7) allow, so the trace ends at ``iteration(costs, plan).total_s``. Rows carry no bytes:
+    costs are known in seconds only.
     """
     plan.check(costs.layers)
     spans: list[Span] = []

@@ -53,12 +53,9 @@ _DIRECTIONS = {"fwd": "forward", "bwd": "backward", "iter": "iteration"}
 
 
 def reductions(batch_size: int) -> pl.DataFrame:
-    """Claims on what planning saves at a batch size, taken apart.
+    """Claims on what planning saves at a batch size, by part.
 
-    Returns
-    -------
-    polars.DataFrame
-        Columns ``id, direction`` (an attribute of `Iteration`), ``model, planner, percent``.
+    Columns ``id, direction`` (an attribute of `Iteration`), ``model, planner, percent``.
     """
     pattern = rf"^dynacomm\.(fwd|bwd|iter){batch_size}\.(\w+)\.(\w+)$"
     part = partial(pl.col("id").str.extract, pattern)

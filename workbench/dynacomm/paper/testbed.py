@@ -38,33 +38,17 @@ SPLIT_BYTES = 4_000_000
 
 @dataclass(frozen=True)
 class Constants:
-    """What the paper does not state about its testbed.
+    """What the paper does not state about its testbed."""
 
-    Attributes
-    ----------
-    link_efficiency
-        Bandwidth that a transfer reaches, as a share of its fair part of the interfaces' rate.
-    whole_share
-        Of that, the share of a tensor that lies on one server; larger ones are split over all
-        (see `Link`). It stands for the key-value store's granularity. An effective number: one
-        server's stream instead of four at a time would give a quarter, if tensors of several
-        servers were not under way together.
-    overhead_ms
-        Δt: what every transmission costs.
-    backward_over_forward
-        Computation time backward over forward.
-    tensor_ms
-        What every tensor costs on top of its bytes.
-    aggregation_mbps
-        Rate at which one server sums the workers' gradients into its part of the model.
-    """
-
-    link_efficiency: float
-    overhead_ms: float
-    backward_over_forward: float
+    link_efficiency: float  # bandwidth of a transfer over its fair part of the interfaces' rate
+    overhead_ms: float  # Δt, of each transmission
+    backward_over_forward: float  # computation time
+    # Of that, the share of a tensor that lies on one server; larger ones are split over all (see
+    # `Link`). An effective number for the key-value store's granularity: one server's stream
+    # instead of four would give a quarter, if tensors of several servers did not overlap.
     whole_share: float = 1.0
-    tensor_ms: float = 0.0
-    aggregation_mbps: float = math.inf
+    tensor_ms: float = 0.0  # of each tensor, beside its bytes
+    aggregation_mbps: float = math.inf  # at which a server sums the workers' gradients
 
     @classmethod
     def load(cls, explanation: str = EXPLANATION) -> Constants:
@@ -76,15 +60,6 @@ class Constants:
 class Testbed:
     """Workers and servers of the paper, with any bandwidth and number of workers.
 
-    Attributes
-    ----------
-    samples_per_s
-        Local training speed of one worker by model: Table II, profiling off; see `speed`.
-    bandwidth_mbps
-        Rate of every node's network interface, each way.
-
-    Notes
-    -----
     All workers transfer at the same time. Each gets the servers' joint bandwidth divided by the
     number of workers, but no more than its own interface carries; the paper states the servers'
     interface only, and the workers' is taken to be the same.

@@ -1,4 +1,4 @@
-"""What workers and parameter servers do together, and what each segment of it takes."""
+"""A training job of workers and parameter servers, and what each segment of it takes."""
 
 from __future__ import annotations
 
@@ -22,31 +22,17 @@ VECTORS = ("forward_s", "backward_s", "pull_bytes", "push_bytes")
 
 
 class Part(NamedTuple):
-    """What one server has to do with a segment.
+    """Part of a segment that one server holds."""
 
-    Attributes
-    ----------
-    node
-        The server.
-    pull_bytes, push_bytes
-        What its part weighs on the links.
-    where
-        Its parts of the model's flat vector; none where nothing is learnt.
-    layers
-        Of how many layers it holds something.
-    tensors
-        Of how many tensors that count, if tensors do.
-    """
-
-    node: int
-    pull_bytes: float
-    push_bytes: float
-    where: list[slice]
-    layers: int
-    tensors: int = 0
+    node: int  # the server
+    pull_bytes: float  # on the links
+    push_bytes: float  # on the links
+    where: list[slice]  # in the model's flat vector; none where nothing is learnt
+    layers: int  # of how many it holds something
+    tensors: int = 0  # that count, if tensors do
 
     def tensor_bytes(self, size_bytes: float) -> tuple[float, ...]:
-        """What a message of this part says of its tensors: their number is what counts."""
+        """A message's bytes by tensor; only the number of tensors matters."""
         return (size_bytes / self.tensors,) * self.tensors if self.tensors else ()
 
 
@@ -62,37 +48,21 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What workers and servers do together, but for the learning.
+    """A training job: what all programs of a run know, but for the learning.
 
-    Attributes
-    ----------
-    forward_s, backward_s
-        Seconds of each layer at speed 1, shape (L,).
-    pull_bytes, push_bytes
-        What each layer's parameters and gradients weigh on the links, shape (L,); see
-        `Link.weighted_bytes`.
-    shards
-        Which server holds how much of which layer.
-    iterations
-        How many.
-    workers, servers
-        Their indices in the cluster; no node is both.
-    aggregation_s
-        Seconds a server takes to average and step.
-    tensors
-        Parameter tensors of each layer, for links on which each costs (`Link.tensor_s`); empty
-        where none does. Every server that holds a part of a layer has a part of all its tensors.
+    Axes: L = layer. Nodes are named by their index in the cluster; none is both worker and server.
     """
 
-    forward_s: FloatArray
-    backward_s: FloatArray
-    pull_bytes: FloatArray
-    push_bytes: FloatArray
+    forward_s: FloatArray  # of each layer at speed 1, (L,)
+    backward_s: FloatArray  # (L,)
+    pull_bytes: FloatArray  # each layer's parameters on the links, (L,), as `Link.weighted_bytes`
+    push_bytes: FloatArray  # each layer's gradients, (L,)
     shards: Shards
     iterations: int
     workers: tuple[int, ...]
     servers: tuple[int, ...]
-    aggregation_s: float = 0.0
+    aggregation_s: float = 0.0  # of a server, to average and step
+    # parameter tensors of each layer, if each costs (`Link.tensor_s`), else ()
     tensors: tuple[int, ...] = ()
     _segments: dict[tuple[int, int], Segment] = field(default_factory=dict, repr=False, init=False)
 
@@ -156,20 +126,9 @@ class Job:
         workers: int = 1,
         aggregation_s: float = 0.0,
     ) -> Job:
-        """Train a model; the workers are the first nodes, the servers those behind them.
+        """Job of a model whose workers are the first nodes, its servers the next.
 
-        Bytes are weighed here as `link` weighs them, so simulate on links made `plain`.
-
-        Parameters
-        ----------
-        profile, times
-            Bytes and seconds of every layer, of the same model.
-        link
-            How much a tensor's size matters, and whether each tensor costs.
-        shards, iterations, aggregation_s
-            As of the job.
-        workers
-            How many.
+        Bytes are weighed as `link` weighs them, so simulate on links made `plain`.
         """
         check_profiled(profile, times, link)
         check_kind("shards", shards, Shards, "Shards, such as split_evenly(layers, servers)")
@@ -194,7 +153,7 @@ class Job:
         return len(self.forward_s)
 
     def segment(self, first: int, last: int) -> Segment:
-        """What is transmitted and computed together, worked out once."""
+        """What is transmitted and computed together; cached."""
         found = self._segments.get((first, last))
         if found is None:
             found = self._segments[first, last] = self._segment(slice(first - 1, last))

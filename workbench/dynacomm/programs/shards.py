@@ -15,18 +15,10 @@ from workbench.dynacomm.costs.iteration import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Shards:
-    """A model shared out over servers.
+    """A model's layers shared out over servers."""
 
-    Attributes
-    ----------
-    share
-        Share of a layer that a server holds, shape (S, L); every column sums to 1.
-    starts
-        First element of each layer in the model's flat vector, and its length behind the last;
-        empty where nothing is learnt.
-    """
-
-    share: FloatArray
+    share: FloatArray  # of each layer by server, (S, L); every column sums to 1
+    # first element of each layer in the flat vector, and the end; () without learning
     starts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -40,8 +32,8 @@ class Shards:
                 "column for each layer"
             )
         object.__setattr__(self, "share", share)
-        given = listed("starts", self.starts, "give the first element of each layer, and the end")
-        starts = tuple(check_whole("a start of a layer", one, 0) for one in given)
+        starts = listed("starts", self.starts, "give the first element of each layer, and the end")
+        starts = tuple(check_whole("a start of a layer", one, 0) for one in starts)
         if any(low > high for low, high in pairwise(starts)):
             raise ValueError(f"starts {starts} go back; each layer begins where the last one ends")
         object.__setattr__(self, "starts", starts)
@@ -68,7 +60,7 @@ class Shards:
 
     @cached_property
     def _held(self) -> list[list[int]]:
-        """How many of the layers 1..l a server holds something of: [server][l]."""
+        """Of how many of the layers 1..l a server holds something: [server][l]."""
         counts = np.cumsum(self.share > 0, axis=1)
         return [[0, *row] for row in counts.tolist()]
 
@@ -78,7 +70,7 @@ class Shards:
 
     @cached_property
     def _parts(self) -> list[list[slice]]:
-        """Which part of the flat vector a server holds of a layer: [server][layer - 1]."""
+        """Part of the flat vector that a server holds of a layer: [server][layer - 1]."""
         sizes = np.diff(self.starts)
         shared = np.vstack([np.zeros(self.layers), self.share.cumsum(axis=0)])
         bounds = np.rint(shared * sizes).astype(int) + np.array(self.starts[:-1])
@@ -88,10 +80,7 @@ class Shards:
         ]
 
     def slices(self, server: int, first: int, last: int) -> list[slice]:
-        """Parts of the flat vector that a server holds of layers `first` to `last`.
-
-        Parts that touch are one: with a single server every segment is one slice.
-        """
+        """Parts of the flat vector that a server holds of some layers; adjacent ones are merged."""
         found: list[slice] = []
         for part in self._parts[server][first - 1 : last]:
             if found and found[-1].stop == part.start:
@@ -110,8 +99,8 @@ def split_evenly(layers: int, servers: int, starts: Sequence[int] = ()) -> Shard
 def whole_layers(owners: Sequence[int], servers: int, starts: Sequence[int] = ()) -> Shards:
     """Server ``owners[l]`` holds all of layer l+1."""
     servers = check_whole("servers", servers, 1)
-    given = listed("owners", owners, "give the server of each layer, such as (0, 1, 1)")
-    owners = [check_whole("the server of a layer", owner, 0) for owner in given]
+    owners = listed("owners", owners, "give the server of each layer, such as (0, 1, 1)")
+    owners = [check_whole("the server of a layer", owner, 0) for owner in owners]
     wrong = [owner for owner in owners if owner >= servers]
     if wrong:
         raise ValueError(f"layers are given to server {wrong[0]}, but there are {servers}")

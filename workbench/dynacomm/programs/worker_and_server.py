@@ -3,8 +3,7 @@
 Synchronous data-parallel training (Cai et al. 2021, Figs. 1 and 2): in every iteration each worker
 pulls the model segment by segment under its plan, computes forward as segments arrive, computes
 backward, and pushes gradients segment by segment. The servers average all workers' gradients, step,
-and answer the next pulls. Segments change when numbers travel, never which: weights are the same,
-bit for bit, under every plan.
+and answer the next pulls. Weights are the same, bit for bit, under every plan.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Replica(Protocol):
     """A worker's side of the learning."""
 
     def write(self, pieces: Pieces) -> None:
-        """Take pulled parameters over."""
+        """Copy pulled parameters in."""
         ...
 
     def learn(self, iteration: int) -> None:
@@ -53,12 +52,12 @@ class Store(Protocol):
         ...
 
     def step(self, gradients: Sequence[Pieces], at_s: float) -> None:
-        """Average the workers' gradients, given in their order, and step; it ends at `at_s`."""
+        """Average the gradients, in the order of the workers, and step; it ends at `at_s`."""
         ...
 
 
 class Request(NamedTuple):
-    """What a worker asks a server for."""
+    """Layers that a worker asks a server for."""
 
     worker: int
     iteration: int
@@ -83,17 +82,10 @@ class Computed(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """What a worker saw of one iteration: the raw material of real-time profiling.
+    """What a worker measured in one iteration, for real-time profiling.
 
-    The last push is still on its way when the backward computation ends: it stands among the
-    pushes of the iteration after.
-
-    Attributes
-    ----------
-    pulls, pushes
-        Each transfer.
-    forward, backward
-        Each segment's computation, in the order in which they ran.
+    Transfers, and segments in the order in which they were computed. The last push has not arrived
+    when the backward computation ends: it stands among the pushes of the next iteration.
     """
 
     pulls: tuple[Moved, ...]
@@ -103,16 +95,12 @@ class Observed(NamedTuple):
 
 
 class Planning(Protocol[State]):
-    """Decides one worker's plans, state in and state out; see `dynacomm.replanning`.
-
-    Attributes
-    ----------
-    planning_s
-        Seconds that deciding on a plan occupies the worker at speed 1.
-    """
+    """Decides one worker's plans, state in and state out; see `dynacomm.replanning`."""
 
     @property
-    def planning_s(self) -> float: ...  # noqa: D102
+    def planning_s(self) -> float:
+        """Seconds that planning occupies the worker at speed 1."""
+        ...
 
     def begin(self) -> tuple[State, Plan]:
         """First state, and the plan of the first iteration, which costs nothing."""
@@ -123,8 +111,8 @@ class Planning(Protocol[State]):
     ) -> tuple[State, Plan | None]:
         """Next state, and the plan of the coming iteration; None keeps the last, at no cost.
 
-        Asked once the backward computation of the iteration before has ended; `observed` is what
-        has been seen since the last call.
+        Called when the backward computation of the iteration before has ended, with what was
+        observed since the last call.
         """
         ...
 
@@ -140,7 +128,7 @@ class Fixed:
         check_plan(self.chosen)
 
     def begin(self) -> tuple[None, Plan]:
-        """The plan."""
+        """No state, and the plan."""
         return None, self.chosen
 
     def step(
@@ -153,15 +141,7 @@ class Fixed:
 
 @dataclass
 class Report:
-    """What a worker tells when it is done.
-
-    Attributes
-    ----------
-    observed
-        Of each iteration.
-    plans
-        Under which each iteration ran.
-    """
+    """Observations and plans of a worker, an entry for each iteration."""
 
     observed: list[Observed] = field(default_factory=list)
     plans: list[Plan] = field(default_factory=list)
@@ -172,7 +152,7 @@ def worker(
 ) -> Program:
     """Program of one worker; without a replica it moves bytes and charges time only.
 
-    Where the replica is a `Synchronized` one, it may learn beside others.
+    A `Synchronized` replica may learn beside others.
     """
     _check_job(job)
     if not (hasattr(planning, "begin") and hasattr(planning, "step")):
@@ -198,7 +178,7 @@ def worker(
             )
             transfers.clear()
             report.observed.append(observed)
-            # The last push is on its way: the idle window in which the paper plans (IV-C).
+            # The idle window in which the paper plans (IV-C): the last push is in flight.
             if iteration + 1 < job.iterations:
                 state, again = planning.step(state, iteration + 1, context.now_s(), observed)
                 if again is not None:
@@ -244,7 +224,7 @@ async def _backward(
     context: Context, job: Job, plan: Plan, iteration: int, replica: Synchronized[Any] | None
 ) -> tuple[Computed, ...]:
     computed = []
-    learner = replica  # the whole gradient is there after the first; the rest of the time passes
+    learner = replica  # the first segment computes the whole gradient; the others charge time
     for run in reversed(runs(plan.backward_cuts, job.layers)):
         segment = job.segment(*run)
         began_s = context.now_s()
@@ -270,8 +250,8 @@ async def _backward(
 def server(job: Job, position: int, store: Store | None = None) -> Program:
     """Program of the server at `position`; without a store it moves bytes only.
 
-    Gradients are added up worker by worker, in their order, once all are there: their sum does
-    not depend on what arrived first.
+    Gradients are added up in the order of the workers, once all are there, so their sum does not
+    depend on the order of arrival.
     """
     _check_job(job)
     if (place := whole(position)) is None or not 0 <= place < job.shards.servers:
@@ -326,8 +306,8 @@ def server(job: Job, position: int, store: Store | None = None) -> Program:
     return program
 
 
-def _check_job(given: object) -> None:
-    check_kind("job", given, Job, "a Job, such as Job.of(profile, times, link, ...) makes")
+def _check_job(job: object) -> None:
+    check_kind("job", job, Job, "a Job, such as Job.of(profile, times, link, ...) makes")
 
 
 def _pull(iteration: int, first: int) -> str:

@@ -1,12 +1,12 @@
 """The fastest plan for a link whose future is known: the bound of every re-planning.
 
-Bytes flow at the bandwidth of their moment, so a transmission that starts earlier never ends
-later, and neither does an iteration under the same plan. The fastest plan of the coming iteration
-is therefore the best for all that follow, too.
+Bytes flow at the bandwidth of their moment, so a transmission that starts earlier never ends later,
+and neither does an iteration under the same plan. The fastest plan of the coming iteration is
+therefore the best for all that follow, too.
 
 Both directions are solved over the bits that a link has carried since 0, ``served``, in which a
-transmission is a difference: layers j+1..k take ``sent[k] - sent[j]``. What a choice is worth then
-does not depend on the layer it is made for, and each layer's best stands at the head of a queue.
+transmission is a difference: layers j+1..k take ``sent[k] - sent[j]``. The worth of a choice then
+does not depend on the layer it is made for, and each layer's best is the head of a queue.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def fastest(
     The backward computation starts when the forward one ends, so each is minimised for itself.
     Where the `usual` plan is as good, its cuts are kept.
 
-    Deviation: a layer of no bytes at a bandwidth of 0 may be sent later than it could be, and a
-    plan that would fill a link to the very bit before an outage may be passed over.
+    Deviation: a layer of no bytes at a bandwidth of 0 may be sent later than possible, and a plan
+    that fills a link to the very bit before an outage may be missed.
     """
     cuts = forward_cuts(job, pull, start_s, within_s, usual.forward_cuts)
     done_s = forward_end_s(job, pull, cuts, start_s)
     best = backward_cuts(job, push, done_s)
     best_s, usual_s = (
-        backward_end_s(job, push, given, done_s) for given in (best, usual.backward_cuts)
+        backward_end_s(job, push, those, done_s) for those in (best, usual.backward_cuts)
     )
     return Plan(cuts, usual.backward_cuts if usual_s <= best_s + within_s else best)
 
@@ -72,7 +72,7 @@ def fastest(
 def forward_cuts(
     job: Job, pull: Course, start_s: float, within_s: float, usual: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Halve the interval between a duration that is met and one that no plan undercuts."""
+    """Bisect between a duration that is met and one that no plan undercuts."""
     usual_s = upper_s = forward_end_s(job, pull, usual, start_s)
     cuts = usual
     left_s, sent = _left(job.forward_s), _sent(job.pull_bytes)
@@ -155,7 +155,7 @@ def backward_cuts(job: Job, push: Course, start_s: float) -> tuple[int, ...]:
 
 
 def _followed(steps: Sequence[int], start: int, end: int) -> list[int]:
-    """Where the steps lead from `start`, before `end`."""
+    """Cuts along the steps from `start`, before `end`."""
     found, at = [], steps[start]
     while at != end:
         found.append(at)

@@ -1,4 +1,4 @@
-"""A link whose future is known: when a transmission ends, and when it must start."""
+"""A link whose future bandwidth is known: when a transmission ends, and when it must start."""
 
 from __future__ import annotations
 
@@ -12,22 +12,14 @@ from workbench.clusters import Link, Schedule
 
 @dataclass(frozen=True)
 class Course:
-    """One direction of a link over time.
-
-    Attributes
-    ----------
-    bandwidth_bps
-        Over time.
-    overhead_s
-        Seconds before the bytes of each transmission flow.
-    """
+    """One direction of a link over time."""
 
     bandwidth_bps: Schedule
-    overhead_s: float
+    overhead_s: float  # before the bytes of each transmission flow
 
     @classmethod
     def of(cls, link: Link) -> Course:
-        """Course of a link; what tensors weigh on it is the job's to say."""
+        """Course of a link."""
         return cls(Schedule.of(link.bandwidth_bps), link.overhead_s)
 
     @cached_property
@@ -38,7 +30,7 @@ class Course:
         return list(accumulate(((b - a) * value for (a, b), value in pieces), initial=0.0))
 
     def served(self, at_s: float) -> float:
-        """Bits carried from 0 to a time; below 0 before it, as at the first bandwidth."""
+        """Bits carried from 0 to a time; before 0 at the first bandwidth, so negative."""
         starts_s, values = self.bandwidth_bps.starts_s, self.bandwidth_bps.values
         piece = max(0, bisect_right(starts_s, at_s) - 1)
         return self._served_bits[piece] + (at_s - starts_s[piece]) * values[piece]
@@ -51,7 +43,7 @@ class Course:
         return flows_s + self.bandwidth_bps.seconds_for(bits, flows_s)
 
     def start_s(self, end_s: float, bits: float) -> float:
-        """When a transmission must start at the latest to end by `end_s`; minus infinity: never."""
+        """Latest start of a transmission that ends by `end_s`; minus infinity: none."""
         if bits <= 0:
             return end_s - self.overhead_s
         upto = self.served(end_s) - bits

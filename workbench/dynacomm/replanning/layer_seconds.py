@@ -1,4 +1,4 @@
-"""What each layer takes, from what segments of them took together."""
+"""Seconds of each layer, estimated from those of segments."""
 
 from __future__ import annotations
 
@@ -13,28 +13,16 @@ if TYPE_CHECKING:
 
 
 def estimate(believed_s: FloatArray, computed: Iterable[Computed]) -> FloatArray:
-    """Share what each segment took out over its layers as they are believed to be, and average.
+    """Seconds of each layer, shape (L,), from those of segments.
 
-    A layer's new seconds are the mean, over all segments that it was computed in, of
+    The mean, over all segments that a layer was computed in, of
 
-        what the segment took * believed seconds of the layer / those of the segment
+        seconds of the segment * believed seconds of the layer / those of the segment
 
-    So the sum over a segment that is computed again and again becomes what it takes on average,
-    and a layer computed alone what it takes itself, whatever was believed. Where cuts vary,
-    segments that overlap tell layers apart; repeated, this is Richardson's and Lucy's iteration
-    for numbers that are not negative.
-
-    Parameters
-    ----------
-    believed_s
-        Seconds of each layer, shape (L,).
-    computed
-        Segments and what they took, of one iteration or of several.
-
-    Returns
-    -------
-    Seconds of each layer, shape (L,); as believed where a layer is in no segment. A segment
-    believed to take nothing is shared out evenly.
+    Layers in no segment stay as believed; a segment believed to take nothing is shared out evenly.
+    The sum over a segment that is computed repeatedly becomes its mean, and a layer computed alone
+    gets its own seconds. Where cuts vary, overlapping segments separate layers; repeated, this is
+    the Richardson-Lucy iteration for non-negative numbers.
     """
     count, total_s = np.zeros(len(believed_s)), np.zeros(len(believed_s))
     for (first, last), times, took_s in _by_segment(computed):
@@ -50,7 +38,7 @@ def estimate(believed_s: FloatArray, computed: Iterable[Computed]) -> FloatArray
 def _by_segment(
     computed: Iterable[Computed],
 ) -> list[tuple[tuple[int, int], int, float]]:
-    """Segments, how often each was computed and how long in all."""
+    """Segments, how often each was computed and for how long in all."""
     found: dict[tuple[int, int], tuple[int, float]] = {}
     for first, last, seconds in computed:
         times, took_s = found.get((first, last), (0, 0.0))

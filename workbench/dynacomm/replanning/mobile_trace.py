@@ -1,8 +1,7 @@
-"""A synthetic bandwidth trace in the manner of a mobile network; run it to write the file.
+"""A synthetic bandwidth trace like a mobile network's; run it to write the file.
 
-Seconds are drawn one after the other: the logarithm of the rate returns to its mean as a first-
-order autoregression (slow fading over some twenty seconds), hand-overs halve it and more for some
-seconds. No operator's network was measured.
+The logarithm of the rate is a first-order autoregression (slow fading over some twenty seconds);
+hand-overs cut it for some seconds. No operator's network was measured.
 """
 
 from __future__ import annotations

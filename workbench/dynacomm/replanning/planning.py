@@ -1,7 +1,7 @@
 """When a worker plans anew, and from what: `Planning` for a `worker`.
 
 `programs.Fixed` plans once. `Replanned` profiles and plans every few iterations, as DynaComm does
-(Cai et al. 2021, IV-C). `Clairvoyant` knows what the link will do.
+(Cai et al. 2021, IV-C). `Clairvoyant` knows the future bandwidth.
 """
 
 from __future__ import annotations
@@ -37,39 +37,24 @@ WITHIN_S = 1e-6
 
 
 def check_planning(planning_s: float) -> None:
-    """Refuse what planning cannot take."""
+    """Refuse seconds of planning that are negative or not finite."""
     if not 0 <= check_number("planning_s", planning_s) < math.inf:
         raise ValueError(f"planning_s is {planning_s}; seconds are finite and not negative")
 
 
 @dataclass(frozen=True)
 class Replanned:
-    """Planned from what was observed, every few iterations.
+    """Planned from observations, every few iterations.
 
-    Attributes
-    ----------
-    job
-        Whose layers are planned for.
-    believed
-        Links and speed before anything was seen; its window says how far estimates look back.
-    every
-        Iterations under one plan; 1 plans for each.
-    planner
-        Any of `workbench.dynacomm.PLANNERS`, or another.
-    planning_s
-        What planning costs the worker.
-
-    Notes
-    -----
-    Deviation: both directions are planned in the window of the last push, so what exceeds that
-    push delays the next iteration. The paper plans backward while the first pull is awaited.
+    Deviation: both directions are planned in the window of the last push; what exceeds that push
+    delays the next iteration. The paper plans backward while it waits for the first pull.
     """
 
     job: Job
-    believed: Profile
-    every: int = EPOCH
+    believed: Profile  # before any observation; its window says how far estimates look back
+    every: int = EPOCH  # iterations under one plan
     planner: Planner = dynacomm
-    planning_s: float = PLANNING_S
+    planning_s: float = PLANNING_S  # what planning costs the worker
 
     def __post_init__(self) -> None:
         if self.every < 1:
@@ -77,7 +62,7 @@ class Replanned:
         check_planning(self.planning_s)
 
     def begin(self) -> tuple[Profile, Plan]:
-        """What is believed, and its plan."""
+        """The first estimate, and its plan."""
         return self.believed, self.planner(self.believed.costs(self.job))
 
     def step(
@@ -96,22 +81,15 @@ class Clairvoyant:
     """Every iteration's fastest plan, for one worker alone with one server at speed 1.
 
     A true bound: no choice of plans ends the training earlier by more than `WITHIN_S` for each
-    direction of an iteration: an iteration that ends earlier never makes the next end later, and
-    the fastest plan is found among all there are, not only those for a constant bandwidth.
+    direction of an iteration, since an iteration that ends earlier never makes the next end later,
+    and all plans are searched.
 
-    Deviation: planning costs nothing here; a bound needs no time to think.
-
-    Attributes
-    ----------
-    job
-        What is trained.
-    pull, push
-        The links from and to the server, their schedules included.
+    Deviation: planning takes no time.
     """
 
     job: Job
-    pull: Link
-    push: Link
+    pull: Link  # from the server, its schedule included
+    push: Link  # to the server
     planning_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -128,13 +106,13 @@ class Clairvoyant:
         return Course.of(self.pull), Course.of(self.push)
 
     def begin(self) -> tuple[float, Plan]:
-        """When the first iteration will be over, and its plan."""
+        """End of the first iteration, and its plan."""
         return self._from(0.0)
 
     def step(
         self, state: float, iteration: int, now_s: float, observed: Observed
     ) -> tuple[float, Plan]:
-        """When the coming iteration will be over, and its plan; `state` is when it starts."""
+        """End of the coming iteration, and its plan; `state` is its start."""
         del iteration, now_s, observed
         return self._from(state)
 
@@ -151,7 +129,7 @@ class Clairvoyant:
         return timed(self.job, pull, push, plan, start_s) + self.job.aggregation_s, plan
 
     def _levelled(self, start_s: float) -> Plan:
-        """Optimal plan for the bandwidth that there will be on average."""
+        """Optimal plan for the mean bandwidth."""
         pull, push = self.courses
         job, span_s = self.job, float(self.job.forward_s.sum() + self.job.backward_s.sum())
         span_s += self.pull.overhead_s + self.push.overhead_s

@@ -1,13 +1,12 @@
-"""Real-time profiling: what links and worker take, from what they did (Cai et al. 2021, IV-A).
+"""Real-time profiling of links and worker by what they did (Cai et al. 2021, IV-A).
 
 Each direction of the network is a line, ``seconds = overhead_s + bytes * 8 / bandwidth_bps``,
 fitted by least squares to the transfers of the last iterations; each layer's computation, forward
-and backward apart, is its part of what the segments took that it was computed in. Nothing here
-knows a link or a processor, real or simulated: what is believed before is only where to begin.
+and backward apart, is its part of the segments that it was computed in.
 
 Deviation: the paper reads every layer's seconds off its framework's profiler, switched on once an
 epoch. Here segments are timed as they run; layers that are always computed together keep the
-proportions that they are believed to have.
+proportions of the estimate before.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Seen:
-    """What is kept of one iteration."""
+    """Observations kept of one iteration."""
 
     pulls: Moments
     pushes: Moments
@@ -40,26 +39,14 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """What a worker believes of its links and of itself; `step` makes the next one.
-
-    Attributes
-    ----------
-    pull, push
-        The two directions of the network.
-    forward_s, backward_s
-        Seconds of each layer on this worker, shape (L,).
-    window
-        Iterations that an estimate looks back on.
-    recent
-        What was seen of them.
-    """
+    """Estimates of one worker: its links and its computation; `step` makes the next one."""
 
     pull: Rate
     push: Rate
-    forward_s: FloatArray
-    backward_s: FloatArray
-    window: int = 1
-    recent: tuple[Seen, ...] = ()
+    forward_s: FloatArray  # of each layer, (L,)
+    backward_s: FloatArray  # (L,)
+    window: int = 1  # iterations that an estimate looks back on
+    recent: tuple[Seen, ...] = ()  # those iterations
 
     def __post_init__(self) -> None:
         if self.window < 1:
@@ -67,10 +54,7 @@ class Profile:
 
     @classmethod
     def before(cls, job: Job, pull: Rate, push: Rate | None = None, window: int = 1) -> Profile:
-        """What is believed before anything was seen; `push` is as `pull` by default.
-
-        Of computation, that is what the job's layers take at speed 1.
-        """
+        """Estimate before any observation: the job's computation at speed 1."""
         push = pull if push is None else push
         return cls(pull, push, job.forward_s, job.backward_s, window=window)
 
@@ -80,7 +64,7 @@ class Profile:
         Every server sends its part of a layer on a link of its own, so a layer takes what its
         largest part takes: exact where all layers are split evenly.
 
-        Deviation: one Δt for both directions, as the paper has it, is the mean of the two.
+        Deviation: Δt, which the paper has once, is the mean of both directions.
         """
         share = job.shards.share.max(axis=0)
         tensors = np.array(job.tensors or [0] * job.layers)
@@ -96,7 +80,7 @@ class Profile:
 
 
 def step(state: Profile, observed: Observed) -> Profile:
-    """Take an iteration in and estimate anew."""
+    """Estimate anew with one more iteration."""
     seen = Seen(
         _moments(observed.pulls, state.pull),
         _moments(observed.pushes, state.push),
@@ -115,7 +99,7 @@ def step(state: Profile, observed: Observed) -> Profile:
 
 
 def _moments(moved: tuple[Moved, ...], rate: Rate) -> Moments:
-    """Sum transfers up, without what their tensors cost."""
+    """Moments of transfers, without the time of their tensors."""
     return moments(
         (one.size_bytes, max(0.0, one.seconds - one.tensors * rate.tensor_s)) for one in moved
     )

@@ -1,4 +1,4 @@
-"""What transfers take over their bytes: a line, fitted by least squares."""
+"""Transfer seconds as a line over bytes, fitted by least squares."""
 
 from __future__ import annotations
 
@@ -7,26 +7,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 ONE_SIZE = 0.01
-"""Sizes that differ by less, as a share of the largest, do not tell overhead from bandwidth."""
+"""Sizes that differ by less, as a share of the largest, cannot separate overhead and bandwidth."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """What a transfer takes in one direction: a line over its bytes.
+    """Seconds of a transfer in one direction: a line over its bytes.
 
-    Attributes
-    ----------
-    overhead_s
-        Of each transmission.
-    bandwidth_bps
-        At which its bytes flow; infinite where they take no time.
-    tensor_s
-        What each tensor costs on top. It is believed, never estimated: tensors and bytes rise
-        together, and a few transfers do not tell them apart.
+    `tensor_s`, what each tensor adds, is taken as known: a few transfers cannot separate it from
+    bytes, which rise with tensors.
     """
 
     overhead_s: float
-    bandwidth_bps: float
+    bandwidth_bps: float  # infinite where bytes take no time
     tensor_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -45,16 +38,10 @@ class Rate:
 
 @dataclass(frozen=True)
 class Moments:
-    """All that least squares needs of some transfers; two add up to those of both.
+    """Sums of least squares over some transfers; two add up to those of both.
 
-    Attributes
-    ----------
-    count, mean_bytes, mean_s
-        How many, and their means.
-    bytes_bytes, bytes_s
-        Sums of squared deviations of the sizes, and of their products with the seconds'.
-    least_bytes, most_bytes
-        Smallest and largest size.
+    `bytes_bytes` and `bytes_s` are sums of squared deviations of the sizes, and of their products
+    with those of the seconds.
     """
 
     count: int = 0
@@ -86,7 +73,7 @@ NO_TRANSFERS = Moments()
 
 
 def moments(transfers: Iterable[tuple[float, float]]) -> Moments:
-    """Sum (bytes, seconds) pairs up."""
+    """Moments of (bytes, seconds) pairs."""
     return sum(
         (
             Moments(1, size_bytes, seconds, least_bytes=size_bytes, most_bytes=size_bytes)
@@ -97,13 +84,12 @@ def moments(transfers: Iterable[tuple[float, float]]) -> Moments:
 
 
 def fit(seen: Moments, last: Rate) -> Rate:
-    """Least squares, as far as what was seen decides it.
+    """Least squares, as far as the transfers decide it.
 
-    Where all transfers have one size (`ONE_SIZE`), the overhead stays as it was and the bandwidth
-    is fitted; where they took less than that overhead, both change alike. An overhead below 0, as
-    a bandwidth that changed between transfers may suggest, is taken for 0; a line that falls, for
-    one size. Nothing seen, or nothing but transfers that took no time, changes nothing. What
-    tensors cost on top must have been taken off what was seen.
+    If all have one size (`ONE_SIZE`), the overhead is kept and the bandwidth fitted; if they took
+    less than that overhead, both change alike. An overhead below 0, as a bandwidth that changed
+    between transfers may suggest, becomes 0; a falling line is treated as one size. Without
+    transfers that took time nothing changes. `seen` excludes the time of tensors.
     """
     if not seen.count or seen.mean_bytes <= 0 or seen.mean_s <= 0:
         return last

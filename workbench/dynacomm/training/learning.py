@@ -28,48 +28,23 @@ if TYPE_CHECKING:
 
 @dataclass
 class WorkerReplica:
-    """A worker's copy of the model, learning from its own batches.
+    """A worker's copy of the model, learning from its own batches."""
 
-    Attributes
-    ----------
-    flat
-        Its model; written to by pulls.
-    dataset
-        Whose training samples the batches index.
-    batches
-        Indices of the samples of each iteration, all epochs behind each other.
-    seed
-        The run's, and the number of the worker: what the model draws at random, such as dropout,
-        comes from both.
-    epoch_ends
-        Last iteration of each epoch, behind which to note what the replica remembers beside its
-        parameters.
-    name
-        Of the worker, for errors.
-    in_order
-        Whether steps of several workers must not run at once; then each may draw at random, from
-        a seed of its own.
-    losses
-        Of each iteration so far.
-    buffers
-        Running statistics at the end of the last epoch.
-    """
-
-    flat: FlatModel
+    flat: FlatModel  # written to by pulls
     dataset: Dataset
-    batches: Sequence[Any]
-    seed: tuple[int, int]
-    epoch_ends: Sequence[int]
-    name: str = "worker"
-    in_order: bool = True
-    losses: list[float] = field(default_factory=list)
-    buffers: dict[str, Tensor] = field(default_factory=dict)
+    batches: Sequence[Any]  # indices of each iteration's samples, all epochs in one list
+    seed: tuple[int, int]  # the run's and the worker's number: of what the model draws (dropout)
+    epoch_ends: Sequence[int]  # last iteration of each epoch
+    name: str = "worker"  # of the worker, for errors
+    in_order: bool = True  # steps of several workers must not run at once
+    losses: list[float] = field(default_factory=list)  # of each iteration so far
+    buffers: dict[str, Tensor] = field(default_factory=dict)  # at the end of the last epoch
 
     def __post_init__(self) -> None:
         self._steps = Steps(self.flat, self.dataset, self.name, self.in_order)
 
     def write(self, pieces: Pieces) -> None:
-        """Take pulled parameters over."""
+        """Copy pulled parameters in."""
         for where, values in pieces:
             self.flat.parameters[where].copy_(values)
 
@@ -93,8 +68,8 @@ class WorkerReplica:
     def gradients(self, where: Sequence[slice]) -> Pieces:
         """Parts of the gradient, as views.
 
-        They stay what they are until the next `learn`, for which the worker needs parameters
-        that every server makes from all gradients.
+        Unchanged until the next `learn`: that needs parameters which the servers make from all
+        gradients.
         """
         self._steps.check()
         return [(part, self.flat.gradients[part]) for part in where]
@@ -104,42 +79,30 @@ class WorkerReplica:
 class ServerStore:
     """A server's part of the model and of the optimiser's state.
 
-    All vectors are as long as the model; only the server's own parts are ever touched, so servers
-    may share them.
-
-    Attributes
-    ----------
-    vector, velocity, total
-        Parameters, the optimiser's state, and room for the sum of gradients.
-    own
-        The parts that this server holds.
-    sgd
-        How to step.
-    epoch_ends
-        Last iteration of each epoch.
-    epoch_ended
-        Called with this server's parameters at the end of each epoch, and the second.
+    The vectors are as long as the model; a server touches only its own parts, so servers share
+    them.
     """
 
     vector: Tensor
-    velocity: Tensor
-    total: Tensor
+    velocity: Tensor  # the optimiser's state
+    total: Tensor  # of gradients
     own: Sequence[slice]
     sgd: Sgd
-    epoch_ends: Sequence[int]
+    epoch_ends: Sequence[int]  # last iteration of each epoch
+    # called with the server's parameters and the second
     epoch_ended: Callable[[Pieces, float], None]
     steps: int = 0
 
     def parameters(self, where: Sequence[slice]) -> Pieces:
         """Parts of the model, as views.
 
-        They stay what they are until the next `step`, which needs the gradients of every worker,
-        and a worker has none before it has written all that it pulled.
+        Unchanged until the next `step`: that needs the gradients of all workers, and a worker has
+        none before it has copied all that it pulled.
         """
         return [(part, self.vector[part]) for part in where]
 
     def step(self, gradients: Sequence[Pieces], at_s: float) -> None:
-        """Average the workers' gradients, given in their order, and step; it ends at `at_s`."""
+        """Average the gradients, in the order of the workers, and step; it ends at `at_s`."""
         for part in self.own:
             self.total[part].zero_()
         for pieces in gradients:
@@ -154,10 +117,10 @@ class ServerStore:
 
 
 class ServerEpochs(Epochs):
-    """Puts the servers' parts together when an epoch ends, and evaluates.
+    """Assembles the servers' parts when an epoch ends, and evaluates.
 
-    Every server is through with an epoch before any is through with the next, for no worker gets
-    on without all of them. The workers' buffers are averaged.
+    Every server finishes an epoch before any finishes the next, since each iteration needs all of
+    them. The workers' buffers are averaged.
     """
 
     def __init__(
@@ -169,7 +132,7 @@ class ServerEpochs(Epochs):
         self._ended_s = 0.0
 
     def take(self, pieces: Pieces, at_s: float) -> None:
-        """Take one server's parameters at the end of an epoch; the last one's make it whole."""
+        """Take one server's parameters at the end of an epoch; with the last, evaluate."""
         for where, values in pieces:
             self.flat.parameters[where].copy_(values)
         self._ended_s = max(self._ended_s, at_s)

@@ -34,7 +34,7 @@ Every = int | Literal["auto", "epoch"] | None
 """Iterations under one plan; None: all; ``"auto"``: an epoch's for the planners of `REPLANS`."""
 
 REPLANS = ("dynacomm",)
-"""Whose plans are made anew in each epoch by default; the paper makes the others' but once."""
+"""Planners that plan anew in each epoch by default; the paper plans once with the others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +44,13 @@ class Built(training.Built["Trained[Tensor]"]):
     Attributes
     ----------
     states
-        What the workers learn with; their steps may run beside each other.
+        The workers' replicas; steps of several may run beside each other.
     stores
-        What the servers learn with.
+        The servers' parts of the model.
     ends
         Iterations until the end of each epoch.
     epochs
-        Where servers leave what they have learnt.
+        Evaluates the assembled model.
     """
 
     states: list[Synchronized[WorkerReplica]]
@@ -60,7 +60,7 @@ class Built(training.Built["Trained[Tensor]"]):
 
     @property
     def replicas(self) -> list[WorkerReplica]:
-        """What the workers learn with, once the steps that were asked for are done."""
+        """The workers' replicas, once the pending steps are done."""
         return [state.value for state in self.states]
 
     def standing(self) -> Standing:
@@ -71,7 +71,7 @@ class Built(training.Built["Trained[Tensor]"]):
         return Standing.of(self.epochs, len(self.ends), done, self.ends[-1], loss)
 
     def trained(self, run: Run) -> Trained[Tensor]:
-        """The epochs that were done."""
+        """The finished epochs."""
         return Trained(self.epochs.frame, self.epochs.weights, run)
 
 
@@ -104,7 +104,7 @@ def train(
         default, is ``"epoch"`` for ``"dynacomm"``, as in the paper (IV-C), and None for all others,
         of which the paper makes one plan.
     planning_s
-        What planning anew takes a worker of speed 1; where the last push takes longer, nothing.
+        Seconds that planning anew takes a worker of speed 1; hidden where the last push is longer.
     faults, trace
         As for `workbench.runtime.simulate`. Servers wait for every worker, so faults may cost time
         (`SlowDown`), but lose nothing; where a run with others ends, `simulate` shows with what

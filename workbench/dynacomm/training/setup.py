@@ -1,4 +1,4 @@
-"""What to train with DynaComm, on what."""
+"""A training with DynaComm."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ class Setup(training.Setup):
     Notes
     -----
     A link's `latency_s` is charged, but the cost model has none: each iteration waits for two
-    (pushes arriving, pulls answered; the requests travel while the pushes do), and the first one
-    for its request, too. No plan changes that.
+    (pushes, pulls; requests travel beside the pushes), and the first one for its request, too.
     """
 
     link: Link
@@ -67,7 +66,7 @@ class Setup(training.Setup):
                 f"speeds has {len(self.speeds)} numbers for {self.workers} workers; give one "
                 "each, or none"
             )
-        _ = self.nodes  # a speed that cannot be is told now
+        _ = self.nodes  # refuses impossible speeds
 
     @property
     def times(self) -> LayerTimes:
@@ -92,7 +91,7 @@ class Setup(training.Setup):
 
     @property
     def first_bps(self) -> float:
-        """Bandwidth of a link at 0 s; the first there is, where it begins with an outage."""
+        """Bandwidth of a link at 0 s; the first above 0, where it begins with an outage."""
         bandwidth = self.link.bandwidth_bps
         if isinstance(bandwidth, float | int):
             return float(bandwidth)
@@ -100,15 +99,16 @@ class Setup(training.Setup):
 
     @property
     def costs(self) -> LayerCosts:
-        """What a planner plans with before anything was seen: `first_bps`, speed 1.
+        """What a planner plans with before any observation: `first_bps`, speed 1.
 
-        All servers' links work at the same time, so they count as one that much wider.
+        The links of all servers work at the same time, so they count as one link of their joint
+        bandwidth.
         """
         joint = replace(self.link, bandwidth_bps=self.first_bps * self.servers)
         return layer_costs(self.profile, self.times, joint)
 
     def job(self, iterations: int, starts: Iterable[int] = ()) -> Job:
-        """What workers and servers do; `starts` is where each layer begins in the flat vector."""
+        """The training job; `starts` is where each layer begins in the flat vector."""
         return Job.of(
             self.profile,
             self.times,

@@ -52,12 +52,7 @@ def job_of(testbed: Testbed, model: str, batch_size: int, iterations: int) -> Jo
 def cluster_of(testbed: Testbed, speeds: Sequence[float] | None = None) -> Cluster:
     """Workers and servers of the testbed; their interfaces are shared, their links no narrower.
 
-    Parameters
-    ----------
-    testbed
-        How many, and how fast their interfaces are.
-    speeds
-        Of each worker, 1 being that of the testbed's; all 1 by default.
+    `speeds` is one for each worker, 1 being the testbed's; all 1 by default.
     """
     rate_bps = testbed.bandwidth_mbps * 1e6 * testbed.constants.link_efficiency
     of_workers = [1.0] * testbed.workers if speeds is None else list(speeds)
