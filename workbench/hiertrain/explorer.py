@@ -42,7 +42,7 @@ def _link(between: str) -> Parameter:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting(Parameters):
-    """What can be moved, how far, and where it starts."""
+    """Parameters with their sliders."""
 
     model: Annotated[str, PARAMETERS["model"].among(MODELS.values)] = MODELS["alexnet"]
     planner: Annotated[str, PARAMETERS["planner"].among(PLANNERS.keys)] = "hiertrain"
@@ -162,7 +162,7 @@ _LANES = ("forward", "backward", "update")  # then what is sent
 
 
 def _traced(problem: Problem, policy: Policy) -> Trace:
-    """Simulate an iteration; what takes no time is left out, and a machine's rows are together."""
+    """Trace of a simulated iteration, spans of no length left out, by machine and lane."""
     traced = one_iteration(problem, policy, trace=True).trace
     assert traced is not None
     spans = traced.frame.filter(pl.col("end_s") > pl.col("start_s"))

@@ -1,4 +1,4 @@
-"""All planners of this problem by name."""
+"""HierTrain's planners by name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""How fast a choice of tasks can be at best, whatever the split of the samples.
+"""Lower bounds on the duration of a choice of tasks, whatever the split of the samples.
 
-Both bounds leave out the overheads of messages and let samples be split into fractions, so no
-split of whole samples is faster.
+Both bounds leave out the overheads of messages and allow fractional samples.
 """
 
 from __future__ import annotations
@@ -39,15 +38,12 @@ def phase_bound_s(tasks: Tasks) -> FloatArray:
 def relaxed(tasks: Tasks) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Optimum over fractional samples: the linear programme of the paper's Algorithm 1.
 
-    The duration is convex and piecewise linear in (b_s, b_l), so its minimum lies where two of
-    11 lines meet: the 8 on which two branches of a maximum are equal, and the 3 sides of the
-    triangle of all splits. All 55 meeting points are tried. A point outside of the triangle is
-    moved into it, where it is one more split and cannot spoil the minimum.
+    The duration is convex and piecewise linear in (b_s, b_l), so its minimum lies where two of 11
+    lines meet: the 8 on which two branches of a maximum are equal, and the 3 sides of the triangle
+    of all splits. All 55 meeting points are tried. A point outside of the triangle is moved into
+    it, where it is one more split and cannot spoil the minimum.
 
-    Returns
-    -------
-    duration_s, b_s, b_l
-        Least duration and the split that takes it. Shape (K,) each.
+    Returns the least duration, b_s and b_l. Shape (K,) each.
     """
     lines = _lines(tasks)
     (a_s, a_l, c), (d_s, d_l, e) = lines[:, FIRST], lines[:, SECOND]
@@ -55,7 +51,7 @@ def relaxed(tasks: Tasks) -> tuple[FloatArray, FloatArray, FloatArray]:
         determinant = a_s * d_l - a_l * d_s
         b_s = (c * d_l - a_l * e) / determinant
         b_l = (a_s * e - c * d_s) / determinant
-    # Parallel lines give no number, which fmax takes for none, or an infinite one.
+    # Parallel lines give NaN, which fmax ignores, or an infinite number.
     b_s = np.minimum(np.fmax(b_s.T, 0), np.where(tasks.m_s > 0, tasks.batch, 0)[:, None])
     b_l = np.minimum(np.fmax(b_l.T, 0), np.where(tasks.m_l > 0, tasks.batch - b_s.T, 0).T)
     duration_s = _without_setups(tasks).duration_s(b_s, b_l)

@@ -1,9 +1,8 @@
 """HierTrain's optimal policy, exact in whole samples (Liu et al. 2020, V).
 
 The paper solves a linear programme for every mapping and every m_s <= m_l and rounds its answer.
-Here all of them are bounded from below at once, those whose bound is above the duration of a
-policy already known are dropped, and what is left is tried with every b_l and, for each, with
-the few b_s that can be best.
+Here all of them are bounded from below at once, those whose bound exceeds a known policy's duration
+are dropped, and the rest are tried with every b_l and, for each, the few b_s that can be best.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def hiertrain(problem: Problem) -> Hybrid:
 
 
 def _searched(tasks: Tasks, bound_s: FloatArray, known_s: float) -> Hybrid:
-    """Best policy of all tasks, of which each takes at least its bound; one takes `known_s`."""
+    """Best policy of all tasks, each with its bound; one takes `known_s`."""
     by_bound = np.argsort(bound_s, kind="stable")
     tasks, bound_s = tasks[by_bound], bound_s[by_bound]
     least_s, b_s, b_l = np.full((3, len(tasks)), np.inf)

@@ -1,8 +1,8 @@
 """JointDNN: every layer on the device or in the cloud, by a shortest path (Eshratifar et al. 2018).
 
 The graph has a node per layer and tier. A node costs the layer's forward and backward computation
-of the whole batch, an edge between tiers the features forward and as many bytes of gradients
-back, and the way to layer 1 the samples, which lie on the device.
+of the whole batch, an edge between tiers the features forward and as many bytes of gradients back,
+and the first edge the samples, which lie on the device.
 """
 
 from __future__ import annotations
@@ -29,30 +29,21 @@ def jointdnn(problem: Problem) -> Chain:
 
 @dataclass(frozen=True)
 class Path:
-    """A way through the graph up to a layer: its tiers, its length, and the updates it causes.
-
-    Attributes
-    ----------
-    length_s
-        Computation and messages, without updates.
-    updates_s
-        For each allowed tier, the update of the layers that it holds.
-    """
+    """A path through the graph up to a layer."""
 
     tiers: tuple[str, ...]
-    length_s: float
-    updates_s: tuple[float, ...]
+    length_s: float  # computation and messages, without updates
+    updates_s: tuple[float, ...]  # for each allowed tier, of the layers that it holds
 
 
 def fastest_chain(problem: Problem, allowed: Sequence[str]) -> Chain:
     """Fastest assignment of every layer to one of the allowed tiers.
 
     Updates run on all tiers at once, so the longest counts (Eq. 11), which no single number per
-    edge expresses. Hence several paths are kept to a node: those that no other beats in length
-    and every tier's update, and whose length with the shortest way on and the longest update so
-    far is not above the duration of the path that is shortest without updates. Updates are short
-    beside all else, so few are kept; on machines where they are not, their number may grow
-    steeply with the layers.
+    edge expresses. Hence several paths are kept to a node: those that no other beats in length and
+    every tier's update, and whose length with the shortest rest and the longest update so far does
+    not exceed the duration of the path that is shortest without updates. Updates are short beside
+    all else, so few are kept; where they are not, their number may grow steeply with the layers.
     """
     check_problem(problem)
     to_go_s = _to_go_s(problem, allowed)
@@ -95,7 +86,7 @@ def _step_s(problem: Problem, layer: int, before: str | None, tier: str) -> floa
 
 
 def _to_go_s(problem: Problem, allowed: Sequence[str]) -> list[dict[str, float]]:
-    """For each layer and the tier it is on, the shortest way from there to the last layer."""
+    """For each layer and its tier, the shortest path from there to the last layer."""
     to_go_s = [dict.fromkeys(allowed, 0.0)]
     for layer in range(problem.layers - 1, 0, -1):
         after_s = to_go_s[0]

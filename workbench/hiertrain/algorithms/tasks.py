@@ -2,7 +2,7 @@
 
 For a mapping of tiers to workers o, s, l and for tasks of m_s and m_l layers, each branch of the
 maxima of Eqs. (5)-(8) is a number of samples times seconds per sample, plus the overheads of the
-messages that are sent if there are samples. All the rest of Eq. (12) does not depend on samples.
+messages that are sent if there are samples. The rest of Eq. (12) does not depend on samples.
 """
 
 from __future__ import annotations
@@ -31,26 +31,16 @@ WORKERS = ("o", "s", "l", "o", "s", "l", "o+s", "l", "o+s", "l")
 class Tasks:
     """K choices of a mapping, m_s and m_l.
 
-    Attributes
-    ----------
-    batch
-        Samples per iteration, B.
-    order, m_s, m_l
-        Of each choice: the mapping's place in `ORDERS`, and the tasks' last layers. Shape (K,).
-    slope_s, setup_s
-        Seconds per sample, and seconds once if there is any sample, of each branch. Shape
-        (10, K), columns as in `WORKERS`.
-    fixed_s
-        Seconds that no split of the samples changes: Eqs. (9)-(11). Shape (K,).
+    Axes: K = choice, 10 = branch, as in `WORKERS`.
     """
 
     batch: int
-    order: IntArray
-    m_s: IntArray
-    m_l: IntArray
-    slope_s: FloatArray
-    setup_s: FloatArray
-    fixed_s: FloatArray
+    order: IntArray  # place of the mapping in `ORDERS`, (K,)
+    m_s: IntArray  # last layer of the short task, (K,)
+    m_l: IntArray  # last layer of the long task, (K,)
+    slope_s: FloatArray  # seconds per sample, (10, K)
+    setup_s: FloatArray  # seconds once if there is any sample, (10, K)
+    fixed_s: FloatArray  # seconds that no split changes, Eqs. (9)-(11), (K,)
 
     def __len__(self) -> int:
         return len(self.fixed_s)
@@ -72,17 +62,9 @@ class Tasks:
         return bool(self.setup_s.any())
 
     def duration_s(self, b_s: FloatArray, b_l: FloatArray) -> FloatArray:
-        """Seconds of an iteration (Eq. 12) of each choice under the splits given for it.
+        """Seconds of an iteration (Eq. 12) of each choice under its splits. Shape (K, P).
 
-        Parameters
-        ----------
-        b_s, b_l
-            Samples of workers s and l; the rest is worker o's. Shape (K, P) or (1, P) for the
-            same splits for all.
-
-        Returns
-        -------
-        Seconds, shape (K, P).
+        `b_s` and `b_l`, shape (K, P) or (1, P), are samples of workers s and l; o has the rest.
         """
         b_os = self.batch - b_l
         samples = {"o": b_os - b_s, "s": b_s, "l": b_l, "o+s": b_os}
@@ -109,7 +91,7 @@ def all_tasks(problem: Problem) -> Tasks:
     per_byte_s = _per_byte_s(problem)
 
     def setup_s(slope_s: FloatArray) -> FloatArray:
-        """Overhead of the message that takes so long per sample; without bytes it is not sent."""
+        """Overhead of a message with these seconds per sample; without bytes it is not sent."""
         return np.where(slope_s > 0, overhead_s, 0.0)
 
     output_bytes = np.concatenate([[0.0], problem.output_bytes])  # a task of no layers has none

@@ -1,4 +1,4 @@
-"""What the planners of HierTrain's problem decide: which tier trains which layers with what."""
+"""Policies: which tier trains which layers with how many samples."""
 
 from __future__ import annotations
 
@@ -30,16 +30,15 @@ class Policy(ABC):
 
     @abstractmethod
     def check(self, problem: Problem) -> None:
-        """Raise a ValueError if the policy is for other layers or another batch."""
+        """Refuse a problem of other layers or another batch."""
 
     def table(self, layers: int | None = None) -> pl.DataFrame:
-        """Table of who computes what in the forward phase; backward, the same is undone.
+        """Table of the forward phase; backward is its reverse.
 
         Parameters
         ----------
         layers
-            Of the model, N. Left out, the last layer of a `Hybrid`'s full task is null, since
-            the policy alone does not know it.
+            Of the model, N. Without it the last layer of a `Hybrid`'s full task is null.
 
         Returns
         -------
@@ -128,7 +127,7 @@ class Hybrid(Policy):
         return tuple(tier for tier, layers in tasks if layers)
 
     def check(self, problem: Problem) -> None:
-        """Refuse tasks longer than the model, or another batch than the problem's."""
+        """Refuse a problem of fewer layers or another batch."""
         if self.m_l > problem.layers:
             raise ValueError(f"m_l is {self.m_l}, but the model has only {problem.layers} layers")
         self._check_batch(problem)
@@ -193,7 +192,7 @@ class Chain(Policy):
         return self.batch
 
     def check(self, problem: Problem) -> None:
-        """Refuse another number of layers, or another batch, than the problem's."""
+        """Refuse a problem of other layers or another batch."""
         if len(self.tiers) != problem.layers:
             raise ValueError(
                 f"the policy places {len(self.tiers)} layers, but the model has {problem.layers}"
@@ -227,7 +226,7 @@ class Chain(Policy):
 
 
 def whole(name: str, value: object, least: int) -> int:
-    """Return `value` if it is a whole number of at least `least`, else say what is wrong."""
+    """A whole number of at least `least`, or a ValueError."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:

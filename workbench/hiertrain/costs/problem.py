@@ -1,4 +1,4 @@
-"""What HierTrain's planners plan with: three tiers, the links between them, a model, a batch."""
+"""Problems for HierTrain's planners: three tiers, the links between them, a model, a batch."""
 
 from __future__ import annotations
 
@@ -101,9 +101,9 @@ class Problem:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle without the read-only views of the mappings, which cannot be pickled."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        views = {name: dict(value) for name, value in given.items() if isinstance(value, Mapping)}
-        return _problem, (given | views,)
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        views = {name: dict(value) for name, value in values.items() if isinstance(value, Mapping)}
+        return _problem, (values | views,)
 
     @property
     def layers(self) -> int:
@@ -129,8 +129,8 @@ class Problem:
 
         d is 0 forward and 1 backward; t is the tier's place in `TIERS`.
         """
-        # Summed from each start anew: a difference of running sums would lose the small layers
-        # that lie behind large ones.
+        # Summed from each start anew: differences of running sums would lose small layers behind
+        # large ones.
         layers_s = np.stack([self.layer_s[tier].T for tier in TIERS], axis=1)
         rows = np.broadcast_to(layers_s[:, :, None, :], (2, len(TIERS), *(self.layers,) * 2))
         spans_s = np.zeros((2, len(TIERS), *(self.layers + 1,) * 2))
@@ -170,7 +170,7 @@ class Problem:
 
 
 def check_problem(problem: object) -> None:
-    """Raise a TypeError unless it is a `Problem`."""
+    """Refuse what is no `Problem`."""
     if not isinstance(problem, Problem):
         raise TypeError(
             f"the problem is {problem!r}; give a Problem, such as problem_of(profile_model(...), "
@@ -179,15 +179,7 @@ def check_problem(problem: object) -> None:
 
 
 def checked_bandwidth(what: str, bandwidth: object, unit: str) -> float:
-    """Return a bandwidth if it is a positive, finite number, else say what is wrong.
-
-    Parameters
-    ----------
-    what
-        Whose it is, as the message begins.
-    unit
-        In words, such as ``"bits per second"``.
-    """
+    """Return a bandwidth as a float; refuse what is not positive and finite."""
     if isinstance(bandwidth, bool) or not isinstance(bandwidth, Real):
         raise ValueError(f"{what} is {bandwidth!r}; give it as a number of {unit}")
     if not 0 < float(bandwidth) < math.inf:
@@ -195,8 +187,8 @@ def checked_bandwidth(what: str, bandwidth: object, unit: str) -> float:
     return float(bandwidth)
 
 
-def _problem(given: Mapping[str, Any]) -> Problem:
-    return Problem(**given)
+def _problem(values: Mapping[str, Any]) -> Problem:
+    return Problem(**values)
 
 
 def _number(name: str, value: object) -> float:
@@ -209,22 +201,24 @@ def _number(name: str, value: object) -> float:
 
 
 def _per_tier(
-    name: str, given: Mapping[str, ArrayLike], columns: int | None = None
+    name: str, values: Mapping[str, ArrayLike], columns: int | None = None
 ) -> Mapping[str, FloatArray]:
-    if not isinstance(given, Mapping) or set(given) != set(TIERS):
-        found = ", ".join(map(str, given)) if isinstance(given, Mapping) else repr(given)
+    if not isinstance(values, Mapping) or set(values) != set(TIERS):
+        found = ", ".join(map(str, values)) if isinstance(values, Mapping) else repr(values)
         raise ValueError(f"{name} takes numbers for each of {', '.join(TIERS)}; got {found}")
     return MappingProxyType(
-        {tier: check_layers(f"{name} of {tier}", given[tier], columns) for tier in TIERS}
+        {tier: check_layers(f"{name} of {tier}", values[tier], columns) for tier in TIERS}
     )
 
 
-def _per_pair(given: Mapping[Pair, float]) -> Mapping[Pair, float]:
+def _per_pair(bandwidths: Mapping[Pair, float]) -> Mapping[Pair, float]:
     example = "{('device', 'edge'): 5e6, ('edge', 'cloud'): 3e6, ('device', 'cloud'): 3e6}"
-    if not isinstance(given, Mapping):
-        raise ValueError(f"bandwidth_bps is {given!r}; give one for each pair, as in {example}")
+    if not isinstance(bandwidths, Mapping):
+        raise ValueError(
+            f"bandwidth_bps is {bandwidths!r}; give one for each pair, as in {example}"
+        )
     found: dict[Pair, float] = {}
-    for names, bandwidth_bps in given.items():
+    for names, bandwidth_bps in bandwidths.items():
         if not isinstance(names, tuple) or len(names) != 2:
             raise ValueError(
                 f"bandwidth_bps names {names!r}, which is no pair of tiers; give {example}"

@@ -26,17 +26,16 @@ ROUTES: dict[str, Callable[[float, float], float]] = {
 def through_edge(device_edge_bps: float, edge_cloud_bps: float, route: str = "bottleneck") -> float:
     """Bandwidth between device and cloud, which the paper leaves open, in bits per second.
 
-    It names the links device-edge and edge-cloud only, so what device and cloud send each other
-    passes the edge.
+    It names the links device-edge and edge-cloud only, so messages pass the edge.
 
     Parameters
     ----------
     device_edge_bps, edge_cloud_bps
         Bandwidths of the two links.
     route
-        ``"bottleneck"``, the default: the edge passes packets on as they come, as any router
-        does, so for messages of many packets the slower link decides. ``"store_and_forward"``:
-        the edge takes a whole message before it sends it on, so the times of both links add up.
+        ``"bottleneck"``, the default: the edge forwards packets, as any router does, so the slower
+        link decides. ``"store_and_forward"``: it forwards whole messages, so the times of both
+        links add up.
 
     Raises
     ------
@@ -194,16 +193,16 @@ def _check_profile(profile: object) -> None:
         raise ValueError(f"the profile is {profile!r}; give one, as by profile_model({model})")
 
 
-def _each_tier(name: str, given: Mapping[str, T], positive: bool = True) -> Mapping[str, T]:
-    if not isinstance(given, Mapping) or set(given) != set(TIERS):
-        found = ", ".join(map(str, given)) if isinstance(given, Mapping) else repr(given)
+def _each_tier(name: str, values: Mapping[str, T], positive: bool = True) -> Mapping[str, T]:
+    if not isinstance(values, Mapping) or set(values) != set(TIERS):
+        found = ", ".join(map(str, values)) if isinstance(values, Mapping) else repr(values)
         raise ValueError(f"{name} takes one entry for each of {', '.join(TIERS)}; got {found}")
-    for tier, number in given.items() if positive else ():
+    for tier, number in values.items() if positive else ():
         if isinstance(number, bool) or not isinstance(number, Real):
             raise ValueError(f"{name} of {tier} is {number!r}; give it as a number")
         if not 0 < float(number) < math.inf:
             raise ValueError(f"{name} of {tier} is {number}; it must be positive and finite")
-    return given
+    return values
 
 
 def _values(shape: InputShape) -> int:

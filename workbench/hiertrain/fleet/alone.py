@@ -1,4 +1,4 @@
-"""Every device plans as in the paper, as if no other were there: what planning together saves."""
+"""Every device plans as in the paper, as if it were the only one."""
 
 from __future__ import annotations
 

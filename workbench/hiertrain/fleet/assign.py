@@ -1,4 +1,4 @@
-"""Devices to edges by a heuristic: greedily, then by moves and swaps while any helps."""
+"""Devices to edges by a heuristic: greedy, then local search by moves and swaps."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ Edges = Mapping[str, str]
 def assign(fleet: Fleet, objective: str = "slowest") -> Assignment:
     """Good assignment and, for it, the best policies.
 
-    Two beginnings: the edges that devices choose by themselves (`alone`), and a greedy
-    assignment that takes the devices from the slowest on, each to the edge at which the objective
-    over the devices so far is least. From each, the best of all moves of one device and swaps of
-    two is made until none is better. The better end is taken, and it is never worse than `alone`.
-
-    Whatever is equal is decided by name, so the order of devices and edges does not matter.
+    Two starts: the edges that devices choose by themselves (`alone`), and a greedy assignment that
+    takes the devices from the slowest on, each to the edge at which the objective so far is least.
+    From each, the best move of one device or swap of two is made until none improves. The better
+    result is never worse than `alone`. Ties are decided by name, so the order of devices and edges
+    does not matter.
 
     Parameters
     ----------
     objective
-        ``"slowest"``, the default: the slowest device's iteration, since all wait for all; then
-        the mean. ``"mean"``: the other way round.
+        ``"slowest"``, the default: the slowest device's iteration, since all wait for all; then the
+        mean. ``"mean"``: the mean; then the slowest.
 
     Raises
     ------
@@ -41,7 +40,7 @@ def assign(fleet: Fleet, objective: str = "slowest") -> Assignment:
         _improved(fleet, value, edges) for edges in (_greedy(fleet, value), by_themselves.edges)
     ]
     best = planned(fleet, min(ends, key=value), objective)
-    # Sums round: where planning together changes nothing, it must not cost the last place.
+    # Sums round: where joint planning changes nothing, it must not lose a unit in the last place.
     return min(best, by_themselves, key=OBJECTIVES[objective])
 
 

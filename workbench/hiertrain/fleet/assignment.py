@@ -21,8 +21,8 @@ T = TypeVar("T")
 class Assignment:
     """Every device's edge, policy and seconds of an iteration; by name, in the order of names.
 
-    A device whose policy uses neither edge nor cloud has an edge all the same, which it leaves to
-    the others.
+    A device whose policy uses neither edge nor cloud has an edge all the same, but takes no share
+    of it.
     """
 
     edges: Mapping[str, str]
@@ -31,7 +31,7 @@ class Assignment:
 
     @property
     def slowest_s(self) -> float:
-        """Seconds of the slowest device: an iteration of training in which all wait for all."""
+        """Seconds of the slowest device: of an iteration in which all wait for all."""
         return max(self.seconds.values())
 
     @property
@@ -40,7 +40,7 @@ class Assignment:
         return math.fsum(self.seconds.values()) / len(self.seconds)
 
     def table(self) -> pl.DataFrame:
-        """Return a row per device: ``device, edge, policy, seconds``."""
+        """A row per device: ``device, edge, policy, seconds``."""
         return pl.DataFrame(
             [
                 (name, edge, str(self.policies[name]), self.seconds[name])
@@ -60,11 +60,11 @@ OBJECTIVES: dict[str, Callable[[Assignment], tuple[float, float]]] = {
     "slowest": lambda found: (found.slowest_s, found.mean_s),
     "mean": lambda found: (found.mean_s, found.slowest_s),
 }
-"""What is to be small, and what decides between assignments equal in that."""
+"""What is minimised, and what decides between assignments equal in that."""
 
 
 def timed(fleet: Fleet, edges: Mapping[str, str], policies: Mapping[str, Hybrid]) -> Assignment:
-    """Time the devices under given policies, each with its share of what it uses.
+    """Time the devices under the policies, each with its share of what it uses.
 
     Parameters
     ----------
@@ -74,8 +74,8 @@ def timed(fleet: Fleet, edges: Mapping[str, str], policies: Mapping[str, Hybrid]
     Raises
     ------
     ValueError
-        A device without edge or policy, or one that there is not; an edge that there is not or
-        that the device has no link to; a policy that does not fit the device's problem.
+        A device without edge or policy, or an unknown one; an edge that is unknown or that the
+        device has no link to; a policy that does not fit the device's problem.
     """
     _check(fleet, "edges", edges)
     _check(fleet, "policies", policies)
@@ -87,15 +87,7 @@ def timed(fleet: Fleet, edges: Mapping[str, str], policies: Mapping[str, Hybrid]
 
 
 def planned(fleet: Fleet, edges: Mapping[str, str], objective: str = "slowest") -> Assignment:
-    """Give every device the policy that is best for all devices of its edge together.
-
-    Parameters
-    ----------
-    edges
-        By the name of the device.
-    objective
-        A name in `OBJECTIVES`.
-    """
+    """Plan all devices of each edge together, for an `objective` in `OBJECTIVES`."""
     check_name("objective", objective, OBJECTIVES)
     _check(fleet, "edges", edges)
     policies: dict[str, Hybrid] = {}
@@ -108,7 +100,7 @@ def planned(fleet: Fleet, edges: Mapping[str, str], objective: str = "slowest") 
 
 
 def groups(fleet: Fleet, edges: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Devices of each edge that has any, in the order of names; of some devices only, if so."""
+    """Devices of each edge that has any, in the order of names; `edges` may lack some devices."""
     return {
         edge: tuple(name for name in fleet.by_name if edges.get(name) == edge)
         for edge in sorted(set(edges.values()))
@@ -119,13 +111,13 @@ def _sorted(fleet: Fleet, by_name: Mapping[str, T]) -> dict[str, T]:
     return {name: by_name[name] for name in fleet.by_name}
 
 
-def _check(fleet: Fleet, what: str, given: Mapping[str, object]) -> None:
-    for name in given:
+def _check(fleet: Fleet, what: str, by_device: Mapping[str, object]) -> None:
+    for name in by_device:
         check_name(f"device in {what}", name, fleet.by_name)
-    missing = [name for name in fleet.by_name if name not in given]
+    missing = [name for name in fleet.by_name if name not in by_device]
     if missing:
         raise ValueError(f"{what} has nothing for {', '.join(missing)}; give one to every device")
-    for name, value in given.items():
+    for name, value in by_device.items():
         if what == "edges":
             check_name("edge", str(value), fleet.edges)
             if value not in fleet.reached(name):

@@ -64,8 +64,8 @@ def fleet_of(
     cloud_flops_per_s
         What a device gets of the cloud at most.
     cloud_capacity_flops_per_s
-        What the cloud has in all. Each device is promised an equal part of it, whether the
-        others use theirs or not. Infinite for a cloud that has room for all.
+        What the cloud has in all; each device gets an equal part at most, whether the others use
+        theirs or not.
     route, backward_over_forward, overhead_s
         As for `problem_of`.
 

@@ -10,7 +10,7 @@ from workbench.hiertrain.fleet.fleet import Fleet, check_fleet
 from workbench.hiertrain.fleet.value import Value
 
 LIMIT = 1000
-"""Assignments that are tried without being told to."""
+"""Most assignments that are tried by default."""
 
 
 class TooManyError(ValueError):
@@ -25,8 +25,8 @@ def exact(fleet: Fleet, objective: str = "slowest", limit: int = LIMIT) -> Assig
     Parameters
     ----------
     objective
-        As for `assign`. With ``"slowest"`` the mean is the least of those plans in which the
-        slowest device of each edge is as fast as can be, of edges that decide nothing too.
+        As for `assign`. With ``"slowest"`` the mean is the least over plans in which the slowest
+        device of each edge is as fast as possible, even at edges that decide nothing.
     limit
         Assignments that may be tried.
 

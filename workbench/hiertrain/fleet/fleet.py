@@ -1,4 +1,4 @@
-"""Devices, the edges that each can reach, and what each would plan with if alone there."""
+"""Devices, the edges that each can reach, and the problem of each if alone there."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ class Device:
 
     Parameters
     ----------
-    name
-        How it is called.
     problems
         For each edge that it has a link to, the problem if it had that edge, its uplink and the
         cloud to itself. All of one model and batch.
@@ -58,16 +56,13 @@ class Fleet:
     """Devices that train at the same time, edges that they share, and a cloud that they do not.
 
     The devices assigned to an edge share its compute equally, and equally its uplink; each share
-    is taken by those whose plan uses it, for the whole iteration. So with c devices that compute
-    at the edge every layer and update takes c times as long there, and with u devices that use
-    the cloud each has 1/u of the uplink's bandwidth, which passes into the bandwidth between
-    device and cloud as `route` says. A device with any layers on a tier uses it.
+    belongs, for the whole iteration, to those whose plan has any layers there. So with c devices
+    that compute at the edge every layer and update takes c times as long there, and with u devices
+    that use the cloud each has 1/u of the uplink's bandwidth, which passes into the bandwidth
+    between device and cloud as `route` says. A server that shares among those who compute at the
+    moment would give them more.
 
-    The cloud has room for all: a problem's seconds there are what the device gets. Equal parts of
-    a smaller cloud are a slower cloud (`fleet_of` does that).
-
-    A device takes its share for the whole iteration, though it uses the edge only in some phases.
-    A server that shares among those who compute at the moment would give them more.
+    The cloud has room for all; equal parts of a smaller cloud are a slower cloud (see `fleet_of`).
 
     Parameters
     ----------
@@ -81,8 +76,8 @@ class Fleet:
     Raises
     ------
     ValueError
-        No devices or no edges, a name twice, an edge that there is not, an edge whose uplink has
-        several bandwidths, a bandwidth between device and cloud that is not the route's.
+        No devices or no edges, a name twice, an unknown edge, an edge whose uplink has several
+        bandwidths, a bandwidth between device and cloud that is not the route's.
     """
 
     devices: tuple[Device, ...]
@@ -90,8 +85,8 @@ class Fleet:
     route: str = "bottleneck"
 
     def __post_init__(self) -> None:
-        given: object = self.edges
-        if isinstance(given, str):
+        edges: object = self.edges
+        if isinstance(edges, str):
             raise ValueError(f"edges is {self.edges!r}; give a sequence of names")
         object.__setattr__(self, "devices", tuple(self.devices))
         object.__setattr__(self, "edges", tuple(self.edges))
@@ -138,7 +133,7 @@ class Fleet:
 
     @cached_property
     def plans(self) -> Plans:
-        """Plans that were already found; all algorithms share them."""
+        """Plans found so far; all algorithms share them."""
         problems = {
             (name, edge): problem
             for name, device in self.by_name.items()
@@ -152,7 +147,7 @@ class Fleet:
 
 
 def check_fleet(fleet: object) -> None:
-    """Raise a TypeError unless it is a `Fleet`."""
+    """Refuse what is no `Fleet`."""
     if not isinstance(fleet, Fleet):
         raise TypeError(f"the fleet is {fleet!r}; give a Fleet, such as fleet_of(...) makes")
 

@@ -1,10 +1,9 @@
 """The best plans of all devices of one edge together, exact under equal shares.
 
-What a plan takes depends on the shares, and the shares on who uses what. Nothing has to be
-iterated until it settles: every pair of numbers (c, u) of devices that may compute at the edge and
-may use its uplink is tried, and for each pair every device has four plans, with or without the
-edge and with or without the cloud. A dynamic programme over the devices picks one for each so
-that at most c and u are used.
+A plan's time depends on the shares, and the shares on who uses what. So every pair of numbers (c,
+u) of devices that may compute at the edge and may use its uplink is tried, and for each pair every
+device has four plans, with or without the edge and with or without the cloud. A dynamic programme
+over the devices picks one for each so that at most c and u are used.
 """
 
 from __future__ import annotations
@@ -27,10 +26,8 @@ def joint(
 ) -> tuple[list[Hybrid], list[float]]:
     """Policies and seconds of the devices of an edge, in their order.
 
-    Parameters
-    ----------
-    objective
-        ``"slowest"``: the slowest is as fast as can be, then the mean. ``"mean"``: the mean is.
+    With ``"slowest"`` the slowest is as fast as possible, then the mean; with ``"mean"`` the mean
+    is.
     """
     if len(devices) == 1:
         plan = plans.alone(devices[0], edge)
@@ -60,7 +57,7 @@ def joint(
 def _picked(
     times_s: FloatArray, combine: Combine
 ) -> tuple[FloatArray, Callable[[int, int], list[int]]]:
-    """For each (c, u) the least combination of one plan a device; and how it is picked."""
+    """For each (c, u) the least combination of one plan a device, and a function of its picks."""
     count = times_s.shape[1]
     # axes: c, u, a computing so far, b sending so far
     best_s = np.full((count,) * 4, np.inf)
@@ -92,7 +89,7 @@ def _picked(
 def seconds(
     plans: Plans, edge: str, devices: Sequence[str], policies: Sequence[Hybrid]
 ) -> list[float]:
-    """Seconds of an iteration of each device of an edge, under what the policies leave it."""
+    """Seconds of an iteration of each device of an edge, under the shares that result."""
     computing = sum("edge" in policy.taking_part for policy in policies)
     sending = sum("cloud" in policy.taking_part for policy in policies)
     return [

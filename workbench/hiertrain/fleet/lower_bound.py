@@ -1,4 +1,4 @@
-"""How fast any assignment can be at best, without trying them."""
+"""A lower bound on the seconds of any assignment."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def lower_bound(fleet: Fleet, objective: str = "slowest") -> float:
 
     For the mean: the mean over the devices, each with its best edge to itself.
 
-    For the slowest, the capacity of the edges counts too. Suppose that all devices meet a time T.
-    A device that computes at an edge together with others, c in all, then has a plan that takes
-    T or less with 1/c of the compute, and so has its share 1/c at least 1/k, where k is the most
-    devices with which it could share any edge and still meet T, even with an uplink to itself.
-    The shares at an edge add up to 1. Hence the sum of 1/k over the devices that must compute at
-    an edge to meet T is at most the number of edges, E; likewise for the uplink; and the sum over
-    all devices of the least of both that a device can do with is at most 2 E. The least T at
-    which all that holds, and at which every device by itself meets T, is the bound.
+    For the slowest, the capacity of the edges counts too. Suppose that all devices meet a time T. A
+    device that computes at an edge with others, c in all, then has a plan that takes T or less with
+    1/c of the compute, so its share 1/c is at least 1/k, where k is the most devices with which it
+    could share any edge and still meet T, even with an uplink to itself. The shares at an edge add
+    up to 1. Hence the sum of 1/k over the devices that must compute at an edge to meet T is at most
+    the number of edges, E; likewise for the uplink; and the sum over all devices of the least of
+    both that a device needs is at most 2 E. The bound is the least T at which all that holds, and
+    at which every device by itself meets T.
 
     Raises
     ------
@@ -56,23 +56,13 @@ def lower_bound(fleet: Fleet, objective: str = "slowest") -> float:
 
 
 class Times(NamedTuple):
-    """Least seconds of a device at its best edge, by how many share what. Index 0 is one device.
+    """Least seconds of a device at its best edge, by how many share: from one on, (D,)."""
 
-    Attributes
-    ----------
-    by_itself
-        Without edge and cloud. Shape (1,).
-    edge, cloud
-        Without the cloud, by the number computing; without the edge, by the number sending. (D,).
-    computing, sending
-        With both, by the number computing and one sending; the other way round. Shape (D,).
-    """
-
-    by_itself: FloatArray
-    edge: FloatArray
-    cloud: FloatArray
-    computing: FloatArray
-    sending: FloatArray
+    by_itself: FloatArray  # without edge and cloud, (1,)
+    edge: FloatArray  # without the cloud, by the number computing
+    cloud: FloatArray  # without the edge, by the number sending
+    computing: FloatArray  # with both, by the number computing and one sending
+    sending: FloatArray  # with both, by the number sending and one computing
 
 
 def _times(fleet: Fleet, name: str) -> Times:
@@ -99,7 +89,7 @@ def _times(fleet: Fleet, name: str) -> Times:
 
 
 def _met(devices: list[Times], time_s: float, edges: int) -> bool:
-    """Whether the shares that the devices need to meet a time can be there."""
+    """Whether the edges have the shares that the devices need to meet a time."""
     computing, sending, both = 0.0, 0.0, 0.0
     for one in devices:
         least = _least_shares(one, time_s)

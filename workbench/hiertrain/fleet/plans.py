@@ -1,4 +1,4 @@
-"""One device's plans under any share of an edge and its uplink, each solved once."""
+"""Plans of one device under any share of an edge and its uplink, each solved once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.hiertrain.costs.profiled import through_edge
 
 
 class Plan(NamedTuple):
-    """A policy and the seconds of an iteration under it."""
+    """A policy and its seconds of an iteration."""
 
     policy: Hybrid
     total_s: float
@@ -34,12 +34,7 @@ class Plan(NamedTuple):
 class Plans:
     """Plans of devices by the number of devices that share what they use.
 
-    Parameters
-    ----------
-    problems
-        By device and edge, as if alone.
-    route
-        As for `through_edge`.
+    `problems` are by device and edge, as if alone.
     """
 
     def __init__(self, problems: Mapping[tuple[str, str], Problem], route: str) -> None:
@@ -50,14 +45,9 @@ class Plans:
         self._found: dict[tuple[str, str, int, int], Plan] = {}
 
     def best(self, device: str, edge: str, computing: int, sending: int) -> Plan:
-        """Fastest plan if so many devices, this one included, share edge compute and uplink.
+        """Fastest plan with 1/computing of the edge's compute and 1/sending of its uplink.
 
-        Parameters
-        ----------
-        computing
-            Devices among which the edge's compute is shared; 0 if the device may not use it.
-        sending
-            Devices among which the uplink is shared; 0 if the device may not use the cloud.
+        0 bars the device from the edge's compute, or from the cloud.
         """
         key = (device, edge, computing, sending)
         if key not in self._found:
@@ -110,17 +100,7 @@ class Plans:
 
 
 def shared(problem: Problem, computing: int, sending: int, route: str) -> Problem:
-    """Problem of a device with one share of several of the edge's compute and uplink.
-
-    Parameters
-    ----------
-    problem
-        As if alone.
-    computing, sending
-        Devices that share the compute and the uplink, this one included; at least 1.
-    route
-        As for `through_edge`.
-    """
+    """Problem of a device with 1/computing of the edge's compute and 1/sending of its uplink."""
     if computing == sending == 1:
         return problem
     layer_s, update_s = dict(problem.layer_s), dict(problem.update_s)
@@ -129,16 +109,16 @@ def shared(problem: Problem, computing: int, sending: int, route: str) -> Proble
     links = dict(problem.bandwidth_bps)
     if sending > 1:
         links["edge", "cloud"] /= sending
-        ways = links["device", "edge"], links["edge", "cloud"]
-        links["device", "cloud"] = through_edge(*ways, route)
+        hops_bps = links["device", "edge"], links["edge", "cloud"]
+        links["device", "cloud"] = through_edge(*hops_bps, route)
     return _with(problem, layer_s=layer_s, update_s=update_s, bandwidth_bps=links)
 
 
 def _priced_out(problem: Problem, tiers: set[str]) -> Problem:
     """Problem whose fastest policy uses none of the tiers, and is otherwise as fast.
 
-    The update of any layer there takes longer than a whole iteration of the device by itself,
-    which is a policy too; and an update is no shorter than that of any tier (Eq. 11).
+    An update of any layer there takes longer than a whole iteration of the device by itself, which
+    is a policy too; and the update of an iteration is no shorter than any tier's (Eq. 11).
     """
     by_itself = Hybrid(("device", "edge", "cloud"), 0, 0, problem.batch, 0, 0)
     price_s = 1.0 + 2.0 * iteration(problem, by_itself).total_s
@@ -147,7 +127,7 @@ def _priced_out(problem: Problem, tiers: set[str]) -> Problem:
 
 
 def _with(problem: Problem, **changed: object) -> Problem:
-    given: dict[str, object] = {
+    values: dict[str, object] = {
         "layer_s": problem.layer_s,
         "update_s": problem.update_s,
         "param_bytes": problem.param_bytes,
@@ -157,4 +137,4 @@ def _with(problem: Problem, **changed: object) -> Problem:
         "batch": problem.batch,
         "overhead_s": problem.overhead_s,
     }
-    return Problem(**(given | changed))  # type: ignore[arg-type]
+    return Problem(**(values | changed))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What an assignment of devices to edges is worth, edge by edge."""
+"""Values of assignments of devices to edges, edge by edge."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Value:
         self._seconds: dict[tuple[str, tuple[str, ...]], list[float]] = {}
 
     def __call__(self, edges: Mapping[str, str]) -> Key:
-        """Return what is to be small, then what decides between equals; of some devices only.
+        """Return what is minimised, then what decides between equals.
 
-        As `OBJECTIVES` of the planned assignment, bit for bit.
+        As `OBJECTIVES` of the planned assignment, bit for bit; `edges` may lack some devices.
         """
         found = [
             seconds

@@ -70,22 +70,11 @@ _MEMORY = {"flops_per_byte": (0.1, 50.0)}
 
 @dataclass(frozen=True)
 class Explanation:
-    """What may lie behind the paper's times.
+    """What may explain the paper's times."""
 
-    Attributes
-    ----------
-    ranges
-        Constants to fit, each with where to look for it.
-    fixed
-        The other constants.
-    fitted_on
-        Claims: as many as can be are met, then the speed-ups' error is least.
-    route, batch_size
-        Of the testbed.
-    """
-
-    ranges: Mapping[str, tuple[float, float]]
-    fixed: Mapping[str, float]
+    ranges: Mapping[str, tuple[float, float]]  # constants to fit, and where to search
+    fixed: Mapping[str, float]  # the other constants
+    # claims: as many as possible are met, then the speed-ups' error is least
     fitted_on: tuple[str, ...] = FIGURES
     route: str = "bottleneck"
     batch_size: int = BATCH_SIZE

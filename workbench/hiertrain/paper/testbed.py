@@ -42,22 +42,12 @@ UPDATE_FLOPS, UPDATE_MOVES = 2, 3
 
 @dataclass(frozen=True)
 class Constants:
-    """What the paper does not state about its testbed.
+    """What the paper does not state about its testbed."""
 
-    Attributes
-    ----------
-    device_gflops, edge_core_gflops
-        What the device and one core of the edge server compute where memory does not hold them up.
-    cloud_over_edge_core
-        How many times faster the cloud is than one core of the edge server.
-    flops_per_byte
-        Arithmetic that a machine would do in the time in which it moves a byte, the same on all.
-    """
-
-    device_gflops: float
-    edge_core_gflops: float
-    cloud_over_edge_core: float
-    flops_per_byte: float
+    device_gflops: float  # where memory is no limit
+    edge_core_gflops: float  # of one core of the edge server, where memory is no limit
+    cloud_over_edge_core: float  # speed of the cloud over that of an edge core
+    flops_per_byte: float  # arithmetic in the time of moving a byte, the same on all machines
 
     @classmethod
     def load(cls, explanation: str = EXPLANATION) -> Constants:
@@ -67,30 +57,15 @@ class Constants:
 
 @dataclass(frozen=True)
 class Testbed:
-    """Device, edge server and cloud of the paper, with any links and any share of the edge.
-
-    Attributes
-    ----------
-    constants
-        What the machines compute.
-    device_edge_mbps, edge_cloud_mbps
-        Bandwidths of the two links, in Mbit/s.
-    edge_cores
-        The edge server's, as the paper counts them: 1 to 4; see `capacity`.
-    devices
-        Equal devices that the edge server serves, all at the same time; each gets an equal share
-        of its cores and of its link to the cloud. The paper has one.
-    route
-        How device and cloud reach each other; see `through_edge`.
-    """
+    """Device, edge server and cloud of the paper, with any links and any share of the edge."""
 
     __test__ = False  # pytest: not a test case, whatever the name
 
     constants: Constants
     device_edge_mbps: float = DEVICE_EDGE_MBPS
     edge_cloud_mbps: float = FIG11_MBPS
-    edge_cores: int = 1
-    devices: int = 1
+    edge_cores: int = 1  # 1 to 4, as the paper counts them; see `capacity`
+    devices: int = 1  # that share the edge server and its uplink equally; the paper has one
     route: str = "bottleneck"
 
     def __post_init__(self) -> None:
@@ -202,13 +177,9 @@ def by_bandwidth(
     bandwidths_mbps: Iterable[float] = EDGE_CLOUD_MBPS,
     planners: Sequence[str] | None = None,
 ) -> pl.DataFrame:
-    """One iteration by edge-cloud bandwidth and planner.
+    """One iteration by edge-cloud bandwidth and planner, a row each.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per bandwidth and planner: the setting, ``forward_s, backward_s, update_s, total_s``
-        and the ``policy`` in words.
+    Columns: the setting, ``forward_s, backward_s, update_s, total_s`` and ``policy`` as text.
     """
     rows = []
     for mbps in bandwidths_mbps:
@@ -236,13 +207,9 @@ def by_cores(
     batch_size: int = BATCH_SIZE,
     bandwidths_mbps: Sequence[float] = EDGE_CLOUD_MBPS,
 ) -> pl.DataFrame:
-    """HierTrain's iteration by cores of the edge server and bandwidth.
+    """`by_bandwidth` of HierTrain alone with 1 to 4 cores of the edge server.
 
-    Returns
-    -------
-    polars.DataFrame
-        As `by_bandwidth`, for `hiertrain` alone and 1 to 4 cores, with ``gain_percent``: time
-        saved over one core fewer, null for one core.
+    Also ``gain_percent``: time saved over one core fewer, null for one core.
     """
     frame = pl.concat(
         by_bandwidth(

@@ -1,8 +1,8 @@
 """Model parallelism: runs of layers on one tier each, all samples through all of them.
 
-What JointDNN, JointDNN+ and JALAD do. The phases follow each other as in the cost model: the
-weights are updated when the last gradient is there, on all tiers at once, and the next iteration
-begins when all are done. What that takes to tell is not charged.
+As JointDNN, JointDNN+ and JALAD do. The phases follow each other as in the cost model: the weights
+are updated when the last gradient is there, on all tiers at once, and the next iteration begins
+when all have finished; these notifications are free.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def holder(job: Job, policy: Chain, tier: str, learner: Learner) -> Program:
         return learner.quantise(tensors, bits or 0) if narrow else tensors
 
     async def forward(context: Context, iteration: int) -> Any:
-        """Features behind the last layer, if it is here."""
+        """Features behind the last layer; only its tier uses them."""
         features = None
         for index in mine:
             if index == 0:

@@ -15,18 +15,12 @@ SOURCE = "samples"
 def cluster_of(problem: Problem, sharing: str = "none") -> Cluster:
     """Device, edge and cloud, and how they are linked.
 
-    Parameters
-    ----------
-    problem
-        Whose bandwidths and overhead the links have.
-    sharing
-        ``"none"``: every message has its pair's whole bandwidth, whatever else is sent, as the
-        paper's cost model assumes (Eq. 4). Samples lie on a fourth node, which has the device's
-        links to edge and cloud once more and a free one to the device.
-        ``"interfaces"``: the device sends the samples itself, over one interface of its bandwidth
-        to the edge; the cloud has one of its bandwidth to the edge. What is sent or received at
-        the same time shares these max-min fairly, each way for itself. The edge's are two, one
-        to either side, and limit nothing more.
+    With ``sharing`` ``"none"`` every message has its pair's whole bandwidth, whatever else is sent,
+    as the paper's cost model assumes (Eq. 4): samples lie on a fourth node with the device's links
+    to edge and cloud once more and a free one to the device. With ``"interfaces"`` the device sends
+    the samples itself, over one interface of its bandwidth to the edge; the cloud has one of its
+    bandwidth to the edge. Concurrent messages share these max-min fairly in each direction. The
+    edge's two interfaces, one to either side, limit nothing more.
     """
     check_name("sharing", sharing, SHARING)
     links: dict[tuple[int | str, int | str], Link] = {}
@@ -42,10 +36,8 @@ def cluster_of(problem: Problem, sharing: str = "none") -> Cluster:
         connect(SOURCE, "edge", between["device", "edge"])
         connect(SOURCE, "cloud", between["device", "cloud"])
         return Cluster([Node(name) for name in (*TIERS, SOURCE)], links)
-    near_bps, far_bps = (
-        problem.bandwidth_bps["device", "edge"],
-        problem.bandwidth_bps["edge", "cloud"],
-    )
+    near_bps = problem.bandwidth_bps["device", "edge"]
+    far_bps = problem.bandwidth_bps["edge", "cloud"]
     nodes = [
         Node("device", uplink_bps=near_bps, downlink_bps=near_bps),
         Node("edge"),

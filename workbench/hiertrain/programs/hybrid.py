@@ -1,9 +1,9 @@
 """Workers o, s and l of hybrid parallelism (Liu et al. 2020, IV-B, Fig. 4).
 
 Forward, worker s computes layers 1..m_s and worker l layers 1..m_l, each of its own samples, and
-worker o takes their features further with its own. Backward, it hands each the gradient of its
-features as soon as it has it. Then it adds up the gradients of the parameters, layer by layer
-those of all who have the layer, and every worker updates its own layers.
+worker o takes their features further with its own. Backward, it returns each the gradient of its
+features at once. Then it adds up the gradients of the parameters, layer by layer those of all who
+have the layer, and every worker updates its own layers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Task(NamedTuple):
 
 
 def programs_of(job: Job, policy: Hybrid, learners: Sequence[Learner]) -> list[Program]:
-    """Programs of device, edge and cloud; the samples of a batch go to o, s and l in this order."""
+    """Programs of device, edge and cloud; o, s and l take the samples of a batch in this order."""
     o, s, l = policy.order  # noqa: E741
     behind_o = policy.b_o + policy.b_s
     short = Task(s, policy.m_s, range(policy.b_o, behind_o), ((1, policy.m_s),))
@@ -45,7 +45,7 @@ def programs_of(job: Job, policy: Hybrid, learners: Sequence[Learner]) -> list[P
 
 
 def helper(job: Job, task: Task, o: str, learner: Learner) -> Program:
-    """Program of worker s or l; a task of no layers ends at once."""
+    """Program of worker s or l; ends at once without layers."""
     problem, samples, node_o = job.problem, len(task.samples), TIERS.index(o)
 
     async def program(context: Context) -> None:
@@ -72,12 +72,12 @@ def helper(job: Job, task: Task, o: str, learner: Learner) -> Program:
 def original(job: Job, policy: Hybrid, learner: Learner, short: Task, long: Task) -> Program:
     """Program of worker o.
 
-    Its samples come first in what it computes, then those of s, then those of l.
+    Its own samples come first in what it computes, then those of s, then those of l.
     """
     problem, layers = job.problem, job.problem.layers
     blocks = ((1, policy.m_s), (policy.m_s + 1, policy.m_l), (policy.m_l + 1, layers))
     samples = (policy.b_o, policy.b_o + policy.b_s, policy.batch_size)
-    joining = (None, short, long)  # whose features come in before each block
+    joining = (None, short, long)  # whose features join before each block
     others = [task for task in (short, long) if task.last]
 
     async def forward(context: Context, iteration: int) -> object:

@@ -1,4 +1,4 @@
-"""What the programs of device, edge and cloud share: what they do, and whom they learn with."""
+"""What the programs of device, edge and cloud share: the training job, and the learning."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Samples = Callable[[Request], Any]
 
 
 class Learner(Protocol):
-    """A tier's side of the learning; features and gradients are whatever it makes of them."""
+    """A tier's side of the learning; features and gradients are of its own types."""
 
     def begin(self, iteration: int) -> None:
         """Forget the gradients of the iteration before."""
         ...
 
     def forward(self, first: int, last: int, features: Any) -> Any:
-        """Features behind layer `last` of those before layer `first`."""
+        """Features behind layer `last`, from those before layer `first`."""
         ...
 
     def join(self, parts: Sequence[Any]) -> Any:
@@ -67,7 +67,7 @@ class Learner(Protocol):
         ...
 
     def part(self, averaged: Any, last: int) -> Any:
-        """Of an averaged gradient, that of layers 1 to `last`."""
+        """The part of layers 1 to `last` of an averaged gradient."""
         ...
 
     def step(self, averaged: Any, at_s: float) -> None:
@@ -76,40 +76,30 @@ class Learner(Protocol):
 
 
 class Idle:
-    """Learns nothing, so that only bytes move and time passes."""
+    """Learns nothing: only bytes move and time passes."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return self._pair if name == "split" else self._nothing
 
-    def _nothing(self, *given: object) -> None:
-        del given
+    def _nothing(self, *arguments: object) -> None:
+        del arguments
 
-    def _pair(self, *given: object) -> tuple[None, None]:
-        del given
+    def _pair(self, *arguments: object) -> tuple[None, None]:
+        del arguments
         return None, None
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What all programs of a run know.
-
-    Attributes
-    ----------
-    problem, policy
-        What takes how long, and who does what.
-    iterations
-        How many.
-    source
-        The node that hands out samples.
-    """
+    """A training job: what all programs of a run know, but for the learning."""
 
     problem: Problem
     policy: Policy
     iterations: int
-    source: int
+    source: int  # the node that hands out samples
 
     async def take_samples(self, context: Context, iteration: int, samples: range) -> Any:
-        """Ask for samples of an iteration's batch, and wait for them; none for none."""
+        """Request samples of an iteration's batch, and wait for them; none for none."""
         if not samples:
             return None
         wanted = Request(iteration, samples.start, samples.stop)
@@ -124,7 +114,7 @@ class Job:
         samples: int,
         features: Any,
     ) -> Any:
-        """Run layers forward; no layers or no samples take no time and change nothing."""
+        """Run layers forward; without layers or samples, at once."""
         first, last = layers
         if first > last or not samples:
             return features
@@ -144,7 +134,7 @@ class Job:
         samples: int,
         gradient: Any,
     ) -> Any:
-        """Run layers backward, as `forward` does forward."""
+        """Run layers backward, as `forward`."""
         first, last = layers
         if first > last or not samples:
             return gradient
@@ -167,7 +157,7 @@ class Job:
 
 
 def send(context: Context, tier: str, topic: str, payload: Any, size_bytes: float) -> None:
-    """Send to a tier; what has no bytes is told at no cost, as in the cost model."""
+    """Send to a tier; what has no bytes is free, as in the cost model."""
     context.send(
         TIERS.index(tier),
         Message(context.node, topic, payload, float(size_bytes), control=size_bytes == 0),

@@ -1,9 +1,8 @@
 """Device, edge and cloud carry a policy out, simulated or measured (Liu et al. 2020, IV-B).
 
-Every tier runs a program: that of a worker o, s or l (`hybrid_programs`) under a `Hybrid` policy,
-that of some runs of layers (`chain_programs`) under a `Chain`. Samples are handed out where they
-lie, each worker's when it asks for them at the start of its iteration. Labels travel with samples
-and features; they weigh nothing beside these and are not charged.
+Every tier runs a program: of worker o, s or l (`hybrid_programs`) under a `Hybrid` policy, of some
+runs of layers (`chain_programs`) under a `Chain`. A node serves the samples, each worker's on
+request at the start of its iteration. Labels travel with samples and features, at no cost.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["Job", "Learner", "Request", "Samples", "cluster_of", "programs_of"]
 
 
 def serve(job: Job, requests: int, samples: Samples | None) -> Program:
-    """Program of the node at which the samples lie: answers so many requests."""
+    """Program of the node that holds the samples: answers so many requests."""
 
     async def program(context: Context) -> None:
         for _ in range(requests):
@@ -49,7 +48,7 @@ def serve(job: Job, requests: int, samples: Samples | None) -> Program:
 
 
 def both(program: Program, beside: Program) -> Program:
-    """Program that runs another one beside itself, to both ends."""
+    """Program that runs two, until both have ended."""
 
     async def together(context: Context) -> Any:
         task = context.spawn(beside(context))
@@ -71,14 +70,7 @@ def programs_of(
 ) -> list[Program]:
     """Programs for the nodes of ``cluster_of(problem, sharing)``, in their order.
 
-    Parameters
-    ----------
-    problem, policy, iterations
-        What takes how long, who does what, and how often.
-    sharing
-        As for `cluster_of`.
-    learners, samples
-        Of device, edge and cloud, and what they learn from; without them only bytes move.
+    Without `learners` (of device, edge and cloud) and `samples` only bytes move.
     """
     check_name("sharing", sharing, SHARING)
     policy.check(problem)
@@ -86,12 +78,12 @@ def programs_of(
         raise ValueError(f"iterations is {iterations}; there is at least one")
     source = TIERS.index("device") if sharing == "interfaces" else len(TIERS)
     job = Job(problem, policy, iterations, source)
-    given = [Idle() for _ in TIERS] if learners is None else list(learners)
+    learners = [Idle() for _ in TIERS] if learners is None else list(learners)
     if isinstance(policy, Hybrid):
-        programs = hybrid_programs.programs_of(job, policy, given)
+        programs = hybrid_programs.programs_of(job, policy, learners)
         asking = sum(count > 0 for count in (policy.b_o, policy.b_s, policy.b_l))
     elif isinstance(policy, Chain):
-        programs, asking = chain_programs.programs_of(job, policy, given), 1
+        programs, asking = chain_programs.programs_of(job, policy, learners), 1
     else:
         raise TypeError(f"a policy is a Hybrid or a Chain, not a {type(policy).__name__}")
     serving = serve(job, asking * iterations, samples)

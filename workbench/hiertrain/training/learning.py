@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from workbench.datasets import Dataset
 
 Gradient = tuple["Tensor | None", ...]
-"""By each tensor that crosses a cut; None where nothing is to be learnt from it."""
+"""For each tensor that crosses a cut; None for one without a gradient."""
 
 
 class Features(NamedTuple):
-    """What crosses a cut, with the labels of its samples."""
+    """Tensors that cross a cut, with the labels of their samples."""
 
     tensors: tuple[Tensor, ...]
     labels: Tensor
 
 
 class Learnt(NamedTuple):
-    """What a tier has at the end of an epoch: its model's vector and buffers; when, in seconds."""
+    """A tier's model at the end of an epoch: its vector and buffers."""
 
     tier: str
     parameters: Tensor
@@ -54,24 +54,14 @@ class Learnt(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BatchedSamples:
-    """Samples of each iteration's batch, in the model's number type.
-
-    Attributes
-    ----------
-    dataset
-        Whose training samples the batches index.
-    batches
-        Indices of each iteration's samples.
-    like
-        A tensor of the model.
-    """
+    """Samples of each iteration's batch, in the model's number type."""
 
     dataset: Dataset
-    batches: Sequence[NDArray[np.int64]]
-    like: Tensor
+    batches: Sequence[NDArray[np.int64]]  # indices of each iteration's samples
+    like: Tensor  # a tensor of the model
 
     def __call__(self, wanted: Request) -> Features:
-        """Give samples as features before layer 1."""
+        """Samples as features before layer 1."""
         batch = self.batches[wanted.iteration][wanted.first : wanted.last]
         images = as_tensor(self.dataset.x_train[batch], self.like.device).to(self.like.dtype)
         return Features((images,), as_tensor(self.dataset.y_train[batch], self.like.device))
@@ -81,42 +71,22 @@ class BatchedSamples:
 class TierLearner:
     """One tier's copy of the model, of which it computes some layers.
 
-    The gradient of the mean loss over a batch is the sum of its parts' gradients, each part
-    computed where its samples are: what worker o adds up is what one machine would have found,
-    but for the order of the sums. Exempt are batch normalisation, which sees only the samples
-    that pass its tier together, and dropout, which draws masks of each tier's own.
-
-    Attributes
-    ----------
-    tier
-        Which.
-    pieces, flat
-        Its model in layers, and as one vector.
-    own
-        Parts of the vector that it updates.
-    sgd
-        How.
-    seed
-        Of what the model draws at random.
-    epoch_ends
-        Last iteration of each epoch.
-    epoch_ended
-        Called with what the tier has then.
-    loss_of
-        Mean over samples.
-    losses
-        Of each iteration so far, on the tier that computes the loss.
+    The gradient of the mean loss over a batch is the sum of its parts' gradients, each computed
+    where its samples are: worker o's sum is what one machine would find, but for the order of
+    summation, for batch normalisation, which sees only the samples that pass its tier together, and
+    for dropout, whose masks are each tier's own.
     """
 
     tier: str
-    pieces: Pieces
-    flat: FlatModel
-    own: Sequence[slice]
+    pieces: Pieces  # the model in layers
+    flat: FlatModel  # the model as one vector
+    own: Sequence[slice]  # parts of the vector that it updates
     sgd: Sgd
-    seed: tuple[int, int]
-    epoch_ends: Sequence[int]
-    epoch_ended: Callable[[Learnt], None]
-    loss_of: Loss = cross_entropy
+    seed: tuple[int, int]  # the run's and the tier's: of what the model draws
+    epoch_ends: Sequence[int]  # last iteration of each epoch
+    epoch_ended: Callable[[Learnt], None]  # called at the end of each epoch
+    loss_of: Loss = cross_entropy  # mean over samples
+    # of each iteration so far, on the tier that computes the loss
     losses: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -131,7 +101,7 @@ class TierLearner:
         self.flat.gradients.zero_()
 
     def forward(self, first: int, last: int, features: Features) -> Features:
-        """Features behind layer `last`; autograd remembers how they came."""
+        """Features behind layer `last`; autograd keeps the graph."""
         import torch
 
         leaves = tuple(
@@ -212,7 +182,7 @@ class TierLearner:
         return total
 
     def part(self, averaged: Tensor, last: int) -> Tensor:
-        """Of an averaged gradient, that of layers 1 to `last`."""
+        """The part of layers 1 to `last` of an averaged gradient."""
         return averaged[: self.flat.layout.starts[last]]
 
     def step(self, averaged: Tensor | None, at_s: float) -> None:
@@ -226,16 +196,9 @@ class TierLearner:
 
 
 class TierEpochs(Epochs):
-    """Puts the tiers' layers together when an epoch ends, and evaluates.
+    """Assembles the tiers' layers when an epoch ends, and evaluates.
 
-    Parameters
-    ----------
-    flat, pieces
-        The model with its first weights, written to; its layers.
-    policy
-        Who trains which layers with how many samples.
-    dataset
-        To evaluate on.
+    Writes to `flat`, the model with its first weights; `policy` says who trains which layers.
     """
 
     def __init__(self, flat: FlatModel, pieces: Pieces, policy: Policy, dataset: Dataset) -> None:
@@ -248,7 +211,7 @@ class TierEpochs(Epochs):
         self._learnt: dict[str, Learnt] = {}
 
     def take(self, learnt: Learnt) -> None:
-        """Take what one tier has at the end of an epoch; the last one's make it whole."""
+        """Take one tier's model at the end of an epoch; with the last, evaluate."""
         self._learnt[learnt.tier] = learnt
         if len(self._learnt) < self._tiers:
             return
@@ -260,7 +223,7 @@ class TierEpochs(Epochs):
         self._learnt = {}
 
     def _buffers(self) -> dict[str, Tensor]:
-        """Running statistics of each layer: of all tiers that compute it, by their samples."""
+        """Buffers of each layer: mean of all tiers that compute it, by their samples."""
         merged = dict(self._learnt[self._holders[-1]].buffers)
         for layer, names in enumerate(self._pieces.buffers, start=1):
             samples = {

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Trained(training.Trained["Tensor"]):
-    """What came of a training.
+    """Result of a training.
 
     Attributes
     ----------
@@ -49,11 +49,11 @@ class Built(training.Built[Trained]):
     policy
         What its programs carry out.
     learners
-        What device, edge and cloud learn with.
+        The tiers' models and optimisers.
     ends
         Last iteration of each epoch, from 0.
     epochs
-        Where the tiers leave what they have learnt.
+        Evaluates the assembled model.
     """
 
     policy: Policy
@@ -73,7 +73,7 @@ class Built(training.Built[Trained]):
         return Standing.of(self.epochs, len(self.ends), len(losses), self.ends[-1] + 1, loss)
 
     def trained(self, run: Run) -> Trained:
-        """The epochs that were done."""
+        """The finished epochs."""
         return Trained(self.epochs.frame, self.epochs.weights, run, self.policy, self.losses)
 
 
@@ -106,8 +106,7 @@ def train(
     progress
         True to show epochs, virtual time and loss; or a function, as for `simulate`.
     threads
-        As for `simulate`. Tiers hand each other features and gradients, so their work stays in
-        order: more threads change nothing.
+        As for `simulate`; tiers wait for each other, so more threads change nothing.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What to train on device, edge and cloud."""
+"""A training with HierTrain."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ class Setup(training.Setup):
     sharing
         Whether messages share the machines' interfaces; see `cluster_of`.
     epochs
-        How often all samples are learnt from; those that fill no batch are left out, others each
-        time.
+        Passes over the samples; those that fill no batch are left out, others each time.
     iterations
         Stop after so many instead; what is begun of an epoch then counts as one.
 
@@ -72,7 +71,7 @@ class Setup(training.Setup):
 
     @property
     def batches(self) -> list[NDArray[np.int64]]:
-        """Indices of the samples of each iteration."""
+        """Indices of each iteration's samples."""
         drawn = (
             training.batches(self.dataset, self.problem.batch, self.seed, epoch)
             for epoch in range(self._epochs)

@@ -90,15 +90,11 @@ def simulated(
 ) -> pl.DataFrame:
     """One iteration under every planner's policy, message by message, beside the cost model's.
 
-    Every policy runs twice: with ``sharing`` ``none`` every message has its pair's whole
-    bandwidth, as the cost model assumes; with ``interfaces`` what is sent at the same time shares
-    the machines' interfaces. See `workbench.hiertrain.programs.serve.cluster_of`.
+    With ``sharing`` ``none`` every message has its pair's whole bandwidth, as the cost model
+    assumes; with ``interfaces`` concurrent messages share the machines' interfaces (`cluster_of`).
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per model, bandwidth, planner and sharing: the setting, ``predicted_s, simulated_s,
-        difference_percent`` (simulated over predicted, minus one).
+    A row per model, bandwidth, planner and sharing: the setting, ``predicted_s, simulated_s,
+    difference_percent`` (simulated over predicted, minus one).
     """
     points = grid(model=models, edge_cloud_mbps=bandwidths_mbps, planner=planners)
     shared = {
