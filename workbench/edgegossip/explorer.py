@@ -32,7 +32,7 @@ from workbench.widgets import Slider
 
 @dataclass(frozen=True, kw_only=True)
 class Setting(Parameters):
-    """What can be moved, how far, and where it starts."""
+    """Parameters with their sliders."""
 
     model: Annotated[str, PARAMETERS["model"].among(charts.MODEL_TITLES.keys)] = "alexnet_cifar"
     platforms: Annotated[
@@ -81,7 +81,7 @@ def trace(setting: Setting) -> Trace:
 
 
 def _both(deployment: Deployment, plain: Sequence[Epoch], ours: Sequence[Epoch]) -> Trace:
-    """Who does what, a lane for each of both ways on every platform."""
+    """Both methods on every platform, a lane each."""
     return Trace.of(
         span
         for one, other in zip(plain, ours, strict=True)

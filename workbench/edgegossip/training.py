@@ -119,7 +119,7 @@ class Setup(training.Setup):
 
 
 def select(setup: Setup, strategy: str = "accuracy_aware", **options: Any) -> EdgeGossip:
-    """Make EdgeGossip's part in a training: what each platform learns from; as for `train`."""
+    """Return EdgeGossip's part in a training; arguments as for `train`."""
     check_kind("setup", setup, Setup, "a Setup, such as Setup('lenet5', dataset, platforms)")
     for name in options:
         check_name("option", name, OPTIONS)

@@ -53,17 +53,15 @@ def aggregate(
     """Group similar points of the same class and take the mean of each group.
 
     The points are reduced all together, then divided class by class, into ``N / ratio`` subsets
-    (rounded down) in all; a class gets its share of them by its size, at least one. A subset that
-    the division leaves empty is dropped, as happens where points are equal, so there may be fewer
-    aggregated points than asked for. Every point is in exactly one subset. The aggregated points
-    are means of the original features (Eq. 1), not of the reduced ones.
+    (rounded down) in all; a class gets its share by its size, at least one. Empty subsets, as of
+    equal points, are dropped, so there may be fewer than asked for. Every point is in exactly one
+    subset. Aggregated points are means of the original features (Eq. 1), not of the reduced ones.
 
     Parameters
     ----------
     x
         Points, (N, d...): vectors or images. Integers and half precision are taken as float32.
-        Points so large or small that their squares would be infinite or nothing are scaled by a
-        power of two before they are reduced, which changes nothing else.
+        Points whose squares would overflow or vanish are scaled by a power of two to be reduced.
     y
         Their classes, (N,), whole numbers.
     technique
@@ -78,10 +76,9 @@ def aggregate(
     workbench.names.UnknownNameError
         No technique of that name.
     ValueError
-        No points, NaN or infinite features, as many classes as points not given, a ratio below 1
-        or above the number of points, a seed that is no whole number or negative, a technique
-        that is neither, a reducer or divider that gives something else than a row or a subset for
-        each point.
+        No points, NaN or infinite features, not a class for each point, a ratio below 1 or above
+        the number of points, a seed that is no whole number or negative, a technique that is
+        neither, a reducer or divider without a row or a subset for each point.
     """
     return timed_aggregate(x, y, technique, ratio, seed)[0]
 
@@ -93,9 +90,9 @@ def timed_aggregate(
     ratio: float = 10,
     seed: int = 0,
 ) -> tuple[Aggregation, AggregationTimes]:
-    """Aggregate and say how long each step took; see `aggregate`.
+    """As `aggregate`, with the seconds of each step.
 
-    All is computed in one thread: sums split among threads round differently from run to run.
+    In one thread: sums split among threads round differently from run to run.
     """
     from threadpoolctl import threadpool_limits
 
@@ -123,14 +120,14 @@ def timed_aggregate(
     return Aggregation(np.ldexp(means, exponent), labels, members, ratio), times
 
 
-def _technique(given: object) -> Technique:
-    if isinstance(given, str):
-        return choose("technique", given, TECHNIQUES)
-    if isinstance(given, tuple) and len(given) == 2 and all(map(callable, given)):
-        return Technique(*given)
+def _technique(technique: object) -> Technique:
+    if isinstance(technique, str):
+        return choose("technique", technique, TECHNIQUES)
+    if isinstance(technique, tuple) and len(technique) == 2 and all(map(callable, technique)):
+        return Technique(*technique)
     raise ValueError(
-        f"technique is {given!r}; give a name ({', '.join(TECHNIQUES)}), or a pair of functions, a "
-        "reducer and a divider"
+        f"technique is {technique!r}; give a name ({', '.join(TECHNIQUES)}), or a pair of "
+        "functions, a reducer and a divider"
     )
 
 

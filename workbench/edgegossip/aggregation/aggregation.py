@@ -1,4 +1,4 @@
-"""What the aggregator hands over: subsets of similar points, and one point for each of them."""
+"""Result of the aggregator: subsets of similar points, and one point for each of them."""
 
 from __future__ import annotations
 
@@ -107,11 +107,11 @@ class Aggregation:
 
 
 def check_ratio(ratio: object) -> float:
-    """Return an aggregation ratio as a float."""
-    given = check_number("ratio", ratio)
-    if not 1 <= given < np.inf:
+    """Return an aggregation ratio as a float of at least 1."""
+    value = check_number("ratio", ratio)
+    if not 1 <= value < np.inf:
         raise ValueError(
-            f"ratio is {given:g}; it says how many original points one aggregated point stands "
+            f"ratio is {value:g}; it says how many original points one aggregated point stands "
             "for, so give a finite number of at least 1"
         )
-    return given
+    return value

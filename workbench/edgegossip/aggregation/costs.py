@@ -1,4 +1,4 @@
-"""What generating aggregated points costs: operations as the paper counts, seconds measured."""
+"""Costs of aggregating: operations as the paper counts them, seconds measured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 SELECTED = ("svd_kmeans", "incremental_svd_lsh", "hash_kmeans")
-"""The techniques that the paper selects, and for which Table 3 says what they cost."""
+"""The techniques that the paper selects, and that Table 3 covers."""
 
 
 def operations(
@@ -71,8 +71,8 @@ def generation(
 ) -> pl.DataFrame:
     """Measure the seconds of each step for each technique and ratio (Figs. 3a and 7).
 
-    Each repetition goes through all of them, so that a machine that is busy for a while is not
-    so to one technique alone. One small aggregation beforehand loads what is imported late.
+    Each repetition goes through all of them, so that a busy while does not hit one technique
+    alone. A small aggregation beforehand loads late imports.
 
     Parameters
     ----------
@@ -97,12 +97,12 @@ def generation(
 
     if repeats < 1:
         raise ValueError(f"repeats is {repeats}; measure at least once")
-    names, given, rows = list(techniques), [check_ratio(ratio) for ratio in ratios], []
+    names, values, rows = list(techniques), [check_ratio(ratio) for ratio in ratios], []
     for name in names:
         timed_aggregate(np.arange(8.0).reshape(4, 2), [0, 0, 1, 1], name, 2, seed)
     for repeat in range(repeats):
         for name in names:
-            for ratio in given:
+            for ratio in values:
                 made, times = timed_aggregate(x, y, name, ratio, seed)
                 steps = (times.reduce_s, times.divide_s, times.aggregate_s, times.total_s)
                 rows.append((name, ratio, repeat, len(made), *steps))

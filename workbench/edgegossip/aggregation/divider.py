@@ -1,4 +1,4 @@
-"""What every divider takes, refuses and gives: points of one class into subsets."""
+"""Interface of the dividers: points of one class into subsets."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def check_parts(parts: int, points: int) -> None:
 
 
 def fitted_labels(model: Any, x: FloatArray) -> Indices:
-    """Fit one of scikit-learn's models and return which of its parts each point is in, (n,).
+    """Fit one of scikit-learn's models and return the part of each point, (n,).
 
-    Neither equal points nor stopping after the paper's iterations is news to the user, so there
-    are no warnings of convergence.
+    Equal points and stopping after the paper's iterations are expected, so convergence warnings are
+    off.
     """
     from sklearn.exceptions import ConvergenceWarning
 

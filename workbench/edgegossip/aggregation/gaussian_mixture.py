@@ -14,15 +14,14 @@ ITERATIONS = 20
 def gaussian_mixture(x: FloatArray, parts: int, seed: int = 0) -> Indices:
     """Divide points by which Gaussian each most probably comes from; a `Divider`.
 
-    Full covariances, expectation maximisation from the clusters of k-means on. Some Gaussians may
-    be nobody's most probable one; their subsets stay empty.
+    Full covariances, expectation maximisation started by k-means. Some Gaussians may be no point's
+    most probable one; their subsets stay empty.
     """
     from sklearn.mixture import GaussianMixture
 
     check_parts(parts, len(x))
     if len(x) == 1:
         return np.zeros(1, np.int64)  # scikit-learn wants two
-    # What is added to each variance, so that a Gaussian of few points has a density, is meant
-    # for variances of about 1.
+    # scikit-learn's regularisation of the covariances is meant for variances of about 1.
     even = ((x - x.mean(axis=0)) / (x.std() or 1.0)).astype(np.float64)
     return fitted_labels(GaussianMixture(parts, max_iter=ITERATIONS, random_state=seed), even)

@@ -1,4 +1,4 @@
-"""Reduce each point to how often which values occur in it."""
+"""Reduce each point to the histogram of its values."""
 
 from __future__ import annotations
 
@@ -12,22 +12,10 @@ BINS = 10
 
 
 def histogram(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
-    """Return the share of each point's values in ten bins of equal width.
+    """Return the share of each point's values in ten bins of equal width, (N, 10).
 
-    The bins reach from the smallest to the largest value of the whole data set. Where in an image
-    a value occurs is lost.
-
-    Parameters
-    ----------
-    x
-        Points, (N, d...).
-    ratio, seed
-        Of no effect: the number of bins is fixed, nothing is drawn at random.
-
-    Returns
-    -------
-    numpy.ndarray
-        (N, 10); each row sums to 1.
+    The bins reach from the smallest to the largest value of the whole data set; the place of a
+    value in an image is lost. `ratio` and `seed` have no effect.
     """
     flat = x.reshape(len(x), -1)
     edges = np.linspace(float(flat.min()), float(flat.max()), BINS + 1)[1:-1]

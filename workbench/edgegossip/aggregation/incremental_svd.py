@@ -1,14 +1,14 @@
 """Incremental SVD: singular vectors learnt one after the other from a few values at a time.
 
-The generalised Hebbian algorithm (Gorrell, EACL 2006), with the parameters of Han et al. 2021,
-Sec. 4.3. A value x_ij is approximated by the sum over dimensions of u_i v_j; a step moves u_i and
-v_j of the dimension being learnt along the error of one value.
+The generalised Hebbian algorithm (Gorrell, EACL 2006), with the parameters of Han et al. 2021, Sec.
+4.3. A value x_ij is approximated by the sum over dimensions of u_i v_j; a step moves u_i and v_j of
+the dimension being learnt along the error of one value.
 
-Deviation: where the paper gives only numbers, they are read as in the well-known use of this
+Deviation: numbers that the paper does not explain are read as in the well-known use of this
 algorithm on ratings: the constant 0.015 shrinks both factors at each step, and both start at 0.1.
-Values are scaled so that the largest is 1, without which large ones make the steps diverge. The
-values of an iteration are drawn with replacement, 1 % for each point. Points are learnt from in
-blocks, those of a block at the same time.
+Values are scaled so that the largest is 1, since large ones make the steps diverge. An iteration
+draws 1 % of each point's values with replacement. Points are learnt from in blocks, those of a
+block at the same time.
 """
 
 from __future__ import annotations
@@ -29,31 +29,17 @@ START = 0.1
 
 
 def incremental_svd(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
-    """Return each point's factors u_i.
+    """Return each point's factors u_i, (N, d'); `ratio` decides d'.
 
-    They need many features: 1 % of 64 is a single value an iteration, from which points that are
-    similar are hardly known.
-
-    Parameters
-    ----------
-    x
-        Points, (N, d...).
-    ratio
-        Aggregation ratio; decides the number of dimensions.
-    seed
-        Draws the values that are learnt from.
-
-    Returns
-    -------
-    numpy.ndarray
-        (N, d').
+    They need many features: 1 % of 64 is a single value an iteration, too few to know similar
+    points.
     """
     flat = x.reshape(len(x), -1)
     features = flat.shape[1]
     rng = np.random.default_rng(derive(seed))
     drawn = max(1, round(VALUES_SHARE * features))
-    # As many points at a time as features: then a feature is met about once in a block, and the
-    # steps taken at the same time are nearly those taken one after the other.
+    # In blocks of as many points as features a feature occurs about once, so that simultaneous
+    # steps are nearly consecutive ones.
     points, _ = factors(flat, dimensions(features, ratio), drawn, rng, block=max(64, features))
     return points
 
@@ -72,22 +58,10 @@ def factors(
     block: int,
     iterations: int = ITERATIONS,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Learn u (N, d') and v (d, d') from `drawn` values of each point an iteration.
+    """Learn u (N, d') and v (d, d') from `drawn` of the `values` (N, d) of each point an iteration.
 
-    Parameters
-    ----------
-    values
-        (N, d).
-    dimensions
-        d'.
-    drawn
-        Values of each point that an iteration learns from, the paper's v.
-    rng
-        Draws them: for each dimension and iteration an array of features, (N, drawn).
-    block
-        Points learnt from at the same time; 1 is the plain algorithm.
-    iterations
-        Passes over all points for each dimension.
+    Points of a `block` are learnt from at the same time; 1 is the plain algorithm. `rng` draws (N,
+    drawn) features for each dimension and iteration.
     """
     count, features = values.shape
     largest = float(np.abs(values).max()) or 1.0

@@ -11,17 +11,16 @@ from workbench.edgegossip.aggregation.divider import check_parts
 def lsh(x: FloatArray, parts: int, seed: int = 0) -> Indices:
     """Divide points into so many buckets of nearly the same size; a `Divider`.
 
-    Each level of the tree projects all points on one random direction and cuts every bucket so
-    far in two where its points are shared out as the buckets to be made; similar points are
-    mostly on the same side. Equal points are never parted: a cut goes to the nearest place
-    between points that differ, and of fewer points than buckets that differ each gets its own,
-    the other buckets staying empty. Sorting makes O(d' N log N), as in Table 3.
+    Each level of the tree projects all points on one random direction and cuts every bucket in two,
+    its points in proportion to the buckets to be made; similar points are mostly on the same side.
+    Equal points are never parted: a cut goes to the nearest place between points that differ. With
+    fewer distinct points than buckets, each gets its own, and the other buckets stay empty. Sorting
+    makes O(d' N log N), as in Table 3.
 
-    Deviation: the paper says only that LSH makes N / ratio buckets (Sec. 4.3). Hashing by the
-    signs against random hyperplanes, or by stretches of random projections, makes a number of
-    buckets that cannot be chosen, many of them empty. So thresholds are not fixed or drawn here
-    but lie where they divide the points at hand (Dasgupta and Freund, STOC 2008, in whose trees
-    each node draws a direction of its own).
+    Deviation: the paper says only that LSH makes N / ratio buckets (Sec. 4.3). Signs against random
+    hyperplanes, or stretches of random projections, make a number of buckets that cannot be chosen,
+    many of them empty. So thresholds here divide the points at hand (Dasgupta and Freund, STOC
+    2008, in whose trees each node draws a direction of its own).
     """
     check_parts(parts, len(x))
     rng = np.random.default_rng(seed)
@@ -49,7 +48,7 @@ def lsh(x: FloatArray, parts: int, seed: int = 0) -> Indices:
 
 
 def _distinct(x: FloatArray) -> tuple[Indices, Indices, Indices]:
-    """Kinds of equal points: the first of each, which one each point is of, how many there are."""
+    """Distinct points: the first of each, which one each point is, how often each occurs."""
     _, first, kind, weight = np.unique(
         x, axis=0, return_index=True, return_inverse=True, return_counts=True
     )

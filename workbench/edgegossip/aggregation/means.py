@@ -10,23 +10,10 @@ VALUES_AT_ONCE = 1 << 22
 
 
 def subset_means(x: FloatArray, members: Indices, subsets: int) -> FloatArray:
-    """Return the mean of the original features over each subset (Eq. 1).
+    """Return the mean of the original features over each subset (Eq. 1), (M, d...).
 
-    Summed in double precision, some features at a time, so that no copy of the data is made.
-
-    Parameters
-    ----------
-    x
-        Original points, (N, d...).
-    members
-        Subset of each, (N,); none of the subsets is empty.
-    subsets
-        Their number, M.
-
-    Returns
-    -------
-    numpy.ndarray
-        (M, d...), of the type of `x`.
+    `members` is the subset of each point, (N,); none of the `subsets` is empty. Summed in double
+    precision, some features at a time, so that no copy of the data is made.
     """
     from scipy.sparse import csr_array
 

@@ -12,21 +12,10 @@ COMPONENTS = 10
 
 
 def pca(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
-    """Return the points along the ten directions of largest variance.
+    """Return the points along the ten directions of largest variance, (N, d').
 
-    Parameters
-    ----------
-    x
-        Points, (N, d...).
-    ratio
-        Of no effect: the dimension is fixed.
-    seed
-        Draws the projection where scikit-learn chooses the randomised solver.
-
-    Returns
-    -------
-    numpy.ndarray
-        (N, d'), ten columns or, of smaller data, as many as N and d allow.
+    Smaller data has as many columns as N and d allow. `ratio` has no effect; `seed` counts where
+    scikit-learn chooses the randomised solver.
     """
     from sklearn.decomposition import PCA
 

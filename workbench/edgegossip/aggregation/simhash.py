@@ -12,26 +12,13 @@ LENGTH = 10
 
 
 def simhash(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
-    """Return the fingerprint of each point: ten sums of its features, each under signs of its own.
+    """Return ten sums of each point's features under random signs, (N, 10).
 
-    Deviation: the paper names neither the hash nor what its fingerprint is made of. This is
-    similarity hashing (Charikar, STOC 2002) before the sums are cut down to their signs: ten bits
-    tell no more than 1,024 points apart, and hardly any within a class, so that k-means would
-    find fewer places than it is to have clusters.
+    Distances are those of the points times about sqrt(10). `ratio` has no effect.
 
-    Parameters
-    ----------
-    x
-        Points, (N, d...).
-    ratio
-        Of no effect: the length is fixed.
-    seed
-        Draws the signs.
-
-    Returns
-    -------
-    numpy.ndarray
-        (N, 10); distances are those of the points times about sqrt(10).
+    Deviation: the paper names neither the hash nor its fingerprint. This is similarity hashing
+    (Charikar, STOC 2002) before the sums are cut to their signs: ten bits distinguish no more than
+    1,024 points, and hardly any within a class, so that k-means would find too few distinct points.
     """
     flat = x.reshape(len(x), -1)
     signs = np.random.default_rng(seed).choice((-1, 1), (flat.shape[1], LENGTH))

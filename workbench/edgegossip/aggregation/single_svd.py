@@ -17,23 +17,12 @@ AT_ONCE = 4096
 
 
 def single_svd(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
-    """Return the largest singular values of each point, taken as a matrix.
+    """Return the largest singular values of each point, taken as a matrix; (N, d').
 
-    An image of several channels is one matrix, channel below channel; a vector is folded, row by
-    row, into the squarest matrix that holds it, with zeros at its end. That makes O(N d^(3/2))
-    of Table 3. A small image has fewer than ten values; then all are kept.
-
-    Parameters
-    ----------
-    x
-        (N, d), (N, H, W) or (N, C, H, W).
-    ratio, seed
-        Of no effect: nothing is drawn at random, the dimension is fixed.
-
-    Returns
-    -------
-    numpy.ndarray
-        (N, d'), falling along each row.
+    `x` is (N, d), (N, H, W) or (N, C, H, W). An image of several channels is one matrix, channel
+    below channel; a vector is folded, row by row, into the squarest matrix that holds it, padded
+    with zeros. That makes O(N d^(3/2)) of Table 3. A small image has fewer than ten values; then
+    all are kept. `ratio` and `seed` have no effect.
     """
     matrices = folded(x)
     return np.concatenate(

@@ -11,24 +11,12 @@ VALUES = 10
 
 
 def whole_svd(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
-    """Return the points along the ten right singular vectors of the largest singular values.
+    """Return the points along the right singular vectors of the ten largest values, (N, d').
+
+    Smaller data has as many columns as N and d allow. `ratio` has no effect.
 
     Deviation: decomposed by random projection and power iterations (Halko, Martinsson and Tropp
     2011), so in O(N d d') where the paper, by its times, decomposes in full.
-
-    Parameters
-    ----------
-    x
-        Points, (N, d...).
-    ratio
-        Of no effect: the dimension is fixed.
-    seed
-        Draws the projection.
-
-    Returns
-    -------
-    numpy.ndarray
-        (N, d'), ten columns or, of smaller data, as many as N and d allow.
     """
     from sklearn.utils.extmath import randomized_svd
 

@@ -1,4 +1,4 @@
-"""Ways to choose what a platform learns from in an epoch, by name, behind one interface."""
+"""Strategies that choose what a platform learns from in an epoch, by name."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ Select = Callable[[Aggregation, ArrayLike, float, int, int], list[Indices]]
 
 @dataclass(frozen=True)
 class Strategy:
-    """A way to choose the batches of an epoch, and what it has to know for that.
+    """A strategy to choose the batches of an epoch, and what it needs.
 
     Attributes
     ----------
     select
-        ``select(aggregation, effects, ratio, batch_size, seed)`` -> batches of indices of
-        original points, none twice; at least `ratio` of all points, where there are as many.
+        ``select(aggregation, effects, ratio, batch_size, seed)`` -> batches of indices of original
+        points, none twice; at least `ratio` of all points, where there are as many.
     effects
-        Whose losses `effects` are: those of the M aggregated points, of the N original points, or
-        nobody's, and then anything is taken. That is what selecting costs in each epoch.
+        Whose losses `effects` are, the cost of selecting in each epoch: those of the M aggregated
+        points, of the N original points, or none, and then `effects` is ignored.
     aggregates
-        Whether subsets matter to it, so that the data has to be aggregated.
+        Whether it needs aggregated data.
     """
 
     select: Select
@@ -44,7 +44,7 @@ class Strategy:
 def accuracy_aware(
     aggregation: Aggregation, effects: ArrayLike, ratio: float, batch_size: int, seed: int = 0
 ) -> list[Indices]:
-    """Subsets by the loss of their aggregated points, largest first (Alg. 2). No chance in it."""
+    """Subsets by the loss of their aggregated point, largest first (Alg. 2)."""
     order = ranked(checked_effects(effects, len(aggregation)))
     return selected(aggregation, order, ratio, batch_size)
 

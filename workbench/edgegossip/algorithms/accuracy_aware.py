@@ -42,8 +42,8 @@ def selected(
     more; the last one has fewer where the subsets run out.
 
     Deviation: line 6 goes on while no more than |X| r points are processed. Met exactly, as
-    always at a ratio of 1, that asks for one more batch, there even of no points, for ever. Here
-    it goes on while fewer are. A ratio of 0, that of a failed platform, gives no batch.
+    always at a ratio of 1, that asks for one more batch. Here it goes on while fewer are. A ratio
+    of 0, that of a failed platform, gives no batch.
 
     Parameters
     ----------

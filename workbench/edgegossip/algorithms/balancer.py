@@ -14,14 +14,14 @@ THRESHOLD, FAILED_SHARE = 0.001, 0.1
 
 @dataclass(frozen=True, init=False)
 class Balance:
-    """What the balancer goes by before an epoch, an entry for each platform.
+    """The balancer's input before an epoch, an entry for each platform.
 
     Parameters
     ----------
     points
-        |X_i|: data points that the platform holds. None is possible, of one that handed them over.
+        |X_i|: data points that the platform holds; 0 if it handed them over.
     throughput
-        p_i: data points that the platform is predicted to process in a second.
+        p_i: data points per second that the platform is predicted to process.
 
     Raises
     ------
@@ -97,8 +97,8 @@ def balance(
     `failed_share` of the platforms have, their data is left out of the epoch; beyond that, a
     policy decides, since the paper leaves its exception handling open.
 
-    Deviation: a platform without points has nothing to be balanced. Its ratio is 1, and the
-    fastest is sought among the others. Nothing is sorted, since only the least time matters.
+    Deviation: the ratio of a platform without points is 1, and the fastest is sought among the
+    others. Nothing is sorted, since only the least time matters.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def balance(
 
 
 def check_balancer(threshold: float, failed_share: float, on_failures: str | Policy) -> Policy:
-    """Return the policy if all three are as `balance` takes them."""
+    """Return the policy; refuse what `balance` does not take."""
     if not 0 < check_number("threshold", threshold) < math.inf:
         raise ValueError(f"threshold is {threshold}; give points per second above 0")
     if not 0 <= check_number("failed_share", failed_share) <= 1:

@@ -1,4 +1,4 @@
-"""What happens when too many platforms have failed: policies (Han et al. 2021, Alg. 1, line 11).
+"""Policies for too many failed platforms (Han et al. 2021, Alg. 1, line 11).
 
 The paper says only that the training of failed platforms can be executed elsewhere.
 """
@@ -42,7 +42,7 @@ Policy = Callable[[Sequence[int], Sequence[float], Sequence[bool]], Outcome]
 
 
 def stop(points: Sequence[int], throughput: Sequence[float], failed: Sequence[bool]) -> Outcome:
-    """Halt, and say who has failed."""
+    """Halt, and name the failed platforms."""
     out = [platform for platform, gone in enumerate(failed) if gone]
     listed = ", ".join(f"{one} ({throughput[one]:g} points/s, {points[one]} points)" for one in out)
     raise TooManyFailedError(
@@ -54,8 +54,8 @@ def stop(points: Sequence[int], throughput: Sequence[float], failed: Sequence[bo
 def reassign(points: Sequence[int], throughput: Sequence[float], failed: Sequence[bool]) -> Outcome:
     """Hand the points of each failed platform to the others, in proportion to their throughput.
 
-    Each shard is cut in the order of the platforms; what is left after rounding down goes, a
-    point each, to those furthest below their exact share.
+    Each shard is cut in the order of the platforms; what is left after rounding down goes, a point
+    each, to those furthest below their exact share.
     """
     survivors = [platform for platform, gone in enumerate(failed) if not gone]
     if not survivors:
@@ -81,14 +81,13 @@ def reassign(points: Sequence[int], throughput: Sequence[float], failed: Sequenc
 
 
 POLICIES: dict[str, Policy] = {"stop": stop, "reassign": reassign}
-"""What to do about too many failures, by name."""
 
 
 def of_survivors(policy: Policy, rates: Sequence[float]) -> Policy:
-    """Let a policy go by given throughputs of who has not failed.
+    """Have a policy use `rates` as the throughput of platforms that have not failed.
 
-    Where several decide for themselves, each from predictions of its own age, what they all know
-    alike has them hand over the same points.
+    If several platforms decide, each from predictions of its own age, rates that all know make them
+    hand over the same points.
     """
 
     def fixed(
@@ -111,8 +110,8 @@ def held_after(
     return np.concatenate([shards[node], *taken])
 
 
-def policy_of(given: object) -> Policy:
+def policy_of(policy: object) -> Policy:
     """Return the policy of a name in `POLICIES`, or a function as it is."""
-    if callable(given):
-        return given
-    return choose("policy", given, POLICIES)  # type: ignore[arg-type]
+    if callable(policy):
+        return policy
+    return choose("policy", policy, POLICIES)  # type: ignore[arg-type]

@@ -15,28 +15,17 @@ def importance_sample(
     """Draw points one after the other, each in proportion to its loss among those left.
 
     After Katharopoulos and Fleuret (ICML 2018), whose samples follow an upper bound of each
-    gradient or, as the paper here describes it, the loss. Points without loss come last, in
-    random order.
+    gradient or, as the paper here describes it, the loss. Points without loss come last, in random
+    order.
 
-    Deviation: drawn without replacement, since an epoch here processes a share of the data, and
-    not weighted by the inverse of the probabilities, so the gradient is that of the points drawn
-    and not an estimate of the whole. What is drawn first is learnt from first.
+    Deviation: drawn without replacement, since an epoch here processes a share of the data, and not
+    weighted by the inverse of the probabilities, so the gradient is that of the points drawn and
+    not an estimate of the whole. What is drawn first is learnt from first.
 
-    Deviation: the paper says of importance sampling that its subset is kept unchanged while
-    training goes on. In a training here it is drawn anew each epoch, from the losses of all points
-    under the present weights, whose evaluation is charged: otherwise the ablation would compare
-    rankings of different age, and platforms whose ratios change need subsets of changing size.
-
-    Parameters
-    ----------
-    losses
-        Loss of each point, (N,), finite and not negative.
-    ratio
-        Share of the points to be drawn, 0 to 1.
-    batch_size
-        Points in a batch; the last has what is left.
-    seed
-        Of the draw.
+    Deviation: by the paper, importance sampling keeps its subset unchanged during training. Here it
+    is drawn anew each epoch, from the losses of all points under the present weights, whose
+    evaluation is charged: otherwise the ablation would compare rankings of different age, and
+    platforms whose ratios change need subsets of changing size.
     """
     weights = checked_effects(losses)
     if weights.min() < 0 or weights.max() == np.inf:
@@ -44,8 +33,8 @@ def importance_sample(
             f"losses from {weights.min():g} to {weights.max():g} give no probabilities; "
             "they must be finite and not negative"
         )
-    # The first of exponential waiting times, each of rate w, is one's own with probability w / W:
-    # sorting them is drawing without replacement. In logarithms, since losses may be tiny.
+    # Of exponential waiting times of rates w each is the first with probability w / W: sorting
+    # them is drawing without replacement. In logarithms, since losses may be tiny.
     rng = np.random.default_rng(seed)
     waiting, tie = rng.standard_exponential((2, len(weights)))
     with np.errstate(divide="ignore"):

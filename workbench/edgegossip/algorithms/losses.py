@@ -16,17 +16,7 @@ if TYPE_CHECKING:
 def point_losses(
     model: torch.nn.Module, x: FloatArray, y: Indices, batch_size: int = 256
 ) -> NDArray[np.float64]:
-    """Return the cross-entropy of each point, (N,), in evaluation mode.
-
-    Parameters
-    ----------
-    model
-        Gives N x classes.
-    x, y
-        Points and their classes.
-    batch_size
-        Points to compute at once.
-    """
+    """Return the cross-entropy of each point, (N,), in evaluation mode, `batch_size` at once."""
     import torch
     from torch.nn import functional
 

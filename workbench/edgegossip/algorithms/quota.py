@@ -1,4 +1,4 @@
-"""What all ways of selecting have in common: how many points, in batches of which size."""
+"""How many points a strategy selects, and in which batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workbench.edgegossip.aggregation.aggregation import Indices
 def quota(points: int, ratio: float) -> int:
     """Return the least whole number of points that is no less than the share `ratio` of them.
 
-    Ratios are quotients of floats, so 0.07 of 100 points, which is 7.000000000000001, is 7.
+    Ratios are quotients of floats, so 0.07 of 100 points, 7.000000000000001, is 7.
     """
     if not 0 <= check_number("ratio", ratio) <= 1:
         raise ValueError(f"ratio is {ratio}; it is the share of points to be processed, 0 to 1")
@@ -22,7 +22,7 @@ def quota(points: int, ratio: float) -> int:
 
 
 def check_batch_size(batch_size: int) -> int:
-    """Return a batch size as an int."""
+    """Return a batch size of at least 1 as an int."""
     size = whole(batch_size)
     if size is None or size < 1:
         raise ValueError(f"batch_size is {batch_size!r}; give a whole number of at least 1")
@@ -30,7 +30,7 @@ def check_batch_size(batch_size: int) -> int:
 
 
 def checked_effects(effects: ArrayLike, count: int | None = None) -> NDArray[np.float64]:
-    """Return effects as float64, (count,) or, where None, of any number but none."""
+    """Return effects as float64, (count,), without NaN."""
     array = np.asarray(effects, dtype=np.float64)
     if array.ndim != 1 or not array.size or count not in (None, array.size):
         wanted = "at least one" if count is None else f"{count} of them"

@@ -1,9 +1,9 @@
 """How long epochs take, without learning: who waits for whom (Han et al. 2021, Secs. 2.1, 3.3).
 
-An epoch of a platform: rank by the losses of aggregated points, learn from a share of its points,
-send the model to all others, wait for theirs. The slowest decides; EdgeGossip's balancer sets the
-shares from predicted throughputs. The same arithmetic as a simulated training on a complete graph,
-whose times it equals where every platform has at least as many aggregated points as classes.
+In an epoch a platform ranks by the losses of aggregated points, learns from a share of its points,
+sends the model to all others, and waits for theirs. The slowest decides; EdgeGossip's balancer sets
+the shares from predicted throughputs. The times equal those of a simulated training on a complete
+graph where every platform has at least as many aggregated points as classes.
 """
 
 from __future__ import annotations
@@ -24,66 +24,39 @@ if TYPE_CHECKING:
 
 
 class Epoch(NamedTuple):
-    """A platform's epoch, in virtual seconds.
+    """A platform's epoch, in virtual seconds."""
 
-    Attributes
-    ----------
-    epoch, node
-        From 1, and whose.
-    ratio, samples
-        Share of its points that it learns from, and how many those are.
-    start_s
-        When it began: all models of the epoch before were there.
-    select_s, learn_s
-        What aggregating and ranking took, and learning.
-    end_s
-        When all models of this epoch were there.
-    """
-
-    epoch: int
+    epoch: int  # from 1
     node: int
-    ratio: float
+    ratio: float  # share of its points that it learns from
     samples: int
-    start_s: float
-    select_s: float
+    start_s: float  # all models of the epoch before are there
+    select_s: float  # aggregating and ranking
     learn_s: float
-    end_s: float
+    end_s: float  # all models of this epoch are there
 
     @property
     def wait_s(self) -> float:
-        """Seconds between its own learning and the end: others' learning, and transfers."""
+        """Seconds between its own learning and the end."""
         return self.end_s - self.start_s - self.select_s - self.learn_s
 
 
 @dataclass(frozen=True)
 class Aggregating:
-    """What EdgeGossip adds to plain gossip; see `workbench.edgegossip.programs.trainer.EdgeGossip`.
-
-    Attributes
-    ----------
-    ratio
-        Points for each aggregated one.
-    generation_s
-        Seconds at speed 1 of aggregating, on each platform, once; a platform that is slower than
-        its kind takes so many times as long.
-    forward_share
-        Seconds of evaluating a point over those of learning from it.
-    window_s
-        Over which contention is averaged.
-    """
+    """What EdgeGossip adds to plain gossip; the fields are as for `EdgeGossip`."""
 
     ratio: float = 10.0
-    generation_s: tuple[float, ...] = ()
+    generation_s: tuple[float, ...] = ()  # of aggregating on each platform, at speed 1
     forward_share: float = 1 / 3
-    window_s: float = 60.0
+    window_s: float = 60.0  # over which contention is averaged
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ratio", check_ratio(self.ratio))
         counted = {"forward_share": self.forward_share, "window_s": self.window_s}
         counted |= {f"generation_s[{at}]": one for at, one in enumerate(self.generation_s)}
-        for name, given in counted.items():
-            if not 0 <= check_number(name, given) < math.inf:
-                raise ValueError(f"{name} is {given}; give a finite number of at least 0")
+        for name, value in counted.items():
+            if not 0 <= check_number(name, value) < math.inf:
+                raise ValueError(f"{name} is {value}; give a finite number of at least 0")
 
 
 def course(
@@ -93,25 +66,10 @@ def course(
     exchange_s: float,
     aggregating: Aggregating | None = None,
 ) -> list[Epoch]:
-    """Follow a training, epoch after epoch.
+    """Epochs of a training, by epoch, then by platform.
 
-    Parameters
-    ----------
-    platforms
-        Who learns.
-    points
-        That each holds.
-    epochs
-        How many.
-    exchange_s
-        From a platform's end of learning until all others have its model; none waits for its own.
-    aggregating
-        With EdgeGossip; None is plain gossip, in which each learns from all its points.
-
-    Returns
-    -------
-    list of Epoch
-        By epoch, then by platform.
+    `exchange_s` is the time from a platform's end of learning until all others have its model; none
+    waits for its own. Without `aggregating` it is plain gossip, learning from all points.
     """
     number = whole(epochs)
     if number is None or number < 1:
@@ -167,12 +125,7 @@ def total_s(epochs: Sequence[Epoch]) -> float:
 def selecting_share(epochs: Sequence[Epoch], *, waiting: bool = True) -> float:
     """Share of the time that goes into ranking, from the second epoch on (Sec. 4.3, Fig. 8).
 
-    Parameters
-    ----------
-    epochs
-        Of the platforms that count.
-    waiting
-        Whether the time is all of an epoch, or only that at work: ranking and learning.
+    The time is all of an epoch, or with `waiting` False ranking and learning alone.
     """
     later = [one for one in epochs if one.epoch > 1] or list(epochs)
     select_s = sum(one.select_s for one in later)
@@ -182,7 +135,7 @@ def selecting_share(epochs: Sequence[Epoch], *, waiting: bool = True) -> float:
 
 
 def frame(epochs: Sequence[Epoch]) -> pl.DataFrame:
-    """Return a row for each epoch of each platform: the fields of `Epoch`, and ``wait_s``."""
+    """A row for each epoch of each platform: the fields of `Epoch`, and ``wait_s``."""
     import polars as pl
 
     return pl.DataFrame([one._asdict() | {"wait_s": one.wait_s} for one in epochs])

@@ -1,7 +1,7 @@
-"""What co-runs with training on a platform over time: jobs one after the other, with pauses.
+"""Load of a platform over time: co-running jobs one after the other, with pauses.
 
-Han et al. (2021, Sec. 4.2) let WordCount and Sort run beside the training, on inputs of 1 MB to
-10 GB; when, for how long and with what effect is not stated. `data/testbeds` holds what is assumed.
+Han et al. (2021, Sec. 4.2) let WordCount and Sort run beside the training, on inputs of 1 MB to 10
+GB; when, for how long and with what effect is not stated. `data/testbeds` holds what is assumed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workbench.edgegossip.prediction.contention import Contention
 from workbench.edgegossip.prediction.predictor import Predictor
 from workbench.training.repeatable import LOAD
 
-JOBS = ("wordcount", "sort")
+WORKLOADS = ("wordcount", "sort")
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class Load:
                 f"{len(self.starts_s)} starts for {len(self.contentions)} contentions; "
                 "give each contention its start"
             )
-        Schedule(self.starts_s, (1.0,) * len(self.starts_s))  # which refuses what is no order
+        Schedule(self.starts_s, (1.0,) * len(self.starts_s))  # refuses unordered starts
 
     def mean(self, from_s: float, to_s: float) -> Contention:
-        """Contention averaged over a time; that at `to_s` where no time passes."""
+        """Contention averaged from `from_s` to `to_s`; that at `to_s` if they are equal."""
         last = bisect_right(self.starts_s, to_s) - 1
         first = bisect_right(self.starts_s, max(from_s, 0.0)) - 1
         if first >= last:
@@ -71,7 +71,7 @@ class Load:
         )
 
     def speed(self, predictor: Predictor, factor: float = 1.0) -> Schedule:
-        """Speed of a platform that is slowed as a predictor's regression says, times `factor`."""
+        """Speed of a platform under this load by a predictor, times `factor`."""
         speeds = {one: factor / predictor.slowdown(one) for one in set(self.contentions)}
         return Schedule(self.starts_s, tuple(speeds[one] for one in self.contentions))
 
@@ -81,16 +81,9 @@ def draw_load(
 ) -> Load:
     """Draw the jobs of a platform: WordCount or Sort, sizes log-uniform, pauses exponential.
 
-    Parameters
-    ----------
-    seed, platform
-        Each platform has draws of its own, so a deployment that grows keeps those it had.
-    facts
-        ``co_runners`` of the testbed: sizes, pauses, and what each job uses by its size.
-    until_s
-        No job begins later.
-    intensity
-        Factor on all that jobs use, of cores no more than all; 0 for no jobs.
+    `facts` are the testbed's ``co_runners``: sizes, pauses, and what each job uses by its size. No
+    job begins after `until_s`. `intensity` is a factor on all that jobs use, of cores no more than
+    all. Each platform has draws of its own, so a deployment that grows keeps those it had.
     """
     if not 0 <= check_number("intensity", intensity) < math.inf:
         raise ValueError(f"intensity is {intensity}; give a finite number, at least 0")
@@ -99,7 +92,7 @@ def draw_load(
     starts_s, contentions, at_s = [0.0], [Contention()], 0.0
     while intensity:
         at_s += float(rng.exponential(facts["pause_s"])) + 1e-6
-        job, size = JOBS[int(rng.integers(len(JOBS)))], float(rng.uniform(low, high))
+        job, size = WORKLOADS[int(rng.integers(len(WORKLOADS)))], float(rng.uniform(low, high))
         jitter = rng.uniform(1 - facts["jitter"], 1 + facts["jitter"], 3)
         if at_s >= until_s:
             break

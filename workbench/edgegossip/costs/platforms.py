@@ -1,4 +1,4 @@
-"""A platform as training sees it: how fast it is, what slows it, and what it predicts of itself."""
+"""A platform: its speed, what slows it, and what it predicts of itself."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Platform:
     name
         Unique in a deployment.
     predictor
-        Its regression of slowdown, which here is also what truly slows it, and t_0: seconds that
+        Its regression of slowdown, which also slows it in the simulation, and t_0: seconds that
         learning from a sample takes without contention.
     load
         What co-runs with it.
     slower
-        How many times slower than its kind it is, in all that it does: learning, which its t_0
-        counts in, and ranking and aggregating.
+        How many times slower than its kind it is, in learning (its t_0 includes that), ranking and
+        aggregating.
 
     Raises
     ------
@@ -61,7 +61,7 @@ class Platform:
         return throughput([self.predictor.seconds(baseline, contention)])
 
     def observe(self, baseline: Baseline, samples: int, seconds: float, now_s: float) -> Baseline:
-        """What is known of t_0 after learning from samples for so long, until now."""
+        """Estimate of t_0 after learning from `samples` for `seconds`, until `now_s`."""
         if not samples or not seconds > 0:
             return baseline
         contention = self.load.mean(now_s - seconds, now_s)
@@ -73,12 +73,12 @@ def exchange_s(
 ) -> float:
     """Seconds from a platform's end of an epoch until all others have its model.
 
-    It sends to each of them at once, over its uplink, which they share.
+    It sends to all at once, over its one uplink.
     """
     return overhead_s + (platforms - 1) * model_bytes * 8 / uplink_bps if platforms > 1 else 0.0
 
 
 def cluster(platforms: Sequence[Platform], uplink_bps: float, overhead_s: float = 0.0) -> Cluster:
-    """All platforms linked with each other; what each sends shares its uplink."""
+    """All platforms linked with each other; the links of each share its uplink."""
     nodes = [Node(one.name, speed=one.speed, uplink_bps=uplink_bps) for one in platforms]
     return full_mesh(nodes, Link(uplink_bps, overhead_s=overhead_s))

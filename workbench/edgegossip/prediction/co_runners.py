@@ -1,8 +1,8 @@
 """Processes that load cores, memory, network and disk of this machine beside a training.
 
 They stand for the WordCount and Sort of Han et al. 2021 (Sec. 4.2, 4.4). Deviation: NumPy arrays
-instead of a MapReduce framework; the input is made, not read; what workers would exchange is sent
-through the loopback.
+instead of a MapReduce framework; the input is generated, not read; what workers would exchange is
+sent through the loopback.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _random = np.random.default_rng(0)
 
 @dataclass(frozen=True)
 class Devices:
-    """A process's file, which has no name, and both ends of its connection with itself."""
+    """A nameless file, and both ends of a connection of a process with itself."""
 
     file: IO[bytes]
     sender: socket.socket
@@ -111,12 +111,7 @@ WORKLOADS: dict[str, Callable[[int, Devices], None]] = {
 class CoRunners:
     """Running processes; `co_runners` makes them.
 
-    Parameters
-    ----------
-    processes
-        Resting at first.
-    folder
-        Temporary, on the disk that they load.
+    They rest at first. The temporary `folder` is on the disk that they load.
     """
 
     processes: Sequence[ChildProcess]
@@ -125,14 +120,9 @@ class CoRunners:
     def run(self, workload: str, size_bytes: int, every_s: float = 0.0) -> list[int]:
         """Run jobs until the next call; return how many each process finished since the last.
 
-        Parameters
-        ----------
-        workload
-            A name in `WORKLOADS`, or `REST`.
-        size_bytes
-            Input of a job, all processes together.
-        every_s
-            A job begins every so many seconds, or as soon as the one before has ended.
+        `workload` is a name in `WORKLOADS`, or `REST`; `size_bytes` the input of a job, all
+        processes together. A job begins every `every_s` seconds, or as soon as the one before has
+        ended.
         """
         check_name("workload", workload, (REST, *WORKLOADS))
         size = whole(size_bytes)
@@ -202,7 +192,7 @@ def _repeat(
     own: Devices,
     requests: int,
 ) -> int:
-    """Do a job after the other until there is a request; how many were finished."""
+    """Do one job after the other until there is a request; return how many were finished."""
 
     def requested(within_s: float) -> bool:
         return bool(select.select([requests], [], [], max(0.0, within_s))[0])

@@ -47,26 +47,14 @@ class Contention:
 
 @dataclass(frozen=True)
 class Counters:
-    """A node's counters; only differences mean anything.
+    """A node's counters; only differences mean anything."""
 
-    Attributes
-    ----------
-    at_s
-        When they were read, on a steady clock.
-    cores_s, busy_s
-        Seconds of all cores together, and those of them in which they were not idle.
-    network_bytes, disk_bytes
-        Sent and received, read and written.
-    own_busy_s, own_network_bytes, own_disk_bytes
-        The training task's part.
-    """
-
-    at_s: float
-    cores_s: float
-    busy_s: float
-    network_bytes: float = 0.0
-    disk_bytes: float = 0.0
-    own_busy_s: float = 0.0
+    at_s: float  # of a steady clock
+    cores_s: float  # of all cores together
+    busy_s: float  # of all cores while not idle
+    network_bytes: float = 0.0  # sent and received
+    disk_bytes: float = 0.0  # read and written
+    own_busy_s: float = 0.0  # of the training task, as the next two
     own_network_bytes: float = 0.0
     own_disk_bytes: float = 0.0
 
@@ -78,9 +66,8 @@ Source = Callable[[], Counters]
 def between(earlier: Counters, later: Counters) -> Contention:
     """Return the mean contention from one reading to the next.
 
-    The task's own use is counted elsewhere than everybody's (a write counts for its process when it
-    is made, for the disk when it gets there), so the difference may be slightly negative; it counts
-    as none then.
+    A write counts for its process when it is made, for the disk when it gets there, so the
+    difference may be slightly negative; it then counts as none.
     """
     gone = Counters(*(b - a for a, b in zip(astuple(earlier), astuple(later), strict=True)))
     if not (gone.at_s > 0 and gone.cores_s > 0):
@@ -95,5 +82,5 @@ def between(earlier: Counters, later: Counters) -> Contention:
 
 
 def _others(everybody: float, own: float) -> float:
-    # A task's own counters fall when one of its processes ends and nobody asks how.
+    # A task's own counters fall when one of its processes ends without being waited for.
     return max(0.0, everybody - max(0.0, own))

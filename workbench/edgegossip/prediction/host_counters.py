@@ -1,9 +1,9 @@
 """Counters of this machine, by psutil: on Linux from /proc, as Han et al. 2021 (Sec. 3.3).
 
-The training task's part is that of a process and all that it started. Linux lists each thread's
-children, so a reading costs as much as there are threads in the tree, whatever else runs. Where it
-does not (built without ``CONFIG_PROC_CHILDREN``), and on other systems, psutil asks every process
-of the machine for its parent.
+The training task's part is that of a process and all its descendants. Linux lists each thread's
+children, so a reading costs as much as there are threads in the tree. Where it does not (built
+without ``CONFIG_PROC_CHILDREN``), and on other systems, psutil asks every process of the machine
+for its parent.
 """
 
 from __future__ import annotations
@@ -29,23 +29,16 @@ def host_counters(
 ) -> Source:
     """Return what reads this machine's counters, and the part of a training task in them.
 
-    The task's part of cores and disk is that of its processes and all that they started, ended
-    ones included. Time that a hypervisor gave to other machines counts as busy; waiting for a disk
-    does not. Linux alone tells a process's disk bytes.
+    The task's part of cores and disk is that of the processes `exclude` (this one by default, ()
+    for none) and all their descendants, ended ones included. Time that a hypervisor gave to other
+    machines counts as busy; waiting for a disk does not. Only Linux counts a process's disk bytes.
 
     The network is all physical interfaces and the loopback, where each byte is sent and received:
-    it has no wire, but moving its bytes takes memory and kernel time. Systems do not tell which
-    process the network carried bytes for, so what the task sent and received counts as others',
-    unless it says how much that was.
+    it has no wire, but moving its bytes takes memory and kernel time. Systems do not count network
+    bytes by process, so the task's count as others' but for `own_network_bytes`, the bytes that it
+    has sent and received so far.
 
     Deviation: the paper counts bytes of the network; whether the loopback's, it does not say.
-
-    Parameters
-    ----------
-    exclude
-        Process ids of the training task; this process by default, and () is nobody.
-    own_network_bytes
-        Gives the bytes that the task has sent and received so far.
     """
     trees = [process_tree(pid) for pid in ([os.getpid()] if exclude is None else exclude)]
 
@@ -79,10 +72,10 @@ def _links(counters: Mapping[str, Any]) -> list[Any]:
 
 
 def _physical(counters: Mapping[str, Any], folder: Path) -> list[Any]:
-    """Counters of physical devices; where the system does not tell which, of all but loops.
+    """Counters of physical devices; where the system does not say which, of all but loops.
 
-    Virtual ones (bridges, mirrors, loops, memory as a disk) count again what a physical one
-    counts, or what never leaves the memory.
+    Virtual ones (bridges, mirrors, loops, memory as a disk) count again what a physical one counts,
+    or what never leaves the memory.
     """
     physical = [name for name in counters if _is_physical(folder, name)]
     names = physical or [name for name in counters if not name.startswith("loop")]
@@ -102,7 +95,7 @@ class Used(NamedTuple):
 
 
 def process_tree(pid: int) -> Callable[[], Used]:
-    """Return what reads how much a process and all that it started have used.
+    """Return what reads how much a process and all its descendants have used.
 
     Each process counts with its children that have ended, so the sum over those alive is that of
     the whole tree. When the first itself has ended, the last sum stays.
@@ -141,9 +134,9 @@ def _alive_by_kernel(pid: int) -> Callable[[], list[Used]]:
 
     def alive() -> list[Used]:
         if _stat(pid)[19] != began:
-            raise ProcessLookupError(pid)  # another has its number by now
+            raise ProcessLookupError(pid)  # the number is another process's by now
         found = [pid]
-        for one in found:  # and those that are found meanwhile
+        for one in found:  # which grows meanwhile
             found += _children(one)
         return [used(one) for one in found]
 

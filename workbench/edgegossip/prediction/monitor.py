@@ -32,18 +32,18 @@ INTERVAL_S, WINDOW_S = 1.0, 60.0
 """As in the paper: read once a second, reported once a minute."""
 
 KEPT = 4096
-"""How many of the latest costs are kept."""
+"""Latest costs that are kept."""
 
 
 class Cost(NamedTuple):
-    """What watching cost once: seconds that passed, and those of a core in this thread."""
+    """Cost of a reading or a report: seconds that passed, and those of a core in this thread."""
 
     wall_s: float
     cpu_s: float
 
 
 def timed(call: Callable[[], T]) -> tuple[T, Cost]:
-    """Return what `call` gives, and what that cost."""
+    """Return the result of `call`, and its cost."""
     wall_s, cpu_s = time.perf_counter(), time.thread_time()
     result = call()
     return result, Cost(time.perf_counter() - wall_s, time.thread_time() - cpu_s)
@@ -51,17 +51,11 @@ def timed(call: Callable[[], T]) -> tuple[T, Cost]:
 
 @dataclass(frozen=True)
 class Window:
-    """Readings of the counters, from the first to the latest.
-
-    Attributes
-    ----------
-    readings
-        How many came after the first.
-    """
+    """Readings of the counters, from the first to the latest."""
 
     first: Counters
     latest: Counters
-    readings: int = 0
+    readings: int = 0  # after the first
 
     @classmethod
     def start(cls, counters: Counters) -> Window:
@@ -70,14 +64,14 @@ class Window:
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """Length."""
         return self.latest.at_s - self.first.at_s
 
     def mean(self) -> Contention:
         """Mean contention, from the ends alone; ValueError of a single reading.
 
-        Over a minute a late write is set off against what its process said earlier, as it would
-        not be second by second.
+        So a late write is offset against the earlier count of its process, as it would not be
+        second by second.
         """
         return between(self.first, self.latest)
 
@@ -90,8 +84,8 @@ def step(window: Window, counters: Counters) -> Window:
 class Monitor:
     """Reads the machine's counters at intervals in a thread, reports window means to a store.
 
-    A context manager, used once. At its end, what was read of the last window is reported too. An
-    error in the thread is raised where the monitor is asked or ended next.
+    A context manager, used once. At its end, the last window is reported too. An error in the
+    thread is raised where the monitor is next used.
 
     Parameters
     ----------
@@ -102,8 +96,8 @@ class Monitor:
         the latest mean here alone.
     source
         What is read; by default this machine's counters, without what this process and its
-        children use of the cores and the disk. To take off what they send and receive, too, give
-        ``host_counters(own_network_bytes=...)``.
+        children use of the cores and the disk; ``host_counters(own_network_bytes=...)`` takes off
+        what they send and receive, too.
     interval_s, window_s
         Seconds between two readings, and those that a report is the mean of.
 
@@ -212,7 +206,7 @@ class Monitor:
             if window.readings == self._readings:
                 self._report(window)
                 window, windows = Window.start(window.latest), windows + 1
-            # On a grid, so that delays do not add up; what was missed is not made up for.
+            # On a grid, so that delays do not add up; missed readings are skipped.
             late = max(0.0, time.monotonic() - due_s)
             due_s += self.interval_s * (1 + int(late / self.interval_s))
         if window.readings:

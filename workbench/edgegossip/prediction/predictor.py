@@ -1,9 +1,9 @@
 """How long a training task takes under contention: t = t_0 RG(U) (Han et al. 2021, Sec. 3.3).
 
 `fit` finds RG and t_0 from samples of contention and time. `FORMS` turn contention into features,
-each 0 without contention and never falling as contention rises. With weights that are not
-negative, RG(U) = 1 + weights . features is therefore at least 1 and rises with each resource, as
-the paper demands, without a cut at 1 that least squares could not see.
+each 0 without contention and never falling as contention rises. With non-negative weights
+RG(U) = 1 + weights . features is therefore at least 1 and rises with each resource, as the paper
+demands, without a cut at 1 that least squares could not see.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Predictor:
     baseline_s
         t_0: seconds for a sample without contention.
     memory
-        Weight of what was known of t_0 beside one new observation's 1 - memory; from 0 to less
+        Weight of the last estimate of t_0 beside one new observation's 1 - memory; from 0 to less
         than 1. The paper only says that t_0 is changed dynamically.
 
     Raises
@@ -143,18 +143,18 @@ class Predictor:
         return float(1 + features[0] @ np.array(self.weights))
 
     def start(self) -> Baseline:
-        """Return what is known of t_0 before any observation."""
+        """Estimate of t_0 before any observation."""
         return Baseline(self.baseline_s)
 
     def seconds(self, state: Baseline, contention: Contention) -> float:
-        """Return t, the seconds predicted for a sample under contention: t_0 RG(U)."""
+        """Predicted seconds for a sample under contention, t = t_0 RG(U)."""
         return state.seconds * self.slowdown(contention)
 
     def observe(self, state: Baseline, contention: Contention, seconds: float) -> Baseline:
         """Return the state after a sample took `seconds` under `contention`.
 
-        t / RG(U) is averaged with exponential forgetting, which follows a machine that is slowed by
-        what no counter shows: after n observations ``memory ** n`` of the difference is left.
+        t / RG(U) is averaged with exponential forgetting, which follows causes that no counter
+        shows: after n observations ``memory ** n`` of the difference is left.
 
         Raises
         ------
@@ -166,7 +166,7 @@ class Predictor:
         return Baseline(following_s, state.observed + 1)
 
     def to_toml(self) -> str:
-        """Return it as TOML; `from_toml` reads it, to the last bit."""
+        """TOML that `from_toml` reads, to the last bit."""
         lines = [
             f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value!r}"
             for name, value in asdict(self).items()
@@ -258,13 +258,7 @@ def fit(
 
 
 def throughput(seconds: Iterable[float]) -> float:
-    """Return p, the samples per second of a platform: the sum of 1 / t_i over its executors.
-
-    Parameters
-    ----------
-    seconds
-        t_i: seconds that each executor takes for a sample.
-    """
+    """Return p, samples per second: the sum of 1 / t_i over the executors of a platform."""
     each = [_positive("seconds", one) for one in seconds]
     if not each:
         raise ValueError("a platform without executors has no throughput; give one's seconds")

@@ -66,9 +66,8 @@ def profiling_runs(
 
     LeNet-5 trains on digits in a process with one thread, beside as many co-runners as there are
     cores. A job begins every `every_s` seconds, or as soon as the one before has ended: the larger
-    the jobs, the busier the machine. Whatever else it does counts as contention, too. Each
-    repetition goes through all points in an order of its own, training alone among them, so that a
-    machine that is slow for a while is not so at one size alone.
+    the jobs, the busier the machine. Other load of the machine counts as contention, too. Each
+    repetition goes through all points, training alone among them, in an order of its own.
 
     Parameters
     ----------
@@ -179,8 +178,8 @@ def _bench() -> Iterator[_Bench]:
 def train_lenet(requests: int = 0) -> None:
     """Train LeNet-5 on digits with one thread until a file descriptor ends.
 
-    Each line that comes is answered at the end of a step: samples learnt from so far, and the
-    seconds of a steady clock.
+    Each line from it is answered at the end of a step: samples learnt from so far, and the seconds
+    of a steady clock.
     """
     from workbench import datasets, training
 

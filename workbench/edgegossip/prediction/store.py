@@ -32,12 +32,12 @@ class Store:
     Parameters
     ----------
     path
-        The file; made, with its folder, if it is not there.
+        The file; created, with its folder, if missing.
 
     Raises
     ------
     ValueError
-        The file is there and no store, or is a folder; or it cannot be made or written.
+        The file exists and is no store, or is a folder; or it cannot be created or written.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -47,8 +47,8 @@ class Store:
             if self.path.is_dir():
                 raise IsADirectoryError("it is a folder")
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # A report is wanted now or never, so nobody waits long for another writer. The
-            # monitor writes from its own thread; the lock keeps threads apart.
+            # A late report is useless, so the wait for other writers is short. The monitor writes
+            # from its own thread; the lock keeps threads apart.
             self._connection = sqlite3.connect(self.path, timeout=5.0, check_same_thread=False)
         except (OSError, sqlite3.OperationalError) as error:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Who takes part with which points: checked by themselves, and against a gossip training's."""
+"""Checks of platforms and shards, by themselves and against a gossip training's."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from workbench.edgegossip.costs.platforms import Platform
 Indices = NDArray[np.int64]
 
 
-def check_platforms(given: object) -> tuple[Platform, ...]:
-    """Return platforms if they are some."""
+def check_platforms(platforms: object) -> tuple[Platform, ...]:
+    """Refuse what is no sequence of platforms, or empty."""
     members: tuple[Any, ...] = listed(
-        "platforms", given, "give edgegossip.Platforms, one for each node"
+        "platforms", platforms, "give edgegossip.Platforms, one for each node"
     )
     if not members:
         raise ValueError("there are no platforms; give at least one")
@@ -28,28 +28,28 @@ def check_platforms(given: object) -> tuple[Platform, ...]:
     return members
 
 
-def check_shards(platforms: Sequence[Platform], given: object) -> tuple[Indices, ...]:
-    """Return the shards of platforms, as int64."""
-    shards = tuple(
-        map(np.asarray, listed("shards", given, "give the indices of each platform's samples"))
+def check_shards(platforms: Sequence[Platform], shards: object) -> tuple[Indices, ...]:
+    """Return a shard of indices for each platform, as int64."""
+    arrays = tuple(
+        map(np.asarray, listed("shards", shards, "give the indices of each platform's samples"))
     )
-    if len(platforms) != len(shards):
+    if len(platforms) != len(arrays):
         raise ValueError(
-            f"{len(platforms)} platforms, {len(shards)} shards; each platform needs one"
+            f"{len(platforms)} platforms, {len(arrays)} shards; each platform needs one"
         )
-    for platform, shard in zip(platforms, shards, strict=True):
+    for platform, shard in zip(platforms, arrays, strict=True):
         if shard.ndim != 1 or not len(shard) or not np.issubdtype(shard.dtype, np.integer):
             raise ValueError(
                 f"the shard of {platform.name} is {shard.dtype} of shape {shard.shape}; give the "
                 "indices of at least one sample"
             )
-    return tuple(shard.astype(np.int64) for shard in shards)
+    return tuple(shard.astype(np.int64) for shard in arrays)
 
 
 def check_agrees(
     platforms: Sequence[Platform], shards: Sequence[Indices], setup: GossipSetup
 ) -> None:
-    """Refuse a gossip training of others."""
+    """Refuse a gossip training of other platforms, another order or other shards."""
     names, nodes = [platform.name for platform in platforms], list(setup.cluster.names)
     if len(names) != len(nodes):
         raise ValueError(

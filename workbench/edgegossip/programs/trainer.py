@@ -1,32 +1,31 @@
 """EdgeGossip's part in a gossip training: who learns from which of its points in each epoch.
 
 Han et al. 2021, Fig. 2: each platform aggregates its points once; before each epoch it predicts its
-throughput and tells the others, sets its ratio of points by the balancer (Alg. 1), and learns from
-those that a strategy selects (Alg. 2, or another for comparison).
+throughput and reports it, sets its ratio of points by the balancer (Alg. 1), and learns from those
+that a strategy selects (Alg. 2, or another for comparison).
 
 Deviation: read to the letter, Alg. 2 makes batches of points as they are ranked. A subset holds one
 class and neighbours in rank often the same one, so such batches teach one class after the other;
-with them training is slow and unsteady, or does not learn at all. So the chosen points are shuffled
-into batches unless ``order="ranked"`` is asked for.
+training with them is slow and unsteady, or fails. So the chosen points are shuffled into batches
+unless ``order="ranked"``.
 
 Deviation: Alg. 2 goes on until a whole batch reaches |X| r points. Of thousands of points the rest
-of a batch is nothing; of the few hundred of a small training it would have slow platforms learn
-from half as many again as the balancer allows, and all others wait. So of the points in the order
-of their ranking exactly |X| r, rounded up, are learnt from, but for ``order="ranked"``.
+of a batch is nothing; of the few hundred of a small training slow platforms would learn from half
+as many again as the balancer allows, and all others wait. So exactly |X| r points, rounded up, are
+learnt from, but for ``order="ranked"``.
 
 Deviation: there is no central balancer. Reports travel with the models, and each platform runs the
 balancer on those that it has. On a complete graph without faults all have the same. Elsewhere a
-report is as many epochs old as its way is long, so ratios differ a little from what one balancer
-would set, and who is too slow is known a little later further away. Who has crashed all know in the
-same epoch, and who then learns from which points depends on nothing else.
+report is as many epochs old as its path has hops, so ratios differ a little from a central
+balancer's. All know of a crash in the same epoch, and who then learns from which points depends on
+nothing else.
 
-- That one is back, each knows when its report comes: as many epochs later as the way is long. Till
-  then it goes on with what it took over, or still takes over if silence becomes too long meanwhile,
-  so these points are learnt from twice. No patience helps: news may always be under way.
-- Where the graph falls apart without a node (a star without its hub), the parts lose sight of each
-  other. All take over from that node as if all were still there, nobody from another part. Should
-  that part be gone as well, nobody learns from its points.
-- Where more fails at once than `reporting.hops_of` allows for, platforms may differ on who has
+- Each knows of a restart when the report comes. Until then it keeps what it took over, or still
+  takes over if silence becomes too long, so these points are learnt from twice, at any patience.
+- Where a crash partitions the graph (a star without its hub), all take over from the crashed node
+  as if all were still there, nobody from another part. Nobody learns from the points of a part that
+  fails as well.
+- Where more fails at once than `reporting.hops_of` allows for, platforms may disagree on who has
   failed: until reports come through again some points are learnt from twice, or by nobody.
 
 A platform always keeps its own points.
@@ -80,34 +79,21 @@ ORDERS = ("shuffled", "ranked")
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What a platform keeps from epoch to epoch.
+    """State of a platform from epoch to epoch."""
 
-    Attributes
-    ----------
-    held
-        Training samples it learns from: its shard, and what it took over.
-    failed
-        Platforms that counted as failed when `held` was set.
-    aggregation
-        Of `held`; None before the first epoch.
-    began
-        First epoch since the platform began or came back; None before that.
-    """
-
-    held: Indices
-    failed: tuple[int, ...] = ()
-    aggregation: Aggregation | None = None
-    began: int | None = None
+    held: Indices  # training samples: its shard, and what it took over
+    failed: tuple[int, ...] = ()  # platforms that counted as failed when `held` was set
+    aggregation: Aggregation | None = None  # of `held`
+    began: int | None = None  # first epoch since it (re)started
 
 
 @dataclass(frozen=True, eq=False)
 class EdgeGossip:
     """Selects what each platform learns from; give it to `workbench.decentralised.train`.
 
-    Costs in virtual time, so that runs repeat bit for bit: aggregating, by the operations that the
-    paper's Table 3 counts; the losses that points are ranked by, `forward_share` of the seconds
-    that learning from as many takes; nothing for the balancer and the predictor, which are a few
-    numbers. Strategies that need no aggregated points pay for none.
+    Costs in virtual time: aggregating, by the operations of the paper's Table 3, for strategies
+    that need it; the losses that points are ranked by, `forward_share` of the seconds that learning
+    from as many takes; nothing for the balancer and the predictor, which are a few numbers.
 
     Parameters
     ----------
@@ -128,13 +114,12 @@ class EdgeGossip:
         Of the balancer. A platform fails when it is predicted to be slower than `threshold`, or
         when its last report is more than `hops` epochs old and one who hears it directly has gone
         on without it. ``"reassign"`` lets the others take over its points, and aggregate theirs
-        again, until it is back; ``"stop"`` ends the run. Below `failed_share` its points are left
-        out. A function in place of these names is as for
-        `balance`, but for the throughput of who has not failed: each one's without contention,
-        since that is what all platforms know alike.
+        again, until it is back; ``"stop"`` ends the run. Up to `failed_share` its points are left
+        out. A function is as for `balance`, but the throughput of a platform that has not failed is
+        that without contention, which all platforms know.
     hops
-        Exchanges within which a report is everywhere; None for what the setup's mixing needs, see
-        `workbench.edgegossip.programs.reporting.hops_of`. More are more patient with faults.
+        Exchanges within which a report is everywhere; None for what the setup's mixing needs. More
+        are more patient with faults.
     mixing
         Who hears whom; None for the setup's.
     forward_share
@@ -142,8 +127,8 @@ class EdgeGossip:
     operations_per_s
         In aggregating.
     stands_for
-        Points of the paper that each training sample stands for, so that aggregating takes as long
-        as theirs would; the platforms' seconds per sample should be so many times as long, too.
+        Points of the paper that each training sample stands for in the cost of aggregating; the
+        platforms' seconds per sample should be so many times as long, too.
     features
         Of each of those; None for as many as the samples have.
     window_s
@@ -196,10 +181,10 @@ class EdgeGossip:
             if not 0 <= check_number(name, getattr(self, name)) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}; give a number of at least 0")
         for name, least in (("hops", 1), ("features", 1), ("seed", 0)):
-            given = getattr(self, name)
-            count = least if given is None and name != "seed" else whole(given)
+            value = getattr(self, name)
+            count = least if value is None and name != "seed" else whole(value)
             if count is None or count < least:
-                raise ValueError(f"{name} is {given!r}; give a whole number of at least {least}")
+                raise ValueError(f"{name} is {value!r}; give a whole number of at least {least}")
         for platform, shard in zip(self.platforms, self.shards, strict=True):
             if self.how.effects != "points" and len(shard) < self.ratio:
                 raise ValueError(
@@ -230,11 +215,11 @@ class EdgeGossip:
         return STRATEGIES[self.strategy]
 
     def begin(self, node: int) -> State:
-        """Begin with a platform's own shard, whatever others took over meanwhile."""
+        """A platform's own shard, whatever others took over meanwhile."""
         return State(self.shards[node])
 
     def report(self, state: State, epoch: int, view: View) -> Report:
-        """Follow t_0 by what the epoch took, and predict the throughput from recent contention."""
+        """Follow t_0 by the last epoch, and predict the throughput from recent contention."""
         platform = self.platforms[view.node]
         before = view.reports.get(view.node)
         known = platform.predictor.start() if before is None else before.baseline
@@ -282,7 +267,7 @@ class EdgeGossip:
     def _balanced(self, state: State, epoch: int, view: View) -> tuple[Ratios, tuple[int, ...]]:
         """Ratios for an epoch, and who has failed."""
         reports: dict[int, Report] = dict(view.reports)
-        if view.node not in reports:  # just come back
+        if view.node not in reports:  # just restarted
             reports[view.node] = self.report(state, epoch - 1, replace(view, last=None))
         sizes = tuple(map(len, self.shards))
         began = epoch if state.began is None else state.began
@@ -296,7 +281,7 @@ class EdgeGossip:
             mixing=self.mixing,
         )
         failed = tuple(node for node, rate in enumerate(known.throughput) if rate < self.threshold)
-        # What was handed over stays where it is; otherwise all is dealt out anew.
+        # Points that were handed over stay; if others have failed, all are dealt out anew.
         points = sizes
         if failed == state.failed:
             points = tuple(0 if node in failed else at for node, at in enumerate(known.points))
@@ -305,7 +290,7 @@ class EdgeGossip:
         return balance(now, self.threshold, self.failed_share, policy), failed
 
     def _aggregated(self, state: State, view: View) -> tuple[State, float]:
-        """Aggregate what is held; the seconds that this takes."""
+        """The state with `held` aggregated; the seconds that this takes."""
         x, y = view.dataset.x_train[state.held], view.dataset.y_train[state.held]
         if not self.how.aggregates:  # every point by itself
             each = Aggregation(x, y, np.arange(len(x), dtype=np.int64), 1.0)
