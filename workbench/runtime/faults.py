@@ -129,10 +129,7 @@ def _interval(fault: object, from_s: float, to_s: float) -> None:
 def check_faults(faults: Any) -> tuple[Fault, ...]:
     """Return faults as a tuple.
 
-    Raises
-    ------
-    ValueError
-        A single fault, or anything that is no fault.
+    Raises ValueError: a single fault, or anything that is no fault.
     """
     if isinstance(faults, str | Fault | Set | Mapping) or not isinstance(faults, Iterable):
         raise ValueError(

@@ -101,7 +101,7 @@ class Host(Endpoint):
         self.mailbox.end_waits()
 
     def cancel_task(self, process: Process) -> None:
-        """End one task; whoever awaits it goes on."""
+        """End one task; a coroutine that awaits it goes on."""
         if process is self.state.env.active_process:
             raise RuntimeError("a task cannot cancel itself; let it return")
         found = self.running.pop(process, None)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 Progress = Callable[[float, int], None]
-"""Told virtual seconds and events so far, a few times a second."""
+"""Called a few times a second with virtual seconds and events so far."""
 
 
 def check_progress(progress: Any) -> None:
@@ -40,10 +40,10 @@ def check_progress(progress: Any) -> None:
 
 
 EVERY_S = 0.2
-"""The line is written over no more often."""
+"""Least time between two updates of the line."""
 
 AFTER_S = 1.0
-"""What takes less shows no steps."""
+"""A shorter run shows no steps."""
 
 
 class Line:

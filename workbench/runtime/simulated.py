@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 MOST_READ_AT_ONCE = 10_000_000
-"""Messages that lie unread and are read in one instant, without waiting for any."""
+"""Unread messages that a program may take in one instant, without waiting for any."""
 
 
 @types.coroutine

@@ -177,7 +177,7 @@ class Simulation:
     def _tell(self, progress: Progress) -> None:
         try:
             progress(self.env.now, self.env.events)
-        except Exception as error:  # not a program's, which is told as such
+        except Exception as error:  # not a program's, which has an error of its own
             raise _ProgressFailedError(error) from error
 
     def _refuse_loop(self) -> NoReturn:

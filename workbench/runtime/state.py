@@ -17,18 +17,10 @@ from workbench.runtime.threads import Threads
 class State:
     """The state of a run, which its nodes and links read and change.
 
-    Attributes
-    ----------
-    rows
-        Of the trace; None if nothing is recorded.
-    delivered_s, ended_s
-        When the last message arrived, and the last program or task ended.
-    pending
-        Programs that run or will restart, and messages on their way.
-    failure
-        The node whose program failed, and its exception.
-    fault_events
-        Events that faults cause, with the node that one of them may restart.
+    `rows` are those of the trace, None if nothing is recorded; `delivered_s` and `ended_s` when the
+    last message arrived and the last program or task ended; `pending` counts programs that run or
+    will restart, and messages on their way; `failure` is the node whose program failed, and its
+    exception; `fault_events` are events of faults, with the node that one may restart.
     """
 
     cluster: Cluster

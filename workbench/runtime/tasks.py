@@ -53,7 +53,7 @@ class SimulatedTask(Generic[T]):
         self.process: Process
 
     async def run(self, work: Awaitable[T]) -> T | None:
-        """Wait for the work, keeping its exception for whoever awaits the task."""
+        """Wait for the work, keeping its exception for the coroutine that awaits the task."""
         try:
             return await work
         except BaseException as error:  # SystemExit and asyncio's CancelledError, too
