@@ -19,7 +19,7 @@ def batches(
     worker: int = 0,
     workers: int = 1,
 ) -> list[NDArray[np.int64]]:
-    """Draw one worker's batches of one epoch.
+    """Draw one worker's batches of one epoch: arrays of int64, indices of samples.
 
     All samples are shuffled by seed and epoch and dealt out in rounds of ``workers * batch_size``:
     within a round the first `batch_size` go to worker 0, the next to worker 1, and so on. So the
@@ -36,11 +36,6 @@ def batches(
         Samples in a batch of one worker.
     epoch, worker
         From 0.
-
-    Returns
-    -------
-    list of int64 arrays
-        Indices of the samples, a batch each.
 
     Raises
     ------

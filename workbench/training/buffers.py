@@ -22,10 +22,7 @@ def get_buffers(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 def set_buffers(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> None:
     """Write buffers into a module that has the same ones.
 
-    Raises
-    ------
-    ValueError
-        Names or shapes differ.
+    Raises ValueError: names or shapes differ.
     """
     own = dict(module.named_buffers())
     shapes = [{name: tuple(b.shape) for name, b in one.items()} for one in (own, values)]
@@ -39,10 +36,7 @@ def set_buffers(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> 
 def average_buffers(sets: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     """Average the buffers of several replicas, in their order; of whole numbers take the largest.
 
-    Raises
-    ------
-    ValueError
-        No replica, or ones of different modules.
+    Raises ValueError: no replica, or ones of different modules.
     """
     import torch
 

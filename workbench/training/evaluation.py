@@ -49,21 +49,10 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a classifier, in evaluation mode; afterwards every part has its mode back.
 
-    Parameters
-    ----------
-    model
-        Returns N x classes.
-    x, y
-        Samples and int64 labels.
-    batch_size
-        Samples to compute at once; changes nothing but the rounding.
-    loss
-        Mean over a batch.
+    `model` returns N x classes for the samples `x`; labels `y` are int64. `batch_size` changes
+    nothing but the rounding. `loss` is a mean over a batch.
 
-    Raises
-    ------
-    ValueError
-        No module, no samples, not as many labels, labels or outputs that do not fit.
+    Raises ValueError: no module, no samples, not as many labels, labels or outputs that do not fit.
     """
     import torch
 

@@ -68,10 +68,7 @@ class FlatModel:
     def check_attached(self) -> None:
         """Refuse a module whose parameters are no longer views; put lost gradients back.
 
-        Raises
-        ------
-        ValueError
-            A parameter was replaced, or has other memory than its slice.
+        Raises ValueError: a parameter was replaced, or has other memory than its slice.
         """
         for view in self.views:
             held = view.owner.get(view.key)

@@ -1,4 +1,4 @@
-"""Where each layer of a model lies in one flat vector of all its parameters.
+"""Position of each layer of a model in one flat vector of all its parameters.
 
 The vector follows the chain of `workbench.profiles.profile_model`: layer by layer, within a layer
 tensor by tensor as the module registers them. So what a plan transmits between two cuts is one
@@ -60,10 +60,7 @@ class Layout:
     def layers_slice(self, first: int, last: int) -> slice:
         """Slice of the layers `first` to `last`, both included, the first layer being 1.
 
-        Raises
-        ------
-        ValueError
-            No such layers.
+        Raises ValueError: no such layers.
         """
         if not 1 <= first <= last <= len(self):
             raise ValueError(f"layers {first} to {last} are not within 1 to {len(self)}")
@@ -91,10 +88,8 @@ def model_layout(
 
     Arguments are those of `workbench.profiles.profile_model`, whose layers these are.
 
-    Raises
-    ------
-    ValueError
-        As `profile_model` does; also for parameters of different types, which cannot share one.
+    Raises ValueError: as `profile_model` does; also for parameters of different types, which cannot
+    share one.
     """
     named = dict(module.named_parameters())
     kinds = {parameter.dtype for parameter in named.values()}

@@ -19,12 +19,8 @@ if TYPE_CHECKING:
 class Pieces:
     """A module as the chain of layers of its profile, first layer first.
 
-    Attributes
-    ----------
-    module
-        Used as it is: its parameters, its buffers, the current mode of each of its parts.
-    layers
-        Names, as in ``profile_model(module, input_shape)``.
+    The module is used as it is: its parameters, its buffers, the current mode of each of its parts.
+    `layers` are names, as in ``profile_model(module, input_shape)``.
     """
 
     module: torch.nn.Module

@@ -40,17 +40,8 @@ def quantise(tensor: Tensor, bits: int) -> Quantised:
     Deviation: JALAD then codes the levels by Huffman's method; here, as in HierTrain's model of
     it, a value takes c bits.
 
-    Parameters
-    ----------
-    tensor
-        Floating point, of any shape with at least one value.
-    bits
-        c, from 1 to 16.
-
-    Raises
-    ------
-    ValueError
-        Other bits; no floating point; no values, or one that is NaN or infinite.
+    `bits` is c, from 1 to 16; the tensor has floating-point values, at least one and all finite.
+    Anything else is a ValueError.
     """
     import torch
 

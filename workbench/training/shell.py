@@ -160,10 +160,7 @@ def check_losing_nothing(faults: Iterable[Fault], otherwise: str = DELAYING) -> 
 
     `otherwise` is the advice in the error.
 
-    Raises
-    ------
-    ValueError
-        One does; or something is no fault.
+    Raises ValueError: one does; or something is no fault.
     """
     found = check_faults(faults)
     for fault in found:

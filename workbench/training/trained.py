@@ -96,14 +96,8 @@ class DivergedError(ArithmeticError):
 class Epochs:
     """Epochs of one model that several nodes train: evaluated as each ends, at no virtual time.
 
+    `flat` is the model with its first weights, written to; `dataset` is in the model's number type.
     `weights` is the flat vector at the end of the last epoch that was evaluated, or the first one.
-
-    Parameters
-    ----------
-    flat
-        The model with its first weights; written to.
-    dataset
-        To evaluate on, in the model's number type.
     """
 
     def __init__(self, flat: FlatModel, dataset: Dataset) -> None:
@@ -127,10 +121,7 @@ class Epochs:
     def evaluate(self, buffers: Mapping[str, Tensor], at_s: float) -> None:
         """End an epoch with the model's current vector and these buffers.
 
-        Raises
-        ------
-        DivergedError
-            The loss over all samples is not finite.
+        Raises DivergedError: the loss over all samples is not finite.
         """
         data = self.dataset
         set_buffers(self.flat.module, buffers)
