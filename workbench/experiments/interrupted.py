@@ -15,14 +15,8 @@ if TYPE_CHECKING:
 class ExperimentInterrupted(KeyboardInterrupt):
     """Ctrl-C ended an experiment before its last row; `frame` has the finished ones, maybe none.
 
-    Catch it to go on with these rows, or find it in ``sys.last_value``::
-
-        from workbench.experiments import ExperimentInterrupted
-
-        try:
-            frame = experiments.replanning("paper")
-        except ExperimentInterrupted as stopped:
-            frame = stopped.frame
+    ``except ExperimentInterrupted as stopped: frame = stopped.frame`` goes on with these; without
+    it, the error is in ``sys.last_value``.
     """
 
     def __init__(self, frame: pl.DataFrame) -> None:

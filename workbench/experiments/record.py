@@ -56,7 +56,7 @@ def record(
     force: bool = False,
     folder: Path = FOLDER,
 ) -> Path:
-    """Record an experiment, going on where an earlier run was stopped.
+    """Record an experiment, going on where an earlier run was stopped; return its folder.
 
     Parameters
     ----------
@@ -75,11 +75,6 @@ def record(
         Repeat finished points.
     folder
         Of all recorded results.
-
-    Returns
-    -------
-    pathlib.Path
-        The folder that holds rows and manifest.
 
     Raises
     ------
