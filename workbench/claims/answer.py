@@ -73,18 +73,10 @@ def built(system: str) -> bool:
 def stored_answers(
     system: str, claims: Iterable[str], frames: Mapping[str, pl.DataFrame]
 ) -> tuple[dict[str, Answer], str]:
-    """Return a system's answers from its stored frames.
+    """Return a system's answers from its stored frames, by claim, where the frames have one.
 
-    Returns
-    -------
-    tuple[dict[str, Answer], str]
-        By claim, without those that the frames have no answer to; and what was not found in the
-        frames, if they are of another version.
-
-    Raises
-    ------
-    UnknownNameError
-        The system answers what is no claim.
+    Also returns what was not found in the frames, if they are of another version. An answer to what
+    is no claim is an UnknownNameError.
     """
     import polars as pl
 

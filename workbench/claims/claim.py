@@ -72,22 +72,10 @@ class Claim:
 
 
 def load_claims(path: Path | None = None) -> pl.DataFrame:
-    """Return the table of claims, every row checked.
+    """Return the table of claims, every row checked; all columns are text, nulls are empty.
 
-    Parameters
-    ----------
-    path
-        A CSV file with the columns `COLUMNS`; by default ``data/claims.csv``.
-
-    Returns
-    -------
-    pl.DataFrame
-        All columns as text, nulls as empty text, in the file's order.
-
-    Raises
-    ------
-    ValueError
-        A column is missing, or a row is wrong; the error names its line and what is allowed.
+    `path` is a CSV file with the columns `COLUMNS`; by default ``data/claims.csv``. A missing
+    column or a wrong row is a ValueError that names the line and what is allowed.
     """
     import polars as pl
 

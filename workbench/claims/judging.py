@@ -145,10 +145,7 @@ def _recorded(system: str) -> tuple[dict[str, pl.DataFrame], dict[str, str]]:
 def fitted_on(system: str, claims: Iterable[str]) -> frozenset[str]:
     """Return those of `claims` that a system's constants were calibrated on.
 
-    Raises
-    ------
-    UnknownNameError
-        Its calibration names a claim that is not among them.
+    Raises UnknownNameError: its calibration names a claim that is not among them.
     """
     known = list(claims)
     listed = load_calibration(system).get("fitted_on", [])

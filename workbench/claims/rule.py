@@ -49,24 +49,9 @@ def verdict(
     input     `input` always: a value given to the model is not a result of it
     ========  ====================================================================================
 
-    Parameters
-    ----------
-    claim
-        What the paper states.
-    ours
-        In the claim's unit; whether it holds, for an order.
-    beside
-        The siblings that have a number, with ours.
-
-    Returns
-    -------
-    tuple[str, str]
-        One of `VERDICTS`, and the reason where ours misses.
-
-    Raises
-    ------
-    TypeError
-        `ours` is a number for an order, or a truth value for a number.
+    `ours` is in the claim's unit, a truth value for an order (else TypeError); `beside` has the
+    siblings that have a number, with ours. Returns one of `VERDICTS`, and the reason where ours
+    misses.
     """
     if isinstance(ours, bool) != (claim.check == "order"):
         wanted = "true or false" if claim.check == "order" else "a number"
