@@ -27,12 +27,10 @@ def svg(chart: Figure, column: str = "double") -> str:
     chart
         An altair chart (single, layered, faceted or concatenated) or its specification.
     column
-        ``"single"`` (3.5 in) or ``"double"`` (7.16 in).
+        ``"single"`` (3.5 in) or ``"double"`` (7.16 in); another is an UnknownNameError.
 
     Raises
     ------
-    UnknownNameError
-        No such column.
     ValueError
         Labels and legends leave no room for the plots in this column.
     """
@@ -44,26 +42,8 @@ def save(
 ) -> Path:
     """Write `chart` to `path`, whole or not at all; the same chart gives the same bytes.
 
-    Parameters
-    ----------
-    chart, column
-        See `svg`.
-    path
-        Parent folders are made.
-    format
-        ``"svg"``, ``"pdf"`` or ``"png"`` (300 dpi); by default the suffix of `path`.
-
-    Returns
-    -------
-    Path
-        `path`.
-
-    Raises
-    ------
-    UnknownNameError
-        No such format or column.
-    ValueError
-        Labels and legends leave no room for the plots in this column.
+    Parent folders are made. `format` is ``"svg"``, ``"pdf"`` or ``"png"`` (300 dpi), by default the
+    suffix of `path`; another is an UnknownNameError. Else as `svg`. Returns `path`.
     """
     target = Path(path)
     suffix = target.suffix.removeprefix(".").lower() if format is None else format

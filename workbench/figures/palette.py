@@ -22,15 +22,7 @@ def series(field: str, order: Sequence[str], title: str | None = None) -> dict[s
     """Encode a category of lines by colour, dash and shape at once: ``.encode(**series(...))``.
 
     For `mark_line(point=True)`. The legend shows colour and shape, which reads in grey print, too.
-
-    Parameters
-    ----------
-    field
-        The column that names the line.
-    order
-        Its values, in the order of legend and palette; at most six, else a ValueError.
-    title
-        Heading of the legend; None for none.
+    `order` lists the values of `field` for legend and palette, at most six (ValueError).
     """
     import altair as alt
 
