@@ -54,10 +54,7 @@ class Notebook:
 def notebooks_folder(folder: Path | None = None) -> Path:
     """Return where the notebooks are: the argument, else the clone's, else the current directory's.
 
-    Raises
-    ------
-    ValueError
-        There are no notebooks in any of these.
+    Raises ValueError: there are no notebooks in any of these.
     """
     places = [folder] if folder else [results.repository() / "notebooks", Path.cwd() / "notebooks"]
     for place in places:
@@ -79,10 +76,8 @@ def find(folder: Path, names: Sequence[str] = ()) -> list[Notebook]:
     Names are whole, or only the number or the rest; a ``.ipynb`` suffix and folders in front are
     ignored.
 
-    Raises
-    ------
-    ValueError
-        No notebook of such a name (the message names the nearest), or an unreadable one.
+    Raises ValueError: no notebook of such a name (the message names the nearest), or an unreadable
+    one.
     """
     paths = notebook_paths(folder)
     short: dict[str, list[str]] = {}
@@ -106,10 +101,8 @@ def find(folder: Path, names: Sequence[str] = ()) -> list[Notebook]:
 def read_notebook(path: Path) -> Notebook:
     """Return a notebook with the parameters that its cell tagged ``parameters`` declares.
 
-    Raises
-    ------
-    ValueError
-        The file cannot be read or is no notebook, or a parameter's default is not valid.
+    Raises ValueError: the file cannot be read or is no notebook, or a parameter's default is not
+    valid.
     """
     try:
         text = path.read_text(encoding="utf-8")

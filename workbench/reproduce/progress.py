@@ -24,18 +24,9 @@ STYLES: dict[Status, str] = {
 class Progress:
     """What one notebook is doing now; its own thread writes it, the display reads it.
 
-    Attributes
-    ----------
-    cells
-        Number of code cells.
-    status, reason
-        Its status, and why it has to run.
-    cell, title, section
-        The number of the code cell now running, its title, the last heading so far.
-    started_s, wall_s
-        When it began (monotonic clock), and how long it took.
-    message
-        Its error, or empty.
+    `cells` counts code cells, `cell` is the number of the one now running and `title` its title;
+    `section` is the last heading so far. `started_s` is of the monotonic clock. `reason` says why
+    it has to run, `message` is its error or empty.
     """
 
     cells: int

@@ -30,10 +30,7 @@ def sole_writer(output: Path, names: Collection[str]) -> Iterator[None]:
 
     The operating system frees the lock when this process ends, however it does.
 
-    Raises
-    ------
-    ValueError
-        Nothing can be written there, or another run is writing.
+    Raises ValueError: nothing can be written there, or another run is writing.
     """
     writable(output)
     try:

@@ -17,10 +17,7 @@ def resolve(
     `given` are parameters as written by the user, each for the notebooks that have it; the scale is
     ``"default"`` if neither `scale` nor `given` has one.
 
-    Raises
-    ------
-    ValueError
-        A parameter that no notebook among these has, or a value that is not allowed.
+    Raises ValueError: a parameter that no notebook among these has, or a value that is not allowed.
     """
     if scale is not None:
         if "scale" in given:
