@@ -102,10 +102,7 @@ class Cluster:
     def index(self, node: Name) -> int:
         """Index of a node by index or name.
 
-        Raises
-        ------
-        UnknownNodeError
-            No such node.
+        Raises UnknownNodeError: no such node.
         """
         if isinstance(node, str):
             if node not in self._places:
@@ -125,10 +122,8 @@ class Cluster:
     def link(self, source: Name, target: Name) -> Link:
         """Link from one node to another.
 
-        Raises
-        ------
-        UnknownNodeError, MissingLinkError
-            No such node, or no link between the two in this direction.
+        Raises UnknownNodeError, MissingLinkError: no such node, or no link between the two in this
+        direction.
         """
         pair = self.index(source), self.index(target)
         if pair not in self.links:

@@ -76,10 +76,8 @@ class Link:
         Where the bandwidth changes over time, the transmission starts at `start_s`; `tensor_s` of
         each tensor passes before the bytes do.
 
-        Raises
-        ------
-        ValueError
-            No list of sizes; sizes or a start that are no number, negative or not finite.
+        Raises ValueError: no list of sizes; sizes or a start that are no number, negative or not
+        finite.
         """
         sizes: Any = tensor_bytes
         if type(sizes) is not tuple:

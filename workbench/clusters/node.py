@@ -19,11 +19,11 @@ class Node:
     Parameters
     ----------
     name
-        As it shows in traces and errors; unique in a cluster.
+        For traces and errors; unique in a cluster.
     cores
-        Program steps that it computes at a time.
+        How many computations run at a time.
     speed
-        What a step's cost is divided by: 1 as planned, 0.5 half as fast. A number, pairs of
+        What a cost is divided by: 1 as planned, 0.5 half as fast. A number, pairs of
         (start_s, value), or a `Schedule`; kept as a `Schedule`.
     uplink_bps, downlink_bps
         Bits per second that all its transfers out, or in, share; None for no limit.
@@ -64,12 +64,12 @@ class Node:
 
     @property
     def uplink(self) -> Schedule | None:
-        """What the interface sends at most, in bits per second; None for no limit."""
+        """Capacity of the interface out, in bits per second; None for no limit."""
         return None if self.uplink_bps is None else Schedule.of(self.uplink_bps)
 
     @property
     def downlink(self) -> Schedule | None:
-        """What the interface receives at most, in bits per second; None for no limit."""
+        """Capacity of the interface in, in bits per second; None for no limit."""
         return None if self.downlink_bps is None else Schedule.of(self.downlink_bps)
 
     def __str__(self) -> str:

@@ -84,10 +84,7 @@ class Schedule:
 
         The rows of a polars frame of two columns, start and value, are such pairs.
 
-        Raises
-        ------
-        ValueError
-            Anything else, or no legal schedule.
+        Raises ValueError: anything else, or no legal schedule.
         """
         what: Any = value
         if isinstance(what, Schedule):
@@ -148,11 +145,8 @@ class Schedule:
     ) -> Schedule:
         """Sample a function of time at 0, `step_s`, ... before `end_s`; each value holds a step.
 
-        Raises
-        ------
-        ValueError
-            A step or an end that is not above 0, more than `MOST_SAMPLES` steps, or values that
-            make no legal schedule.
+        Raises ValueError: a step or an end that is not above 0, more than `MOST_SAMPLES` steps, or
+        values that make no legal schedule.
         """
         for name, seconds in (("step_s", step_s), ("end_s", end_s)):
             if not 0 < check_number(name, seconds) < math.inf:

@@ -34,17 +34,10 @@ def star(
 ) -> Cluster:
     """Every worker linked with every server, both ways; workers come first.
 
-    Parameters
-    ----------
-    workers, servers
-        The nodes, or how many of them: then ``worker0, worker1, ...`` and ``server0, ...``.
-    up, down
-        Every link from a worker to a server, and back; `down` is as `up` by default.
+    `workers` and `servers` are the nodes, or how many: then ``worker0, ...`` and ``server0, ...``.
+    `up` is every link from a worker to a server, `down` back, as `up` by default.
 
-    Raises
-    ------
-    ValueError
-        No workers, no servers, or what is no node or link.
+    Raises ValueError: no workers, no servers, or what is no node or link.
     """
     ends, hubs = members("worker", workers), members("server", servers)
     if not (ends and hubs):
@@ -70,10 +63,7 @@ def full_mesh(nodes: int | Sequence[Node], link: Link) -> Cluster:
 def graph(nodes: int | Sequence[Node], pairs: Iterable[tuple[Name, Name]], link: Link) -> Cluster:
     """Nodes of which these pairs are linked, both ways, each by a link like `link`.
 
-    Raises
-    ------
-    ValueError
-        Pairs that are none, of nodes that do not exist, or what is no node or link.
+    Raises ValueError: pairs that are none, of nodes that do not exist, or what is no node or link.
     """
     check_link("link", link)
     links: dict[tuple[Name, Name], Link] = {}
