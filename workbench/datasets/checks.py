@@ -14,10 +14,7 @@ def check_dataset(
 
     `model` is its name, for the error; `input_shape` is channels, height and width, if known.
 
-    Raises
-    ------
-    ValueError
-        A name or anything else that is no `Dataset`, or images of another shape.
+    Raises ValueError: a name or anything else that is no `Dataset`, or images of another shape.
     """
     fitted = "" if input_shape is None else f".fitted({tuple(input_shape)})"
     if isinstance(dataset, str):

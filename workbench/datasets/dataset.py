@@ -83,10 +83,7 @@ class Dataset:
     def subset(self, train: ArrayLike | None = None, test: ArrayLike | None = None) -> Dataset:
         """Keep the samples of these indices, in their order; all where None.
 
-        Raises
-        ------
-        DatasetError
-            An index beyond the data, or none at all.
+        Raises DatasetError: an index beyond the data, or none at all.
         """
         chosen = [
             (_indices(self.name, part, wanted, len(y)), x, y)
@@ -117,10 +114,7 @@ class Dataset:
     def fitted(self, input_shape: Sequence[int]) -> Dataset:
         """Bring the images to a model's input shape; see `fit_images` for how.
 
-        Raises
-        ------
-        DatasetError
-            The channels cannot be derived from those of the images.
+        Raises DatasetError: the channels cannot be derived from those of the images.
         """
         try:
             x_train, x_test = (fit_images(x, input_shape) for x in (self.x_train, self.x_test))

@@ -64,10 +64,7 @@ def by_class(labels: ArrayLike, nodes: int, *, classes_per_node: int = 2, seed: 
     `classes_per_node` of them at random. Where cuts do not meet the ends of classes, a piece holds
     samples of several classes.
 
-    Raises
-    ------
-    ValueError
-        Fewer samples than pieces, or a number below 1.
+    Raises ValueError: fewer samples than pieces, or a number below 1.
     """
     each = whole(classes_per_node)
     if each is None or each < 1:
