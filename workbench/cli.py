@@ -5,12 +5,10 @@ Nothing heavy is imported before a command needs it, so that `workbench --help` 
 
 from __future__ import annotations
 
-import dis
 import inspect
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,6 +17,7 @@ from typer.core import TyperGroup
 import workbench
 from workbench.names import check_name
 from workbench.own_model import load_model
+from workbench.refusals import is_refusal
 
 if TYPE_CHECKING:
     from workbench.profiles import LayerTimes, ModelProfile
@@ -36,7 +35,7 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except ValueError as error:
-            if not _is_refusal(error):
+            if not is_refusal(error):
                 raise
             typer.echo(f"workbench: {error}", err=True)
             raise typer.Exit(WRONG_INPUT) from None
@@ -435,18 +434,6 @@ def _assignments(texts: Sequence[str]) -> dict[str, str]:
             raise ValueError(f"parameter {name!r} is given twice: {values[name]} and {value}")
         values[name] = value
     return values
-
-
-def _is_refusal(error: ValueError) -> bool:
-    """Whether an error comes from a `raise` statement of this package rather than a fault of it."""
-    last: TracebackType | None = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    if last is None:
-        return False
-    code = last.tb_frame.f_code
-    ours = Path(code.co_filename).is_relative_to(Path(workbench.__file__).parent)
-    return ours and code.co_code[last.tb_lasti] == dis.opmap["RAISE_VARARGS"]
 
 
 if __name__ == "__main__":

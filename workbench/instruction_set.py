@@ -41,10 +41,7 @@ late: dict[str, str] = {}
 def fix() -> None:
     """Set the variables that the user has not set; called when `workbench` is imported.
 
-    Raises
-    ------
-    ValueError
-        An unknown instruction set, or one that this machine lacks.
+    Raises ValueError: an unknown instruction set, or one that this machine lacks.
     """
     if _chosen() == "native":
         return

@@ -18,10 +18,7 @@ def check_name(kind: str, name: str, known: Iterable[str]) -> str:
 
     `kind` says what it names: ``"model"``, ``"planner"``.
 
-    Raises
-    ------
-    UnknownNameError
-        The name is not among `known`, or no text.
+    Raises UnknownNameError: the name is not among `known`, or no text.
     """
     names = list(known)
     if not isinstance(name, str):

@@ -16,6 +16,7 @@ from itertools import islice
 from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
+from workbench.refusals import marking_refusals
 from workbench.runtime.threads import THREADS_VARIABLE
 
 T = TypeVar("T")
@@ -63,7 +64,7 @@ def as_finished(
         while True:
             with _ctrl_c_later():
                 for at, arguments in islice(left, AHEAD * count - len(running)):
-                    running[executor.submit(function, *arguments)] = at
+                    running[executor.submit(marking_refusals, function, *arguments)] = at
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:

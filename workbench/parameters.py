@@ -104,10 +104,7 @@ class Parameter:
 
         `text` is the user's spelling of it, for the error.
 
-        Raises
-        ------
-        ValueError
-            `value` is of another kind, or out of range, or no valid name.
+        Raises ValueError: `value` is of another kind, or out of range, or no valid name.
         """
         text = text or repr(value)
         if self.kind is float and type(value) is int:
@@ -216,10 +213,7 @@ class Parameters:
     def of(cls, variables: Mapping[str, object]) -> Self:
         """Take each value from the variable of its name: ``Setting.of(globals())``.
 
-        Raises
-        ------
-        ValueError
-            A variable is missing, or its value is not valid.
+        Raises ValueError: a variable is missing, or its value is not valid.
         """
         names = [field.name for field in fields(cls)]
         missing = ", ".join(name for name in names if name not in variables)

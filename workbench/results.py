@@ -85,10 +85,7 @@ class Results:
     def keep(self, name: str, frame: pl.DataFrame) -> pl.DataFrame:
         """Keep a frame as ``NAME.parquet`` and return it.
 
-        Raises
-        ------
-        ValueError
-            `name` is not made of small letters, digits and underscores.
+        Raises ValueError: `name` is not made of small letters, digits and underscores.
         """
         if re.fullmatch(r"[a-z][a-z0-9_]*", name) is None:
             raise ValueError(f"result {name!r}: a name has small letters, digits and _ only")
@@ -282,7 +279,7 @@ def export_figures(
 ) -> list[Path]:
     """Write stored figures to one folder as ``SYSTEM_FIGURE.FORMAT``, without running anything.
 
-    Those that hold timings of this machine go to ``timings`` in it.
+    Those that hold timings of this machine go to ``timings`` in it. Returns the files written.
 
     Parameters
     ----------
@@ -296,11 +293,6 @@ def export_figures(
         ``"svg"``, ``"pdf"`` or ``"png"``.
     column
         ``"single"`` or ``"double"``.
-
-    Returns
-    -------
-    list[Path]
-        The files written.
 
     Raises
     ------

@@ -332,7 +332,7 @@ def explorer(draw: Draw, controls: Controls, picture: Figure | None = None) -> E
         before_s = time.perf_counter()
         try:
             chart.chart = draw(**values)
-        except Exception as error:  # whatever it is, the reader of a notebook is to see it
+        except Exception as error:  # shown to the reader of the notebook
             status.value = _error_text(error, values, controls, drawn)
             return
         if drawn:  # the first chart is no answer: it also loads what all later ones use
@@ -354,19 +354,9 @@ def measure_ms(draw: Draw, controls: Controls, repeats: int = 5) -> pl.DataFrame
     """Time `draw` from values to specification, as `explorer` does, without a browser.
 
     Each control in turn goes through its settings (a slider's lowest, first and highest; every
-    option of a menu) while the others keep their first values.
-
-    Parameters
-    ----------
-    draw, controls
-        See `explorer`.
-    repeats
-        How often each chart is drawn, at least 1, after one drawing that is not counted.
-
-    Returns
-    -------
-    polars frame
-        A row per setting: ``control, setting, median_ms, worst_ms``.
+    option of a menu) while the others keep their first values. Each chart is drawn `repeats` times,
+    at least 1, after one drawing that is not counted. Returns a row per setting:
+    ``control, setting, median_ms, worst_ms``.
     """
     import polars as pl
 
