@@ -312,7 +312,6 @@ def export_figures(
         systems.get(name) or kept[check_name("notebook", name, {**kept, **systems})]
         for name in names
     ] or list(kept.values())
-
     written, failed = [], []
     suffix = "" if column == "double" else f"_{column}"
     for one in chosen:

@@ -45,7 +45,6 @@ def scorecard(
         chosen = [one for one in systems if built(one)]
     else:
         chosen = [check_name("system", system, systems)]
-
     cards = []
     for one in chosen:
         manifest = stored_results.manifest(folder, one)

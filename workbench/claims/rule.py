@@ -82,7 +82,6 @@ def _near(claim: Claim, ours: float, beside: Sequence[tuple[Claim, float]]) -> t
         return "near", ""
     side = "above" if ours > paper else "below"
     miss = f"{abs(ours - paper):.3g} {_unit(claim)}{side} (near: {allowed:.3g})"
-
     compared = []  # (whom with, paper's side, our side)
     if claim.unit in REFERENCES:
         reference = REFERENCES[claim.unit]
@@ -93,7 +92,6 @@ def _near(claim: Claim, ours: float, beside: Sequence[tuple[Claim, float]]) -> t
         if not _within(paper - other_paper, tie):
             name = other.id.rpartition(".")[2]
             compared.append((name, _sign(paper - other_paper), _sign(ours - other_ours)))
-
     sides = {1: "above", 0: "equal to", -1: "below"}
     wrong = [f"{sides[stated]} {name}" for name, stated, found in compared if stated != found]
     if wrong:

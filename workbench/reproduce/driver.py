@@ -86,7 +86,6 @@ def reproduce(
     output = (output or results.default_folder(folder.parent)).resolve()
     if figures is not None:
         writable(figures)
-
     copied: list[Path] = []
     with one_interrupt(), sole_writer(output, notebook_paths(folder)):
         tasks = plan(chosen, values, folder.parent, output, force)
