@@ -2,8 +2,8 @@
 
 Transfers that are held back all run at one rate, the level. A virtual clock counts the bits that
 each of them has been served (Parekh and Gallager 1993, Sec. III): a transfer's end is a reading of
-that clock, known when it begins and unchanged by others that come and go. Transfers whose own cap is
-below the level run at that; those of one cap form a group with a clock, so that a change touches
+that clock, known when it begins and unchanged by others that come and go. Transfers whose own cap
+is below the level run at that; those of one cap form a group with a clock, so that a change touches
 groups, not transfers.
 
 Bits are counted in whole parts of 2^-64, so that sums are exact whatever their order.
