@@ -14,6 +14,8 @@ from typer.testing import CliRunner, Result
 import workbench
 from tests.test_results import store
 from workbench import cli, profiles, systems
+from workbench.datasets import load as load_data
+from workbench.parallel import as_finished
 from workbench.profiles import LayerTimes, ModelProfile
 
 HEAVY = (
@@ -123,7 +125,19 @@ def convert_inside() -> None:
     cli._table("x").add_column("y", ratio=int("seven"))
 
 
-@pytest.mark.parametrize("fault", [raise_outside, fail_inside, convert_inside])
+def convert_in_another_process() -> None:
+    list(as_finished(int, [("seven",), ("eight",)], 2))
+
+
+def test_a_refusal_in_another_process_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [("digit",), ("digit",)]
+    monkeypatch.setattr(cli, "_shape", lambda shape: list(as_finished(load_data, calls, 2)))
+    assert "Did you mean 'digits'?" in refused("models")
+
+
+@pytest.mark.parametrize(
+    "fault", [raise_outside, fail_inside, convert_inside, convert_in_another_process]
+)
 def test_a_fault_is_not_taken_for_a_refusal(fault: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "_shape", lambda shape: fault())  # type: ignore[operator]
     result = workbench_command("models")

@@ -307,42 +307,57 @@ def profile(
     ] = None,
 ) -> None:
     """Print what each layer of a model costs."""
-    from rich.console import Console
-
     from workbench.parameters import PARAMETERS
 
     PARAMETERS["batch_size"].parse(str(batch_size))
     if save is not None and not save.resolve().parent.is_dir():
         raise ValueError(f"--save {save}: there is no folder {save.resolve().parent}")
-    shapes = [_parse_shape(text) for text in input_shape or ()]
-    shape: Any = shapes[0] if len(shapes) == 1 else tuple(shapes) or None
-    own = ":" in model or model.endswith(".py")
-    if own and shape is None:
-        raise ValueError(f"{model}: give the shape of a sample, as in --input-shape 3,224,224")
-    module = load_model(model) if own else model
+    shape = _parse_shapes(input_shape or ())
+    module = _model(model, shape)
 
     from workbench import profiles
 
     check_name("way", by, ("graph", "modules"))
-    way: Any = by
-    found = profiles.profile_model(module, shape, by=way)
-    times = None
-    if measure:
-        with Console(stderr=True).status("measuring") as status:
-            times = profiles.measure_layer_times(
-                module,
-                batch_size,
-                shape,
-                device=device,
-                by=way,
-                progress=lambda what, done, total: status.update(f"{what}, {done + 1} of {total}"),
-            )
+    found = profiles.profile_model(module, shape, by=by)  # type: ignore[arg-type]
+    times = _measured(module, batch_size, shape, device, by) if measure else None
+    _print(_profile_table(found, batch_size, times))
+    if save is not None:
+        (found if times is None else times).save(save)
+
+
+def _model(name: str, shape: Any) -> Any:
+    """Return the user's own module, or the name of one of the zoo."""
+    if ":" not in name and not name.endswith(".py"):
+        return name
+    if shape is None:
+        raise ValueError(f"{name}: give the shape of a sample, as in --input-shape 3,224,224")
+    return load_model(name)
+
+
+def _measured(module: Any, batch_size: int, shape: Any, device: str, by: Any) -> LayerTimes:
+    """Measure seconds per layer; progress goes to standard error."""
+    from rich.console import Console
+
+    from workbench import profiles
+
+    with Console(stderr=True).status("measuring") as status:
+        return profiles.measure_layer_times(
+            module,
+            batch_size,
+            shape,
+            device=device,
+            by=by,
+            progress=lambda what, done, total: status.update(f"{what}, {done + 1} of {total}"),
+        )
+
+
+def _print(table: Any) -> None:
+    from rich.console import Console
+
     console = Console()
     if not console.is_terminal:
         console.width = 160  # a file or pipe takes whole rows
-    console.print(_profile_table(found, batch_size, times))
-    if save is not None:
-        (found if times is None else times).save(save)
+    console.print(table)
 
 
 def _profile_table(profile: ModelProfile, batch_size: int, times: LayerTimes | None) -> Any:
@@ -406,6 +421,12 @@ def _shape(shape: Sequence[int] | Sequence[Sequence[int]]) -> str:
     """Return a readable shape: ``3×224×224``; several joined by ``and``."""
     several = [one for one in shape if isinstance(one, Sequence)]
     return " and ".join(map(_shape, several)) or "×".join(map(str, shape))
+
+
+def _parse_shapes(texts: Sequence[str]) -> Any:
+    """Return the shape of one input, a tuple of several inputs' shapes, None without any."""
+    shapes = tuple(map(_parse_shape, texts))
+    return shapes[0] if len(shapes) == 1 else shapes or None
 
 
 def _parse_shape(text: str) -> tuple[int, ...]:
