@@ -249,7 +249,7 @@ def layer_costs(profile: ModelProfile, times: LayerTimes, link: Link) -> LayerCo
     profile
         Bytes of every layer; from `workbench.profiles.profile_model`.
     times
-        Seconds of every layer at a batch size, measured or from FLOPs, of the same model.
+        Seconds of every layer of the same model at a batch size.
     link
         Between worker and servers; the same both ways.
 

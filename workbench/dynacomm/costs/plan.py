@@ -59,11 +59,8 @@ class Plan:
     def segments(self, layers: int) -> pl.DataFrame:
         """Table of the transmissions in the order in which they go out.
 
-        Returns
-        -------
-        polars.DataFrame
-            A row per transmission: ``direction`` (pull or push), ``transmission`` (from 1),
-            ``first_layer``, ``last_layer`` (both included, layer 1 first).
+        A row per transmission: ``direction`` (pull or push), ``transmission`` (from 1),
+        ``first_layer``, ``last_layer`` (both included, layer 1 first).
         """
         layers = check_whole("layers", layers, 1)
         self.check(layers)

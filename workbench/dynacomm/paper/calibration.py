@@ -1,10 +1,10 @@
 """Fits the constants that the paper leaves open and writes ``data/calibration/dynacomm.toml``.
 
-Four constants are fitted on what the paper states for batch size 32 (Figs. 5 and 6, Sec. V-B),
-by least squares in percentage points. The fifth, which those numbers do not depend on, follows
-from one number of Fig. 11. All that the paper states for batch size 16, and the rest, is
-predicted. Explanations that were weighed and found worse are fitted and kept beside the one in
-use. ``python -m workbench.dynacomm.paper.calibration`` repeats it all, in a few minutes.
+Four constants are fitted on what the paper states for batch size 32 (Figs. 5 and 6, Sec. V-B), by
+least squares in percentage points. The fifth, which those numbers do not depend on, follows from
+one number of Fig. 11. All that the paper states for batch size 16, and the rest, is predicted.
+Rejected explanations are fitted and kept beside the one in use. ``python -m
+workbench.dynacomm.paper.calibration`` repeats it all, in a few minutes.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def fit(explanation: str = EXPLANATION) -> Constants:
     found = differential_evolution(
         squared_error, list(ranges.values()), seed=SEED, popsize=12, tol=1e-6, polish=False
     )
-    # Three digits: the claims do not tell finer differences apart.
+    # Three digits: the claims do not resolve more.
     constants = Constants(**{n: _rounded(v) for n, v in zip(ranges, found.x, strict=True)})
     return replace(constants, aggregation_mbps=_aggregation_mbps(constants))
 

@@ -244,7 +244,7 @@ def iteration_parts(done: Mapping[str, Iteration]) -> alt.Chart:
 
 
 def _long(frame: pl.DataFrame) -> pl.DataFrame:
-    """A row per part of the time instead of a column, everything else repeated."""
+    """A row per part of the time instead of a column, all else repeated."""
     return (
         _titled(frame)
         .unpivot(
@@ -416,9 +416,9 @@ def fig11_simulated(frame: pl.DataFrame) -> alt.FacetChart:
 def _simulated_title(frame: pl.DataFrame, *about: str) -> list[str]:
     """What is shown, and at which setting."""
     setting = frame.row(0, named=True)
-    given = ", ".join([f"batch {setting['batch_size']}", *about])
-    given = given if "simulated" in given else f"{given} (simulated)"
-    return [MODEL_TITLES.get(setting["model"], setting["model"]), given]
+    line = ", ".join([f"batch {setting['batch_size']}", *about])
+    line = line if "simulated" in line else f"{line} (simulated)"
+    return [MODEL_TITLES.get(setting["model"], setting["model"]), line]
 
 
 def _policies_titled(frame: pl.DataFrame) -> pl.DataFrame:

@@ -93,8 +93,8 @@ class Testbed:
     def speed(self, model: str) -> float:
         """Samples a second of one worker without a network.
 
-        Stated in Table II for four models. Any other of the zoo is taken to run at the geometric
-        mean of their FLOP rates, which differ by a factor of two.
+        Stated in Table II for four models. Any other of the zoo runs at the geometric mean of their
+        FLOP rates, which differ by a factor of two.
         """
         if model in self.samples_per_s:
             return self.samples_per_s[model]

@@ -88,8 +88,8 @@ def train(
 ) -> Trained[Tensor]:
     """Train under one planner's plans.
 
-    Weights are the same, bit for bit, under every plan and however often it is made anew. Each
-    epoch is evaluated as it ends, which takes no virtual time.
+    Weights are the same, bit for bit, under every plan and any `replan_every`. Each epoch is
+    evaluated as it ends, which takes no virtual time.
 
     Parameters
     ----------
@@ -98,41 +98,39 @@ def train(
     planner
         Name in `PLANNERS`.
     replan_every
-        Every worker profiles, and plans anew after so many iterations, each for itself:
-        ``"epoch"``, 1 for each iteration, or any number between. None keeps the first plan, which
-        is made for the bandwidth at 0 s and a worker of speed 1 in any case. ``"auto"``, the
-        default, is ``"epoch"`` for ``"dynacomm"``, as in the paper (IV-C), and None for all others,
-        of which the paper makes one plan.
+        Iterations after which every worker, by its own profile, plans anew: ``"epoch"``, or a
+        number. None keeps the first plan, which is made for the bandwidth at 0 s and a worker of
+        speed 1 in any case. ``"auto"`` is ``"epoch"`` for ``"dynacomm"``, as in the paper (IV-C),
+        and None for all others, of which the paper makes one plan.
     planning_s
         Seconds that planning anew takes a worker of speed 1; hidden where the last push is longer.
     faults, trace
-        As for `workbench.runtime.simulate`. Servers wait for every worker, so faults may cost time
-        (`SlowDown`), but lose nothing; where a run with others ends, `simulate` shows with what
-        `build` returns.
+        As for `workbench.runtime.simulate`; only faults that lose nothing, such as `SlowDown`,
+        since servers wait for every worker. For others, `simulate` what `build` returns.
     progress
         True to show epochs, virtual time and loss; or a function, as for `simulate`.
     threads
         As for `simulate`. Steps of different workers run beside each other, with the same bits for
-        any number of threads; those of a model that draws at random (dropout), or whose code
-        reaches beyond it, stay in order.
+        any number of threads; not those of a model that draws at random (dropout), or whose code
+        reaches beyond it.
 
     Returns
     -------
     Trained
         Epochs of the common model with the workers' average buffers: ``epoch, at_s, loss,
         train_top1, train_top5, top1, top5``; ``run.results[w].plans`` are the plans of worker
-        ``w``, iteration by iteration. What Ctrl-C interrupts has the epochs that were done.
+        ``w``, iteration by iteration. What Ctrl-C interrupts has the finished epochs.
 
     Raises
     ------
     UnknownNameError
         No such planner or model.
     ValueError
-        More workers than samples, a server without a layer, a `replan_every` that is no interval,
-        a `planning_s` that is no time, a fault that loses messages or a node.
+        More workers than samples, a server without a layer, an impossible `replan_every` or
+        `planning_s`, a fault that loses messages or a node.
     TrainingError
         The loss is not finite any more, or a worker or server failed; the error's `trained` has
-        the epochs that were done.
+        the finished epochs.
     """
     faults = training.check_losing_nothing(faults)
     with training.fixed_threads():

@@ -28,12 +28,9 @@ def fig5(
 ) -> pl.DataFrame:
     """Forward propagation by model and planner, as parts of the sequential time.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per model and planner: the setting, ``computation_alone_s``, ``overlap_s``,
-        ``communication_alone_s``, ``total_s``, ``normalised`` (over the sequential total) and
-        ``reduced_percent``.
+    A row per model and planner: the setting, ``computation_alone_s``, ``overlap_s``,
+    ``communication_alone_s``, ``total_s``, ``normalised`` (over the sequential total) and
+    ``reduced_percent``.
     """
     return _planned(MODELS, "forward", [batch_size], [bandwidth_mbps], workers)
 
@@ -162,10 +159,7 @@ def fig11(
 ) -> pl.DataFrame:
     """Training speed of all workers over that of one without a network, against their number.
 
-    Returns
-    -------
-    polars.DataFrame
-        Columns ``model, batch_size, bandwidth_mbps, workers, planner, speedup``.
+    Columns ``model, batch_size, bandwidth_mbps, workers, planner, speedup``.
     """
     shared = {"model": model, "batch_size": batch_size, "bandwidth_mbps": bandwidth_mbps}
     return sweep("Figure 11", _speedups, grid(workers=workers), SPEEDUPS, shared=shared)
@@ -185,11 +179,8 @@ def _speedups(
 def explanations() -> pl.DataFrame:
     """How far each explanation of the open constants is off, claim by claim.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per explanation and claim: ``explanation, role`` (fitted on batch size 32,
-        predicted at 16), ``claim, error_points`` (ours minus the paper's).
+    A row per explanation and claim: ``explanation, role`` (fitted on batch size 32, predicted at
+    16), ``claim, error_points`` (ours minus the paper's).
     """
     rows = [
         (name, role, claim, error)

@@ -88,7 +88,7 @@ def sawtooth(high_bps: float, low_bps: float, period_s: float, until_s: float) -
 
 
 def mobile(seed: int, until_s: float) -> Schedule:
-    """The trace from a second on that the seed draws, again from its beginning when it ends."""
+    """The trace from a second that the seed draws, repeated when it ends."""
     trace = Schedule.from_csv(TRACE, scale=1e6)
     first = int(np.random.default_rng(seed).integers(len(trace.values)))
     seconds = range(max(1, math.ceil(until_s)))
@@ -121,20 +121,17 @@ def replanning(
 
     One worker and one server on the paper's testbed. In `step` the bandwidth halves after half of
     the time that computation alone takes; in `sawtooth` it falls to a quarter and jumps back every
-    two epochs; `mobile` is the synthetic trace of ``data/traces``, begun where the seed says. Every
-    policy starts with DynaComm's plan for the first iteration's mean bandwidth; `static` keeps it,
-    and the others plan from what has been observed since they last planned.
+    two epochs; `mobile` is the synthetic trace of ``data/traces``, started where the seed says.
+    Every policy starts with DynaComm's plan for the first iteration's mean bandwidth; `static`
+    keeps it, the others plan from observations since their last plan.
 
-    Deviation: an epoch has fewer iterations than the paper's 195 except at scale ``paper``, so
-    that a run of minutes has several; `per_epoch` then plans the more often.
+    Deviation: an epoch has fewer iterations than the paper's 195 except at scale ``paper``, so that
+    a run of minutes has several; `per_epoch` then plans the more often.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per scenario, policy and iteration: ``model, batch_size, seed, scenario, policy,
-        planned_every`` (iterations under one plan; null if there is but one),
-        ``epoch_iterations`` (of one epoch), ``iteration`` (from 1), ``start_s, duration_s,
-        bandwidth_mbps`` (mean over the iteration), ``transmissions`` (pulls and pushes).
+    A row per scenario, policy and iteration: ``model, batch_size, seed, scenario, policy,
+    planned_every`` (iterations under one plan; null if there is but one), ``epoch_iterations`` (of
+    one epoch), ``iteration`` (from 1), ``start_s, duration_s, bandwidth_mbps`` (mean over the
+    iteration), ``transmissions`` (pulls and pushes).
     """
     shared = {
         "model": model,
@@ -212,12 +209,9 @@ def replanning_gains(frame: pl.DataFrame) -> pl.DataFrame:
     Frames of several models, batch sizes, scales or seeds may be joined: each policy is compared
     with those of its own run.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per run, scenario and policy: ``model, batch_size, seed, scenario, epoch_iterations,
-        policy, planned_every, total_s, gain_percent`` (time saved over static; below 0 if it took
-        more), ``gap_percent`` (time above clairvoyant).
+    A row per run, scenario and policy: ``model, batch_size, seed, scenario, epoch_iterations,
+    policy, planned_every, total_s, gain_percent`` (time saved over static; below 0 if it took
+    more), ``gap_percent`` (time above clairvoyant).
     """
     run = ["model", "batch_size", "seed", "scenario", "epoch_iterations"]
 
@@ -264,14 +258,11 @@ def fig11_simulated(
     Once with equal workers, as the paper's are, and once with speeds that fall evenly from 1 to
     `slowest`. Every worker plans for its own speed and a fair share of the servers' interfaces.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per case (``equal``, ``unequal``), number of workers and planner: ``model,
-        batch_size, bandwidth_mbps, case, slowest`` (speed of the slowest worker), ``workers,
-        planner, iteration_s`` (the last one simulated), ``speedup`` (over a worker of speed 1
-        without a network), ``predicted_speedup`` (the cost model's), ``difference_percent``
-        (simulated over predicted, minus one).
+    A row per case (``equal``, ``unequal``), number of workers and planner: ``model, batch_size,
+    bandwidth_mbps, case, slowest`` (speed of the slowest worker), ``workers, planner, iteration_s``
+    (the last one simulated), ``speedup`` (over a worker of speed 1 without a network),
+    ``predicted_speedup`` (the cost model's), ``difference_percent`` (simulated over predicted,
+    minus one).
 
     Raises
     ------
@@ -366,19 +357,16 @@ def fig10(
     Deviation: a ResNet-20 instead of a ResNet-152, and below scale ``paper`` other data than
     CIFAR-10; what is claimed, equality, depends on neither.
 
+    Columns ``model, dataset, train_samples, test_samples, workers, planner, epoch, at_s``
+    (virtual), ``loss, train_top1, train_top5, top1, top5, predicted_s`` (the cost model's `at_s`),
+    ``difference_percent`` (simulated over predicted, minus one).
+
     Parameters
     ----------
     scale, seed, workers
         How much is trained, on which draw of samples, by how many.
     dataset
         As for `workbench.experiments.data_set`.
-
-    Returns
-    -------
-    polars.DataFrame
-        Columns ``model, dataset, train_samples, test_samples, workers, planner, epoch, at_s``
-        (virtual), ``loss, train_top1, train_top5, top1, top5, predicted_s`` (the cost model's
-        `at_s`), ``difference_percent`` (simulated over predicted, minus one).
 
     Raises
     ------

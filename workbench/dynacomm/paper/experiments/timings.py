@@ -35,12 +35,9 @@ TABLE1 = {
 def table1(scale: str = "default", batch_size: int = 32) -> pl.DataFrame:
     """Time to plan on this machine, against the window in which it can be hidden.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per model, planner (``dynacomm``, ``ibatch``) and direction: ``mean_ms``,
-        ``deviation_ms`` over the repeats, and ``window_ms``, the overhead and transfer of layer 1
-        by the cost model (pushed last and pulled first).
+    A row per model, planner (``dynacomm``, ``ibatch``) and direction: ``mean_ms``, ``deviation_ms``
+    over the repeats, and ``window_ms``, the overhead and transfer of layer 1 by the cost model
+    (pushed last and pulled first).
     """
     points = grid(model=MODELS, planner=("dynacomm", "ibatch"), direction=DIRECTIONS)
     shared = {"batch_size": batch_size, "repeats": scales.REPEATS.at(scale)}
@@ -70,12 +67,9 @@ FIG12 = {
 def fig12(scale: str = "default", seed: int = 1) -> pl.DataFrame:
     """Time to plan against the number of layers, on random costs, on this machine.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per direction, solver and number of layers: ``median_ms`` over the repeats.
-        ``paper_programme`` is the paper's dynamic programme in NumPy, ``dynacomm`` the solver
-        that is shipped, of the same optimum.
+    A row per direction, solver and number of layers: ``median_ms`` over the repeats.
+    ``paper_programme`` is the paper's dynamic programme in NumPy, ``dynacomm`` the solver that is
+    shipped, of the same optimum.
     """
     sizes = scales.TIMED_LAYERS.at(scale)
     points = grid(layers=sizes, direction=DIRECTIONS, solver=SOLVERS)
@@ -111,11 +105,8 @@ def random_costs(sizes: Sequence[int], seed: int) -> dict[int, LayerCosts]:
 def slopes(frame: pl.DataFrame, from_layers: int = 200) -> pl.DataFrame:
     """Log-log slope of `fig12`'s times, over the sizes at which the leading term rules.
 
-    Returns
-    -------
-    polars.DataFrame
-        Columns ``direction, solver, layers`` (the most), ``exponent``; fitted from `from_layers`
-        on, or on the two largest sizes if fewer are that large.
+    Columns ``direction, solver, layers`` (the most), ``exponent``; fitted from `from_layers` on, or
+    on the two largest sizes if fewer are that large.
     """
     rows = []
     for (direction, solver), part in frame.group_by("direction", "solver", maintain_order=True):
@@ -181,13 +172,10 @@ def table2(scale: str = "default") -> pl.DataFrame:
 
     The two take turns, so that what else the machine does hits both.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per model: ``model, batch_size, layers, layers_s`` (an iteration with a clock between
-        layers: the sum of all layers), ``iteration_s`` (one without, and its interquartile range
-        ``iteration_iqr_s``), ``ratio`` of the two, whether that is ``within_15_percent`` of 1, and
-        ``loss_percent`` of training speed.
+    A row per model: ``model, batch_size, layers, layers_s`` (an iteration with a clock between
+    layers: the sum of all layers), ``iteration_s`` (one without, and its interquartile range
+    ``iteration_iqr_s``), ``ratio`` of the two, whether that is ``within_15_percent`` of 1, and
+    ``loss_percent`` of training speed.
     """
     models = scales.PROFILED.at(scale).items()
     points = [{"model": model, "batch_size": batch_size} for model, batch_size in models]
