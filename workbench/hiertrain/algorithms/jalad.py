@@ -10,27 +10,16 @@ from workbench.hiertrain.costs.problem import Problem, check_problem
 def jalad(problem: Problem, bits: int = 8, gradient_bits: int | None = None) -> Chain:
     """Fastest cut of all; of several, the one that leaves most layers to the cloud.
 
-    Layers up to the cut are the edge's, the others the cloud's; the samples go to where layer 1
-    is.
+    Layers up to the cut are the edge's, the others the cloud's; the samples go to the tier of layer
+    1. Features take `bits` a value (the paper's c = 8), gradients `gradient_bits`: None for as
+    many, 32 for gradients as they are.
 
-    Parameters
-    ----------
-    problem
-        What is to be trained where.
-    bits
-        Bits per value of the features that the edge sends to the cloud; the paper's c = 8.
-    gradient_bits
-        The same for the gradients that come back; None for as many as `bits`, 32 for gradients as
-        they are.
-
-    Notes
-    -----
     Deviation: JALAD is made for inference, and the paper does not say how its gradients travel.
-    Quantising them as well is our reading: sent whole, they would take four times as long as the
+    Quantising them as well is our reading: as they are, they would take four times as long as the
     features, and compression would save three eighths of the traffic instead of three quarters.
 
-    Deviation: without any layer on the edge the samples take the path from device to cloud
-    instead of resting at the edge, since the paper has JALAD equal All-Cloud at high bandwidth.
+    Deviation: without any layer on the edge the samples go from device to cloud instead of resting
+    at the edge, since the paper has JALAD equal All-Cloud at high bandwidth.
 
     Deviation: the least and the greatest value, which the cloud needs to read the quantised ones,
     are not charged: some bytes a message.

@@ -35,16 +35,13 @@ class Policy(ABC):
     def table(self, layers: int | None = None) -> pl.DataFrame:
         """Table of the forward phase; backward is its reverse.
 
+        A row per run of layers: ``tier``, ``first_layer``, ``last_layer`` (both included, from 1),
+        ``samples``.
+
         Parameters
         ----------
         layers
             Of the model, N. Without it the last layer of a `Hybrid`'s full task is null.
-
-        Returns
-        -------
-        polars.DataFrame
-            A row per run of layers: ``tier``, ``first_layer``, ``last_layer`` (both included,
-            from 1), ``samples``.
         """
         return pl.DataFrame(self.rows(layers), schema=SCHEMA, orient="row")
 

@@ -17,12 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Machine:
-    """A device: what it trains, how fast it is, and its links.
+    """A device: its model, its speed and its links.
 
     Attributes
     ----------
-    profile
-        The model; from `workbench.profiles.profile_model`.
     flops_per_s
         What it sustains.
     batch

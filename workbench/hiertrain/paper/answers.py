@@ -1,4 +1,4 @@
-"""What the stored results say to each of the paper's claims."""
+"""Answers of the stored results to each of the paper's claims."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
 """Fits the constants that the paper leaves open and writes ``data/calibration/hiertrain.toml``.
 
-The paper's statements contradict each other under its cost model (`experiments.contradictions`),
-so no constants meet them all. Two are fitted on the ten claims of Figs. 7 to 11: as many as can be
+The paper's statements contradict each other under its cost model (`experiments.contradictions`), so
+no constants meet them all. Two are fitted on the ten claims of Figs. 7 to 11: as many as possible
 are met, and of what meets as many, the four speed-ups' squared logarithmic error is least. The
 least error lies at an edge, where a claim is all but missed, so each constant is then moved to the
-middle of the interval in which as many are met (`centred`). What is left to predict are Fig. 6 and
-Table II, so the fit is no evidence for the model by itself; what is, is that two numbers meet more
-than two claims, and what a fit on AlexNet alone predicts. Explanations that were weighed are fitted
-and kept beside the one in use, which keeps to what the paper states and of what meets as many
-claims has the fewest constants. ``python -m workbench.hiertrain.paper.calibration`` repeats it all,
-in some minutes.
+middle of the interval in which as many are met (`centred`). Fig. 6 and Table II are left to
+predict, so the fit is no evidence for the model by itself; evidence is that two numbers meet more
+than two claims, and what a fit on AlexNet alone predicts. Rejected explanations are fitted and kept
+beside the one in use, which keeps to what the paper states and of what meets as many claims has the
+fewest constants. ``python -m workbench.hiertrain.paper.calibration`` repeats it all, in some
+minutes.
 """
 
 from __future__ import annotations
@@ -197,10 +197,10 @@ def centred(explanation: Explanation, constants: Constants) -> Constants:
     """Move each fitted constant to the geometric middle of where no more claims are missed.
 
     First with trends counting half, as in the fit; then by the claims met alone, since a trend can
-    hang on two numbers that all but tie, which leaves a narrow interval. One constant after
-    the other, twice each: the first's interval depends on where the second is. The interval ends
-    where more are missed, at a factor of 0.8 or 1.25, or where the constant's range does. What is
-    fitted on speed-ups alone has no such steps and stays.
+    hang on two numbers that all but tie, which leaves a narrow interval. One constant after the
+    other, twice each, since the intervals depend on each other. The interval ends where more are
+    missed, at a factor of 0.8 or 1.25, or where the constant's range does. Constants fitted on
+    speed-ups alone, which have no such steps, stay.
     """
     if explanation.fitted_on == SPEEDUPS:
         return constants

@@ -77,7 +77,7 @@ class Testbed:
 
     @property
     def flops_per_s(self) -> dict[str, float]:
-        """What each tier computes for one device."""
+        """FLOPs a second of each tier for one device."""
         core = self.constants.edge_core_gflops * 1e9
         return {
             "device": self.constants.device_gflops * 1e9,
@@ -89,8 +89,8 @@ class Testbed:
         """What the planners plan with, for a model of the zoo.
 
         Seconds of a layer are (FLOPs + `flops_per_byte` x bytes moved) over the tier's FLOPs a
-        second. Backward, FLOPs are those of the gradients (the first layer needs none by its
-        input) and twice as many bytes move. Samples and features are float32.
+        second. Backward, FLOPs are those of the gradients (the first layer needs none by its input)
+        and twice as many bytes move. Samples and features are float32.
         """
         profile, work = profile_model(model), _work(model, self.constants.flops_per_byte)
         near_bps = self.device_edge_mbps * 1e6

@@ -88,10 +88,10 @@ def train(
 ) -> Trained:
     """Train under a policy.
 
-    Under every policy without quantisation the weights are those that one machine would find from
-    the same batches, but for rounding, batch normalisation and dropout: see `TierLearner`. The
-    same arguments give the same weights, bit for bit. Each epoch is evaluated as it ends, which
-    takes no virtual time.
+    Under every policy without quantisation the weights are those of one machine with the same
+    batches, but for rounding, batch normalisation and dropout: see `TierLearner`. The same
+    arguments give the same weights, bit for bit. Each epoch is evaluated as it ends, which takes no
+    virtual time.
 
     Parameters
     ----------
@@ -100,9 +100,8 @@ def train(
     policy
         One, or the name of a planner in `PLANNERS`.
     faults, trace
-        As for `workbench.runtime.simulate`; the nodes are "device", "edge" and "cloud". They wait
-        for each other, so faults may cost time (`SlowDown`), but lose nothing; where a run with
-        others ends, `simulate` shows with what `build` returns.
+        As for `workbench.runtime.simulate`; the nodes are "device", "edge" and "cloud". Only faults
+        that lose nothing, such as `SlowDown`; for others, `simulate` what `build` returns.
     progress
         True to show epochs, virtual time and loss; or a function, as for `simulate`.
     threads
@@ -112,7 +111,7 @@ def train(
     -------
     Trained
         Epochs of the whole model with the tiers' average buffers: ``epoch, at_s, loss, train_top1,
-        train_top5, top1, top5``. What Ctrl-C interrupts has the epochs that were done.
+        train_top5, top1, top5``. What Ctrl-C interrupts has the finished epochs.
 
     Raises
     ------
@@ -123,8 +122,8 @@ def train(
         that does not fit the problem; a chain that parts two uses of one weight; a fault that
         loses messages or a node.
     TrainingError
-        The loss is not finite any more, or a program failed; the error's `trained` has the epochs
-        that were done.
+        The loss is not finite any more, or a program failed; the error's `trained` has the finished
+        epochs.
     """
     faults = training.check_losing_nothing(faults)
     with training.fixed_threads():

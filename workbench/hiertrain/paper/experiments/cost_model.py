@@ -39,15 +39,12 @@ def fig7(
 ) -> pl.DataFrame:
     """One iteration against edge-cloud bandwidth: AlexNet, HierTrain and the naive two.
 
+    As `workbench.hiertrain.paper.testbed.by_bandwidth`.
+
     Parameters
     ----------
     model
         ``"alexnet"`` or ``"lenet5"``.
-
-    Returns
-    -------
-    polars.DataFrame
-        As `workbench.hiertrain.paper.testbed.by_bandwidth`.
     """
     testbed = variant(device_edge_mbps, edge_cores=edge_cores, devices=devices)
     zoo_model = choose("model", model, MODELS)
@@ -92,10 +89,7 @@ def fig11(
 ) -> pl.DataFrame:
     """HierTrain's iteration by cores of the edge server and bandwidth.
 
-    Returns
-    -------
-    polars.DataFrame
-        As `workbench.hiertrain.paper.testbed.by_cores`.
+    As `workbench.hiertrain.paper.testbed.by_cores`.
 
     Notes
     -----
@@ -119,11 +113,8 @@ EXPLAINED = {
 def explanations() -> pl.DataFrame:
     """How each explanation of the open constants fares, claim by claim.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per explanation and claim of Figs. 7 to 11: ``explanation, claim, role`` (``fit``
-        or ``predicted``), ``paper`` and ``ours`` (null for an order), ``verdict``.
+    A row per explanation and claim of Figs. 7 to 11: ``explanation, claim, role`` (``fit`` or
+    ``predicted``), ``paper`` and ``ours`` (null for an order), ``verdict``.
     """
     points = grid(explanation=calibration.EXPLANATIONS)
     return sweep("Explanations", _explained, points, EXPLAINED)
@@ -163,11 +154,8 @@ SENSITIVITY = {
 def sensitivity() -> pl.DataFrame:
     """How many claims of Figs. 7 to 11 are met if a fitted constant is a little off.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per constant and shift: ``constant``, its ``fitted`` value, ``shift_percent`` (0 for
-        none), ``met`` of ``claims``, and ``trend``, what keeps its order alone.
+    A row per constant and shift: ``constant``, its ``fitted`` value, ``shift_percent`` (0 for
+    none), ``met`` of ``claims``, and ``trend``, what keeps its order alone.
     """
     ranges = calibration.EXPLANATIONS[EXPLANATION].ranges
     points = grid(constant=ranges, shift_percent=sorted((0, *SHIFTS_PERCENT)))
@@ -190,12 +178,9 @@ def _shifted(constant: str, shift_percent: int, **_: object) -> dict[str, float]
 def explanation_scores(frame: pl.DataFrame) -> pl.DataFrame:
     """Claims that each explanation meets, in all and of each role, and how far its numbers are.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per explanation: ``constants`` (fitted ones), ``fit_met, fit_claims, predicted_met,
-        predicted_claims, met, trend`` and ``mean_factor``, the geometric mean of how many times
-        too large or small its four speed-ups are.
+    A row per explanation: ``constants`` (fitted ones), ``fit_met, fit_claims, predicted_met,
+    predicted_claims, met, trend`` and ``mean_factor``, the geometric mean of how many times too
+    large or small its four speed-ups are.
     """
     is_met = pl.col("verdict").is_in(["near", "holds"])
     off = (pl.col("ours") / pl.col("paper")).log().abs().mean().exp()
@@ -227,12 +212,9 @@ def contradictions() -> pl.DataFrame:
     model allows the most: C(b) / E grows towards it, and so does 5 / b, what C(b) / J(b) can be.
     From where JointDNN+ is in the cloud, C / H is at most the speed-up over All-Edge.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per conflict: ``statements``, ``ratio``, what it is at least by the statements
-        (``needed``, and ``needed_by_near`` with every number as far off as the scorecard's near
-        allows) and at most by the model (``allowed``).
+    A row per conflict: ``statements``, ``ratio``, what it is at least by the statements
+    (``needed``, and ``needed_by_near`` with every number as far off as the scorecard's near allows)
+    and at most by the model (``allowed``).
     """
     speedup = {claim: float(_claim(claim)["value"]) for claim in calibration.SPEEDUPS}
     edge_a, cloud_a, edge_l, cloud_l = (speedup[claim] for claim in calibration.SPEEDUPS)

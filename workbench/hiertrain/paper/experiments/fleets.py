@@ -57,14 +57,11 @@ def fleet(scale: str = "default", seed: int = 0) -> pl.DataFrame:
 
     Fleets of a draw are nested: the larger is the smaller and some more machines.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per fleet (``devices, edges, draw``) and ``method``: ``alone``, ``assign``, ``lower
-        bound``, ``exact``. ``slowest_s`` and ``mean_s`` of an iteration over the devices (of the
-        bound: below which each cannot be); ``gap_percent``, what ``slowest_s`` is above the lower
-        bound, and ``above_exact_percent``, above the best assignment. Where there are too many
-        assignments to try, the row of ``exact`` has nulls and a ``reason``.
+    A row per fleet (``devices, edges, draw``) and ``method``: ``alone``, ``assign``, ``lower
+    bound``, ``exact``. ``slowest_s`` and ``mean_s`` of an iteration over the devices (of the bound:
+    below which each cannot be); ``gap_percent``, what ``slowest_s`` is above the lower bound, and
+    ``above_exact_percent``, above the best assignment. Where there are too many assignments to try,
+    the row of ``exact`` has nulls and a ``reason``.
     """
     points = grid(
         devices=scales.DEVICES.at(scale),
@@ -98,12 +95,9 @@ def _compared(frame: pl.DataFrame) -> pl.DataFrame:
 def mean_gaps(frame: pl.DataFrame) -> pl.DataFrame:
     """Mean gaps to the lower bound: a row per number of edges and method, over its fleets.
 
-    Returns
-    -------
-    polars.DataFrame
-        ``edges, method, fleets, gap_percent``; ``compared``, fleets with an exact answer, and
-        over those ``above_exact_percent``, its maximum ``most_above_exact_percent``, and ``best``,
-        how many of them have the best assignment.
+    ``edges, method, fleets, gap_percent``; ``compared``, fleets with an exact answer, and over
+    those ``above_exact_percent``, its maximum ``most_above_exact_percent``, and ``best``, how many
+    of them have the best assignment.
     """
     above = pl.col("above_exact_percent")
     return (

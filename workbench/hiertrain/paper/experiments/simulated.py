@@ -171,6 +171,10 @@ def accuracy(
 
     Deviation: below scale ``paper`` other data than CIFAR-10.
 
+    A row per seed, planner and epoch: ``model, dataset, train_samples, test_samples, batch_size,
+    edge_cloud_mbps, seed, planner, policy, reason`` (null), ``epoch, at_s, loss, train_top1,
+    train_top5, top1, top5``.
+
     Parameters
     ----------
     scale, seed
@@ -179,13 +183,6 @@ def accuracy(
         As for `workbench.experiments.data_set`.
     seeds
         How many; the scale's by default.
-
-    Returns
-    -------
-    polars.DataFrame
-        A row per seed, planner and epoch: ``model, dataset, train_samples, test_samples,
-        batch_size, edge_cloud_mbps, seed, planner, policy, reason`` (null), ``epoch, at_s, loss,
-        train_top1, train_top5, top1, top5``.
 
     Raises
     ------
@@ -221,12 +218,8 @@ def jalad_bits(
     Deviation: JALAD itself leaves all of LeNet-5 to the edge here (Fig. 10), where no feature is
     sent and bits are all the same; so cuts that send none are left out.
 
-    Returns
-    -------
-    polars.DataFrame
-        As `accuracy`, but ``bits, gradient_bits, cut`` (layers on the edge) and ``iteration_s``
-        for the planner. What diverges has the epochs that were done, or a row of nulls, and a
-        ``reason``.
+    As `accuracy`, but ``bits, gradient_bits, cut`` (layers on the edge) and ``iteration_s`` for the
+    planner. What diverges has the epochs that were done, or a row of nulls, and a ``reason``.
     """
     shared = _sizes(scale, dataset, batch_size, edge_cloud_mbps)
     bits = [

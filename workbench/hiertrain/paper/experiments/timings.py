@@ -32,11 +32,8 @@ def table2(
 ) -> pl.DataFrame:
     """Time that HierTrain's solver takes on this machine, at the paper's middle bandwidth.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per model: ``model, layers, batch_size, median_ms`` over the repeats, ``worst_ms``,
-        and ``paper_ms``, the paper's on its machine (null for models that it does not name).
+    A row per model: ``model, layers, batch_size, median_ms`` over the repeats, ``worst_ms``, and
+    ``paper_ms``, the paper's on its machine (null for models that it does not name).
     """
     shared = {"batch_size": batch_size, "repeats": scales.REPEATS.at(scale)}
     return sweep("Table II", _solving, grid(model=models), TABLE2, shared=shared, timed=True)
