@@ -76,12 +76,9 @@ class Aggregation:
         return len(self.points)
 
     def subset(self, number: int) -> Indices:
-        """Indices of the original points that aggregated point `number` stands for, ascending.
+        """Indices of the original points of aggregated point `number`, ascending.
 
-        Raises
-        ------
-        IndexError
-            There is no such subset.
+        Raises IndexError where there is no such subset.
         """
         if not 0 <= number < len(self):
             raise IndexError(f"subset {number} is not one of 0 to {len(self) - 1}")

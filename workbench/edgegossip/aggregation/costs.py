@@ -71,8 +71,11 @@ def generation(
 ) -> pl.DataFrame:
     """Measure the seconds of each step for each technique and ratio (Figs. 3a and 7).
 
-    Each repetition goes through all of them, so that a busy while does not hit one technique
-    alone. A small aggregation beforehand loads late imports.
+    Each repetition goes through all of them, so that a busy while does not hit one technique alone.
+    A small aggregation beforehand loads late imports.
+
+    ``technique``, ``ratio``, ``repeat``, ``aggregated`` (number of points made), ``reduce_s``,
+    ``divide_s``, ``aggregate_s``, ``total_s``.
 
     Parameters
     ----------
@@ -80,12 +83,6 @@ def generation(
         As for `aggregate`, each technique by name.
     repeats
         How often each is measured; a row for each.
-
-    Returns
-    -------
-    polars.DataFrame
-        ``technique``, ``ratio``, ``repeat``, ``aggregated`` (number of points made),
-        ``reduce_s``, ``divide_s``, ``aggregate_s``, ``total_s``.
 
     Raises
     ------

@@ -15,15 +15,8 @@ from workbench.edgegossip.algorithms.quota import check_batch_size, checked_effe
 def ranked(effects: ArrayLike) -> Indices:
     """Return the subsets in descending order of effect; equal ones by their number (line 2).
 
-    Parameters
-    ----------
-    effects
-        Loss of each aggregated point, (M,).
-
-    Returns
-    -------
-    numpy.ndarray
-        (M,), numbers of subsets.
+    `effects` are the losses of the aggregated points, (M,); the result is the numbers of subsets,
+    (M,).
 
     Raises
     ------
@@ -38,28 +31,23 @@ def selected(
 ) -> list[Indices]:
     """Return the batches of an epoch: whole subsets in order until enough is processed.
 
-    Subsets are added to a batch until it has at least `batch_size` points, so a batch may have
-    more; the last one has fewer where the subsets run out.
+    Batches are indices of original points, int64; no point is in two. Subsets are added to a batch
+    until it has at least `batch_size` points; the last one has fewer where the subsets run out.
 
-    Deviation: line 6 goes on while no more than |X| r points are processed. Met exactly, as
-    always at a ratio of 1, that asks for one more batch. Here it goes on while fewer are. A ratio
-    of 0, that of a failed platform, gives no batch.
+    Deviation: line 6 goes on while no more than |X| r points are processed. Met exactly, as always
+    at a ratio of 1, that asks for one more batch. Here it goes on while fewer are. A ratio of 0,
+    that of a failed platform, gives no batch.
 
     Parameters
     ----------
     aggregation
         The platform's data, |X| points in M subsets.
     order
-        Every subset once, first the one to be learnt from first; see `ranked`.
+        Every subset once, as by `ranked`.
     ratio
         r: share of the points to be processed, 0 to 1.
     batch_size
         b: least number of points in a batch.
-
-    Returns
-    -------
-    list of numpy.ndarray
-        Indices of original points, int64, a batch each; no point is in two.
 
     Raises
     ------

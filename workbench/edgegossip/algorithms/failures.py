@@ -22,12 +22,8 @@ class TooManyFailedError(RuntimeError):
 class Handover:
     """Points that one platform takes over from a failed one.
 
-    Attributes
-    ----------
-    source, target
-        Numbers of the failed platform and of the one that takes over.
-    first, stop
-        Which points, by their place in the shard of `source`: from `first` to before `stop`.
+    Platforms are numbered; the points are those from `first` to before `stop` in the shard of
+    `source`.
     """
 
     source: int

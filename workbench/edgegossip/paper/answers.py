@@ -1,4 +1,4 @@
-"""What the stored results say to each of the paper's claims."""
+"""Answers of the stored results to each of the paper's claims."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Mean(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Mean:
-        """Return the mean of differences, one for each seed."""
+        """Mean of differences, one for each seed."""
         error = stdev(values) / sqrt(len(values)) if len(values) > 1 else None
         return cls(fmean(values), error)
 
     def __str__(self) -> str:
-        """Show it to a hundredth, and whether chance alone may have made it."""
+        """To a hundredth, and whether chance alone may have made it."""
         shown = f"{self.value:+.2f}"
         if self.error is None:
             return f"{shown} (one seed)"
@@ -59,16 +59,8 @@ class Mean(NamedTuple):
 def final(frame: pl.DataFrame) -> pl.DataFrame:
     """Last epoch of each training: time and accuracy of GoSGD and EdgeGossip side by side.
 
-    Parameters
-    ----------
-    frame
-        As the experiments that train return it.
-
-    Returns
-    -------
-    polars.DataFrame
-        A row per training of EdgeGossip: what it is of, ``gosgd_top1, top1, lost_points`` (GoSGD's
-        accuracy less EdgeGossip's, percentage points), ``gosgd_s, at_s`` and ``speedup``.
+    A row per training of EdgeGossip: its setting, ``gosgd_top1, top1, lost_points`` (GoSGD's
+    accuracy less EdgeGossip's, percentage points), ``gosgd_s, at_s`` and ``speedup``.
     """
     last = frame.filter(pl.col("epoch") == pl.col("epoch").max().over("model", "platforms"))
     key = ["model", "platforms", "imbalance", "seed"]

@@ -2,9 +2,8 @@
 
 One constant is fitted on one number, the mean speed-up of 2.70 (Han et al. 2021, Sec. 4.5), over
 the settings of Sec. 4.2 at the paper's own size, by `costs.course`. All else that the paper states
-is predicted. Explanations that were weighed are fitted and kept beside the
-one in use, with what each predicts. ``python -m workbench.edgegossip.paper.calibration`` repeats
-it, in a minute or two.
+is predicted. Rejected explanations are fitted and kept beside the one in use, with what each
+predicts. ``python -m workbench.edgegossip.paper.calibration`` repeats it, in a minute or two.
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ deployment. Its meaning: `Constants` in the code."""
 
 
 def main() -> None:
-    """Fit every explanation, write the file and say what each gives."""
+    """Fit every explanation, write the file and print what each gives."""
     fitted = {}
     for name, (constant, _, _) in EXPLANATIONS.items():
         fitted[name] = fit(name)

@@ -217,8 +217,7 @@ def _ratio_axis() -> alt.X:
 def fig9(frame: pl.DataFrame) -> alt.FacetChart:
     """Error of the predictor by the co-runner's size, which was held out: mean and deviation.
 
-    Beside it, what comes of the base time (t_0) as it was fitted, and of the base time measured
-    alone, whatever runs.
+    Beside it those of the base time (t_0) as it was fitted and as measured alone, whatever runs.
     """
     drawn = pl.concat(
         frame.select(
@@ -458,7 +457,7 @@ def _learnt_title(frame: pl.DataFrame, subject: str = "Accuracy and time") -> li
 
 
 def _title(*sentences: str) -> list[str]:
-    """Lines that a single column has room for; a semicolon tells a sentence from the next."""
+    """Lines that fit a single column; a semicolon separates sentences."""
     *first, last = sentences
     return parts.wrapped(*(f"{one};" for one in first), last)
 

@@ -3,7 +3,7 @@
 The paper names its machines and leaves open how fast they train and what co-runs when. A platform's
 seconds for a sample are those of its host (reading, transforming, dispatching), the same on every
 host, and the model's operations over the rate that its processor or GPU sustains: the data sheet's
-peak times a share, the same for all. One number is fitted: the host's seconds.
+peak times a share, the same for all. Only the host's seconds are fitted.
 """
 
 from __future__ import annotations
@@ -50,21 +50,12 @@ HORIZON_S = 20_000.0
 
 @dataclass(frozen=True)
 class Constants:
-    """What is not known of the testbed.
+    """What is not known of the testbed."""
 
-    Attributes
-    ----------
-    host_ms
-        Milliseconds of the host for each sample.
-    gpu_share
-        Of a GPU's advantage over the CPU by the data sheets, what it keeps.
-    intensity
-        Factor on all that co-runners use.
-    """
-
-    host_ms: float
+    host_ms: float  # of the host for each sample
+    # of a GPU's advantage over the CPU by the data sheets, the part that it keeps
     gpu_share: float = 1.0
-    intensity: float = 1.0
+    intensity: float = 1.0  # factor on all that co-runners use
 
     @classmethod
     def load(cls, explanation: str = EXPLANATION) -> Constants:
@@ -81,31 +72,16 @@ def kinds(count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Deployment:
-    """A model on platforms, at the size that the paper trains.
-
-    Attributes
-    ----------
-    model
-        Of the zoo.
-    platforms
-        Who learns.
-    points
-        That each holds.
-    uplink_bps, overhead_s
-        Of each platform.
-    assumed
-        ``assumed`` of the testbed's facts.
-    stands_for
-        Points of the paper that each of `points` stands for.
-    """
+    """A model on platforms, at the size that the paper trains."""
 
     model: str
     platforms: tuple[Platform, ...]
-    points: tuple[int, ...]
-    uplink_bps: float
-    overhead_s: float
+    points: tuple[int, ...]  # of each platform
+    uplink_bps: float  # of each platform
+    overhead_s: float  # of each transmission
+    # of the testbed's facts
     assumed: Mapping[str, Any] = field(default_factory=lambda: STATED["assumed"])
-    stands_for: float = 1.0
+    stands_for: float = 1.0  # points of the paper for each of `points`
 
     def __post_init__(self) -> None:
         if not 0 < check_number("uplink", self.uplink_bps) < math.inf:
@@ -137,7 +113,7 @@ class Deployment:
         return Aggregating(ratio, made_s, forward_share(self.assumed), window_s)
 
     def course(self, epochs: int, aggregating: Aggregating | None = None) -> list[Epoch]:
-        """Follow a training of so many epochs; plain gossip without `aggregating`."""
+        """Course of a training of so many epochs; plain gossip without `aggregating`."""
         return course(self.platforms, self.points, epochs, self.exchange_s, aggregating)
 
     def cluster(self, model_bytes: float | None = None) -> Cluster:
@@ -150,19 +126,12 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Testbed:
-    """Kinds of platforms, and what is known of their speed.
-
-    Attributes
-    ----------
-    constants
-        What is fitted, and what may be varied.
-    facts
-        ``data/testbeds/edgegossip.toml``.
-    """
+    """Kinds of platforms, and what is known of their speed."""
 
     __test__ = False  # pytest: not a test case, whatever the name
 
     constants: Constants
+    # ``data/testbeds/edgegossip.toml``
     facts: Mapping[str, Any] = field(default_factory=lambda: STATED)
 
     def seconds(self, model: str, kind: str) -> tuple[float, float]:
@@ -177,7 +146,7 @@ class Testbed:
         return self.constants.host_ms / 1e3, work / rate
 
     def predictor(self, model: str, kind: str, slower: float = 1.0) -> Predictor:
-        """Return what slows a platform, and its t_0 times `slower`.
+        """Predictor of a platform, its t_0 times `slower`.
 
         Co-runners use processors, so on a GPU platform only the host's part of a sample is slowed.
         """
@@ -205,24 +174,11 @@ class Testbed:
         until_s: float = HORIZON_S,
         stands_for: float = 1.0,
     ) -> Deployment:
-        """A model on so many platforms, or on platforms of given kinds.
+        """A model on so many platforms, or on platforms of the kinds named.
 
-        Parameters
-        ----------
-        model
-            Of the zoo.
-        platforms
-            How many, as `kinds` mixes them; or the kind of each.
-        points
-            Of all together, dealt out evenly.
-        uplink_mbps
-            Of each platform.
-        slower
-            How many times slower than its kind each is; 1 of all by default.
-        seed, until_s
-            Of what co-runs, and until when it does.
-        stands_for
-            Points of the paper that each of `points` stands for: it takes so many times as long.
+        `points` of all together are dealt out evenly; each stands for `stands_for` of the paper's
+        and takes so many times as long. `slower` says how many times slower than its kind each
+        platform is. `seed` draws the co-runners, which run until `until_s`.
         """
         choose("model", model, ZOO)
         named = _named(platforms)
@@ -258,7 +214,7 @@ class Testbed:
 
 @lru_cache(maxsize=1024)
 def _drawn(facts: str, seed: int, platform: int, until_s: float, intensity: float) -> Load:
-    """Draw what co-runs, once for all models: `facts` is JSON, so that it can be a key."""
+    """Draw the load, once for all models: `facts` is JSON, so that it can be a key."""
     return draw_load(seed, platform, json.loads(facts), until_s, intensity)
 
 
@@ -281,5 +237,5 @@ def forward_share(assumed: Mapping[str, Any] = STATED["assumed"]) -> float:
 
 @lru_cache
 def paper_testbed() -> Testbed:
-    """Return the testbed with the fitted constant."""
+    """The testbed with the fitted constant."""
     return Testbed(Constants.load())

@@ -1,4 +1,4 @@
-"""How much a node's shared resources are used by others than the training task.
+"""Use of a node's shared resources by all but the training task.
 
 U = (core, network, disk) of Han et al. 2021, Table 4, from counters that only ever grow.
 """
@@ -14,14 +14,14 @@ from workbench.checks import check_number
 
 @dataclass(frozen=True)
 class Contention:
-    """Use of the shared resources by everybody but the training task.
+    """Use of the shared resources by all but the training task.
 
     Parameters
     ----------
     core
         U^core: share of the time of all cores together, 0 to 1.
     network_bytes_per_s
-        U^networkBW: sent and received, by the loopback, too (see `host_counters`).
+        U^networkBW: sent and received, also by the loopback (see `host_counters`).
     disk_bytes_per_s
         U^diskBW: read and written.
 

@@ -69,6 +69,10 @@ def profiling_runs(
     the jobs, the busier the machine. Other load of the machine counts as contention, too. Each
     repetition goes through all points, training alone among them, in an order of its own.
 
+    A row per point and repetition, in the ``order`` of measuring; ``source`` is "measured",
+    ``workload`` "none" without jobs; contention as in `Contention`, ``seconds_per_sample`` of the
+    training; ``sample_s`` and ``report_s``, what reading the counters and writing a report took.
+
     Parameters
     ----------
     sizes
@@ -83,14 +87,6 @@ def profiling_runs(
         See above.
     seed
         Of the order.
-
-    Returns
-    -------
-    polars.DataFrame
-        A row per point and repetition, in the ``order`` of measuring; ``source`` is "measured",
-        ``workload`` "none" without jobs; contention as in `Contention`, ``seconds_per_sample`` of
-        the training; ``sample_s`` and ``report_s``, what reading the counters and writing a
-        report took.
 
     Raises
     ------

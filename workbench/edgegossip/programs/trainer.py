@@ -198,9 +198,8 @@ class EdgeGossip:
         Raises
         ------
         ValueError
-            Other shards or another mixing than the setup's, or another number or order of
-            platforms; GoSGD, or a mixing that takes longer than `hops` to bring a report
-            everywhere.
+            Other shards, mixing or platforms than the setup's; GoSGD, or a mixing that takes longer
+            than `hops` to bring a report everywhere.
         """
         check_agrees(self.platforms, self.shards, setup)
         hops = hops_of(setup, self.hops)

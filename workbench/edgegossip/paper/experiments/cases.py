@@ -1,9 +1,8 @@
-"""Trainings on the paper's testbed, made of its platforms: true learning, its virtual seconds.
+"""Trainings on the paper's testbed: true learning on its platforms, in its virtual seconds.
 
-What learns may be smaller than what is timed: a training of fewer samples counts each for as many
-of the paper's as it lacks, and its network carries the learner's model as fast as the testbed's
-carries the timed one; so times are those of the paper's size, and so are the ratios that the
-balancer sets.
+The learner may be smaller than the timed model: each of its samples counts for as many of the
+paper's as it lacks, and its network carries its model as fast as the testbed's carries the timed
+one. So times, and the balancer's ratios, are those of the paper's size.
 """
 
 from __future__ import annotations
@@ -45,67 +44,39 @@ if TYPE_CHECKING:
 
 
 class Case(NamedTuple):
-    """One training of EdgeGossip, or the plain one beside it.
+    """One training of EdgeGossip, or of plain gossip beside it."""
 
-    Attributes
-    ----------
-    model
-        That is timed.
-    platforms
-        How many, or the kind of each.
-    technique, ratio, strategy, order
-        Of EdgeGossip.
-    seed
-        Of weights, shards, loads and whatever is drawn.
-    slower
-        How many times slower than its kind each platform is; None for none.
-    uplink_mbps
-        Of each platform.
-    """
-
-    model: str
-    platforms: int | tuple[str, ...] = PLATFORMS
+    model: str  # that is timed
+    platforms: int | tuple[str, ...] = PLATFORMS  # how many, or the kind of each
     technique: str = "svd_kmeans"
     ratio: float = RATIO
     strategy: str = "accuracy_aware"
     order: str = "shuffled"
-    seed: int = 1
-    slower: tuple[float, ...] | None = None
+    seed: int = 1  # of weights, shards, loads and all that is drawn
+    slower: tuple[float, ...] | None = None  # how many times slower than its kind each platform is
     uplink_mbps: float = STATED["assumed"]["uplink_mbps"]
 
     @property
     def nodes(self) -> int:
-        """How many platforms."""
+        """Number of platforms."""
         return self.platforms if isinstance(self.platforms, int) else len(self.platforms)
 
 
 class Learning(NamedTuple):
-    """What learns, from what, and for how long.
+    """A learner, its data and its training."""
 
-    Attributes
-    ----------
-    learner
-        Model of the zoo.
-    source, samples, test_samples
-        From which data, at most so many; None for all.
-    epochs, batch_size, learning_rate
-        Of the training.
-    evaluate_every
-        Epochs from one evaluation to the next.
-    """
-
-    learner: str
+    learner: str  # model of the zoo
     source: str
-    samples: int | None
-    test_samples: int | None
+    samples: int | None  # at most; None for all
+    test_samples: int | None  # as `samples`
     epochs: int
     batch_size: int = STATED["training"]["batch_size"]
     learning_rate: float = STATED["training"]["learning_rate"]
-    evaluate_every: int = 1
+    evaluate_every: int = 1  # epochs
 
     @property
     def data(self) -> Dataset:
-        """What it learns from, not yet fitted to its input."""
+        """The data, not yet fitted to the learner's input."""
         return data(self.source, self.samples, self.test_samples)
 
 
@@ -121,7 +92,7 @@ def learnt_from(scale: str, learner: str, dataset: str = "auto") -> str:
 
 
 def learning_at(scale: str, case: Case, dataset: str = "auto") -> Learning:
-    """What learns at a scale in a case."""
+    """The learner at a scale in a case."""
     learner = scales.LEARNERS.at(scale)[case.model]
     return Learning(
         learner.model,
@@ -137,7 +108,7 @@ def learning_at(scale: str, case: Case, dataset: str = "auto") -> Learning:
 
 @lru_cache(maxsize=256)
 def deployed(case: Case, points: int, testbed: Testbed | None = None) -> Deployment:
-    """The platforms of a case, for so many training samples in place of the paper's."""
+    """The platforms of a case, with so many training samples for the paper's."""
     return (testbed or paper_testbed()).deployment(
         case.model,
         case.platforms,
@@ -151,13 +122,13 @@ def deployed(case: Case, points: int, testbed: Testbed | None = None) -> Deploym
 
 def setup(case: Case, learning: Learning, *, patience_s: float | None = None) -> Setup:
     """The training of a case: on the testbed, a model's exchange an epoch on a complete graph."""
-    given = learning.data
-    deployment = deployed(case, len(given.y_train))
+    loaded = learning.data
+    deployment = deployed(case, len(loaded.y_train))
     return Setup(
         learning.learner,
-        given.fitted(ZOO[learning.learner].input_shape),
+        loaded.fitted(ZOO[learning.learner].input_shape),
         deployment.platforms,
-        shards=partition.by_size(given.y_train, [1] * case.nodes, seed=case.seed),
+        shards=partition.by_size(loaded.y_train, [1] * case.nodes, seed=case.seed),
         network=deployment.cluster(profile_model(learning.learner).param_bytes),
         batch_size=learning.batch_size,
         epochs=learning.epochs,
@@ -169,7 +140,7 @@ def setup(case: Case, learning: Learning, *, patience_s: float | None = None) ->
 
 
 def options(case: Case, learning: Learning) -> dict[str, Any]:
-    """What `workbench.edgegossip.train` takes beside the setup of a case."""
+    """Arguments of `workbench.edgegossip.train` beside the setup of a case."""
     assumed, balancer = STATED["assumed"], STATED["balancer"]
     return {
         "strategy": case.strategy,
@@ -197,24 +168,21 @@ def train(
     progress: Progress | bool = False,
 ) -> Trained[tuple[Tensor, ...]]:
     """Train a case with GoSGD or with EdgeGossip."""
-    given = setup(case, learning, patience_s=patience_s)
+    made = setup(case, learning, patience_s=patience_s)
     if method == "gosgd":
         return decentralised.train(
-            given.gossip, faults=tuple(faults), trace=trace, progress=progress
+            made.gossip, faults=tuple(faults), trace=trace, progress=progress
         )
     return edgegossip.train(
-        given, faults=tuple(faults), trace=trace, progress=progress, **options(case, learning)
+        made, faults=tuple(faults), trace=trace, progress=progress, **options(case, learning)
     )
 
 
 def curve(trained: Trained[tuple[Tensor, ...]], points: int) -> pl.DataFrame:
     """Mean over the platforms of each evaluated epoch.
 
-    Returns
-    -------
-    polars.DataFrame
-        ``epoch``, ``at_s`` (of the last platform), ``top1``, ``loss`` and ``kept``, the share of
-        all samples that were learnt from.
+    Columns ``epoch``, ``at_s`` (of the last platform), ``top1``, ``loss`` and ``kept``, the share
+    of all samples that were learnt from.
     """
     return (
         trained.epochs.group_by("epoch", maintain_order=True)
@@ -229,7 +197,7 @@ def curve(trained: Trained[tuple[Tensor, ...]], points: int) -> pl.DataFrame:
 
 
 def epoch_ends(epochs: Sequence[Epoch]) -> list[float]:
-    """Second at which the last platform is through with each epoch."""
+    """Second at which the last platform finishes each epoch."""
     last = max(one.epoch for one in epochs)
     return [
         max(one.end_s for one in epochs if one.epoch == number) for number in range(1, last + 1)

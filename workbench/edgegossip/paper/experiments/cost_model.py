@@ -38,11 +38,8 @@ FIG6 = {
 def fig6(uplink_mbps: float = UPLINK_MBPS, epochs: int = EPOCHS) -> pl.DataFrame:
     """Training time by model and number of platforms (Fig. 6).
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per setting: ``model, platforms, uplink_mbps, epochs, gosgd_s, edgegossip_s, speedup,
-        exchange_s`` (of an epoch) and ``kept``, the share of samples that EdgeGossip learns from.
+    A row per setting: ``model, platforms, uplink_mbps, epochs, gosgd_s, edgegossip_s, speedup,
+    exchange_s`` (of an epoch) and ``kept``, the share of samples that EdgeGossip learns from.
     """
     points = [{"model": model, "platforms": count} for model, count in calibration.settings()]
     shared = {"uplink_mbps": uplink_mbps, "epochs": epochs}
@@ -78,21 +75,18 @@ FIG8 = {
 def fig8(epochs: int = EPOCHS) -> pl.DataFrame:
     """Time spent on aggregated points, read in four ways (Fig. 8).
 
-    ``whole epoch``: of an epoch's total time, waiting included, on the first deployment, as
-    Sec. 4.3 defines the percentage. ``at work``: of the time that goes into ranking and learning
-    alone. ``CPU platforms``: the same on these alone. ``one CPU platform``: all points on a single
-    one. The technique does not matter here.
+    ``whole epoch``: of an epoch's total time, waiting included, on the first deployment, as Sec.
+    4.3 defines the percentage. ``at work``: of the time that goes into ranking and learning alone.
+    ``CPU platforms``: the same on these alone. ``one CPU platform``: all points on a single one.
+    The technique does not matter here.
 
     Deviation: Sec. 4.3 names a single executor, of the CPU platform. Alone it keeps all its points,
     so that its share is that of the ratio and no model's, where the paper has two numbers for two
-    models and speaks of retained points. So its definition is taken, and the first deployment. The
-    choice was made knowing what all four give.
+    models and speaks of retained points. So its definition is taken, and the first deployment,
+    knowing what all four give.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per model, ratio and reading: ``model, ratio, reading, ranking_s, learning_s,
-        waiting_s`` (means of a platform's epoch, after the first) and ``percent``.
+    A row per model, ratio and reading: ``model, ratio, reading, ranking_s, learning_s, waiting_s``
+    (means of a platform's epoch, after the first) and ``percent``.
     """
     points = grid(model=MODELS[:2], ratio=RATIOS)
     return sweep("Figure 8", _shares, points, FIG8, shared={"epochs": epochs})
@@ -127,10 +121,7 @@ def _read(model: str, ratio: float, epochs: int) -> dict[str, list[Epoch]]:
 def explanations() -> pl.DataFrame:
     """What each explanation of the speed-up predicts beside it.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per explanation and claim: ``explanation, claim, role, ours, paper``.
+    A row per explanation and claim: ``explanation, claim, role, ours, paper``.
     """
     schema = {
         **dict.fromkeys(("explanation", "claim", "role"), pl.String),
@@ -171,7 +162,7 @@ class _Setting:
 
 
 def _varied(factor: float) -> Iterator[tuple[str, str, _Setting]]:
-    """Name, value and setting of each number, times a factor, all else as it is."""
+    """Name, value and setting of each number, times a factor, all else unchanged."""
     stands = _Setting(Constants.load(), STATED["assumed"])
     constants, assumed = stands.constants, stands.assumed
     yield (
@@ -216,21 +207,12 @@ SENSITIVITY = {
 
 
 def sensitivity(processes: int | None = None) -> pl.DataFrame:
-    """Mean speed-up at half and at double each number that is assumed and decides it.
+    """Mean speed-up at half and at double each assumed number that it depends on.
 
-    Everything else stays as it is, the fitted constant, too; that is varied in the last rows.
+    Everything else stays unchanged, also the fitted constant, which is varied in the last rows.
 
-    Parameters
-    ----------
-    processes
-        To compute in; one for each core by default.
-
-    Returns
-    -------
-    polars.DataFrame
-        A row per number and factor: ``number, factor, value`` (as text; of deployments it is
-        several) and ``speedup``, the mean over the settings, with the ``least`` and the ``most``
-        of them.
+    A row per number and factor: ``number, factor, value`` (as text; of deployments it is several)
+    and ``speedup``, the mean over the settings, with the ``least`` and the ``most`` of them.
     """
     numbers = [number for number, _, _ in _varied(1.0)]
     points = [{"factor": 1.0, "number": numbers[0]}, *grid(factor=(0.5, 2.0), number=numbers)]
@@ -244,7 +226,7 @@ def _gains(number: str, factor: float, **_: object) -> dict[str, object]:
 
 
 def _beside(frame: pl.DataFrame) -> pl.DataFrame:
-    """Beside each number's half and double all as it is, which is the same row for all."""
+    """Beside each number's half and double the unchanged setting, a row for all."""
     stands = {number: value for number, value, _ in _varied(1.0)}
     each = pl.DataFrame({"number": list(stands), "value": list(stands.values())})
     unvaried = frame.filter(factor=1.0).drop("number", "value").join(each, how="cross")

@@ -1,8 +1,7 @@
-"""The performance predictor tried on this machine: Figs. 9 to 11.
+"""The performance predictor on this machine: Figs. 9 to 11.
 
-One table of samples serves all three. At the scale "smoke" it is one that was recorded, which its
-column ``source`` says; ``python -m workbench.edgegossip.paper.experiments.prediction`` records it
-anew.
+One table of samples serves all three, at the scale "smoke" a recorded one (column ``source``);
+``python -m workbench.edgegossip.paper.experiments.prediction`` records it anew.
 """
 
 from __future__ import annotations
@@ -27,17 +26,9 @@ RECORDED = DATA / "samples" / "edgegossip_contention.csv"
 def samples(scale: str = "default", seed: int = 0) -> pl.DataFrame:
     """Contention and training time: recorded at the scale "smoke", else measured here and now.
 
-    Parameters
-    ----------
-    scale
-        "smoke", at once; "default", about 70 s; "paper", the sizes of the paper, over two hours.
-    seed
-        Of the order of measuring.
-
-    Returns
-    -------
-    polars.DataFrame
-        As `profiling_runs` gives it; ``source`` is "recorded" or "measured".
+    The scale "default" takes about 70 s; "paper", with the sizes of the paper, over two hours.
+    `seed` is of the order of measuring. Rows are as of `profiling_runs`; ``source`` is "recorded"
+    or "measured".
     """
     wanted = scales.MEASURING.at(scale)
     return pl.read_csv(RECORDED, schema=SCHEMA) if wanted is None else _measured(wanted, seed)
@@ -56,15 +47,12 @@ def _measured(wanted: Measuring, seed: int) -> pl.DataFrame:
 def fig9(measured: pl.DataFrame) -> pl.DataFrame:
     """Errors of prediction by workload and size, that size held out (Fig. 9).
 
-    Returns
-    -------
-    polars.DataFrame
-        ``source, workload, size_bytes, samples``; mean and variance of the error of each of
-        `held_out`'s predictions (percent squared; null of a single sample):
-        ``followed_mean_percent`` and ``followed_variance`` of the predictor, whose t_0 changes
-        with the machine as the paper has it; ``mean_percent`` and ``variance`` by t_0 as it was
-        fitted; ``naive_mean_percent`` and so on by t_0 measured alone, and
-        ``naive_followed_mean_percent`` and so on by a moving average, both blind to contention.
+    ``source, workload, size_bytes, samples``; mean and variance of the error of each of
+    `held_out`'s predictions (percent squared; null of a single sample): ``followed_mean_percent``
+    and ``followed_variance`` of the predictor, whose t_0 changes with the machine as the paper has
+    it; ``mean_percent`` and ``variance`` by t_0 as it was fitted; ``naive_mean_percent`` and so on
+    by t_0 measured alone, and ``naive_followed_mean_percent`` and so on by a moving average, both
+    blind to contention.
     """
     kinds = [
         (pl.col(kind + "error_percent"), kind + name, how)
@@ -78,11 +66,8 @@ def fig9(measured: pl.DataFrame) -> pl.DataFrame:
 def fig10(measured: pl.DataFrame) -> pl.DataFrame:
     """Use of the shared resources by workload and size, without that of the training (Fig. 10).
 
-    Returns
-    -------
-    polars.DataFrame
-        ``source, workload, size_bytes, resource`` (core in percent; network and disk in MB/s: see
-        ``unit``), ``mean`` and ``two_sd``, two standard deviations over the samples.
+    ``source, workload, size_bytes, resource`` (core in percent; network and disk in MB/s: see
+    ``unit``), ``mean`` and ``two_sd``, two standard deviations over the samples.
     """
     units = dict(
         zip(
@@ -108,11 +93,8 @@ def fig10(measured: pl.DataFrame) -> pl.DataFrame:
 def fig11(measured: pl.DataFrame) -> pl.DataFrame:
     """What collecting usages once and reporting them once takes, beside each job (Fig. 11).
 
-    Returns
-    -------
-    polars.DataFrame
-        ``source, workload, size_bytes``; ``part``, "collecting" or "reporting"; ``mean_s`` and
-        ``most_s`` over the samples.
+    ``source, workload, size_bytes``; ``part``, "collecting" or "reporting"; ``mean_s`` and
+    ``most_s`` over the samples.
     """
     parts = [
         _by_point(measured).agg(
@@ -126,13 +108,7 @@ def fig11(measured: pl.DataFrame) -> pl.DataFrame:
 
 
 def sizes_text(frame: pl.DataFrame) -> str:
-    """Say beside jobs of how many sizes, and of which, the rows of a figure are.
-
-    Parameters
-    ----------
-    frame
-        With a column ``size_bytes``.
-    """
+    """Text on the job sizes in the rows of a figure."""
     sizes = frame["size_bytes"].unique().sort().to_list()
     text = f"{len(sizes)} sizes, {_bytes(sizes[0])} to {_bytes(sizes[-1])}"
     first, last = min(PAPER_SIZES_BYTES), max(PAPER_SIZES_BYTES)
@@ -168,24 +144,13 @@ PREDICTIONS = {
 def held_out(measured: pl.DataFrame, form: str = "share_products") -> pl.DataFrame:
     """Predict the samples of each size by a fit to all other sizes, and naively.
 
-    Naive predictions do not look at contention: the mean time of training alone, and that time
-    followed as t_0 is, a moving average of times.
+    Naive predictions ignore contention: the mean time of training alone, and a moving average of
+    times.
 
-    Parameters
-    ----------
-    measured
-        As `profiling_runs` gives it.
-    form
-        A name in `FORMS`.
-
-    Returns
-    -------
-    polars.DataFrame
-        The samples beside jobs, with ``predicted_s``, by t_0 of the fit, and ``followed_s``, by
-        t_0 that follows all earlier samples (`Predictor.observe`); ``naive_s`` and
-        ``naive_followed_s``, the same without contention; and how far off each is, in percent of
-        the time that was measured: ``error_percent``, ``followed_error_percent``,
-        ``naive_error_percent`` and ``naive_followed_error_percent``.
+    Returns the samples beside jobs, with ``predicted_s``, by t_0 of the fit, and ``followed_s``, by
+    t_0 that follows all earlier samples (`Predictor.observe`); ``naive_s`` and
+    ``naive_followed_s``; and the error of each in percent of the measured time: ``error_percent``,
+    ``followed_error_percent``, ``naive_error_percent`` and ``naive_followed_error_percent``.
     """
     sizes = [size for size in measured["size_bytes"].unique().sort() if size > 0]
     if len(sizes) < 2:
@@ -235,11 +200,8 @@ FORM_ERRORS = {
 def forms(measured: pl.DataFrame) -> pl.DataFrame:
     """Mean error on held-out sizes of each form of RG, and of gradient boosting for comparison.
 
-    Returns
-    -------
-    polars.DataFrame
-        ``form``, ``error_percent`` and, where t_0 is followed, ``followed_error_percent``; null
-        with a ``reason`` where a form cannot be fitted.
+    Columns ``form``, ``error_percent`` and, where t_0 is followed, ``followed_error_percent``; null
+    with a ``reason`` where a form cannot be fitted.
     """
     points, shared = grid(form=(*FORMS, "boosting")), {"measured": measured}
     return sweep("Forms", _errors, points, FORM_ERRORS, shared=shared, failures=ValueError)

@@ -36,11 +36,8 @@ def fig3(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.Dat
 
     Deviation: below scale ``paper`` LeNet-5 and the data of `fig5` instead of AlexNet and CIFAR-10.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per technique and seed: ``technique, learner, dataset, train_samples, aggregated,
-        seed, reduce_s, divide_s, aggregate_s, total_s, top1``.
+    A row per technique and seed: ``technique, learner, dataset, train_samples, aggregated, seed,
+    reduce_s, divide_s, aggregate_s, total_s, top1``.
 
     Raises
     ------
@@ -132,12 +129,9 @@ FIG7: dict[str, Any] = {
 def fig7(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
     """Seconds of the steps of aggregating, on this machine, by technique and ratio (Fig. 7).
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per model (whose input the images are fitted to), technique, ratio and repetition:
-        ``model, dataset, points, features, technique, ratio, repeat, aggregated, reduce_s,
-        divide_s, aggregate_s, total_s``.
+    A row per model (whose input the images are fitted to), technique, ratio and repetition:
+    ``model, dataset, points, features, technique, ratio, repeat, aggregated, reduce_s, divide_s,
+    aggregate_s, total_s``.
     """
     models = [{"model": one, "source": learnt_from(scale, one, dataset)} for one in MODELS[:2]]
     shared = {
@@ -166,11 +160,8 @@ def _measured(
 def table3(measured: pl.DataFrame) -> pl.DataFrame:
     """Operations of reducing and dividing as Table 3 counts them, beside `fig7`'s seconds.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per model, technique, ratio and step: ``model, technique, ratio, step, operations,
-        median_s`` and ``operations_per_s`` of the two.
+    A row per model, technique, ratio and step: ``model, technique, ratio, step, operations,
+    median_s`` and ``operations_per_s`` of the two.
     """
     medians = measured.group_by(
         "model", "points", "features", "technique", "ratio", maintain_order=True

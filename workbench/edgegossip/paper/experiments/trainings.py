@@ -1,6 +1,6 @@
-"""Figs. 5, 6, 12 and 13 and more: trainings on the simulated testbed, beside each other.
+"""Figs. 5, 6, 12 and 13 and more: trainings on the simulated testbed, in parallel.
 
-Each training is made once in a process, whichever figures want it. Times are virtual seconds of the
+Each training is made once in a process, whichever figures need it. Times are virtual seconds of the
 paper's size, which are the cost model's.
 """
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Training(NamedTuple):
-    """One training: what decides its outcome, so that no other need be made of it."""
+    """One training: all that decides its outcome, so that it is made once."""
 
     case: Case
     method: str
@@ -47,7 +47,7 @@ class Training(NamedTuple):
 
     @property
     def learnt_as(self) -> Training:
-        """The training that teaches the same: GoSGD's learning is that of any times.
+        """The training that learns the same: GoSGD's learning does not depend on times.
 
         All wait for all, so what is learnt does not depend on how long it takes.
         """
@@ -58,7 +58,7 @@ class Training(NamedTuple):
 
     @property
     def work(self) -> tuple[float, bool]:
-        """Tells long trainings from short ones: operations, and whether all points are kept."""
+        """Order of lengths: operations, and whether all points are kept."""
         operations = profile_model(self.learning.learner).forward_flops * self.learning.epochs
         return operations, self.method == "gosgd"
 
@@ -103,26 +103,13 @@ def trainings(
 ) -> pl.DataFrame:
     """Train each case with EdgeGossip and, once for those of equal times, with GoSGD.
 
-    Parameters
-    ----------
-    title
-        For the progress shown meanwhile.
-    cases
-        Their seed is replaced by each in turn.
-    scale, seed, dataset
-        How much is trained; of the first training; as for `data_set`.
-    seeds
-        How many trainings of each; the scale's by default.
-    then
-        As for `workbench.experiments.sweep`.
+    Each case is trained with `seeds` seeds (the scale's number by default) from `seed` on;
+    `dataset` is as for `data_set`, `then` as for `workbench.experiments.sweep`.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per evaluated epoch of each training: ``model, learner, dataset, train_samples,
-        test_samples, platforms, method`` (``gosgd``, ``edgegossip``), ``technique`` (null of
-        GoSGD), ``ratio, strategy, order, imbalance, seed, epoch, at_s`` (virtual seconds), ``top1``
-        (mean over the platforms) and ``kept``, the share of samples learnt from.
+    A row per evaluated epoch of each training: ``model, learner, dataset, train_samples,
+    test_samples, platforms, method`` (``gosgd``, ``edgegossip``), ``technique`` (null of GoSGD),
+    ``ratio, strategy, order, imbalance, seed, epoch, at_s`` (virtual seconds), ``top1`` (mean over
+    the platforms) and ``kept``, the share of samples learnt from.
     """
     asked: list[Training] = []
     for of_seed, case in product(range(seed, seed + (seeds or scales.SEEDS.at(scale))), cases):
@@ -152,14 +139,14 @@ def trainings(
 
 
 def _rows(asked: Sequence[Training], curves: Mapping[Training, pl.DataFrame]) -> pl.DataFrame:
-    """Curves of the trainings that are there; the columns, where there are none."""
+    """Curves of the finished trainings; the columns alone, if none."""
     found = [pl.DataFrame(schema=_ABOUT | CURVE)]
     found += [_about(one, curves[one.learnt_as]) for one in asked if one.learnt_as in curves]
     return pl.concat(found)
 
 
 def _about(training: Training, curve: pl.DataFrame) -> pl.DataFrame:
-    """One training's curve, with what it is of."""
+    """One training's curve, with its setting."""
     case, method, learning = training
     points, plain = len(learning.data.y_train), method == "gosgd"
     if plain:
@@ -193,10 +180,7 @@ def fig5(
     that of SqueezeNet and MobileNet-v2, with the times of these and hence their ratios; and only
     some models are trained with all three techniques.
 
-    Returns
-    -------
-    polars.DataFrame
-        As `trainings` gives it.
+    As `trainings` gives it.
     """
     all_techniques = scales.ALL_TECHNIQUES.at(scale)
     cases = [
@@ -220,10 +204,7 @@ def fig12(
 ) -> pl.DataFrame:
     """LeNet-5 on four CPU platforms, two of them 1, 3 and 5 times slower (Fig. 12).
 
-    Returns
-    -------
-    polars.DataFrame
-        As `with_overheads` gives it.
+    As `with_overheads` gives it.
     """
     cases = [
         Case("lenet5", ("cpu",) * 4, slower=(1.0, 1.0, factor, factor)) for factor in IMBALANCES
@@ -246,8 +227,8 @@ def strategies(
 ) -> pl.DataFrame:
     """Strategies to choose samples, on MobileNet-v2's times; columns as in `fig5`.
 
-    Not in the paper: what its ranking is worth beside choosing at random or by each point's own
-    loss, and what learning in the order of the ranking does.
+    Not in the paper: its ranking beside choosing at random or by each point's own loss, and
+    learning in the order of the ranking.
     """
     cases = [Case(MODELS[3], strategy=name) for name in STRATEGIES]
     cases.append(Case(MODELS[3], order="ranked"))
@@ -263,22 +244,13 @@ _OVERHEADS = _OVERHEADS_OF | dict.fromkeys(
 def with_overheads(frame: pl.DataFrame, cases: Sequence[Case]) -> pl.DataFrame:
     """Add to trainings what aggregating and ranking take in them, by the cost model's course.
 
-    The simulation equals it where a platform has at least as many aggregated points as classes;
-    fewer are not made, since none holds two classes.
+    It equals the simulation where a platform has at least as many aggregated points as classes;
+    fewer are not made, since none holds two classes. No two `cases` have the same ratio and
+    imbalance.
 
-    Parameters
-    ----------
-    frame
-        As `trainings` returns it.
-    cases
-        What was trained; no two of the same ratio and imbalance.
-
-    Returns
-    -------
-    polars.DataFrame
-        The frame with ``aggregating_s`` (once, longest of all platforms), ``ranking_s`` (mean of a
-        platform's epochs after the first) and ``slowest_ranking_percent``, what ranking takes of
-        the time at work on the platforms whose t_0 is the longest; null of GoSGD.
+    Added columns: ``aggregating_s`` (once, longest of all platforms), ``ranking_s`` (mean of a
+    platform's epochs after the first) and ``slowest_ranking_percent``, ranking over the time at
+    work on the platforms with the longest t_0; null of GoSGD.
     """
     by_case = {(one.ratio, max(one.slower or (1.0,))): one for one in cases}
     ours = frame.filter(method="edgegossip")
@@ -323,11 +295,8 @@ def dropouts(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl
     back`` (10 %: meanwhile its points are left out), ``two leave`` (20 %: the others take their
     points over), ``one slows down``, three times.
 
-    Returns
-    -------
-    polars.DataFrame
-        A row per evaluated epoch: ``scenario, method, platforms, dataset, learner, train_samples,
-        seed, epoch, at_s, top1, kept``.
+    A row per evaluated epoch: ``scenario, method, platforms, dataset, learner, train_samples, seed,
+    epoch, at_s, top1, kept``.
     """
     case = Case(MODELS[0], 10, seed=seed)
     learning = learning_at(scale, case, dataset)
@@ -359,7 +328,7 @@ def dropouts(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl
 
 
 def _scenarios(epoch_s: float) -> dict[str, tuple[Fault, ...]]:
-    """Faults by name; `epoch_s` is about what an epoch of GoSGD takes."""
+    """Faults by name; `epoch_s` is about an epoch of GoSGD."""
     at_s = 1.3 * epoch_s
     return {
         "nobody fails": (),
@@ -398,21 +367,18 @@ _OURS = ("technique", "ratio", "strategy", "order")
 def seconds_to_accuracy(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
     """Seconds until GoSGD's last accuracy less `BELOW_POINTS`, with GoSGD and with EdgeGossip.
 
-    Speed-ups over equal epochs favour whoever learns from less; this does not. Accuracy is looked
-    at where it was evaluated, so seconds are those of the first such epoch.
+    Speed-ups over equal epochs favour learning from less; this does not. Seconds are those of the
+    first evaluated epoch with that accuracy.
+
+    A row per case: those columns, ``seeds``, ``wanted_percent``, ``gosgd_s``, ``edgegossip_s`` and
+    ``times_as_fast``: means over the seeds, null where one of them does not get there.
 
     Parameters
     ----------
     frame
-        As `workbench.edgegossip.paper.trainings.trainings` returns it.
+        As `trainings` returns it.
     by
-        Columns that tell cases apart.
-
-    Returns
-    -------
-    polars.DataFrame
-        A row per case: those columns, ``seeds``, ``wanted_percent``, ``gosgd_s``, ``edgegossip_s``
-        and ``times_as_fast``: means over the seeds, null where one of them does not get there.
+        Columns that identify a case.
     """
     wanted = final(frame).select(*_KEY, *_OURS, wanted=pl.col("gosgd_top1") - BELOW_POINTS / 100)
     there = pl.col("top1") >= pl.col("wanted") - 1e-9  # a difference of floats, met exactly
@@ -441,6 +407,6 @@ def seconds_to_accuracy(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
 
 
 def _mean_of_all(column: str) -> pl.Expr:
-    """Mean; null where one is missing, since those that get there are not all."""
+    """Mean; null where one is missing, which would bias it."""
     one = pl.col(column)
     return pl.when(one.null_count() == 0).then(one.mean())
