@@ -86,8 +86,8 @@ def train(
         Chooses what each node learns from in each epoch; all samples by default.
     faults, trace, threads
         As for `workbench.runtime.simulate`. Steps of different nodes run beside each other, with
-        the same bits for any number of threads; those of a model that draws at random (dropout),
-        or whose code reaches beyond it (global variables), stay in order.
+        the same bits for any number of threads; not those of a model that draws at random
+        (dropout), or whose code reaches beyond it (global variables).
     progress
         True to show epochs, virtual time and loss; or a function, as for `simulate`.
 
