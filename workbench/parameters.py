@@ -191,7 +191,8 @@ class _Shared:
     dataset: Annotated[
         str,
         Parameter(
-            "what is learnt from; auto: what the experiment itself chooses",
+            "what is learnt from; auto: digits at smoke, cluttered_digits at default, the paper's at "
+            "paper",
             options=lambda: ("auto", *DATASETS),
             file_suffix=".npz",
         ),

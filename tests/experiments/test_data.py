@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from workbench.datasets import DatasetError, cifar10, mnist
 from workbench.experiments.data import data_set
 from workbench.names import UnknownNameError
 from workbench.parameters import DATASETS, SCALES
+from workbench.paths import ROOT
+
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("0[1-9]_*.ipynb"))
 
 
 @pytest.fixture
@@ -32,6 +36,16 @@ def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_copies_do_not_change_what_is_learnt_from(copies: Path, paper: str) -> None:
     chosen = {scale: data_set(scale, paper) for scale in SCALES}
     assert chosen == {"smoke": "digits", "default": "cluttered_digits", "paper": paper}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_say_what_is_learnt_from(path: Path) -> None:
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    text = " ".join("".join(one["source"]) for one in cells if one["cell_type"] == "markdown")
+    text = " ".join(text.split())
+    assert "`cluttered_digits`" in text
+    assert "digits of scikit-learn" in text
+    assert "copy" not in text
 
 
 @pytest.mark.parametrize("scale", SCALES)
