@@ -15,11 +15,11 @@ from workbench.dynacomm.algorithms.dynacomm import dynacomm
 from workbench.dynacomm.programs.job import Job
 from workbench.dynacomm.programs.worker_and_server import Fixed
 from workbench.dynacomm.replanning.clairvoyant import fastest, timed
-from workbench.dynacomm.replanning.course import Course
+from workbench.dynacomm.replanning.known_link import KnownLink
 from workbench.dynacomm.replanning.planning import Clairvoyant
 
 WITHIN_S = 1e-9
-COURSE = Course(Schedule.of([(0, 8), (10, 0), (20, 2)]), overhead_s=1)
+LINK = KnownLink(Schedule.of([(0, 8), (10, 0), (20, 2)]), overhead_s=1)
 
 seconds = st.floats(0.01, 10)
 lengths_s = st.lists(st.floats(0.1, 10), max_size=5)
@@ -52,23 +52,23 @@ def all_cuts(layers: int) -> list[tuple[int, ...]]:
 
 def test_a_course_by_hand() -> None:
     # From 0: 1 s of overhead, then 8 bits a second; 72 until 10 s, the rest from 20 s on.
-    assert COURSE.end_s(0, 72) == 10
-    assert COURSE.end_s(0, 76) == 22
-    assert COURSE.end_s(12, 0) == 13
-    assert COURSE.start_s(22, 76) == 0
-    assert COURSE.start_s(15, 8) == 8
-    assert COURSE.start_s(5, 41) == float("-inf")
-    assert COURSE.served(21) == 82
+    assert LINK.end_s(0, 72) == 10
+    assert LINK.end_s(0, 76) == 22
+    assert LINK.end_s(12, 0) == 13
+    assert LINK.start_s(22, 76) == 0
+    assert LINK.start_s(15, 8) == 8
+    assert LINK.start_s(5, 41) == float("-inf")
+    assert LINK.served(21) == 82
 
 
 @given(link=links(), start_s=st.floats(0, 30), bits=st.floats(1e3, 1e9))
 def test_the_latest_start_still_ends_in_time(link: Link, start_s: float, bits: float) -> None:
-    course = Course.of(link)
-    end_s = course.end_s(start_s, bits)
-    assume(course.bandwidth_bps.at(end_s) > 0)  # else rounding may cost a whole outage
-    latest_s = course.start_s(end_s + 1e-6, bits)
+    known = KnownLink.of(link)
+    end_s = known.end_s(start_s, bits)
+    assume(known.bandwidth_bps.at(end_s) > 0)  # else rounding may cost a whole outage
+    latest_s = known.start_s(end_s + 1e-6, bits)
     assert latest_s >= start_s
-    assert course.end_s(max(0.0, latest_s - 1e-6), bits) <= end_s + 1e-6
+    assert known.end_s(max(0.0, latest_s - 1e-6), bits) <= end_s + 1e-6
 
 
 @settings(deadline=None, max_examples=60)
@@ -77,33 +77,33 @@ def test_timing_is_that_of_the_simulation(job: Job, pull: Link, push: Link, cuts
     kept = tuple(sorted(cut for cut in cuts if cut < job.layers))
     plan = Plan(kept, kept[1:])
     run = run_job(job, Fixed(plan), push, down=pull)
-    once_s = timed(job, Course.of(pull), Course.of(push), plan, 0.0)
-    twice_s = timed(job, Course.of(pull), Course.of(push), plan, once_s)
+    once_s = timed(job, KnownLink.of(pull), KnownLink.of(push), plan, 0.0)
+    twice_s = timed(job, KnownLink.of(pull), KnownLink.of(push), plan, once_s)
     assert run.end_s == pytest.approx(twice_s, rel=1e-9)
 
 
 @settings(deadline=None)
 @given(job=jobs(), pull=links(), push=links(), start_s=st.floats(0, 20))
 def test_no_plan_is_faster(job: Job, pull: Link, push: Link, start_s: float) -> None:
-    courses = Course.of(pull), Course.of(push)
-    found = fastest(job, *courses, start_s=start_s, within_s=WITHIN_S, usual=Plan())
+    known = KnownLink.of(pull), KnownLink.of(push)
+    found = fastest(job, *known, start_s=start_s, within_s=WITHIN_S, usual=Plan())
     every = all_cuts(job.layers)
     least_s = min(
-        timed(job, *courses, Plan(forward, backward), start_s)
+        timed(job, *known, Plan(forward, backward), start_s)
         for forward in every
         for backward in every
     )
-    found_s = timed(job, *courses, found, start_s)
+    found_s = timed(job, *known, found, start_s)
     assert found_s <= least_s + 2 * WITHIN_S + 1e-9 * least_s
 
 
 @settings(deadline=None)
 @given(job=jobs(), pull=links(), push=links(), data=st.data())
 def test_knowing_beats_every_series_of_plans(job: Job, pull: Link, push: Link, data) -> None:  # type: ignore[no-untyped-def]
-    courses, at_s = (Course.of(pull), Course.of(push)), 0.0
+    known, at_s = (KnownLink.of(pull), KnownLink.of(push)), 0.0
     for _ in range(job.iterations):
         cuts = st.sampled_from(all_cuts(job.layers))
-        at_s = timed(job, *courses, Plan(data.draw(cuts), data.draw(cuts)), at_s)
+        at_s = timed(job, *known, Plan(data.draw(cuts), data.draw(cuts)), at_s)
     run = run_job(job, Clairvoyant(job, pull, push), push, down=pull)
     assert run.end_s <= at_s + job.iterations * 2e-6 + 1e-9 * at_s
 

@@ -17,20 +17,20 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from workbench.dynacomm.costs.plan import Plan, runs
-from workbench.dynacomm.replanning.course import Course
+from workbench.dynacomm.replanning.known_link import KnownLink
 
 if TYPE_CHECKING:
     from workbench.dynacomm.costs.iteration import FloatArray
     from workbench.dynacomm.programs.job import Job
 
 
-def timed(job: Job, pull: Course, push: Course, plan: Plan, start_s: float) -> float:
+def timed(job: Job, pull: KnownLink, push: KnownLink, plan: Plan, start_s: float) -> float:
     """When an iteration that starts at `start_s` ends: its last push has arrived."""
     done_s = forward_end_s(job, pull, plan.forward_cuts, start_s)
     return backward_end_s(job, push, plan.backward_cuts, done_s)
 
 
-def forward_end_s(job: Job, pull: Course, cuts: Sequence[int], start_s: float) -> float:
+def forward_end_s(job: Job, pull: KnownLink, cuts: Sequence[int], start_s: float) -> float:
     """When the forward computation ends if the pulls begin at `start_s`."""
     sent_s = done_s = start_s
     for first, last in runs(cuts, job.layers):
@@ -39,7 +39,7 @@ def forward_end_s(job: Job, pull: Course, cuts: Sequence[int], start_s: float) -
     return done_s
 
 
-def backward_end_s(job: Job, push: Course, cuts: Sequence[int], start_s: float) -> float:
+def backward_end_s(job: Job, push: KnownLink, cuts: Sequence[int], start_s: float) -> float:
     """When the last push has arrived if the backward computation begins at `start_s`."""
     sent_s = done_s = start_s
     for first, last in runs(cuts, job.layers)[::-1]:
@@ -50,7 +50,7 @@ def backward_end_s(job: Job, push: Course, cuts: Sequence[int], start_s: float) 
 
 
 def fastest(
-    job: Job, pull: Course, push: Course, *, start_s: float, within_s: float, usual: Plan
+    job: Job, pull: KnownLink, push: KnownLink, *, start_s: float, within_s: float, usual: Plan
 ) -> Plan:
     """Plan whose iteration ends first, to `within_s` in each direction.
 
@@ -70,7 +70,7 @@ def fastest(
 
 
 def forward_cuts(
-    job: Job, pull: Course, start_s: float, within_s: float, usual: tuple[int, ...]
+    job: Job, pull: KnownLink, start_s: float, within_s: float, usual: tuple[int, ...]
 ) -> tuple[int, ...]:
     """Bisect between a duration that is met and one that no plan undercuts."""
     usual_s = upper_s = forward_end_s(job, pull, usual, start_s)
@@ -93,7 +93,7 @@ def forward_cuts(
 
 
 def _in_time(
-    pull: Course, left_s: list[float], sent: list[float], start_s: float, deadline_s: float
+    pull: KnownLink, left_s: list[float], sent: list[float], start_s: float, deadline_s: float
 ) -> tuple[int, ...] | None:
     """Cuts with which the forward computation ends by a deadline; None if there are none.
 
@@ -124,7 +124,7 @@ def _in_time(
     return tuple(_followed(ends, 0, layers))
 
 
-def backward_cuts(job: Job, push: Course, start_s: float) -> tuple[int, ...]:
+def backward_cuts(job: Job, push: KnownLink, start_s: float) -> tuple[int, ...]:
     """Cuts with which the last push arrives first, if the computation begins at `start_s`.
 
     ``sent_s[m]`` is when the gradients of the last m layers have arrived at the earliest: Eq. (14)

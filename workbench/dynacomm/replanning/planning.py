@@ -16,7 +16,7 @@ from workbench.dynacomm.algorithms.dynacomm import dynacomm
 from workbench.dynacomm.costs.iteration import LayerCosts
 from workbench.dynacomm.replanning import profiling
 from workbench.dynacomm.replanning.clairvoyant import fastest, timed
-from workbench.dynacomm.replanning.course import Course
+from workbench.dynacomm.replanning.known_link import KnownLink
 from workbench.dynacomm.replanning.profiling import Profile
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ class Clairvoyant:
                 )
 
     @cached_property
-    def courses(self) -> tuple[Course, Course]:
-        """The two links over time."""
-        return Course.of(self.pull), Course.of(self.push)
+    def links(self) -> tuple[KnownLink, KnownLink]:
+        """From the server, and to it."""
+        return KnownLink.of(self.pull), KnownLink.of(self.push)
 
     def begin(self) -> tuple[float, Plan]:
         """End of the first iteration, and its plan."""
@@ -117,7 +117,7 @@ class Clairvoyant:
         return self._from(state)
 
     def _from(self, start_s: float) -> tuple[float, Plan]:
-        pull, push = self.courses
+        pull, push = self.links
         plan = fastest(
             self.job,
             pull,
@@ -130,12 +130,12 @@ class Clairvoyant:
 
     def _levelled(self, start_s: float) -> Plan:
         """Optimal plan for the mean bandwidth."""
-        pull, push = self.courses
+        pull, push = self.links
         job, span_s = self.job, float(self.job.forward_s.sum() + self.job.backward_s.sum())
         span_s += self.pull.overhead_s + self.push.overhead_s
         means = [
-            max(1.0, (course.served(start_s + span_s) - course.served(start_s)) / span_s)
-            for course in (pull, push)
+            max(1.0, (link.served(start_s + span_s) - link.served(start_s)) / span_s)
+            for link in (pull, push)
         ]
         return dynacomm(
             LayerCosts(

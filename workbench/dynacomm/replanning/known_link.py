@@ -11,15 +11,15 @@ from workbench.clusters import Link, Schedule
 
 
 @dataclass(frozen=True)
-class Course:
+class KnownLink:
     """One direction of a link over time."""
 
     bandwidth_bps: Schedule
     overhead_s: float  # before the bytes of each transmission flow
 
     @classmethod
-    def of(cls, link: Link) -> Course:
-        """Course of a link."""
+    def of(cls, link: Link) -> KnownLink:
+        """One direction of `link`, without what tensors weigh on it, which is the job's."""
         return cls(Schedule.of(link.bandwidth_bps), link.overhead_s)
 
     @cached_property
