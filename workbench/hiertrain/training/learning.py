@@ -43,7 +43,7 @@ class Features(NamedTuple):
     labels: Tensor
 
 
-class Learnt(NamedTuple):
+class TierModel(NamedTuple):
     """A tier's model at the end of an epoch: its vector and buffers."""
 
     tier: str
@@ -84,7 +84,7 @@ class TierLearner:
     sgd: Sgd
     seed: tuple[int, int]  # the run's and the tier's: of what the model draws
     epoch_ends: Sequence[int]  # last iteration of each epoch
-    epoch_ended: Callable[[Learnt], None]  # called at the end of each epoch
+    epoch_ended: Callable[[TierModel], None]  # called at the end of each epoch
     loss_of: Loss = cross_entropy  # mean over samples
     # of each iteration so far, on the tier that computes the loss
     losses: list[float] = field(default_factory=list)
@@ -192,7 +192,7 @@ class TierLearner:
             self.sgd.step(self.flat.parameters[part], gradients[part], self.velocity[part])
         if self.iteration in self.epoch_ends:
             buffers = get_buffers(self.flat.module)
-            self.epoch_ended(Learnt(self.tier, self.flat.parameters.clone(), buffers, at_s))
+            self.epoch_ended(TierModel(self.tier, self.flat.parameters.clone(), buffers, at_s))
 
 
 class TierEpochs(Epochs):
@@ -208,23 +208,23 @@ class TierEpochs(Epochs):
         self._holders = holders(policy, len(pieces))
         taking_part = policy.taking_part if isinstance(policy, Hybrid) else set(self._holders)
         self._tiers = len(taking_part)
-        self._learnt: dict[str, Learnt] = {}
+        self._models: dict[str, TierModel] = {}
 
-    def take(self, learnt: Learnt) -> None:
+    def take(self, model: TierModel) -> None:
         """Take one tier's model at the end of an epoch; with the last, evaluate."""
-        self._learnt[learnt.tier] = learnt
-        if len(self._learnt) < self._tiers:
+        self._models[model.tier] = model
+        if len(self._models) < self._tiers:
             return
         layout = self.flat.layout
         for layer, tier in enumerate(self._holders, start=1):
             where = layout.layers_slice(layer, layer)
-            self.flat.parameters[where].copy_(self._learnt[tier].parameters[where])
-        self.evaluate(self._buffers(), max(one.at_s for one in self._learnt.values()))
-        self._learnt = {}
+            self.flat.parameters[where].copy_(self._models[tier].parameters[where])
+        self.evaluate(self._buffers(), max(one.at_s for one in self._models.values()))
+        self._models = {}
 
     def _buffers(self) -> dict[str, Tensor]:
         """Buffers of each layer: mean of all tiers that compute it, by their samples."""
-        merged = dict(self._learnt[self._holders[-1]].buffers)
+        merged = dict(self._models[self._holders[-1]].buffers)
         for layer, names in enumerate(self._pieces.buffers, start=1):
             samples = {
                 tier: count
@@ -232,7 +232,7 @@ class TierEpochs(Epochs):
                 if first <= layer <= (last or 0)
             }
             for name in sorted(names):
-                found = {tier: self._learnt[tier].buffers[name] for tier in samples}
+                found = {tier: self._models[tier].buffers[name] for tier in samples}
                 merged[name] = weighted(found, samples)
         return merged
 
