@@ -50,9 +50,9 @@ class GossipSetup(training.Setup):
         What nodes sustain, all or each, and their time backward over forward.
     patience_s
         Seconds of silence after which a peer counts as gone. Heartbeats come three times as often,
-        behind what their link carries, so it must exceed a model's transfer on the slowest link,
-        and a thousandth of the shortest batch. None waits for ever: only for runs in which nothing
-        gets lost.
+        behind what their link carries, so it must exceed a model's transfer on the slowest link;
+        it is at least a thousandth of the shortest batch. None waits for ever: only for runs in
+        which nothing gets lost.
     evaluate_every
         Epochs from one evaluation on the test samples to the next; the last is always evaluated.
 

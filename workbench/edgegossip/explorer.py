@@ -91,7 +91,6 @@ def _both(deployment: Deployment, plain: Sequence[Epoch], ours: Sequence[Epoch])
 
 
 def _epochs(setting: Setting) -> tuple[Deployment, list[Epoch], list[Epoch]]:
-    """Deployment, GoSGD's epoch, EdgeGossip's epoch."""
     count = setting.platforms
     slower = [
         setting.imbalance if at < (count + 1) // 2 and at % 2 == 0 else 1.0 for at in range(count)

@@ -112,7 +112,6 @@ def fig10(frame: pl.DataFrame) -> alt.FacetChart:
 
 
 def _trained_title(frame: pl.DataFrame) -> list[str]:
-    """What was trained on what, of how many samples, and how far the cost model is off."""
     run = frame.row(0, named=True)
     model = MODEL_TITLES.get(run["model"], run["model"])
     data = datasets.title(run["dataset"])
@@ -299,7 +298,6 @@ def _titled(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _present(frame: pl.DataFrame) -> list[str]:
-    """Titles of the planners in a frame, in the order of bars."""
     return parts.present(frame["planner"], PLANNER_TITLES)
 
 
@@ -414,7 +412,6 @@ def fig11_simulated(frame: pl.DataFrame) -> alt.FacetChart:
 
 
 def _simulated_title(frame: pl.DataFrame, *about: str) -> list[str]:
-    """What is shown, and at which setting."""
     setting = frame.row(0, named=True)
     line = ", ".join([f"batch {setting['batch_size']}", *about])
     line = line if "simulated" in line else f"{line} (simulated)"

@@ -402,7 +402,6 @@ def _imbalances() -> dict[float, str]:
 
 
 def _means(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
-    """Mean over seeds of time and accuracy, and the lowest and highest accuracy."""
     top1 = 100 * pl.col("top1")
     return frame.group_by(*by, "epoch", maintain_order=True).agg(
         pl.col("at_s").mean(), percent=top1.mean(), low=top1.min(), high=top1.max()
@@ -439,7 +438,6 @@ def _curves(
 
 
 def _learnt_title(frame: pl.DataFrame, subject: str = "Accuracy and time") -> list[str]:
-    """What learnt what in whose place, and how many seeds."""
     row, seeds = frame.row(0, named=True), frame["seed"].n_unique()
     places = frame.filter(pl.col("model") != pl.col("learner"))
     for_whom = places.group_by("learner", maintain_order=True).agg(

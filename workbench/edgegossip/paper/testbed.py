@@ -219,7 +219,6 @@ def _drawn(facts: str, seed: int, platform: int, until_s: float, intensity: floa
 
 
 def _named(platforms: int | Sequence[str]) -> tuple[str, ...]:
-    """Kind of each platform."""
     count = whole(platforms)
     if count is not None:
         return kinds(count)

@@ -35,8 +35,8 @@ def host_counters(
 
     The network is all physical interfaces and the loopback, where each byte is sent and received:
     it has no wire, but moving its bytes takes memory and kernel time. Systems do not count network
-    bytes by process, so the task's count as others' but for `own_network_bytes`, the bytes that it
-    has sent and received so far.
+    bytes by process, so the task's count as others', unless `own_network_bytes` gives the bytes
+    that it has sent and received so far.
 
     Deviation: the paper counts bytes of the network; whether the loopback's, it does not say.
     """

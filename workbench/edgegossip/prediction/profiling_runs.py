@@ -137,8 +137,6 @@ def _check_seconds(name: str, value: float, least: float) -> None:
 
 @dataclass(frozen=True)
 class _Bench:
-    """The training and its co-runners, all running."""
-
     training: ChildProcess
     others: CoRunners
     store: Store

@@ -264,7 +264,6 @@ class EdgeGossip:
         return state, shuffled(first, self.seed, epoch, view), cost_s + ranking_s
 
     def _balanced(self, state: State, epoch: int, view: View) -> tuple[Ratios, tuple[int, ...]]:
-        """Ratios for an epoch, and who has failed."""
         reports: dict[int, Report] = dict(view.reports)
         if view.node not in reports:  # just restarted
             reports[view.node] = self.report(state, epoch - 1, replace(view, last=None))

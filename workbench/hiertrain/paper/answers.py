@@ -169,7 +169,6 @@ def _validity(frame: pl.DataFrame) -> Answer:
 
 
 def _seconds_to_plan(model: str, frame: pl.DataFrame) -> Answer | None:
-    """Time to plan (Table II)."""
     rows = frame.filter(model=MODELS.get(model, model))
     if rows.is_empty():
         return None

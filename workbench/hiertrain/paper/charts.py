@@ -369,7 +369,6 @@ def _bandwidth() -> alt.X:
 def _title(
     frame: pl.DataFrame, subject: str = "", *, cores: bool = True, more: Sequence[str] = ()
 ) -> list[str]:
-    """What is shown, what is held constant, and more."""
     model = MODEL_TITLES.get(frame["model"][0], frame["model"][0])
     about = f"{model}, {subject}" if subject else model
     return [about, *parts.wrapped(_setting(frame, cores=cores), *more)]
@@ -386,7 +385,6 @@ def _setting(frame: pl.DataFrame, *, cores: bool = True) -> str:
 
 
 def _trained_title(frame: pl.DataFrame, *more: str) -> list[str]:
-    """What was trained on what, of how many samples."""
     run = frame.row(0, named=True)
     model = MODEL_TITLES[run["model"]].partition(" (")[0]
     data = datasets.title(run["dataset"])
@@ -401,5 +399,4 @@ def _titled(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _present(frame: pl.DataFrame) -> list[str]:
-    """Titles of the planners in a frame, in the order of lines."""
     return parts.present(frame["planner"], PLANNER_TITLES)
