@@ -191,8 +191,7 @@ class _Shared:
     dataset: Annotated[
         str,
         Parameter(
-            "what is learnt from; auto: digits at smoke, cluttered_digits at default, the paper's at "
-            "paper",
+            "what is learnt from; auto: digits, cluttered_digits or the paper's own, by scale",
             options=lambda: ("auto", *DATASETS),
             file_suffix=".npz",
         ),

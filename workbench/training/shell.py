@@ -32,7 +32,8 @@ LOSING = Crash | LinkDown | Lossy
 
 DELAYING = (
     "give a SlowDown, or the link a bandwidth Schedule with zeros for an outage that only delays; "
-    "or train with gossip or edgegossip, where with patience_s=... the others go on"
+    "or train without a server, by `workbench.decentralised`, where with patience_s=... the others "
+    "go on"
 )
 """What to do instead where nobody can go on without the others."""
 
