@@ -11,11 +11,10 @@ from workbench.edgegossip.paper.calibration import (
     EXPLANATIONS,
     FITTED_ON,
     predicted,
-    settings,
     speedups,
     to_toml,
 )
-from workbench.edgegossip.paper.testbed import EXPLANATION, Constants, Testbed
+from workbench.edgegossip.paper.testbed import EXPLANATION, Constants, Testbed, settings
 
 STORED = load_calibration("edgegossip")
 

@@ -15,9 +15,9 @@ from workbench import figures, training
 from workbench.datasets import DatasetError
 from workbench.edgegossip.algorithms import STRATEGIES
 from workbench.edgegossip.paper import charts, experiments
-from workbench.edgegossip.paper.answers import final
 from workbench.edgegossip.paper.experiments import cases, scales, trainings
 from workbench.edgegossip.paper.experiments.cases import learnt_from
+from workbench.edgegossip.paper.frames import final
 from workbench.edgegossip.paper.testbed import IMBALANCES, LOAD_SEED, MODELS, POINTS, paper_testbed
 from workbench.experiments import ExperimentInterrupted, Scaled, forget
 from workbench.names import UnknownNameError

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import polars as pl
 
 from workbench.claims import Answer, Table, paper_value, tolerance
+from workbench.edgegossip.paper.frames import final
 from workbench.edgegossip.paper.testbed import EPOCHS, IMBALANCES, RATIOS, UPLINK_MBPS
 
 SEEDS = 3
@@ -54,25 +55,6 @@ class Mean(NamedTuple):
             return f"{shown} (one seed)"
         noise = " (within noise)" if _ROUNDING < abs(self.value) < self.error else ""
         return f"{shown} ± {self.error:.2f}{' (a tie)' if abs(self.value) <= _ROUNDING else noise}"
-
-
-def final(frame: pl.DataFrame) -> pl.DataFrame:
-    """Last epoch of each training: time and accuracy of GoSGD and EdgeGossip side by side.
-
-    A row per training of EdgeGossip: its setting, ``gosgd_top1, top1, lost_points`` (GoSGD's
-    accuracy less EdgeGossip's, percentage points), ``gosgd_s, at_s`` and ``speedup``.
-    """
-    last = frame.filter(pl.col("epoch") == pl.col("epoch").max().over("model", "platforms"))
-    key = ["model", "platforms", "imbalance", "seed"]
-    plain = last.filter(method="gosgd").select(*key, gosgd_top1="top1", gosgd_s="at_s")
-    return (
-        last.filter(method="edgegossip")
-        .join(plain, on=key)
-        .with_columns(
-            lost_points=100 * (pl.col("gosgd_top1") - pl.col("top1")),
-            speedup=pl.col("gosgd_s") / pl.col("at_s"),
-        )
-    )
 
 
 def _speedup(fig6: pl.DataFrame) -> Answer:

@@ -8,7 +8,7 @@ predicts. ``python -m workbench.edgegossip.paper.calibration`` repeats it, in a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 
 from workbench.claims import paper_value
@@ -18,11 +18,11 @@ from workbench.edgegossip.paper.testbed import (
     DEPLOYMENTS,
     EPOCHS,
     EXPLANATION,
-    MODELS,
     RATIOS,
     UPLINK_MBPS,
     Constants,
     Testbed,
+    settings,
 )
 from workbench.names import choose
 
@@ -40,13 +40,6 @@ EXPLANATIONS: dict[str, tuple[str, tuple[float, float], Callable[[float], Consta
 
 Fig. 8 does not tell them apart. The one in use is the one that leaves the data sheets as they are.
 """
-
-
-def settings(deployments: Sequence[int] = DEPLOYMENTS) -> Iterator[tuple[str, int]]:
-    """Models and numbers of platforms: all models on the first deployment, two on all."""
-    for model in MODELS:
-        for platforms in deployments if model in MODELS[:2] else deployments[:1]:
-            yield model, platforms
 
 
 def speedups(

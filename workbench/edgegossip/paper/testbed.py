@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -232,6 +232,13 @@ def _named(platforms: int | Sequence[str]) -> tuple[str, ...]:
 def forward_share(assumed: Mapping[str, Any] = STATED["assumed"]) -> float:
     """Seconds of evaluating a point over those of learning from it."""
     return 1.0 / (1.0 + float(assumed["backward_over_forward"]))
+
+
+def settings(deployments: Sequence[int] = DEPLOYMENTS) -> Iterator[tuple[str, int]]:
+    """Models and numbers of platforms: all models on the first deployment, two on all."""
+    for model in MODELS:
+        for platforms in deployments if model in MODELS[:2] else deployments[:1]:
+            yield model, platforms
 
 
 @lru_cache

@@ -12,15 +12,15 @@ from workbench.hiertrain.paper.testbed import (
     CORES,
     DEVICE_EDGE_MBPS,
     EDGE_CLOUD_MBPS,
+    ENOUGH_MBPS,
+    FEW_MBPS,
+    LOW_MBPS,
     MODELS,
 )
 
 SAME = 1 + 1e-9  # equal times of two policies are sums in another order
 NONE_PERCENT = tolerance("percent", 0.0)
 """A gain this near to none is none, as for every number of percent that the scorecard judges."""
-
-LOW_MBPS = 2.0  # "as low as 1.5 Mbps or 2 Mbps"
-FEW_MBPS, ENOUGH_MBPS = 1.5, 3.0  # "very low (<= 1.5 Mbps)", "sufficiently large (>= 3 Mbps)"
 
 # What each figure is about beside the testbed; Figs. 6 to 10 sweep all bandwidths.
 _MODEL = {

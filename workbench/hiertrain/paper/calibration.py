@@ -24,11 +24,13 @@ from multiprocessing import get_context
 from workbench.claims import Answer, Claim, answered, claims_of, judge
 from workbench.clusters.testbeds import calibration_toml, write_calibration
 from workbench.hiertrain.costs.problem import FloatArray
-from workbench.hiertrain.paper.answers import ANSWERS, ENOUGH_MBPS, FEW_MBPS
+from workbench.hiertrain.paper.answers import ANSWERS
 from workbench.hiertrain.paper.testbed import (
     BATCH_SIZE,
     EDGE_CLOUD_MBPS,
+    ENOUGH_MBPS,
     EXPLANATION,
+    FEW_MBPS,
     MODELS,
     STATED,
     Constants,

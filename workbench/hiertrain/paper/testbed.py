@@ -36,6 +36,10 @@ MODELS: dict[str, str] = STATED["models"]
 BATCH_SIZE: int = STATED["assumed"]["batch_size"]
 CORES: int = STATED["edge"]["threads"]
 
+# How the paper speaks of bandwidths between edge and cloud:
+LOW_MBPS = 2.0  # "as low as 1.5 Mbps or 2 Mbps"
+FEW_MBPS, ENOUGH_MBPS = 1.5, 3.0  # "very low (<= 1.5 Mbps)", "sufficiently large (>= 3 Mbps)"
+
 UPDATE_FLOPS, UPDATE_MOVES = 2, 3
 """Updating a weight multiplies and adds; weight and gradient are read, the weight is written."""
 

@@ -23,6 +23,7 @@ from workbench.edgegossip.paper.testbed import (
     Constants,
     Testbed,
     paper_testbed,
+    settings,
 )
 from workbench.experiments import grid, sweep
 
@@ -41,7 +42,7 @@ def fig6(uplink_mbps: float = UPLINK_MBPS, epochs: int = EPOCHS) -> pl.DataFrame
     A row per setting: ``model, platforms, uplink_mbps, epochs, gosgd_s, edgegossip_s, speedup,
     exchange_s`` (of an epoch) and ``kept``, the share of samples that EdgeGossip learns from.
     """
-    points = [{"model": model, "platforms": count} for model, count in calibration.settings()]
+    points = [{"model": model, "platforms": count} for model, count in settings()]
     shared = {"uplink_mbps": uplink_mbps, "epochs": epochs}
     return sweep("Figure 6", _both, points, FIG6, shared=shared)
 

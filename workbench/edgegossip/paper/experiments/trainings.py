@@ -18,7 +18,6 @@ from workbench.claims import tolerance
 from workbench.edgegossip.aggregation.costs import SELECTED
 from workbench.edgegossip.algorithms import STRATEGIES
 from workbench.edgegossip.costs.course import selecting_share, total_s
-from workbench.edgegossip.paper.answers import final
 from workbench.edgegossip.paper.experiments import scales
 from workbench.edgegossip.paper.experiments.cases import (
     Case,
@@ -29,6 +28,7 @@ from workbench.edgegossip.paper.experiments.cases import (
     learning_at,
     train,
 )
+from workbench.edgegossip.paper.frames import final
 from workbench.edgegossip.paper.testbed import IMBALANCES, MODELS, RATIOS
 from workbench.experiments import computed, keeping, sweep, whole
 from workbench.profiles import profile_model

@@ -10,12 +10,12 @@ import polars as pl
 from workbench.claims import load_claims, tolerance
 from workbench.experiments import grid, sweep
 from workbench.hiertrain.paper import calibration
-from workbench.hiertrain.paper.answers import LOW_MBPS
 from workbench.hiertrain.paper.testbed import (
     BATCH_SIZE,
     DEVICE_EDGE_MBPS,
     EDGE_CLOUD_MBPS,
     EXPLANATION,
+    LOW_MBPS,
     MODELS,
     Constants,
     by_bandwidth,
