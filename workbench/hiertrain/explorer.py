@@ -19,6 +19,7 @@ from workbench.hiertrain.paper.experiments.simulated import one_iteration
 from workbench.hiertrain.paper.testbed import (
     BATCH_SIZE,
     CORES,
+    CORES_USED,
     DEVICE_EDGE_MBPS,
     EDGE_CLOUD_MBPS,
     FIG11_MBPS,
@@ -61,7 +62,7 @@ class Setting(Parameters):
         int,
         Parameter("of the edge server, as the paper counts", low=1, high=CORES),
         Slider(1, CORES, label="edge CPUs"),
-    ] = 1
+    ] = CORES_USED
     devices: Annotated[
         int,
         Parameter("that share the edge server", low=1, high=1024),

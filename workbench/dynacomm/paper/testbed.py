@@ -69,9 +69,9 @@ class Testbed:
 
     samples_per_s: dict[str, float]
     constants: Constants
-    workers: int = 8
-    servers: int = 4
-    bandwidth_mbps: float = 10_000.0
+    workers: int
+    servers: int
+    bandwidth_mbps: float
 
     def __post_init__(self) -> None:
         for name in ("workers", "servers"):

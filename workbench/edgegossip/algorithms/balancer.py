@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from workbench.checks import check_number, whole
 from workbench.edgegossip.algorithms.failures import Handover, Policy, TooManyFailedError, policy_of
 
-THRESHOLD, FAILED_SHARE = 0.001, 0.1
+THRESHOLD, FAILED_SHARE = 0.001, 0.1  # Sec. 3.3
 
 
 @dataclass(frozen=True, init=False)

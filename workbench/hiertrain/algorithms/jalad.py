@@ -6,12 +6,15 @@ from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import Chain
 from workbench.hiertrain.costs.problem import Problem, check_problem
 
+BITS = 8
+"""c, which HierTrain's paper compares with (Liu et al. 2020, VI-C.5)."""
 
-def jalad(problem: Problem, bits: int = 8, gradient_bits: int | None = None) -> Chain:
+
+def jalad(problem: Problem, bits: int = BITS, gradient_bits: int | None = None) -> Chain:
     """Fastest cut of all; of several, the one that leaves most layers to the cloud.
 
     Layers up to the cut are the edge's, the others the cloud's; the samples go to the tier of layer
-    1. Features take `bits` a value (the paper's c = 8), gradients `gradient_bits`: None for as
+    1. Features take `bits` a value (the paper's c), gradients `gradient_bits`: None for as
     many, 32 for gradients as they are.
 
     Deviation: JALAD is made for inference, and the paper does not say how its gradients travel.

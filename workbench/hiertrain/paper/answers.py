@@ -10,6 +10,7 @@ from workbench.claims import Answer, Table, tolerance
 from workbench.hiertrain.paper.testbed import (
     BATCH_SIZE,
     CORES,
+    CORES_USED,
     DEVICE_EDGE_MBPS,
     EDGE_CLOUD_MBPS,
     ENOUGH_MBPS,
@@ -34,7 +35,7 @@ _MODEL = {
 _SETTING = {
     "batch_size": BATCH_SIZE,
     "device_edge_mbps": DEVICE_EDGE_MBPS,
-    "edge_cores": 1,
+    "edge_cores": CORES_USED,
     "devices": 1,
 }
 

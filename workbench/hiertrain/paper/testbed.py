@@ -34,7 +34,9 @@ EDGE_CLOUD_MBPS: tuple[float, ...] = tuple(STATED["network"]["edge_cloud_mbps"])
 FIG11_MBPS: float = STATED["network"]["fig11_edge_cloud_mbps"]
 MODELS: dict[str, str] = STATED["models"]
 BATCH_SIZE: int = STATED["assumed"]["batch_size"]
+SAMPLE_TYPE = np.dtype(STATED["assumed"]["sample_type"])
 CORES: int = STATED["edge"]["threads"]
+CORES_USED: int = STATED["edge"]["cores_used"]
 
 # How the paper speaks of bandwidths between edge and cloud:
 LOW_MBPS = 2.0  # "as low as 1.5 Mbps or 2 Mbps"
@@ -68,7 +70,7 @@ class Testbed:
     constants: Constants
     device_edge_mbps: float = DEVICE_EDGE_MBPS
     edge_cloud_mbps: float = FIG11_MBPS
-    edge_cores: int = 1  # 1 to 4, as the paper counts them; see `capacity`
+    edge_cores: int = CORES_USED  # 1 to 4, as the paper counts them; see `capacity`
     devices: int = 1  # that share the edge server and its uplink equally; the paper has one
     route: str = "bottleneck"
 
@@ -105,7 +107,7 @@ class Testbed:
             update_s={tier: work[:, 2] / speeds[tier] for tier in TIERS},
             param_bytes=profile.table["param_bytes"].to_numpy(),
             output_bytes=profile.table["output_bytes"].to_numpy(),
-            sample_bytes=4 * float(np.prod(profile.input_shape)),
+            sample_bytes=SAMPLE_TYPE.itemsize * float(np.prod(profile.input_shape)),
             bandwidth_bps={
                 ("device", "edge"): near_bps,
                 ("edge", "cloud"): far_bps,
@@ -145,7 +147,7 @@ def paper_testbed() -> Testbed:
 def variant(
     device_edge_mbps: float = DEVICE_EDGE_MBPS,
     edge_cloud_mbps: float = FIG11_MBPS,
-    edge_cores: int = 1,
+    edge_cores: int = CORES_USED,
     devices: int = 1,
 ) -> Testbed:
     """Return the paper's testbed with other links, or with another share of the edge."""

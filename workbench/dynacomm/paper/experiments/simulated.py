@@ -18,7 +18,7 @@ from workbench.clusters import Cluster, Link, Node, Schedule, star
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import LayerCosts, iteration
 from workbench.dynacomm.paper.experiments import scales
-from workbench.dynacomm.paper.testbed import Testbed, paper_testbed, variant
+from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, Testbed, paper_testbed, variant
 from workbench.dynacomm.programs.job import Job
 from workbench.dynacomm.programs.shards import split_evenly
 from workbench.dynacomm.programs.worker_and_server import Fixed, Planning, server, worker
@@ -250,7 +250,7 @@ def fig11_simulated(
     scale: str = "default",
     model: str = "resnet152",
     batch_size: int = 32,
-    bandwidth_mbps: float = 10_000.0,
+    bandwidth_mbps: float = BANDWIDTH_MBPS,
     slowest: float = SLOWEST,
 ) -> pl.DataFrame:
     """Fig. 11 by simulation: all workers and servers, every message, shared interfaces.

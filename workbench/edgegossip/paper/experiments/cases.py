@@ -141,14 +141,12 @@ def setup(case: Case, learning: Learning, *, patience_s: float | None = None) ->
 
 def options(case: Case, learning: Learning) -> dict[str, Any]:
     """Arguments of `workbench.edgegossip.train` beside the setup of a case."""
-    assumed, balancer = STATED["assumed"], STATED["balancer"]
+    assumed = STATED["assumed"]
     return {
         "strategy": case.strategy,
         "technique": case.technique,
         "ratio": case.ratio,
         "order": case.order,
-        "threshold": balancer["threshold"],
-        "failed_share": balancer["failed_share"],
         "forward_share": forward_share(),
         "operations_per_s": assumed["operations_per_s"],
         "stands_for": POINTS / len(learning.data.y_train),

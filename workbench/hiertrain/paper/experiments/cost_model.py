@@ -12,6 +12,7 @@ from workbench.experiments import grid, sweep
 from workbench.hiertrain.paper import calibration
 from workbench.hiertrain.paper.testbed import (
     BATCH_SIZE,
+    CORES_USED,
     DEVICE_EDGE_MBPS,
     EDGE_CLOUD_MBPS,
     EXPLANATION,
@@ -31,7 +32,7 @@ RIVALS = ("hiertrain", "jointdnn", "jointdnn_plus", "jalad")
 def fig7(
     batch_size: int = BATCH_SIZE,
     device_edge_mbps: float = DEVICE_EDGE_MBPS,
-    edge_cores: int = 1,
+    edge_cores: int = CORES_USED,
     devices: int = 1,
     *,
     model: str = "alexnet",
@@ -54,7 +55,7 @@ def fig7(
 def fig8(
     batch_size: int = BATCH_SIZE,
     device_edge_mbps: float = DEVICE_EDGE_MBPS,
-    edge_cores: int = 1,
+    edge_cores: int = CORES_USED,
     devices: int = 1,
 ) -> pl.DataFrame:
     """LeNet-5, HierTrain and the naive two; as `fig7`."""
@@ -64,7 +65,7 @@ def fig8(
 def fig9(
     batch_size: int = BATCH_SIZE,
     device_edge_mbps: float = DEVICE_EDGE_MBPS,
-    edge_cores: int = 1,
+    edge_cores: int = CORES_USED,
     devices: int = 1,
 ) -> pl.DataFrame:
     """AlexNet, HierTrain and the rival planners; as `fig7`."""
@@ -74,7 +75,7 @@ def fig9(
 def fig10(
     batch_size: int = BATCH_SIZE,
     device_edge_mbps: float = DEVICE_EDGE_MBPS,
-    edge_cores: int = 1,
+    edge_cores: int = CORES_USED,
     devices: int = 1,
 ) -> pl.DataFrame:
     """LeNet-5, HierTrain and the rival planners; as `fig7`."""

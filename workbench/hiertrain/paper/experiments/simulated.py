@@ -14,12 +14,14 @@ import polars as pl
 
 from workbench.experiments import data_set, grid, sweep, whole
 from workbench.hiertrain.algorithms import PLANNERS
+from workbench.hiertrain.algorithms.jalad import BITS
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import Chain, Policy
 from workbench.hiertrain.costs.problem import Problem
 from workbench.hiertrain.paper.experiments import scales
 from workbench.hiertrain.paper.testbed import (
     BATCH_SIZE,
+    CORES_USED,
     DEVICE_EDGE_MBPS,
     EDGE_CLOUD_MBPS,
     FIG11_MBPS,
@@ -43,7 +45,7 @@ LEARNING_RATE, MOMENTUM = 0.05, 0.5
 def fig6(
     batch_size: int = BATCH_SIZE,
     device_edge_mbps: float = DEVICE_EDGE_MBPS,
-    edge_cores: int = 1,
+    edge_cores: int = CORES_USED,
     devices: int = 1,
 ) -> pl.DataFrame:
     """HierTrain's iteration of AlexNet, simulated, against the cost model's; see `simulated`.
@@ -58,7 +60,7 @@ def fig6(
 def sharing(
     batch_size: int = BATCH_SIZE,
     device_edge_mbps: float = DEVICE_EDGE_MBPS,
-    edge_cores: int = 1,
+    edge_cores: int = CORES_USED,
     devices: int = 1,
 ) -> pl.DataFrame:
     """Every planner's iteration of both models, simulated; see `simulated`."""
@@ -243,7 +245,7 @@ def _in_bits(bits: int, gradient_bits: int, **setting: Any) -> pl.DataFrame:
         return Chain(tiers, problem.batch, bits, gradient_bits)
 
     def seconds(layers: int) -> float:
-        return iteration(problem, cut_at(layers, 8, 8)).total_s
+        return iteration(problem, cut_at(layers, BITS, BITS)).total_s
 
     cut = min(range(1, problem.layers), key=seconds)
     policy, reason = cut_at(cut, bits, gradient_bits), None
