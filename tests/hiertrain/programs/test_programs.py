@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from tests.hiertrain.strategies import chains, hybrids, problems
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
 from workbench.hiertrain.algorithms import PLANNERS
-from workbench.hiertrain.programs.serve import Request, cluster_of, programs_of
+from workbench.hiertrain.programs.cluster import cluster_of
+from workbench.hiertrain.programs.job import Request
+from workbench.hiertrain.programs.serve import programs_of
 from workbench.names import UnknownNameError
 from workbench.runtime import Run, simulate
 

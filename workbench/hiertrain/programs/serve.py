@@ -14,15 +14,13 @@ from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS, Problem
 from workbench.hiertrain.programs import chain as chain_programs
 from workbench.hiertrain.programs import hybrid as hybrid_programs
-from workbench.hiertrain.programs.cluster import SHARING, cluster_of
+from workbench.hiertrain.programs.cluster import SHARING
 from workbench.hiertrain.programs.job import Idle, Job, Learner, Request, Samples
 from workbench.names import check_name
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program
-
-__all__ = ["Job", "Learner", "Request", "Samples", "cluster_of", "programs_of"]
 
 
 def serve(job: Job, requests: int, samples: Samples | None) -> Program:
