@@ -106,7 +106,7 @@ def bare_loop() -> tuple[Clocks, Tensor]:
     velocity, total = sgd.start(flat.parameters), flat.gradients.clone()
     gc.collect()
     before = Clocks.now()
-    for iteration in range(built.ends[-1]):
+    for iteration in range(built.epoch_ends[-1]):
         total.zero_()
         for replica in built.replicas:
             batch = replica.batches[iteration]

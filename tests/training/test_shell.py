@@ -286,6 +286,17 @@ class TestPickling:
 
 
 class TestProgress:
+    def test_ends_of_epochs_count_the_iterations_up_to_them(self) -> None:
+        """A worker learns from its last, smaller batch, too; tiers leave it out."""
+        setups: dict[str, Any] = {name: SYSTEMS[name].setup for name in WAITING}
+        train: Any = SYSTEMS["hiertrain"].train
+        servers = dynacomm.training.build(setups["dynacomm"])
+        tiers = hiertrain.training.build(setups["hiertrain"], train.keywords["policy"])
+        samples = len(DATA.y_train)
+        worker, tier = math.ceil(samples / 2 / 16), samples // 32
+        assert servers.epoch_ends == (worker, 2 * worker)
+        assert tiers.epoch_ends == (tier, 2 * tier)
+
     def test_epochs_percent_time_and_loss(self) -> None:
         assert Standing(0, 2, 0).at(0.0) == "0 of 2 epochs, 0 %, 0.0 virtual seconds"
         assert Standing(1, 2, 66, ("loss 0.123 in iteration 4",)).at(1234.56) == (

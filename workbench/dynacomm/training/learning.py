@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ class WorkerReplica:
     dataset: Dataset
     batches: Sequence[Any]  # indices of each iteration's samples, all epochs in one list
     seed: tuple[int, int]  # the run's and the worker's number: of what the model draws (dropout)
-    epoch_ends: Sequence[int]  # last iteration of each epoch
+    epoch_ends: Sequence[int]  # iterations up to the end of each epoch
     name: str = "worker"  # of the worker, for errors
     in_order: bool = True  # steps of several workers must not run at once
     losses: list[float] = field(default_factory=list)  # of each iteration so far
@@ -51,13 +51,13 @@ class WorkerReplica:
     def learn(self, iteration: int) -> None:
         """Compute the gradient of this iteration's batch."""
         loss = self._steps.step(self.batches[iteration], self.draws(iteration))
-        epoch = bisect_left(self.epoch_ends, iteration)
+        epoch = bisect_right(self.epoch_ends, iteration)
         if not math.isfinite(loss):
             raise DivergedError(
                 loss, f"for {self.name} in iteration {iteration + 1}, epoch {epoch + 1}"
             )
         self.losses.append(loss)
-        if iteration == self.epoch_ends[epoch]:
+        if iteration + 1 == self.epoch_ends[epoch]:
             self.buffers = get_buffers(self.flat.module)
 
     def draws(self, iteration: int) -> int:
@@ -88,7 +88,7 @@ class ServerStore:
     total: Tensor  # of gradients
     own: Sequence[slice]
     sgd: Sgd
-    epoch_ends: Sequence[int]  # last iteration of each epoch
+    epoch_ends: Sequence[int]  # iterations up to the end of each epoch
     # called with the server's parameters and the second
     epoch_ended: Callable[[Pieces, float], None]
     steps: int = 0
@@ -112,7 +112,7 @@ class ServerStore:
             mean = self.total[part].div_(len(gradients))
             self.sgd.step(self.vector[part], mean, self.velocity[part])
         self.steps += 1
-        if self.steps - 1 in self.epoch_ends:
+        if self.steps in self.epoch_ends:
             self.epoch_ended(self.parameters(self.own), at_s)
 
 

@@ -47,15 +47,15 @@ class Built(training.Built["Trained[Tensor]"]):
         The workers' replicas; steps of several may run beside each other.
     stores
         The servers' parts of the model.
-    ends
-        Iterations until the end of each epoch.
+    epoch_ends
+        Iterations up to the end of each epoch.
     epochs
         Evaluates the assembled model.
     """
 
     states: list[Synchronized[WorkerReplica]]
     stores: list[ServerStore]
-    ends: tuple[int, ...]
+    epoch_ends: tuple[int, ...]
     epochs: ServerEpochs
 
     @property
@@ -68,7 +68,7 @@ class Built(training.Built["Trained[Tensor]"]):
         replicas = self.replicas
         done = min(len(one.losses) for one in replicas)
         loss = sum(one.losses[done - 1] for one in replicas) / len(replicas) if done else None
-        return Standing.of(self.epochs, len(self.ends), done, self.ends[-1], loss)
+        return Standing.of(self.epochs, len(self.epoch_ends), done, self.epoch_ends[-1], loss)
 
     def trained(self, run: Run) -> Trained[Tensor]:
         """The finished epochs."""
@@ -158,9 +158,8 @@ def build(
             "give at most as many servers"
         )
     batches = [_batches(setup, one) for one in range(setup.workers)]
-    ends = tuple(accumulate(len(epoch) for epoch in batches[0]))
-    epoch_ends = [end - 1 for end in ends]
-    job = setup.job(ends[-1], flat.layout.starts)
+    epoch_ends = tuple(accumulate(len(epoch) for epoch in batches[0]))
+    job = setup.job(epoch_ends[-1], flat.layout.starts)
     in_order = must_stay_in_order(flat, setup.dataset)
     replicas = [
         WorkerReplica(
@@ -184,12 +183,13 @@ def build(
         )
         for one in range(setup.servers)
     ]
-    planning = _planning(setup, job, chosen, ends[0] if every == "epoch" else every, planning_s)
+    interval = epoch_ends[0] if every == "epoch" else every
+    planning = _planning(setup, job, chosen, interval, planning_s)
     programs = [
         *(worker(job, planning, state) for state in states),
         *(server(job, position, store) for position, store in enumerate(stores)),
     ]
-    return Built(setup, setup.cluster, programs, states, stores, ends, epochs)
+    return Built(setup, setup.cluster, programs, states, stores, epoch_ends, epochs)
 
 
 def _interval(replan_every: Every, planner: str) -> int | Literal["epoch"] | None:

@@ -83,7 +83,7 @@ class TierLearner:
     own: Sequence[slice]  # parts of the vector that it updates
     sgd: Sgd
     seed: tuple[int, int]  # the run's and the tier's: of what the model draws
-    epoch_ends: Sequence[int]  # last iteration of each epoch
+    epoch_ends: Sequence[int]  # iterations up to the end of each epoch
     epoch_ended: Callable[[TierModel], None]  # called at the end of each epoch
     loss_of: Loss = cross_entropy  # mean over samples
     # of each iteration so far, on the tier that computes the loss
@@ -190,7 +190,7 @@ class TierLearner:
         gradients = self.flat.gradients if averaged is None else averaged
         for part in self.own:
             self.sgd.step(self.flat.parameters[part], gradients[part], self.velocity[part])
-        if self.iteration in self.epoch_ends:
+        if self.iteration + 1 in self.epoch_ends:
             buffers = get_buffers(self.flat.module)
             self.epoch_ended(TierModel(self.tier, self.flat.parameters.clone(), buffers, at_s))
 

@@ -50,15 +50,15 @@ class Built(training.Built[Trained]):
         What its programs carry out.
     learners
         The tiers' models and optimisers.
-    ends
-        Last iteration of each epoch, from 0.
+    epoch_ends
+        Iterations up to the end of each epoch.
     epochs
         Evaluates the assembled model.
     """
 
     policy: Policy
     learners: list[TierLearner]
-    ends: tuple[int, ...]
+    epoch_ends: tuple[int, ...]
     epochs: TierEpochs
 
     @property
@@ -70,7 +70,8 @@ class Built(training.Built[Trained]):
         """By the iterations of the tier that computes the loss."""
         losses = self.losses
         loss = losses[-1] if losses else None
-        return Standing.of(self.epochs, len(self.ends), len(losses), self.ends[-1] + 1, loss)
+        ends = self.epoch_ends
+        return Standing.of(self.epochs, len(ends), len(losses), ends[-1], loss)
 
     def trained(self, run: Run) -> Trained:
         """The finished epochs."""
@@ -150,7 +151,6 @@ def build(setup: Setup, policy: Policy | str = "hiertrain") -> Built:
         _check_ties(name, pieces, chosen)
     flat = training.flatten(module, shape, input_dtype=dtype)
     epochs = TierEpochs(flat, pieces, chosen, setup.dataset)
-    ends = setup.epoch_ends
     learners = []
     for index, tier in enumerate(TIERS):
         replica = flat.replica()
@@ -162,19 +162,19 @@ def build(setup: Setup, policy: Policy | str = "hiertrain") -> Built:
                 _own(chosen, tier, flat.layout),
                 setup.sgd,
                 (setup.seed, index),
-                ends,
+                setup.epoch_ends,
                 epochs.take,
             )
         )
     programs = programs_of(
         problem,
         chosen,
-        ends[-1] + 1,
+        setup.epoch_ends[-1],
         sharing=setup.sharing,
         learners=learners,
         samples=BatchedSamples(setup.dataset, setup.batches, flat.parameters),
     )
-    return Built(setup, setup.cluster, programs, chosen, learners, ends, epochs)
+    return Built(setup, setup.cluster, programs, chosen, learners, setup.epoch_ends, epochs)
 
 
 def _own(policy: Policy, tier: str, layout: training.Layout) -> list[slice]:

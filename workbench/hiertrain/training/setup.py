@@ -64,10 +64,10 @@ class Setup(training.Setup):
 
     @property
     def epoch_ends(self) -> tuple[int, ...]:
-        """Last iteration of each epoch, from 0."""
+        """Iterations up to the end of each epoch."""
         per_epoch = len(self.dataset.y_train) // self.problem.batch
         ends = accumulate([per_epoch] * self._epochs)
-        return tuple(min(end, self.iterations or end) - 1 for end in ends)
+        return tuple(min(end, self.iterations or end) for end in ends)
 
     @property
     def batches(self) -> list[NDArray[np.int64]]:
@@ -77,7 +77,7 @@ class Setup(training.Setup):
             for epoch in range(self._epochs)
         )
         whole = (one for one in chain.from_iterable(drawn) if len(one) == self.problem.batch)
-        return list(islice(whole, self.epoch_ends[-1] + 1))
+        return list(islice(whole, self.epoch_ends[-1]))
 
     @property
     def cluster(self) -> Cluster:

@@ -194,7 +194,7 @@ def curve(trained: Trained[tuple[Tensor, ...]], points: int) -> pl.DataFrame:
     )
 
 
-def epoch_ends(epochs: Sequence[Epoch]) -> list[float]:
+def epoch_ends_s(epochs: Sequence[Epoch]) -> list[float]:
     """Second at which the last platform finishes each epoch."""
     last = max(one.epoch for one in epochs)
     return [

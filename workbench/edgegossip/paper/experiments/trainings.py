@@ -24,7 +24,7 @@ from workbench.edgegossip.paper.experiments.cases import (
     Learning,
     curve,
     deployed,
-    epoch_ends,
+    epoch_ends_s,
     learning_at,
     train,
 )
@@ -150,8 +150,8 @@ def _about(training: Training, curve: pl.DataFrame) -> pl.DataFrame:
     case, method, learning = training
     points, plain = len(learning.data.y_train), method == "gosgd"
     if plain:
-        ends = epoch_ends(deployed(case, points).course(learning.epochs))
-        at_s = pl.Series([ends[epoch - 1] for epoch in curve["epoch"]], dtype=pl.Float64)
+        ends_s = epoch_ends_s(deployed(case, points).course(learning.epochs))
+        at_s = pl.Series([ends_s[epoch - 1] for epoch in curve["epoch"]], dtype=pl.Float64)
         curve = curve.with_columns(at_s=at_s)
     about = {
         "model": case.model,

@@ -300,7 +300,7 @@ def _trained(policy: Policy, *, epochs: int, steps: Steps, **setting: Any) -> pl
         sgd=training.Sgd(LEARNING_RATE, momentum=MOMENTUM),
         seed=setting["seed"],
     )
-    end_s = (setup.epoch_ends[-1] + 1) * iteration(problem, policy).total_s
+    end_s = setup.epoch_ends[-1] * iteration(problem, policy).total_s
     trained = train(setup, policy, progress=steps.until(end_s))
     whole(trained.run)  # one policy's epochs alone would compare nothing
     return _about(trained.epochs, **setting)
