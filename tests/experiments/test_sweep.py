@@ -47,9 +47,9 @@ def interrupted_within(*, n: int, steps: Steps) -> dict[str, float]:
 
 @pytest.fixture(autouse=True)
 def nothing_in_memory() -> Iterator[None]:
-    experiments.forget()
+    finished.forget()
     yield
-    experiments.forget()
+    finished.forget()
 
 
 def done(folder: Path) -> dict[str, int]:

@@ -9,11 +9,11 @@ EdgeGossip's paper runs it.
 0.195
 """
 
-from workbench.decentralised.graphs import GRAPHS, complete, random_regular, ring, star
 from workbench.decentralised.mixing import Mixing, MixingError, metropolis_hastings
 from workbench.decentralised.recorder import EPOCHS
 from workbench.decentralised.selecting import EverySample, Learnt, Selecting, View
 from workbench.decentralised.setup import GossipSetup
+from workbench.decentralised.topologies import GRAPHS, complete, random_regular, ring, star
 from workbench.decentralised.train import Built, build, train
 from workbench.training import Trained, TrainingError
 

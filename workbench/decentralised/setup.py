@@ -128,8 +128,8 @@ class GossipSetup(training.Setup):
         ]
         if self.patience_s < (least_s := min(batches_s) / MOST_PATIENCES):
             raise ValueError(
-                f"patience_s is {self.patience_s:g}, so that peers would give signs of life "
-                f"thousands of times in a batch; give at least {least_s:g}, a thousandth of the "
+                f"patience_s is {self.patience_s:g}, so that peers would send thousands of "
+                f"heartbeats in a batch; give at least {least_s:g}, a thousandth of the "
                 f"shortest batch of {min(batches_s):g} s, and more than a model takes on the "
                 "slowest link"
             )

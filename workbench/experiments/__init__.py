@@ -8,7 +8,6 @@ and `workbench.experiments.recorded` reads its results.
 """
 
 from workbench.experiments.data import data_set
-from workbench.experiments.finished import forget
 from workbench.experiments.interrupted import ExperimentInterrupted, keeping, whole
 from workbench.experiments.scales import Scaled
 from workbench.experiments.sweep import computed, grid, sweep
@@ -18,7 +17,6 @@ __all__ = [
     "Scaled",
     "computed",
     "data_set",
-    "forget",
     "grid",
     "keeping",
     "sweep",

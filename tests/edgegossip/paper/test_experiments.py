@@ -19,7 +19,8 @@ from workbench.edgegossip.paper.experiments import cases, scales, trainings
 from workbench.edgegossip.paper.experiments.cases import learnt_from
 from workbench.edgegossip.paper.frames import final
 from workbench.edgegossip.paper.testbed import IMBALANCES, LOAD_SEED, MODELS, POINTS, paper_testbed
-from workbench.experiments import ExperimentInterrupted, Scaled, forget
+from workbench.experiments import ExperimentInterrupted, Scaled
+from workbench.experiments.finished import forget
 from workbench.names import UnknownNameError
 from workbench.runtime import progress
 
