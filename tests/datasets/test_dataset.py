@@ -146,3 +146,17 @@ def test_what_it_can_learn_from_is_given_back() -> None:
     fitted = DIGITS.fitted((1, 28, 28))
     assert check_dataset(fitted, "lenet5", [1, 28, 28]) is fitted
     assert check_dataset(DIGITS) is DIGITS
+
+
+def test_standardised_pixels_have_the_mean_and_variance_of_those_to_train_on() -> None:
+    made = DIGITS.standardised()
+    assert abs(made.x_train.mean(dtype=float)) < 1e-6
+    assert abs(made.x_train.std(dtype=float) - 1) < 1e-6
+    mean, deviation = DIGITS.x_train.mean(dtype=float), DIGITS.x_train.std(dtype=float)
+    np.testing.assert_allclose(made.x_test * deviation + mean, DIGITS.x_test, atol=1e-6)
+    assert made.x_train.dtype == np.float32
+
+
+def test_images_of_one_colour_are_standardised_to_zero() -> None:
+    x, y = np.full((2, 1, 3, 3), 0.1, np.float32), np.zeros(2, np.int64)
+    assert not Dataset("own", x, y, x, y, ("a",)).standardised().x_train.any()

@@ -19,8 +19,8 @@ def test_each_model_has_a_learner(scale: str) -> None:
     assert scales.FIG3.at(scale)[0] in MODELS
 
 
-def test_alexnet_is_learnt_by_an_alexnet() -> None:
-    assert scales.LEARNERS.default["alexnet_cifar"].model == "alexnet_small"
+def test_at_the_smallest_scale_a_second_model_learns() -> None:
+    assert scales.LEARNERS.smoke["alexnet_cifar"].model == "alexnet_small"
     small = ZOO["alexnet_small"]
     assert small.input_shape == ZOO["alexnet_cifar"].input_shape
 

@@ -82,8 +82,8 @@ class Learning(NamedTuple):
 
 @lru_cache(maxsize=8)
 def data(source: str, samples: int | None, test_samples: int | None) -> Dataset:
-    """Load a data set, cut to so many samples."""
-    return datasets.load(source).limit(train=samples, test=test_samples)
+    """Load a data set, cut to so many samples and standardised."""
+    return datasets.load(source).limit(train=samples, test=test_samples).standardised()
 
 
 def learnt_from(scale: str, learner: str, dataset: str = "auto") -> str:

@@ -49,17 +49,13 @@ class Measuring(NamedTuple):
     every_s: float
 
 
-def _instead(lenet5: Learner, alexnet: Learner) -> dict[str, Learner]:
-    """A small AlexNet for AlexNet, LeNet-5 for itself and the two others."""
-    return {name: alexnet if name == MODELS[1] else lenet5 for name in MODELS}
-
-
 _BATCH: int = STATED["training"]["batch_size"]
 _RATE: float = STATED["training"]["learning_rate"]
 
 LEARNERS = Scaled(
-    smoke=_instead(Learner("lenet5", 2, 16, 0.02), Learner("alexnet_small", 2, 16, 0.02)),
-    default=_instead(Learner("lenet5", 16, 16, 0.03), Learner("alexnet_small", 24, 16, 0.01)),
+    smoke=dict.fromkeys(MODELS, Learner("lenet5", 2, 16, 0.02))
+    | {MODELS[1]: Learner("alexnet_small", 2, 16, 0.02)},
+    default=dict.fromkeys(MODELS, Learner("lenet5", 20, 16, 0.02)),
     paper={name: Learner(name, EPOCHS, _BATCH, _RATE) for name in MODELS},
 )
 """By the model that is timed."""
@@ -90,7 +86,7 @@ PAPER_SIZES_BYTES = tuple(step * 10**power for power in range(6, 11) for step in
 SIZES_BYTES = tuple(size // 500 for size in PAPER_SIZES_BYTES)
 MEASURING = Scaled(
     smoke=None,
-    default=Measuring(SIZES_BYTES, 0.7, 2, 0.1),
+    default=Measuring(SIZES_BYTES, 0.5, 2, 0.1),
     paper=Measuring(PAPER_SIZES_BYTES, 60.0, 5, 60.0),
 )
 """Figs. 9 to 11; None for the recorded samples."""

@@ -71,7 +71,14 @@ def fleet(scale: str = "default", seed: int = 0) -> pl.DataFrame:
     )
     shared = {"seed": seed}
     return sweep(
-        "Fleets", _assigned, points, FLEETS, shared=shared, failures=TooManyError, then=_compared
+        "Fleets",
+        _assigned,
+        points,
+        FLEETS,
+        shared=shared,
+        processes=scales.PROCESSES.at(scale),
+        failures=TooManyError,
+        then=_compared,
     )
 
 

@@ -6,7 +6,7 @@ from workbench.experiments import Scaled
 
 REPEATS = Scaled(smoke=1, default=5, paper=21)
 """Table II."""
-SAMPLES = Scaled(smoke=160, default=1500, paper=None)
+SAMPLES = Scaled(smoke=160, default=2500, paper=None)
 """Trainings: of a data set; None for all."""
 EPOCHS = Scaled(smoke=1, default=6, paper=50)
 """Trainings."""
@@ -22,3 +22,5 @@ EDGES = Scaled(smoke=(1, 2), default=(1, 2, 3), paper=(1, 2, 3))
 """Fleets."""
 DRAWS = Scaled(smoke=(2,), default=(0, 1), paper=tuple(range(10)))
 """Fleets of each size, by number; at smoke one in which it matters who is assigned where."""
+PROCESSES = Scaled(smoke=1, default=None, paper=None)
+"""That trainings and fleets are done in; None for one a core."""

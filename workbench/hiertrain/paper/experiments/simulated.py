@@ -38,8 +38,8 @@ from workbench.runtime.progress import Steps
 if TYPE_CHECKING:
     from workbench.datasets import Dataset
 
-TRAINED_BATCH = 32  # of 128 the digits make too few iterations to learn much in
-LEARNING_RATE, MOMENTUM = 0.05, 0.5
+TRAINED_BATCH = 32  # of 128 the images of scale default make too few iterations
+LEARNING_RATE, MOMENTUM = 0.02, 0.9
 
 
 def fig6(
@@ -194,7 +194,8 @@ def accuracy(
     shared = _sizes(scale, dataset, batch_size, edge_cloud_mbps)
     points = grid(seed=_seeds(scale, seed, seeds), planner=PLANNERS)
     schema = _SETTING | {"planner": pl.String, "policy": pl.String} | _EPOCHS
-    return sweep("Accuracy", _under_planner, points, schema, shared=shared)
+    processes = scales.PROCESSES.at(scale)
+    return sweep("Accuracy", _under_planner, points, schema, shared=shared, processes=processes)
 
 
 def _under_planner(planner: str, **setting: Any) -> pl.DataFrame:
@@ -232,7 +233,8 @@ def jalad_bits(
     points = [{"seed": own, **one} for own in _seeds(scale, seed, seeds) for one in bits]
     counts = dict.fromkeys(("bits", "gradient_bits", "cut"), pl.Int64)
     schema = _SETTING | counts | {"iteration_s": pl.Float64} | _EPOCHS
-    return sweep("JALAD's bits", _in_bits, points, schema, shared=shared)
+    processes = scales.PROCESSES.at(scale)
+    return sweep("JALAD's bits", _in_bits, points, schema, shared=shared, processes=processes)
 
 
 def _in_bits(bits: int, gradient_bits: int, **setting: Any) -> pl.DataFrame:
