@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from workbench.paths import ROOT
+from workbench.systems import systems
 
+README = ROOT / "README.md"
 NAME = re.compile(r"`(workbench(?:\.\w+)+)[`(]")
 PAGES = [
     *ROOT.glob("*.md"),
@@ -38,6 +40,13 @@ def is_there(name: str) -> bool:
             found = getattr(found, part)
         return True
     return False
+
+
+def test_examples_import_from_a_systems_public_face() -> None:
+    rooms = re.findall(
+        rf"from workbench\.(?:{'|'.join(systems())})\.\S+", README.read_text("utf-8")
+    )
+    assert rooms == []
 
 
 @pytest.mark.parametrize(

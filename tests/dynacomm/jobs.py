@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from workbench.clusters import Link, star
@@ -16,6 +18,13 @@ from workbench.runtime import Run, simulate
 
 BPS = 8e6
 BYTES_PER_S = BPS / 8
+
+
+def whole_layers(owners: Sequence[int], servers: int, starts: Sequence[int] = ()) -> Shards:
+    """Server ``owners[l]`` holds all of layer l+1."""
+    share = np.zeros((servers, len(owners)))
+    share[list(owners), range(len(owners))] = 1.0
+    return Shards(share, starts)  # type: ignore[arg-type]
 
 
 def job_of(

@@ -17,7 +17,7 @@ from workbench.clusters import Link
 from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration, layer_costs
 from workbench.dynacomm.algorithms.bellman import bellman
 from workbench.dynacomm.programs.job import Job
-from workbench.dynacomm.programs.shards import Shards, split_evenly, whole_layers
+from workbench.dynacomm.programs.shards import Shards, split_evenly
 from workbench.dynacomm.programs.worker_and_server import Fixed, server, worker
 from workbench.dynacomm.training import build, train
 from workbench.profiles import LayerTimes, profile_model
@@ -139,12 +139,8 @@ def test_a_job_of_something_else_is_refused(change: dict[str, Any], message: str
         (lambda: split_evenly(2, 1, {0, 3, 5}), "starts is {0, 3, 5}, where order counts"),
         (lambda: split_evenly(2, 1, (0, "a", 3)), "a start of a layer is 'a'"),
         (lambda: split_evenly(2, 1, (0, 5, 3)), r"starts \(0, 5, 3\) go back"),
-        (lambda: whole_layers(5, 2), r"owners is 5; give the server of each layer, such as \(0, 1"),
-        (lambda: whole_layers({0, 1}, 2), "owners is {0, 1}, where order counts"),
-        (lambda: whole_layers([0, "a"], 2), "the server of a layer is 'a'"),
-        (lambda: whole_layers([0, 1.5], 2), "the server of a layer is 1.5"),
-        (lambda: whole_layers([0, 1], "2"), "servers is '2'"),
-        (lambda: whole_layers([], 1), "share is .*; give a table of shares"),
+        (lambda: split_evenly(2, "2"), "servers is '2'"),
+        (lambda: Shards([[]]), "share is .*; give a table of shares"),
         (lambda: Shards("a"), "share is 'a'; give a table of shares, a row for each server"),
         (lambda: Shards(None), "share is None; give a table"),
         (lambda: Shards(np.ones(2)), "share is array.*; give a table"),

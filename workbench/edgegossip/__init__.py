@@ -4,7 +4,8 @@ Han et al., "Accelerating Gossip-Based Deep Learning in Heterogeneous Edge Compu
 2021.
 
 `train` trains what a `Setup` says; a `Platform` is how fast one is, what slows it (a `Predictor`:
-`fit` one to `profiling_runs` of your machine) and what co-runs.
+`fit` one to `profiling_runs` of your machine) and what co-runs (a `Load`: one `Contention` after
+another).
 """
 
 from workbench.edgegossip.aggregation import TECHNIQUES, Aggregation, aggregate
@@ -12,7 +13,9 @@ from workbench.edgegossip.algorithms import STRATEGIES, Strategy
 from workbench.edgegossip.algorithms.accuracy_aware import ranked, selected
 from workbench.edgegossip.algorithms.balancer import Balance, Ratios, balance
 from workbench.edgegossip.algorithms.failures import POLICIES, Handover, TooManyFailedError
+from workbench.edgegossip.costs.load import Load
 from workbench.edgegossip.costs.platforms import Platform
+from workbench.edgegossip.prediction.contention import Contention
 from workbench.edgegossip.prediction.monitor import Monitor
 from workbench.edgegossip.prediction.predictor import Predictor, fit
 from workbench.edgegossip.prediction.profiling_runs import profiling_runs
@@ -26,8 +29,10 @@ __all__ = [
     "TECHNIQUES",
     "Aggregation",
     "Balance",
+    "Contention",
     "EdgeGossip",
     "Handover",
+    "Load",
     "Monitor",
     "Platform",
     "Predictor",

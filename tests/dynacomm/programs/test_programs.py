@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.dynacomm.jobs import BPS, job_of, run_job, vectors
+from tests.dynacomm.jobs import BPS, job_of, run_job, vectors, whole_layers
 from tests.dynacomm.strategies import layer_costs
 from workbench.clusters import Link, Schedule, star
 from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration
 from workbench.dynacomm.programs.job import Job, plain
-from workbench.dynacomm.programs.shards import Shards, split_evenly, whole_layers
+from workbench.dynacomm.programs.shards import Shards, split_evenly
 from workbench.dynacomm.programs.worker_and_server import (
     Computed,
     Fixed,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.dynacomm.jobs import BPS, job_of, vectors
-from workbench.dynacomm.programs.shards import split_evenly, whole_layers
+from tests.dynacomm.jobs import BPS, job_of, vectors, whole_layers
+from workbench.dynacomm.programs.shards import split_evenly
 from workbench.dynacomm.programs.worker_and_server import Computed, Moved, Observed
 from workbench.dynacomm.replanning.profiling import Profile, step
 from workbench.dynacomm.replanning.rates import Moments, Rate, fit, moments

@@ -94,16 +94,3 @@ def split_evenly(layers: int, servers: int, starts: Sequence[int] = ()) -> Shard
     """Every server holds an equal part of every layer, as large tensors are in MXNet."""
     layers, servers = check_whole("layers", layers, 1), check_whole("servers", servers, 1)
     return Shards(np.full((servers, layers), 1 / servers), starts)  # type: ignore[arg-type]
-
-
-def whole_layers(owners: Sequence[int], servers: int, starts: Sequence[int] = ()) -> Shards:
-    """Server ``owners[l]`` holds all of layer l+1."""
-    servers = check_whole("servers", servers, 1)
-    owners = listed("owners", owners, "give the server of each layer, such as (0, 1, 1)")
-    owners = [check_whole("the server of a layer", owner, 0) for owner in owners]
-    wrong = [owner for owner in owners if owner >= servers]
-    if wrong:
-        raise ValueError(f"layers are given to server {wrong[0]}, but there are {servers}")
-    share = np.zeros((servers, len(owners)))
-    share[owners, range(len(owners))] = 1.0
-    return Shards(share, starts)  # type: ignore[arg-type]

@@ -307,46 +307,22 @@ def fleet(frame: pl.DataFrame) -> alt.FacetChart:
         .agg(pl.col("slowest_s").mean(), pl.col("slowest_s").null_count().alias("missing"))
         .filter(pl.col("missing") == 0)
     )
-    methods = list(METHOD_TITLES)
-    lines = _by_devices(drawn, "slowest_s", "slowest device, s an iteration", methods)
-    return _by_edges(lines, frame, "Several devices on shared edges")
-
-
-def fleet_gaps(frame: pl.DataFrame) -> alt.FacetChart:
-    """How far above the lower bound each method is, against the number of devices."""
-    drawn = (
-        _by_method(frame.filter(pl.col("method") != "lower bound"))
-        .group_by("edges", "devices", "method", maintain_order=True)
-        .agg(pl.col("gap_percent").mean(), pl.col("gap_percent").null_count().alias("missing"))
-        .filter(pl.col("missing") == 0)
-    )
-    methods = [name for name in METHOD_TITLES if name != "lower bound"]
-    lines = _by_devices(drawn, "gap_percent", "above the lower bound, %", methods)
-    return _by_edges(lines, frame, "Gap to the lower bound")
-
-
-def _by_devices(drawn: pl.DataFrame, field: str, title: str, methods: list[str]) -> alt.Chart:
-    there = set(drawn["method"])
     sizes = sorted(drawn["devices"].unique().to_list())
-    present = [METHOD_TITLES[name] for name in methods if METHOD_TITLES[name] in there]
-    chart: alt.Chart = (
+    present = [title for title in METHOD_TITLES.values() if title in set(drawn["method"])]
+    lines = (
         alt.Chart(drawn)
         .mark_line(point=True)
         .encode(
             x=alt.X("devices:Q", title="devices", axis=alt.Axis(values=sizes, format="d")),
-            y=alt.Y(f"{field}:Q", title=title),
+            y=alt.Y("slowest_s:Q", title="slowest device, s an iteration"),
             **figures.series("method", present),
         )
         .properties(height=170)
     )
-    return chart
-
-
-def _by_edges(lines: alt.Chart, frame: pl.DataFrame, subject: str) -> alt.FacetChart:
     order = [_edges(edges) for edges in sorted(frame["edges"].unique().to_list())]
     draws = frame["draw"].n_unique()
     over = f"mean over {draws} random fleets a size" if draws > 1 else "one random fleet a size"
-    title = [subject, f"{over} (cost model, synthetic machines)"]
+    title = ["Several devices on shared edges", f"{over} (cost model, synthetic machines)"]
     return parts.facets(lines, "edges", order, title, len(order))
 
 
