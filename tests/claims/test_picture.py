@@ -82,7 +82,28 @@ class TestThePicture:
         best = next(
             row for row in rows_of(picture(card(toy, **RECORDED))) if "best" in row["claim"]
         )
-        assert (best["ours"], best["recorded"]) == (30.0, 39.0)
+        assert (best["ours"], best["recorded_value"]) == (30.0, 39.0)
+
+    def test_an_open_mark_has_the_verdict_on_what_was_recorded(self, toy: Toy) -> None:
+        drawn = picture(card(toy, **RECORDED)).to_dict()
+        marks = drawn["concat"][0]["layer"][3]
+        assert marks["mark"]["filled"] is False
+        for channel in ("color", "shape"):
+            assert marks["encoding"][channel]["field"] == "recorded_verdict"
+        assert "recorded" in [one["field"] for one in marks["encoding"]["tooltip"]]
+        rows = {row["claim"]: row for row in rows_of(picture(card(toy, **RECORDED)))}
+        best, second = (rows[f"toy.fig1.{name}"] for name in ("best", "second"))
+        assert (best["verdict"], best["recorded_verdict"]) == ("trend", "near")
+        assert (second["verdict"], second["recorded_verdict"]) == ("near", "trend")
+        assert (best["recorded"], second["recorded"]) == ("39 (near)", "10 (trend)")
+
+    def test_a_claim_that_is_only_recorded_has_its_mark(self, toy: Toy) -> None:
+        only = claims.of_frames("toy", {}, recorded=RECORDED, claims=toy.claims)
+        rows = {row["claim"]: row for row in rows_of(picture(only))}
+        best = rows["toy.fig1.best"]
+        assert (best["ours"], best["recorded_value"], best["label"]) == (None, 39.0, "")
+        assert rows["toy.fig1.second"]["label"] == "fig1.second"
+        assert figures.svg(picture(only)).startswith("<svg")
 
     def test_nothing_but_what_did_not_run_can_be_drawn(self, toy: Toy) -> None:
         empty = claims.of_frames("toy", {}, claims=toy.claims)

@@ -126,18 +126,23 @@ def _title(card: Scorecard, rows: Sequence[Row]) -> alt.TitleParams:
     return alt.TitleParams("The papers' values and ours", subtitle=lines)
 
 
-def _numbers(panel: _Panel, rows: Iterable[Row]) -> list[tuple[Row, float, float, float | None]]:
-    """Rows of a panel with their numbers: the paper's, ours and the recorded one."""
+_Mark = tuple[Row, float, float | None, float | None]
+"""A row with the paper's number, ours and the recorded one; one of the two is there."""
+
+
+def _numbers(panel: _Panel, rows: Iterable[Row]) -> list[_Mark]:
     found = []
     for row in rows:
-        if row.unit in panel.units and isinstance(row.paper, float) and row.ours is not None:
+        there = row.ours is not None or row.recorded is not None
+        if row.unit in panel.units and isinstance(row.paper, float) and there:
             factor = panel.units[row.unit]
+            ours = None if row.ours is None else factor * float(row.ours)
             recorded = None if row.recorded is None else factor * float(row.recorded)
-            found.append((row, factor * row.paper, factor * float(row.ours), recorded))
+            found.append((row, factor * row.paper, ours, recorded))
     return found
 
 
-def _plot(panel: _Panel, shown: Sequence[tuple[Row, float, float, float | None]]) -> Any:
+def _plot(panel: _Panel, shown: Sequence[_Mark]) -> Any:
     import altair as alt
     import polars as pl
 
@@ -154,33 +159,47 @@ def _plot(panel: _Panel, shown: Sequence[tuple[Row, float, float, float | None]]
 
     band = alt.Chart(_band(panel, low, high)).encode(x=x)
     frame = pl.DataFrame(
-        [
-            _hover(row)
-            | {"paper": paper, "ours": ours, "recorded": recorded}
-            | {"label": ".".join(row.name.split(".")[-2:]) if row.verdict in _LABELLED else ""}
-            | {"side": "left" if ours > paper else "right"}
-            for row, paper, ours, recorded in shown
-        ],
-        schema_overrides={"recorded": pl.Float64},
+        [_of_mark(*one) for one in shown],
+        schema_overrides={"ours": pl.Float64, "recorded_value": pl.Float64},
         infer_schema_length=None,
     )
     base = alt.Chart(frame).encode(x=x, tooltip=_TOOLTIP, description="claim:N")
-    marks = base.encode(color=_by_verdict(alt.Color, COLOURS), shape=_by_verdict(alt.Shape, SHAPES))
     fitted = alt.FieldEqualPredicate(field="role", equal="fit")
     opacity = alt.when(fitted).then(alt.value(FITTED_OPACITY)).otherwise(alt.value(1.0))
     layers = [
         band.mark_area(color=_BAND, aria=False).encode(y=y("least"), y2="most:Q"),
         band.mark_line(color=_GREY, strokeWidth=0.75, aria=False).encode(y=y("paper")),
-        marks.mark_point(filled=True, size=45).encode(y=y("ours"), opacity=opacity),
+        base.mark_point(filled=True, size=45).encode(
+            y=y("ours"), opacity=opacity, **_by_verdict("verdict")
+        ),
     ]
-    if frame["recorded"].is_not_null().any():
-        layers.append(marks.mark_point(filled=False, size=90).encode(y=y("recorded")))
+    if frame["recorded_value"].is_not_null().any():
+        recorded = base.mark_point(filled=False, size=90)
+        layers.append(recorded.encode(y=y("recorded_value"), **_by_verdict("recorded_verdict")))
     away: dict[str, Any] = {"right": ("left", 6), "left": ("right", -6)}  # from the diagonal
     for side, (align, dx) in away.items():
         here = base.transform_filter(alt.FieldEqualPredicate(field="side", equal=side))
         texts = here.mark_text(align=align, dx=dx, limit=_LABEL_PX)
-        layers.append(texts.encode(y=y("ours"), text="label:N"))
+        layers.append(texts.encode(y=y("labelled"), text="label:N"))
     return alt.layer(*layers).properties(width=_PLOT_PX, height=_HEIGHT_PX)
+
+
+def _of_mark(
+    row: Row, paper: float, ours: float | None, recorded: float | None
+) -> dict[str, float | str | None]:
+    """A row of the chart's data; labelled beside our number, else beside the recorded one."""
+    labelled, verdict = (recorded, row.recorded_verdict) if ours is None else (ours, row.verdict)
+    assert labelled is not None
+    name = ".".join(row.name.split(".")[-2:])
+    return {
+        **_hover(row),
+        "paper": paper,
+        "ours": ours,
+        "recorded_value": recorded,
+        "labelled": labelled,
+        "label": name if verdict in _LABELLED else "",
+        "side": "left" if labelled > paper else "right",
+    }
 
 
 def _domain(values: Sequence[float], *, log: bool) -> tuple[float, float]:
@@ -218,7 +237,7 @@ def _dots(rows: Sequence[Row], *, numbers: bool) -> Any:
     records = []
     for row in rows:
         seen[row.system] = seen.get(row.system, 0) + 1
-        records.append(_hover(row) | {"at": seen[row.system], "recorded": row.recorded_verdict})
+        records.append(_hover(row) | {"at": seen[row.system]})
     frame = pl.DataFrame(records, infer_schema_length=None)
     most = max(seen.values())
     base = alt.Chart(frame).encode(
@@ -242,7 +261,9 @@ def _dots(rows: Sequence[Row], *, numbers: bool) -> Any:
         *(dots("verdict", one, filled=True, size=50) for one in ("near", "holds", "trend")),
     ]
     if any(row.recorded_verdict for row in rows):
-        layers += [dots("recorded", one, filled=False, size=130, strokeWidth=1) for one in COLOURS]
+        layers += [
+            dots("recorded_verdict", one, filled=False, size=130, strokeWidth=1) for one in COLOURS
+        ]
     return alt.layer(*layers).properties(
         width=_PLOT_PX,
         height=_ROW_PX * len(seen),
@@ -260,17 +281,30 @@ def _hover(row: Row) -> dict[str, str]:
         "states": row.metric,
         "stated": row.paper_text,
         "found": row.ours_text,
+        "recorded": row.recorded_text,
+        "recorded_verdict": row.recorded_verdict,
         "verdict": row.verdict,
         "role": row.role,
     }
 
 
-_TOOLTIP = ["claim:N", "states:N", "stated:N", "found:N", "verdict:N", "role:N"]
+_TOOLTIP = [
+    "claim:N",
+    "states:N",
+    "stated:N",
+    "found:N",
+    "verdict:N",
+    "recorded:N",
+    "role:N",
+]
 
 
-def _by_verdict(channel: type, values: dict[str, str]) -> Any:
-    """Colour or shape by verdict, with a legend over all panels."""
+def _by_verdict(field: str) -> dict[str, Any]:
+    """Colour and shape by a verdict, with a legend over all panels."""
     import altair as alt
 
-    scale = alt.Scale(domain=list(values), range=list(values.values()))
-    return channel("verdict:N", title=None, scale=scale)
+    def channel(kind: type, values: dict[str, str]) -> Any:
+        scale = alt.Scale(domain=list(values), range=list(values.values()))
+        return kind(f"{field}:N", title=None, scale=scale)
+
+    return {"color": channel(alt.Color, COLOURS), "shape": channel(alt.Shape, SHAPES)}
