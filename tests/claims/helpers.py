@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
 
 from workbench.claims import Claim, Scorecard, load_claims, scorecard
+from workbench.experiments import recorded
+from workbench.experiments.recorded import Recorded
 from workbench.parameters import Value
 from workbench.results import MANIFEST, Manifest, Results, file_digest
 
@@ -101,6 +103,35 @@ class Toy:
 
     def card(self, system: str | None = None) -> Scorecard:
         return scorecard(self.results, system, self.claims)
+
+
+def recording(
+    name: str,
+    frame: pl.DataFrame = FIG1,
+    *,
+    scale: str = "paper",
+    data: str = "mnist",
+    seeds: Sequence[int] = (1, 2, 3),
+) -> dict[str, Recorded]:
+    manifest = recorded.Manifest(
+        system="toy",
+        experiment=name,
+        module="workbench.toy",
+        arguments={"scale": scale},
+        seeds=seeds,
+        data={data: ""},
+        inputs={},
+        made_at="2026-01-01T00:00:00Z",
+        points_s=60.0,
+        machine={"processor": "one"},
+        versions={},
+        instruction_set={},
+        revision=None,
+        dirty=None,
+        processes=1,
+        frames={name: ""},
+    )
+    return {name: Recorded({name: frame}, manifest)}
 
 
 def verdicts(card: Scorecard) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.claims.helpers import FIG1, TABLE, TOY_ANSWERS, Toy, verdicts
+from tests.claims.helpers import FIG1, TABLE, TOY_ANSWERS, Toy, recording, verdicts
 from tests.conftest import Smoke
 from workbench import claims
 from workbench.claims import fitted_on, render, scorecard
@@ -145,13 +145,12 @@ class TestTheScorecard:
     def test_finds_recorded_frames_and_says_how_they_came_about(
         self, toy: Toy, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        best = FIG1.with_columns(reduction=pl.Series([39.0, 10.0]))
-        monkeypatch.setattr(recorded, "frames", lambda system: {"fig1": best})
-        monkeypatch.setattr(recorded, "load", lambda system, name: f"recorded {name} long ago")
+        best = recording("fig1", FIG1.with_columns(reduction=pl.Series([39.0, 10.0])))
+        monkeypatch.setattr(recorded, "load_all", lambda system: (best, {}))
         toy.store(fig1=FIG1)
         card = toy.card()
         assert card.rows[0].recorded == 39.0
-        assert "toy fig1: recorded fig1 long ago." in render(card)
+        assert "toy fig1: recorded on 2026-01-01, 1.0 min of computing" in render(card)
 
     def test_judges_frames_that_a_notebook_holds(self, toy: Toy) -> None:
         card = claims.of_frames("toy", {"fig1": FIG1}, scale="paper", claims=toy.claims)

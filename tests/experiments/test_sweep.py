@@ -132,6 +132,14 @@ def test_what_is_remembered_is_done_once(remember: bool, tmp_path: Path) -> None
     assert set(done(tmp_path).values()) == {1 if remember else 2}
 
 
+def test_a_recording_takes_nothing_from_memory(tmp_path: Path) -> None:
+    shared = {"folder": str(tmp_path)}
+    sweep("Squares", squared, POINTS, SCHEMA, shared=shared, remember=True)
+    with finished.recording(tmp_path / "kept"):
+        sweep("Squares", squared, POINTS, SCHEMA, shared=shared, processes=1, remember=True)
+    assert {(tmp_path / str(n)).read_text() for n in (1, 2, 3)} == {".."}
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_recording_goes_on_where_it_was(processes: int, tmp_path: Path) -> None:
     counted, kept = tmp_path / "counted", tmp_path / "kept"

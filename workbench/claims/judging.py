@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,8 +92,8 @@ def of_frames(
     scale
         At which they were made.
     recorded
-        Frames of recorded runs, by the same names, judged by the same rule beside them; by default
-        those in ``data/recorded``.
+        Frames of one recorded run, by the same names, judged by the same rule beside them; by
+        default those in ``data/recorded`` at scale ``paper``.
     parameters
         With which `frames` were made; used to explain why a claim has no answer.
     damaged
@@ -108,10 +109,14 @@ def of_frames(
     own = claims_of(system, claims)
     here = built(system)
     found, fault = stored_answers(system, own, frames) if here else ({}, "")
-    made = dict[str, str]()
-    if recorded is None:
-        recorded, made = _recorded(system)
-    earlier = stored_answers(system, own, recorded)[0] if here and recorded else {}
+    alike, made = _recorded(system) if recorded is None else ([recorded], dict[str, str]())
+    earlier = dict[str, Answer]()
+    for together in alike if here else ():
+        answers, lacking = stored_answers(system, own, together)
+        earlier |= answers
+        if lacking:
+            named = f"{system} {', '.join(together)}, recorded"
+            made[named] = f"of another version, so not all claims are judged ({lacking})"
     waiting = [name for name, one in own.items() if name not in found and one.check != "input"]
     if waiting:
         why = "this system is not built yet"
@@ -132,13 +137,25 @@ def of_frames(
     )
 
 
-def _recorded(system: str) -> tuple[dict[str, pl.DataFrame], dict[str, str]]:
-    """Return a system's recorded frames, and the provenance of each by ``SYSTEM EXPERIMENT``."""
+def _recorded(system: str) -> tuple[list[dict[str, pl.DataFrame]], dict[str, str]]:
+    """Return the recorded frames that answer claims, and what to say of each recording.
+
+    Claims are about the scale of the paper. Those are together that may be compared: of the same
+    data and seeds.
+    """
     from workbench.experiments import recorded
 
-    frames = recorded.frames(system)
-    made = {f"{system} {name}": str(recorded.load(system, name)) for name in frames}
-    return frames, made
+    found, faults = recorded.load_all(system)
+    made = {f"{system} {name}": text for name, text in faults.items()}
+    alike: dict[str, dict[str, pl.DataFrame]] = {}
+    for name, one in found.items():
+        made[f"{system} {name}"] = str(one)
+        if one.manifest.arguments["scale"] == "paper":
+            of = json.dumps([dict(one.manifest.data), list(one.manifest.seeds)], sort_keys=True)
+            alike.setdefault(of, {}).update(one.frames)
+        else:
+            made[f"{system} {name}"] += "; answers no claim, which takes scale paper"
+    return list(alike.values()), made
 
 
 def fitted_on(system: str, claims: Iterable[str]) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """Finished points of sweeps, which are not computed again.
 
-In memory, those that several figures share; in a folder, while results are recorded, all of them,
-so that a recording that was stopped can be resumed.
+In memory, those that several figures share; in a folder, while results are recorded, all of them
+and no others, so that a recording that was stopped can be resumed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,22 @@ _in_memory: dict[str, Rows] = {}
 
 @dataclass(frozen=True)
 class Recording:
-    """Folder of finished points, and in how many processes the others are computed."""
+    """Finished points in a folder.
+
+    Attributes
+    ----------
+    processes
+        In how many the others are computed; None for one per core.
+    check
+        Called before a point is kept; raises an error if it cannot be.
+    seconds
+        That each point of this run took, whenever it was computed.
+    """
 
     folder: Path
     processes: int | None
+    check: Callable[[], None]
+    seconds: dict[str, float] = field(default_factory=dict)
 
     def file(self, key: str) -> Path:
         """Return the file with the rows of a point."""
@@ -39,15 +51,17 @@ _recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
 
 
 @contextmanager
-def recording(folder: Path, processes: int | None = None) -> Iterator[None]:
+def recording(
+    folder: Path, processes: int | None = None, check: Callable[[], None] = lambda: None
+) -> Iterator[Recording]:
     """Keep finished points in a folder, and compute none again that is there.
 
     The folder is for one state of code and data: rows are found by function and arguments alone.
-    Sweeps run in `processes`, whatever they ask for; None for one per core.
     """
-    token = _recording.set(Recording(folder, processes))
+    under_way = Recording(folder, processes, check)
+    token = _recording.set(under_way)
     try:
-        yield
+        yield under_way
     finally:
         _recording.reset(token)
 
@@ -65,27 +79,29 @@ def key(measure: Callable[..., object], point: Mapping[str, Any]) -> str:
 
 def look_up(name: str) -> Rows | None:
     """Return the rows of a finished point; None where there are none."""
-    if name in _in_memory:
-        return _in_memory[name]
     under_way = current()
     if under_way is None:
-        return None
+        return _in_memory.get(name)
     try:
         kept = json.loads(under_way.file(name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+    under_way.seconds[name] = kept["seconds"]
     rows: Rows = kept["rows"]
     return rows
 
 
-def keep(name: str, rows: Rows, *, in_memory: bool) -> None:
-    """Keep the rows of a finished point: for this process, and for the current recording."""
-    if in_memory:
-        _in_memory[name] = rows
+def keep(name: str, rows: Rows, seconds: float, *, in_memory: bool) -> None:
+    """Keep the rows of a finished point: for the current recording, else for this process."""
     under_way = current()
     if under_way is not None:
-        text = json.dumps({"of": name, "rows": list(map(dict, rows))}, indent=1, default=_plain)
+        under_way.check()
+        point = {"of": name, "seconds": seconds, "rows": list(map(dict, rows))}
+        text = json.dumps(point, indent=1, default=_plain)
         atomic.write_text(under_way.file(name), text + "\n")
+        under_way.seconds[name] = seconds
+    elif in_memory:
+        _in_memory[name] = rows
 
 
 def forget() -> None:

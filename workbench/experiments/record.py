@@ -13,36 +13,28 @@ import inspect
 import json
 import os
 import platform
-import shutil
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from workbench import atomic, instruction_set, paths, results, systems
-from workbench.datasets import Dataset
 from workbench.experiments import finished
-from workbench.experiments.recorded import FOLDER, Manifest
+from workbench.experiments.data import data_set, digest, digest_here
+from workbench.experiments.recorded import FOLDER, Manifest, load
 from workbench.names import check_name, choose
 
 Experiment = Callable[..., pl.DataFrame]
 
 
 def experiments(system: str) -> dict[str, Experiment]:
-    """Return the experiments of a system that can be recorded: those with a scale."""
+    """Return the experiments of a system that can be recorded."""
     check_name("system", system, systems.systems())
     module = importlib.import_module(f"workbench.{system}.paper.experiments")
-    found = {}
-    for name in module.__all__:
-        one = getattr(module, name)
-        if callable(one) and "scale" in inspect.signature(one).parameters:
-            found[name] = one
-    return found
+    return {name: getattr(module, name) for name in module.RECORDED}
 
 
 def record(
@@ -56,7 +48,7 @@ def record(
     force: bool = False,
     folder: Path = FOLDER,
 ) -> Path:
-    """Record an experiment, going on where an earlier run was stopped; return its folder.
+    """Record an experiment, going on where an earlier run was stopped.
 
     Parameters
     ----------
@@ -72,15 +64,21 @@ def record(
     options
         Further arguments of the experiment, as the user writes them.
     force
-        Repeat finished points.
+        Replace a recording made with other arguments; else repeat finished points.
     folder
         Of all recorded results.
+
+    Returns
+    -------
+    pathlib.Path
+        The folder that holds rows and manifest.
 
     Raises
     ------
     ValueError
         A name or a value that is not allowed; seeds of an experiment without any; less than one
-        process; a folder that cannot be written, or that another recording writes.
+        process; a folder that cannot be written, or that another recording writes, or that holds
+        one made with other arguments; or what it rests on changed while it ran.
     ExperimentInterrupted
         Ctrl-C; what is finished is kept for the next run.
     """
@@ -88,48 +86,109 @@ def record(
 
     system = results.system_of(system)
     make = choose("experiment", experiment, experiments(system))
+    module = make.__module__
     if processes is not None and processes < 1:
         raise ValueError(f"--processes {processes}: must be at least 1")
     arguments = _arguments(system, make, scale, seeds, options or {})
+    if instruction_set.late:
+        late = ", ".join(f"{name} is {how}" for name, how in instruction_set.late.items())
+        raise ValueError(f"{late}: rows would have other bits; use the command `workbench record`")
+    home = folder / system
+    replaces = _replaces(system, experiment, arguments, folder)
+    if replaces and not force:
+        raise ValueError(f"{home / experiment} {replaces}; --force replaces it")
+    recorded = importlib.import_module(f"workbench.{system}.paper.experiments").RECORDED[experiment]
     versions = origin.versions()
     revision, dirty = origin.revision(paths.ROOT)
-    before = inputs.fingerprint_of_experiments(system, paths.ROOT, versions)
-    home = folder / system
-    with store.sole_writer(home, [experiment]):
-        points = home / f".{experiment}.points"
-        work = points / _digest(before)
-        if force:
-            shutil.rmtree(work, ignore_errors=True)
-        store.writable(work)
-        with _timed(work / "wall_s") as wall_s, finished.recording(work, processes):
+    before = inputs.fingerprint_of_rows(system, module, paths.ROOT, versions)
+    data = {
+        source: digest(source)
+        for source in sorted({data_set(scale, one, arguments["dataset"]) for one in recorded.data})
+    }
+
+    def check() -> None:
+        now = inputs.fingerprint_of_rows(system, module, paths.ROOT, versions)
+        changed = [name for name in before if now[name] != before[name]]
+        changed += [f"data set {one}" for one in data if digest_here(one) != data[one]]
+        if changed:
+            raise ValueError(
+                f"{', '.join(changed)} changed while {experiment} ran; points finished before are "
+                "kept for that version, others dropped: record it again"
+            )
+
+    with store.sole_writer(home, [experiment], lock=f".{experiment}.lock", instead=""):
+        work = _points(home / f".{experiment}.points", before, data)
+        if force and not replaces:
+            for point in work.glob("*.json"):
+                point.unlink()
+        with finished.recording(work, processes, check) as under_way:
             frame = make(**arguments)
-        after = inputs.fingerprint_of_experiments(system, paths.ROOT, versions)
+        check()
+        frames = {experiment: frame}
+        frames |= {name: follows(frame) for name, follows in recorded.derived.items()}
         with store.partial_folder(home, experiment) as partial:
-            path = partial / f"{experiment}.parquet"
-            atomic.write_parquet(path, frame)
+            files = {name: partial / f"{name}.parquet" for name in frames}
+            for name, path in files.items():
+                atomic.write_parquet(path, frames[name])
             manifest = Manifest(
                 system=system,
                 experiment=experiment,
+                module=module,
                 arguments=arguments,
                 seeds=_seeds(frame, arguments),
-                data=_data(frame),
-                inputs=inputs.steady(before, after),
+                data=data,
+                inputs=before,
                 made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-                wall_s=round(wall_s(), 1),
+                points_s=round(sum(under_way.seconds.values()), 1),
                 machine=_machine(),
                 versions=versions,
                 instruction_set=instruction_set.record(),
                 revision=revision,
                 dirty=dirty,
                 processes=processes,
-                frame=results.file_digest(path) or "",
+                frames={name: results.file_digest(path) or "" for name, path in files.items()},
             )
             atomic.write_text(partial / results.MANIFEST, manifest.to_json())
             store.put_in_place(partial, home, experiment)
-        for other in points.iterdir():
-            if other != work:
-                shutil.rmtree(other, ignore_errors=True)
     return home / experiment
+
+
+def _points(points: Path, inputs: Mapping[str, str], data: Mapping[str, str]) -> Path:
+    """Return the folder of the points that rest on these inputs; say if there are others."""
+    from workbench.reproduce import store
+
+    groups = {**inputs, **{f"data set {source}": one for source, one in data.items()}}
+    name = hashlib.sha256(json.dumps(groups, sort_keys=True).encode()).hexdigest()[:16]
+    count, changed = 0, set[str]()
+    for other in points.glob("*/inputs"):
+        kept = json.loads(other.read_text(encoding="utf-8"))
+        if other.parent.name != name and kept.keys() == groups.keys():
+            count += len(list(other.parent.glob("*.json")))
+            changed |= {group for group in groups if kept[group] != groups[group]}
+    if count:
+        which = "1 finished point is" if count == 1 else f"{count} finished points are"
+        what = ", ".join(sorted(changed))
+        print(f"{which} of another version (changed: {what}) and not used", file=sys.stderr)
+    work = points / name
+    store.writable(work)
+    atomic.write_text(work / "inputs", json.dumps(groups, indent=1) + "\n")
+    return work
+
+
+def _replaces(system: str, experiment: str, arguments: Mapping[str, Any], folder: Path) -> str:
+    """Say what other recording stands there; nothing if this one is the same or has more seeds."""
+    try:
+        found = load(system, experiment, folder)
+    except ValueError:
+        return ""
+    if found is None:
+        return ""
+    there, seeds = dict(found.manifest.arguments), len(found.manifest.seeds)
+    wanted = dict(arguments)
+    if (wanted.get("seeds") or 0) >= seeds:
+        there.pop("seeds", None)
+        wanted.pop("seeds", None)
+    return "" if there == wanted else f"holds another recording: {found}"
 
 
 def _arguments(
@@ -141,6 +200,8 @@ def _arguments(
     arguments = {name: one.default for name, one in taken.items()}
     arguments["scale"] = known["scale"].check(scale)
     for name, text in options.items():
+        if name == "scale":
+            raise ValueError(f"-p scale={text}: give the scale as --scale {text}")
         check_name(f"parameter of {experiment}", name, [one for one in taken if one in known])
         arguments[name] = known[name].parse(text)
     if seeds is not None:
@@ -156,48 +217,10 @@ def _arguments(
     return arguments
 
 
-@contextmanager
-def _timed(file: Path) -> Iterator[Callable[[], float]]:
-    """Add up the wall seconds of all runs in a file."""
-    began_s = time.perf_counter()
-    try:
-        earlier_s = float(file.read_text())
-    except (OSError, ValueError):
-        earlier_s = 0.0
-
-    def wall_s() -> float:
-        return earlier_s + time.perf_counter() - began_s
-
-    try:
-        yield wall_s
-    finally:
-        atomic.write_text(file, f"{wall_s()}\n")
-
-
 def _seeds(frame: pl.DataFrame, arguments: Mapping[str, Any]) -> list[int]:
     if "seed" in frame.columns:
         return frame["seed"].unique().sort().to_list()
     return [arguments["seed"]] if "seed" in arguments else []
-
-
-def _data(frame: pl.DataFrame) -> dict[str, str]:
-    """SHA-256 by data set in the frame."""
-    from workbench import datasets
-
-    names = frame["dataset"].unique().sort().to_list() if "dataset" in frame.columns else []
-    return {name: _digest_of_data(datasets.load(name)) for name in names}
-
-
-def _digest_of_data(dataset: Dataset) -> str:
-    digest = hashlib.sha256()
-    for array in (dataset.x_train, dataset.y_train, dataset.x_test, dataset.y_test):
-        digest.update(f"{array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
-
-
-def _digest(groups: Mapping[str, str]) -> str:
-    return hashlib.sha256(json.dumps(groups, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _machine() -> dict[str, str]:

@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
@@ -25,6 +26,22 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 FOLDER = paths.DATA / "recorded"
+FORMAT = 2
+
+
+class Recordable(NamedTuple):
+    """An experiment worth recording: a notebook shows its rows, or claims are judged by them.
+
+    Attributes
+    ----------
+    data
+        What it learns from at scale ``paper``.
+    derived
+        Makes frames that claims are judged by, by name, from its rows.
+    """
+
+    data: tuple[str, ...] = ()
+    derived: Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -33,95 +50,136 @@ class Manifest:
 
     Attributes
     ----------
+    module
+        That has the experiment.
     arguments
         Of the experiment, its defaults included.
     seeds
         In its rows.
     data
-        SHA-256 of the images and labels of each data set in its rows, by name.
+        SHA-256 of the images and labels of each data set that was asked for, by name or path.
     inputs
         SHA-256 of each group of inputs.
-    made_at, wall_s
-        When it was finished (UTC, ISO 8601), and the seconds of all its runs.
+    made_at, points_s
+        When it was finished (UTC, ISO 8601), and the seconds of all its points together.
     revision, dirty
         Git's, and whether the inputs differed from it; None outside git.
     processes
         In which points were computed; None for one per core.
-    frame
-        SHA-256 of the file that holds the rows.
+    frames
+        SHA-256 of each file: of its rows, by its name, and of frames that follow from them.
     """
 
     system: str
     experiment: str
+    module: str
     arguments: Mapping[str, Any]
     seeds: Sequence[int]
     data: Mapping[str, str]
     inputs: Mapping[str, str]
     made_at: str
-    wall_s: float
+    points_s: float
     machine: Mapping[str, str]
     versions: Mapping[str, str]
     instruction_set: Mapping[str, str]
     revision: str | None
     dirty: bool | None
     processes: int | None
-    frame: str
+    frames: Mapping[str, str]
 
     def to_json(self) -> str:
         """Return readable JSON, ending in a newline."""
-        return json.dumps({"format": 1, **dataclasses.asdict(self)}, indent=2) + "\n"
+        return json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=2) + "\n"
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recorded frame."""
+    """Recorded rows, and what follows from them, by name."""
 
-    frame: pl.DataFrame
+    frames: Mapping[str, pl.DataFrame]
     manifest: Manifest
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The experiment's rows."""
+        return self.frames[self.manifest.experiment]
 
     @cached_property
     def changed(self) -> tuple[str, ...]:
-        """Groups of inputs that have changed since the rows were made; ``code`` is one."""
+        """Groups of inputs that have changed since the rows were made; ``code`` is one.
+
+        A data set counts as long as it can be had here without a network.
+        """
+        from workbench.experiments import data
         from workbench.reproduce import inputs, origin
 
-        now = inputs.fingerprint_of_experiments(self.manifest.system, paths.ROOT, origin.versions())
-        return tuple(name for name in now if now[name] != self.manifest.inputs.get(name))
+        one = self.manifest
+        now = inputs.fingerprint_of_rows(one.system, one.module, paths.ROOT, origin.versions())
+        changed = [name for name in now if now[name] != one.inputs.get(name)]
+        here = {source: data.digest_here(source) for source in one.data}
+        changed += [
+            f"data set {source}"
+            for source, digest in here.items()
+            if digest not in (None, one.data[source])
+        ]
+        return tuple(changed)
 
     def __str__(self) -> str:
         """Say in a sentence what it is, when it was made, and whether it still stands."""
         one = self.manifest
-        hours = f"{one.wall_s / 3600:.1f} h" if one.wall_s >= 3600 else f"{one.wall_s / 60:.1f} min"
-        arguments = ", ".join(f"{name} {value}" for name, value in one.arguments.items())
+        hours = one.points_s / 3600
+        took = f"{hours:.1f} h" if hours >= 1 else f"{60 * hours:.1f} min"
+        about = {name: str(value) for name, value in one.arguments.items()}
+        about |= {"seeds": ", ".join(map(str, one.seeds)), "dataset": ", ".join(one.data)}
+        arguments = "; ".join(
+            f"{name} {text}" for name, text in about.items() if text and name != "seed"
+        )
         text = (
-            f"recorded on {one.made_at[:10]} in {hours} ({one.machine['processor']}; {arguments})"
+            f"recorded on {one.made_at[:10]}, {took} of computing "
+            f"({one.machine['processor']}; {arguments})"
         )
         return f"{text}; changed since: {', '.join(self.changed)}" if self.changed else text
 
 
 def load(system: str, experiment: str, folder: Path = FOLDER) -> Recorded | None:
-    """Return a recorded frame; None where there is none, or it is damaged.
+    """Return what is recorded of an experiment; None where nothing is.
 
     ``load("edgegossip", "fig13")``: the experiment is a function of ``paper/experiments``.
+
+    Raises ValueError: it is damaged, or of another format.
     """
     here = folder / system / experiment
+    again = f"`workbench record {system} {experiment}` makes it anew"
     try:
         found: Any = json.loads((here / results.MANIFEST).read_text(encoding="utf-8"))
-        if found.pop("format", None) != 1:
-            return None
-        manifest = Manifest(**found)
+        written_as = found.pop("format", None)
+        manifest = Manifest(**found) if written_as == FORMAT else None
+    except FileNotFoundError:
+        return None
     except (OSError, ValueError, TypeError, AttributeError):
-        return None
-    path = here / f"{experiment}.parquet"
-    if results.file_digest(path) != manifest.frame:
-        return None
-    return Recorded(pl.read_parquet(path), manifest)
+        raise ValueError(f"{here / results.MANIFEST} is damaged; {again}") from None
+    if manifest is None:
+        raise ValueError(f"{here} is of another version of the workbench; {again}")
+    for name, digest in manifest.frames.items():
+        path = here / f"{name}.parquet"
+        if results.file_digest(path) != digest:
+            raise ValueError(f"{path} is missing or no longer what was recorded; {again}")
+    frames = {name: pl.read_parquet(here / f"{name}.parquet") for name in manifest.frames}
+    return Recorded(frames, manifest)
 
 
-def frames(system: str, folder: Path = FOLDER) -> dict[str, pl.DataFrame]:
-    """Return all recorded frames of a system, by experiment."""
-    names = sorted(path.parent.name for path in (folder / system).glob(f"[!.]*/{results.MANIFEST}"))
-    found = {name: load(system, name, folder) for name in names}
-    return {name: one.frame for name, one in found.items() if one is not None}
+def load_all(system: str, folder: Path = FOLDER) -> tuple[dict[str, Recorded], dict[str, str]]:
+    """Return all that is recorded of a system, and why what cannot be read; by experiment."""
+    found, faults = dict[str, Recorded](), dict[str, str]()
+    for path in sorted((folder / system).glob(f"[!.]*/{results.MANIFEST}")):
+        name = path.parent.name
+        try:
+            one = load(system, name, folder)
+        except ValueError as error:
+            faults[name] = str(error)
+        else:
+            found |= {name: one} if one else {}
+    return found, faults
 
 
 def show(
@@ -130,8 +188,12 @@ def show(
     chart: Callable[[pl.DataFrame], ChartType],
     folder: Path = FOLDER,
 ) -> results.Figure | None:
-    """Describe a recorded figure and draw it; print how to record it where there is none."""
-    found = load(system, experiment, folder)
+    """Describe a recorded figure and draw it; print what to do where there is none."""
+    try:
+        found = load(system, experiment, folder)
+    except ValueError as error:
+        print(error)
+        return None
     if found is None:
         print(f"not recorded; `workbench record {system} {experiment}` does so")
         return None

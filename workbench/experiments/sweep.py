@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -138,26 +139,32 @@ def computed(
             for at in missing:
                 steps(_text(points[at]))
                 try:
-                    rows = _rows(measure, calls[at], failures, steps)
+                    rows, seconds = _timed(measure, calls[at], failures, steps)
                 except ExperimentInterrupted as stopped:
                     yield at, stopped.frame.to_dicts()
                     raise
-                finished.keep(keys[at], rows, in_memory=remember)
+                finished.keep(keys[at], rows, seconds, in_memory=remember)
                 yield at, rows
             return
         beside = [(measure, calls[at], failures) for at in missing]
-        for number, rows in parallel.as_finished(_rows, beside, processes):
+        for number, (rows, seconds) in parallel.as_finished(_timed, beside, processes):
             at = missing[number]
-            finished.keep(keys[at], rows, in_memory=remember)
+            finished.keep(keys[at], rows, seconds, in_memory=remember)
             yield at, rows
             steps(_text(points[at]))
 
 
-def _rows(
+def _timed(
     measure: Measure, call: Point, failures: Failures, steps: progress.Steps | None = None
-) -> list[Row]:
+) -> tuple[list[Row], float]:
+    began_s = time.perf_counter()
+    rows = _rows(measure, call, failures, steps or _silent())
+    return rows, time.perf_counter() - began_s
+
+
+def _rows(measure: Measure, call: Point, failures: Failures, steps: progress.Steps) -> list[Row]:
     try:
-        made = measure(**call, steps=steps or _silent())
+        made = measure(**call, steps=steps)
     except failures as error:
         return [{"reason": str(error)}]
     if isinstance(made, pl.DataFrame):

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import workbench
-from workbench import instruction_set, results, systems
+from workbench import instruction_set, results
 from workbench.parameters import Value
 from workbench.reproduce import source
 from workbench.reproduce.notebooks import Notebook
-from workbench.reproduce.origin import VERSIONS_THAT_MATTER
+from workbench.reproduce.origin import DECIDE_ROWS, VERSIONS_THAT_MATTER
 from workbench.results import Manifest
 
 
@@ -23,8 +24,8 @@ def fingerprint(
     """Return a SHA-256 of each group of inputs that a notebook's results depend on.
 
     The groups are the notebook's cells, its parameters (with the content of a data file that one
-    names, and what "auto" finds here), the package's source, the tables in ``data/``, the lock
-    files, the versions of what is installed and the instruction set of numerical kernels.
+    names), the package's source, the tables in ``data/``, the lock files, the versions of what is
+    installed and the instruction set of numerical kernels.
 
     `root` holds ``data/`` and the lock files; `versions` are those of `origin.versions`.
     """
@@ -37,29 +38,49 @@ def fingerprint(
     ]
     return {
         "notebook": _digest(notebook.cells),
-        "parameters": _digest([dict(values), _digests(named, root), _chosen(values)]),
+        "parameters": _digest([dict(values), _digests(named, root)]),
         "package": _digest(_digests(package.rglob("*.py"), package)),
         "data": _digest(_digests([*_tables(root), *_recorded(root)], root)),
         "lock": _digest(_digests(locks, root)),
-        **_of_machine(versions),
+        **_of_machine(versions, VERSIONS_THAT_MATTER),
     }
 
 
-def fingerprint_of_experiments(
-    system: str, root: Path, versions: Mapping[str, str]
+def fingerprint_of_rows(
+    system: str, module: str, root: Path, versions: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return a SHA-256 of each group of inputs that the rows of a system's experiments rest on.
+    """Return a SHA-256 of each group of inputs that the rows of an experiment rest on.
 
-    The groups are the code that may decide a row, the tables in ``data/`` but those of other
-    systems, the versions of what is installed and the instruction set.
+    The groups are the code that its `module` imports, the tables in ``data/`` that the system's
+    experiments read, the versions of packages that compute, and the instruction set.
     """
-    others = tuple(one for one in systems.systems() if one != system)
-    tables = [one for one in _tables(root) if not one.name.startswith(others)]
+    python = ".".join(versions.get("python", "").split(".")[:2])
     return {
-        "code": _digest(source.code(others)),
-        "data": _digest(_digests(tables, root)),
-        **_of_machine(versions),
+        "code": _digest(source.code(module)),
+        "data": _digest({path.name: _content(path) for path in _read_by(system, root / "data")}),
+        **_of_machine({**versions, "python": python}, DECIDE_ROWS),
     }
+
+
+def _read_by(system: str, data: Path) -> list[Path]:
+    patterns = (
+        f"testbeds/{system}.toml",
+        f"calibration/{system}.toml",
+        f"samples/{system}_*.csv",
+        "traces/*.csv",
+        "profiles/*.json",
+    )
+    return [path for pattern in patterns for path in sorted(data.glob(pattern))]
+
+
+def _content(table: Path) -> object:
+    """What a table says: no comments, nor by which code its numbers were traced."""
+    text = table.read_text(encoding="utf-8")
+    if table.suffix == ".toml":
+        return tomllib.loads(text)
+    if table.suffix == ".json":
+        return {name: one for name, one in json.loads(text).items() if name != "traced by"}
+    return text
 
 
 def _tables(root: Path) -> list[Path]:
@@ -75,10 +96,9 @@ def _recorded(root: Path) -> Iterable[Path]:
     return (root / "data" / "recorded").glob("*/[!.]*/*")
 
 
-def _of_machine(versions: Mapping[str, str]) -> dict[str, str]:
-    that_matter = {name: versions.get(name) for name in ("python", *VERSIONS_THAT_MATTER)}
+def _of_machine(versions: Mapping[str, str], that_matter: Iterable[str]) -> dict[str, str]:
     return {
-        "versions": _digest(that_matter),
+        "versions": _digest({name: versions.get(name) for name in ("python", *that_matter)}),
         "instruction set": _digest(instruction_set.record(new_process=True)),
     }
 
@@ -103,15 +123,6 @@ def why(folder: Path, kept: Manifest | None, inputs: Mapping[str, str]) -> str:
         return f"changed: {', '.join(changed)}"
     altered = kept.altered(folder)
     return f"altered or missing: {', '.join(altered)}" if altered else ""
-
-
-def _chosen(values: Mapping[str, Value]) -> list[str]:
-    """Data sets among which ``"auto"`` may choose on this machine."""
-    if "auto" not in values.values():
-        return []
-    from workbench import datasets
-
-    return datasets.available()
 
 
 def _digests(files: Iterable[Path], root: Path) -> dict[str, str | None]:

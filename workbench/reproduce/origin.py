@@ -9,7 +9,10 @@ from pathlib import Path
 
 import workbench
 
-VERSIONS_THAT_MATTER = ("altair", "numpy", "polars", "scipy", "torch", "vl-convert-python")
+DECIDE_ROWS = ("networkx", "numpy", "polars", "scikit-learn", "scipy", "simpy", "torch")
+"""Of these a change may change rows."""
+
+VERSIONS_THAT_MATTER = (*DECIDE_ROWS, "altair", "vl-convert-python")
 """Of these a change makes a notebook run again."""
 
 _VERSIONS_NOTED = ("anywidget", "ipykernel", "ipywidgets", "jupyterlab", "papermill")

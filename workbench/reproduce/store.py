@@ -25,35 +25,42 @@ def writable(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def sole_writer(output: Path, names: Collection[str]) -> Iterator[None]:
-    """Be the only run that writes to `output`, and `clean` it before and after.
+def sole_writer(
+    output: Path,
+    names: Collection[str],
+    *,
+    lock: str = ".lock",
+    instead: str = ", or choose another folder with --output DIR",
+) -> Iterator[None]:
+    """Be the only run that writes these names to `output`, and `clean` it before and after.
 
-    The operating system frees the lock when this process ends, however it does.
+    The operating system frees the file `lock` when this process ends, however it does. `instead` is
+    what else than waiting the error advises.
 
     Raises ValueError: nothing can be written there, or another run is writing.
     """
     writable(output)
     try:
-        lock = (output / ".lock").open("a+")
+        file = (output / lock).open("a+")
     except OSError as error:
         raise ValueError(f"cannot write to {error.filename}: {error.strerror}") from None
-    with lock:
+    with file:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            lock.seek(0)
+            file.seek(0)
             raise ValueError(
-                f"another run (process {lock.read().strip() or 'unknown'}) is writing to {output}; "
-                "wait for it to end, or choose another folder with --output DIR"
+                f"another run (process {file.read().strip() or 'unknown'}) is writing to {output}; "
+                f"wait for it to end{instead}"
             ) from None
         except OSError as error:
             raise ValueError(
                 f"cannot lock {output}: {error.strerror}; "
                 "choose a folder on another disk with --output DIR"
             ) from None
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
         clean(output, names)
         try:
             yield
