@@ -1,9 +1,11 @@
 """The structure of the package: no import circles, the same rooms in every system."""
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,18 @@ SYSTEMS = sorted(path.parent.name for path in PACKAGE.glob("*/paper"))
 ROOMS = {"costs", "algorithms", "programs", "training", "explorer", "paper"}
 MOST_ENTRIES = 9
 ABOVE_SYSTEMS = {"cli", "claims", "reproduce"}  # find systems by name
+PAPER = ("testbed", "frames", "answers", "calibration", "experiments", "charts")
+"""Each imports from those before it."""
+UNSEEN = {"experiments": {"answers"}, "charts": {"answers", "calibration"}}
+"""Before it, and still not to be imported."""
+ASKED = {
+    "algorithms": ("ALGORITHMS",),
+    "training": ("Setup", "train"),
+    "explorer": ("Setting",),
+    "paper.testbed": ("Constants", "paper_testbed"),
+    "paper.answers": ("ANSWERS", "at_paper_setting"),
+}
+"""What a system's modules are asked for by name."""
 
 
 def name_of(path: Path) -> str:
@@ -36,6 +50,15 @@ def imports(path: Path) -> Iterator[str]:
             for one in node.names:
                 whole = f"{node.module}.{one.name}"
                 yield whole if whole in modules() else node.module
+
+
+def texts(path: Path) -> Iterator[str]:
+    """All strings of a file that are no docstring."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    alone = {id(one.value) for one in ast.walk(tree) if isinstance(one, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            yield node.value
 
 
 def system_of(module: str) -> str | None:
@@ -90,3 +113,44 @@ def test_systems_import_nothing_of_each_other_and_shared_rooms_nothing_of_system
         if system_of(one) not in (None, system_of(name))
     ]
     assert upwards == []
+
+
+def test_shared_rooms_name_no_system() -> None:
+    naming = [
+        (name, text)
+        for name, path in modules().items()
+        if not system_of(name) and name.split(".")[1:2] != ["cli"]
+        for text in texts(path)
+        if any(system in text.lower() for system in SYSTEMS)
+    ]
+    assert naming == []
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_order_within_a_paper(system: str) -> None:
+    paper = f"workbench.{system}.paper."
+
+    def room(module: str) -> str:
+        return module.removeprefix(paper).partition(".")[0]
+
+    there = {name: path for name, path in modules().items() if name.startswith(paper)}
+    assert {room(name) for name in there} <= set(PAPER)
+    wrong = [
+        (name, one)
+        for name, path in there.items()
+        for one in imports(path)
+        if one.startswith(paper) and room(one) != room(name)
+        if room(one) not in PAPER[: PAPER.index(room(name))]
+        or room(one) in UNSEEN.get(room(name), ())
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_system_has_what_it_is_asked_for_and_contributors_are_told(system: str) -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for module, names in ASKED.items():
+        there = import_module(f"workbench.{system}.{module}")
+        for name in names:
+            assert hasattr(there, name)
+            assert re.search(rf"`{module.replace('.', '/')}\b.*`{name}[`(]", page)
