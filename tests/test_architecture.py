@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from pathlib import Path
@@ -11,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from workbench.paths import ROOT
+from workbench.reproduce.source import PACKAGE, imports, modules
 
-PACKAGE = ROOT / "workbench"
+MODULES = modules()
 SYSTEMS = sorted(path.parent.name for path in PACKAGE.glob("*/paper"))
 ROOMS = {"costs", "algorithms", "programs", "training", "explorer", "paper"}
 MOST_ENTRIES = 9
@@ -26,30 +26,10 @@ ASKED = {
     "training": ("Setup", "train"),
     "explorer": ("Setting",),
     "paper.testbed": ("Constants", "paper_testbed"),
+    "paper.experiments": ("RECORDED",),
     "paper.answers": ("ANSWERS", "at_paper_setting"),
 }
 """What a system's modules are asked for by name."""
-
-
-def name_of(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-@cache
-def modules() -> dict[str, Path]:
-    return {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-
-
-def imports(path: Path) -> Iterator[str]:
-    """Modules of the package that a file imports, for types only and within functions, too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (one.name for one in node.names if one.name in modules())
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            for one in node.names:
-                whole = f"{node.module}.{one.name}"
-                yield whole if whole in modules() else node.module
 
 
 def texts(path: Path) -> Iterator[str]:
@@ -72,8 +52,8 @@ def test_systems_are_found() -> None:
 
 def test_no_import_circles() -> None:
     graph = {
-        name: {one for one in imports(path) if one in modules() and one != name}
-        for name, path in modules().items()
+        name: {one for one in imports(path, MODULES) if one != name}
+        for name, path in MODULES.items()
     }
     try:
         TopologicalSorter(graph).prepare()
@@ -97,9 +77,9 @@ def test_only_the_explorer_reaches_into_the_paper(system: str) -> None:
     paper = f"workbench.{system}.paper"
     reaching = [
         name
-        for name, path in modules().items()
+        for name, path in MODULES.items()
         if not name.startswith((paper, f"workbench.{system}.explorer"))
-        and any(one.startswith(paper) for one in imports(path))
+        and any(one.startswith(paper) for one in imports(path, MODULES))
     ]
     assert reaching == []
 
@@ -107,9 +87,9 @@ def test_only_the_explorer_reaches_into_the_paper(system: str) -> None:
 def test_systems_import_nothing_of_each_other_and_shared_rooms_nothing_of_systems() -> None:
     upwards = [
         (name, one)
-        for name, path in modules().items()
+        for name, path in MODULES.items()
         if name.split(".")[1:2] and name.split(".")[1] not in ABOVE_SYSTEMS
-        for one in imports(path)
+        for one in imports(path, MODULES)
         if system_of(one) not in (None, system_of(name))
     ]
     assert upwards == []
@@ -118,7 +98,7 @@ def test_systems_import_nothing_of_each_other_and_shared_rooms_nothing_of_system
 def test_shared_rooms_name_no_system() -> None:
     naming = [
         (name, text)
-        for name, path in modules().items()
+        for name, path in MODULES.items()
         if not system_of(name) and name.split(".")[1:2] != ["cli"]
         for text in texts(path)
         if any(system in text.lower() for system in SYSTEMS)
@@ -133,12 +113,12 @@ def test_the_order_within_a_paper(system: str) -> None:
     def room(module: str) -> str:
         return module.removeprefix(paper).partition(".")[0]
 
-    there = {name: path for name, path in modules().items() if name.startswith(paper)}
+    there = {name: path for name, path in MODULES.items() if name.startswith(paper)}
     assert {room(name) for name in there} <= set(PAPER)
     wrong = [
         (name, one)
         for name, path in there.items()
-        for one in imports(path)
+        for one in imports(path, MODULES)
         if one.startswith(paper) and room(one) != room(name)
         if room(one) not in PAPER[: PAPER.index(room(name))]
         or room(one) in UNSEEN.get(room(name), ())
