@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from workbench.paths import ROOT
+
+settings.register_profile("ci", settings.get_profile("ci"), max_examples=50)
 
 COMMAND = Path(sys.executable).with_name("workbench")
 RUN = ("reproduce", "--scale", "smoke", "--jobs", "2")

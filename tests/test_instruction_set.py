@@ -71,23 +71,24 @@ def test_so_it_does_with_other_numbers_of_threads(monkeypatch: pytest.MonkeyPatc
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     with threadpool_limits(3):
-        assert {system: digest(system) for system in WEIGHTS} == WEIGHTS
+        for system in ("dynacomm", "decentralised"):
+            assert digest(system) == WEIGHTS[system]
     torch.set_num_threads(before)
 
 
 @needs_avx2
 def test_and_in_processes_beside_each_other() -> None:
-    systems = list(WEIGHTS)
+    systems = ("hiertrain", "edgegossip")
     beside = as_finished(digest, [(system,) for system in systems], processes=2)
-    assert {systems[at]: weights for at, weights in beside} == WEIGHTS
+    assert {systems[at]: weights for at, weights in beside} == {one: WEIGHTS[one] for one in systems}
 
 
 @needs_avx2
 def test_other_kernels_end_in_other_weights() -> None:
     code = "import json\nfrom tests.short_trainings import digest\n"
-    code += "print(json.dumps(digest('edgegossip')))"
+    code += "print(json.dumps(digest('hiertrain')))"
     default = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"}
-    assert found(code, **{VARIABLE: "native"}, **default) != WEIGHTS["edgegossip"]
+    assert found(code, **{VARIABLE: "native"}, **default) != WEIGHTS["hiertrain"]
 
 
 # --- What is set --------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""DynaComm's notebook in JupyterLab, offline: all of it runs, and its explorer answers.
+"""DynaComm's notebook in JupyterLab, offline: its explorer answers.
 
-The others run there as far as their explorers; `test_executed_copies` looks at the whole of them.
+Notebooks run there as far as their explorers; `test_executed_copies` looks at the whole of them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from tests.browser.conftest import OpenLab
-from tests.browser.harness import answered_claims, assert_nothing_strange
+from tests.browser.harness import assert_nothing_strange
 
 NAME = "01_dynacomm.ipynb"
 
@@ -24,7 +24,7 @@ def title(marks: list[str]) -> tuple[str, float, float]:
 
 def test_the_explorer_answers_in_the_notebook(open_lab: OpenLab, at_smoke_scale: Path) -> None:
     with open_lab(at_smoke_scale) as lab:
-        lab.run_all(at_most_s=240)
+        lab.run_through("explore(")
         first = lab.settled()
         planner, first_s, saved_percent = title(first)
         assert (planner, saved_percent) == ("DynaComm", 36.7)  # where the notebook says
@@ -48,10 +48,4 @@ def test_the_explorer_answers_in_the_notebook(open_lab: OpenLab, at_smoke_scale:
         assert saved_percent == 0
         assert third_s > second_s
         lab.screenshot(at_smoke_scale.with_name("slower.png"))
-
-        # All else that the notebook shows: the scorecard as a table, and pictures.
-        rows = answered_claims(lab, "dynacomm")
-        assert rows.count() > 20
-        rows.first.scroll_into_view_if_needed()
-        lab.screenshot(at_smoke_scale.with_name("scorecard.png"))
         assert_nothing_strange(lab)

@@ -23,7 +23,7 @@ from workbench.runtime import Crash, Restart
 
 def digest(how: str, seed: int = 3, threads: int | None = None) -> str:
     """Hash of all weights and rows of a run with a crash."""
-    common: dict[str, Any] = {"epochs": 6, "patience_s": 1.0, "evaluate_every": 2, "seed": seed}
+    common: dict[str, Any] = {"epochs": 4, "patience_s": 1.0, "evaluate_every": 2, "seed": seed}
     of = decentralised.random_regular(4, 3, seed=1)
     setup = epochwise(of, **common) if how == "epochwise" else gosgd(of, 0.5, **common)
     found = train(setup, faults=[Crash(2, 0.7), Restart(2, 1.1)], threads=threads)
@@ -53,9 +53,9 @@ def test_any_number_of_threads_gives_the_same_bits(how: str) -> None:
 
 
 def test_buffers_and_dropout_too() -> None:
-    data = DIGITS.limit(train=16, test=8).fitted((3, 32, 32))
+    data = DIGITS.limit(train=8, test=4).fitted((3, 32, 32))
     of = epochwise(decentralised.ring(2))
-    changes = {**vars(of), "dataset": data, "shards": [range(8), range(8, 16)], "epochs": 2}
+    changes = {**vars(of), "dataset": data, "shards": [range(4), range(4, 8)], "epochs": 2}
     for model in ("resnet20_cifar", "mobilenet_v2_cifar"):
         setup = GossipSetup(**{**changes, "model": model})
         one, again = train(setup, threads=1), train(setup, threads=3)
