@@ -48,8 +48,13 @@ def mean(
     return sweep("Mean", _mean, points, schema, shared=shared)
 
 
+@data.loaded_once
+def _loaded(source: str) -> datasets.Dataset:
+    return datasets.load(source)
+
+
 def _mean(*, source: str, **_: object) -> dict[str, object]:
-    found = data.load(source)
+    found = _loaded(source)
     return {"dataset": found.name, "mean": float(found.x_train.mean())}
 
 

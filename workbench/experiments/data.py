@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
+import inspect
+from collections.abc import Callable
+from functools import lru_cache, wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 
 from workbench import datasets
-from workbench.datasets import Dataset, DatasetError
+from workbench.datasets import DatasetError
 from workbench.experiments.scales import Scaled
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 AUTO = "auto"
 
@@ -35,24 +41,29 @@ def data_set(scale: str, paper: str, choice: str = AUTO) -> str:
     return automatic if choice == AUTO else choice
 
 
-def load(
-    source: str, train: int | None = None, test: int | None = None, *, seed: int = 0
-) -> Dataset:
-    """Load a data set, cut to so many samples, once a process; an own file again if it changed."""
-    return _loaded(source, train, test, seed, _changed_ns(source))
+def loaded_once(load: Callable[P, T]) -> Callable[P, T]:
+    """Keep what a function of a `source` last loaded; an own file that changed is read again."""
+    taken = inspect.signature(load)
+    kept: Callable[..., T] = lru_cache(maxsize=2)(
+        lambda changed_ns, *given, **named: load(*given, **named)
+    )
+
+    @wraps(load)
+    def loaded(*given: P.args, **named: P.kwargs) -> T:
+        source = taken.bind(*given, **named).arguments["source"]
+        return kept(_changed_ns(source), *given, **named)
+
+    return loaded
 
 
-@lru_cache(maxsize=2)
-def _loaded(
-    source: str, train: int | None, test: int | None, seed: int, changed_ns: int
-) -> Dataset:
-    del changed_ns
-    return datasets.load(source).limit(train=train, test=test, seed=seed)
-
-
+@loaded_once
 def digest(source: str) -> str:
     """Return the SHA-256 of a data set's images and labels."""
-    return _digest(source, _changed_ns(source))
+    found, whole = hashlib.sha256(), datasets.load(source)
+    for array in (whole.x_train, whole.y_train, whole.x_test, whole.y_test):
+        found.update(f"{array.dtype} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
 
 
 def digest_here(source: str) -> str | None:
@@ -63,16 +74,6 @@ def digest_here(source: str) -> str | None:
         return digest(source)
     except DatasetError:
         return None
-
-
-@lru_cache(maxsize=8)
-def _digest(source: str, changed_ns: int) -> str:
-    del changed_ns
-    found, whole = hashlib.sha256(), datasets.load(source)
-    for array in (whole.x_train, whole.y_train, whole.x_test, whole.y_test):
-        found.update(f"{array.dtype} {array.shape}".encode())
-        found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()
 
 
 def _changed_ns(source: str) -> int:

@@ -114,6 +114,15 @@ def over_time(drawn: pl.DataFrame, field: str, order: Sequence[str], **axis: Any
     return chart
 
 
+def trained(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Return the rows of trainings that ended well; and, for a title, how many others there are."""
+    import polars as pl
+
+    failed = frame["reason"].count()
+    ended = frame.filter(pl.col("reason").is_null())
+    return ended, [f"left out: {failed} training{'s' * (failed > 1)} that failed"] if failed else []
+
+
 def samples(frame: pl.DataFrame) -> str:
     """Write how many samples a training of these rows uses for training and for validation."""
     run = frame.row(0, named=True)

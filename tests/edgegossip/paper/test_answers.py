@@ -283,7 +283,7 @@ def unequal(
             luck = 0.001 * (seed - 2)  # the same at each imbalance
             ours = {"method": "edgegossip", "at_s": edge_s[at], "top1": 0.9 - lost[at] + luck}
             rows.append(about | ours)
-    return pl.DataFrame(rows)
+    return pl.DataFrame(rows).with_columns(reason=pl.lit(None, pl.String))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,14 @@ import polars as pl
 
 from workbench.edgegossip.paper import charts, experiments
 
-DIGITS = {"dataset": "digits", "train_samples": 1442, "epoch": 1, "at_s": 1.0, "top1": 0.5}
+DIGITS = {
+    "dataset": "digits",
+    "train_samples": 1442,
+    "epoch": 1,
+    "at_s": 1.0,
+    "top1": 0.5,
+    "reason": None,
+}
 
 
 def trained(learners: dict[str, str], seeds: int) -> pl.DataFrame:
@@ -18,7 +25,8 @@ def trained(learners: dict[str, str], seeds: int) -> pl.DataFrame:
             {"method": "edgegossip", "technique": "svd_kmeans"},
         )
     ]
-    return pl.DataFrame(rows, schema_overrides={"technique": pl.String})
+    strings = {"technique": pl.String, "reason": pl.String}
+    return pl.DataFrame(rows, schema_overrides=strings)
 
 
 def titled(chart: object) -> str:

@@ -102,6 +102,8 @@ def _accuracy(frame: pl.DataFrame) -> Answer:
         frame.filter(pl.col("planner") == planner).sort("epoch").select(measures).to_numpy()
         for planner in ("dynacomm", "sequential")
     )
+    if failed := frame.drop_nulls("reason")["planner"].to_list():
+        return Answer(not_run=f"trains under {' and '.join(failed)}, which failed")
     data = f" of {frame['dataset'][0]}" if "dataset" in frame.columns else ""
     return Answer(float(100 * abs(ours - theirs).max()), f"{len(ours)} epochs{data}, simulated")
 

@@ -90,8 +90,9 @@ def fig10(frame: pl.DataFrame) -> alt.FacetChart:
         "top1": "validation, top-1",
         "top5": "validation, top-5",
     }
+    ended, left_out = parts.trained(frame)
     drawn = (
-        _titled(frame)
+        _titled(ended)
         .unpivot(on=list(names), index=["planner", "epoch"], variable_name="measure")
         .with_columns(pl.col("measure").replace_strict(names), percent=pl.col("value") * 100)
     )
@@ -108,10 +109,10 @@ def fig10(frame: pl.DataFrame) -> alt.FacetChart:
         alt.datum.planner == PLANNER_TITLES["dynacomm"]
     )
     panel = alt.layer(sequential, ours).properties(height=110)
-    return parts.facets(panel, "measure", list(names.values()), _trained_title(frame))
+    return parts.facets(panel, "measure", list(names.values()), _trained_title(ended, *left_out))
 
 
-def _trained_title(frame: pl.DataFrame) -> list[str]:
+def _trained_title(frame: pl.DataFrame, *more: str) -> list[str]:
     run = frame.row(0, named=True)
     model = MODEL_TITLES.get(run["model"], run["model"])
     data = datasets.title(run["dataset"])
@@ -119,7 +120,7 @@ def _trained_title(frame: pl.DataFrame) -> list[str]:
     ends = frame.sort("epoch").group_by("planner", maintain_order=True).last()
     farthest = ends.sort(pl.col("difference_percent").abs())["difference_percent"][-1]
     off = f"ends up to {parts.signed_percent(farthest)} off the cost model"
-    return parts.wrapped(f"{model} on {data}", parts.samples(frame), workers, off)
+    return parts.wrapped(f"{model} on {data}", parts.samples(frame), workers, off, *more)
 
 
 def fig11(frame: pl.DataFrame) -> alt.LayerChart:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial, wraps
 from itertools import pairwise
 from math import sqrt
 from statistics import fmean, stdev
@@ -179,6 +180,27 @@ def _too_few(frame: pl.DataFrame) -> bool:
     return frame["seed"].n_unique() < SEEDS
 
 
+def _of_whole_seeds(answer: Callable[..., Answer | None]) -> Callable[..., Answer | None]:
+    """Answer by the seeds in which every training ended well; say which are missing."""
+
+    @wraps(answer)
+    def answered(*frames: pl.DataFrame) -> Answer | None:
+        seeds = [set(frame["seed"]) for frame in frames]
+        failed = {seed for frame in frames for seed in frame.drop_nulls("reason")["seed"]}
+        whole = set.intersection(*seeds) - failed
+        missing = sorted(set.union(*seeds) - whole)
+        found = answer(*(frame.filter(pl.col("seed").is_in(whole)) for frame in frames))
+        if not missing or found is None:
+            return found
+        without = f"without seed {', '.join(map(str, missing))}, where trainings are missing"
+        if found.not_run:
+            return replace(found, not_run=f"{found.not_run}; here {without}")
+        return replace(found, detail=f"{found.detail}, {without}")
+
+    return answered
+
+
+@_of_whole_seeds
 def _accuracy_loss(fig5: pl.DataFrame, fig6_accuracy: pl.DataFrame) -> Answer:
     """Mean over models and deployments, of each the mean over techniques and seeds."""
     both = pl.concat([fig5, fig6_accuracy])
@@ -202,6 +224,7 @@ def _data(frame: pl.DataFrame) -> str:
     return f"{frame['train_samples'][0]} samples of {frame['dataset'][0]}"
 
 
+@_of_whole_seeds
 def _faster_and_as_accurate(fig5: pl.DataFrame) -> Answer:
     """As accurate in much less time, in every seed."""
     if _too_few(fig5):
@@ -221,6 +244,7 @@ def _faster_and_as_accurate(fig5: pl.DataFrame) -> Answer:
     return Answer(slow.is_empty() and apart.is_empty(), detail)
 
 
+@_of_whole_seeds
 def _unbalanced(fig12: pl.DataFrame) -> Answer | None:
     """GoSGD's time grows in every seed, EdgeGossip's is similar, and slightly more is lost."""
     if _too_few(fig12):
@@ -240,6 +264,7 @@ def _unbalanced(fig12: pl.DataFrame) -> Answer | None:
     return Answer(grows and spread <= _SIMILAR and slightly, detail)
 
 
+@_of_whole_seeds
 def _ratios(fig13: pl.DataFrame) -> Answer | None:
     """Less time goes into ranking at a larger ratio, and slightly less is learnt."""
     if _too_few(fig13):

@@ -360,7 +360,8 @@ def strategies(frame: pl.DataFrame) -> alt.Chart:
 
 def dropouts(frame: pl.DataFrame) -> alt.FacetChart:
     """Accuracy against training time while platforms fail, a panel per scenario."""
-    drawn = frame.with_columns(
+    ended, left_out = parts.trained(frame)
+    drawn = ended.with_columns(
         percent=100 * pl.col("top1"),
         low=100 * pl.col("top1"),
         high=100 * pl.col("top1"),
@@ -369,6 +370,7 @@ def dropouts(frame: pl.DataFrame) -> alt.FacetChart:
     row = frame.row(0, named=True)
     title = _title(
         "Ten platforms, some of which fail",
+        *left_out,
         f"{_model(row['learner'])} learns {row['train_samples']:,} {_data(row['dataset'])}; one "
         "seed (simulated)",
     )
@@ -403,8 +405,10 @@ def _imbalances() -> dict[float, str]:
 
 def _means(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
     top1 = 100 * pl.col("top1")
-    return frame.group_by(*by, "epoch", maintain_order=True).agg(
-        pl.col("at_s").mean(), percent=top1.mean(), low=top1.min(), high=top1.max()
+    return (
+        parts.trained(frame)[0]
+        .group_by(*by, "epoch", maintain_order=True)
+        .agg(pl.col("at_s").mean(), percent=top1.mean(), low=top1.min(), high=top1.max())
     )
 
 
@@ -451,7 +455,7 @@ def _learnt_title(frame: pl.DataFrame, subject: str = "Accuracy and time") -> li
     if stands:
         learnt += f", by {'; by '.join(stands)}"
     ranges = f"mean and range of {seeds} seed{'' if seeds == 1 else 's'} (simulated)"
-    return _title(subject, f"{learnt}; {ranges}")
+    return _title(subject, *parts.trained(frame)[1], f"{learnt}; {ranges}")
 
 
 def _title(*sentences: str) -> list[str]:

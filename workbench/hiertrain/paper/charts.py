@@ -134,15 +134,16 @@ def overtaken(frame: pl.DataFrame) -> str:
 
 def accuracy(frame: pl.DataFrame) -> alt.Chart:
     """Validation accuracy against virtual time, a line per planner."""
+    ended, left_out = parts.trained(frame)
     mean = (
-        _titled(frame)
+        _titled(ended)
         .group_by("planner", "epoch", maintain_order=True)
         .agg(pl.col("at_s").mean(), percent=100 * pl.col("top1").mean())
     )
     return (
-        parts.over_time(mean, "planner", _present(frame))
+        parts.over_time(mean, "planner", _present(ended))
         .encode(y=parts.accuracy())
-        .properties(height=200, title=_trained_title(frame))
+        .properties(height=200, title=_trained_title(ended, *left_out))
     )
 
 

@@ -30,6 +30,7 @@ from workbench.experiments import ExperimentInterrupted, data_set, grid, sweep, 
 from workbench.profiles import profile_model
 from workbench.runtime import Run, simulate
 from workbench.runtime.progress import Steps
+from workbench.training import TrainingError
 
 PLANNERS_OF_THE_PAPER = ("dynacomm", "ibatch", "layer_by_layer", "sequential")
 POLICIES = ("static", "per_epoch", "per_iteration", "clairvoyant")
@@ -338,6 +339,7 @@ LEARNT = {
     "test_samples": pl.Int64,
     "workers": pl.Int64,
     "planner": pl.String,
+    "reason": pl.String,
     "epoch": pl.Int64,
     **dict.fromkeys(
         ("at_s", "loss", "train_top1", "train_top5", "top1", "top5", "predicted_s"), pl.Float64
@@ -357,9 +359,10 @@ def fig10(
     Deviation: a ResNet-20 instead of a ResNet-152, and below scale ``paper`` other data than
     CIFAR-10; what is claimed, equality, depends on neither.
 
-    Columns ``model, dataset, train_samples, test_samples, workers, planner, epoch, at_s``
+    Columns ``model, dataset, train_samples, test_samples, workers, planner, reason, epoch, at_s``
     (virtual), ``loss, train_top1, train_top5, top1, top5, predicted_s`` (the cost model's `at_s`),
-    ``difference_percent`` (simulated over predicted, minus one).
+    ``difference_percent`` (simulated over predicted, minus one). A training that diverged is one
+    row with its ``reason``.
 
     Parameters
     ----------
@@ -383,7 +386,7 @@ def fig10(
         "workers": workers,
     }
     points = grid(planner=("sequential", "dynacomm"))
-    return sweep("Figure 10", _learnt, points, LEARNT, shared=shared)
+    return sweep("Figure 10", _learnt, points, LEARNT, shared=shared, failures=TrainingError)
 
 
 def _learnt(

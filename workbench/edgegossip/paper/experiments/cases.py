@@ -31,6 +31,7 @@ from workbench.edgegossip.paper.testbed import (
     paper_testbed,
 )
 from workbench.experiments import data_set
+from workbench.experiments.data import loaded_once
 from workbench.profiles import profile_model
 from workbench.training import Sgd
 from workbench.zoo import MODELS as ZOO
@@ -80,7 +81,7 @@ class Learning(NamedTuple):
         return data(self.source, self.samples, self.test_samples)
 
 
-@lru_cache(maxsize=8)
+@loaded_once
 def data(source: str, samples: int | None, test_samples: int | None) -> Dataset:
     """Load a data set, cut to so many samples and standardised."""
     return datasets.load(source).limit(train=samples, test=test_samples).standardised()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from workbench.edgegossip.paper.experiments.cases import data, learnt_from
 from workbench.edgegossip.paper.experiments.scales import Learner
 from workbench.edgegossip.paper.testbed import MODELS, RATIOS, STATED
 from workbench.experiments import computed, grid, keeping, sweep
+from workbench.experiments.data import loaded_once
 from workbench.training.repeatable import SHUFFLE
 from workbench.zoo import MODELS as ZOO
 
@@ -47,7 +47,7 @@ def fig3(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.Dat
     model, passes = scales.FIG3.at(scale)
     learner = scales.LEARNERS.at(scale)[model]
     source = learnt_from(scale, learner.model, dataset)
-    shared = {
+    shared: dict[str, Any] = {
         "learner": learner.model,
         "source": source,
         "samples": scales.SAMPLES.at(scale),
@@ -80,7 +80,7 @@ def fig3(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.Dat
     return learnt(timed)
 
 
-@lru_cache(maxsize=2)
+@loaded_once
 def _fitted(learner: str, source: str, samples: int | None, test_samples: int | None) -> Dataset:
     return data(source, samples, test_samples).fitted(ZOO[learner].input_shape)
 

@@ -33,6 +33,7 @@ from workbench.edgegossip.paper.testbed import IMBALANCES, MODELS, RATIOS
 from workbench.experiments import computed, keeping, sweep, whole
 from workbench.profiles import profile_model
 from workbench.runtime import Crash, Restart, SlowDown
+from workbench.training import TrainingError
 
 if TYPE_CHECKING:
     from workbench.runtime import Fault
@@ -73,10 +74,11 @@ def _curve(
     case, method, learning = training
     trained = train(case, learning, method, faults=faults, patience_s=patience_s)
     whole(trained.run)  # half a training would compare nothing
-    return curve(trained, len(learning.data.y_train)).select(list(CURVE))
+    return curve(trained, len(learning.data.y_train)).drop("loss")
 
 
 CURVE: dict[str, Any] = {
+    "reason": pl.String,
     "epoch": pl.Int64,
     **dict.fromkeys(("at_s", "top1", "kept"), pl.Float64),
 }
@@ -108,8 +110,9 @@ def trainings(
 
     A row per evaluated epoch of each training: ``model, learner, dataset, train_samples,
     test_samples, platforms, method`` (``gosgd``, ``edgegossip``), ``technique`` (null of GoSGD),
-    ``ratio, strategy, order, imbalance, seed, epoch, at_s`` (virtual seconds), ``top1`` (mean over
-    the platforms) and ``kept``, the share of samples learnt from.
+    ``ratio, strategy, order, imbalance, seed, reason, epoch, at_s`` (virtual seconds), ``top1``
+    (mean over the platforms) and ``kept``, the share of samples learnt from. A training that
+    diverged is one row with its ``reason``.
     """
     asked: list[Training] = []
     for of_seed, case in product(range(seed, seed + (seeds or scales.SEEDS.at(scale))), cases):
@@ -132,7 +135,12 @@ def trainings(
     curves: dict[Training, pl.DataFrame] = {}
     with keeping(lambda: then(_rows(asked, curves))):
         for at, rows in computed(
-            title, _curve, points, processes=scales.PROCESSES.at(scale), remember=True
+            title,
+            _curve,
+            points,
+            processes=scales.PROCESSES.at(scale),
+            remember=True,
+            failures=TrainingError,
         ):
             curves[wanted[at]] = pl.DataFrame(rows, schema=CURVE)
     return then(_rows(asked, curves))
@@ -151,8 +159,8 @@ def _about(training: Training, curve: pl.DataFrame) -> pl.DataFrame:
     points, plain = len(learning.data.y_train), method == "gosgd"
     if plain:
         ends_s = epoch_ends_s(deployed(case, points).course(learning.epochs))
-        at_s = pl.Series([ends_s[epoch - 1] for epoch in curve["epoch"]], dtype=pl.Float64)
-        curve = curve.with_columns(at_s=at_s)
+        at_s = [None if epoch is None else ends_s[epoch - 1] for epoch in curve["epoch"]]
+        curve = curve.with_columns(at_s=pl.Series(at_s, dtype=pl.Float64))
     about = {
         "model": case.model,
         "learner": learning.learner,
@@ -253,7 +261,7 @@ def with_overheads(frame: pl.DataFrame, cases: Sequence[Case]) -> pl.DataFrame:
     work on the platforms with the longest t_0; null of GoSGD.
     """
     by_case = {(one.ratio, max(one.slower or (1.0,))): one for one in cases}
-    ours = frame.filter(method="edgegossip")
+    ours = frame.filter(method="edgegossip").drop_nulls("epoch")
     key = list(_OVERHEADS_OF)
     trained = ours.group_by(*key, "train_samples", maintain_order=True).agg(pl.col("epoch").max())
     rows = [
@@ -296,7 +304,7 @@ def dropouts(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl
     points over), ``one slows down``, three times.
 
     A row per evaluated epoch: ``scenario, method, platforms, dataset, learner, train_samples, seed,
-    epoch, at_s, top1, kept``.
+    reason, epoch, at_s, top1, kept``.
     """
     case = Case(MODELS[0], 10, seed=seed)
     learning = learning_at(scale, case, dataset)
@@ -323,7 +331,14 @@ def dropouts(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl
     }
     processes = scales.PROCESSES.at(scale)
     return sweep(
-        "Drop-outs", _curve, asked, DROPOUTS, shared=shared, processes=processes, remember=True
+        "Drop-outs",
+        _curve,
+        asked,
+        DROPOUTS,
+        shared=shared,
+        processes=processes,
+        remember=True,
+        failures=TrainingError,
     )
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from workbench.experiments import data_set, grid, sweep, whole
+from workbench.experiments.data import loaded_once
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.algorithms.jalad import BITS
 from workbench.hiertrain.costs.iteration import iteration
@@ -34,6 +34,7 @@ from workbench.hiertrain.programs.serve import programs_of
 from workbench.names import choose
 from workbench.runtime import Run, simulate
 from workbench.runtime.progress import Steps
+from workbench.training import TrainingError
 
 if TYPE_CHECKING:
     from workbench.datasets import Dataset
@@ -175,7 +176,7 @@ def accuracy(
 
     A row per seed, planner and epoch: ``model, dataset, train_samples, test_samples, batch_size,
     edge_cloud_mbps, seed, planner, policy, reason`` (null), ``epoch, at_s, loss, train_top1,
-    train_top5, top1, top5``.
+    train_top5, top1, top5``. A training that diverged is one row with its ``reason``.
 
     Parameters
     ----------
@@ -195,7 +196,15 @@ def accuracy(
     points = grid(seed=_seeds(scale, seed, seeds), planner=PLANNERS)
     schema = _SETTING | {"planner": pl.String, "policy": pl.String} | _EPOCHS
     processes = scales.PROCESSES.at(scale)
-    return sweep("Accuracy", _under_planner, points, schema, shared=shared, processes=processes)
+    return sweep(
+        "Accuracy",
+        _under_planner,
+        points,
+        schema,
+        shared=shared,
+        processes=processes,
+        failures=TrainingError,
+    )
 
 
 def _under_planner(planner: str, **setting: Any) -> pl.DataFrame:
@@ -238,8 +247,6 @@ def jalad_bits(
 
 
 def _in_bits(bits: int, gradient_bits: int, **setting: Any) -> pl.DataFrame:
-    from workbench.hiertrain.training import TrainingError
-
     problem = _problem(**setting)
 
     def cut_at(layers: int, bits: int, gradient_bits: int) -> Chain:
@@ -280,7 +287,7 @@ def _problem(*, batch_size: int, edge_cloud_mbps: float, **_: object) -> Problem
     return variant(edge_cloud_mbps=edge_cloud_mbps).problem(MODELS["lenet5"], batch_size)
 
 
-@lru_cache(maxsize=2)
+@loaded_once
 def _data(source: str, samples: int | None, seed: int) -> Dataset:
     from workbench import datasets
 
