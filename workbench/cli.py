@@ -151,7 +151,10 @@ def record(
         typer.Option(metavar="N", help="Trainings beside each other.  [default: one a core]"),
     ] = None,
     parameter: ParameterOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Do again what is finished.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace another recording, or do again what is finished."),
+    ] = False,
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where it goes.  [default: data/recorded]")
     ] = None,

@@ -23,8 +23,8 @@ import polars as pl
 
 from workbench import atomic, instruction_set, paths, results, systems
 from workbench.experiments import finished
-from workbench.experiments.data import data_set, digest, digest_here
-from workbench.experiments.recorded import FOLDER, Manifest, load
+from workbench.experiments.data import data_set, digest
+from workbench.experiments.recorded import FOLDER, Manifest, changes, load
 from workbench.names import check_name, choose
 
 Experiment = Callable[..., pl.DataFrame]
@@ -97,20 +97,16 @@ def record(
     replaces = _replaces(system, experiment, arguments, folder)
     if replaces and not force:
         raise ValueError(f"{home / experiment} {replaces}; --force replaces it")
-    recorded = importlib.import_module(f"workbench.{system}.paper.experiments").RECORDED[experiment]
+    offered = importlib.import_module(f"workbench.{system}.paper.experiments").RECORDED[experiment]
     versions = origin.versions()
     revision, dirty = origin.revision(paths.ROOT)
     before = inputs.fingerprint_of_rows(system, module, paths.ROOT, versions)
-    data = {
-        source: digest(source)
-        for source in sorted({data_set(scale, one, arguments["dataset"]) for one in recorded.data})
-    }
+    asked = {data_set(scale, one, arguments["dataset"]) for one in offered.data}
+    data = {source: digest(source) for source in sorted(asked)}
 
     def check() -> None:
         now = inputs.fingerprint_of_rows(system, module, paths.ROOT, versions)
-        changed = [name for name in before if now[name] != before[name]]
-        changed += [f"data set {one}" for one in data if digest_here(one) != data[one]]
-        if changed:
+        if changed := changes(before, data, now):
             raise ValueError(
                 f"{', '.join(changed)} changed while {experiment} ran; points finished before are "
                 "kept for that version, others dropped: record it again"
@@ -125,7 +121,7 @@ def record(
             frame = make(**arguments)
         check()
         frames = {experiment: frame}
-        frames |= {name: follows(frame) for name, follows in recorded.derived.items()}
+        frames |= {name: follows(frame) for name, follows in offered.derived.items()}
         with store.partial_folder(home, experiment) as partial:
             files = {name: partial / f"{name}.parquet" for name in frames}
             for name, path in files.items():

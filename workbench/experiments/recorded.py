@@ -106,23 +106,12 @@ class Recorded:
 
     @cached_property
     def changed(self) -> tuple[str, ...]:
-        """Groups of inputs that have changed since the rows were made; ``code`` is one.
-
-        A data set counts as long as it can be had here without a network.
-        """
-        from workbench.experiments import data
+        """Groups of inputs that have changed since the rows were made; ``code`` is one."""
         from workbench.reproduce import inputs, origin
 
         one = self.manifest
         now = inputs.fingerprint_of_rows(one.system, one.module, paths.ROOT, origin.versions())
-        changed = [name for name in now if now[name] != one.inputs.get(name)]
-        here = {source: data.digest_here(source) for source in one.data}
-        changed += [
-            f"data set {source}"
-            for source, digest in here.items()
-            if digest not in (None, one.data[source])
-        ]
-        return tuple(changed)
+        return tuple(changes(one.inputs, one.data, now))
 
     def __str__(self) -> str:
         """Say in a sentence what it is, when it was made, and whether it still stands."""
@@ -139,6 +128,17 @@ class Recorded:
             f"({one.machine['processor']}; {arguments})"
         )
         return f"{text}; changed since: {', '.join(self.changed)}" if self.changed else text
+
+
+def changes(
+    inputs: Mapping[str, str], data: Mapping[str, str], now: Mapping[str, str]
+) -> list[str]:
+    """Name what differs from `now`, and data sets that differ from those here without a network."""
+    from workbench.experiments.data import digest_here
+
+    changed = [name for name in now if now[name] != inputs.get(name)]
+    here = {source: digest_here(source) for source in data}
+    return changed + [f"data set {one}" for one in data if here[one] not in (None, data[one])]
 
 
 def load(system: str, experiment: str, folder: Path = FOLDER) -> Recorded | None:
