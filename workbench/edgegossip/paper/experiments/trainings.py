@@ -184,9 +184,9 @@ def fig5(
 ) -> pl.DataFrame:
     """Accuracy against training time on the first deployment, by model and technique (Fig. 5).
 
-    Deviation: below scale ``paper`` a small AlexNet learns in the place of AlexNet, and LeNet-5 in
-    that of SqueezeNet and MobileNet-v2, with the times of these and hence their ratios; and only
-    some models are trained with all three techniques.
+    Deviation: below scale ``paper`` LeNet-5 learns in the place of the others (at ``smoke`` a small
+    AlexNet in that of AlexNet), with the times of these and hence their ratios; and only some
+    models are trained with all three techniques.
 
     As `trainings` gives it.
     """
