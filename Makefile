@@ -35,7 +35,7 @@ reproduce: set-up ## run every notebook, export the figures, print the scorecard
 # profile "ci" looks for others.
 test: set-up ## check style and types, run all tests, those in a browser included
 	@echo "test: ruff"; $(BIN)/ruff check; $(BIN)/ruff format --check
-	@echo "test: mypy"; $(BIN)/mypy
+	@echo "test: mypy"; $(BIN)/mypy --num-workers $(JOBS)
 	@WORKBENCH_CHROMIUM=$$(scripts/chromium.sh); export WORKBENCH_CHROMIUM; \
 	echo "test: browser $$WORKBENCH_CHROMIUM"; \
 	echo "test: pytest, $(JOBS) tests at a time"; \
