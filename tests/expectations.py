@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from typing import TypeVar
+from functools import cache
+from typing import TYPE_CHECKING
 
-import altair as alt
 import polars as pl
 import pytest
 
+from tests.conftest import Smoke
+from workbench import figures, results
 from workbench.runtime import progress
 
-Drawn = TypeVar("Drawn", bound=alt.TopLevelMixin)
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+DRAWN = 6
+"""Times, since what rests on a table's hashing differs now and then."""
 
 
 def assert_tells_every_step(make: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,11 +38,30 @@ def assert_tells_every_step(make: Callable[[], object], monkeypatch: pytest.Monk
     assert all(steps.step == steps.total for steps in made)
 
 
-def drawn_the_same_each_time(
-    draw: Callable[[pl.DataFrame], Drawn], frame: pl.DataFrame, times: int = 6
-) -> Drawn:
-    """Draw a frame several times, since what rests on a table's hashing differs now and then."""
-    charts = [draw(frame) for _ in range(times)]
-    first, *others = (chart.to_dict() for chart in charts)
-    assert all(other == first for other in others)
-    return charts[0]
+@cache
+def stored_frames(smoke: Smoke, system: str) -> dict[str, pl.DataFrame]:
+    """Frames that a system's notebook kept at smoke scale, by name."""
+    return results.load(smoke.results, system)
+
+
+def stored_svg(smoke: Smoke, system: str, name: str) -> str:
+    """Read a figure of a system's notebook at smoke scale, double column."""
+    (path,) = smoke.results.glob(f"*_{system}/*/{name}.svg")
+    return path.read_text()
+
+
+def printed(
+    smoke: Smoke, system: str, name: str, draw: Callable[[pl.DataFrame], ChartType]
+) -> tuple[str, str]:
+    """Expect a stored frame to give the stored figure, and to fit both columns.
+
+    Returns its SVG in a single and in a double column.
+    """
+    (path,) = smoke.results.glob(f"*_{system}/*/{name}.vl.json")
+    stored = json.loads(path.read_text())
+    charts = [draw(stored_frames(smoke, system)[name]) for _ in range(DRAWN)]
+    assert all(figures.specification(chart) == stored for chart in charts)
+    single, double = figures.svg(charts[0], "single"), stored_svg(smoke, system, name)
+    for svg in (single, double):
+        assert svg.count("<path") > 10
+    return single, double

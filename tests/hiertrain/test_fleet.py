@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import Smoke
+from tests.expectations import printed, stored_frames
 from tests.hiertrain.strategies import NUMBERS, given_of, hybrids, problems
 from tests.oracles import hiertrain_fleet as oracle
-from workbench import figures
 from workbench.experiments import ExperimentInterrupted, Scaled
 from workbench.hiertrain import TIERS, Hybrid, Problem, iteration, through_edge
 from workbench.hiertrain.algorithms.hiertrain import hiertrain
@@ -454,32 +455,37 @@ class TestRefusals:
                 )
 
 
+@pytest.fixture(scope="module")
+def frame(smoke: Smoke) -> pl.DataFrame:
+    return stored_frames(smoke, "hiertrain")["fleet"]
+
+
 class TestExperiment:
-    FRAME = experiments.fleet("smoke")
+    SEED = 1  # of the notebook
 
-    def seconds(self, method: str) -> pl.Series:
-        return self.FRAME.filter(method=method)["slowest_s"]
-
-    def test_frame(self) -> None:
+    def test_frame(self, frame: pl.DataFrame) -> None:
         sizes = (scales.DEVICES.smoke, scales.EDGES.smoke, scales.DRAWS.smoke)
         count = math.prod(map(len, sizes))
-        assert self.FRAME.schema == drawn_fleets.FLEETS
-        assert len(self.FRAME) == 4 * count
-        assert self.FRAME["reason"].null_count() == 4 * count
-        assert experiments.fleet("smoke").equals(self.FRAME)
-        assert not experiments.fleet("smoke", seed=1).equals(self.FRAME)
+        assert frame.schema == drawn_fleets.FLEETS
+        assert len(frame) == 4 * count
+        assert frame["reason"].null_count() == 4 * count
+        assert experiments.fleet("smoke", self.SEED).equals(frame)
+        assert not experiments.fleet("smoke", self.SEED + 1).equals(frame)
 
-    def test_order_of_methods(self) -> None:
-        bound_s, exact_s = self.seconds("lower bound"), self.seconds("exact")
+    def test_order_of_methods(self, frame: pl.DataFrame) -> None:
+        bound_s, exact_s, assigned_s, alone_s = (
+            frame.filter(method=method)["slowest_s"]
+            for method in ("lower bound", "exact", "assign", "alone")
+        )
         assert (bound_s <= exact_s * (1 + RELATIVE)).all()
-        assert (exact_s <= self.seconds("assign") * (1 + RELATIVE)).all()
-        assert (self.seconds("assign") <= self.seconds("alone")).all()
-        gaps = self.FRAME.filter(pl.col("method") == "alone")
+        assert (exact_s <= assigned_s * (1 + RELATIVE)).all()
+        assert (assigned_s <= alone_s).all()
+        gaps = frame.filter(pl.col("method") == "alone")
         expected = 100 * (gaps["slowest_s"] / bound_s - 1)
         assert gaps["gap_percent"].to_list() == pytest.approx(expected.to_list())
 
-    def test_larger_fleets_hold_the_smaller(self) -> None:
-        best = self.FRAME.filter(method="exact", edges=2).sort("devices")["slowest_s"]
+    def test_larger_fleets_hold_the_smaller(self, frame: pl.DataFrame) -> None:
+        best = frame.filter(method="exact", edges=2).sort("devices")["slowest_s"]
         assert best.is_sorted()
         profiles = [PROFILE]
         few, more = (drawn_fleets.drawn_fleet(n, n, 0, profiles=profiles) for n in (2, 3))
@@ -504,18 +510,20 @@ class TestExperiment:
         assert gaps["compared"].to_list() == [0, 0]
         assert "best assignment" not in str(charts.fleet(frame).to_dict())
 
-    def test_ctrl_c_leaves_finished_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_ctrl_c_leaves_finished_rows(
+        self, frame: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def interrupted(_: Fleet) -> tuple[float, float]:
             raise KeyboardInterrupt
 
         monkeypatch.setitem(drawn_fleets.METHODS, "exact", interrupted)
         with pytest.raises(ExperimentInterrupted) as raised:
-            experiments.fleet("smoke")
-        whole = self.FRAME.head(3).with_columns(above_exact_percent=pl.lit(None, pl.Float64))
+            experiments.fleet("smoke", self.SEED)
+        whole = frame.head(3).with_columns(above_exact_percent=pl.lit(None, pl.Float64))
         assert raised.value.frame.equals(whole)
 
-    def test_mean_gaps(self) -> None:
-        gaps = experiments.mean_gaps(self.FRAME).filter(method="exact")
+    def test_mean_gaps(self, frame: pl.DataFrame) -> None:
+        gaps = experiments.mean_gaps(frame).filter(method="exact")
         assert gaps["best"].to_list() == gaps["compared"].to_list() == gaps["fleets"].to_list()
         assert gaps["above_exact_percent"].to_list() == [0.0] * len(gaps)
 
@@ -523,10 +531,9 @@ class TestExperiment:
         with pytest.raises(UnknownNameError, match="unknown scale 'large'"):
             experiments.fleet("large")
 
-    def test_chart(self) -> None:
-        chart = charts.fleet(self.FRAME)
-        svg = figures.svg(chart)
+    def test_chart(self, frame: pl.DataFrame, smoke: Smoke) -> None:
+        _, svg = printed(smoke, "hiertrain", "fleet", charts.fleet)
         for word in ("1 edge", "2 edges", "by itself", "assigned together", "best assignment"):
             assert word in svg
         assert "nan" not in svg.lower()
-        assert '"values": [2, 3, 4]' in chart.to_json(indent=None)
+        assert '"values": [2, 3, 4]' in charts.fleet(frame).to_json(indent=None)

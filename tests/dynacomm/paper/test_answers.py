@@ -1,42 +1,33 @@
 """Stored frames to answers: right claims, right settings, honest gaps."""
 
 from collections.abc import Callable
-from functools import cache
 
 import polars as pl
 import pytest
 
+from tests.conftest import Smoke
+from tests.expectations import stored_frames
 from workbench.claims import Answer, claims_of, load_claims, of_frames, stored_answers
 from workbench.dynacomm.paper import experiments
 from workbench.dynacomm.paper.testbed import MODELS
 
+STORED: dict[str, pl.DataFrame] = {}
 
-@cache
-def stored_frames() -> dict[str, pl.DataFrame]:
-    return {
-        "fig5": experiments.fig5(),
-        "fig6": experiments.fig6(),
-        "fig7": experiments.fig7(),
-        "fig8": experiments.fig8(),
-        "iterations": experiments.iterations(),
-        "fig9a": experiments.fig9a("smoke"),
-        "fig9b": experiments.fig9b(),
-        "fig11": experiments.fig11(),
-        "fig12_slopes": experiments.slopes(experiments.fig12("smoke")),
-        "table1": experiments.table1("smoke"),
-        "table2": experiments.table2("smoke"),
-        "fig10": experiments.fig10("smoke"),
-    }
+
+@pytest.fixture(autouse=True, scope="module")
+def stored(smoke: Smoke) -> None:
+    """Read the frames of the notebook."""
+    STORED.update(stored_frames(smoke, "dynacomm"))
 
 
 def test_every_claim_has_an_answer() -> None:
-    card = of_frames("dynacomm", stored_frames())
+    card = of_frames("dynacomm", STORED)
     assert card.unanswered == ()
     assert len(card.rows) == load_claims().filter(pl.col("system") == "dynacomm").height
 
 
 def test_only_what_is_timed_at_full_size_is_missing_at_smoke_scale() -> None:
-    waiting = {claim for claim, answer in answers(stored_frames()).items() if answer.not_run}
+    waiting = {claim for claim, answer in answers(STORED).items() if answer.not_run}
     assert waiting == {"dynacomm.table2.loss", "dynacomm.fig12.exponent"}
 
 
@@ -47,18 +38,16 @@ def test_the_worst_of_the_four_losses_counts() -> None:
 
 
 def test_accuracies_that_differ_at_one_epoch_would_be_noticed() -> None:
-    assert answers(stored_frames())["dynacomm.fig10.accuracy"].ours == 0
+    assert answers(STORED)["dynacomm.fig10.accuracy"].ours == 0
     other = pl.when(pl.col("planner") == "dynacomm").then(pl.col("top5") - 0.02)
-    changed = stored_frames()["fig10"].with_columns(top5=other.otherwise(pl.col("top5")))
+    changed = STORED["fig10"].with_columns(top5=other.otherwise(pl.col("top5")))
     found = answers({"fig10": changed})["dynacomm.fig10.accuracy"].ours
     assert found == pytest.approx(2)
 
 
 def test_a_reduction_is_read_from_its_figure() -> None:
-    row = stored_frames()["fig7"].filter(
-        pl.col("model") == "googlenet", pl.col("planner") == "dynacomm"
-    )
-    found = answers(stored_frames())["dynacomm.fwd16.googlenet.dynacomm"].ours
+    row = STORED["fig7"].filter(pl.col("model") == "googlenet", pl.col("planner") == "dynacomm")
+    found = answers(STORED)["dynacomm.fwd16.googlenet.dynacomm"].ours
     assert found == row["reduced_percent"].item()
 
 
@@ -93,13 +82,13 @@ def answers(frames: dict[str, pl.DataFrame]) -> dict[str, Answer]:
 
 
 def value(claim: str, **changed: pl.DataFrame) -> float | bool | None:
-    return answers(stored_frames() | changed)[f"dynacomm.{claim}"].ours
+    return answers(STORED | changed)[f"dynacomm.{claim}"].ours
 
 
 def with_value(figure: str, column: str, new: float, **where: object) -> pl.DataFrame:
     """A stored frame with one column changed in the rows that match."""
     rows = pl.all_horizontal(pl.col(name) == wanted for name, wanted in where.items())
-    frame = stored_frames()[figure]
+    frame = STORED[figure]
     return frame.with_columns(pl.when(rows).then(pl.lit(new)).otherwise(column).alias(column))
 
 
@@ -141,20 +130,20 @@ def test_the_exponent_is_the_slope_of_large_chains_only() -> None:
 
 
 def test_missing_frames_leave_claims_out() -> None:
-    assert "dynacomm.fig11.dynacomm" not in answers({"fig5": stored_frames()["fig5"]})
+    assert "dynacomm.fig11.dynacomm" not in answers({"fig5": STORED["fig5"]})
 
 
 def test_a_slower_dynacomm_would_be_noticed() -> None:
-    slowed = stored_frames()["fig8"].with_columns(
+    slowed = STORED["fig8"].with_columns(
         total_s=pl.when(pl.col("planner") == "dynacomm")
         .then(pl.col("total_s") * 2)
         .otherwise(pl.col("total_s"))
     )
-    assert answers(stored_frames())["dynacomm.order.optimal"].ours is True
-    assert answers(stored_frames() | {"fig8": slowed})["dynacomm.order.optimal"].ours is False
+    assert answers(STORED)["dynacomm.order.optimal"].ours is True
+    assert answers(STORED | {"fig8": slowed})["dynacomm.order.optimal"].ours is False
 
 
 def test_a_plan_too_late_for_the_window_would_be_noticed() -> None:
-    late = stored_frames()["table1"].with_columns(window_ms=pl.col("mean_ms") / 2)
-    assert answers(stored_frames())["dynacomm.table1.window"].ours is True
-    assert answers(stored_frames() | {"table1": late})["dynacomm.table1.window"].ours is False
+    late = STORED["table1"].with_columns(window_ms=pl.col("mean_ms") / 2)
+    assert answers(STORED)["dynacomm.table1.window"].ours is True
+    assert answers(STORED | {"table1": late})["dynacomm.table1.window"].ours is False

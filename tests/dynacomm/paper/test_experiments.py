@@ -9,10 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.expectations import (
-    assert_tells_every_step,
-    drawn_the_same_each_time,
-)
+from tests.conftest import Smoke
+from tests.expectations import assert_tells_every_step, printed, stored_frames
 from workbench import figures
 from workbench.datasets import DatasetError, cifar10
 from workbench.dynacomm.algorithms import PLANNERS
@@ -26,24 +24,19 @@ from workbench.names import UnknownNameError
 from workbench.profiles import measure_layer_times
 
 TIMED = ("at_s", "predicted_s", "difference_percent")
-FRAMES: dict[str, Callable[[], pl.DataFrame]] = {
-    "fig5": experiments.fig5,
-    "fig6": experiments.fig6,
-    "fig7": experiments.fig7,
-    "fig8": experiments.fig8,
-    "fig9a": lambda: experiments.fig9a("smoke"),
-    "fig9b": experiments.fig9b,
-    "fig11": experiments.fig11,
-    "fig12": lambda: experiments.fig12("smoke"),
-    "table1": lambda: experiments.table1("smoke"),
-    "explanations": experiments.explanations,
-    "fig10": lambda: experiments.fig10("smoke"),
-}
+COMPUTED = ("fig5", "fig6", "fig7", "fig8", "fig9a", "fig9b", "fig11")
+FIGURES = (*COMPUTED, "fig10", "fig12", "table1", "explanations")
+Frames = dict[str, pl.DataFrame]
+
+
+@pytest.fixture(scope="module")
+def stored(smoke: Smoke) -> Frames:
+    return stored_frames(smoke, "dynacomm")
 
 
 @pytest.mark.parametrize("figure", ["fig5", "fig6", "fig7", "fig8"])
-def test_bars(figure: str) -> None:
-    frame = FRAMES[figure]()
+def test_bars(figure: str, stored: Frames) -> None:
+    frame = stored[figure]
     assert len(frame) == len(MODELS) * len(PLANNERS)
     parts = pl.sum_horizontal("computation_alone_s", "overlap_s", "communication_alone_s")
     assert frame.filter((parts - pl.col("total_s")).abs() > 1e-9).is_empty()
@@ -55,23 +48,27 @@ def test_bars(figure: str) -> None:
     assert ours.to_list() == pytest.approx(fastest.to_list(), rel=1e-12)
 
 
-def test_iterations_are_both_directions_together() -> None:
-    whole = experiments.iterations([32]).select("model", "planner", "total_s")
-    halves = pl.concat([experiments.fig5(), experiments.fig6()])
-    summed = halves.group_by("model", "planner", maintain_order=True).agg(pl.col("total_s").sum())
-    joined = whole.join(summed, on=["model", "planner"])
-    assert len(joined) == len(whole)
-    assert joined["total_s"].to_list() == pytest.approx(joined["total_s_right"].to_list())
+def test_iterations_are_both_directions_together(stored: Frames) -> None:
+    for batch_size, directions in ((32, ("fig5", "fig6")), (16, ("fig7", "fig8"))):
+        whole = stored["iterations"].filter(batch_size=batch_size)
+        whole = whole.select("model", "planner", "total_s")
+        halves = pl.concat([stored[one] for one in directions])
+        summed = halves.group_by("model", "planner", maintain_order=True).agg(
+            pl.col("total_s").sum()
+        )
+        joined = whole.join(summed, on=["model", "planner"])
+        assert len(joined) == len(whole) == len(summed)
+        assert joined["total_s"].to_list() == pytest.approx(joined["total_s_right"].to_list())
 
 
-def test_more_bandwidth_never_slows_an_iteration() -> None:
-    frame = experiments.fig9b().sort("bandwidth_mbps")
+def test_more_bandwidth_never_slows_an_iteration(stored: Frames) -> None:
+    frame = stored["fig9b"].sort("bandwidth_mbps")
     for _, part in frame.group_by("planner"):
         assert (part["total_s"].diff().drop_nulls() <= 1e-12).all()
 
 
-def test_speed_ups_grow_but_never_beyond_the_workers() -> None:
-    frame = experiments.fig11()
+def test_speed_ups_grow_but_never_beyond_the_workers(stored: Frames) -> None:
+    frame = stored["fig11"]
     assert frame.filter(pl.col("speedup") > pl.col("workers")).is_empty()
     ours = frame.filter(pl.col("planner") == "dynacomm").sort("workers")["speedup"]
     assert (ours.diff().drop_nulls() > 0).all()
@@ -92,9 +89,9 @@ def test_slopes_of_known_powers() -> None:
     assert exponents == pytest.approx([3, 1, 3, 1])
 
 
-def test_random_costs_repeat_with_the_seed() -> None:
-    frames = [experiments.fig12("smoke", seed=3) for _ in range(2)]
-    assert frames[0].drop("median_ms").equals(frames[1].drop("median_ms"))
+def test_random_costs_repeat_with_the_seed(stored: Frames) -> None:
+    again = experiments.fig12("smoke", seed=1)
+    assert again.drop("median_ms").equals(stored["fig12"].drop("median_ms"))
 
 
 @pytest.mark.parametrize(
@@ -106,13 +103,10 @@ def test_unknown_scale_is_refused(make: Callable[[str], pl.DataFrame]) -> None:
         make("full")
 
 
-@pytest.mark.parametrize("figure", FRAMES)
-def test_every_figure_can_be_printed(figure: str) -> None:
-    chart = drawn_the_same_each_time(getattr(charts, figure), FRAMES[figure]())
-    for column in figures.COLUMNS:
-        svg = figures.svg(chart, column)
-        assert svg.count("<path") > 10
-    if figure not in ("fig10", "fig12", "table1", "explanations"):
+@pytest.mark.parametrize("figure", FIGURES)
+def test_every_figure_can_be_printed(figure: str, smoke: Smoke) -> None:
+    _, svg = printed(smoke, "dynacomm", figure, getattr(charts, figure))
+    if figure in COMPUTED:
         assert "(cost model)" in svg  # what is not measured says so
     if figure == "fig10":
         assert "ResNet-20 on digits" in svg
@@ -124,7 +118,7 @@ class TestFigure10LearnsFrom:
 
     @pytest.fixture(autouse=True)
     def small(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setattr(scales, "SAMPLES", Scaled(64, 64, 64))
+        monkeypatch.setattr(scales, "SAMPLES", Scaled(16, 16, 16))
         monkeypatch.setattr(scales, "EPOCHS", Scaled(1, 1, 1))
         monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
         monkeypatch.setattr(cifar10, "fetch", unreachable)
@@ -134,17 +128,17 @@ class TestFigure10LearnsFrom:
         folder.mkdir()
         generator = np.random.default_rng(1)
         for name in (*cifar10.TRAIN_FILES, cifar10.TEST_FILE):
-            records = generator.integers(0, 256, (8, 3073), dtype=np.uint8)
+            records = generator.integers(0, 256, (2, 3073), dtype=np.uint8)
             records[:, 0] %= 10
             (folder / name).write_bytes(records.tobytes())
         frame = experiments.fig10("paper")
-        assert learnt_from(frame) == ("cifar10", 40, 8)
+        assert learnt_from(frame) == ("cifar10", 10, 2)
         svg = figures.svg(charts.fig10(frame), "double")
         assert "ResNet-20 on CIFAR-10" in svg
-        assert "40 training, 8 validation samples" in svg
+        assert "10 training, 2 validation samples" in svg
 
     def test_what_was_asked_for(self) -> None:
-        assert learnt_from(experiments.fig10("paper", dataset="digits")) == ("digits", 64, 64)
+        assert learnt_from(experiments.fig10("paper", dataset="digits")) == ("digits", 16, 16)
 
     @pytest.mark.parametrize(("scale", "dataset"), [("paper", "auto"), ("default", "cifar10")])
     def test_nothing_falls_back(self, scale: str, dataset: str) -> None:
@@ -176,14 +170,16 @@ def learnt_from(frame: pl.DataFrame) -> tuple[object, ...]:
 def test_what_may_take_long_tells_every_step(
     make: Callable[[str], pl.DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name, value in {"SAMPLES": 16, "ITERATIONS": 3, "WORKERS": (1, 2)}.items():
+        monkeypatch.setattr(scales, name, Scaled(value, value, value))
     assert_tells_every_step(lambda: make("smoke"), monkeypatch)
 
 
-@pytest.mark.parametrize("make", [experiments.table1, experiments.fig12])
+@pytest.mark.parametrize("figure", ["table1", "fig12"])
 def test_ctrl_c_leaves_what_was_timed(
-    make: Callable[[str], pl.DataFrame], monkeypatch: pytest.MonkeyPatch
+    figure: str, stored: Frames, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, done = make("smoke"), 0
+    whole, done = stored[figure], 0
 
     def interrupted(*_: object) -> list[float]:
         nonlocal done
@@ -194,7 +190,7 @@ def test_ctrl_c_leaves_what_was_timed(
 
     monkeypatch.setattr(timings, "timed", interrupted)
     with pytest.raises(ExperimentInterrupted) as raised:
-        make("smoke")
+        getattr(experiments, figure)("smoke")
     named = [name for name, kind in whole.schema.items() if kind == pl.String]
     assert raised.value.frame.schema == whole.schema
     assert raised.value.frame.select(named).equals(whole.head(3).select(named))
@@ -216,26 +212,28 @@ def test_ctrl_c_leaves_what_was_profiled(monkeypatch: pytest.MonkeyPatch) -> Non
     assert raised.value.frame["model"].to_list() == ["lenet5"]
 
 
-def test_ctrl_c_leaves_the_epochs_that_were_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = experiments.fig10("smoke")
+def test_ctrl_c_leaves_the_epochs_that_were_trained(
+    stored: Frames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first: list[Any] = []
 
     def interrupted(setup: Setup, planner: str, **options: Any) -> Any:
-        trained = train(setup, planner, **options)
         if planner == "sequential":
-            return trained
-        run = replace(trained.run, ended="interrupted")
-        return replace(trained, run=run, epochs=trained.epochs.head(0))
+            first.append(train(setup, planner, **options))
+            return first[0]
+        run = replace(first[0].run, ended="interrupted")
+        return replace(first[0], run=run, epochs=first[0].epochs.head(0))
 
     monkeypatch.setattr("workbench.dynacomm.training.train", interrupted)
     with pytest.raises(ExperimentInterrupted, match="1 finished row is in `frame`") as raised:
         experiments.fig10("smoke")
-    assert raised.value.frame.equals(whole.filter(planner="sequential"))
+    assert raised.value.frame.equals(stored["fig10"].filter(planner="sequential"))
 
 
 def test_training_of_equal_workers_ends_when_the_cost_model_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(scales, "SAMPLES", Scaled(80, 80, 80))
+    monkeypatch.setattr(scales, "SAMPLES", Scaled(66, 66, 66))
     monkeypatch.setattr(scales, "EPOCHS", Scaled(2, 2, 2))
     frame = experiments.fig10("smoke")
     assert frame["epoch"].to_list() == [1, 2, 1, 2]
@@ -245,8 +243,8 @@ def test_training_of_equal_workers_ends_when_the_cost_model_says(
     assert "ends up to +0.00 % off the cost model" in drawn
 
 
-def test_both_plans_learn_the_same_in_less_time() -> None:
-    frame = experiments.fig10("smoke")
+def test_both_plans_learn_the_same_in_less_time(stored: Frames) -> None:
+    frame = stored["fig10"]
     ours, theirs = (frame.filter(planner=name) for name in ("dynacomm", "sequential"))
     measured = [column for column in frame.columns if column not in ("planner", *TIMED)]
     assert ours.select(measured).equals(theirs.select(measured))
@@ -255,5 +253,5 @@ def test_both_plans_learn_the_same_in_less_time() -> None:
 
 def test_a_planner_of_ones_own_stands_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PLANNERS, "halves", lambda costs: Plan((costs.layers // 2,), ()))
-    for figure in ("fig5", "fig11"):
-        assert "halves" in figures.svg(getattr(charts, figure)(FRAMES[figure]()))
+    assert "halves" in figures.svg(charts.fig5(experiments.fig5()))
+    assert "halves" in figures.svg(charts.fig11(experiments.fig11()))

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import altair as alt
 import polars as pl
 import pytest
 
+from tests.conftest import Smoke
+from tests.expectations import printed, stored_frames, stored_svg
 from workbench import figures
 from workbench.clusters import Schedule
 from workbench.dynacomm.algorithms import PLANNERS
@@ -19,7 +20,7 @@ from workbench.dynacomm.paper.experiments import scales, simulated
 from workbench.dynacomm.paper.testbed import paper_testbed, variant
 from workbench.dynacomm.replanning import mobile_trace
 from workbench.dynacomm.replanning.planning import EPOCH, WITHIN_S
-from workbench.experiments import ExperimentInterrupted
+from workbench.experiments import ExperimentInterrupted, Scaled
 from workbench.names import UnknownNameError
 from workbench.profiles import profile_model
 from workbench.runtime import Run, simulate
@@ -27,20 +28,23 @@ from workbench.runtime import Run, simulate
 ITERATIONS, EPOCH_ITERATIONS = scales.ITERATIONS.smoke, scales.EPOCH_ITERATIONS.smoke
 
 
-@pytest.fixture(scope="module")
-def replanned() -> pl.DataFrame:
-    return experiments.replanning("smoke")
+SEED = 1
+"""Of the notebook."""
 
 
 @pytest.fixture(scope="module")
-def scaled() -> pl.DataFrame:
-    return experiments.fig11_simulated("smoke")
+def replanned(smoke: Smoke) -> pl.DataFrame:
+    return stored_frames(smoke, "dynacomm")["replanning"]
 
 
-def written(chart: alt.FacetChart) -> str:
-    """All words of a chart, its title's lines behind each other."""
-    drawing = ET.fromstring(figures.svg(chart, "double"))
-    found = [element for element in drawing.iter() if element.tag.endswith("}text")]
+@pytest.fixture(scope="module")
+def scaled(smoke: Smoke) -> pl.DataFrame:
+    return stored_frames(smoke, "dynacomm")["fig11_simulated"]
+
+
+def written(svg: str) -> str:
+    """All words of a figure, its title's lines behind each other."""
+    found = [element for element in ET.fromstring(svg).iter() if element.tag.endswith("}text")]
     return " ".join(" ".join(part for part in text.itertext()) for text in found)
 
 
@@ -87,7 +91,9 @@ def test_planning_anew_pays_where_the_bandwidth_changes_slowly(replanned: pl.Dat
             assert paid[scenario, policy] > 1, (scenario, policy)
 
 
-def test_how_often_is_planned_stands_in_frame_and_chart(replanned: pl.DataFrame) -> None:
+def test_how_often_is_planned_stands_in_frame_and_chart(
+    replanned: pl.DataFrame, smoke: Smoke
+) -> None:
     every = dict(replanned.select("policy", "planned_every").unique().iter_rows())
     assert every == {
         "static": None,
@@ -96,14 +102,15 @@ def test_how_often_is_planned_stands_in_frame_and_chart(replanned: pl.DataFrame)
         "clairvoyant": 1,
     }
     assert set(replanned["epoch_iterations"]) == {EPOCH_ITERATIONS}
-    gains = experiments.replanning_gains(replanned)
-    for chart in (charts.replanning(replanned), charts.replanning_gains(gains)):
-        words = written(chart)
+    for name in ("replanning", "replanning_gains"):
+        words = written(stored_svg(smoke, "dynacomm", name))
         assert f"every {EPOCH_ITERATIONS} iterations" in words
         assert f"an epoch is {EPOCH_ITERATIONS} iterations (the paper: {EPOCH})" in words
     assert scales.EPOCH_ITERATIONS.paper == EPOCH
     whole = replanned.with_columns(epoch_iterations=pl.lit(EPOCH))
-    assert f"an epoch is {EPOCH} iterations, as in the paper" in written(charts.replanning(whole))
+    assert f"an epoch is {EPOCH} iterations, as in the paper" in written(
+        figures.svg(charts.replanning(whole), "double")
+    )
 
 
 def test_gains_by_hand() -> None:
@@ -173,12 +180,12 @@ def test_ctrl_c_leaves_the_finished_rows(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(simulated, "simulate", third_is_cut_off)
-    make: dict[str, Callable[[str], pl.DataFrame]] = {
-        "replanned": experiments.replanning,
-        "scaled": experiments.fig11_simulated,
+    make: dict[str, Callable[[], pl.DataFrame]] = {
+        "replanned": lambda: experiments.replanning("smoke", SEED),
+        "scaled": lambda: experiments.fig11_simulated("smoke"),
     }
     with pytest.raises(ExperimentInterrupted) as raised:
-        make[name]("smoke")
+        make[name]()
     done = raised.value.frame
     assert len(done) == 2 * (ITERATIONS if name == "replanned" else 1)
     assert done.equals(whole.head(len(done)))
@@ -198,8 +205,7 @@ def test_ctrl_c_at_once_leaves_no_rows_but_their_columns(
 
 
 def test_the_seed_chooses_where_the_mobile_trace_begins(replanned: pl.DataFrame) -> None:
-    other = experiments.replanning("smoke", seed=1)
-    again = experiments.replanning("smoke", seed=0)
+    other, again = (experiments.replanning("smoke", seed=seed) for seed in (SEED + 1, SEED))
     assert again.equals(replanned)
     for scenario, same in (("step", True), ("sawtooth", True), ("mobile", False)):
         pair = [frame.filter(scenario=scenario).drop("seed") for frame in (replanned, other)]
@@ -238,8 +244,11 @@ def test_the_model_bounds_unequal_workers_who_get_more_than_their_share(
     assert alone.equals(scaled.filter(case="equal", workers=1).drop("case"))
 
 
-def test_unequal_workers_who_share_nothing_are_as_fast_as_the_slowest() -> None:
+def test_unequal_workers_who_share_nothing_are_as_fast_as_the_slowest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """By hand: all in one piece, as many servers as workers, so nobody waits but for the last."""
+    monkeypatch.setattr(scales, "WORKERS", Scaled((1,), (1,), (1,)))
     frame = experiments.fig11_simulated("smoke", slowest=0.5)
     row = frame.filter(case="unequal", workers=1, planner="sequential").row(0, named=True)
     testbed = variant(1, row["bandwidth_mbps"])
@@ -256,13 +265,13 @@ def test_a_speed_that_cannot_be_is_refused(slowest: float) -> None:
         experiments.fig11_simulated("smoke", slowest=slowest)
 
 
-def test_the_difference_stands_on_the_chart(scaled: pl.DataFrame) -> None:
+def test_the_difference_stands_on_the_chart(scaled: pl.DataFrame, smoke: Smoke) -> None:
     farthest = max(scaled["difference_percent"].to_list())
-    text = written(charts.fig11_simulated(scaled))
+    text = written(stored_svg(smoke, "dynacomm", "fig11_simulated"))
     assert f"up to +{farthest:.2f} % off the model" in text
     assert f"speeds 1 to {simulated.SLOWEST}" in text
     lower = scaled.with_columns(difference_percent=-pl.col("difference_percent") - 2)
-    assert "up to -" in written(charts.fig11_simulated(lower))
+    assert "up to -" in written(figures.svg(charts.fig11_simulated(lower), "double"))
 
 
 def test_interfaces_are_shared_by_more_workers_than_servers() -> None:
@@ -285,17 +294,10 @@ def test_the_trace_is_the_seeds_and_can_be_read() -> None:
     assert "**Synthetic.**" in (mobile_trace.TRACE.parent / "README.md").read_text()
 
 
-def test_figures_fit_both_columns_and_say_that_they_are_simulated(
-    replanned: pl.DataFrame, scaled: pl.DataFrame
-) -> None:
-    drawn: list[alt.FacetChart | alt.LayerChart] = [
-        charts.replanning(replanned),
-        charts.replanning_gains(experiments.replanning_gains(replanned)),
-        charts.fig11_simulated(scaled),
-    ]
-    for chart in drawn:
-        for column in figures.COLUMNS:
-            assert "simulated" in figures.svg(chart, column)
+@pytest.mark.parametrize("name", ["replanning", "replanning_gains", "fig11_simulated"])
+def test_figures_fit_both_columns_and_say_that_they_are_simulated(name: str, smoke: Smoke) -> None:
+    for svg in printed(smoke, "dynacomm", name, getattr(charts, name)):
+        assert "simulated" in svg
 
 
 @pytest.mark.parametrize("make", [experiments.replanning, experiments.fig11_simulated])

@@ -1,32 +1,23 @@
 """Stored frames to answers: right claims, right settings, honest gaps; each answer can fail."""
 
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 import polars as pl
 import pytest
 
+from tests.conftest import Smoke
+from tests.expectations import stored_frames
 from workbench.claims import Answer, claims_of, load_claims, of_frames, stored_answers
-from workbench.edgegossip.paper import experiments
 from workbench.edgegossip.paper.answers import Mean
 
+STORED: dict[str, pl.DataFrame] = {}
 
-@cache
-def stored_frames() -> dict[str, pl.DataFrame]:
-    recorded = experiments.samples("smoke")
-    return {
-        "fig3": experiments.fig3("smoke"),
-        "fig5": experiments.fig5("smoke"),
-        "fig6": experiments.fig6(),
-        "fig6_accuracy": experiments.fig6_accuracy("smoke"),
-        "fig7": experiments.fig7("smoke"),
-        "fig8": experiments.fig8(),
-        "fig9": experiments.fig9(recorded),
-        "fig11": experiments.fig11(recorded),
-        "fig12": experiments.fig12("smoke"),
-        "fig13": experiments.fig13("smoke"),
-    }
+
+@pytest.fixture(autouse=True, scope="module")
+def stored(smoke: Smoke) -> None:
+    """Read the frames of the notebook."""
+    STORED.update(stored_frames(smoke, "edgegossip"))
 
 
 def answers(frames: dict[str, pl.DataFrame]) -> dict[str, Answer]:
@@ -37,7 +28,7 @@ def answers(frames: dict[str, pl.DataFrame]) -> dict[str, Answer]:
 
 
 def value(claim: str, **changed: pl.DataFrame) -> float | bool | None:
-    return answers(stored_frames() | changed)[f"edgegossip.{claim}"].ours
+    return answers(STORED | changed)[f"edgegossip.{claim}"].ours
 
 
 def with_value(frame: pl.DataFrame, column: str, new: float, **where: object) -> pl.DataFrame:
@@ -48,20 +39,20 @@ def with_value(frame: pl.DataFrame, column: str, new: float, **where: object) ->
 
 def trained(name: str, **top1: float) -> pl.DataFrame:
     """A smoke frame as if of three seeds, with accuracies by method."""
-    frame = stored_frames()[name].with_columns(
+    frame = STORED[name].with_columns(
         top1=pl.col("method").replace_strict({"gosgd": 0.98, "edgegossip": 0.975} | top1)
     )
     return pl.concat([frame.with_columns(seed=pl.lit(seed, pl.Int64)) for seed in (1, 2, 3)])
 
 
 def test_every_claim_has_an_answer() -> None:
-    card = of_frames("edgegossip", stored_frames())
+    card = of_frames("edgegossip", STORED)
     assert card.unanswered == ()
     assert len(card.rows) == load_claims().filter(pl.col("system") == "edgegossip").height
 
 
 def test_accuracy_waits_for_three_seeds() -> None:
-    waiting = {claim for claim, answer in answers(stored_frames()).items() if answer.not_run}
+    waiting = {claim for claim, answer in answers(STORED).items() if answer.not_run}
     assert waiting == {
         f"edgegossip.{name}"
         for name in (
@@ -75,7 +66,7 @@ def test_accuracy_waits_for_three_seeds() -> None:
 
 
 def test_the_speed_up_is_the_mean_over_settings() -> None:
-    frame = stored_frames()["fig6"]
+    frame = STORED["fig6"]
     assert value("speedup") == pytest.approx(sum(frame["speedup"]) / 12)
     assert value("speedup") == pytest.approx(2.7, abs=0.05)
     assert answers({"fig6": frame.with_columns(uplink_mbps=pl.lit(1000.0))}) == {}
@@ -84,13 +75,13 @@ def test_the_speed_up_is_the_mean_over_settings() -> None:
 
 def test_lenet_5_could_gain_most() -> None:
     assert value("fig6.lenet_smallest") is True
-    faster = with_value(stored_frames()["fig6"], "speedup", 99.0, model="lenet5", platforms=12)
+    faster = with_value(STORED["fig6"], "speedup", 99.0, model="lenet5", platforms=12)
     assert value("fig6.lenet_smallest", fig6=faster) is False
 
 
 def test_what_is_lost_comes_with_its_error() -> None:
     frames = {"fig5": trained("fig5"), "fig6_accuracy": trained("fig6_accuracy")}
-    found = answers(stored_frames() | frames)["edgegossip.accuracy_loss"]
+    found = answers(STORED | frames)["edgegossip.accuracy_loss"]
     assert found.ours == pytest.approx(0.5)
     assert found.detail == "+0.50 ± 0.00, 3 seeds, 6 settings, 240 samples of digits"
 
@@ -145,7 +136,7 @@ def test_figure_5_asks_for_much_less_time_in_every_seed(times: float, holds: boo
 
 def test_figure_3_can_hold_and_fail() -> None:
     slow = ["svd_gaussian_mixture", "pca_kmeans", "pca_lsh", "whole_svd_lsh"]
-    names = stored_frames()["fig3"]["technique"].to_list()
+    names = STORED["fig3"]["technique"].to_list()
     made = pl.DataFrame(
         [
             {"technique": name, "seed": seed, "learner": "lenet5", "dataset": "digits"}
@@ -224,23 +215,23 @@ def test_figure_7_can_hold_and_fail() -> None:
 
 
 def test_figure_8_is_read_as_the_paper_defines_it() -> None:
-    frame = stored_frames()["fig8"].filter(model="alexnet_cifar")
+    frame = STORED["fig8"].filter(model="alexnet_cifar")
     total_s = pl.col("ranking_s") + pl.col("learning_s") + pl.col("waiting_s")
     whole = frame.filter(reading="whole epoch").select(100 * pl.col("ranking_s") / total_s)
     assert value("fig8.alexnet") == pytest.approx(whole.to_series().mean())
     readings = ("at work", "CPU platforms", "one CPU platform")
     others = [float(np.mean(frame.filter(reading=one)["percent"].to_numpy())) for one in readings]
-    detail = answers({"fig8": stored_frames()["fig8"]})["edgegossip.fig8.alexnet"].detail
+    detail = answers({"fig8": STORED["fig8"]})["edgegossip.fig8.alexnet"].detail
     assert detail.endswith(f"the other readings: {', '.join(f'{one:.1f}' for one in others)}")
     assert value("fig8.inverse") is True
-    other = with_value(stored_frames()["fig8"], "ranking_s", 9.0, reading="whole epoch", ratio=20.0)
+    other = with_value(STORED["fig8"], "ranking_s", 9.0, reading="whole epoch", ratio=20.0)
     assert value("fig8.inverse", fig8=other) is False
 
 
 def test_figures_9_and_11_can_fail() -> None:
-    frame = stored_frames()["fig9"]
+    frame = STORED["fig9"]
     assert value("fig9.error") == pytest.approx(frame["followed_mean_percent"].mean())
-    detail = answers(stored_frames())["edgegossip.fig9.error"].detail
+    detail = answers(STORED)["edgegossip.fig9.error"].detail
     for name in ("naive_mean_percent", "naive_followed_mean_percent"):
         assert f"{sum(frame[name]) / len(frame):.1f} %" in detail
     assert detail.startswith("samples recorded; blind")
@@ -248,16 +239,16 @@ def test_figures_9_and_11_can_fail() -> None:
     falling, rising = (frame.with_columns(followed_mean_percent=one) for one in (1 / size, size))
     assert value("fig9.trend", fig9=falling) is False
     assert value("fig9.trend", fig9=rising) is True
-    late = with_value(stored_frames()["fig11"], "mean_s", 0.5, part="reporting")
+    late = with_value(STORED["fig11"], "mean_s", 0.5, part="reporting")
     assert value("fig11.overhead", fig11=late) == 0.5
 
 
 def test_what_was_measured_just_now_is_this_machines_time() -> None:
     for figure, claims in (("fig9", ("error", "trend")), ("fig11", ("overhead",))):
-        measured = stored_frames()[figure].with_columns(source=pl.lit("measured"))
+        measured = STORED[figure].with_columns(source=pl.lit("measured"))
         for claim in claims:
             name = f"edgegossip.{figure}.{claim}"
-            assert not answers(stored_frames())[name].timed
+            assert not answers(STORED)[name].timed
             assert answers({figure: measured})[name].timed
 
 
@@ -372,7 +363,7 @@ def test_figure_13_says_how_sure_it_is(frame: Callable[[], pl.DataFrame], told: 
 
 
 def test_missing_frames_leave_claims_out() -> None:
-    assert "edgegossip.speedup" not in answers({"fig8": stored_frames()["fig8"]})
+    assert "edgegossip.speedup" not in answers({"fig8": STORED["fig8"]})
     assert "edgegossip.accuracy_loss" not in answers({"fig5": trained("fig5")})
 
 

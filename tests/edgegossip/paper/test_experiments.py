@@ -7,11 +7,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.expectations import (
-    assert_tells_every_step,
-    drawn_the_same_each_time,
-)
-from workbench import figures, training
+from tests.conftest import Smoke
+from tests.expectations import assert_tells_every_step, printed, stored_frames
+from workbench import training
 from workbench.datasets import DatasetError
 from workbench.edgegossip.algorithms import STRATEGIES
 from workbench.edgegossip.paper import charts, experiments
@@ -24,42 +22,49 @@ from workbench.experiments.finished import forget
 from workbench.names import UnknownNameError
 from workbench.runtime import progress
 
-RECORDED = experiments.samples("smoke")
-FRAMES: dict[str, Callable[[], pl.DataFrame]] = {
-    "fig3": lambda: experiments.fig3("smoke"),
-    "fig5": lambda: experiments.fig5("smoke"),
-    "fig6": lambda: experiments.fig6(epochs=3),
-    "fig6_accuracy": lambda: experiments.fig6_accuracy("smoke"),
-    "fig7": lambda: experiments.fig7("smoke"),
-    "fig8": lambda: experiments.fig8(epochs=3),
-    "fig9": lambda: experiments.fig9(RECORDED),
-    "fig10": lambda: experiments.fig10(RECORDED),
-    "fig11": lambda: experiments.fig11(RECORDED),
-    "fig12": lambda: experiments.fig12("smoke"),
-    "fig13": lambda: experiments.fig13("smoke"),
-    "strategies": lambda: experiments.strategies("smoke"),
-    "dropouts": lambda: experiments.dropouts("smoke"),
-    "explanations": experiments.explanations,
-}
 TRAINED = ("fig5", "fig6_accuracy", "fig12", "fig13", "strategies")
+SIMULATED = (*TRAINED, "dropouts")
+COMPUTED = ("fig6", "fig8", "explanations")
+MEASURED = ("fig3", "fig7", "fig9", "fig10", "fig11")
+Frames = dict[str, pl.DataFrame]
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(scope="module")
+def stored(smoke: Smoke) -> Frames:
+    return stored_frames(smoke, "edgegossip")
+
+
+@pytest.fixture
 def forgotten() -> Iterator[None]:
-    """Leave nothing that was trained here to other tests."""
+    """No training was made before, and none is left to other tests."""
+    forget()
     yield
     forget()
 
 
-@pytest.mark.parametrize("figure", FRAMES)
-def test_every_figure_can_be_printed(figure: str) -> None:
-    chart = drawn_the_same_each_time(getattr(charts, figure), FRAMES[figure]())
-    for column in figures.COLUMNS:
-        svg = figures.svg(chart, column)
-        assert svg.count("<path") > 10
-    if figure in ("fig6", "fig8", "explanations"):
+@pytest.fixture
+def small(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many trainings and epochs, on few samples."""
+    for name, value in {
+        "LEARNERS": dict.fromkeys(MODELS, scales.LEARNERS.smoke["lenet5"]),
+        "SAMPLES": 100,  # ten platforms have an aggregated point each
+        "TEST_SAMPLES": 10,
+        "AGGREGATED": 100,
+    }.items():
+        monkeypatch.setattr(scales, name, Scaled(value, value, value))
+
+
+def make(figure: str) -> pl.DataFrame:
+    frame: pl.DataFrame = getattr(experiments, figure)("smoke")
+    return frame
+
+
+@pytest.mark.parametrize("figure", [*SIMULATED, *COMPUTED, *MEASURED])
+def test_every_figure_can_be_printed(figure: str, smoke: Smoke) -> None:
+    _, svg = printed(smoke, "edgegossip", figure, getattr(charts, figure))
+    if figure in COMPUTED:
         assert "(cost model)" in svg
-    elif figure in (*TRAINED, "dropouts"):
+    elif figure in SIMULATED:
         assert "(simulated)" in " ".join(svg.split("</tspan><tspan"))
         assert "samples of digits" in svg or "of digits" in svg
     else:
@@ -67,8 +72,8 @@ def test_every_figure_can_be_printed(figure: str) -> None:
 
 
 @pytest.mark.parametrize("figure", TRAINED)
-def test_each_training_has_a_plain_one_beside_it(figure: str) -> None:
-    frame = FRAMES[figure]()
+def test_each_training_has_a_plain_one_beside_it(figure: str, stored: Frames) -> None:
+    frame = stored[figure]
     found = final(frame)
     ours = frame.filter(method="edgegossip")
     cases = ours.select("model", "platforms", "technique", "ratio", "strategy", "order")
@@ -77,31 +82,38 @@ def test_each_training_has_a_plain_one_beside_it(figure: str) -> None:
     assert len(found) >= cases.n_unique()
 
 
-def test_figure_5_has_every_model_and_technique_where_it_should() -> None:
-    frame = experiments.fig5("smoke").filter(method="edgegossip")
+def test_figure_5_has_every_model_and_technique_where_it_should(stored: Frames) -> None:
+    frame = stored["fig5"].filter(method="edgegossip")
     assert set(frame["model"]) == set(MODELS)
     for model in MODELS:
         techniques = frame.filter(model=model)["technique"].n_unique()
         assert techniques == (3 if model in scales.ALL_TECHNIQUES.smoke else 1)
 
 
-def test_a_training_is_made_once() -> None:
+def test_a_training_is_the_same_in_each_figure(stored: Frames) -> None:
     """Ratio 10 of Figure 13 is Figure 5's LeNet-5."""
     keys = ["epoch", "at_s", "top1", "kept"]
-    one = experiments.fig5("smoke").filter(
-        model="lenet5", technique="svd_kmeans", method="edgegossip"
-    )
-    other = experiments.fig13("smoke").filter(ratio=10.0, method="edgegossip")
+    one = stored["fig5"].filter(model="lenet5", technique="svd_kmeans", method="edgegossip")
+    other = stored["fig13"].filter(ratio=10.0, method="edgegossip")
     assert one.select(keys).equals(other.select(keys))
 
 
-def test_trainings_in_two_processes_are_those_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget()
-    with monkeypatch.context() as patch:
-        patch.setattr(scales, "PROCESSES", Scaled(2, 2, 2))
-        beside = FRAMES["fig13"]()
-    forget()
-    assert FRAMES["fig13"]().equals(beside)
+@pytest.mark.usefixtures("small")
+def test_a_training_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    never, calls = interrupted_at(0)
+    monkeypatch.setattr(trainings, "train", never)
+    make("fig13")
+    assert len(calls) == 4  # a plain one and three ratios
+    make("fig12")
+    assert len(calls) == 4 + 3  # the plain one learns the same whatever the times
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_trainings_in_two_processes_are_those_in_one(
+    stored: Frames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scales, "PROCESSES", Scaled(2, 2, 2))
+    assert make("fig13").equals(stored["fig13"])
 
 
 def interrupted_at(training: int) -> tuple[Callable[..., object], list[object]]:
@@ -117,65 +129,64 @@ def interrupted_at(training: int) -> tuple[Callable[..., object], list[object]]:
     return until, calls
 
 
+@pytest.mark.usefixtures("small")
 def test_an_interrupted_figure_keeps_what_was_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget()
     until_third, calls = interrupted_at(3)
     monkeypatch.setattr(trainings, "train", until_third)
     with pytest.raises(ExperimentInterrupted) as stopped:
-        FRAMES["fig13"]()
+        make("fig13")
     kept = stopped.value.frame
     assert kept.select("method", "ratio").unique(maintain_order=True).rows() == [
         ("gosgd", None),
         ("edgegossip", 5.0),
     ]
-    whole = FRAMES["fig13"]()
+    whole = make("fig13")
     assert len(calls) == 5  # a plain one and three ratios, of which the third was asked for twice
     assert whole.columns == kept.columns
     assert kept.equals(whole.filter(pl.col("ratio").is_null() | (pl.col("ratio") == 5)))
 
 
-def test_interrupted_at_once_the_columns_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("small")
+def test_interrupted_at_once_the_columns_are_there(
+    stored: Frames, monkeypatch: pytest.MonkeyPatch
+) -> None:
     interrupted, _ = interrupted_at(1)
-    forget()
-    with monkeypatch.context() as patch:
-        patch.setattr(trainings, "train", interrupted)
-        with pytest.raises(ExperimentInterrupted) as stopped:
-            FRAMES["fig13"]()
+    monkeypatch.setattr(trainings, "train", interrupted)
+    with pytest.raises(ExperimentInterrupted) as stopped:
+        make("fig13")
     assert stopped.value.frame.is_empty()
-    assert stopped.value.frame.schema == FRAMES["fig13"]().schema
+    assert stopped.value.frame.schema == stored["fig13"].schema
 
 
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("figure", ["fig3", "fig7", "fig13", "dropouts"])
 @pytest.mark.parametrize("step", [1, 2])
 def test_interrupted_between_steps_what_is_finished_is_kept(
-    figure: str, step: int, monkeypatch: pytest.MonkeyPatch
+    figure: str, step: int, stored: Frames, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def begin(steps: progress.Steps, what: str) -> None:
         steps.step += 1
         if steps.step == step:
             raise KeyboardInterrupt
 
-    whole = FRAMES[figure]()
-    forget()
-    with monkeypatch.context() as patch:
-        patch.setattr(progress.Steps, "__call__", begin)
-        with pytest.raises(ExperimentInterrupted) as stopped:
-            FRAMES[figure]()
-    kept = stopped.value.frame
+    monkeypatch.setattr(progress.Steps, "__call__", begin)
+    with pytest.raises(ExperimentInterrupted) as stopped:
+        make(figure)
+    kept, whole = stopped.value.frame, stored[figure]  # of as many rows
     assert kept.schema == whole.schema
     assert (0 if step == 1 else 1) <= len(kept) < len(whole)
 
 
-def test_techniques_are_told_apart() -> None:
+def test_techniques_are_told_apart(stored: Frames) -> None:
     """Each takes its own time to aggregate."""
     (model,) = scales.ALL_TECHNIQUES.smoke
-    frame = experiments.fig5("smoke").filter(model=model, method="edgegossip", epoch=1)
+    frame = stored["fig5"].filter(model=model, method="edgegossip", epoch=1)
     assert frame["technique"].n_unique() == frame["at_s"].n_unique() == len(frame) == 3
 
 
-def test_two_of_four_platforms_are_slower() -> None:
+def test_two_of_four_platforms_are_slower(stored: Frames) -> None:
     """What EdgeGossip keeps is what the cost model keeps with two slow platforms."""
-    frame = experiments.fig12("smoke")
+    frame = stored["fig12"]
     points = frame["train_samples"][0]
     for factor in IMBALANCES:
         deployment = paper_testbed().deployment(
@@ -192,6 +203,7 @@ def test_two_of_four_platforms_are_slower() -> None:
         assert (found["kept"] * points).to_list() == pytest.approx(kept)
 
 
+@pytest.mark.usefixtures("small")
 def test_figure_3_teaches_the_aggregated_points_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     learnt, step = [], training.gradient_step
 
@@ -199,38 +211,40 @@ def test_figure_3_teaches_the_aggregated_points_alone(monkeypatch: pytest.Monkey
         learnt.append(len(x))
         return step(flat, x, *given, **options)
 
-    forget()
     monkeypatch.setattr(training, "gradient_step", counted)
-    frame = experiments.fig3("smoke")
+    frame = make("fig3")
     assert sum(learnt) == scales.FIG3.smoke[1] * sum(frame["aggregated"])
     assert (frame["aggregated"] <= frame["train_samples"] / 5).all()
 
 
+@pytest.mark.usefixtures("small")
 def test_seeds_are_told_apart() -> None:
     one, other = (experiments.fig13("smoke", seed=seed).filter(method="gosgd") for seed in (1, 2))
     assert one["at_s"].to_list() != other["at_s"].to_list()
 
 
-def test_equal_platforms_gain_little_and_unequal_ones_much() -> None:
-    found = final(experiments.fig12("smoke")).sort("imbalance")
+def test_equal_platforms_gain_little_and_unequal_ones_much(stored: Frames) -> None:
+    found = final(stored["fig12"]).sort("imbalance")
     assert found["imbalance"].to_list() == [1, 3, 5]
     assert (found["gosgd_s"].diff().drop_nulls() > 0).all()
     assert (found["speedup"].diff().drop_nulls() > 0).all()
 
 
-def test_interrupted_drop_outs_keep_what_was_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget()
+@pytest.mark.usefixtures("forgotten")
+def test_interrupted_drop_outs_keep_what_was_trained(
+    stored: Frames, monkeypatch: pytest.MonkeyPatch
+) -> None:
     until_second, _ = interrupted_at(2)
     monkeypatch.setattr(trainings, "train", until_second)
     with pytest.raises(ExperimentInterrupted) as stopped:
-        FRAMES["dropouts"]()
+        make("dropouts")
     kept = stopped.value.frame
     assert kept.select("scenario", "method").unique().rows() == [("nobody fails", "gosgd")]
-    assert kept.equals(FRAMES["dropouts"]().filter(scenario="nobody fails", method="gosgd"))
+    assert kept.equals(stored["dropouts"].filter(scenario="nobody fails", method="gosgd"))
 
 
-def test_strategies_are_all_there() -> None:
-    found = final(experiments.strategies("smoke"))
+def test_strategies_are_all_there(stored: Frames) -> None:
+    found = final(stored["strategies"])
     assert found.filter(order="shuffled")["strategy"].to_list() == list(STRATEGIES)
     assert found.filter(order="ranked")["strategy"].to_list() == ["accuracy_aware"]
 
@@ -241,8 +255,8 @@ def test_a_faster_network_never_makes_training_longer() -> None:
     assert (slow["exchange_s"] > fast["exchange_s"]).all()
 
 
-def test_shares_follow_the_seconds() -> None:
-    frame = experiments.fig8(epochs=3)
+def test_shares_follow_the_seconds(stored: Frames) -> None:
+    frame = stored["fig8"]
     assert len(frame) == 2 * 3 * len(experiments.READINGS)
     waited_s = pl.when(reading="whole epoch").then("waiting_s").otherwise(0.0)
     again = frame.select(
@@ -258,15 +272,15 @@ def test_shares_follow_the_seconds() -> None:
     assert (alone < whole).all()  # alone a platform keeps all its points
 
 
-def test_a_platform_alone_waits_for_nobody_and_its_share_is_the_ratios() -> None:
-    alone = experiments.fig8(epochs=10).filter(reading="one CPU platform")
+def test_a_platform_alone_waits_for_nobody_and_its_share_is_the_ratios(stored: Frames) -> None:
+    alone = stored["fig8"].filter(reading="one CPU platform")
     assert alone["waiting_s"].to_list() == pytest.approx([0.0] * 6, abs=1e-9)
     ranked = 1 / (3 * alone["ratio"])  # points evaluated, a third of learning, over points learnt
     assert alone["percent"].to_list() == pytest.approx(100 * ranked / (1 + ranked), rel=0.15)
 
 
-def test_table_3_has_the_operations_beside_the_seconds() -> None:
-    frame = experiments.table3(experiments.fig7("smoke"))
+def test_table_3_has_the_operations_beside_the_seconds(stored: Frames) -> None:
+    frame = stored["table3"]
     assert len(frame) == 2 * 3 * 3 * 2
     row = frame.row(0, named=True)
     assert (row["technique"], row["step"]) == ("svd_kmeans", "reduce")
@@ -333,7 +347,7 @@ def test_unknown_scale_is_refused(make: Callable[[str], pl.DataFrame]) -> None:
         make("full")
 
 
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", ["fig3", "fig5", "fig7", "fig12", "fig13", "dropouts"])
 def test_what_may_take_long_tells_every_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    forget()
-    assert_tells_every_step(FRAMES[name], monkeypatch)
+    assert_tells_every_step(lambda: make(name), monkeypatch)

@@ -1,28 +1,24 @@
 """Stored frames to answers: right claims, right settings, honest gaps, orders that can fail."""
 
 from collections.abc import Callable
-from functools import cache
 
 import polars as pl
 import pytest
 
+from tests.conftest import Smoke
+from tests.expectations import stored_frames
 from workbench.claims import Answer, claims_of, load_claims, of_frames, stored_answers
 from workbench.hiertrain.paper import experiments
 from workbench.hiertrain.paper.answers import NONE_PERCENT
 from workbench.hiertrain.paper.testbed import MODELS
 
+STORED: dict[str, pl.DataFrame] = {}
 
-@cache
-def stored_frames() -> dict[str, pl.DataFrame]:
-    return {
-        "fig6": experiments.fig6(),
-        "fig7": experiments.fig7(),
-        "fig8": experiments.fig8(),
-        "fig9": experiments.fig9(),
-        "fig10": experiments.fig10(),
-        "fig11": experiments.fig11(),
-        "table2": experiments.table2("smoke"),
-    }
+
+@pytest.fixture(autouse=True, scope="module")
+def stored(smoke: Smoke) -> None:
+    """Read the frames of the notebook."""
+    STORED.update(stored_frames(smoke, "hiertrain"))
 
 
 def answers(frames: dict[str, pl.DataFrame]) -> dict[str, Answer]:
@@ -33,20 +29,20 @@ def answers(frames: dict[str, pl.DataFrame]) -> dict[str, Answer]:
 
 
 def value(claim: str, **changed: pl.DataFrame) -> float | bool | None:
-    return answers(stored_frames() | changed)[f"hiertrain.{claim}"].ours
+    return answers(STORED | changed)[f"hiertrain.{claim}"].ours
 
 
 def with_value(figure: str, column: str, new: float | pl.Expr, **where: object) -> pl.DataFrame:
     """A stored frame with one column changed in the rows that match."""
     rows = pl.all_horizontal(pl.col(name) == wanted for name, wanted in where.items())
     changed = new if isinstance(new, pl.Expr) else pl.lit(new)
-    frame = stored_frames()[figure]
+    frame = STORED[figure]
     return frame.with_columns(pl.when(rows).then(changed).otherwise(column).alias(column))
 
 
 def curves(figure: str, **total_s: list[float]) -> pl.DataFrame:
     """A stored frame with some planners' seconds, at 1.5, 2, ... 5 Mbit/s, in place of ours."""
-    frame = stored_frames()[figure]
+    frame = STORED[figure]
     for planner, seconds in total_s.items():
         for mbps, second in zip(frame["edge_cloud_mbps"].unique().sort(), seconds, strict=True):
             at = (pl.col("planner") == planner) & (pl.col("edge_cloud_mbps") == mbps)
@@ -55,7 +51,7 @@ def curves(figure: str, **total_s: list[float]) -> pl.DataFrame:
 
 
 def test_every_claim_has_an_answer_at_every_scale() -> None:
-    card = of_frames("hiertrain", stored_frames())
+    card = of_frames("hiertrain", STORED)
     assert card.unanswered == ()
     assert len(card.rows) == load_claims().filter(pl.col("system") == "hiertrain").height
     assert not [row.id for row in card.rows if row.verdict == "not run"]
@@ -70,14 +66,14 @@ def test_every_claim_has_an_answer_at_every_scale() -> None:
         ("fig7", lambda: experiments.fig7(device_edge_mbps=10.0)),
         ("fig7", lambda: experiments.fig7(edge_cores=2)),
         ("fig8", lambda: experiments.fig8(devices=2)),
-        ("fig8", lambda: stored_frames()["fig7"]),
-        ("table2", lambda: stored_frames()["table2"].with_columns(batch_size=pl.lit(64, pl.Int64))),
+        ("fig8", lambda: STORED["fig7"]),
+        ("table2", lambda: STORED["table2"].with_columns(batch_size=pl.lit(64, pl.Int64))),
         ("fig9", lambda: experiments.fig9(edge_cores=2)),
-        ("fig9", lambda: stored_frames()["fig9"].filter(pl.col("edge_cloud_mbps") != 2.5)),
+        ("fig9", lambda: STORED["fig9"].filter(pl.col("edge_cloud_mbps") != 2.5)),
         ("fig11", lambda: experiments.fig11(batch_size=64)),
         ("fig11", lambda: experiments.fig11(devices=2)),
         ("fig11", lambda: experiments.fig11(model="lenet5")),
-        ("fig11", lambda: stored_frames()["fig11"].filter(pl.col("edge_cores") < 4)),
+        ("fig11", lambda: STORED["fig11"].filter(pl.col("edge_cores") < 4)),
     ],
 )
 def test_results_at_another_setting_answer_nothing(
@@ -87,7 +83,7 @@ def test_results_at_another_setting_answer_nothing(
 
 
 def test_missing_frames_leave_claims_out() -> None:
-    assert set(answers({"fig9": stored_frames()["fig9"]})) == {"hiertrain.fig9.jalad_at_low"}
+    assert set(answers({"fig9": STORED["fig9"]})) == {"hiertrain.fig9.jalad_at_low"}
     assert answers({}) == {}
 
 
@@ -121,9 +117,7 @@ def test_each_part_of_the_order_of_figs_7_and_8_can_fail(
 @pytest.mark.parametrize("figure", ["fig9", "fig10"])
 def test_each_part_of_the_order_among_rivals_can_fail(figure: str) -> None:
     assert value("fig9.order_jointdnn") is True
-    frame = (
-        stored_frames()[figure].filter(pl.col("planner") == "jointdnn_plus").sort("edge_cloud_mbps")
-    )
+    frame = STORED[figure].filter(pl.col("planner") == "jointdnn_plus").sort("edge_cloud_mbps")
     equal = curves(figure, hiertrain=frame["total_s"].to_list())
     assert value("fig9.order_jointdnn", **{figure: equal}) is False
     above = curves(figure, jointdnn=(frame["total_s"] * 0.99).to_list())
@@ -174,7 +168,7 @@ def test_jalad_overlaps_with_jointdnn_plus_on_both_sides() -> None:
 def test_each_part_of_the_cores_claim_can_fail() -> None:
     def gains(few: tuple[float, float, float], enough: tuple[float, float, float]) -> pl.DataFrame:
         """Figure 11 with such gains up to 1.5 Mbit/s, at 4, and none from 3 on elsewhere."""
-        frame = stored_frames()["fig11"].with_columns(total_s=100.0, gain_percent=0.0)
+        frame = STORED["fig11"].with_columns(total_s=100.0, gain_percent=0.0)
         for where, steps in (
             (pl.col("edge_cloud_mbps") <= 1.5, few),
             (pl.col("edge_cloud_mbps") == 4.0, enough),

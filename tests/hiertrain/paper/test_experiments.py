@@ -9,11 +9,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.expectations import assert_tells_every_step
-from workbench.experiments import ExperimentInterrupted
+from tests.conftest import Smoke
+from tests.expectations import assert_tells_every_step, stored_frames
+from workbench.experiments import ExperimentInterrupted, Scaled
 from workbench.hiertrain import PLANNERS, iteration
 from workbench.hiertrain.paper import calibration, charts, experiments
-from workbench.hiertrain.paper.experiments import cost_model, simulated, timings
+from workbench.hiertrain.paper.experiments import cost_model, scales, simulated, timings
 from workbench.hiertrain.paper.testbed import (
     EDGE_CLOUD_MBPS,
     EXPLANATION,
@@ -26,9 +27,22 @@ from workbench.hiertrain.paper.testbed import (
 from workbench.hiertrain.training import train
 from workbench.names import UnknownNameError
 
+Frames = dict[str, pl.DataFrame]
 
-def test_a_sweep_is_the_cost_model() -> None:
-    frame = experiments.fig9()
+
+@pytest.fixture(scope="module")
+def stored(smoke: Smoke) -> Frames:
+    return stored_frames(smoke, "hiertrain")
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many trainings, each of one iteration."""
+    monkeypatch.setattr(scales, "SAMPLES", Scaled(32, 32, 32))
+
+
+def test_a_sweep_is_the_cost_model(stored: Frames) -> None:
+    frame = stored["fig9"]
     assert len(frame) == len(EDGE_CLOUD_MBPS) * len(cost_model.RIVALS)
     row = frame.filter(planner="jalad", edge_cloud_mbps=2.0).row(0, named=True)
     testbed = Testbed(Constants.load(), edge_cloud_mbps=2.0)
@@ -47,26 +61,28 @@ def test_more_bandwidth_slows_nobody(model: str) -> None:
         assert (part["total_s"].diff().drop_nulls() <= 1e-9).all()
 
 
-def test_more_cores_slow_nobody() -> None:
-    frame = experiments.fig11()
+def test_more_cores_slow_nobody(stored: Frames) -> None:
+    frame = stored["fig11"]
     assert frame.filter(edge_cores=1)["gain_percent"].is_null().all()
     assert (frame.filter(pl.col("edge_cores") > 1)["gain_percent"] >= -1e-9).all()
 
 
-def test_more_devices_at_the_edge_help_nobody() -> None:
-    one, four = experiments.fig7(), experiments.fig7(devices=4)
+def test_more_devices_at_the_edge_help_nobody(stored: Frames) -> None:
+    one, four = stored["fig7"], experiments.fig7(devices=4)
     assert (four["total_s"] >= one["total_s"] * (1 - 1e-9)).all()
 
 
-def test_gains_by_hand() -> None:
-    frame = experiments.fig11().filter(edge_cloud_mbps=1.5).sort("edge_cores")
+def test_gains_by_hand(stored: Frames) -> None:
+    frame = stored["fig11"].filter(edge_cloud_mbps=1.5).sort("edge_cores")
     seconds = frame["total_s"].to_list()
     expected = [100 * (1 - b / a) for a, b in itertools.pairwise(seconds)]
     assert frame["gain_percent"].to_list()[1:] == pytest.approx(expected)
 
 
-def test_the_simulation_never_takes_longer_than_the_model_where_links_are_apart() -> None:
-    frame = experiments.sharing()
+def test_the_simulation_never_takes_longer_than_the_model_where_links_are_apart(
+    stored: Frames,
+) -> None:
+    frame = stored["sharing"]
     assert len(frame) == len(MODELS) * len(EDGE_CLOUD_MBPS) * len(PLANNERS) * 2
     apart = frame.filter(sharing="none")
     assert (apart["difference_percent"] <= 1e-6).all()
@@ -77,22 +93,22 @@ def test_the_simulation_never_takes_longer_than_the_model_where_links_are_apart(
     assert (wide["interfaces"] >= wide["none"] * (1 - 1e-9)).all()
 
 
-def test_figure_6_is_hiertrain_on_alexnet() -> None:
-    frame = experiments.fig6()
-    whole = experiments.sharing().filter(planner="hiertrain", model=MODELS["alexnet"])
+def test_figure_6_is_hiertrain_on_alexnet(stored: Frames) -> None:
+    frame = stored["fig6"]
+    whole = stored["sharing"].filter(planner="hiertrain", model=MODELS["alexnet"])
     assert frame.equals(whole)
 
 
-def test_table_2_times_every_model() -> None:
-    frame = experiments.table2("smoke")
+def test_table_2_times_every_model(stored: Frames) -> None:
+    frame = stored["table2"]
     assert frame["model"].to_list() == list(timings.TIMED)
     assert frame["paper_ms"].to_list() == [520, 1480, 3000, 4000, 5300, 12_000]
     assert (frame["median_ms"] <= frame["worst_ms"]).all()
     assert (frame["median_ms"] > 0).all()
 
 
-def test_explanations_judge_every_claim() -> None:
-    frame = experiments.explanations()
+def test_explanations_judge_every_claim(stored: Frames) -> None:
+    frame = stored["explanations"]
     assert len(frame) == len(calibration.EXPLANATIONS) * len(calibration.FIGURES)
     numbers = frame.filter(pl.col("ours").is_not_null())
     assert set(numbers["claim"]) == set(calibration.SPEEDUPS)
@@ -126,8 +142,8 @@ def test_scores_by_hand() -> None:
     }
 
 
-def test_sensitivity_is_the_count_of_claims() -> None:
-    frame = experiments.sensitivity()
+def test_sensitivity_is_the_count_of_claims(stored: Frames) -> None:
+    frame = stored["sensitivity"]
     one, constants = calibration.EXPLANATIONS[EXPLANATION], Constants.load()
     assert frame["constant"].unique(maintain_order=True).to_list() == list(one.ranges)
     (row,) = frame.filter(constant="edge_core_gflops", shift_percent=-10).rows(named=True)
@@ -138,23 +154,23 @@ def test_sensitivity_is_the_count_of_claims() -> None:
     assert (row["claims"], row["fitted"]) == (len(judged), constants.edge_core_gflops)
 
 
-def test_two_percent_do_not_change_what_is_met() -> None:
+def test_two_percent_do_not_change_what_is_met(stored: Frames) -> None:
     """The fit stands on a plateau; that it does not lean on three digits is what it is worth."""
-    frame = experiments.sensitivity().filter(pl.col("shift_percent").abs() <= 2)
+    frame = stored["sensitivity"].filter(pl.col("shift_percent").abs() <= 2)
     assert frame["met"].n_unique() == 1
 
 
-def test_contradictions_follow_from_the_claims() -> None:
-    frame = experiments.contradictions()
+def test_contradictions_follow_from_the_claims(stored: Frames) -> None:
+    frame = stored["contradictions"]
     assert frame["needed"].to_list() == pytest.approx([4.5 / 2.3, 4.5, 6.9 / 1.7])
     assert frame["allowed"].to_list() == pytest.approx([2.5 / 1.5, 5 / 1.5, 5 / 1.5])
     assert (frame["needed"] > frame["allowed"]).all()
     assert (frame["needed_by_near"] < frame["needed"]).all()
 
 
-def test_what_the_contradictions_say_of_the_model_is_so() -> None:
+def test_what_the_contradictions_say_of_the_model_is_so(stored: Frames) -> None:
     """All-Cloud's ratios are within what they allow, whatever the constants."""
-    allowed = experiments.contradictions()["allowed"].to_list()
+    allowed = stored["contradictions"]["allowed"].to_list()
     for name in (EXPLANATION, "speedups"):
         testbed = Testbed(Constants.load(name))
         for model in MODELS:
@@ -166,8 +182,8 @@ def test_what_the_contradictions_say_of_the_model_is_so() -> None:
             assert low["all_cloud"][0] / low["all_edge"][0] <= allowed[2]
 
 
-def test_all_planners_learn_the_same_but_not_as_fast() -> None:
-    frame = experiments.accuracy("smoke")
+def test_all_planners_learn_the_same_but_not_as_fast(stored: Frames) -> None:
+    frame = stored["accuracy"]
     assert set(frame["planner"]) == set(PLANNERS)
     for _, part in frame.group_by("epoch"):
         assert part["top1"].max() - part["top1"].min() < 0.02  # type: ignore[operator]
@@ -175,8 +191,8 @@ def test_all_planners_learn_the_same_but_not_as_fast() -> None:
     assert min(at_s, key=lambda name: at_s[name]) == "hiertrain"
 
 
-def test_fewer_bits_are_faster_and_whole_gradients_slower() -> None:
-    frame = experiments.jalad_bits("smoke").filter(epoch=1)
+def test_fewer_bits_are_faster_and_whole_gradients_slower(stored: Frames) -> None:
+    frame = stored["jalad_bits"].filter(epoch=1)
     quantised = frame.filter(pl.col("bits") == pl.col("gradient_bits")).sort("bits")
     assert (quantised["iteration_s"].diff().drop_nulls() > 0).all()
     whole = frame.filter(gradient_bits=32).sort("bits")
@@ -185,10 +201,10 @@ def test_fewer_bits_are_faster_and_whole_gradients_slower() -> None:
     assert 0 < frame["cut"][0] < 5
 
 
-def test_training_repeats_with_the_seed_and_changes_with_it() -> None:
-    frames = [experiments.jalad_bits("smoke", seed=seed) for seed in (3, 3, 4)]
-    assert frames[0].equals(frames[1])
-    assert not frames[0]["loss"].equals(frames[2]["loss"])
+def test_training_repeats_with_the_seed_and_changes_with_it(stored: Frames) -> None:
+    again, other = (experiments.jalad_bits("smoke", seed=seed) for seed in (1, 2))
+    assert again.equals(stored["jalad_bits"])
+    assert not again["loss"].equals(other["loss"])
 
 
 def test_what_diverges_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,15 +233,14 @@ def interrupted_at(call: int, function: Callable[..., Any]) -> Callable[..., Any
     return until
 
 
-@pytest.mark.parametrize("make", [experiments.accuracy, experiments.jalad_bits])
+@pytest.mark.parametrize("figure", ["accuracy", "jalad_bits"])
 def test_ctrl_c_leaves_what_was_trained(
-    make: Callable[[str], pl.DataFrame], monkeypatch: pytest.MonkeyPatch
+    figure: str, stored: Frames, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = make("smoke")
     monkeypatch.setattr("workbench.hiertrain.training.train", interrupted_at(3, train))
     with pytest.raises(ExperimentInterrupted) as raised:
-        make("smoke")
-    assert raised.value.frame.equals(whole.head(2))
+        getattr(experiments, figure)("smoke")
+    assert raised.value.frame.equals(stored[figure].head(2))
 
 
 @pytest.mark.parametrize(
@@ -252,14 +267,15 @@ def test_ctrl_c_leaves_finished_rows(
     assert "finished row" in str(raised.value)
 
 
+@pytest.mark.usefixtures("small")
 def test_as_many_seeds_as_asked_for() -> None:
     frame = experiments.jalad_bits("smoke", seed=4, seeds=2)
     assert frame["seed"].unique().to_list() == [4, 5]
     assert frame.filter(seed=4).equals(experiments.jalad_bits("smoke", seed=4))
 
 
-def test_nothing_is_said_of_what_did_not_diverge() -> None:
-    frame = experiments.jalad_bits("smoke").filter(pl.col("bits") == 32)
+def test_nothing_is_said_of_what_did_not_diverge(stored: Frames) -> None:
+    frame = stored["jalad_bits"].filter(pl.col("bits") == 32)
     assert frame["reason"].is_null().all()
     assert charts.diverged(frame) == []
 
@@ -279,6 +295,7 @@ def test_unknown_model_and_planner_are_refused() -> None:
         simulated.simulated(paper_testbed(), [MODELS["lenet5"]], planners=["jald"])
 
 
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
     "make",
     [
@@ -294,6 +311,6 @@ def test_what_may_take_long_tells_every_step(
     assert_tells_every_step(lambda: make("smoke"), monkeypatch)
 
 
-def test_frames_can_be_stored() -> None:
-    for frame in (experiments.fig7(), experiments.fig6(), experiments.contradictions()):
-        assert json.loads(frame.write_json())
+def test_frames_can_be_stored(stored: Frames) -> None:
+    for name in ("fig7", "fig6", "contradictions"):
+        assert json.loads(stored[name].write_json())
