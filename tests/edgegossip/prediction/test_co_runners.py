@@ -20,6 +20,7 @@ import polars as pl
 import psutil
 import pytest
 
+from tests.edgegossip.prediction.stand_in import learn_nothing
 from workbench.edgegossip.prediction import co_runners as module
 from workbench.edgegossip.prediction.co_runners import (
     RECORD_BYTES,
@@ -313,8 +314,9 @@ class TestProfilingRuns:
                 raise KeyboardInterrupt
 
         monkeypatch.setattr(progress.Steps, "__call__", until_third)
+        monkeypatch.setattr(sys.modules[profiling_runs.__module__], "train_lenet", learn_nothing)
         with pytest.raises(ExperimentInterrupted) as stopped:
-            profiling_runs([1000], ("sort",), seconds_per_point=0.2, repeats=2)
+            profiling_runs([1000], ("sort",), seconds_per_point=0.1, repeats=2)
         assert stopped.value.frame.schema == pl.Schema(SCHEMA)
         assert stopped.value.frame["order"].to_list() == [0, 1]
         assert children() == before
