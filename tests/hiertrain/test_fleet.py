@@ -49,7 +49,7 @@ BANDWIDTHS = st.one_of(st.sampled_from([4.0, 8.0, 16.0]), st.floats(0.5, 80))
 
 # A fleet is drawn and its plans are solved once for both objectives.
 few, some = (
-    settings(max_examples=settings.default.max_examples // share, deadline=None) for share in (5, 3)
+    settings(max_examples=settings().max_examples // share, deadline=None) for share in (5, 3)
 )
 
 
