@@ -27,6 +27,7 @@ MODEL_TITLES = {
     "googlenet": "GoogLeNet",
     "inception_v4": "Inception-v4",
     "resnet152": "ResNet-152",
+    "lenet5_cifar": "LeNet-5",
     "resnet20_cifar": "ResNet-20",
 }
 PARTS = {

@@ -23,9 +23,11 @@ PROFILED = Scaled(
 )
 """Table II: batch size by model."""
 PROFILED_REPEATS = Scaled(smoke=3, default=3, paper=9)
-SAMPLES = Scaled(smoke=64, default=720, paper=None)
+TRAINED = Scaled(smoke="resnet20_cifar", default="lenet5_cifar", paper="resnet20_cifar")
+"""Fig. 10."""
+SAMPLES = Scaled(smoke=64, default=2000, paper=None)
 """Fig. 10: of a data set; None for all."""
-EPOCHS = Scaled(smoke=1, default=4, paper=200)
+EPOCHS = Scaled(smoke=1, default=6, paper=200)
 """Fig. 10."""
 ITERATIONS = Scaled(smoke=9, default=80, paper=780)
 """Re-planning."""

@@ -6,7 +6,7 @@ from workbench.experiments import Scaled
 
 REPEATS = Scaled(smoke=1, default=5, paper=21)
 """Table II."""
-SAMPLES = Scaled(smoke=160, default=2500, paper=None)
+SAMPLES = Scaled(smoke=160, default=2000, paper=None)
 """Trainings: of a data set; None for all."""
 EPOCHS = Scaled(smoke=1, default=6, paper=50)
 """Trainings."""
