@@ -201,6 +201,10 @@ def test_scorecard_is_a_picture_too(tmp_path: Path) -> None:
     result = workbench_command("scorecard", "--system", "olpb", *where)
     assert result.exit_code == 0, result.output
     assert "<title>olpb." in path.read_text()
+    for elsewhere in (tmp_path, tmp_path / "card.png"):
+        where = ("--results", str(tmp_path), "--picture", str(elsewhere))
+        assert "give a file that ends in .svg" in refused("scorecard", *where)
+    assert "this is a folder" in refused("profile", "lenet5", "--save", str(tmp_path))
 
 
 def test_scorecard_refuses_unknown_names(tmp_path: Path) -> None:

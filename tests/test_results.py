@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
 
 import altair as alt
@@ -107,6 +108,14 @@ def test_nothing_stored_is_no_error(tmp_path: Path) -> None:
 def test_a_spoilt_manifest_counts_as_none(tmp_path: Path, content: str) -> None:
     store(tmp_path)
     (tmp_path / "01_toy" / "manifest.json").write_text(content)
+    assert results.stored(tmp_path) == {}
+
+
+@pytest.mark.parametrize("field", ["system", "parameters", "inputs", "versions", "outputs"])
+def test_so_does_one_with_a_field_of_another_kind(tmp_path: Path, field: str) -> None:
+    store(tmp_path)
+    path = tmp_path / "01_toy" / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {field: None}))
     assert results.stored(tmp_path) == {}
 
 

@@ -313,6 +313,8 @@ def profile(
     from workbench.parameters import PARAMETERS
 
     PARAMETERS["batch_size"].parse(str(batch_size))
+    if save is not None and save.is_dir():
+        raise ValueError(f"--save {save}: this is a folder; give a file")
     if save is not None and not save.resolve().parent.is_dir():
         raise ValueError(f"--save {save}: there is no folder {save.resolve().parent}")
     shape = _parse_shapes(input_shape or ())

@@ -84,7 +84,7 @@ def record(*, new_process: bool = False) -> dict[str, str]:
 
 
 def _chosen() -> str:
-    chosen = os.environ.get(VARIABLE) or ("avx2" if _has_avx2() else "native")
+    chosen = os.environ.get(VARIABLE, "").lower() or ("avx2" if _has_avx2() else "native")
     if chosen not in ("avx2", "native"):
         raise ValueError(f"{VARIABLE} is {chosen!r}; give 'avx2' or 'native'")
     if chosen == "avx2" and not _has_avx2():

@@ -12,10 +12,10 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
 
 from workbench.names import check_name
+from workbench.paths import expanded
 
 Value = bool | int | float | str
 
@@ -133,7 +133,7 @@ class Parameter:
             return text
         known = list(self.options())
         if self.file_suffix and text.endswith(self.file_suffix):
-            file = Path(text).expanduser()
+            file = expanded(text)
             if not file.is_file():
                 raise ValueError(f"{self.name}={text}: there is no such file")
             return str(file.resolve())  # notebooks run in a folder of their own

@@ -212,9 +212,12 @@ def read_manifest(folder: Path) -> Manifest | None:
     if not isinstance(found, dict) or found.pop("format", None) != 1:
         return None
     try:
-        return Manifest(**found)
+        manifest = Manifest(**found)
     except TypeError:
         return None
+    tables = (manifest.parameters, manifest.inputs, manifest.versions, manifest.outputs)
+    named = isinstance(manifest.notebook, str) and isinstance(manifest.system, str)
+    return manifest if named and all(isinstance(one, dict) for one in tables) else None
 
 
 def stored(results: Path) -> dict[str, Manifest]:

@@ -96,3 +96,10 @@ def test_testbed_of_the_paper() -> None:
 def test_unknown_testbed_names_the_right_ones() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'dynacomm'"):
         load_testbed("dynacom")
+
+
+def test_numbers_of_another_precision_become_floats() -> None:
+    numbers: dict[str, Any] = {"bandwidth_bps": np.float32(1e4), "latency_s": np.float16(0.5)}
+    link = Link(**numbers)
+    assert link == Link(1e4, latency_s=0.5)
+    assert {type(link.bandwidth), type(link.latency_s)} == {float}

@@ -160,3 +160,7 @@ def test_standardised_pixels_have_the_mean_and_variance_of_those_to_train_on() -
 def test_images_of_one_colour_are_standardised_to_zero() -> None:
     x, y = np.full((2, 1, 3, 3), 0.1, np.float32), np.zeros(2, np.int64)
     assert not Dataset("own", x, y, x, y, ("a",)).standardised().x_train.any()
+
+
+def test_its_text_is_short() -> None:
+    assert repr(DIGITS) == "Dataset('digits', 1442 + 355 images of 1 x 8 x 8, 10 classes)"

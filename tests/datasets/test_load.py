@@ -146,3 +146,13 @@ def test_a_real_npz_of_colour_images(tmp_path: Path) -> None:
     assert data.input_shape[0] == 3
     assert data.name == path.stem
     assert len(data.classes) == 10
+
+
+def test_a_home_folder_that_is_not_there_is_one_clear_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(ValueError, match=r"~nobody-here/x\.npz: there is no home folder"):
+        load("~nobody-here/x.npz")
+    monkeypatch.setenv("WORKBENCH_DATA", "~nobody-here/x")
+    with pytest.raises(ValueError, match="~nobody-here/x: there is no home folder"):
+        load("mnist")

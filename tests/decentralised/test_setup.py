@@ -53,7 +53,7 @@ GOOD = epochwise(decentralised.ring(4))
         ({"sample_s": ["a"] * 4}, "sample_s is"),
         ({"patience_s": "3"}, "patience_s is '3'; give a number"),
         ({"mixing": None, "probability": "0.1"}, r"probability is '0\.1'; give a number"),
-        ({"mixing": "ring"}, r"mixing is 'ring'; give gossip\.Mixing"),
+        ({"mixing": "ring"}, r"mixing is 'ring'; give a Mixing"),
         ({"mixing": np.full((4, 4), 0.3)}, "sum to 1.2, not to 1"),
         ({"shards": "all"}, "shards is 'all'"),
         ({"shards": 4}, "shards is 4"),

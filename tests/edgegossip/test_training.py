@@ -101,7 +101,7 @@ def test_a_network_of_ones_own() -> None:
         ({"dataset": "digits"}, "dataset is the name 'digits'"),
         ({"uplink_bps": 0}, r"uplink_bps is 0\.0; it must be finite and above 0"),
         ({"uplink_bps": "fast"}, "uplink_bps is 'fast'; give a number"),
-        ({"mixing": "ring"}, r"mixing is 'ring'; give gossip\.Mixing"),
+        ({"mixing": "ring"}, r"mixing is 'ring'; give a Mixing"),
         ({"mixing": decentralised.ring(3)}, "mixing is for 3 nodes, not for 2"),
         ({"shards": [np.arange(9)]}, "2 platforms, 1 shards"),
         ({"uplink_bps": float("inf")}, "uplink_bps is inf; it must be finite"),

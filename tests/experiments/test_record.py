@@ -135,6 +135,21 @@ def test_a_stopped_recording_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert done == list(fleets.METHODS)
 
 
+@pytest.mark.parametrize("damaged", ["", "[]", "{}", "null"])
+def test_damaged_points_are_computed_again(damaged: str, tmp_path: Path) -> None:
+    record("hiertrain", "fleet", scale="smoke", processes=1, folder=tmp_path)
+    before = loaded("hiertrain", "fleet", tmp_path)
+    points = tmp_path / "hiertrain" / ".fleet.points"
+    for point in points.glob("*/*.json"):
+        point.write_text(damaged)
+    (points / "0123456789abcdef").mkdir()
+    (points / "0123456789abcdef" / "inputs").write_text(damaged)
+    record("hiertrain", "fleet", scale="smoke", processes=1, folder=tmp_path)
+    assert loaded("hiertrain", "fleet", tmp_path).frame.equals(before.frame)
+    kept = [json.loads(point.read_text()) for point in points.glob("*/*.json")]
+    assert len({point["of"] for point in kept}) == len(kept) == len(fleets.METHODS)
+
+
 def test_points_of_other_code_are_not_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -305,6 +320,7 @@ def test_what_was_altered_is_not_taken_for_nothing(
     for content, says in (
         (manifest.read_text(), "fleet.parquet is missing or no longer what was recorded"),
         ("[]", "manifest.json is damaged"),
+        (re.sub(r'"arguments": {[^}]*}', '"arguments": null', manifest.read_text()), "is damaged"),
         ('{"format": 1}', "is of another version of the workbench"),
     ):
         manifest.write_text(content)

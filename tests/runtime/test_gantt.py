@@ -143,3 +143,14 @@ def test_the_specification_is_valid() -> None:
 def test_bytes_are_told_where_there_are_any(size_bytes: int, told: bool) -> None:
     trace = Trace.of([Span("node", "lane", "span", 0.0, 1.0, size_bytes)])
     assert ('"bytes"' in json.dumps(trace.gantt().to_dict()["layer"][0]["encoding"])) == told
+
+
+def test_values_keep_their_colours_from_chart_to_chart() -> None:
+    both, one = trace(2), Trace.of([Span("node", "forward", "1", 0.0, 1.0)])
+    order = ("push", "pull", "forward")
+    encoded = [of.gantt(order=order).to_dict()["layer"][0]["encoding"] for of in (both, one)]
+    assert encoded[0]["color"]["scale"] == encoded[1]["color"]["scale"]
+    assert encoded[0]["color"]["scale"]["domain"] == list(order)
+    labelled = both.gantt(colour="label", order=("2", "3")).to_dict()["layer"][0]["encoding"]
+    assert labelled["color"]["scale"]["domain"] == ["2", "3", "1"]
+    assert labelled["color"]["legend"]["values"] == ["2", "1"]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 import time
 from functools import partial
@@ -14,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.clusters import Cluster, Link, Node, full_mesh
+from workbench.paths import ROOT
 from workbench.runtime import (
     Context,
     Crash,
@@ -113,6 +117,44 @@ def test_work_of_different_nodes_runs_at_once() -> None:
     states = [Synchronized(Meeting()) for _ in range(2)]
     run = simulate(Cluster([Node("a"), Node("b")]), [program] * 2, threads=2)
     assert sorted(run.results.values()) == [0, 1]
+
+
+class Product:
+    """A product of matrices, and in which thread it was made."""
+
+    def __init__(self) -> None:
+        import torch
+
+        draws = torch.Generator().manual_seed(0)
+        self.x, self.y = (torch.randn(size, generator=draws) for size in ((64, 400), (400, 120)))
+
+    def made(self) -> tuple[bytes, int]:
+        return (self.x @ self.y).numpy().tobytes(), threading.get_ident()
+
+
+def products() -> set[tuple[bytes, int]]:
+    """Of the first work of new threads, each limited to one of PyTorch's, and of this one."""
+    import torch
+
+    async def node(context: Context) -> tuple[bytes, int]:
+        return await context.compute(Product.made, cost_s=1, on=Synchronized(Product()))
+
+    torch.set_num_threads(1)
+    found = simulate(full_mesh(2, Link(8e6)), [node, node], threads=2).results
+    return {Product().made(), *found.values()}
+
+
+def test_new_threads_round_as_the_first_does() -> None:
+    """PyTorch limits the thread that asks; another one's first product was split among all."""
+    code = f"from {__name__} import products as p; found = p(); "
+    code += "print(len({bits for bits, _ in found}), len({thread for _, thread in found}) > 1)"
+    printed = subprocess.check_output(
+        [sys.executable, "-c", code],
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "4"},
+    )
+    assert printed.split() == ["1", "True"]
 
 
 def test_a_single_node_and_a_single_thread_use_no_other_thread() -> None:

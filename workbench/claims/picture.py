@@ -86,6 +86,8 @@ def picture(card: Scorecard, *, timed: bool = True) -> alt.ConcatChart:
 
 def write(card: Scorecard, path: Path) -> Path:
     """Draw the claims that are the same on every machine to an SVG file, with names as tooltips."""
+    if path.is_dir() or path.suffix.lower() != ".svg":
+        raise ValueError(f"{path}: the picture is SVG; give a file that ends in .svg")
     drawn = figures.svg(picture(card, timed=False))
     titled = re.sub(
         r'(<path aria-label="([^"]*)" role="graphics-symbol" aria-roledescription="point"[^>]*)/>',

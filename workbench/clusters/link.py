@@ -64,6 +64,10 @@ class Link:
             raise ValueError(f"split_bytes is {self.split_bytes}; it must be at least 0")
         if not 0 < check_number("whole_share", self.whole_share) <= 1:
             raise ValueError(f"whole_share is {self.whole_share}; it must be above 0 and at most 1")
+        for name in ("bandwidth_bps", "overhead_s", "tensor_s", "whole_share", "latency_s"):
+            number = getattr(self, name)
+            if type(number) not in (int, float, Schedule):  # single precision would spread
+                object.__setattr__(self, name, float(number))
 
     @property
     def bandwidth(self) -> float | Schedule:

@@ -11,6 +11,7 @@ from workbench.datasets import cifar10, cluttered_digits, digits, imagenet8, mni
 from workbench.datasets.dataset import Dataset, DatasetError
 from workbench.datasets.fetch import data_folder
 from workbench.names import check_name
+from workbench.paths import expanded
 
 
 class Source(NamedTuple):
@@ -95,7 +96,7 @@ def load(
         what to do. Both are `ValueError`.
     """
     name = os.fspath(name_or_path)
-    path = Path(name).expanduser()
+    path = expanded(name)
     by_path = isinstance(name_or_path, os.PathLike) or os.sep in name
     if name.endswith(".npz"):
         return npz.load(path)
@@ -108,4 +109,4 @@ def load(
 
 
 def _folder(folder: Path | str | None) -> Path:
-    return data_folder() if folder is None else Path(folder).expanduser()
+    return data_folder() if folder is None else expanded(folder)

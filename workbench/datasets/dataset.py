@@ -55,6 +55,12 @@ class Dataset:
             array.flags.writeable = False
             object.__setattr__(self, field, array)
 
+    def __repr__(self) -> str:
+        """Return its name and size, since its arrays are long."""
+        size = " x ".join(map(str, self.x_train.shape[1:]))
+        images = f"{len(self.y_train)} + {len(self.y_test)} images of {size}"
+        return f"Dataset({self.name!r}, {images}, {len(self.classes)} classes)"
+
     def _check(self, part: str, x: Images, y: Labels) -> None:
         if x.dtype != np.float32 or x.ndim != 4 or not x.size:
             raise DatasetError(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.datasets.dataset import DatasetError
-from workbench.paths import DATA
+from workbench.paths import DATA, expanded
 
 FOLDER_VARIABLE = "WORKBENCH_DATA"
 TIMEOUT_S = 30.0
@@ -38,7 +38,7 @@ def data_folder() -> Path:
     setting = os.environ.get(FOLDER_VARIABLE)
     if not setting:
         return DATA / "downloads"
-    folder = Path(setting).expanduser()
+    folder = expanded(setting)
     if not folder.is_dir():
         raise DatasetError(
             f"{FOLDER_VARIABLE}={setting} is not a folder; create it, or unset the variable to use "

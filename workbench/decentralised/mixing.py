@@ -116,8 +116,8 @@ def as_mixing(mixing: object) -> Mixing:
     if isinstance(mixing, np.ndarray | list | tuple):
         return Mixing(mixing)  # type: ignore[arg-type]
     raise MixingError(
-        f"mixing is {mixing!r}; give gossip.Mixing, a doubly stochastic matrix, or a graph such as "
-        "gossip.ring(8)"
+        f"mixing is {mixing!r}; give a Mixing, a doubly stochastic matrix, or a graph such as "
+        "decentralised.ring(8)"
     )
 
 
@@ -139,12 +139,14 @@ def metropolis_hastings(graph: nx.Graph) -> Mixing:
     import networkx as nx
 
     if not isinstance(graph, nx.Graph):
-        raise MixingError(f"{graph!r} is no networkx graph; give one, such as gossip.ring(8)")
+        raise MixingError(
+            f"{graph!r} is no networkx graph; give one, such as decentralised.ring(8)"
+        )
     count = len(graph)
     if set(graph.nodes) != set(range(count)) or graph.is_directed() or not count:
         raise MixingError(
             f"the graph has nodes {sorted(map(str, graph.nodes))[:4]}...; give an undirected one "
-            "of nodes 0 to n-1, such as gossip.ring(8)"
+            "of nodes 0 to n-1, such as decentralised.ring(8)"
         )
     matrix = np.zeros((count, count))
     for i, j in graph.edges:

@@ -6,7 +6,6 @@ import hashlib
 import inspect
 from collections.abc import Callable
 from functools import lru_cache, wraps
-from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from workbench import datasets
 from workbench.datasets import DatasetError
 from workbench.experiments.scales import Scaled
+from workbench.paths import expanded
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,5 +77,5 @@ def digest_here(source: str) -> str | None:
 
 
 def _changed_ns(source: str) -> int:
-    own = Path(source).expanduser()
+    own = expanded(source)
     return own.stat().st_mtime_ns if source.endswith(".npz") and own.is_file() else 0

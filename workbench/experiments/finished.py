@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from workbench import atomic
 
@@ -84,11 +84,13 @@ def look_up(name: str) -> Rows | None:
         return _in_memory.get(name)
     try:
         kept = json.loads(under_way.file(name).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        of, seconds, rows = kept["of"], kept["seconds"], kept["rows"]
+    except (OSError, ValueError, LookupError, TypeError):
         return None
-    under_way.seconds[name] = kept["seconds"]
-    rows: Rows = kept["rows"]
-    return rows
+    if of != name or not isinstance(rows, list):
+        return None
+    under_way.seconds[name] = seconds
+    return cast(Rows, rows)
 
 
 def keep(name: str, rows: Rows, seconds: float, *, in_memory: bool) -> None:

@@ -157,8 +157,12 @@ def _points(points: Path, inputs: Mapping[str, str], data: Mapping[str, str]) ->
     name = hashlib.sha256(json.dumps(groups, sort_keys=True).encode()).hexdigest()[:16]
     count, changed = 0, set[str]()
     for other in points.glob("*/inputs"):
-        kept = json.loads(other.read_text(encoding="utf-8"))
-        if other.parent.name != name and kept.keys() == groups.keys():
+        try:
+            kept = json.loads(other.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        same_kind = isinstance(kept, dict) and kept.keys() == groups.keys()
+        if other.parent.name != name and same_kind:
             count += len(list(other.parent.glob("*.json")))
             changed |= {group for group in groups if kept[group] != groups[group]}
     if count:

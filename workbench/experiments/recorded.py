@@ -154,6 +154,8 @@ def load(system: str, experiment: str, folder: Path = FOLDER) -> Recorded | None
         found: Any = json.loads((here / results.MANIFEST).read_text(encoding="utf-8"))
         written_as = found.pop("format", None)
         manifest = Manifest(**found) if written_as == FORMAT else None
+        if manifest is not None:
+            _check_tables(manifest)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, AttributeError):
@@ -166,6 +168,12 @@ def load(system: str, experiment: str, folder: Path = FOLDER) -> Recorded | None
             raise ValueError(f"{path} is missing or no longer what was recorded; {again}")
     frames = {name: pl.read_parquet(here / f"{name}.parquet") for name in manifest.frames}
     return Recorded(frames, manifest)
+
+
+def _check_tables(manifest: Manifest) -> None:
+    for name in ("arguments", "data", "inputs", "machine", "versions", "frames"):
+        if not isinstance(getattr(manifest, name), dict):
+            raise TypeError(name)
 
 
 def load_all(system: str, folder: Path = FOLDER) -> tuple[dict[str, Recorded], dict[str, str]]:

@@ -33,6 +33,8 @@ from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.runtime import Trace
 from workbench.widgets import Slider
 
+# Each keeps its colour, whichever of them a setting has.
+LANES = ("forward", "backward", "update", *(f"to {tier}" for tier in TIERS))
 # Of the curves, beside the paper's: where All-Cloud's line flattens on a fast link.
 _CURVE_MBPS = (0.5, 1.0, *EDGE_CLOUD_MBPS, 10.0)
 
@@ -87,7 +89,8 @@ def draw(setting: Setting) -> alt.VConcatChart:
     # As in the Gantt chart: `to_dict` checks the whole against altair's schema, once.
     with debug_mode(False):
         picture = charts.assignment(policy.table(problem.layers), problem.layers, batch_size)
-        timeline = traced.gantt(title=f"One iteration: {traced.end_s:.3g} s (simulated)")
+        heading = f"One iteration: {traced.end_s:.3g} s (simulated)"
+        timeline = traced.gantt(order=LANES, title=heading)
         return alt.VConcatChart(
             vconcat=[picture.properties(title=title), timeline, _over_bandwidth(curves, now)],
             resolve=alt.Resolve(

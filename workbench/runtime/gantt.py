@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -27,6 +28,7 @@ def gantt(
     frame: pl.DataFrame,
     *,
     colour: str = "lane",
+    order: Sequence[str] = (),
     title: str | None = None,
     end_s: float | None = None,
     column: str = "double",
@@ -41,6 +43,9 @@ def gantt(
     ----------
     colour
         By ``"lane"``, ``"label"`` or ``"node"``.
+    order
+        Values of it that take the first colours, whether they occur or not, so that they keep them
+        from chart to chart; others follow as they occur.
     end_s
         End of the axis in seconds, so that two charts can be compared; by default the trace's.
     column
@@ -58,7 +63,8 @@ def gantt(
         raise ValueError(f"end_s is {end_s}, but the trace runs until {own_s} s: give a later end")
     scale, unit = next((factor, unit) for least, factor, unit in _UNITS if last_s >= least)
     spans, rows = _spans(frame, colour, scale)
-    kinds = spans["kind"].unique(maintain_order=True).to_list()
+    present = spans["kind"].unique(maintain_order=True).to_list()
+    kinds = list(dict.fromkeys([*order, *present]))
     end = last_s * scale or 1.0
     few, sized = len(spans) <= _MOST_TEXTS, bool((frame["bytes"] > 0).any())
     plot_px = max(width_px - _CHARACTER_PX * max(map(len, rows), default=0) - 20, 60.0)
@@ -67,7 +73,8 @@ def gantt(
     # the time; all parts are spelt out below, and `to_dict` checks the whole.
     with debug_mode(False):
         chart = alt.Chart(spans).encode(y=_lane(rows))
-        layers = [_bars(chart, kinds, end, unit, few=few, legend=kinds != rows, sized=sized)]
+        shown = [kind for kind in kinds if kind in present] if present != rows else []
+        layers = [_bars(chart, kinds, end, unit, few=few, legend=shown, sized=sized)]
         if few:
             layers.append(_texts(chart, kinds, end / plot_px))
         return alt.LayerChart(layer=layers, height=_ROW_PX * max(len(rows), 1), **heading)
@@ -112,7 +119,7 @@ def _bars(
     unit: str,
     *,
     few: bool,
-    legend: bool,
+    legend: list[str],
     sized: bool,
 ) -> alt.Chart:
     import altair as alt
@@ -135,7 +142,7 @@ def _bars(
             "kind:N",
             title=None,
             scale=alt.Scale(domain=kinds, range=_colours(len(kinds))),
-            legend=alt.Legend(symbolType="square")
+            legend=alt.Legend(symbolType="square", values=legend)
             if legend and len(kinds) <= len(figures.PALETTE)
             else None,
         ),

@@ -14,6 +14,7 @@ from __future__ import annotations
 import dis
 import inspect
 import os
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import fields
@@ -176,7 +177,12 @@ class Threads:
         if self._executor is None:
             from concurrent.futures import ThreadPoolExecutor
 
-            self._executor = ThreadPoolExecutor(self.count, "workbench")
+            # A new thread's first products of matrices would be split among all cores, and sums
+            # so rounded otherwise, until PyTorch notices how many threads it was limited to.
+            torch = sys.modules.get("torch")
+            limit = torch.set_num_threads if torch else None
+            limited_to: tuple[Any, ...] = (torch.get_num_threads(),) if torch else ()
+            self._executor = ThreadPoolExecutor(self.count, "workbench", limit, limited_to)
         self._executor.submit(item.run)
         self._latest = item
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -77,6 +77,7 @@ class Trace:
         self,
         *,
         colour: str = "lane",
+        order: Sequence[str] = (),
         title: str | None = None,
         end_s: float | None = None,
         column: str = "double",
@@ -87,7 +88,9 @@ class Trace:
         """
         from workbench.runtime.gantt import gantt
 
-        return gantt(self.frame, colour=colour, title=title, end_s=end_s, column=column)
+        return gantt(
+            self.frame, colour=colour, order=order, title=title, end_s=end_s, column=column
+        )
 
     def to_chrome(self, path: Path | str) -> None:
         """Write the trace as JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open."""

@@ -50,3 +50,13 @@ def test_t_0_is_followed_with_the_load_taken_off() -> None:
 @pytest.mark.parametrize(("samples", "seconds"), [(0, 1.0), (5, 0.0)])
 def test_an_epoch_without_learning_tells_nothing(samples: int, seconds: float) -> None:
     assert BUSY.observe(Baseline(0.01, 3), samples, seconds, 10.0) == Baseline(0.01, 3)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [({"predictor": None}, "predictor of x is None; give a Predictor"), ({"load": 5}, "a Load")],
+)
+def test_what_is_no_predictor_or_load_is_refused(changed: dict[str, object], message: str) -> None:
+    predictor = Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), 0.01)
+    with pytest.raises(ValueError, match=message):
+        Platform(**{"name": "x", "predictor": predictor, **changed})  # type: ignore[arg-type]

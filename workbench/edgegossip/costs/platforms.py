@@ -33,7 +33,7 @@ class Platform:
     Raises
     ------
     ValueError
-        A factor that is not positive and finite.
+        A factor that is not positive and finite; no predictor or load.
     """
 
     name: str
@@ -42,6 +42,12 @@ class Platform:
     slower: float = 1.0
 
     def __post_init__(self) -> None:
+        for what, value, kind in (
+            ("predictor", self.predictor, Predictor),
+            ("load", self.load, Load),
+        ):
+            if not isinstance(value, kind):
+                raise ValueError(f"{what} of {self.name} is {value!r}; give a {kind.__name__}")
         if not 0 < check_number("slower", self.slower) < math.inf:
             raise ValueError(f"slower of {self.name} is {self.slower}; give a number above 0")
 
