@@ -110,7 +110,7 @@ def test_the_real_notebook_is_compared_with_real_results(tmp_path: Path) -> None
         "outputs": {frame.name: file_digest(frame)},
     }
     unsaid = ["made_at", "wall_s", "revision", "dirty", "platform", "instruction_set"]
-    unknown = {**dict.fromkeys(unsaid), "inputs": {}, "versions": {}}
+    unknown: dict[str, object] = {**dict.fromkeys(unsaid), "inputs": {}, "versions": {}}
     (folder / MANIFEST).write_text(json.dumps(unknown | manifest))
     card = claims.scorecard(tmp_path, "dynacomm")
     assert card.unanswered
