@@ -20,6 +20,7 @@ from nbconvert import exporters
 from tests.conftest import RUN, Smoke
 from workbench import parameters, systems
 from workbench.claims import VERDICTS, built, load_claims
+from workbench.experiments import recorded
 from workbench.figures import COLUMNS
 from workbench.paths import ROOT
 from workbench.reproduce import fingerprint, read_notebook
@@ -88,6 +89,13 @@ def kept_names(path: Path) -> tuple[set[str], set[str]]:
     code = "\n".join(sources(path, "code"))
     figures = set(re.findall(r"\bresults\.show\(\s*\"(\w+)\"", code)) | scorecards(code)
     return figures | set(re.findall(r"\bresults\.keep\(\s*\"(\w+)\"", code)), figures
+
+
+def count_of_pictures(path: Path) -> int:
+    """Figures, the explorer's own, and those that are recorded."""
+    shown = re.findall(r'recorded\.show\("(\w+)", "(\w+)"', "\n".join(sources(path, "code")))
+    kept = [names for names in shown if recorded.load(*names) is not None]
+    return len(kept_names(path)[1] | {"explorer"}) + len(kept)
 
 
 def timed_figures(path: Path) -> set[str]:
@@ -293,7 +301,7 @@ def test_the_executed_copy_is_fit_to_be_read(path: Path, smoke: Smoke) -> None:
     ]
     assert strange == []
     pictures = [one["data"] for one in outputs if "image/svg+xml" in one.get("data", {})]
-    assert len(pictures) == len(kept_names(path)[1] | {"explorer"})  # which shows its own
+    assert len(pictures) == count_of_pictures(path)
     assert all("image/png" in picture for picture in pictures)  # shown where SVG is not trusted
 
 
@@ -302,7 +310,7 @@ def test_an_exported_page_shows_every_picture(path: Path, smoke: Smoke) -> None:
     page, _ = HTML_EXPORTER.from_filename(str(folder_of(smoke, path) / path.name))
     assert "widgets" not in content(folder_of(smoke, path) / path.name)["metadata"]
     pictures = re.findall(r'<div class="jp-RenderedSVG', page)
-    assert len(pictures) == len(kept_names(path)[1] | {"explorer"})
+    assert len(pictures) == count_of_pictures(path)
 
 
 @every_paper

@@ -204,9 +204,10 @@ def scorecard(
     from workbench import claims
 
     card = claims.scorecard(_stored(results), system)
-    typer.echo(claims.render(card, format), nl=False)
+    text = claims.render(card, format)
     if picture is not None:
         claims.write(card, picture)
+    typer.echo(text, nl=False)
 
 
 @app.command()
