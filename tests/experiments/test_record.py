@@ -35,7 +35,7 @@ def quick_experiments(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DEVICES", "EDGES", "DRAWS"):
         monkeypatch.setattr(scales, name, Scaled((2,), (2,), (2,)))
     monkeypatch.setattr(hiertrain, "mean", mean, raising=False)
-    offered = {"fleet": Recordable(), "mean": Recordable(data=("cifar10",))}
+    offered = {"mean": Recordable(data=("cifar10",))}
     monkeypatch.setattr(hiertrain, "RECORDED", hiertrain.RECORDED | offered)
 
 
@@ -240,7 +240,7 @@ def test_what_is_offered_is_shown_or_judged(system: str) -> None:
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     text = "".join(line for cell in cells for line in cell["source"])
     shown = set(re.findall(rf'recorded\.show\("{system}", "(\w+)"', text))
-    offered = {name: one for name, one in module.RECORDED.items() if name not in ("fleet", "mean")}
+    offered = {name: one for name, one in module.RECORDED.items() if name != "mean"}
     assert shown <= offered.keys()
     for name, one in offered.items():
         taken = inspect.signature(getattr(module, name)).parameters

@@ -64,6 +64,8 @@ RECORDED = {
     "fig7": Recordable(data=("cifar10", "mnist")),
     "fig12": Recordable(data=("mnist",)),
     "fig13": Recordable(data=("mnist",)),
+    "strategies": Recordable(data=("cifar10",)),
+    "dropouts": Recordable(data=("mnist",)),
     "samples": Recordable(derived={"fig9": fig9, "fig11": fig11}),
 }
 """What `workbench record` offers: what a notebook shows or a claim is judged by."""
