@@ -1,0 +1,314 @@
+"""Environments as Hong and Chandra (2021) state them, and what clusters become of them."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from workbench.clusters import Schedule
+from workbench.clusters.node import Given
+from workbench.dlion.costs.environments import (
+    ENVIRONMENTS,
+    STATED,
+    Environment,
+    speed_up,
+    stress,
+    tc,
+)
+from workbench.runtime import Context, Message, Program, simulate
+
+FULL, LAN = "24/24/24/24/24/24", "1000/1000/1000/1000/1000/1000"
+REGIONS = ("V", "O", "I", "M", "S1", "S2")
+
+TABLE_3 = {
+    "homo_a": ("Homo A", FULL, LAN),
+    "homo_b": ("Homo B", FULL, "50/50/50/50/50/50"),
+    "homo_c": ("Homo C", "1/1/1/1/1/1", LAN),
+    "hetero_cpu_a": ("Hetero CPU A", "24/24/12/12/6/6", LAN),
+    "hetero_cpu_b": ("Hetero CPU B", "24/24/24/24/24/4", LAN),
+    "hetero_net_a": ("Hetero NET A", FULL, "50/50/35/35/20/20"),
+    "hetero_sys_a": ("Hetero SYS A", "24/24/12/12/6/6", "50/50/35/35/20/20"),
+    "hetero_sys_b": ("Hetero SYS B", "24/24/12/12/6/6", "20/20/35/35/50/50"),
+    "hetero_sys_c": ("Hetero SYS C", "8/8/1/1/1/1", "190/190/140/140/100/100"),
+}
+TABLE_2 = """
+    -   190 181 53  58  56
+    187 -   91  41  93  84
+    171 92  -   73  30  41
+    53  41  73  -   85  79
+    58  88  40  85  -   79
+    56  84  36  79  72  -
+"""
+STATED_IN_TEXT = {
+    "data": [60_000, 10_000, 10, 100],
+    "models": [[10, 20, 100], 200, 5e6, 17e6, 28],
+    "training": [1500, 2 * 3600, 20, 3],
+    "batches": [32, 0.01, 0.1],
+    "gradients": [0.85],
+    "knowledge": [100, 0.75],
+    "compared": [0.01, 1, 5],
+}
+DYNAMIC = {
+    "dynamic_sys_a": ("homo_b", "hetero_sys_a", "hetero_sys_b"),
+    "dynamic_sys_b": ("hetero_sys_b", "hetero_sys_a", "homo_b"),
+}
+
+SMALL = Environment("small", (1, 2), (10, 20))
+
+
+def at(given: tuple[Given, ...], at_s: float) -> str:
+    """What all workers have at a time, as the paper writes it."""
+    return "/".join(f"{Schedule.of(one).at(at_s):g}" for one in given)
+
+
+def deliver_s(environment: Environment, *pairs: tuple[int, int]) -> dict[tuple[int, int], float]:
+    """When 1e6 bytes arrive that senders send to receivers at once."""
+
+    async def program(context: Context) -> dict[tuple[int, int], float]:
+        arrived_s = {}
+        for sender, receiver in pairs:
+            if sender == context.node:
+                context.send(receiver, Message(sender, "x", None, 1e6))
+        for _ in [receiver for _, receiver in pairs if receiver == context.node]:
+            message = await context.receive()
+            arrived_s[message.sender, context.node] = context.now_s()
+        return arrived_s
+
+    programs: list[Program] = [program] * environment.workers
+    results = simulate(environment.cluster(), programs).results
+    return {pair: at_s for one in results.values() for pair, at_s in one.items()}
+
+
+@pytest.mark.parametrize("name", TABLE_3)
+def test_table_3(name: str) -> None:
+    made = ENVIRONMENTS[name]
+    assert (made.title, at(made.cores, 0), at(made.mbps, 0)) == TABLE_3[name]
+    assert made.unit == ("GPUs" if name in ("homo_c", "hetero_sys_c") else "cores")
+    assert all(isinstance(one, float) for one in (*made.cores, *made.mbps))
+
+
+def test_all_of_table_3_and_what_figures_add() -> None:
+    assert set(ENVIRONMENTS) == {*TABLE_3, *DYNAMIC, "regions", "fig19", "fig20"}
+    assert {one.workers for one in ENVIRONMENTS.values()} == {6}
+
+
+def test_cores_in_all() -> None:
+    total = {
+        name: sum(Schedule.of(one).at(0) for one in ENVIRONMENTS[name].cores)
+        for name in ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
+    }
+    # Sec. 5.2.3 has 144, 88 and 114; the rows of Table 3 have these.
+    assert total == {"homo_a": 144, "hetero_cpu_a": 84, "hetero_cpu_b": 124}
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+@pytest.mark.parametrize(
+    ("at_s", "phase"), [(0, 0), (499.9, 0), (500, 1), (999.9, 1), (1000, 2), (1400, 2)]
+)
+def test_dynamic_environments_go_through_others(name: str, at_s: float, phase: int) -> None:
+    made, now = ENVIRONMENTS[name], TABLE_3[DYNAMIC[name][phase]]
+    assert (at(made.cores, at_s), at(made.mbps, at_s)) == now[1:]
+
+
+@pytest.mark.parametrize(
+    ("at_s", "cores"),
+    [
+        (0, FULL),
+        (99.9, FULL),
+        (100, "24/24/12/12/4/4"),
+        (300, "12/12/12/12/12/12"),
+        (500, "4/4/12/12/24/24"),
+        (STATED["fig19"]["end_s"], "4/4/12/12/24/24"),
+    ],
+)
+def test_fig19(at_s: float, cores: str) -> None:
+    made = ENVIRONMENTS["fig19"]
+    assert (at(made.cores, at_s), at(made.mbps, at_s)) == (cores, LAN)
+    assert STATED["fig19"]["gbs"] == 32 * made.workers
+
+
+@pytest.mark.parametrize(
+    ("at_s", "mbps"), [(0, 30), (100, 100), (599.9, 100), (600, 30), (1000, 30)]
+)
+def test_fig20(at_s: float, mbps: float) -> None:
+    made = ENVIRONMENTS["fig20"]
+    assert (at(made.cores, at_s), at(made.mbps, at_s)) == (FULL, "/".join([str(mbps)] * 6))
+    assert STATED["fig20"]["end_s"] == 1000
+
+
+def test_table_2() -> None:
+    rows = [line.split() for line in TABLE_2.strip().splitlines()]
+    regions = ENVIRONMENTS["regions"]
+    expected = {
+        (one, two): float(mbps)
+        for one, row in enumerate(rows)
+        for two, mbps in enumerate(row)
+        if mbps != "-"
+    }
+    assert regions.pairs_mbps == expected
+    assert list(STATED["regions"]) == list(REGIONS)
+    assert (at(regions.cores, 0), at(regions.mbps, 0)) == (FULL, LAN)
+
+
+def test_a_pair_of_regions_differs_by_direction() -> None:
+    there, back, far = (0, 1), (1, 0), (5, 4)
+    times_s = deliver_s(ENVIRONMENTS["regions"], there, back, far)
+    assert times_s == {there: 8e6 / 190e6, back: 8e6 / 187e6, far: 8e6 / 72e6}
+
+
+@pytest.mark.parametrize("table", STATED_IN_TEXT)
+def test_what_the_text_states(table: str) -> None:
+    assert list(STATED[table].values()) == STATED_IN_TEXT[table]
+
+
+def test_transfers_share_the_senders_interface() -> None:
+    times_s = deliver_s(ENVIRONMENTS["homo_b"], *((0, peer) for peer in range(1, 6)))
+    assert list(times_s.values()) == pytest.approx([5e6 * 8 / 50e6] * 5, rel=1e-12)
+
+
+def test_transfers_share_the_receivers_interface() -> None:
+    assert deliver_s(ENVIRONMENTS["hetero_net_a"], (0, 5)) == {(0, 5): 8e6 / 20e6}
+    times_s = deliver_s(ENVIRONMENTS["homo_b"], *((peer, 0) for peer in range(1, 6)))
+    assert list(times_s.values()) == pytest.approx([5e6 * 8 / 50e6] * 5, rel=1e-12)
+
+
+def test_a_transfer_while_bandwidth_changes() -> None:
+    environment = Environment("changes", (1, 1), ([(0, 4), (1, 8)], [(0, 100)]))
+    times_s = deliver_s(environment, (0, 1))
+    assert times_s == {(0, 1): pytest.approx(1 + 4e6 / 8e6, rel=1e-12)}
+
+
+def test_speed_up_by_hand() -> None:
+    assert speed_up(1) == 1
+    assert speed_up(24) == pytest.approx(1 / (0.1 + 0.9 / 24))
+    assert speed_up(8, 0.5) == pytest.approx(1 / (0.5 + 0.0625))
+    assert speed_up(24, 1) == 24
+    assert speed_up(24, 0) == 1
+
+
+@pytest.mark.parametrize("share", [0, 0.5, 0.9, 1])
+def test_more_cores_are_no_slower_and_never_more_than_linear(share: float) -> None:
+    speeds = [speed_up(cores, share) for cores in (1, 4, 6, 12, 24)]
+    assert speeds == sorted(speeds)
+    assert all(speed <= cores for speed, cores in zip(speeds, (1, 4, 6, 12, 24), strict=True))
+
+
+def test_cluster_of_constant_capacities() -> None:
+    cluster = ENVIRONMENTS["hetero_sys_a"].cluster(link_share=0.5, carries=0.1)
+    assert cluster.names == tuple(f"worker{index}" for index in range(6))
+    assert len(cluster.links) == 30
+    for index, (cores, mbps) in enumerate(
+        zip((24, 24, 12, 12, 6, 6), (50, 50, 35, 35, 20, 20), strict=True)
+    ):
+        node = cluster.nodes[index]
+        assert node.cores == 1
+        assert node.speed_over_time.constant == speed_up(cores)
+        assert node.uplink == node.downlink
+        assert node.uplink
+        assert node.uplink.constant == pytest.approx(mbps * 0.05 * 1e6, rel=1e-15)
+        for peer in cluster.targets(index):
+            link = cluster.link(index, peer)
+            assert link.bandwidth == node.uplink.constant
+            assert (link.overhead_s, link.latency_s) == (0, 0)
+
+
+def test_cluster_of_changing_capacities() -> None:
+    cluster = ENVIRONMENTS["fig19"].cluster(parallel_share=1)
+    assert cluster.nodes[0].speed == Schedule((0, 100, 300, 500), (24, 24, 12, 4))
+    cluster = ENVIRONMENTS["fig20"].cluster(carries=0.5)
+    changing = Schedule((0, 100, 600), (15e6, 50e6, 15e6))
+    assert cluster.nodes[3].uplink == cluster.nodes[3].downlink == changing
+    assert cluster.link(3, 4).bandwidth == changing
+
+
+def test_links_of_their_own_are_no_wider_than_the_senders_interface() -> None:
+    mbps = ([(0, 30), (5, 10)], 100)
+    cluster = Environment("own", (1, 1), mbps, {(0, 1): 20, (1, 0): 200}).cluster(link_share=0.5)
+    assert cluster.link(0, 1).bandwidth == Schedule((0, 5), (10e6, 5e6))
+    assert cluster.link(1, 0).bandwidth == 50e6
+
+
+def test_more_workers_of_the_same_kind() -> None:
+    many = ENVIRONMENTS["hetero_sys_a"].of(64)
+    assert many.workers == len(many.cluster()) == 64
+    assert many.cores[:6] == many.cores[6:12] == ENVIRONMENTS["hetero_sys_a"].cores
+    assert (many.cores[63], many.mbps[63]) == (12, 35)  # the fourth of six
+    assert ENVIRONMENTS["homo_c"].of(2).unit == "GPUs"
+    assert at(ENVIRONMENTS["dynamic_sys_b"].of(8).mbps, 1000) == "50/50/50/50/50/50/50/50"
+    assert ENVIRONMENTS["regions"].of(6) == ENVIRONMENTS["regions"]
+
+
+def test_stress_and_tc_become_cores_and_mbps() -> None:
+    assert stress(24, [(0, 0), (100, 12), (300, 20)]) == ((0, 24), (100, 12), (300, 4))
+    limits = tc([(0, 30), (100, 100), (600, 30)])
+    assert list(limits) == [(0, 30), (100, 100), (600, 30)]
+    made = Environment("emulated", (24, stress(24, [(0, 0), (100, 12)])), (1000, limits))
+    assert at(made.cores, 100) == "24/12"
+    assert at(made.mbps, 100) == "1000/100"
+
+
+def test_a_value_that_never_changes_is_kept_as_a_number() -> None:
+    made = Environment("constant", ([(0, 24), (5, 24)], 3), (1, 2))
+    assert made.cores == (24.0, 3.0)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_environments_are_values(name: str) -> None:
+    assert pickle.loads(pickle.dumps(ENVIRONMENTS[name])) == ENVIRONMENTS[name]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Environment("", (1, 2), (1, 2)), "give the environment a name"),
+        (lambda: Environment("x", (1,), (1,)), "cores of 1 workers.*at least two"),
+        (lambda: Environment("x", (1, 2), (1, 2, 3)), "cores of 2 workers and mbps of 3"),
+        (lambda: Environment("x", 24, (1, 2)), "cores is 24; give one entry for each worker"),  # type: ignore[arg-type]
+        (lambda: Environment("x", (1, 0), (1, 2)), "worker 1 is without cores"),
+        (lambda: Environment("x", (1, -4), (1, 2)), "worker 1 is without cores.*above 0"),
+        (
+            lambda: Environment("x", ([(0, 4), (5, 0)], 1), (1, 2), unit="GPUs"),
+            "worker 0 is without GPUs: cores of worker 0",
+        ),
+        (lambda: Environment("x", ([(0, 0), (5, 1)], 1), (1, 2)), "worker 0 is without cores"),
+        (lambda: Environment("x", (1, 2), (1, 0)), "worker 1 is without bandwidth"),
+        (
+            lambda: Environment("x", (1, 2), (Schedule((0, 1), (0, 2)), 1)),
+            "worker 0 is without bandwidth",
+        ),
+        (lambda: Environment("x", (1, math.inf), (1, 2)), "cores of worker 1: .* finite"),
+        (lambda: Environment("x", (1, "many"), (1, 2)), "cores of worker 1: 'many'"),  # type: ignore[arg-type]
+        (lambda: Environment("x", (1, {0: 4}), (1, 2)), "cores of worker 1: .*no schedule"),  # type: ignore[arg-type]
+        (lambda: Environment("x", (1, 2), (1, [(5, 2)])), "mbps of worker 1: .*start at 0 s"),
+        (lambda: Environment("x", (1, 2), (1, [1, 2])), "mbps of worker 1: .*give pairs"),  # type: ignore[list-item]
+        (lambda: Environment("x", (1, 2), (1, 2), unit="cpus"), "unit is 'cpus'.*cores or GPUs"),
+        (lambda: Environment("x", (1, 2), (1, 2), [1]), "map pairs to Mbit/s"),  # type: ignore[arg-type]
+        (lambda: Environment("x", (1, 2), (1, 2), {(0, 2): 5}), "two different workers of 0 to 1"),
+        (lambda: Environment("x", (1, 2), (1, 2), {(1, 1): 5}), "two different workers of 0 to 1"),
+        (lambda: Environment("x", (1, 2), (1, 2), {(0, 1): 0}), "is 0; give finite Mbit/s"),
+        (lambda: SMALL.of(1), "workers is 1; it must be a whole number of at least 2"),
+        (lambda: ENVIRONMENTS["regions"].of(12), "links of their own .* cannot have 12"),
+        (lambda: SMALL.cluster(parallel_share=1.5), "parallel_share is 1.5; give a share"),
+        (lambda: SMALL.cluster(link_share=0), "link_share is 0; give a share above 0"),
+        (lambda: SMALL.cluster(carries=math.nan), "carries is nan; give a finite factor"),
+        (lambda: speed_up(0), "cores is 0; give a finite number above 0"),
+        (lambda: stress(24, [(0, 0), (100, 24)]), "occupies 24 of 24 cores from 100 s on"),
+        (lambda: stress(24, [(0, -1)]), "occupies -1 of 24 cores"),
+        (lambda: stress(0, [(0, 0)]), "cores is 0; it must be a whole number"),
+        (lambda: stress(24, 12), "occupied is 12; give pairs"),  # type: ignore[arg-type]
+        (lambda: stress(24, [(10, 2)]), "occupied: .*must start at 0 s"),
+        (lambda: tc([(0, 30), (100, 0)]), "limits to 0 Mbit/s from 100 s on"),
+        (lambda: tc([(0, 30), 5]), "mbps has 5; give pairs"),  # type: ignore[list-item]
+        (lambda: tc([(0, 30), (200, 5), (100, 8)]), "mbps: .*not in order"),
+        (lambda: tc([]), "mbps: the schedule is empty"),
+    ],
+)
+def test_wrong_arguments(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        make()
+    assert not re.search(r"\n", str(caught.value))

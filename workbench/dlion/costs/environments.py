@@ -1,0 +1,277 @@
+"""Environments: what each worker computes with, and its bandwidth, both over time.
+
+Tables 2 and 3 and the schedules of Sec. 5.2.6 (Hong and Chandra 2021). Cores become a speed by
+Amdahl's law; the paper states how many there are, not how fast they train.
+
+Deviation: "Hetero NET B" of Fig. 17 is in no table, so it is not made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import permutations
+from typing import Any
+
+from workbench.checks import check_number, check_whole, is_number, listed, whole
+from workbench.clusters import Cluster, Link, Node, Schedule, load_testbed
+from workbench.clusters.node import Given
+
+Pairs = tuple[tuple[float, float], ...]
+"""(start_s, value), ascending from 0 s on."""
+
+STATED = load_testbed("dlion")
+PARALLEL_SHARE: float = STATED["assumed"]["parallel_share"]
+UNITS = ("cores", "GPUs")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Computation and network of all workers.
+
+    Parameters
+    ----------
+    title
+        As the paper calls it.
+    cores
+        What each worker computes with, in `unit`: a number, pairs of (start_s, value), or a
+        `Schedule`; kept as a number where it never changes, else as a `Schedule`.
+    mbps
+        Mbit/s of each worker's interface, of what it sends and as much of what it receives; given
+        and kept as `cores`.
+    pairs_mbps
+        (sender, receiver) -> Mbit/s of links of their own, within both interfaces (Table 2); other
+        links are as wide as the sender's interface.
+    unit
+        "cores" or "GPUs".
+
+    Raises
+    ------
+    ValueError
+        Fewer than two workers, not one interface for each, cores or bandwidths that are not above
+        0 at all times or no legal schedule, links between workers that are none.
+    """
+
+    title: str
+    cores: tuple[Given, ...]
+    mbps: tuple[Given, ...]
+    pairs_mbps: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    unit: str = "cores"
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.title, str) and self.title):
+            raise ValueError(f"title is {self.title!r}; give the environment a name")
+        if self.unit not in UNITS:
+            raise ValueError(f"unit is {self.unit!r}; workers compute with {' or '.join(UNITS)}")
+        each = "give one entry for each worker, such as (24, 24, 12)"
+        cores, mbps = listed("cores", self.cores, each), listed("mbps", self.mbps, each)
+        if len(cores) < 2 or len(cores) != len(mbps):
+            raise ValueError(
+                f"cores of {len(cores)} workers and mbps of {len(mbps)}; give both of each worker, "
+                "at least two"
+            )
+        for name, given in (("cores", cores), ("mbps", mbps)):
+            lack = f"without {self.unit}" if name == "cores" else "without bandwidth"
+            kept = tuple(
+                _over_time(f"{name} of worker {worker}", value, f"worker {worker} is {lack}")
+                for worker, value in enumerate(given)
+            )
+            object.__setattr__(self, name, kept)
+        object.__setattr__(self, "pairs_mbps", _pairs_mbps(self.pairs_mbps, len(cores)))
+
+    @property
+    def workers(self) -> int:
+        """How many workers."""
+        return len(self.cores)
+
+    def of(self, workers: int) -> Environment:
+        """Return the same kind of environment with so many workers: these, again and again.
+
+        Raises ValueError: fewer than two workers, or links of their own, which new workers lack.
+        """
+        count = check_whole("workers", workers, 2)
+        if self.pairs_mbps and count != self.workers:
+            raise ValueError(
+                f"{self.title} has links of their own between its {self.workers} workers, so it "
+                f"cannot have {count}; take an environment without pairs_mbps"
+            )
+        places = [place % self.workers for place in range(count)]
+        return replace(
+            self,
+            cores=tuple(self.cores[place] for place in places),
+            mbps=tuple(self.mbps[place] for place in places),
+        )
+
+    def cluster(
+        self,
+        *,
+        parallel_share: float = PARALLEL_SHARE,
+        link_share: float = 1.0,
+        carries: float = 1.0,
+    ) -> Cluster:
+        """Return nodes ``worker0, ...``, each linked with every other in both directions.
+
+        A node's speed is 1 on one core. Links have neither overhead nor latency: seconds that do
+        not depend on bytes are a constant of the worker's.
+
+        Parameters
+        ----------
+        parallel_share
+            In [0, 1]: see `speed_up`.
+        link_share
+            In (0, 1]: how much of a bandwidth messages get.
+        carries
+            Above 0: factor on all bandwidths. A smaller model that learns in the place of a larger
+            one takes its bytes over the larger one's, so that its messages take as long.
+
+        Raises
+        ------
+        ValueError
+            A share or factor out of range.
+        """
+        if not 0 < check_number("link_share", link_share) <= 1:
+            raise ValueError(f"link_share is {link_share}; give a share above 0 and at most 1")
+        if not 0 < check_number("carries", carries) < math.inf:
+            raise ValueError(f"carries is {carries}; give a finite factor above 0")
+        bps = 1e6 * link_share * carries
+        interfaces = [Schedule.of(given) for given in self.mbps]
+        nodes = []
+        for worker, given in enumerate(self.cores):
+            cores, limit = Schedule.of(given), interfaces[worker].scaled(bps, 0, math.inf)
+            speeds = tuple(speed_up(value, parallel_share) for value in cores.values)
+            speed = Schedule(cores.starts_s, speeds)
+            nodes.append(Node(f"worker{worker}", 1, speed, limit, limit))
+        links: dict[tuple[int | str, int | str], Link] = {}
+        for pair in permutations(range(self.workers), 2):
+            own = self.pairs_mbps.get(pair, math.inf)
+            interface = interfaces[pair[0]]
+            values = tuple(min(value, own) * bps for value in interface.values)
+            rate = Schedule(interface.starts_s, values)
+            links[pair] = Link(rate if rate.constant is None else rate.constant)
+        return Cluster(nodes, links)
+
+
+def speed_up(cores: float, parallel_share: float = PARALLEL_SHARE) -> float:
+    """Speed over that of one core by Amdahl's law: 1 / ((1 - p) + p / cores).
+
+    Raises ValueError: cores that are not above 0, or p, `parallel_share`, outside [0, 1].
+    """
+    if not 0 < check_number("cores", cores) < math.inf:
+        raise ValueError(f"cores is {cores}; give a finite number above 0")
+    if not 0 <= check_number("parallel_share", parallel_share) <= 1:
+        raise ValueError(f"parallel_share is {parallel_share}; give a share from 0 to 1")
+    return 1 / ((1 - parallel_share) + parallel_share / cores)
+
+
+def stress(cores: int, occupied: Sequence[tuple[float, float]]) -> Pairs:
+    """Cores left over time, of which ``stress`` occupies so many from each start on.
+
+    ``stress(24, [(0, 0), (100, 12)])`` is 24 cores, and 12 from 100 s on.
+
+    Raises ValueError: as many or more occupied than there are, or pairs out of order.
+    """
+    count = check_whole("cores", cores, 1)
+    left = []
+    for start_s, busy in _rows("occupied", occupied):
+        if not 0 <= check_number("occupied cores", busy) < count:
+            raise ValueError(
+                f"stress occupies {busy} of {count} cores from {start_s} s on; give at least 0, "
+                "and leave some to the worker"
+            )
+        left.append((start_s, count - busy))
+    return _checked("occupied", left)
+
+
+def tc(mbps: Sequence[tuple[float, float]]) -> Pairs:
+    """Mbit/s over time, as ``tc`` limits an interface from each start on.
+
+    Raises ValueError: a limit that is not above 0, or pairs out of order.
+    """
+    for start_s, limit in _rows("mbps", mbps):
+        if not check_number("mbps", limit) > 0:
+            raise ValueError(f"tc limits to {limit} Mbit/s from {start_s} s on; give some above 0")
+    return _checked("mbps", mbps)
+
+
+def _rows(name: str, pairs: Any) -> tuple[Any, ...]:
+    instead = "give pairs of (start_s, value), such as [(0, 12), (100, 4)]"
+    rows = listed(name, pairs, instead)
+    for row in rows:
+        if not (isinstance(row, tuple | list) and len(row) == 2):
+            raise ValueError(f"{name} has {row!r}; {instead}")
+    return rows
+
+
+def _checked(name: str, pairs: Sequence[tuple[float, float]]) -> Pairs:
+    try:
+        schedule = Schedule.of(pairs)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    return tuple(zip(schedule.starts_s, schedule.values, strict=True))
+
+
+def _over_time(name: str, given: Any, lack: str) -> Given:
+    """Return a number where it never changes, else a schedule; `lack` is the error for a 0."""
+    if isinstance(given, tuple | list):
+        values = [row[1] for row in given if isinstance(row, tuple | list) and len(row) == 2]
+    else:
+        values = list(given.values) if isinstance(given, Schedule) else [given]
+    if any(is_number(value) and value <= 0 for value in values):
+        raise ValueError(f"{lack}: {name} is {given!r}; give some above 0, at all times")
+    try:
+        schedule = Schedule.of(given)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    return schedule.values[0] if len(set(schedule.values)) == 1 else schedule
+
+
+def _pairs_mbps(given: Any, workers: int) -> dict[tuple[int, int], float]:
+    if not isinstance(given, Mapping):
+        raise ValueError(f"pairs_mbps is {given!r}; map pairs to Mbit/s, such as {{(0, 1): 190}}")
+    found = {}
+    for pair, mbps in given.items():
+        ends = {whole(end) for end in pair} if isinstance(pair, tuple) and len(pair) == 2 else set()
+        if len(ends) != 2 or not ends <= set(range(workers)):
+            raise ValueError(
+                f"pairs_mbps has {pair!r}; give (sender, receiver), two different workers of 0 to "
+                f"{workers - 1}"
+            )
+        if not 0 < check_number(f"pairs_mbps of {pair}", mbps) < math.inf:
+            raise ValueError(f"pairs_mbps of {pair} is {mbps}; give finite Mbit/s above 0")
+        found[int(pair[0]), int(pair[1])] = float(mbps)
+    return found
+
+
+def _each(starts_s: Sequence[float], rows: Sequence[Sequence[Any]]) -> tuple[Pairs, ...]:
+    """Pairs of each worker, of a row of all workers for each start."""
+    return tuple(tuple(zip(starts_s, values, strict=True)) for values in zip(*rows, strict=True))
+
+
+def _environments(stated: Mapping[str, Any]) -> dict[str, Environment]:
+    machines = stated["machines"]
+    full = (machines["cores"],) * machines["count"]
+    lan = (machines["lan_mbps"],) * machines["count"]
+    made = {}
+    for name, row in stated["environments"].items():
+        cores, unit = (row["gpus"], "GPUs") if "gpus" in row else (row.get("cores", full), "cores")
+        made[name] = Environment(row["title"], cores, row.get("mbps", lan), unit=unit)
+    phase_s = stated["dynamic"]["phase_s"]
+    for name, row in stated["dynamic"]["environments"].items():
+        phases = [made[phase] for phase in row["phases"]]
+        starts_s = [place * phase_s for place in range(len(phases))]
+        cores = _each(starts_s, [one.cores for one in phases])
+        mbps = _each(starts_s, [one.mbps for one in phases])
+        made[name] = Environment(row["title"], cores, mbps)
+    rows = list(stated["regions"].values())
+    between = {(one, two): rows[one][two] for one, two in permutations(range(len(rows)), 2)}
+    made["regions"] = Environment("Amazon regions", full, lan, between)
+    fig19, fig20 = stated["fig19"], stated["fig20"]
+    made["fig19"] = Environment(fig19["title"], _each(fig19["starts_s"], fig19["cores"]), lan)
+    limit = tc(list(zip(fig20["starts_s"], fig20["mbps"], strict=True)))
+    made["fig20"] = Environment(fig20["title"], full, (limit,) * len(full))
+    return made
+
+
+ENVIRONMENTS: dict[str, Environment] = _environments(STATED)
+"""Table 3 by name; ``regions``, Table 2; ``fig19`` and ``fig20``, the schedules of Sec. 5.2.6."""
