@@ -32,6 +32,9 @@ from workbench.zoo import MODELS, build
 LAYERS = {
     "lenet5": 5,
     "lenet5_cifar": 5,
+    "cipher": 5,
+    "cipher_grey": 5,
+    "cipher_small": 5,
     "alexnet": 8,
     "alexnet_cifar": 8,
     "alexnet_small": 8,
@@ -47,6 +50,8 @@ LAYERS = {
     "resnet20_cifar": 20,
     "squeezenet": 18,
     "squeezenet_cifar": 18,
+    "mobilenet_v1": 28,
+    "mobilenet_v1_cifar": 28,
     "mobilenet_v2": 53,
     "mobilenet_v2_cifar": 53,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 import torch
@@ -16,6 +17,9 @@ from workbench.zoo import MODELS, build
 PUBLISHED = {
     "lenet5": 61_706,
     "lenet5_cifar": 62_006,
+    "cipher": 1_302_410,
+    "cipher_grey": 1_002_230,
+    "cipher_small": 26_954,
     "alexnet": 61_100_840,
     "alexnet_cifar": 58_322_314,
     "alexnet_small": 113_850,
@@ -31,6 +35,8 @@ PUBLISHED = {
     "resnet20_cifar": 269_722,
     "squeezenet": 1_248_424,
     "squeezenet_cifar": 729_034,
+    "mobilenet_v1": 4_231_976,
+    "mobilenet_v1_cifar": 3_217_226,
     "mobilenet_v2": 3_504_872,
     "mobilenet_v2_cifar": 2_236_682,
 }
@@ -63,16 +69,67 @@ def test_parameters_and_output_shape(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["alexnet", "vgg16", "googlenet", "resnet18", "squeezenet", "mobilenet_v2"]
+    ("name", "layers"),
+    [
+        ("cipher", [27 * 10 + 10, 90 * 20 + 20, 180 * 100 + 100, 6400 * 200 + 200, 2010]),
+        ("cipher_grey", [9 * 10 + 10, 90 * 20 + 20, 180 * 100 + 100, 4900 * 200 + 200, 2010]),
+        ("cipher_small", [9 * 4 + 4, 36 * 8 + 8, 72 * 16 + 16, 784 * 32 + 32, 330]),
+    ],
 )
-def test_other_classes_and_image_sizes(name: str) -> None:
-    with torch.device("meta"):
-        module = MODELS[name].factory(classes=7)
-        assert module(torch.zeros(2, 3, 96, 96)).shape == (2, 7)
+def test_cipher_layer_by_layer(name: str, layers: list[int]) -> None:
+    """Inputs x outputs + biases; the first linear layer sees 8x8 or 7x7 pixels of each map."""
+    parts = build(name, device="meta").children()
+    assert [n for part in parts if (n := sum(p.numel() for p in part.parameters()))] == layers
+    assert sum(layers) == PUBLISHED[name]
+
+
+@pytest.mark.parametrize(("name", "pixels"), [("mobilenet_v1", 7), ("mobilenet_v1_cifar", 4)])
+def test_mobilenet_v1_layer_by_layer(name: str, pixels: int) -> None:
+    """3x3 on each channel, 1x1 to the next width, each with scale and shift; a linear layer."""
+    widths = [32, 64, 128, 128, 256, 256, *[512] * 6, 1024, 1024]
+    layers = [27 * 32 + 2 * 32]
+    for before, after in pairwise(widths):
+        layers += [9 * before + 2 * before, before * after + 2 * after]
+    classes = MODELS[name].classes
+    layers.append(1024 * classes + classes)
+    module = build(name, device="meta")
+    parts = [p for p in module.modules() if hasattr(p, "conv") or isinstance(p, nn.Linear)]
+    assert [sum(p.numel() for p in part.parameters()) for part in parts] == layers
+    assert len(layers) == 28
+    assert sum(layers) == PUBLISHED[name]
+    features = module[:-3]  # type: ignore[index]
+    maps = features(torch.zeros(2, *MODELS[name].input_shape, device="meta"))
+    assert maps.shape == (2, 1024, pixels, pixels)
 
 
 @pytest.mark.parametrize(
-    ("name", "steps"), [("lenet5", 60), ("resnet20_cifar", 8), ("mobilenet_v2_cifar", 8)]
+    ("name", "height"),
+    [
+        ("cipher", 32),
+        ("alexnet", 96),
+        ("vgg16", 96),
+        ("googlenet", 96),
+        ("resnet18", 96),
+        ("squeezenet", 96),
+        ("mobilenet_v1", 96),
+        ("mobilenet_v2", 96),
+    ],
+)
+def test_other_classes_and_image_sizes(name: str, height: int) -> None:
+    with torch.device("meta"):
+        module = MODELS[name].factory(classes=7)
+        assert module(torch.zeros(2, 3, height, height)).shape == (2, 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("lenet5", 60),
+        ("cipher_small", 60),
+        ("resnet20_cifar", 8),
+        ("mobilenet_v1_cifar", 8),
+        ("mobilenet_v2_cifar", 8),
+    ],
 )
 @pytest.mark.usefixtures("_one_thread")
 def test_learns(name: str, steps: int) -> None:

@@ -61,6 +61,9 @@ MODELS: dict[str, Model] = {
     for model in (
         _model("lenet5", "lenet", (1, 28, 28), 10, 61_706),
         _model("lenet5_cifar", "lenet", (3, 32, 32), 10, 62_006),
+        _model("cipher", "cipher", (3, 32, 32), 10, 1_302_410),
+        _model("cipher_grey", "cipher", (1, 28, 28), 10, 1_002_230),
+        _model("cipher_small", "cipher", (1, 28, 28), 10, 26_954),
         _model("alexnet", "alexnet", _IMAGENET, 1000, 61_100_840),
         _model("alexnet_cifar", "alexnet", (3, 32, 32), 10, 58_322_314),
         _model("alexnet_small", "alexnet", (3, 32, 32), 10, 113_850),
@@ -76,6 +79,8 @@ MODELS: dict[str, Model] = {
         _model("resnet20_cifar", "resnet", (3, 32, 32), 10, 269_722),
         _model("squeezenet", "squeezenet", _IMAGENET, 1000, 1_248_424),
         _model("squeezenet_cifar", "squeezenet", (3, 32, 32), 10, 729_034),
+        _model("mobilenet_v1", "mobilenet_v1", _IMAGENET, 1000, 4_231_976),
+        _model("mobilenet_v1_cifar", "mobilenet_v1", (3, 32, 32), 10, 3_217_226),
         _model("mobilenet_v2", "mobilenet_v2", _IMAGENET, 1000, 3_504_872),
         _model("mobilenet_v2_cifar", "mobilenet_v2", (3, 32, 32), 10, 2_236_682),
     )
