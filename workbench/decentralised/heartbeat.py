@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
-    from workbench.decentralised.participant import Participant
+    from workbench.runtime import Context
 
 BEATS = 3  # per patience_s, so that one or two may get lost
 
@@ -22,10 +22,13 @@ class Heartbeat:
     """
 
     def __init__(
-        self, participant: Participant, targets: Sequence[int], sources: Iterable[int]
+        self,
+        context: Context,
+        patience_s: float | None,
+        targets: Sequence[int],
+        sources: Iterable[int],
     ) -> None:
-        self._context, self._targets = participant.context, targets
-        self._patience_s = participant.job.setup.patience_s
+        self._context, self._patience_s, self._targets = context, patience_s, targets
         self._heard_s = dict.fromkeys(sources, self._context.now_s())
         self.their_epochs = dict.fromkeys(self._heard_s, -1)  # newest model that each has sent
         self.sent_epoch = -1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.datasets import Dataset
+    from workbench.decentralised.gradient_exchange.part import Part
+
+    Updates = Sequence[tuple[Part, float]]
 
 
 @dataclass(eq=False)
@@ -55,18 +58,40 @@ class Learner:
 
     def learn(self, batch: NDArray[np.int64]) -> None:
         """Take a step along the gradient of a batch."""
+        self.gradient(batch)
+        self.step()
+
+    def gradient(self, batch: NDArray[np.int64], updates: Updates = ()) -> float:
+        """Add peers' gradients to the model, then compute that of a batch; return the mean loss."""
+        self.add(updates)
         loss = self._steps.step(
             batch, derive(self.seed, STEP, self.node, self._restarts, self.steps)
         )
         if not math.isfinite(loss):
             raise DivergedError(loss, f"for {self.name} in its step {self.steps + 1}")
-        self.sgd.step(self.flat.parameters, self.flat.gradients, self.velocity)
         self.steps += 1
         self._loss_sum += loss * len(batch)
         self._samples += len(batch)
+        return loss
 
-    def evaluate(self) -> Evaluation:
-        """Loss and accuracy on the test samples."""
+    def step(self) -> None:
+        """Take a step along the gradient that was computed last."""
+        self.sgd.step(self.flat.parameters, self.flat.gradients, self.velocity)
+
+    def add(self, updates: Updates) -> None:
+        """Add parts of gradients to the model, each times a factor."""
+        if updates:
+            flat = self.flat.parameters.numpy()
+            for part, factor in updates:
+                part.add_to(flat, factor)
+
+    def try_out(self, batch: NDArray[np.int64]) -> None:
+        """Compute the gradient of a batch for the time that it takes."""
+        self._steps.step(batch, derive(self.seed, STEP, self.node, self._restarts, self.steps))
+
+    def evaluate(self, updates: Updates = ()) -> Evaluation:
+        """Loss and accuracy on the test samples, with peers' gradients added before."""
+        self.add(updates)
         return self._steps.evaluate()
 
     def take_loss(self) -> tuple[int, float | None]:
@@ -92,6 +117,17 @@ class Learner:
     def merge(self, parameters: Tensor, weight: float) -> None:
         """Move towards a model: by 0 not at all, by 1 the whole distance."""
         self.flat.parameters.lerp_(parameters, weight)
+
+    def merge_buffers(self, buffers: Mapping[str, Tensor], weight: float) -> None:
+        """Move the buffers towards another model's in the same way; counters stay."""
+        own = get_buffers(self.flat.module)
+        set_buffers(
+            self.flat.module,
+            {
+                name: tensor.lerp(buffers[name], weight) if tensor.is_floating_point() else tensor
+                for name, tensor in own.items()
+            },
+        )
 
     def mix(self, weights: Mapping[int, float], models: Mapping[int, Tensor]) -> None:
         """Become a weighted sum, added up in the order of `weights`, the own model included."""

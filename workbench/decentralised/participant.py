@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from workbench.decentralised.learner import Learner
 from workbench.decentralised.recorder import Recorder
+from workbench.decentralised.rejoining import fetch
 from workbench.decentralised.selecting import Learnt, Selecting, View
 from workbench.runtime import Message, Synchronized
 
@@ -153,22 +154,14 @@ class Participant:
 
         A node that nobody answers begins anew.
         """
-        links = self.job.setup.cluster.links
-        for peer in peers:
-            if not {(self.node, peer), (peer, self.node)} <= links.keys():
-                continue
-            self.context.send(peer, Message(self.node, "fetch", control=True))
-            try:
-                answer = await self.context.receive(
-                    "checkpoint", sender=peer, timeout_s=self.job.setup.patience_s
-                )
-            except TimeoutError:
-                continue
-            checkpoint: Checkpoint = answer.payload
-            self.learner.adopt(checkpoint.parameters, checkpoint.buffers)
-            self.hear(checkpoint.reports)
-            return checkpoint
-        return None
+        setup = self.job.setup
+        found = await fetch(self.context, setup.cluster, peers, setup.patience_s)
+        if found is None:
+            return None
+        checkpoint: Checkpoint = found.payload
+        self.learner.adopt(checkpoint.parameters, checkpoint.buffers)
+        self.hear(checkpoint.reports)
+        return checkpoint
 
 
 def _nothing() -> None:

@@ -14,6 +14,7 @@ from workbench import training
 from workbench.checks import check_number, is_number, listed
 from workbench.clusters.cluster import check_cluster
 from workbench.decentralised.mixing import Mixing, as_mixing
+from workbench.decentralised.shards import check_shards
 from workbench.profiles import LayerTimes
 from workbench.training import Sgd
 
@@ -81,7 +82,8 @@ class GossipSetup(training.Setup):
         super().__post_init__()
         self._check_counts(batch_size=1, evaluate_every=1)
         check_cluster(self.cluster)
-        self._check_shards()
+        shards = check_shards(self.shards, self.cluster, self.dataset)
+        object.__setattr__(self, "shards", shards)
         self._check_exchange()
         for name in ("sample_s", "flops_per_s"):
             if getattr(self, name) is not None:
@@ -147,32 +149,6 @@ class GossipSetup(training.Setup):
             )
         if not all(0 < number < math.inf for number in numbers):
             raise ValueError(f"{name} is {value}; it must be above 0 and finite")
-
-    def _check_shards(self) -> None:
-        shards = listed(
-            "shards",
-            self.shards,
-            "give the indices of each node's samples, such as "
-            "partition.by_size(dataset.y_train, [1] * nodes, seed=0)",
-        )
-        object.__setattr__(self, "shards", tuple(map(np.asarray, shards)))
-        if len(self.shards) != len(self.cluster):
-            raise ValueError(
-                f"{len(self.shards)} shards for a cluster of {len(self.cluster)} nodes; each node "
-                "needs one"
-            )
-        count = len(self.dataset.y_train)
-        for node, shard in enumerate(self.shards):
-            if shard.ndim != 1 or not len(shard) or not np.issubdtype(shard.dtype, np.integer):
-                raise ValueError(
-                    f"the shard of node {node} is {shard.dtype} of shape {shard.shape}; give the "
-                    "indices of at least one sample"
-                )
-            if shard.min() < 0 or shard.max() >= count:
-                raise ValueError(
-                    f"the shard of node {node} has indices from {shard.min()} to {shard.max()}, "
-                    f"but {self.dataset.name} has training samples 0 to {count - 1}"
-                )
 
     def _check_exchange(self) -> None:
         if (self.mixing is None) == (self.probability is None):

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from workbench.checks import check_whole
 from workbench.datasets.dataset import Dataset
-from workbench.training.repeatable import SHUFFLE
+from workbench.training.repeatable import DRAW, SHUFFLE
 
 
 def batches(
@@ -67,3 +67,32 @@ def batches(
     if left >= workers:
         dealt.append(np.array_split(order[count - left :], workers)[worker])
     return dealt
+
+
+class Draw:
+    """Batches of any size from one worker's samples: pass after pass, each in an order of its own.
+
+    Parameters
+    ----------
+    samples
+        Indices of the worker's samples.
+    seed, worker, restarts
+        What decides the order.
+    """
+
+    def __init__(
+        self, samples: NDArray[np.int64], seed: int, worker: int, restarts: int = 0
+    ) -> None:
+        self._samples = samples
+        stream = np.random.SeedSequence(seed, spawn_key=(DRAW, worker, restarts))
+        self._random = np.random.default_rng(stream)
+        self._order = samples[:0]
+
+    def take(self, count: int) -> NDArray[np.int64]:
+        """Return the next indices, read-only; a batch may reach into the next pass."""
+        while len(self._order) < count:
+            another = self._random.permutation(self._samples)
+            self._order = np.concatenate([self._order, another])
+        batch, self._order = self._order[:count].copy(), self._order[count:]
+        batch.flags.writeable = False
+        return batch

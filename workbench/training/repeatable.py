@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # First number of a purpose, so that two never share a stream; a data set's `limit` has 0 and 1,
 # `workbench.runtime.streams` those from 16 on.
-FIRST_WEIGHTS, SHUFFLE, STEP, AGGREGATE, SELECT, LOAD = 2, 3, 4, 5, 6, 7
+FIRST_WEIGHTS, SHUFFLE, STEP, AGGREGATE, SELECT, LOAD, DRAW = 2, 3, 4, 5, 6, 7, 8
 
 
 def derive(seed: int, *purpose: int) -> int:

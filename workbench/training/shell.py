@@ -109,11 +109,12 @@ def run(
     trace: bool = False,
     progress: Progress | bool = False,
     threads: int | None = None,
+    until_s: float | None = None,
 ) -> T:
     """Run a training to its end, or to Ctrl-C.
 
-    `faults`, `trace` and `threads` are those of `workbench.runtime.simulate`; so is a function as
-    `progress`. With True it shows epochs, virtual time and loss.
+    `faults`, `trace`, `threads` and `until_s` are those of `workbench.runtime.simulate`; so is a
+    function as `progress`. With True it shows epochs, virtual time and loss.
 
     Raises
     ------
@@ -132,6 +133,7 @@ def run(
                     faults=faults,
                     progress=shown,
                     threads=threads,
+                    until_s=until_s,
                 )
         except SimulationError as error:
             raise built.failed(error) from error.__cause__ or error

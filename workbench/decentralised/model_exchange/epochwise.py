@@ -72,7 +72,9 @@ class Exchange:
         self.participant, self.context, self.mixing = participant, participant.context, mixing
         self.sources = mixing.sources(participant.node)
         self.targets = mixing.targets(participant.node)
-        self.heartbeat = Heartbeat(participant, self.targets, self.sources)
+        self.heartbeat = Heartbeat(
+            self.context, participant.job.setup.patience_s, self.targets, self.sources
+        )
         self._arrived: defaultdict[int, dict[int, Tensor | None]] = defaultdict(dict)
 
     def start(self) -> None:

@@ -94,7 +94,9 @@ class Peers:
         self.participant, self.context = participant, participant.context
         self.probability, self.share = probability, share
         self.sources = participant.job.sources[participant.node]
-        self.heartbeat = Heartbeat(participant, self.context.peers, self.sources)
+        self.heartbeat = Heartbeat(
+            self.context, participant.job.setup.patience_s, self.context.peers, self.sources
+        )
 
     def start(self) -> None:
         """Listen, send heartbeats, and the model to a peer that restarts."""

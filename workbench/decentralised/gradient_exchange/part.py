@@ -1,0 +1,109 @@
+"""A part of a gradient as it is sent: per weight variable, in the encoding of the fewest bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[Any]
+INDEX = np.dtype(np.int32)
+
+
+class Piece(NamedTuple):
+    """Values of one weight variable; its arrays are read-only.
+
+    `at` is None where all are sent; or int32 positions in the variable; or, as uint8, a bitmap.
+    """
+
+    variable: slice
+    values: Values
+    at: NDArray[Any] | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its arrays."""
+        return self.values.nbytes + (0 if self.at is None else self.at.nbytes)
+
+    def add_to(self, flat: Values, scale: float) -> None:
+        """Add the values, times `scale`, to a flat vector."""
+        target, added = flat[self.variable], self.values * flat.dtype.type(scale)
+        if self.at is None:
+            target += added
+        elif self.at.dtype == np.uint8:
+            target[np.flatnonzero(np.unpackbits(self.at, count=len(target)))] += added
+        else:
+            target[self.at] += added
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Part of a gradient: the pieces of its weight variables, none of a variable without values."""
+
+    pieces: tuple[Piece, ...]
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """Bytes on a link."""
+        return sum(piece.size_bytes for piece in self.pieces)
+
+    @cached_property
+    def values(self) -> int:
+        """How many values are sent; in a dense piece all count."""
+        return sum(len(piece.values) for piece in self.pieces)
+
+    def add_to(self, flat: Values, scale: float) -> None:
+        """Add it, times `scale`, to a flat vector."""
+        for piece in self.pieces:
+            piece.add_to(flat, scale)
+
+    @classmethod
+    def whole(cls, gradient: Values, variables: Sequence[slice]) -> Part:
+        """A copy of all values."""
+        copied = _read_only(gradient.copy())
+        return cls(tuple(Piece(variable, copied[variable]) for variable in variables))
+
+    @classmethod
+    def selected(
+        cls, gradient: Values, mask: NDArray[np.bool_], variables: Sequence[slice]
+    ) -> Part:
+        """Those values of a flat gradient that a mask of the same length selects."""
+        pieces = []
+        for variable in variables:
+            chosen, values = mask[variable], gradient[variable]
+            count = int(np.count_nonzero(chosen))
+            if count:
+                pieces.append(_encoded(variable, values, chosen, count))
+        return cls(tuple(pieces))
+
+
+def encoded_bytes(count: Any, size: int, item_bytes: int) -> Any:
+    """Bytes in the cheapest encoding of `count` (a number, or an array) of `size` values."""
+    indexed = count * (item_bytes + INDEX.itemsize)
+    mapped = count * item_bytes + np.where(np.asarray(count) > 0, (size + 7) // 8, 0)
+    return np.minimum(
+        np.minimum(indexed, mapped), np.where(np.asarray(count) > 0, size, 0) * item_bytes
+    )
+
+
+def _encoded(variable: slice, values: Values, chosen: NDArray[np.bool_], count: int) -> Piece:
+    size, each = len(values), values.itemsize
+    dense, mapped, indexed = (
+        size * each,
+        count * each + (size + 7) // 8,
+        count * (each + INDEX.itemsize),
+    )
+    if dense <= min(mapped, indexed):
+        return Piece(variable, _read_only(np.where(chosen, values, 0)))
+    positions = np.flatnonzero(chosen)
+    at = np.packbits(chosen) if mapped < indexed else positions.astype(INDEX)
+    return Piece(variable, _read_only(values[positions]), _read_only(at))
+
+
+def _read_only(array: Any) -> Any:
+    array.flags.writeable = False
+    return array

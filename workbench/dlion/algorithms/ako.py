@@ -1,0 +1,49 @@
+"""Ako: a block of the accumulated gradient in turn, without waiting (Watcharapichat et al. 2016).
+
+The gradient is cut into p blocks. Iteration t sends block t mod p, with the sum of the gradients
+since it was last sent. p is as small as the links allow: all that p iterations would send, over
+what they carry (here Sec. 5.1.4).
+"""
+
+import math
+
+import numpy as np
+
+from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
+from workbench.decentralised.gradient_exchange.part import Values
+from workbench.dlion.algorithms.synchronisation import asynchronous
+from workbench.dlion.algorithms.system import System
+
+FIRST = 6
+"""Blocks until bandwidth is known."""
+
+
+class Blocks:
+    """Send everyone the next block of what has accumulated."""
+
+    def __init__(self) -> None:
+        self.left: Values | None = None
+        self.blocks = 0  # how many; 0 until bandwidth is known
+        self.turn = 0
+
+    def __call__(self, gradient: Gradient, links: Links) -> Parts:
+        """Add to all blocks and send one."""
+        total = gradient.values.copy() if self.left is None else self.left + gradient.values
+        self.blocks = self.blocks or blocks(gradient.values.nbytes, links)
+        block = np.zeros(len(total), dtype=bool)
+        count = self.blocks or FIRST
+        block[len(total) * self.turn // count : len(total) * (self.turn + 1) // count] = True
+        self.turn = (self.turn + 1) % count
+        self.left = np.where(block, 0, total)
+        return dict.fromkeys(links.peers, gradient.part(block, total))
+
+
+def blocks(gradient_bytes: float, links: Links) -> int:
+    """Blocks so that every link carries one while an iteration computes; 0 where one is unknown."""
+    budgets = [links.budget_bytes(peer) for peer in links.peers]
+    if not budgets or None in budgets:
+        return 0
+    return max(1, math.ceil(gradient_bytes / min(filter(None, budgets))))
+
+
+AKO = System("Ako", Blocks, asynchronous)

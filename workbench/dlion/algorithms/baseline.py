@@ -1,0 +1,13 @@
+"""Baseline: whole gradients to all peers, every iteration, synchronously (Sec. 5.1.4)."""
+
+from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
+from workbench.dlion.algorithms.synchronisation import synchronous
+from workbench.dlion.algorithms.system import System
+
+
+def whole(gradient: Gradient, links: Links) -> Parts:
+    """Send the whole gradient to everyone."""
+    return dict.fromkeys(links.peers, gradient.whole)
+
+
+BASELINE = System("Baseline", whole, synchronous)

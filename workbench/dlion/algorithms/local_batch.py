@@ -1,0 +1,72 @@
+"""Local batch sizes by what each worker computes in the same time (Hong & Chandra 2021, Sec. 3.2).
+
+A worker times a few batch sizes, regresses seconds on size, and tells the others how large a batch
+it finishes in a unit of time, its relative computation power.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from workbench.checks import check_number, check_whole, listed
+
+LEAST_POWER = 1e-9
+"""Of a worker whose iteration takes more than the unit of time without any sample."""
+
+
+def relative_power(sizes: Sequence[int], seconds: Sequence[float], unit_s: float = 1.0) -> float:
+    """Largest batch that is done within `unit_s`, by a line through timed batches.
+
+    Raises ValueError: fewer than two different sizes, or not as many times.
+    """
+    if len(set(sizes)) < 2 or len(sizes) != len(seconds):
+        raise ValueError(
+            f"{len(seconds)} times of the batch sizes {list(sizes)}; give a time for each of at "
+            "least two different sizes"
+        )
+    slope_s, start_s = np.polynomial.Polynomial.fit(sizes, seconds, 1).convert().coef[::-1]
+    if slope_s <= 0:  # timing noise: a larger batch took no longer
+        slope_s, start_s = max(seconds) / max(sizes), 0.0
+    return max(float((unit_s - start_s) / slope_s), LEAST_POWER)
+
+
+def local_batch_sizes(global_batch: int, power: Sequence[float]) -> tuple[int, ...]:
+    """Share a global batch out in proportion to power, in whole samples, at least one each (Eq. 5).
+
+    Rounded by largest remainders, of equal ones the first, so that the sizes sum to the batch.
+
+    Raises ValueError: a batch with fewer samples than workers; a power that is not above 0.
+    """
+    shares = [check_number("power", one) for one in listed("power", power, "give one a worker")]
+    if not shares or not all(0 < one < math.inf for one in shares):
+        raise ValueError(f"power is {list(power)}; give each worker's, above 0 and finite")
+    batch = check_whole("global_batch", global_batch, 1)
+    if batch < len(shares):
+        raise ValueError(
+            f"a global batch of {batch} samples for {len(shares)} workers; each needs at least one"
+        )
+    most = max(shares)
+    scaled = [one / most for one in shares]  # no sum that overflows
+    exact = [batch * one / sum(scaled) for one in scaled]
+    sizes = [max(1, int(one)) for one in exact]
+    by_remainder = sorted(range(len(exact)), key=lambda at: (sizes[at] - exact[at], at))
+    left = batch - sum(sizes)
+    for at in by_remainder[: max(left, 0)]:
+        sizes[at] += 1
+    while sum(sizes) > batch:  # those who got a sample more than their share
+        largest = max(
+            range(len(sizes)),
+            key=lambda at: (sizes[at] - exact[at], sizes[at]) if sizes[at] > 1 else (-math.inf, 0),
+        )
+        sizes[largest] -= 1
+    return tuple(sizes)
+
+
+def of_those_there(global_batch: int, power: Mapping[int, float], node: int) -> int:
+    """A worker's own size, where `power` has all workers that are there."""
+    nodes = sorted(power)
+    sizes = local_batch_sizes(global_batch, [power[one] for one in nodes])
+    return sizes[nodes.index(node)]

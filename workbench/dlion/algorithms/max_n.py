@@ -1,0 +1,115 @@
+"""Max N: the largest gradients of each weight variable (Hong & Chandra 2021, Sec. 3.3).
+
+A value is selected if it is within N % of the variable's largest: ``|g| >= (1 - N/100) max|g|``.
+
+Deviation: the text says "greater than or equal to N % of the maximum", its examples the opposite
+("N = 1: within 1 % of the maximum; N = 100: all"); the examples are followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.checks import check_number
+from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
+from workbench.decentralised.gradient_exchange.part import Part, Values, encoded_bytes
+
+STEPS = 10_000
+"""N goes in hundredths of a percent."""
+
+LEAST_N = 0.85
+"""Sec. 5.1.4: for every link, whatever it carries."""
+
+
+def check_n(n: object) -> float:
+    """Return N, from 0 to 100."""
+    number = check_number("N", n)
+    if not 0 <= number <= 100:
+        raise ValueError(f"N is {number:g}; it is a percentage, from 0 to 100")
+    return number
+
+
+def max_n(gradient: Values, n: float) -> NDArray[np.bool_]:
+    """Select the values of one weight variable that are within `n` percent of its largest.
+
+    Returns a boolean array of the gradient's shape.
+
+    Raises ValueError: N outside 0 to 100.
+    """
+    sizes = np.abs(np.asarray(gradient))
+    least = (1 - check_n(n) / 100) * sizes.max(initial=0)
+    return np.asarray(sizes >= least)
+
+
+class Ranks:
+    """Max N of a gradient for every N at once: one pass, whatever the number of links.
+
+    A value's rank is its size over the largest of its variable, in `STEPS`; N selects those of at
+    least ``STEPS * (1 - N/100)``.
+    """
+
+    def __init__(self, gradient: Gradient) -> None:
+        self._gradient = gradient
+        self._ranks = np.empty(len(gradient.values), np.int16)
+        self._parts: dict[int, Part] = {}
+        for variable in gradient.variables:
+            sizes = np.abs(gradient.values[variable])
+            largest = sizes.max(initial=0)
+            scale = STEPS / largest if largest else 0.0
+            sizes *= sizes.dtype.type(scale)
+            np.minimum(sizes, STEPS, out=sizes)  # a product may round up
+            self._ranks[variable] = sizes if largest else STEPS
+
+    @cached_property
+    def bytes_by_step(self) -> NDArray[np.float64]:
+        """Bytes that N = 0, 0.01, ..., 100 come to; ascending."""
+        total = np.zeros(STEPS + 1)
+        for variable in self._gradient.variables:
+            counts = np.bincount(self._ranks[variable], minlength=STEPS + 1)[::-1].cumsum()
+            size = variable.stop - variable.start
+            total += encoded_bytes(counts, size, self._gradient.values.itemsize)
+        return total
+
+    def largest_n(self, budget_bytes: float | None, least_n: float = LEAST_N) -> float:
+        """The largest N whose values fit a budget; never below `least_n`, which None gives."""
+        if budget_bytes is None:
+            return least_n
+        step = int(np.searchsorted(self.bytes_by_step, budget_bytes, side="right")) - 1
+        return max(least_n, 100 * step / STEPS)
+
+    def part(self, n: float) -> Part:
+        """The values that N selects."""
+        least = STEPS - round(n * STEPS / 100)
+        if least not in self._parts:
+            whole = least <= 0
+            self._parts[least] = (
+                self._gradient.whole if whole else self._gradient.part(self._ranks >= least)
+            )
+        return self._parts[least]
+
+
+def per_link(gradient: Gradient, links: Links) -> Parts:
+    """Send each peer the largest N that its link carries while an iteration computes (Sec. 3.3)."""
+    ranks = Ranks(gradient)
+    return {peer: ranks.part(ranks.largest_n(links.budget_bytes(peer))) for peer in links.peers}
+
+
+def fixed(n: float) -> MaxN:
+    """Send all peers Max N of one N."""
+    return MaxN(check_n(n))
+
+
+class MaxN:
+    """Max N of the same N for all links."""
+
+    def __init__(self, n: float) -> None:
+        self.n = n
+
+    def __call__(self, gradient: Gradient, links: Links) -> Mapping[int, Part]:
+        """Send all peers the same part."""
+        part = Ranks(gradient).part(self.n)
+        return dict.fromkeys(links.peers, part)

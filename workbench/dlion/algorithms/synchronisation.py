@@ -1,0 +1,65 @@
+"""When a worker may begin its next iteration: `synch_training` of the paper (Sec. 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from workbench.checks import check_whole
+
+
+@dataclass(eq=False)
+class Progress:
+    """What a worker knows of its own progress and its peers'.
+
+    Attributes
+    ----------
+    iteration
+        The last one that it has computed; 0 before the first.
+    newest
+        By peer that is there: the newest iteration of which something has arrived.
+    undelivered
+        Own messages of which the receiver has not said that they arrived; counted only for systems
+        that are ``acknowledged``.
+    """
+
+    iteration: int = 0
+    newest: dict[int, int] = field(default_factory=dict)
+    undelivered: int = 0
+
+
+Synchronisation = Callable[[Progress], bool]
+
+
+def synchronous(progress: Progress) -> bool:
+    """Wait for what all peers have to send of this iteration."""
+    return all(newest >= progress.iteration for newest in progress.newest.values())
+
+
+def asynchronous(progress: Progress) -> bool:
+    """Never wait."""
+    del progress
+    return True
+
+
+def delivered(progress: Progress) -> bool:
+    """Wait until all peers have what was sent to them."""
+    return not progress.undelivered
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """Be at most `staleness` iterations ahead of what arrived of any peer."""
+
+    staleness: int = 5
+
+    def __post_init__(self) -> None:
+        check_whole("staleness", self.staleness, 0)
+
+    def __call__(self, progress: Progress) -> bool:
+        """Whether nothing older would be missing."""
+        least = progress.iteration - self.staleness
+        return all(newest >= least for newest in progress.newest.values())
+
+
+BOUNDED = Bounded()

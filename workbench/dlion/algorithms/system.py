@@ -1,0 +1,92 @@
+"""A system that trains without a server, as a small value: its two hooks and its techniques."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from workbench.checks import check_number, check_whole
+from workbench.decentralised.gradient_exchange.gradient import PartialGradients
+from workbench.decentralised.model_exchange.peer import ModelExchange
+from workbench.dlion.algorithms.global_batch import DOUBLING, Growth
+from workbench.dlion.algorithms.knowledge_transfer import Transfer
+from workbench.dlion.algorithms.synchronisation import BOUNDED, Synchronisation
+from workbench.dlion.algorithms.weighted_update import WEIGHTINGS
+from workbench.names import check_name
+
+
+@dataclass(frozen=True)
+class Batching:
+    """Dynamic batching: who learns from how many samples (Sec. 3.2).
+
+    Attributes
+    ----------
+    growth
+        Of the global batch.
+    period
+        Iterations from one timing of batches to the next; also whenever the global batch changes.
+    sizes
+        Of the batches that are timed.
+    unit_s
+        Unit of time of the relative computation power.
+    weighting
+        Of gradients from batches of other sizes; name in `WEIGHTINGS`.
+    """
+
+    growth: Growth = DOUBLING
+    period: int = 100
+    sizes: tuple[int, ...] = (4, 8, 16)
+    unit_s: float = 1.0
+    weighting: str = "dynamic"
+
+    def __post_init__(self) -> None:
+        check_whole("period", self.period, 1)
+        object.__setattr__(self, "sizes", tuple(check_whole("sizes", one, 1) for one in self.sizes))
+        if len(set(self.sizes)) < 2:
+            raise ValueError(f"sizes are {self.sizes}; time batches of at least two sizes")
+        if not check_number("unit_s", self.unit_s) > 0:
+            raise ValueError(f"unit_s is {self.unit_s}; it must be above 0 s")
+        check_name("weighting", self.weighting, WEIGHTINGS)
+
+
+@dataclass(frozen=True)
+class System:
+    """What workers do beside computing gradients.
+
+    Attributes
+    ----------
+    title
+        For charts.
+    generate_partial_gradients
+        Which parts of a gradient go to which peer: a function; or a class, of which every worker
+        has an instance of its own, to remember something. None sends no gradients.
+    synch_training
+        Whether the next iteration may begin.
+    acknowledged
+        Whether peers say when something arrived.
+    batching
+        None: all learn from equally many samples in every iteration.
+    transfer
+        None: no weights are transferred.
+    exchange_models
+        In place of gradients: what makes a worker's part in an exchange of models.
+    """
+
+    title: str
+    generate_partial_gradients: PartialGradients | Callable[[], PartialGradients] | None = None
+    synch_training: Synchronisation = BOUNDED
+    acknowledged: bool = False
+    batching: Batching | None = None
+    transfer: Transfer | None = None
+    exchange_models: Callable[..., ModelExchange] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.generate_partial_gradients is None) == (self.exchange_models is None):
+            raise ValueError(
+                f"{self.title} needs one of generate_partial_gradients, for gradients, and "
+                "exchange_models, for models"
+            )
+        for name in ("generate_partial_gradients", "synch_training", "exchange_models"):
+            hook = getattr(self, name)
+            if hook is not None and not callable(hook):
+                raise ValueError(f"{name} of {self.title} is {hook!r}; give a function")

@@ -1,0 +1,1 @@
+"""What workers do: one program for every system."""

@@ -1,0 +1,106 @@
+"""The exchange of gradients at one worker (Hong & Chandra 2021, Sec. 4.1).
+
+Peers' gradients count from when they arrive; they are added to the weights before these are next
+looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from workbench.decentralised.gradient_exchange.gradient import Gradient, Links
+from workbench.decentralised.gradient_exchange.monitor import Monitor
+from workbench.dlion.algorithms.weighted_update import WEIGHTINGS, equal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from workbench.decentralised.gradient_exchange.gradient import PartialGradients
+    from workbench.decentralised.gradient_exchange.part import Part
+    from workbench.dlion.programs.worker import Worker
+    from workbench.runtime import Message
+
+
+class Update(NamedTuple):
+    """What a peer is sent of a gradient."""
+
+    iteration: int
+    samples: int  # of the batch
+    part: Part
+
+
+class GradientExchange:
+    """Sends parts of a worker's gradients and takes its peers'."""
+
+    def __init__(
+        self, worker: Worker, generate: PartialGradients | Callable[[], PartialGradients]
+    ) -> None:
+        system = worker.job.system
+        self._worker, self._acknowledged = worker, system.acknowledged
+        made: Any = generate() if isinstance(generate, type) else generate
+        self._generate: PartialGradients = made
+        self._weighting = WEIGHTINGS[system.batching.weighting] if system.batching else equal
+        self._monitor = Monitor(worker.node, worker.context.watch())
+        self._unanswered: dict[int, int] = {}  # newest iteration, by peer
+        self.global_batch = 0
+
+    def start(self) -> None:
+        """Listen to the peers."""
+        self._worker.on("gradient", self._take)
+        self._worker.on("arrived", self._arrived)
+
+    async def learnt(self, iteration: int, global_batch: int, iteration_s: float) -> None:
+        """Send the gradient's parts, and apply the own."""
+        worker = self._worker
+        self.global_batch = global_batch
+        gradients = worker.learner.flat.gradients
+        values = gradients.numpy().view()
+        values.flags.writeable = False
+        factor = self._factor(worker.samples)
+        gradient = Gradient(values, worker.job.variables, -factor, iteration, self._weights)
+        links = Links(worker.node, self._monitor.bandwidth_bps(worker.there), iteration_s)
+        parts = self._generate(gradient, links)
+        for peer in worker.there:
+            if (part := parts.get(peer)) is not None:
+                update = Update(iteration, worker.samples, part)
+                worker.send(peer, "gradient", update, part.size_bytes)
+                if self._acknowledged:
+                    self._unanswered[peer] = iteration
+        self._count()
+        own = parts.get(worker.node)
+        if own is None:
+            worker.learner.flat.parameters.add_(gradients, alpha=factor)
+        else:
+            worker.inbox.append((own, factor))
+
+    def _weights(self) -> NDArray[np.float32]:
+        weights: NDArray[np.float32] = self._worker.up_to_date.flat.parameters.numpy().view()
+        weights.flags.writeable = False
+        return weights
+
+    def _factor(self, samples: int) -> float:
+        """What a gradient from a batch of so many samples is multiplied by, and then added."""
+        job = self._worker.job
+        own, workers = self._worker.samples, len(job.learners)
+        return -job.setup.sgd.learning_rate * self._weighting(
+            samples, own, self.global_batch, workers
+        )
+
+    def _take(self, message: Message) -> None:
+        update: Update = message.payload
+        self._worker.inbox.append((update.part, self._factor(update.samples)))
+        self._worker.heard(message, update.iteration, update.part.values)
+        if self._acknowledged:
+            self._worker.tell("arrived", update.iteration, to=message.sender)
+
+    def _arrived(self, message: Message) -> None:
+        if self._unanswered.get(message.sender) == message.payload:
+            del self._unanswered[message.sender]
+        self._count()
+
+    def _count(self) -> None:
+        there = self._worker.progress.newest.keys()
+        self._worker.progress.undelivered = len(self._unanswered.keys() & there)

@@ -1,0 +1,94 @@
+"""What all workers of a run know, and what is recorded of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from workbench.training.trained import DivergedError
+
+if TYPE_CHECKING:
+    from workbench.decentralised.gradient_exchange.part import Part
+    from workbench.decentralised.learner import Learner
+    from workbench.dlion.algorithms.system import System
+    from workbench.dlion.training.setup import Setup
+    from workbench.runtime import Synchronized
+    from workbench.training import Evaluation
+
+EVALUATIONS = {
+    "at_s": pl.Float64,
+    "node": pl.Int64,
+    "iteration": pl.Int64,
+    "top1": pl.Float64,
+    "loss": pl.Float64,
+}
+ITERATIONS = {
+    "at_s": pl.Float64,
+    "node": pl.Int64,
+    "iteration": pl.Int64,
+    "samples": pl.Int64,
+    "global_batch": pl.Int64,
+    "loss": pl.Float64,
+    "restarts": pl.Int64,
+}
+TRANSFERS = {
+    "at_s": pl.Float64,
+    "source": pl.Int64,
+    "target": pl.Int64,
+    "topic": pl.String,
+    "iteration": pl.Int64,
+    "values": pl.Int64,
+    "bytes": pl.Int64,
+}
+
+
+@dataclass
+class Recorder:
+    """Rows of a run, as they come."""
+
+    evaluations: list[tuple[float, int, int, float, float]] = field(default_factory=list)
+    iterations: list[tuple[float, int, int, int, int, float, int]] = field(default_factory=list)
+    transfers: list[tuple[float, int, int, str, int, int, int]] = field(default_factory=list)
+
+    def evaluated(self, at_s: float, node: int, iteration: int, found: Evaluation) -> None:
+        """Note a worker's accuracy and loss on the test samples."""
+        if not math.isfinite(found.loss):
+            where = f"for worker {node} on the test samples after iteration {iteration}"
+            raise DivergedError(found.loss, where)
+        self.evaluations.append((at_s, node, iteration, found.top1, found.loss))
+
+    def close(self, at_s: float, learners: Sequence[Learner]) -> None:
+        """Evaluate every worker at the end of a run, unless it was in its last iteration."""
+        last = dict.fromkeys(range(len(learners)), 0)
+        last.update({node: iteration for _, node, iteration, *_ in self.iterations})
+        known = {(node, iteration) for _, node, iteration, *_ in self.evaluations}
+        for node, learner in enumerate(learners):
+            if (node, last[node]) not in known:
+                self.evaluated(at_s, node, last[node], learner.evaluate())
+
+    def frames(self) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        """Evaluations, iterations and transfers."""
+        return (
+            pl.DataFrame(self.evaluations, schema=EVALUATIONS, orient="row"),
+            pl.DataFrame(self.iterations, schema=ITERATIONS, orient="row"),
+            pl.DataFrame(self.transfers, schema=TRANSFERS, orient="row"),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A training job."""
+
+    setup: Setup
+    system: System
+    learners: Sequence[Synchronized[Learner]]  # by node
+    recorder: Recorder
+    sample_s: float  # of learning from a sample at speed 1
+    variables: tuple[slice, ...]  # of the flat vector
+    last_iteration: float  # infinite if seconds end the run
+    # by node: peers' gradients that are not added yet, each with its factor
+    inboxes: Sequence[list[tuple[Part, float]]]
