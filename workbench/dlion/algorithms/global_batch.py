@@ -1,10 +1,10 @@
 """Global batch size over a training (Hong & Chandra 2021, Sec. 3.2).
 
 It grows in an arithmetic progression to 1 % of the training data (warm-up), then in a geometric one
-to 10 % (speed-up), a step an epoch. The learning rate stays.
+to 10 % (speed-up). The learning rate stays.
 
-Deviation: the constants and how long the phases last are not stated; those here double in the
-second phase, as Fig. 5 does, which begins after two epochs.
+Deviation: the constants and how long the phases last are not stated. Those here take a step every
+three epochs, about as often as Fig. 6 shows, and double in the second phase, as Fig. 5 does.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ class Growth:
     Attributes
     ----------
     warm_up_add
-        Samples that an epoch of the warm-up adds.
+        Samples that a step of the warm-up adds.
     speed_up_factor
-        What an epoch of the speed-up multiplies by, at least 1.
+        What a step of the speed-up multiplies by, at least 1.
+    every_epochs
+        From one step to the next.
     warm_up_epochs
         Before the speed-up.
     warm_up_share, speed_up_share
@@ -34,12 +36,14 @@ class Growth:
 
     warm_up_add: int = 64
     speed_up_factor: float = 2.0
-    warm_up_epochs: int = 2
+    every_epochs: int = 3
+    warm_up_epochs: int = 3
     warm_up_share: float = 0.01
     speed_up_share: float = 0.1
 
     def __post_init__(self) -> None:
         check_whole("warm_up_add", self.warm_up_add, 0)
+        check_whole("every_epochs", self.every_epochs, 1)
         check_whole("warm_up_epochs", self.warm_up_epochs, 0)
         if not 1 <= check_number("speed_up_factor", self.speed_up_factor) < math.inf:
             raise ValueError(f"speed_up_factor is {self.speed_up_factor}; it must be at least 1")
@@ -64,14 +68,14 @@ class GlobalBatch(NamedTuple):
 
 
 def step(state: GlobalBatch, growth: Growth, data_samples: int) -> GlobalBatch:
-    """Count an iteration of the present size; where it ends an epoch the size grows."""
+    """Count an iteration of the present size; the size grows at the ends of some epochs."""
     learnt = state.learnt + state.size
     if learnt < data_samples:
         return state._replace(learnt=learnt)
     epoch = state.epoch + learnt // data_samples
-    return GlobalBatch(
-        _grown(state.size, growth, epoch, data_samples), epoch, learnt % data_samples
-    )
+    due = epoch // growth.every_epochs > state.epoch // growth.every_epochs
+    size = _grown(state.size, growth, epoch, data_samples) if due else state.size
+    return GlobalBatch(size, epoch, learnt % data_samples)
 
 
 def _grown(size: int, growth: Growth, epoch: int, data_samples: int) -> int:
