@@ -139,7 +139,7 @@ def test_a_stopped_recording_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_damaged_points_are_computed_again(damaged: str, tmp_path: Path) -> None:
     record("hiertrain", "fleet", scale="smoke", processes=1, folder=tmp_path)
     before = loaded("hiertrain", "fleet", tmp_path)
-    points = tmp_path / "hiertrain" / ".fleet.points"
+    points = tmp_path / "hiertrain" / ".fleets.points"
     for point in points.glob("*/*.json"):
         point.write_text(damaged)
     (points / "0123456789abcdef").mkdir()
@@ -218,7 +218,7 @@ def test_another_recording_is_not_replaced_unasked(tmp_path: Path) -> None:
             again(**other)
     assert again(scale="smoke", seeds=3) == 3  # the same and one more
     assert again(scale="smoke", seeds=1, force=True) == 1
-    points = list((tmp_path / "hiertrain" / ".mean.points").glob("*/*.json"))
+    points = list((tmp_path / "hiertrain" / ".test_record.points").glob("*/*.json"))
     assert len(points) == 3
 
 

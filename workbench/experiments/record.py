@@ -1,8 +1,9 @@
 """Runs an experiment of hours once and keeps its rows with their provenance.
 
 Every finished point is kept at once, in a hidden folder beside the results, so a recording that was
-stopped can be resumed, and one of more seeds computes only those. Points are found by the hash of
-their inputs, so none is mixed with those of another version.
+stopped can be resumed, one of more seeds computes only those, and what other experiments of the
+same module have computed is not computed again. Points are found by the hash of their inputs, so
+none is mixed with those of another version.
 """
 
 from __future__ import annotations
@@ -113,7 +114,8 @@ def record(
             )
 
     with store.sole_writer(home, [experiment], lock=f".{experiment}.lock", instead=""):
-        work = _points(home / f".{experiment}.points", before, data)
+        # Experiments of a module share trainings, and rest on the same code.
+        work = _points(home / f".{module.rpartition('.')[2]}.points", before, data)
         if force and not replaces:
             for point in work.glob("*.json"):
                 point.unlink()

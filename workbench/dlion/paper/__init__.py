@@ -1,0 +1,1 @@
+"""The reproduction: what the paper states, and what we get."""

@@ -1,0 +1,238 @@
+"""Answers of the stored results to each of the paper's claims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from math import sqrt
+from statistics import fmean, stdev
+
+import polars as pl
+
+from workbench.claims import Answer, Table
+from workbench.dlion.paper.frames import final, seconds_to, target_of
+
+COMPARED = ("baseline", "hop", "gaia", "ako")
+ALIKE = 0.02
+"""Fractions of samples that accuracies may differ by and be alike."""
+
+
+def at_paper_setting(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a figure at the setting that the paper's claims on it are about: all."""
+    del name
+    return frame
+
+
+def spread(values: Sequence[float], unit: str = "points") -> str:
+    """A mean's standard error over seeds, or that there is one seed."""
+    if len(values) < 2:
+        return "one seed"
+    return f"± {stdev(values) / sqrt(len(values)):.1f} {unit} over {len(values)} seeds"
+
+
+def _pairs(frame: pl.DataFrame, environment: str, system: str) -> pl.DataFrame:
+    """Final accuracies of DLion and another system, by seed."""
+    last = final(frame).filter(environment=environment)
+    ours = last.filter(system="dlion").select("seed", ours="top1")
+    return last.filter(system=system).select("seed", theirs="top1").join(ours, on="seed")
+
+
+def _gain(environment: str, system: str, frame: pl.DataFrame) -> Answer | None:
+    """By how many percent DLion is more accurate, mean over seeds."""
+    wanted = (
+        ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
+        if environment.startswith("mean_of")
+        else (environment,)
+    )
+    found = [_pairs(frame, where, system) for where in wanted]
+    if any(one.is_empty() for one in found):
+        return None
+    both = pl.concat(found)
+    gains = [
+        100 * (ours / theirs - 1)
+        for theirs, ours in both.group_by("seed", maintain_order=True)
+        .agg(pl.col("theirs", "ours").mean())
+        .select("theirs", "ours")
+        .rows()
+    ]
+    ours, theirs = (100 * fmean(both[name]) for name in ("ours", "theirs"))
+    detail = f"{ours:.1f} against {theirs:.1f} % correct, {spread(gains)}, {_learnt(frame)}"
+    return Answer(fmean(gains), detail)
+
+
+def _ratio(environment: str, system: str, fig12: pl.DataFrame) -> Answer | None:
+    both = _pairs(fig12, environment, system)
+    if both.is_empty():
+        return None
+    ratios = (both["ours"] / both["theirs"]).to_list()
+    return Answer(fmean(ratios), f"{spread(ratios, 'x')}, {_learnt(fig12)}")
+
+
+def _learnt(frame: pl.DataFrame) -> str:
+    row = frame.row(0, named=True)
+    return f"{row['learner']} on {row['train_samples']} samples of {row['dataset']}"
+
+
+def _by(frame: pl.DataFrame, column: str) -> dict[object, float]:
+    """Mean final accuracy by a column's value."""
+    last = final(frame).sort("seed").group_by(column, maintain_order=True)
+    return dict(last.agg(pl.col("top1").mean()).iter_rows())
+
+
+def _shown(found: dict[object, float]) -> str:
+    return ", ".join(f"{name}: {100 * value:.1f} %" for name, value in found.items())
+
+
+def _early(fig5: pl.DataFrame) -> Answer:
+    found = _by(fig5.sort("growth_epochs"), "growth_epochs")
+    early = [found[0], found[1]]
+    late = [value for start, value in found.items() if isinstance(start, int) and start >= 2]
+    holds = max(early) < min(late) and max(late) - min(late) <= ALIKE
+    return Answer(holds, f"by first epoch {_shown(found)}, {_learnt(fig5)}")
+
+
+def _larger_n(fig7: pl.DataFrame) -> Answer:
+    found = _by(fig7.sort("n"), "n")
+    holds = all(after > before for before, after in pairwise(found.values()))
+    return Answer(holds, f"by N {_shown(found)}, {_learnt(fig7)}")
+
+
+def _period(fig9: pl.DataFrame) -> Answer:
+    frame = fig9.filter(panel="period", early=None)
+    target = target_of(frame)
+    found = {
+        period: seconds_to(part, target)
+        for (period,), part in frame.group_by("period", maintain_order=True)
+    }
+    middle = found[100]
+    others = [seconds for period, seconds in found.items() if period != 100]
+    holds = middle is not None and all(one is None or middle < one for one in others)
+    shown = ", ".join(
+        f"{name}: {'never' if s is None else f'{s:.0f} s'}" for name, s in found.items()
+    )
+    return Answer(holds, f"until {100 * target:.0f} % by period {shown}, {_learnt(fig9)}")
+
+
+def _whom(fig9: pl.DataFrame) -> Answer:
+    frame = fig9.filter(panel="whom").with_columns(
+        who=pl.when(pl.col("techniques").is_not_null())
+        .then(pl.lit("none"))
+        .otherwise(pl.col("whom").fill_null("all"))
+    )
+    found = _by(frame, "who")
+    holds = found["all"] > found["worst"] > found["none"]
+    return Answer(holds, f"{_shown(found)}, {_learnt(fig9)}")
+
+
+def _speed_up(environment: str, fig14: pl.DataFrame, *, weights: bool) -> Answer | None:
+    """Seconds saved by dynamic batching without its weights, or by these on top of it."""
+    frame = fig14.filter(environment=environment)
+    without = frame.filter(pl.col("techniques").is_not_null())
+    unweighted = frame.filter(weighting="equal")
+    whole = frame.filter(pl.col("techniques").is_null() & pl.col("weighting").is_null())
+    if any(one.is_empty() for one in (without, unweighted, whole)):
+        return None
+    target = target_of(frame)
+    seconds = [seconds_to(one, target) for one in (without, unweighted, whole)]
+    none_s, dynamic_s, weighted_s = seconds
+    detail = f"until {100 * target:.0f} %: " + ", ".join(
+        "never" if one is None else f"{one:.0f} s" for one in seconds
+    )
+    before, after = (dynamic_s, weighted_s) if weights else (none_s, dynamic_s)
+    if before is None or after is None:
+        return Answer(detail=f"not all reach it; {detail}")
+    return Answer(100 * (before - after) / before, f"{detail}, {_learnt(fig14)}")
+
+
+def _max10(fig16: pl.DataFrame) -> Answer:
+    last = final(fig16)
+    means = last.group_by("environment", "system").agg(pl.col("top1").mean())
+    wrong, shown = [], []
+    for (where,), part in means.sort("environment").group_by("environment", maintain_order=True):
+        found = dict(part.select("system", "top1").iter_rows())
+        best = max(value for name, value in found.items() if name != "max10")
+        shown.append(f"{str(where)} {100 * found['max10']:.1f} against at most {100 * best:.1f} %")
+        if found["max10"] <= best:
+            wrong.append(where)
+    return Answer(not wrong, f"{', '.join(shown)}, {_learnt(fig16)}")
+
+
+def _deviation(fig17: pl.DataFrame) -> Answer:
+    means = dict(final(fig17).group_by("system").agg(pl.col("top1_sd").mean()).iter_rows())
+    order = ["dlion", "gaia", "hop", "ako"]
+    holds = all(means[one] < means[other] for one, other in pairwise(order))
+    shown = ", ".join(f"{name} {100 * means[name]:.2f}" for name in order)
+    return Answer(holds, f"points: {shown}, {_learnt(fig17)}")
+
+
+def _local_batches(fig6: pl.DataFrame, fig19: pl.DataFrame) -> Answer:
+    """Whether more cores never get fewer samples, and sizes sum to the global batch."""
+    both = pl.concat([fig6.with_columns(of=pl.lit(6)), fig19.with_columns(of=pl.lit(19))])
+    sums = both.group_by("of", "iteration").agg(
+        pl.col("samples").sum(), pl.col("global_batch").max(), pl.len()
+    )
+    whole = sums.filter(pl.col("len") == both["node"].n_unique())
+    off = sum(abs(a - b) for a, b in whole.select("samples", "global_batch").rows())
+    last = fig6.filter(pl.col("iteration") == fig6["iteration"].max()).sort("cores", "node")
+    rising = last["samples"].diff().drop_nulls().min()
+    correlation = fig19.select(pl.corr("cores", "samples", method="spearman")).item()
+    holds = off == 0 and isinstance(rising, int | float) and rising >= 0 and correlation > 0
+    detail = (
+        f"sums differ by {off}; last sizes by cores {last['samples'].to_list()}; rank "
+        f"correlation with cores that change {correlation:.2f}"
+    )
+    return Answer(bool(holds), detail)
+
+
+def _sizes(fig20: pl.DataFrame) -> Answer:
+    means = dict(fig20.group_by("mbps").agg(pl.col("percent").mean()).sort("mbps").iter_rows())
+    values = list(means.values())
+    holds = len(values) > 1 and all(more > less for less, more in pairwise(values))
+    shown = ", ".join(f"{mbps:.0f} Mbit/s {percent:.0f} %" for mbps, percent in means.items())
+    return Answer(holds, f"of the whole gradient: {shown}")
+
+
+def _converged(kind: str, system: str, fig21: pl.DataFrame) -> Answer | None:
+    """More final accuracy than a system; or seconds saved until the system's own last accuracy."""
+    if kind == "accuracy":
+        return _gain("homo_a", system, fig21)
+    ours, theirs = (fig21.filter(system=name) for name in ("dlion", system))
+    if ours.is_empty() or theirs.is_empty():
+        return None
+    own = [_settled_s(one) for one in (theirs, ours)]
+    if own[0] is None or own[1] is None:
+        return Answer(detail="no accuracy to settle on")
+    detail = f"{own[1]:.0f} against {own[0]:.0f} s until each is within 1 % of its last accuracy"
+    return Answer(100 * (own[0] - own[1]) / own[0], f"{detail}, {_learnt(fig21)}")
+
+
+def _settled_s(frame: pl.DataFrame) -> float | None:
+    last = fmean(final(frame)["top1"].to_list())
+    return seconds_to(frame, 0.99 * last)
+
+
+def _lines(system: str, hook: str, table1: pl.DataFrame) -> Answer | None:
+    found = table1.filter(system=system, hook=hook)
+    return None if found.is_empty() else Answer(float(found["statements"][0]), "statements")
+
+
+ANSWERS: Table = {
+    "dlion.fig5.early": ("fig5", _early),
+    "dlion.fig6.lbs": (("fig6", "fig19"), _local_batches),
+    "dlion.fig7.max_n": ("fig7", _larger_n),
+    "dlion.fig9a.period": ("fig9", _period),
+    "dlion.fig9b.whom": ("fig9", _whom),
+    "dlion.fig11": ("fig11", _gain),
+    "dlion.fig12": ("fig12", _ratio),
+    "dlion.fig13": ("fig13", _gain),
+    "dlion.fig14.dynamic_batching": ("fig14", partial(_speed_up, weights=False)),
+    "dlion.fig14.weighted_update": ("fig14", partial(_speed_up, weights=True)),
+    "dlion.fig15": ("fig15", _gain),
+    "dlion.fig16.max10": ("fig16", _max10),
+    "dlion.fig17.deviation": ("fig17", _deviation),
+    "dlion.fig18": ("fig18", _gain),
+    "dlion.fig20.size": ("fig20", _sizes),
+    "dlion.fig21": ("fig21", _converged),
+    "dlion.table1": ("table1", _lines),
+}

@@ -1,0 +1,153 @@
+"""What the paper's readers would ask next: which technique is worth what, and where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations, product
+from typing import Any
+
+import polars as pl
+
+from workbench.dlion.algorithms import SYSTEMS
+from workbench.dlion.algorithms.weighted_update import WEIGHTINGS
+from workbench.dlion.paper.experiments import scales
+from workbench.dlion.paper.experiments.cases import (
+    ABOUT,
+    CURVE,
+    Case,
+    Learning,
+    about,
+    curve,
+    learning_at,
+    run,
+)
+from workbench.dlion.paper.experiments.trainings import trainings
+from workbench.experiments import sweep
+from workbench.runtime import Crash, Fault, LinkDown, Restart
+from workbench.training import TrainingError
+
+TECHNIQUES = ("batching", "links", "transfer")
+COMBINATIONS = tuple(
+    chosen for count in range(len(TECHNIQUES) + 1) for chosen in combinations(TECHNIQUES, count)
+)
+BEYOND = tuple(SYSTEMS)
+
+
+def techniques(
+    scale: str = "default", seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
+) -> pl.DataFrame:
+    """All eight combinations of the three techniques; as `trainings`."""
+    where = scales.ENVIRONMENTS.at(scale)
+    cases = [
+        Case(environment=name, techniques=None if chosen == TECHNIQUES else chosen)
+        for name, chosen in product(where, COMBINATIONS)
+    ]
+    return trainings("Techniques", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
+
+
+def weightings(
+    scale: str = "default", seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
+) -> pl.DataFrame:
+    """Eq. 7 beside equal weights and weights that sum to one; as `trainings`."""
+    cases = [
+        Case(environment="hetero_cpu_a", weighting=None if name == "dynamic" else name)
+        for name in WEIGHTINGS
+    ]
+    return trainings("Weightings", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
+
+
+def all_systems(
+    scale: str = "default", seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
+) -> pl.DataFrame:
+    """Every system, with the samples of all classes and of two classes a worker; as `trainings`."""
+    cases = [
+        Case(system, "hetero_sys_a", classes=classes)
+        for system, classes in product(SYSTEMS, (None, 2))
+    ]
+    return trainings("All systems", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
+
+
+def scaling(
+    scale: str = "default", seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
+) -> pl.DataFrame:
+    """From six workers on; as `trainings`."""
+    sizes, largest = [6], scales.LARGEST.at(scale)
+    while sizes[-1] < largest:
+        sizes.append(min(2 * sizes[-1], largest))
+    cases = [
+        Case(system, "hetero_sys_a", workers=workers)
+        for system, workers in product(("baseline", "ako", "dlion"), sizes)
+    ]
+    return trainings("More workers", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
+
+
+FIRST_WEIGHTS: Mapping[str, Mapping[str, Any]] = {
+    "own first weights": {},
+    "shared first weights": {"first_weights": "shared"},
+    "shared, two classes a worker": {"first_weights": "shared", "classes": 2},
+    "own, all wait for all": {"synchronous": True},
+}
+
+
+def explanations(
+    scale: str = "default", seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
+) -> pl.DataFrame:
+    """What may put Baseline below systems that send less; as `trainings`, and ``explanation``."""
+    frames = [
+        trainings(
+            "Explanations",
+            [Case(system, **changes) for system in ("baseline", "ako", "gaia", "dlion")],
+            scale,
+            seed=seed,
+            dataset=dataset,
+            seeds=seeds,
+        ).with_columns(explanation=pl.lit(name))
+        for name, changes in FIRST_WEIGHTS.items()
+    ]
+    return pl.concat(frames)
+
+
+def _faults(seconds: float) -> dict[str, tuple[Fault, ...]]:
+    crash = Crash(1, seconds / 4)
+    return {
+        "nothing": (),
+        "worker 1 crashes": (crash,),
+        "and comes back": (crash, Restart(1, seconds / 2)),
+        "a link fails": (LinkDown(0, 1, seconds / 4, seconds / 2),),
+    }
+
+
+def _with_faults(*, case: Case, learning: Learning, scenario: str, **_: object) -> list[Any]:
+    patience_s = 20 * learning.learner.stands_for
+    faults = _faults(learning.seconds)[scenario]
+    trained = run(case, learning, faults=faults, patience_s=patience_s)
+    there = trained.iterations.filter(pl.col("node") != 1)
+    rows = curve(trained, learning.seconds).to_dicts()
+    others = len(there) / (len(trained.weights) - 1)
+    return [{**about(case, learning), "others": others, **row} for row in rows]
+
+
+def failures(
+    scale: str = "default", seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
+) -> pl.DataFrame:
+    """A worker that crashes, one that returns, a link that fails.
+
+    As `trainings`, and ``scenario`` and ``others``: iterations of each other worker at the end.
+    """
+    learning = learning_at(scale, dataset)
+    last = seed + (seeds or scales.SEEDS.at(scale))
+    points = [
+        {"scenario": name, "system": system, "seed": one, "case": Case(system, seed=one)}
+        for one, system, name in product(
+            range(seed, last), ("baseline", "dlion"), _faults(learning.seconds)
+        )
+    ]
+    return sweep(
+        "Failures",
+        _with_faults,
+        points,
+        {"scenario": pl.String, "others": pl.Float64} | ABOUT | CURVE,
+        shared={"learning": learning},
+        processes=scales.PROCESSES.at(scale),
+        failures=TrainingError,
+    )

@@ -1,0 +1,159 @@
+"""The paper's testbed: its stated facts, and the constants that it leaves open.
+
+Six workers train Cipher for 1500 seconds in emulated micro-clouds (Hong & Chandra 2021, Sec. 5.1).
+The paper states cores and links; not how long an iteration takes, how far cores help, what of a
+link its messages reach, or the learning rate: `Constants`.
+
+Deviation: first weights. The paper's Baseline, which exchanges whole gradients, ends below systems
+that send less (Fig. 21), "since those systems do not synchronise the model". With equal first
+weights synchronous replicas stay equal, and that cannot be. So each worker begins with weights of
+its own; ``shared`` first weights are kept beside that as the other explanation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from workbench.clusters import load_constants, load_testbed
+from workbench.datasets import Dataset
+from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
+from workbench.dlion.training import Setup
+from workbench.names import choose
+from workbench.profiles import profile_model
+from workbench.training import Sgd
+
+EXPLANATION = "own"
+"""Of those in `workbench.dlion.paper.calibration`, the one by which whole gradients end lowest."""
+
+STATED = load_testbed("dlion")
+
+SECONDS: float = STATED["training"]["cipher_s"]
+LOCAL_BATCH: int = STATED["batches"]["initial_lbs"]
+POINTS = 50_000
+"""Training images of CIFAR-10; the paper says 60,000, which are all of them."""
+
+CPU_ENVIRONMENTS = tuple(name for name in STATED["environments"] if not name.endswith("_c"))
+DYNAMIC = tuple(STATED["dynamic"]["environments"])
+GPU_ENVIRONMENTS = ("homo_c", "hetero_sys_c")
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What is not known of the testbed."""
+
+    sample_ms: float  # of learning Cipher from a sample on one core
+    host_ms: float  # of every iteration, whatever its batch and cores
+    parallel_share: float  # of a sample's computation (Amdahl)
+    link_share: float  # of a link's rate that messages reach
+    learning_rate: float
+
+    @classmethod
+    def load(cls, explanation: str = EXPLANATION) -> Constants:
+        """Read the constants that were fitted for an explanation; see `load_constants`."""
+        return cls(**load_constants("dlion", explanation))
+
+
+class Learner(NamedTuple):
+    """What learns, in the place of what is timed.
+
+    Attributes
+    ----------
+    model, timed
+        Of the zoo.
+    stands_for
+        Iterations of the timed model for each of the learner's: times are so many times as long.
+    local_batch
+        Samples that stand for the paper's 32.
+    learning_rate
+        None for the fitted one.
+    """
+
+    model: str = "cipher"
+    timed: str = "cipher"
+    stands_for: float = 1.0
+    local_batch: int = LOCAL_BATCH
+    learning_rate: float | None = None
+
+    @property
+    def sample_stands_for(self) -> float:
+        """Samples of the timed model for each of the learner's."""
+        return self.stands_for * LOCAL_BATCH / self.local_batch
+
+    def epochs(self, of_paper: float, samples: int) -> int:
+        """Passes over so many samples that stand for epochs of the paper's; at least one."""
+        return max(1, round(of_paper * POINTS / (samples * self.sample_stands_for)))
+
+    def iterations(self, of_paper: float) -> int:
+        """Iterations that stand for so many of the paper's; at least one."""
+        return max(1, round(of_paper / self.stands_for))
+
+
+@dataclass(frozen=True)
+class Testbed:
+    """Environments, and how long things take in them."""
+
+    __test__ = False  # pytest: not a test case, whatever the name
+
+    constants: Constants
+    first_weights: str = EXPLANATION
+
+    def sample_s(self, model: str = "cipher") -> float:
+        """Seconds to learn from a sample on one core, or GPU.
+
+        Another model than Cipher takes as many times longer as it has operations; a GPU is as many
+        times as fast as a core as the testbed's file assumes.
+        """
+        own, cipher = (profile_model(name).forward_flops for name in (model, "cipher"))
+        return self.constants.sample_ms / 1e3 * own / cipher
+
+    def environment(self, name: str | Environment, workers: int | None = None) -> Environment:
+        """An environment by name, with another number of workers if asked."""
+        found = choose("environment", name, ENVIRONMENTS) if isinstance(name, str) else name
+        return found if workers is None or workers == found.workers else found.of(workers)
+
+    def setup(
+        self,
+        learner: Learner,
+        dataset: Dataset,
+        environment: str | Environment,
+        *,
+        seconds: float = SECONDS,
+        workers: int | None = None,
+        first_weights: str | None = None,
+        **options: Any,
+    ) -> Setup:
+        """A training of so many of the paper's seconds; `options` are of `Setup`."""
+        constants = self.constants
+        where = self.environment(environment, workers)
+        own, timed = (profile_model(name).param_bytes for name in (learner.model, learner.timed))
+        speed = STATED["assumed"]["gpu_over_core"] if where.unit == "GPUs" else 1.0
+        cluster = where.cluster(
+            parallel_share=constants.parallel_share,
+            link_share=constants.link_share,
+            carries=own / timed / learner.stands_for,
+        )
+        rate = learner.learning_rate or constants.learning_rate
+        return Setup(
+            learner.model,
+            dataset,
+            cluster=cluster,
+            seconds=seconds,
+            local_batch=learner.local_batch,
+            sgd=Sgd(rate),
+            sample_s=self.sample_s(learner.timed) / speed * learner.sample_stands_for,
+            host_s=constants.host_ms / 1e3 * learner.stands_for,
+            first_weights=first_weights or self.first_weights,
+            **options,
+        )
+
+    def with_constants(self, **changes: float) -> Testbed:
+        """The same with other constants."""
+        return replace(self, constants=replace(self.constants, **changes))
+
+
+@lru_cache
+def paper_testbed(explanation: str = EXPLANATION) -> Testbed:
+    """The testbed with the fitted constants."""
+    return Testbed(Constants.load(explanation), explanation)
