@@ -47,7 +47,7 @@ class Gradient:
     def part(self, mask: NDArray[np.bool_], values: Values | None = None) -> Part:
         """Those values that a flat mask selects; of `values` in place of the gradient's, if given.
 
-        Raises ValueError: a mask that is no boolean array of the gradient's length.
+        Raises ValueError: a mask that is no boolean array of the gradient's length; other values.
         """
         if getattr(mask, "dtype", None) != np.bool_ or mask.shape != self.values.shape:
             raise ValueError(
@@ -56,6 +56,11 @@ class Gradient:
                 "the gradient"
             )
         chosen = self.values if values is None else np.asarray(values, self.values.dtype)
+        if chosen.shape != self.values.shape:
+            raise ValueError(
+                f"values are of shape {chosen.shape}; give as many as the gradient has, "
+                f"{len(self.values):,}"
+            )
         return Part.selected(chosen, mask, self.variables)
 
 
