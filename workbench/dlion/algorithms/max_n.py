@@ -41,7 +41,7 @@ def max_n(gradient: Values, n: float) -> NDArray[np.bool_]:
     Raises ValueError: N outside 0 to 100.
     """
     sizes = np.abs(np.asarray(gradient))
-    least = (1 - check_n(n) / 100) * sizes.max(initial=0)
+    least = (100 - check_n(n)) * float(sizes.max(initial=0)) / 100
     return np.asarray(sizes >= least)
 
 
@@ -59,10 +59,12 @@ class Ranks:
         for variable in gradient.variables:
             sizes = np.abs(gradient.values[variable])
             largest = sizes.max(initial=0)
-            scale = STEPS / largest if largest else 0.0
-            sizes *= sizes.dtype.type(scale)
-            np.minimum(sizes, STEPS, out=sizes)  # a product may round up
-            self._ranks[variable] = sizes if largest else STEPS
+            if not 0 < largest < np.inf:  # nothing is larger than the rest
+                self._ranks[variable] = STEPS
+                continue
+            sizes /= largest
+            sizes *= np.nextafter(sizes.dtype.type(STEPS), np.inf)  # no rank is rounded down
+            self._ranks[variable] = np.minimum(sizes, STEPS, out=sizes)
 
     @cached_property
     def bytes_by_step(self) -> NDArray[np.float64]:
