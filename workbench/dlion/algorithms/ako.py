@@ -29,7 +29,9 @@ class Blocks:
     def __call__(self, gradient: Gradient, links: Links) -> Parts:
         """Add to all blocks and send one."""
         total = gradient.values.copy() if self.left is None else self.left + gradient.values
-        self.blocks = self.blocks or blocks(gradient.values.nbytes, links)
+        if not self.blocks:
+            self.blocks = blocks(gradient.values.nbytes, links)
+            self.turn = 0 if self.blocks else self.turn
         block = np.zeros(len(total), dtype=bool)
         count = self.blocks or FIRST
         block[len(total) * self.turn // count : len(total) * (self.turn + 1) // count] = True

@@ -1,0 +1,151 @@
+"""What Gaia, Ako and Top-k send over many gradients: nothing is lost, nothing is sent twice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tests.decentralised.gradient_exchange.gradients import VALUES, gradient, links
+from workbench.decentralised.gradient_exchange.part import Part
+from workbench.dlion.algorithms.ako import FIRST, Blocks, blocks
+from workbench.dlion.algorithms.baseline import whole
+from workbench.dlion.algorithms.gaia import Significant, is_significant
+from workbench.dlion.algorithms.top_k import TopK, largest
+
+Rows = list[list[float]]
+ROWS = st.integers(1, 30).flatmap(
+    lambda size: st.lists(st.lists(VALUES, min_size=size, max_size=size), min_size=1, max_size=12)
+)
+
+
+def dense(part: Part, size: int) -> NDArray[np.float32]:
+    found = np.zeros(size, np.float32)
+    part.add_to(found, 1.0)
+    return found
+
+
+def test_whole() -> None:
+    one = gradient([1.0, 2.0])
+    assert whole(one, links(1, 2)) == {1: one.whole, 2: one.whole}
+
+
+class TestGaia:
+    @given(ROWS, st.sampled_from([0.0, 1.0, 50.0, 1000.0]))
+    def test_sent_and_left_are_all_gradients(self, rows: Rows, weight: float) -> None:
+        hook, size = Significant(), len(rows[0])
+        weights, total = np.full(size, weight, np.float32), np.zeros(size, np.float32)
+        sent, left = total.copy(), total.copy()
+        for row in rows:
+            parts = hook(gradient(row, step=0.1, weights=weights), links(1, 2))
+            assert parts[1] is parts[2]
+            sent += dense(parts[1], size)
+            total += np.array(row, np.float32)
+            left = left + np.array(row, np.float32)
+            expected = [abs(float(one) * 0.1) > 0.01 * weight + 1e-12 for one in left]
+            found = dense(parts[1], size)
+            assert np.array_equal(found != 0, np.where(expected, left, 0) != 0)
+            assert np.array_equal(found[expected], left[expected])
+            left[expected] = 0
+            assert hook.left is not None
+            assert np.array_equal(sent + hook.left, total)
+
+    def test_significant(self) -> None:
+        updates = np.array([0.0, 0.1, 0.01, -0.011, 5.0, 0.0, np.nan])
+        weights = np.array([0.0, 0.0, 1.0, -1.0, 1e9, 1.0, 1.0])
+        expected = [False, True, False, True, False, False, False]
+        assert is_significant(updates, weights).tolist() == expected
+
+
+class TestAko:
+    @given(ROWS, st.sampled_from([1e9, 60.0, 30.0, 8.0, 3.0]))
+    def test_every_block_once_in_p_iterations(self, rows: Rows, budget: float) -> None:
+        size = len(rows[0])
+        known = links(1, 2, bandwidth_bps=8 * budget)
+        p, hook = blocks(4 * size, known), Blocks()
+        assert p == max(1, math.ceil(4 * size / budget))
+        total, sent = np.zeros(size, np.float32), np.zeros(size, np.float32)
+        times = np.zeros(size, int)
+        for at in range(2 * p):
+            row = rows[at % len(rows)]
+            total += np.array(row, np.float32)
+            parts = hook(gradient(row), known)
+            block = slice(size * (at % p) // p, size * (at % p + 1) // p)
+            found = dense(parts[1], size)
+            assert np.array_equal(found[block], (total - sent)[block])
+            assert not found[: block.start].any()
+            assert not found[block.stop :].any()
+            sent[block] += found[block]
+            times[block] += 1
+            assert hook.left is not None
+            assert np.array_equal(sent + hook.left, total)
+        assert times.tolist() == [2] * size
+
+    @pytest.mark.parametrize("before", range(FIRST + 2))
+    def test_begins_anew_once_bandwidth_is_known(self, before: int) -> None:
+        """Wherever the first round stands, the next p iterations send each block once."""
+        hook, size, ones = Blocks(), 12, gradient(np.ones(12))
+        for _ in range(before):
+            hook(ones, links(1, 2))
+        known = links(1, 2, bandwidth_bps=8 * 16)
+        parts = [hook(ones, known)[1] for _ in range(3)]
+        assert [part.values for part in parts] == [4, 4, 4]
+        assert all(dense(part, size).any() for part in parts)
+
+    def test_the_slowest_link_decides(self) -> None:
+        both = {**links(1, bandwidth_bps=80).bandwidth_bps, 2: 8000.0}
+        assert blocks(100, type(links())(0, both, 1.0)) == 10
+        assert blocks(100, links(1)) == blocks(100, links()) == 0
+        assert blocks(100, type(links())(0, {1: 8.0, 2: None}, 1.0)) == 0
+
+
+class TestTopK:
+    @given(ROWS, st.sampled_from([0.01, 0.1, 0.5, 1.0]))
+    def test_error_feedback(self, rows: Rows, share: float) -> None:
+        hook, size = TopK(share), len(rows[0])
+        total, sent = np.zeros(size, np.float32), np.zeros(size, np.float32)
+        for row in rows:
+            parts = hook(gradient(row), links(1, 2, node=5))
+            assert parts.keys() == {1, 2, 5}  # itself, too
+            assert parts[1] is parts[5]
+            total += np.array(row, np.float32)
+            waiting, found = total - sent, dense(parts[1], size)
+            count = max(1, int(share * size))
+            chosen = sorted(range(size), key=lambda at: (-abs(waiting[at]), at))[:count]
+            assert np.array_equal(found, np.where(np.isin(np.arange(size), chosen), waiting, 0))
+            sent += found
+        assert hook.left is not None
+        assert np.array_equal(sent + hook.left, total)
+
+    def test_per_variable(self) -> None:
+        one = gradient([1.0, 5.0, 3.0, 100.0], (3, 1))
+        (first, second) = TopK(0.01)(one, links(1))[1].pieces
+        assert (first.variable, second.variable) == (slice(0, 3), slice(3, 4))
+        assert dense(TopK(0.01)(one, links(1))[1], 4).tolist() == [0, 5, 0, 100]
+
+    def test_momentum_by_hand(self) -> None:
+        """Velocity 1, 1.5 and 1.75 of the smaller; what is sent begins anew (masking)."""
+        hook = TopK(0.5, momentum=0.5)
+        sent = [dense(hook(gradient([1.0, 9.0]), links(1))[1], 2).tolist() for _ in range(2)]
+        assert sent == [[0, 9], [0, 9]]
+        assert hook.left is not None
+        assert hook.velocity is not None
+        assert hook.left.tolist() == [2.5, 0]
+        assert hook.velocity.tolist() == [1.5, 0]
+
+    @pytest.mark.parametrize(
+        ("values", "share", "expected"),
+        [
+            ([1.0, 1.0, 1.0], 0.34, [True, False, False]),
+            ([0.0, 0.0], 0.5, [True, False]),
+            ([1.0, -2.0, 2.0, 0.5], 0.5, [False, True, True, False]),
+            ([1.0], 0.01, [True]),
+        ],
+    )
+    def test_largest(self, values: Sequence[float], share: float, expected: list[bool]) -> None:
+        assert largest(np.array(values), share).tolist() == expected
