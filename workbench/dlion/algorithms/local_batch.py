@@ -8,29 +8,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-
-import numpy as np
+from statistics import fmean
 
 from workbench.checks import check_number, check_whole, listed
 
 LEAST_POWER = 1e-9
 """Of a worker whose iteration takes more than the unit of time without any sample."""
 
+NOISE = 1e-9
+"""Share of the seconds that is timing noise."""
+
 
 def relative_power(sizes: Sequence[int], seconds: Sequence[float], unit_s: float = 1.0) -> float:
     """Largest batch that is done within `unit_s`, by a line through timed batches.
 
-    Raises ValueError: fewer than two different sizes, or not as many times.
+    Raises ValueError: fewer than two different sizes, or not as many times; no time at all.
     """
     if len(set(sizes)) < 2 or len(sizes) != len(seconds):
         raise ValueError(
             f"{len(seconds)} times of the batch sizes {list(sizes)}; give a time for each of at "
             "least two different sizes"
         )
-    slope_s, start_s = np.polynomial.Polynomial.fit(sizes, seconds, 1).convert().coef[::-1]
-    if slope_s <= 0:  # timing noise: a larger batch took no longer
-        slope_s, start_s = max(seconds) / max(sizes), 0.0
-    return max(float((unit_s - start_s) / slope_s), LEAST_POWER)
+    if not (all(0 <= one < math.inf for one in seconds) and max(seconds) > 0):
+        raise ValueError(f"seconds are {list(seconds)}; batches take some, not below 0 and finite")
+    mean_size, mean_s = fmean(sizes), fmean(seconds)
+    off = [size - mean_size for size in sizes]
+    slope_s = sum(one * (each_s - mean_s) for one, each_s in zip(off, seconds, strict=True))
+    slope_s /= sum(one * one for one in off)
+    if slope_s * max(sizes) <= NOISE * max(seconds):  # a larger batch took no longer
+        return unit_s * max(sizes) / max(seconds)
+    return max(mean_size + (unit_s - mean_s) / slope_s, LEAST_POWER)
 
 
 def local_batch_sizes(global_batch: int, power: Sequence[float]) -> tuple[int, ...]:
@@ -59,7 +66,7 @@ def local_batch_sizes(global_batch: int, power: Sequence[float]) -> tuple[int, .
     while sum(sizes) > batch:  # those who got a sample more than their share
         largest = max(
             range(len(sizes)),
-            key=lambda at: (sizes[at] - exact[at], sizes[at]) if sizes[at] > 1 else (-math.inf, 0),
+            key=lambda at: (sizes[at] > 1, sizes[at] - exact[at], sizes[at], at),
         )
         sizes[largest] -= 1
     return tuple(sizes)

@@ -1,0 +1,134 @@
+"""Local batches: whole, in proportion to power; power by a line through times."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.oracles import dlion_parts as oracle
+from workbench.dlion.algorithms.local_batch import (
+    LEAST_POWER,
+    local_batch_sizes,
+    of_those_there,
+    relative_power,
+)
+
+POWER = st.sampled_from([1e-9, 0.5, 1.0, 1.0, 2.0, 3.0, 10.0, 24.0, 1e9])
+
+
+@given(st.lists(POWER, min_size=1, max_size=8), st.integers(0, 300))
+def test_whole_shares(power: list[float], more: int) -> None:
+    batch = len(power) + more
+    found, exact = local_batch_sizes(batch, power), oracle.exact_shares(batch, power)
+    assert sum(found) == batch
+    assert min(found) >= 1
+    if all(one >= 1 for one in exact):
+        assert all(abs(a - b) < 1 + 1e-9 for a, b in zip(found, exact, strict=True))
+    for a, b in combinations(range(len(power)), 2):
+        if power[a] >= power[b]:
+            assert found[a] >= found[b]
+        else:
+            assert found[a] <= found[b]
+    assert local_batch_sizes(batch, [2.0 * one for one in power]) == found
+
+
+@given(st.lists(POWER, min_size=1, max_size=8), st.integers(0, 300))
+def test_within_a_sample_wherever_that_is_possible(power: list[float], more: int) -> None:
+    """At least one each raises the small; what that takes from the large may be more."""
+    batch = len(power) + more
+    found, exact = local_batch_sizes(batch, power), oracle.exact_shares(batch, power)
+    least = [max(1, int(one)) for one in exact]
+    if sum(least) <= batch:
+        assert all(abs(a - b) < 1 + 1e-9 for a, b in zip(found, exact, strict=True))
+
+
+def test_by_hand() -> None:
+    assert local_batch_sizes(192, (24, 24, 12, 12, 6, 6)) == (55, 55, 27, 27, 14, 14)
+    assert local_batch_sizes(10, (1, 1, 1)) == (4, 3, 3)
+    assert local_batch_sizes(6, (1e9, 1, 1)) == (4, 1, 1)
+    assert local_batch_sizes(3, (5e307, 1e308, 1e308)) == (1, 1, 1)
+    assert of_those_there(12, {5: 2.0, 1: 1.0, 3: 3.0}, 3) == 6
+
+
+@pytest.mark.parametrize(
+    ("batch", "power", "message"),
+    [
+        (2, (1, 1, 1), "2 samples for 3 workers; each needs at least one"),
+        (0, (1,), "global_batch is 0"),
+        (1.5, (1,), r"global_batch is 1\.5"),
+        ("9", (1,), "global_batch is '9'"),
+        (9, (), "give each worker's"),
+        (9, (1, 0), "above 0 and finite"),
+        (9, (1, -1), "above 0 and finite"),
+        (9, (1, float("inf")), "above 0 and finite"),
+        (9, (1, float("nan")), "above 0 and finite"),
+        (9, ("1",), "power is '1'; give a number"),
+        (9, "12", "power is '12'; give one a worker"),
+        (9, {0: 1.0}, "where order counts"),
+        (9, 3, "power is 3"),
+    ],
+)
+def test_refused(batch: Any, power: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        local_batch_sizes(batch, power)
+
+
+TIMES = st.lists(
+    st.tuples(st.integers(1, 64), st.sampled_from([0.0, 0.1, 0.5, 1.0, 10.0])),
+    min_size=2,
+    max_size=6,
+    unique_by=lambda pair: pair[0],
+)
+
+
+@given(TIMES, st.sampled_from([0.001, 1.0, 100.0]))
+def test_power_is_on_the_line_of_least_squares(
+    times: list[tuple[int, float]], unit_s: float
+) -> None:
+    sizes, seconds = zip(*times, strict=True)
+    if not max(seconds):
+        return
+    matrix = np.stack([np.ones(len(sizes)), np.array(sizes, float)], 1)
+    (start_s, slope_s), *_ = np.linalg.lstsq(matrix, np.array(seconds), rcond=None)
+    found = relative_power(sizes, seconds, unit_s)
+    assert found >= LEAST_POWER
+    if slope_s > 1e-6:
+        expected = (unit_s - start_s) / slope_s
+        assert found == pytest.approx(max(expected, LEAST_POWER), rel=1e-6, abs=1e-6)
+    elif slope_s < -1e-6:
+        assert found == pytest.approx(unit_s * max(sizes) / max(seconds))
+
+
+def test_power_by_hand() -> None:
+    assert relative_power((4, 8, 16), (0.4, 0.8, 1.6)) == pytest.approx(10)
+    assert relative_power((4, 8, 16), (0.9, 1.3, 2.1)) == pytest.approx(5)  # half a second aside
+    assert relative_power((1, 2), (3, 4)) == LEAST_POWER  # two seconds aside
+
+
+@pytest.mark.parametrize("count", range(2, 12))
+def test_a_constant_time_is_no_slope(count: int) -> None:
+    sizes = [4 * at for at in range(1, count + 1)]
+    assert relative_power(sizes, [0.1] * count) == pytest.approx(max(sizes) / 0.1)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "seconds"),
+    [
+        ((4,), (1.0,)),
+        ((4, 4), (1.0, 2.0)),
+        ((4, 8), (1.0,)),
+        ((), ()),
+        ((4, 8), (0.0, 0.0)),
+        ((4, 8), (-1.0, 1.0)),
+        ((4, 8), (float("nan"), 1.0)),
+        ((4, 8), (float("inf"), 1.0)),
+    ],
+)
+def test_no_line(sizes: tuple[int, ...], seconds: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match=r"at least two different sizes|batches take some"):
+        relative_power(sizes, seconds)
