@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from workbench.checks import check_number, check_whole
+from workbench.checks import check_kind, check_number, check_whole, listed
 from workbench.decentralised.gradient_exchange.gradient import PartialGradients
 from workbench.decentralised.model_exchange.peer import ModelExchange
 from workbench.dlion.algorithms.global_batch import DOUBLING, Growth
@@ -41,11 +42,13 @@ class Batching:
 
     def __post_init__(self) -> None:
         check_whole("period", self.period, 1)
-        object.__setattr__(self, "sizes", tuple(check_whole("sizes", one, 1) for one in self.sizes))
+        check_kind("growth", self.growth, Growth, "a Growth, as in Growth(warm_up_add=32)")
+        sizes = listed("sizes", self.sizes, "give batch sizes, such as (4, 8, 16)")
+        object.__setattr__(self, "sizes", tuple(check_whole("sizes", one, 1) for one in sizes))
         if len(set(self.sizes)) < 2:
             raise ValueError(f"sizes are {self.sizes}; time batches of at least two sizes")
-        if not check_number("unit_s", self.unit_s) > 0:
-            raise ValueError(f"unit_s is {self.unit_s}; it must be above 0 s")
+        if not 0 < check_number("unit_s", self.unit_s) < math.inf:
+            raise ValueError(f"unit_s is {self.unit_s}; it must be above 0 s and finite")
         check_name("weighting", self.weighting, WEIGHTINGS)
 
 
@@ -88,5 +91,17 @@ class System:
             )
         for name in ("generate_partial_gradients", "synch_training", "exchange_models"):
             hook = getattr(self, name)
-            if hook is not None and not callable(hook):
-                raise ValueError(f"{name} of {self.title} is {hook!r}; give a function")
+            given = hook is not None or name == "synch_training"
+            if given and not (callable(hook) and _makes_callables(hook)):
+                raise ValueError(
+                    f"{name} of {self.title} is {hook!r}; give a function, or a class with __call__"
+                )
+        if self.batching is not None:
+            check_kind("batching", self.batching, Batching, "a Batching, or None")
+        if self.transfer is not None:
+            check_kind("transfer", self.transfer, Transfer, "a Transfer, or None")
+
+
+def _makes_callables(hook: object) -> bool:
+    """Whether instances are callable, of what is a class."""
+    return not isinstance(hook, type) or any("__call__" in vars(one) for one in hook.__mro__)
