@@ -52,7 +52,10 @@ class Peer(Protocol):
     async def receive(
         self, topic: str, turn: int, senders: Collection[int]
     ) -> Mapping[int, Arrays]:
-        """Wait for the arrays of this topic and turn, of all senders that are there."""
+        """Wait for the arrays of this topic and turn, of all senders that are there.
+
+        Turns ascend: what comes when its turn is over is dropped.
+        """
         ...
 
     def on(self, topic: str, act: Callable[[int, int, Arrays], None]) -> None:

@@ -7,6 +7,14 @@ from workbench.dlion.algorithms.baseline import BASELINE
 from workbench.dlion.algorithms.dlion import DLION, MAX_10
 from workbench.dlion.algorithms.gaia import GAIA
 from workbench.dlion.algorithms.hop import HOP
+from workbench.dlion.algorithms.model_exchanges import (
+    AD_PSGD,
+    CHOCO_SGD,
+    DILOCO,
+    LOCAL_SGD,
+    MOSHPIT_SGD,
+    NOLOCO,
+)
 from workbench.dlion.algorithms.system import System
 from workbench.dlion.algorithms.top_k import TOP_K
 from workbench.dlion.algorithms.weighted_update import WEIGHTINGS
@@ -22,6 +30,12 @@ SYSTEMS: dict[str, System] = {
     "max10": MAX_10,
     "dlion": DLION,
     "top_k": TOP_K,
+    "diloco": DILOCO,
+    "local_sgd": LOCAL_SGD,
+    "noloco": NOLOCO,
+    "choco_sgd": CHOCO_SGD,
+    "ad_psgd": AD_PSGD,
+    "moshpit_sgd": MOSHPIT_SGD,
 }
 """By name; those of the paper first."""
 

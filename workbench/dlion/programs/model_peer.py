@@ -23,6 +23,7 @@ class ModelPeer:
         self.node, self.nodes = worker.node, len(worker.job.learners)
         self.seed, self.random = worker.job.setup.seed, worker.context.random
         self._arrived: defaultdict[tuple[str, int], dict[int, Arrays]] = defaultdict(dict)
+        self._over: dict[str, int] = {}  # newest turn of each topic that nobody waits for any more
         self._acts: dict[str, Callable[[int, int, Arrays], None]] = {}
         worker.on(TOPIC, self._take)
 
@@ -53,6 +54,7 @@ class ModelPeer:
         arrived = self._arrived[topic, turn]
         await self._worker.until(lambda: arrived.keys() >= {*senders} & {*self.there})
         del self._arrived[topic, turn]
+        self._over[topic] = turn
         return {sender: arrived[sender] for sender in sorted(arrived)}
 
     def on(self, topic: str, act: Callable[[int, int, Arrays], None]) -> None:
@@ -63,7 +65,7 @@ class ModelPeer:
         topic, turn, arrays = message.payload
         self._worker.heard(message, turn, sum(array.size for array in arrays))
         act = self._acts.get(topic)
-        if act is None:
-            self._arrived[topic, turn][message.sender] = arrays
-        else:
+        if act is not None:
             act(message.sender, turn, arrays)
+        elif turn > self._over.get(topic, 0):
+            self._arrived[topic, turn][message.sender] = arrays

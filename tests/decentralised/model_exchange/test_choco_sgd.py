@@ -1,0 +1,86 @@
+"""CHOCO-SGD against plain loops; what is lost is asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.decentralised.model_exchange.trainings import (
+    MODEL_BYTES,
+    RATE,
+    VALUES,
+    batches,
+    first,
+    setup,
+    train,
+)
+from tests.oracles import model_exchange as oracle
+from workbench.decentralised.largest import largest
+from workbench.decentralised.model_exchange.choco_sgd import ChocoSgd, Copies
+from workbench.decentralised.model_exchange.peer import Peer
+from workbench.runtime import Crash, Fault, LinkDown, Restart
+
+
+def test_the_largest() -> None:
+    values = np.array([3, -5, 0, 5, -3, 3, 1], np.float32)
+    assert largest(values, 0.2).tolist() == [1]
+    assert largest(values, 0.3).tolist() == [1, 3]
+    assert largest(values, 0.5).tolist() == [0, 1, 3]  # of equals the first
+    assert largest(values, 1.0).tolist() == list(range(7))
+    assert largest(values, 1e-9).tolist() == [1]
+
+
+@pytest.mark.parametrize(("share", "rate"), [(0.02, 0.05), (0.3, 0.4), (1.0, 1.0)])
+@pytest.mark.parametrize("first_weights", ["own", "shared"])
+def test_against_plain_loops(share: float, rate: float, first_weights: str) -> None:
+    of = setup(4, first_weights=first_weights, iterations=8)
+    found = train(of, ChocoSgd(share, rate))
+    workers = [oracle.Inner(one, RATE) for one in first(of)]
+    expected = oracle.choco_sgd(workers, batches(of, 8), int(share * VALUES), rate)
+    np.testing.assert_allclose(found.weights, expected, atol=2e-5)
+
+
+def test_all_values_at_full_rate_are_the_mean() -> None:
+    of = setup(4, first_weights="own", iterations=3)
+    weights = train(of, ChocoSgd(1.0, 1.0)).weights
+    np.testing.assert_allclose(weights, np.broadcast_to(weights.mean(0), weights.shape), atol=1e-6)
+
+
+def test_indices_and_values_are_sent() -> None:
+    transfers = train(setup(3, iterations=5), ChocoSgd(0.1)).transfers
+    assert transfers["bytes"].to_list() == [65 * (4 + 4)] * 5 * 3 * 2
+    assert set(transfers["values"]) == {2 * 65}
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [Crash("node1", 1.0), Restart("node1", 2.0)],
+        [Crash("node1", 0.95), Restart("node1", 0.955)],
+        [LinkDown("node0", "node1", 1.0, 2.5)],
+    ],
+    ids=["long gone", "soon back", "link down"],
+)
+def test_copies_are_right_again_after_failures(faults: list[Fault]) -> None:
+    made: dict[int, Copies] = {}
+
+    def exchange(peer: Peer) -> Copies:
+        made[peer.node] = ChocoSgd(0.1, 0.2)(peer)
+        return made[peer.node]
+
+    of = setup(3, first_weights="own", iterations=80, patience_s=0.4)
+    found = train(of, exchange, faults=faults)
+    assert found.run.ended == "done"
+    # copies were asked for, and not sent any longer than they were
+    assert 2 <= found.transfers["bytes"].to_list().count(MODEL_BYTES) <= 12
+    for node, one in made.items():
+        assert sorted(one.copies) == [0, 1, 2]
+        for other in made:
+            assert (one.copies[other] == made[other].copies[other]).all(), (node, other)
+
+
+@pytest.mark.parametrize("wrong", [0, -0.5, 1.5, float("nan")])
+@pytest.mark.parametrize("name", ["share", "consensus_rate"])
+def test_wrong_options(name: str, wrong: float) -> None:
+    with pytest.raises(ValueError, match=f"{name} is {wrong}; it must be above 0 and at most 1"):
+        ChocoSgd(**{name: wrong})

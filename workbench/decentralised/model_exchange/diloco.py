@@ -1,0 +1,73 @@
+"""DiLoCo (Douillard et al. 2023, arXiv 2311.08105, Alg. 1), and with it local SGD.
+
+A worker takes `every` (H) steps of its own. Then the outer gradient, the mean over workers of old
+global weights less own weights, moves the global weights by a step of SGD with Nesterov momentum,
+and all go on from them. With an outer rate of 1 and no momentum the new weights are the mean: local
+SGD (Stich 2019, arXiv 1805.09767).
+
+Deviation: the inner optimiser is the training's Sgd, not AdamW. H is 50 by default, not the
+paper's 500, which is for longer trainings. Every worker sends its weights, of as many bytes as its
+outer gradient, and takes the outer step itself; so workers whose weights differ at first, or since
+one was gone, come together. One that is gone is left out of the mean; after a restart its old
+global weights are those that it fetched, its momentum is 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from workbench.checks import check_kind, check_whole
+from workbench.decentralised.model_exchange.all_gather import all_gather
+from workbench.training import Sgd
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from workbench.decentralised.model_exchange.peer import Peer
+
+NESTEROV = Sgd(0.7, momentum=0.9, nesterov=True)
+"""The paper's outer optimiser."""
+
+
+@dataclass(frozen=True)
+class DiLoCo:
+    """Makes a worker's part: `every` local steps a round, then one of `outer`."""
+
+    every: int = 50
+    outer: Sgd = NESTEROV
+
+    def __post_init__(self) -> None:
+        check_whole("every", self.every, 1)
+        check_kind("outer", self.outer, Sgd, "an Sgd, as in Sgd(0.7, momentum=0.9, nesterov=True)")
+
+    def __call__(self, peer: Peer) -> OuterSteps:
+        """Begin at a worker."""
+        return OuterSteps(self, peer)
+
+
+class OuterSteps:
+    """A worker's copy of the global weights, and its rounds."""
+
+    def __init__(self, options: DiLoCo, peer: Peer) -> None:
+        self.options, self.peer = options, peer
+        self.slow: Tensor | None = None  # the global weights
+        self.velocity: Tensor | None = None
+
+    async def learnt(self, iteration: int) -> None:
+        """Take the local step; at the end of a round, the outer one."""
+        import torch
+
+        peer, outer = self.peer, self.options.outer
+        if self.slow is None or self.velocity is None:
+            self.slow = torch.from_numpy(peer.weights.copy())
+            self.velocity = outer.start(self.slow)
+        peer.step()
+        if iteration % self.options.every:
+            return
+        models = [own for (own,) in await all_gather(peer, peer.there, iteration, peer.weights)]
+        gradient = self.slow - torch.from_numpy(np.mean(models, axis=0))
+        outer.step(self.slow, gradient, self.velocity)
+        peer.weights[:] = self.slow.numpy()

@@ -1,0 +1,70 @@
+"""Moshpit SGD (Ryabinin et al. 2021, arXiv 2103.03239, Algs. 1 and 2): averaging in groups.
+
+The workers stand on a grid of d dimensions with sides of M. After every `every` local steps those
+on a line along an axis average their models; the axis is another in every round. On a full grid, d
+rounds without learning make everyone's model the mean of all.
+
+Deviation: a worker's place is that of its number, written in d digits to the base M, not found anew
+in a distributed hash table. M is the least with room for all on M^d places, and lines may lack
+workers: six workers on 3 x 3 places have lines of 3, and across of 2; seven have 3, 3, 1, and
+across 3, 2, 2. Where a grid is neither full nor a rectangle, d rounds come only near the mean,
+which no round moves. On a line everyone sends everyone its model, where the paper splits the sums
+(butterfly all-reduce): the same mean of more bytes. Who is gone is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from workbench.checks import check_whole
+from workbench.decentralised.model_exchange.all_gather import all_gather
+
+if TYPE_CHECKING:
+    from workbench.decentralised.model_exchange.peer import Peer
+
+
+@dataclass(frozen=True)
+class MoshpitSgd:
+    """Makes a worker's part, which averages after `every` local steps on so many dimensions."""
+
+    every: int = 50
+    dimensions: int = 2
+
+    def __post_init__(self) -> None:
+        check_whole("every", self.every, 1)
+        check_whole("dimensions", self.dimensions, 1)
+
+    def __call__(self, peer: Peer) -> Rounds:
+        """Begin at a worker."""
+        return Rounds(self, peer)
+
+
+def line(node: int, nodes: int, dimensions: int, axis: int) -> list[int]:
+    """All on a node's line along an axis, the node too, ascending."""
+    side = next(side for side in count(1) if side**dimensions >= nodes)
+    step = side**axis
+    first = node - node // step % side * step
+    return [one for one in range(first, first + side * step, step) if one < nodes]
+
+
+class Rounds:
+    """A worker's rounds."""
+
+    def __init__(self, options: MoshpitSgd, peer: Peer) -> None:
+        self.options, self.peer = options, peer
+
+    async def learnt(self, iteration: int) -> None:
+        """Take the local step; at the end of a round, average along its axis."""
+        peer, options = self.peer, self.options
+        peer.step()
+        if iteration % options.every:
+            return
+        axis = (iteration // options.every - 1) % options.dimensions
+        group = {*line(peer.node, peer.nodes, options.dimensions, axis)}
+        others = sorted(group & {*peer.there})
+        models = [own for (own,) in await all_gather(peer, others, iteration, peer.weights)]
+        peer.weights[:] = np.mean(models, axis=0)

@@ -1,0 +1,79 @@
+"""NoLoCo (Kolehmainen et al. 2025, arXiv 2506.10911): DiLoCo's rounds, averaged in random pairs.
+
+After `every` steps of its own, a worker and its partner of this round exchange weights and slow
+weights phi. With their outer gradients G, old slow weights less own weights, and n = 2 each takes
+
+    delta <- alpha * delta - beta / n * sum_j G_j - gamma * (phi - 1/n * sum_j phi_j)
+    phi <- phi + delta
+
+and goes on from its phi. The last term keeps the workers together, which nothing else does.
+
+Deviation: gamma is 0.7, as beta, which the authors' program takes for both; the inner optimiser is
+the training's Sgd, not Adam; there is no pipeline, so none is routed at random. Of an odd number
+one worker is alone in a round (n = 1), and so is one whose partner is gone. After a restart, phi is
+what the worker fetched, delta is 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from workbench.checks import check_number, check_whole
+from workbench.decentralised.model_exchange.all_gather import all_gather
+from workbench.decentralised.model_exchange.matching import partner
+
+if TYPE_CHECKING:
+    from workbench.decentralised.gradient_exchange.part import Values
+    from workbench.decentralised.model_exchange.peer import Peer
+
+
+@dataclass(frozen=True)
+class NoLoCo:
+    """Makes a worker's part; rate, momentum, consensus_rate are beta, alpha, gamma."""
+
+    every: int = 50
+    rate: float = 0.7
+    momentum: float = 0.5
+    consensus_rate: float = 0.7
+
+    def __post_init__(self) -> None:
+        check_whole("every", self.every, 1)
+        if not 0 < check_number("rate", self.rate) < np.inf:
+            raise ValueError(f"rate is {self.rate}; it must be above 0")
+        if not 0 <= check_number("momentum", self.momentum) < 1:
+            raise ValueError(f"momentum is {self.momentum}; it must be at least 0 and below 1")
+        if not 0 <= check_number("consensus_rate", self.consensus_rate) < np.inf:
+            raise ValueError(f"consensus_rate is {self.consensus_rate}; it must be at least 0")
+
+    def __call__(self, peer: Peer) -> PairedSteps:
+        """Begin at a worker."""
+        return PairedSteps(self, peer)
+
+
+class PairedSteps:
+    """A worker's slow weights, and its rounds."""
+
+    def __init__(self, options: NoLoCo, peer: Peer) -> None:
+        self.options, self.peer = options, peer
+        self.slow: Values | None = None
+        self.delta: Values | None = None
+
+    async def learnt(self, iteration: int) -> None:
+        """Take the local step; at the end of a round, average with the partner."""
+        peer, options = self.peer, self.options
+        if self.slow is None or self.delta is None:
+            self.slow, self.delta = peer.weights.copy(), np.zeros_like(peer.weights)
+        peer.step()
+        if iteration % options.every:
+            return
+        paired = partner(peer.seed, iteration, peer.node, peer.nodes)
+        others = [paired] if paired in peer.there else []
+        pair = await all_gather(peer, others, iteration, peer.weights, self.slow)
+        weights, slow = (np.mean(arrays, axis=0) for arrays in zip(*pair, strict=True))
+        self.delta = options.momentum * self.delta - options.rate * (slow - weights)
+        self.delta -= options.consensus_rate * (self.slow - slow)
+        self.slow = self.slow + self.delta
+        peer.weights[:] = self.slow
