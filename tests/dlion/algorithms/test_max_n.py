@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.decentralised.gradient_exchange.gradients import VALUES, gradient, gradients, links
 from tests.oracles import dlion_parts as oracle
 from workbench.decentralised.gradient_exchange.gradient import Gradient
-from workbench.dlion.algorithms.max_n import LEAST_N, STEPS, MaxN, Ranks, fixed, max_n, per_link
+from workbench.dlion.algorithms.max_n import LEAST_N, STEPS, MaxN, Ranks, max_n, per_link
 
 GRID = st.sampled_from([0.0, 0.85, 1.0, 5.0, 10.0, 42.0, 50.0, 90.0, 99.0, 100.0])
 
@@ -62,17 +62,17 @@ def test_ranks_select_what_the_formula_does(one: Gradient, n: float) -> None:
 @given(gradients())
 def test_bytes_of_every_n_are_what_is_sent(one: Gradient) -> None:
     ranks = Ranks(one)
-    assert len(ranks.bytes_by_step) == STEPS + 1
-    assert (np.diff(ranks.bytes_by_step) >= 0).all()
+    sizes = [ranks.bytes_at(step) for step in range(STEPS + 1)]
+    assert (np.diff(sizes) >= 0).all()
     for n in (0.0, 0.01, 0.85, 1.0, 9.99, 10.0, 33.33, 50.0, 89.99, 90.0, 99.99, 100.0):
-        assert ranks.bytes_by_step[round(n * STEPS / 100)] == ranks.part(n).size_bytes
+        assert ranks.bytes_at(round(n * STEPS / 100)) == ranks.part(n).size_bytes
     assert ranks.part(100).size_bytes == one.whole.size_bytes == one.values.nbytes
 
 
 @given(st.lists(st.floats(-4, 4, width=32), min_size=1, max_size=60), st.integers(0, 300))
 def test_largest_n_is_the_largest_that_fits(values: list[float], budget_bytes: int) -> None:
     ranks = Ranks(gradient(values))
-    fits = [step for step in range(STEPS + 1) if ranks.bytes_by_step[step] <= budget_bytes]
+    fits = [step for step in range(STEPS + 1) if ranks.bytes_at(step) <= budget_bytes]
     found = ranks.largest_n(budget_bytes)
     assert found == max(LEAST_N, 100 * max(fits, default=-1) / STEPS)
     assert ranks.part(found).size_bytes <= max(budget_bytes, ranks.part(LEAST_N).size_bytes)
@@ -99,7 +99,7 @@ def test_the_largest_is_always_sent(largest: float) -> None:
 def test_any_magnitude(size: float) -> None:
     one = gradient(np.array([size, -size, 0.0, *[size] * 60], np.float32))
     ranks = Ranks(one)
-    assert ranks.bytes_by_step[0] == ranks.part(0).size_bytes == ranks.part(99.99).size_bytes
+    assert ranks.bytes_at(0) == ranks.part(0).size_bytes == ranks.part(99.99).size_bytes
     assert ranks.part(0).size_bytes > 60 * 4
 
 
@@ -121,7 +121,7 @@ def test_each_link_its_own() -> None:
 
 def test_fixed_sends_all_the_same() -> None:
     one = gradient([1.0, 0.95, 0.5])
-    found = fixed(10)(one, links(1, 2))
+    found = MaxN(10)(one, links(1, 2))
     assert found[1] is found[2]
     flat = np.zeros(3)
     found[1].add_to(flat, 1.0)
@@ -131,6 +131,6 @@ def test_fixed_sends_all_the_same() -> None:
 
 @pytest.mark.parametrize("n", [-1, 100.5, 101, float("nan"), "10", None, True])
 def test_n_is_a_percentage(n: object) -> None:
-    for function in (lambda: fixed(n), lambda: max_n(np.ones(2), n)):  # type: ignore[arg-type]
+    for function in (lambda: MaxN(n), lambda: max_n(np.ones(2), n)):  # type: ignore[arg-type]
         with pytest.raises(ValueError, match=r"N is .*(from 0 to 100|give a number)"):
             function()

@@ -81,22 +81,19 @@ class Part:
         return cls(tuple(pieces))
 
 
-def encoded_bytes(count: Any, size: int, item_bytes: int) -> Any:
-    """Bytes in the cheapest encoding of `count` (a number, or an array) of `size` values."""
-    indexed = count * (item_bytes + INDEX.itemsize)
-    mapped = count * item_bytes + np.where(np.asarray(count) > 0, (size + 7) // 8, 0)
-    return np.minimum(
-        np.minimum(indexed, mapped), np.where(np.asarray(count) > 0, size, 0) * item_bytes
-    )
+def encoded_bytes(count: float, size: float, item_bytes: int) -> float:
+    """Bytes of `count` of a variable's `size` values in the cheapest encoding."""
+    return min(_sizes(count, size, item_bytes)) if count else 0
+
+
+def _sizes(count: float, size: float, item_bytes: int) -> tuple[float, float, float]:
+    """Bytes of all values, of values and a bitmap, and of values and positions."""
+    mapped = count * item_bytes + (size + 7) // 8
+    return size * item_bytes, mapped, count * (item_bytes + INDEX.itemsize)
 
 
 def _encoded(variable: slice, values: Values, chosen: NDArray[np.bool_], count: int) -> Piece:
-    size, each = len(values), values.itemsize
-    dense, mapped, indexed = (
-        size * each,
-        count * each + (size + 7) // 8,
-        count * (each + INDEX.itemsize),
-    )
+    dense, mapped, indexed = _sizes(count, len(values), values.itemsize)
     if dense <= min(mapped, indexed):
         return Piece(variable, _read_only(np.where(chosen, values, 0)))
     positions = np.flatnonzero(chosen)

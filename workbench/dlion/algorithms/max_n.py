@@ -8,6 +8,7 @@ Deviation: the text says "greater than or equal to N % of the maximum", its exam
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -54,33 +55,46 @@ class Ranks:
 
     def __init__(self, gradient: Gradient) -> None:
         self._gradient = gradient
-        self._ranks = np.empty(len(gradient.values), np.int16)
         self._parts: dict[int, Part] = {}
+
+    @cached_property
+    def _ranks(self) -> NDArray[np.int16]:
+        gradient = self._gradient
+        ranks = np.empty(len(gradient.values), np.int16)
         for variable in gradient.variables:
             sizes = np.abs(gradient.values[variable])
             largest = sizes.max(initial=0)
             if not 0 < largest < np.inf:  # nothing is larger than the rest
-                self._ranks[variable] = STEPS
+                ranks[variable] = STEPS
                 continue
             sizes /= largest
             sizes *= np.nextafter(sizes.dtype.type(STEPS), np.inf)  # no rank is rounded down
-            self._ranks[variable] = np.minimum(sizes, STEPS, out=sizes)
+            ranks[variable] = np.minimum(sizes, STEPS, out=sizes)
+        return ranks
 
     @cached_property
-    def bytes_by_step(self) -> NDArray[np.float64]:
-        """Bytes that N = 0, 0.01, ..., 100 come to; ascending."""
-        total = np.zeros(STEPS + 1)
-        for variable in self._gradient.variables:
-            counts = np.bincount(self._ranks[variable], minlength=STEPS + 1)[::-1].cumsum()
-            size = variable.stop - variable.start
-            total += encoded_bytes(counts, size, self._gradient.values.itemsize)
-        return total
+    def _counts(self) -> list[NDArray[np.int64]]:
+        """By variable: how many values each step selects."""
+        return [
+            np.bincount(self._ranks[variable], minlength=STEPS + 1)[::-1].cumsum()
+            for variable in self._gradient.variables
+        ]
+
+    def bytes_at(self, step: int) -> float:
+        """Bytes that an N of so many hundredths comes to; it never falls from one to the next."""
+        item_bytes = self._gradient.values.itemsize
+        return sum(
+            encoded_bytes(int(counts[step]), variable.stop - variable.start, item_bytes)
+            for variable, counts in zip(self._gradient.variables, self._counts, strict=True)
+        )
 
     def largest_n(self, budget_bytes: float | None, least_n: float = LEAST_N) -> float:
         """The largest N whose values fit a budget; never below `least_n`, which None gives."""
         if budget_bytes is None:
             return least_n
-        step = int(np.searchsorted(self.bytes_by_step, budget_bytes, side="right")) - 1
+        if budget_bytes >= self._gradient.values.nbytes:
+            return 100.0
+        step = bisect_right(range(STEPS), budget_bytes, key=self.bytes_at) - 1
         return max(least_n, 100 * step / STEPS)
 
     def part(self, n: float) -> Part:
@@ -100,16 +114,11 @@ def per_link(gradient: Gradient, links: Links) -> Parts:
     return {peer: ranks.part(ranks.largest_n(links.budget_bytes(peer))) for peer in links.peers}
 
 
-def fixed(n: float) -> MaxN:
-    """Send all peers Max N of one N."""
-    return MaxN(check_n(n))
-
-
 class MaxN:
     """Max N of the same N for all links."""
 
     def __init__(self, n: float) -> None:
-        self.n = n
+        self.n = check_n(n)
 
     def __call__(self, gradient: Gradient, links: Links) -> Mapping[int, Part]:
         """Send all peers the same part."""
