@@ -1,0 +1,431 @@
+"""Predicted iterations are those of simulated trainings, and of a naive recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from tests.oracles import dlion_costs as oracle
+from tests.short_trainings import DIGITS
+from workbench.clusters import Cluster, Link, Node, full_mesh
+from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
+from workbench.decentralised.model_exchange.diloco import DiLoCo
+from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd
+from workbench.decentralised.model_exchange.noloco import NoLoCo
+from workbench.dlion import (
+    ENVIRONMENTS,
+    SYSTEMS,
+    Batching,
+    Bounded,
+    Environment,
+    Growth,
+    Progress,
+    Setup,
+    System,
+    Trained,
+    delivered,
+    synchronous,
+    train,
+)
+from workbench.dlion.algorithms.hop import all_but_the_backup
+from workbench.dlion.costs.iteration import Iteration, Workload, first_begins_s, iteration
+from workbench.dlion.costs.traffic import part_bytes
+from workbench.names import UnknownNameError
+
+STATIC = [name for name in ENVIRONMENTS if not name.startswith(("dynamic", "fig"))]
+CIPHER_BYTES = 5e6
+VALUES = 640
+WORK = Workload(4 * VALUES, sample_s=0.05, host_s=0.05, local_batch=8)
+ROUNDING = 1e-9
+
+
+class OneVariable(nn.Module):
+    """A linear classifier of digits without bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, 10, bias=False)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.linear(images.flatten(1))
+        return found
+
+
+def every_other(gradient: Gradient, links: Links) -> Parts:
+    """Send everyone half of the values."""
+    mask = np.arange(len(gradient.values)) % 2 == 0
+    return dict.fromkeys(links.peers, gradient.part(mask))
+
+
+BASELINE = SYSTEMS["baseline"]
+HALF = System("Half", every_other)
+EXACT: dict[str, tuple[System, float | None]] = {
+    **{name: (SYSTEMS[name], None) for name in ("baseline", "hop", "top_k", "choco_sgd")},
+    "bounded": (replace(BASELINE, synch_training=Bounded(1)), None),
+    "half": (HALF, 0.5),
+    "acknowledged": (replace(HALF, synch_training=delivered, acknowledged=True), 0.5),
+    "batching": (replace(BASELINE, batching=Batching(Growth(0, 1.0))), None),
+    "diloco": (replace(SYSTEMS["diloco"], exchange_models=DiLoCo(every=3)), None),
+    "moshpit_sgd": (replace(SYSTEMS["moshpit_sgd"], exchange_models=MoshpitSgd(2)), None),
+    "noloco": (replace(SYSTEMS["noloco"], exchange_models=NoLoCo(2)), None),
+}
+"""Systems whose sizes are known, and the share of values that is given."""
+
+PERIODS = {"diloco": 3, "moshpit_sgd": 4}
+"""Iterations after which what is sent repeats, if not after one."""
+
+
+def trained(cluster: Cluster, system: str | System, iterations: int = 12) -> Trained:
+    setup = Setup(
+        OneVariable(),
+        DIGITS,
+        cluster=cluster,
+        iterations=iterations,
+        sample_s=WORK.sample_s,
+        host_s=WORK.host_s,
+        local_batch=WORK.local_batch,
+        evaluate_every=1000,
+    )
+    return train(setup, system)
+
+
+def meshed(nodes: list[Node], link: Link) -> Cluster:
+    return Cluster(nodes, dict.fromkeys(permutations([node.name for node in nodes], 2), link))
+
+
+@cache
+def narrow(environment: str) -> Cluster:
+    """An environment in which the small model takes as long as Cipher."""
+    return ENVIRONMENTS[environment].cluster(carries=4 * VALUES / CIPHER_BYTES)
+
+
+def check_times(cluster: Cluster, system: System, share: float | None, found: Trained) -> None:
+    """Until the first worker is done, which then sends nothing any more."""
+    rows, workers = found.iterations, range(len(cluster))
+    count = int(rows["iteration"].max())  # type: ignore[arg-type]
+    begins = first_begins_s(cluster, WORK, system, count + 1, share=share)
+    own = iteration(cluster, WORK, system, share=share)
+    until_s = min(rows.filter(iteration=count)["at_s"])
+    for worker in workers:
+        at_s = rows.filter(node=worker)["at_s"].to_numpy()
+        if system.exchange_models is None:  # noted when it is computed
+            expected = np.array(begins[worker][:-1]) + own.host_s[worker] + own.compute_s[worker]
+        else:  # when models are exchanged, and the next begins
+            expected = np.array(begins[worker][1:])
+        by_then = at_s <= until_s
+        assert by_then.any()
+        np.testing.assert_allclose(at_s[by_then], expected[by_then], rtol=ROUNDING)
+
+
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("environment", STATIC)
+def test_times_are_those_of_a_simulated_training(environment: str, name: str) -> None:
+    system, share = EXACT[name]
+    cluster = narrow(environment)
+    check_times(cluster, system, share, trained(cluster, system))
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data(), name=st.sampled_from([one for one in EXACT if one != "acknowledged"]))
+def test_times_on_any_cluster(data: st.DataObject, name: str) -> None:
+    workers = data.draw(st.integers(2, 5))
+    cores = data.draw(st.lists(st.integers(1, 6), min_size=workers, max_size=workers))
+    mbps = data.draw(st.lists(st.sampled_from([5, 10, 20, 40]), min_size=workers, max_size=workers))
+    where = Environment("any", tuple(cores), tuple(mbps))
+    cluster = where.cluster(carries=4 * VALUES / CIPHER_BYTES)
+    system, share = EXACT[name]
+    check_times(cluster, system, share, trained(cluster, system, 7))
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_overheads_and_latencies_count(limited: bool) -> None:
+    link = Link(2e5, overhead_s=0.02, latency_s=0.03)
+    cluster = full_mesh(3, link)
+    if limited:
+        nodes = [Node(f"n{at}", 1, at + 1, 3e5, 2e5 * (at + 1)) for at in range(3)]
+        cluster = meshed(nodes, link)
+    for name in ("baseline", "acknowledged", "diloco"):
+        system, share = EXACT[name]
+        check_times(cluster, system, share, trained(cluster, system, 6))
+
+
+@pytest.mark.parametrize("name", [name for name in EXACT if name != "noloco"])
+def test_bytes_are_those_of_a_simulated_training(name: str) -> None:
+    system, share = EXACT[name]
+    cluster, count = narrow("hetero_sys_a"), 12
+    rows = trained(cluster, system, count).transfers
+    found = {
+        (source, target): size_bytes / count
+        for source, target, size_bytes in rows.group_by("source", "target")
+        .agg(pl.col("bytes").sum())
+        .iter_rows()
+    }
+    assert iteration(cluster, WORK, system, share=share).link_bytes == pytest.approx(found)
+
+
+def test_random_pairs_send_as_many_bytes_in_the_mean() -> None:
+    system, _ = EXACT["noloco"]
+    predicted = iteration(narrow("homo_b"), WORK, system).link_bytes
+    rows = trained(narrow("homo_b"), system, 12).transfers
+    assert sum(predicted.values()) == pytest.approx(rows["bytes"].sum() / 12)
+
+
+def test_random_peers_answer_as_fast_in_the_mean() -> None:
+    cluster, count = narrow("homo_b"), 60
+    at_s = trained(cluster, "ad_psgd", count).iterations.filter(iteration=count)["at_s"]
+    predicted = iteration(cluster, WORK, "ad_psgd")
+    assert not predicted.repeats
+    mean_s = np.array(at_s) / count
+    assert predicted.samples_per_s == pytest.approx(sum(WORK.local_batch / mean_s), rel=0.1)
+
+
+def test_ako_cuts_blocks_that_the_links_carry() -> None:
+    found = trained(narrow("homo_b"), "ako", 60).transfers.filter(pl.col("iteration") > 12)
+    predicted = iteration(narrow("homo_b"), WORK, "ako")
+    mean = found["bytes"].mean()
+    assert predicted.link_bytes[0, 1] == pytest.approx(mean, abs=8)  # blocks differ by a value
+    assert predicted.iteration_s == tuple(
+        host + compute for host, compute in zip(predicted.host_s, predicted.compute_s, strict=True)
+    )
+
+
+PLAIN_DLION = replace(
+    SYSTEMS["dlion"], transfer=None, batching=Batching(Growth(0, 1.0), period=1000)
+)
+
+
+@pytest.mark.parametrize("environment", ["homo_b", "hetero_net_a", "hetero_sys_b"])
+def test_dlion_sends_what_links_carry_while_it_computes(environment: str) -> None:
+    cluster, count = narrow(environment), 100
+    predicted = iteration(cluster, WORK, PLAIN_DLION)
+    found = trained(cluster, PLAIN_DLION, count)
+    means_s = []
+    for worker in range(6):
+        at_s = found.iterations.filter(node=worker)["at_s"].to_numpy()
+        means_s.append((at_s[-1] - at_s[count // 2]) / (count - 1 - count // 2))
+    # the others get ahead by so little in an iteration that few of them have to wait yet
+    assert predicted.iteration_s[0] - predicted.rare_s[0] == pytest.approx(max(means_s))
+    settled = found.transfers.filter(pl.col("iteration") > count // 2)
+    means = settled.group_by("source", "target").agg(pl.col("bytes").mean())
+    for source, target, mean in means.iter_rows():
+        # with an index a value takes 8 bytes, and what others leave goes to the widest links
+        assert predicted.link_bytes[source, target] == pytest.approx(mean, rel=0.15, abs=8)
+
+
+@pytest.mark.parametrize("environment", ["hetero_sys_b", "regions"])
+def test_what_is_rare_in_dlion_counts(environment: str) -> None:
+    cluster, count = narrow(environment), 300
+    predicted = iteration(cluster, WORK, "dlion")
+    rows = trained(cluster, "dlion", count).iterations.filter(node=0)
+    at_s = rows["at_s"].to_numpy()
+    mean_s = (at_s[-1] - at_s[count // 3]) / (count - 1 - count // 3)
+    assert mean_s > 1.02 * (predicted.iteration_s[0] - predicted.rare_s[0])
+    assert predicted.iteration_s[0] == pytest.approx(mean_s, rel=0.2)  # who is best is not known
+
+
+@st.composite
+def small_cases(draw: st.DrawFn) -> tuple[list[int], list[int], int]:
+    workers = draw(st.integers(2, 4))
+    computing = draw(st.lists(st.integers(1, 4), min_size=workers, max_size=workers))
+    mbps = draw(st.lists(st.sampled_from([1, 2, 4]), min_size=workers, max_size=workers))
+    return computing, mbps, draw(st.sampled_from([1, 3, 8]))
+
+
+def _hop(computed: int, newest: list[int]) -> bool:
+    in_time = sorted(newest)[1:]
+    return min(in_time, default=computed) >= computed and min(newest) >= computed - 5
+
+
+WAITING: dict[str, tuple[Callable[..., bool], oracle.MayBegin]] = {
+    "synchronous": (synchronous, lambda computed, newest: min(newest) >= computed),
+    "bounded": (Bounded(2), lambda computed, newest: min(newest) >= computed - 2),
+    "hop": (all_but_the_backup, _hop),
+}
+
+
+@pytest.mark.parametrize("waiting", WAITING)
+@settings(max_examples=30, deadline=None)
+@given(case=small_cases())
+def test_begins_are_those_of_the_oracle(
+    waiting: str, case: tuple[list[int], list[int], int]
+) -> None:
+    computing, mbps, megabits = case
+    bps = [one * 10**6 for one in mbps]
+    nodes = [
+        Node(f"n{at}", 1, 1 / seconds, limit, limit)
+        for at, (seconds, limit) in enumerate(zip(computing, bps, strict=True))
+    ]
+    cluster = meshed(nodes, Link(3e6))
+    synch, may_begin = WAITING[waiting]
+    work = Workload(megabits * 1e6 / 8, sample_s=1.0, local_batch=1)
+    found = first_begins_s(cluster, work, replace(BASELINE, synch_training=synch), 6)
+    exact = oracle.begins_s(
+        [Fraction(seconds) for seconds in computing],
+        megabits * 10**6,
+        3 * 10**6,
+        bps,
+        may_begin=may_begin,
+        iterations=6,
+    )
+    np.testing.assert_allclose(found, np.array(exact, dtype=float), rtol=ROUNDING)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("environment", STATIC)
+def test_no_iteration_is_shorter_than_its_parts(environment: str, name: str) -> None:
+    cluster = narrow(environment)
+    found = iteration(cluster, WORK, name)
+    waits = (found.transfer_s, found.idle_s, found.rare_s)
+    parts = zip(found.host_s, found.compute_s, *waits, strict=True)
+    assert found.iteration_s == pytest.approx([sum(each) for each in parts])
+    assert min(*found.transfer_s, *found.idle_s) >= 0
+    rates = zip(found.batches, found.iteration_s, strict=True)
+    assert found.samples_per_s == pytest.approx(sum(batch / each for batch, each in rates))
+    if found.repeats and name not in (
+        "ako",
+        "dlion",
+    ):  # nobody's queue grows, so what is sent is carried
+        for worker, node in enumerate(cluster.nodes):
+            for way, capacity in enumerate((node.uplink, node.downlink)):
+                assert capacity is not None
+                carried = sum(
+                    each for pair, each in found.link_bytes_per_s.items() if pair[way] == worker
+                )
+                assert 8 * carried <= capacity.at(0.0) * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("environment", ["homo_a", "homo_b", "homo_c"])
+def test_equal_workers_compute_then_send(environment: str) -> None:
+    cluster = ENVIRONMENTS[environment].cluster()
+    work = Workload(CIPHER_BYTES, 0.02, 0.3)
+    node = cluster.nodes[0]
+    assert node.uplink is not None
+    own_s = 0.3 + 32 * 0.02 / node.speed_over_time.at(0.0)
+    sending_s = 5 * 8 * CIPHER_BYTES / node.uplink.at(0.0)
+    found = iteration(cluster, work, "baseline")
+    assert found.repeats
+    assert found.iteration_s == pytest.approx((own_s + sending_s,) * 6, rel=ROUNDING)
+    assert found.transfer_s == pytest.approx((sending_s,) * 6, rel=ROUNDING)
+    assert found.idle_s == pytest.approx((0.0,) * 6, abs=ROUNDING)
+
+
+@pytest.mark.parametrize("name", ["baseline", "hop", "gaia", "max10", "choco_sgd", "moshpit_sgd"])
+@pytest.mark.parametrize("environment", ["hetero_sys_a", "hetero_sys_b", "hetero_cpu_b", "regions"])
+def test_the_mean_is_that_of_a_long_training(environment: str, name: str) -> None:
+    cluster, count = narrow(environment), 401
+    if name == "moshpit_sgd":
+        count = 50 * 40 + 1
+    begins = first_begins_s(cluster, WORK, name, count)
+    means_s = [(each[-1] - each[count // 2]) / (count // 2) for each in begins]
+    found = iteration(cluster, WORK, name)
+    assert found.iteration_s == pytest.approx(means_s, rel=1e-3 if found.repeats else 0.01)
+
+
+def test_capacities_are_those_of_the_instant() -> None:
+    cluster = ENVIRONMENTS["dynamic_sys_a"].cluster()
+    phases = [ENVIRONMENTS[name].cluster() for name in ("homo_b", "hetero_sys_a", "hetero_sys_b")]
+    starts_s = cluster.nodes[0].uplink.starts_s  # type: ignore[union-attr]
+    for at_s, phase in zip(starts_s, phases, strict=False):
+        assert iteration(cluster, WORK, "hop", at_s=at_s) == iteration(phase, WORK, "hop")
+
+
+def test_shares_are_sent_in_the_cheapest_encoding() -> None:
+    assert part_bytes(4000, 0.01) == 80  # with indices
+    assert part_bytes(4000, 0.5) == 2000 + 125  # with a bitmap
+    assert part_bytes(4000, 0.99) == part_bytes(4000, 1.0) == 4000
+
+
+@pytest.mark.parametrize("name", ["gaia", "max10"])
+def test_a_share_of_ones_own_counts(name: str) -> None:
+    found = iteration(narrow("homo_b"), WORK, name, share=1.0)
+    assert set(found.link_bytes.values()) == {WORK.model_bytes}
+
+
+def test_a_system_of_ones_own_sends_whole_gradients() -> None:
+    found = iteration(narrow("homo_b"), WORK, replace(HALF, synch_training=synchronous))
+    assert found == iteration(narrow("homo_b"), WORK, "baseline")
+
+
+def test_batches_follow_power() -> None:
+    cluster = ENVIRONMENTS["hetero_cpu_b"].cluster()
+    found = iteration(cluster, Workload(5e6, 0.05, 0.05), "dlion")
+    assert sum(found.batches) == 6 * 32
+    assert found.batches[5] < min(found.batches[:5])
+
+
+def _never(progress: Progress) -> bool:
+    return progress.iteration < 3
+
+
+def _all_but_the_first(progress: Progress) -> bool:
+    return progress.iteration < 3 or 0 in progress.newest
+
+
+WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
+    "bytes": (lambda: Workload(0, 0.1), ValueError, "model_bytes is 0; it must be finite and abo"),
+    "seconds": (lambda: Workload(1, -0.1), ValueError, "sample_s is -0.1; .* above 0"),
+    "host": (lambda: Workload(1, 0.1, -1), ValueError, "host_s is -1; .* at least 0"),
+    "batch": (lambda: Workload(1, 0.1, 0, 0), ValueError, "local_batch is 0"),
+    "text": (lambda: Workload("5 MB", 0.1), ValueError, "give a number"),  # type: ignore[arg-type]
+    "system": (lambda: predicted("dlyon"), UnknownNameError, "dlion"),
+    "no system": (lambda: predicted(5), TypeError, "system is 5; give the name of one of SYSTEMS"),
+    "cluster": (lambda: iteration("homo_b", WORK, "ako"), ValueError, "give a Cluster"),  # type: ignore[arg-type]
+    "workload": (lambda: iteration(narrow("homo_b"), 5, "ako"), TypeError, "workload is 5"),  # type: ignore[arg-type]
+    "alone": (lambda: iteration(Cluster([Node("a")]), WORK, "ako"), ValueError, "one worker"),
+    "share": (lambda: predicted("gaia", share=0), ValueError, "share is 0"),
+    "time": (lambda: predicted("gaia", at_s=-1), ValueError, "at_s is -1"),
+    "seed": (lambda: predicted("noloco", seed=-1), ValueError, "seed is -1"),
+    "never": (
+        lambda: predicted(replace(BASELINE, synch_training=_never)),
+        ValueError,
+        "all workers wait, and nothing is on its way",
+    ),
+    "stuck": (
+        lambda: predicted(replace(BASELINE, synch_training=_all_but_the_first)),
+        ValueError,
+        "waits for ever while others go on; synch_training must allow",
+    ),
+    "halted": (
+        lambda: iteration(halted("speed"), WORK, "ako"),
+        ValueError,
+        "a has a speed of 0 at 0 s",
+    ),
+    "cut off": (
+        lambda: iteration(halted("uplink_bps"), WORK, "ako"),
+        ValueError,
+        "the uplink of a carries nothing at 0 s; give another at_s",
+    ),
+    "iterations": (
+        lambda: first_begins_s(narrow("homo_b"), WORK, "ako", 0),
+        ValueError,
+        "iterations is 0",
+    ),
+}
+
+
+def predicted(system: Any, **options: Any) -> Iteration:
+    return iteration(narrow("homo_b"), WORK, system, **options)
+
+
+def halted(what: str) -> Cluster:
+    nodes = [Node("a", **{what: [(0, 0), (5, 1.0)]}), Node("b")]  # type: ignore[arg-type]
+    return meshed(nodes, Link(1e6))
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_arguments_are_refused(what: str) -> None:
+    call, kind, message = WRONG[what]
+    with pytest.raises(kind, match=message):
+        call()
