@@ -86,8 +86,10 @@ class Learner:
                 part.add_to(flat, factor)
 
     def try_out(self, batch: NDArray[np.int64]) -> None:
-        """Compute the gradient of a batch for the time that it takes."""
+        """Compute the gradient of a batch for the time that it takes; the model stays."""
+        buffers = self.buffers()
         self._steps.step(batch, derive(self.seed, STEP, self.node, self._restarts, self.steps))
+        set_buffers(self.flat.module, buffers)
 
     def evaluate(self, updates: Updates = ()) -> Evaluation:
         """Loss and accuracy on the test samples, with peers' gradients added before."""

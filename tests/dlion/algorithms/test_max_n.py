@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.decentralised.gradient_exchange.gradients import VALUES, gradient, gradients, links
@@ -59,6 +59,7 @@ def test_ranks_select_what_the_formula_does(one: Gradient, n: float) -> None:
     assert np.array_equal(flat, np.where(expected, one.values, 0))
 
 
+@settings(max_examples=15)
 @given(gradients())
 def test_bytes_of_every_n_are_what_is_sent(one: Gradient) -> None:
     ranks = Ranks(one)
@@ -69,6 +70,7 @@ def test_bytes_of_every_n_are_what_is_sent(one: Gradient) -> None:
     assert ranks.part(100).size_bytes == one.whole.size_bytes == one.values.nbytes
 
 
+@settings(max_examples=30)
 @given(st.lists(st.floats(-4, 4, width=32), min_size=1, max_size=60), st.integers(0, 300))
 def test_largest_n_is_the_largest_that_fits(values: list[float], budget_bytes: int) -> None:
     ranks = Ranks(gradient(values))

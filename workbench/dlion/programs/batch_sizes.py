@@ -1,7 +1,8 @@
 """A worker's batch sizes over a training, on which all workers agree (Sec. 3.2).
 
 The global batch is a function of the iteration, so that nobody needs to be asked. Power is measured
-in the same iterations by all; each waits there for what the others have found.
+in the same iterations by all; each waits there for what the others have found. Of a worker that is
+not heard its power of before counts; of one that never was, the least of all.
 """
 
 from __future__ import annotations
@@ -17,15 +18,21 @@ from workbench.dlion.algorithms.global_batch import CONSTANT, GlobalBatch, step
 from workbench.dlion.algorithms.local_batch import of_those_there, relative_power
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
     from workbench.dlion.programs.worker import Worker
     from workbench.runtime import Message
 
 
 class State(NamedTuple):
-    """What decides the sizes."""
+    """What decides the sizes of the next iteration."""
 
     controller: GlobalBatch
-    power: dict[int, float]
+    power: dict[int, float]  # newest of all that were heard
+    timed_in: int = 0  # iteration of the newest measurement
+    timed_for: int = 0  # global batch in it
 
 
 class BatchSizes:
@@ -37,30 +44,31 @@ class BatchSizes:
         self._growth = CONSTANT if self._batching is None else self._batching.growth
         self._data_samples = sum(map(len, setup.held))
         self._heard: defaultdict[int, dict[int, float]] = defaultdict(dict)
-        self.global_batch = setup.local_batch * len(setup.held)
-        self.state = State(GlobalBatch(self.global_batch), {})
+        self.state = State(GlobalBatch(worker.global_batch), {})
 
     def start(self) -> None:
         """Listen to the others."""
         if self._batching is not None:
             self._worker.on("power", self._hear)
 
-    async def next(self) -> int:
-        """Size of the worker's next batch."""
-        worker, batching = self._worker, self._batching
-        iteration, before = worker.progress.iteration + 1, self.global_batch
-        controller, power = self.state
-        self.global_batch = controller.size
-        if batching is not None:
-            due = not power or self.global_batch != before or not iteration % batching.period
-            if due:
-                power = await self._ask(iteration)
-            if worker.node not in power:  # back from a crash
-                power = power | {worker.node: min(power.values())}
-        self.state = State(step(controller, self._growth, self._data_samples), power)
+    async def next(self) -> tuple[int, int]:
+        """Size of the worker's next batch, and of the global one."""
+        worker, batching, size = self._worker, self._batching, self.state.controller.size
         if batching is None:
-            return worker.job.setup.local_batch
-        return of_those_there(self.global_batch, power, worker.node)
+            return worker.job.setup.local_batch, size
+        iteration = worker.progress.iteration + 1
+        due = not iteration % batching.period and self.state.timed_in < iteration
+        if due or self.state.timed_for != size:
+            power = self.state.power | await self._ask(iteration)
+            self.state = State(self.state.controller, power, iteration, size)
+        known = self.state.power
+        there = {one: known.get(one, min(known.values())) for one in (worker.node, *worker.there)}
+        return of_those_there(size, there, worker.node), size
+
+    def learnt(self) -> None:
+        """Count an iteration."""
+        controller = step(self.state.controller, self._growth, self._data_samples)
+        self.state = self.state._replace(controller=controller)
 
     async def _ask(self, iteration: int) -> dict[int, float]:
         """Measure, and wait for what the others have measured in the same iteration."""
@@ -71,21 +79,23 @@ class BatchSizes:
         await worker.until(lambda: heard.keys() >= {*worker.there})
         for old in [one for one in self._heard if one <= iteration]:
             del self._heard[old]
-        there = {*worker.there, worker.node}
-        return {node: power for node, power in heard.items() if node in there}
+        return heard
 
     async def _measure(self) -> float:
         assert self._batching is not None
         worker, batching = self._worker, self._batching
         shard, seconds = worker.job.setup.held[worker.node], []
         for size in batching.sizes:
-            batch = np.resize(shard, size).copy()
-            batch.flags.writeable = False
             began_s = worker.context.now_s()
-            await worker.timed(partial(Learner.try_out, batch=batch), size)
+            await worker.timed(_try_out(np.resize(shard, size).copy()), size)
             seconds.append(worker.context.now_s() - began_s)
         return relative_power(batching.sizes, seconds, batching.unit_s)
 
     def _hear(self, message: Message) -> None:
         iteration, power = message.payload
         self._heard[iteration][message.sender] = power
+
+
+def _try_out(batch: NDArray[np.int64]) -> Callable[[], Callable[[Learner], None]]:
+    batch.flags.writeable = False
+    return lambda: partial(Learner.try_out, batch=batch)

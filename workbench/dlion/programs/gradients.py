@@ -6,10 +6,12 @@ looked at.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links
 from workbench.decentralised.gradient_exchange.monitor import Monitor
+from workbench.decentralised.gradient_exchange.part import Part
 from workbench.dlion.algorithms.weighted_update import WEIGHTINGS, equal
 
 if TYPE_CHECKING:
@@ -19,9 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from workbench.decentralised.gradient_exchange.gradient import PartialGradients
-    from workbench.decentralised.gradient_exchange.part import Part
     from workbench.dlion.programs.worker import Worker
     from workbench.runtime import Message
+
+NOTHING = Part(())
 
 
 class Update(NamedTuple):
@@ -45,36 +48,55 @@ class GradientExchange:
         self._weighting = WEIGHTINGS[system.batching.weighting] if system.batching else equal
         self._monitor = Monitor(worker.node, worker.context.watch())
         self._unanswered: dict[int, int] = {}  # newest iteration, by peer
-        self.global_batch = 0
 
     def start(self) -> None:
         """Listen to the peers."""
         self._worker.on("gradient", self._take)
         self._worker.on("arrived", self._arrived)
 
-    async def learnt(self, iteration: int, global_batch: int, iteration_s: float) -> None:
+    async def learnt(self, iteration: int, iteration_s: float) -> None:
         """Send the gradient's parts, and apply the own."""
         worker = self._worker
-        self.global_batch = global_batch
         gradients = worker.learner.flat.gradients
         values = gradients.numpy().view()
         values.flags.writeable = False
         factor = self._factor(worker.samples)
         gradient = Gradient(values, worker.job.variables, -factor, iteration, self._weights)
         links = Links(worker.node, self._monitor.bandwidth_bps(worker.there), iteration_s)
-        parts = self._generate(gradient, links)
+        parts = self._checked(self._generate(gradient, links))
         for peer in worker.there:
-            if (part := parts.get(peer)) is not None:
-                update = Update(iteration, worker.samples, part)
+            part = parts.get(peer)
+            update = Update(iteration, worker.samples, NOTHING if part is None else part)
+            if part is None:  # the peer may wait for this iteration
+                worker.tell("gradient", update, to=peer)
+            else:
                 worker.send(peer, "gradient", update, part.size_bytes)
-                if self._acknowledged:
-                    self._unanswered[peer] = iteration
+            if self._acknowledged:
+                self._unanswered[peer] = iteration
         self._count()
         own = parts.get(worker.node)
         if own is None:
             worker.learner.flat.parameters.add_(gradients, alpha=factor)
         else:
             worker.inbox.append((own, factor))
+
+    def _checked(self, parts: object) -> Mapping[int, Part | None]:
+        job = self._worker.job
+        hook = f"generate_partial_gradients of {job.system.title}"
+        if not isinstance(parts, Mapping):
+            raise TypeError(
+                f"{hook} returned {type(parts).__name__}; give the part for each peer, such as "
+                "dict.fromkeys(links.peers, gradient.whole)"
+            )
+        for peer, part in parts.items():
+            if peer not in range(len(job.learners)):
+                raise ValueError(f"{hook} has a part for {peer!r}; links.peers has who is there")
+            if not isinstance(part, Part | None):
+                raise TypeError(
+                    f"{hook} has {type(part).__name__} for worker {peer}; give gradient.whole, "
+                    "gradient.part(mask) or None"
+                )
+        return parts
 
     def _weights(self) -> NDArray[np.float32]:
         weights: NDArray[np.float32] = self._worker.up_to_date.flat.parameters.numpy().view()
@@ -86,7 +108,7 @@ class GradientExchange:
         job = self._worker.job
         own, workers = self._worker.samples, len(job.learners)
         return -job.setup.sgd.learning_rate * self._weighting(
-            samples, own, self.global_batch, workers
+            samples, own, self._worker.global_batch, workers
         )
 
     def _take(self, message: Message) -> None:

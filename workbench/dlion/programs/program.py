@@ -95,16 +95,18 @@ class Training:
         """Compute a gradient, exchange what is to be, and wait until the next may begin."""
         worker, context = self.worker, self.context
         worker.look_around()
-        worker.samples = await self.batch_sizes.next()
+        worker.samples, worker.global_batch = await self.batch_sizes.next()
         began_s = context.now_s()
         batch = worker.draw.take(worker.samples)
-        work = partial(Learner.gradient, batch=batch, updates=worker.take_inbox())
-        loss: float = await worker.timed(work, worker.samples)
+        loss: float = await worker.timed(
+            lambda: partial(Learner.gradient, batch=batch, updates=worker.take_inbox()),
+            worker.samples,
+        )
         self._latest_s.append(context.now_s() - began_s)
         worker.progress.iteration = iteration = worker.progress.iteration + 1
+        self.batch_sizes.learnt()
         if self.gradients is not None:
-            global_batch = self.batch_sizes.global_batch
-            await self.gradients.learnt(iteration, global_batch, fmean(self._latest_s))
+            await self.gradients.learnt(iteration, fmean(self._latest_s))
         elif self.models is not None:
             await self.models.learnt(iteration)
         await self._record(iteration, loss)
@@ -127,7 +129,7 @@ class Training:
     async def _record(self, iteration: int, loss: float) -> None:
         worker, now_s = self.worker, self.context.now_s()
         job, recorder = worker.job, worker.job.recorder
-        row = (worker.samples, self.batch_sizes.global_batch, loss, self.context.restarts)
+        row = (worker.samples, worker.global_batch, loss, self.context.restarts)
         recorder.iterations.append((now_s, worker.node, iteration, *row))
         if not iteration % job.setup.evaluate_every or iteration == job.last_iteration:
             found = await self.context.compute(
@@ -140,5 +142,7 @@ class Training:
 
     async def outlast(self) -> None:
         """Serve the others until they are done, too."""
+        if self.transfers is not None:
+            await self.worker.until(self.transfers.settled)
         self.worker.tell("done")
         await self.worker.until(lambda: self._done.issuperset(self.worker.there))

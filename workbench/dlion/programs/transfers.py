@@ -31,6 +31,7 @@ class Transfers:
         self._worker, self._transfer = worker, transfer
         self._latest: deque[float] = deque(maxlen=transfer.losses)
         self._losses: defaultdict[int, dict[int, float]] = defaultdict(dict)
+        self._asked: list[int] = []  # whose weights are to come
 
     def start(self) -> None:
         """Listen to the others."""
@@ -55,11 +56,24 @@ class Transfers:
     def _compare(self, iteration: int) -> None:
         """Ask for the best weights once all losses of an iteration are known."""
         worker, losses = self._worker, self._losses[iteration]
-        if not losses.keys() >= {worker.node, *worker.there}:
+        if not self._is_complete(losses):
             return
         del self._losses[iteration]
         if self._transfer.asks(worker.node, losses):
-            worker.tell("request", to=self._transfer.best(losses))
+            best = self._transfer.best(losses)
+            self._asked.append(best)
+            worker.tell("request", to=best)
+
+    def _is_complete(self, losses: Mapping[int, float]) -> bool:
+        return losses.keys() >= {self._worker.node, *self._worker.there}
+
+    def settled(self) -> bool:
+        """Whether nothing is to come of comparisons that the worker took part in."""
+        node, there = self._worker.node, self._worker.there
+        compared = all(
+            map(self._is_complete, (one for one in self._losses.values() if node in one))
+        )
+        return compared and not {*self._asked} & {*there}
 
     def _hand_over(self, message: Message) -> None:
         learner = self._worker.up_to_date
@@ -69,6 +83,8 @@ class Transfers:
 
     def _merge(self, message: Message) -> None:
         weights: Weights = message.payload
+        if message.sender in self._asked:
+            self._asked.remove(message.sender)
         learner = self._worker.up_to_date
         learner.merge(weights.parameters, self._transfer.share)
         learner.merge_buffers(weights.buffers, self._transfer.share)

@@ -30,8 +30,8 @@ class Worker:
     ----------
     progress
         Its own and its peers'.
-    samples
-        In its present batch.
+    samples, global_batch
+        In its present batch, and in all workers' together.
     """
 
     def __init__(self, job: Job, context: Context) -> None:
@@ -42,7 +42,7 @@ class Worker:
         self.progress = Progress(newest=dict.fromkeys(context.peers, 0))
         self.heartbeat = Heartbeat(context, setup.patience_s, context.peers, context.peers)
         self.draw = Draw(setup.held[self.node], setup.seed, self.node, context.restarts)
-        self.samples = setup.local_batch
+        self.samples, self.global_batch = setup.local_batch, setup.local_batch * setup.workers
         self.inbox = job.inboxes[self.node]
         self.inbox.clear()
         self._waiting = False
@@ -122,12 +122,15 @@ class Worker:
         """Send a peer something that has a size."""
         self.context.send(to, Message(self.node, topic, payload, float(size_bytes)))
 
-    async def timed(self, work: Callable[[Learner], Any], samples: int) -> Any:
-        """Compute something on a batch of so many samples, in the seconds of an iteration."""
+    async def timed(self, begin: Callable[[], Callable[[Learner], Any]], samples: int) -> Any:
+        """Compute something on a batch of so many samples, in the seconds of an iteration.
+
+        `begin` is called where the computation begins, and returns it.
+        """
         if self.job.setup.host_s:
             await self.context.sleep(self.job.setup.host_s)
         return await self.context.compute(
-            work,
+            begin(),
             cost_s=samples * self.job.sample_s,
             lane="learn",
             label=str(self.progress.iteration + 1),

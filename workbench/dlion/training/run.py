@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,12 +20,12 @@ from workbench.dlion.programs.job import Job, Recorder
 from workbench.dlion.programs.program import program
 from workbench.dlion.training.setup import Setup
 from workbench.names import choose
-from workbench.runtime import Fault, Run, Synchronized
+from workbench.runtime import Fault, Run, SimulationError, Synchronized
 from workbench.training import Sgd, Standing
 from workbench.training.draws import must_stay_in_order
 from workbench.training.models import make_model
 from workbench.training.repeatable import FIRST_WEIGHTS, derive
-from workbench.training.trained import schema
+from workbench.training.trained import DivergedError, schema
 
 if TYPE_CHECKING:
     from workbench.runtime.progress import Progress
@@ -98,7 +98,12 @@ class Built(training.Built[Trained]):
             learner.add(job.inboxes[node])
             job.inboxes[node].clear()
         if run.ended in ("done", "stopped"):
-            job.recorder.close(run.end_s, learners)
+            try:
+                job.recorder.close(run.end_s, learners)
+            except DivergedError as error:
+                diverged = SimulationError(str(error), replace(run, ended="failed"))
+                diverged.__cause__ = error
+                raise self.failed(diverged) from error
         weights = np.stack([learner.flat.parameters.numpy() for learner in learners])
         evaluations, iterations, transfers = job.recorder.frames()
         epochs = _epochs(iterations, evaluations, len(self.setup.dataset.y_train))
@@ -161,8 +166,8 @@ def train(
         Something may get lost, but `setup` waits for ever; an optimiser with momentum or decay for
         a system that exchanges gradients.
     TrainingError
-        The loss is not finite any more, or a program failed; the error's `trained` has what was
-        done.
+        The loss is not finite any more, a program failed, or all workers crashed for good; the
+        error's `trained` has what was done.
     """
     check_kind("setup", setup, Setup, "a Setup, as in Setup('cipher', dataset, 'homo_a', ...)")
     if setup.patience_s is None and setup.workers > 1:
@@ -179,6 +184,14 @@ def train(
         threads=threads,
         until_s=setup.seconds,
     )
+    if ended.run.ended == "done" and not ended.run.results:
+        raise built.failed(
+            SimulationError(
+                "nobody is left: all workers crashed and stayed down; give one fewer Crash, or a "
+                "Restart",
+                ended.run,
+            )
+        )
     return ended
 
 

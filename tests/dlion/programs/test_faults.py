@@ -1,0 +1,187 @@
+"""Whatever fails, runs end: nobody waits longer than its patience, no progress is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from tests.dlion.trainings import (
+    DIGITS,
+    EXCHANGING,
+    SAMPLE_S,
+    batching,
+    mesh,
+    often,
+    setup,
+)
+from workbench import training
+from workbench.dlion import Setup, System, Trained, TrainingError, Transfer, asynchronous, train
+from workbench.dlion.algorithms.baseline import whole
+from workbench.dlion.algorithms.synchronisation import synchronous
+from workbench.dlion.training import build
+from workbench.runtime import Crash, Fault, LinkDown, Lossy, Restart, draw_faults
+
+SPEEDS = (1.0, 1.0, 0.5)
+PATIENCE_S = 0.1
+ITERATIONS = 20
+FAULTS: dict[str, list[Fault]] = {
+    "crash": [Crash(1, 0.05)],
+    "restart": [Crash(1, 0.05), Restart(1, 0.2)],
+    "restart before anyone notices": [Crash(1, 0.05), Restart(1, 0.06)],
+    "two restart": [Crash(0, 0.05), Crash(1, 0.05), Restart(0, 0.1), Restart(1, 0.1)],
+    "all but one": [Crash(0, 0.05), Crash(1, 0.07)],
+    "link down": [LinkDown(0, 1, 0.03, 0.3)],
+    "links down for good": [LinkDown(0, 1, 0.03), LinkDown(2, 1, 0.03)],
+    "lossy": [Lossy(0, 1, 0.5), Lossy(1, 2, 0.3), Lossy(2, 0, 0.9)],
+}
+each_system = pytest.mark.parametrize("name", EXCHANGING)
+
+
+def faulty(**changes: Any) -> Setup:
+    given = {"iterations": ITERATIONS, "patience_s": PATIENCE_S, "mbps": 2.0}
+    return setup(*SPEEDS, **{**given, **changes})
+
+
+def check(found: Trained, faults: list[Fault], waits: int) -> None:
+    """What must hold whatever failed."""
+    assert found.run.ended == "done"
+    crashed = {one.node for one in faults if isinstance(one, Crash)}
+    back = {one.node for one in faults if isinstance(one, Restart)}
+    assert found.run.results.keys() == {0, 1, 2} - (crashed - back)
+    for node in range(3):
+        rows = found.iterations.filter(node=node)
+        if node not in crashed:
+            assert rows["iteration"].to_list() == list(range(1, ITERATIONS + 1))
+            # Timing of batches takes four and eight and sixteen samples more.
+            most_s = waits * PATIENCE_S + (24 + 28) * SAMPLE_S / SPEEDS[node]
+            assert rows["at_s"].diff().max() <= most_s + 1e-9  # type: ignore[operator]
+        if node in back:
+            again = rows.filter(pl.col("restarts") > 0)["iteration"].to_list()
+            assert again == list(range(ITERATIONS + 1 - len(again), ITERATIONS + 1))
+            assert found.run.results[node] == ITERATIONS  # peers may have finished before
+    assert np.isfinite(found.weights).all()
+
+
+@each_system
+@pytest.mark.parametrize("kind", FAULTS)
+def test_all_that_are_left_finish(name: str, kind: str) -> None:
+    system = often(name)
+    found = train(faulty(), system, faults=FAULTS[kind])
+    check(found, FAULTS[kind], waits=1 if system.batching is None else 2)
+
+
+@each_system
+def test_who_is_back_goes_on_in_its_peers_iteration(name: str) -> None:
+    crash_s, back_s = 0.12, 0.25
+    found = train(
+        faulty(iterations=40), often(name), faults=[Crash(1, crash_s), Restart(1, back_s)]
+    )
+    rows = found.iterations
+    peers = rows.filter(pl.col("node") != 1, pl.col("at_s") <= back_s)
+    latest = peers.group_by("node").agg(pl.col("iteration").max())["iteration"]
+    first = rows.filter(node=1, restarts=1).row(0, named=True)
+    assert first["iteration"] > min(latest.to_list())
+    assert first["at_s"] <= back_s + PATIENCE_S + 0.05
+    assert rows.filter(node=1)["iteration"].to_list()[-1] == 40
+
+
+def test_it_has_its_peers_model() -> None:
+    """With whole gradients from equal weights, the rejoined is where the others are."""
+    of = faulty(first_weights="shared", iterations=30)
+    found = train(of, "baseline", faults=[Crash(1, 0.05), Restart(1, 0.2)])
+    apart = np.abs(found.weights[1] - found.weights[0]).max()
+    moved = np.abs(found.weights[0]).max()
+    assert apart < 0.2 * moved
+    assert np.abs(found.weights[2] - found.weights[0]).max() < 0.2 * moved
+
+
+@pytest.mark.parametrize("kind", ["crash", "restart", "lossy", "links down for good"])
+def test_the_global_batch_is_shared_by_those_there(kind: str) -> None:
+    """Who does not hear the others' power must not learn from all samples itself."""
+    system = System("x", whole, asynchronous, batching=batching(period=4))
+    found = train(faulty(iterations=40), system, faults=FAULTS[kind])
+    samples = found.iterations
+    if kind == "crash":  # two of equal and half the power share 24 samples
+        late = samples.filter(pl.col("iteration") > 35).sort("iteration", "node")
+        assert late["samples"].to_list() == [16, 8] * 5
+    elif kind != "links down for good":
+        assert samples["samples"].max() < 24  # type: ignore[operator]
+    if kind == "restart":
+        late = samples.filter(pl.col("iteration") > 35).sort("iteration", "node")
+        assert late["samples"].to_list() == [10, 9, 5] * 5
+
+
+def test_who_is_back_does_not_wait_for_what_was_measured_before() -> None:
+    system = System("x", whole, asynchronous, batching=batching(period=1000))
+    found = train(faulty(iterations=40), system, faults=[Crash(1, 0.15), Restart(1, 0.3)])
+    first = found.iterations.filter(node=1, restarts=1).row(0, named=True)
+    assert first["at_s"] < 0.3 + 0.1 * PATIENCE_S + 2600 * 8 / 2e6 + 10 * SAMPLE_S
+    assert first["samples"] == found.iterations.filter(node=1)["samples"][0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@each_system
+def test_drawn_faults(name: str, seed: int) -> None:
+    of = faulty(iterations=30)
+    faults = draw_faults(
+        seed, of.network, until_s=0.5, crash_every_s=0.4, down_s=0.1, slow_every_s=0.5,
+        link_down_every_s=1.0,
+    )  # fmt: skip
+    assert {type(one) for one in faults} >= {Crash, Restart}
+    found = train(of, often(name), faults=faults)
+    assert found.run.ended == "done"
+    assert found.run.results == dict.fromkeys(range(3), 30)
+
+
+@pytest.mark.parametrize("fault", [Crash(0, 1), LinkDown(0, 1, 1, 2), Lossy(0, 1, 0.5)], ids=type)
+def test_without_patience_it_is_said(fault: Fault) -> None:
+    with pytest.raises(ValueError, match=r"give patience_s=\.\.\., the seconds after which"):
+        train(setup(), faults=[fault])
+
+
+def test_when_nobody_is_left() -> None:
+    with pytest.raises(TrainingError, match=r"nobody is left: all workers crashed") as raised:
+        train(faulty(), "baseline", faults=[Crash(node, 0.1) for node in range(3)])
+    assert isinstance(raised.value.trained, Trained)
+    done = raised.value.trained.iterations["at_s"].to_list()
+    assert 0 < max(done) <= 0.1
+
+
+def test_a_crash_that_comes_after_the_end_is_none() -> None:
+    plain, late = train(faulty(), "dlion"), train(faulty(), "dlion", faults=[Crash(0, 1e6)])
+    assert np.array_equal(plain.weights, late.weights)
+
+
+class TestBuffers:
+    """Batch normalisation."""
+
+    @staticmethod
+    def model() -> torch.nn.Module:
+        return torch.nn.Sequential(
+            torch.nn.Flatten(), torch.nn.Linear(64, 10), torch.nn.BatchNorm1d(10)
+        )
+
+    def trained(self, system: System) -> list[torch.nn.BatchNorm1d]:
+        of = Setup(
+            self.model, DIGITS, cluster=mesh(1, 1), local_batch=8, sample_s=SAMPLE_S, iterations=4
+        )
+        built = build(of, system)
+        training.run(built)
+        return [state.value.flat.module[2] for state in built.states]  # type: ignore[index]
+
+    def test_timing_batches_leaves_them(self) -> None:
+        timed = self.trained(System("timed", whole, synchronous, batching=batching(period=2)))
+        plain = self.trained(System("plain", whole, synchronous))
+        for one, other in zip(timed, plain, strict=True):
+            assert one.num_batches_tracked == 4
+            assert torch.equal(one.running_mean, other.running_mean)  # type: ignore[arg-type]
+
+    def test_they_move_with_the_weights(self) -> None:
+        copied = self.trained(
+            System("x", lambda gradient, links: {}, synchronous, transfer=Transfer(4, 1.0))
+        )
+        assert torch.equal(*(one.running_mean for one in copied))  # type: ignore[arg-type]

@@ -1,0 +1,97 @@
+"""Small trainings: a linear classifier of digits, workers of any speed, links of any bandwidth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+
+from workbench import datasets, dlion
+from workbench.clusters import Cluster, Link, Node, full_mesh
+from workbench.dlion import Batching, Growth, Setup, System, Trained
+from workbench.dlion.algorithms import SYSTEMS
+from workbench.training import Sgd
+from workbench.training.batches import Draw
+
+DIGITS = datasets.load("digits").limit(train=96, test=16)
+SAMPLE_S = 0.001
+RATE = 0.1
+PARAMETERS = 650
+CONSTANT = Growth(warm_up_add=0, speed_up_factor=1.0)
+EXCHANGING = {name: one for name, one in SYSTEMS.items() if one.exchange_models is None}
+"""Systems that exchange gradients."""
+
+
+def linear() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+
+
+def mesh(*speeds: float, mbps: float = 10.0) -> Cluster:
+    """Workers of these speeds, each linked with all others."""
+    nodes = [Node(f"worker{at}", speed=speed) for at, speed in enumerate(speeds)]
+    return full_mesh(nodes, Link(mbps * 1e6))
+
+
+def setup(*speeds: float, mbps: float = 10.0, **changes: Any) -> Setup:
+    """Ten iterations of workers of these speeds."""
+    given: dict[str, Any] = {
+        "cluster": mesh(*(speeds or (1.0, 1.0, 0.5)), mbps=mbps),
+        "local_batch": 8,
+        "sample_s": SAMPLE_S,
+        "sgd": Sgd(RATE),
+        "evaluate_every": 100,
+        **changes,
+    }
+    if not given.keys() & {"iterations", "seconds", "epochs"}:
+        given["iterations"] = 10
+    return Setup(linear, DIGITS, **given)
+
+
+def often(system: System | str, period: int = 4) -> System:
+    """The same system, what it does now and then every few iterations."""
+    of = SYSTEMS[system] if isinstance(system, str) else system
+    return replace(
+        of,
+        batching=of.batching and replace(of.batching, period=period),
+        transfer=of.transfer and replace(of.transfer, period=period),
+    )
+
+
+def batching(weighting: str = "dynamic", **changes: Any) -> Batching:
+    """Dynamic batching with a constant global batch."""
+    return Batching(**{"growth": CONSTANT, "weighting": weighting, **changes})
+
+
+def first_weights(of: Setup, system: System | str = "baseline") -> list[NDArray[np.float32]]:
+    """Each worker's weights before the training."""
+    built = dlion.training.build(of, system)
+    return [state.value.flat.parameters.numpy().copy() for state in built.states]
+
+
+def batches(of: Setup, sizes: Sequence[Sequence[int]]) -> list[list[NDArray[np.int64]]]:
+    """Batches that the workers draw, of these sizes by iteration and worker."""
+    draws = [Draw(held, of.seed, node) for node, held in enumerate(of.held)]
+    return [[draws[k].take(size) for k, size in enumerate(row)] for row in sizes]
+
+
+def starts(found: Trained, speeds: Sequence[float]) -> Iterator[Mapping[str, Any]]:
+    """Every iteration of every worker, with the second in which it began."""
+    for row in found.iterations.iter_rows(named=True):
+        seconds = row["samples"] * SAMPLE_S / speeds[row["node"]]
+        yield {**row, "from_s": row["at_s"] - seconds}
+
+
+def arrived(found: Trained, target: int, by_s: float, workers: int) -> dict[int, int]:
+    """By peer: the newest iteration of which a worker has a gradient by then."""
+    rows = found.transfers.filter(
+        pl.col("target") == target, pl.col("at_s") <= by_s + 1e-9, pl.col("topic") == "gradient"
+    )
+    newest = {peer: 0 for peer in range(workers) if peer != target}
+    for source, iteration in rows.select("source", "iteration").iter_rows():
+        newest[source] = max(newest[source], iteration)
+    return newest
