@@ -38,27 +38,30 @@ def _pairs(frame: pl.DataFrame, environment: str, system: str) -> pl.DataFrame:
     return last.filter(system=system).select("seed", theirs="top1").join(ours, on="seed")
 
 
-def _gain(environment: str, system: str, frame: pl.DataFrame) -> Answer | None:
-    """By how many percent DLion is more accurate, mean over seeds."""
-    wanted = (
-        ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
-        if environment.startswith("mean_of")
-        else (environment,)
-    )
-    found = [_pairs(frame, where, system) for where in wanted]
+def gains(frame: pl.DataFrame, environments: Sequence[str], system: str) -> list[float]:
+    """By how many percent DLion is more accurate, by seed, of means over environments."""
+    found = [_pairs(frame, where, system) for where in environments]
     if any(one.is_empty() for one in found):
+        return []
+    means = (
+        pl.concat(found).group_by("seed", maintain_order=True).agg(pl.col("theirs", "ours").mean())
+    )
+    return [100 * (ours / theirs - 1) for theirs, ours in means.select("theirs", "ours").rows()]
+
+
+def _gain(environment: str, system: str, frame: pl.DataFrame) -> Answer | None:
+    where: tuple[str, ...] = (environment,)
+    if environment.startswith("mean_of"):
+        where = ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
+    found = gains(frame, where, system)
+    if not found:
         return None
-    both = pl.concat(found)
-    gains = [
-        100 * (ours / theirs - 1)
-        for theirs, ours in both.group_by("seed", maintain_order=True)
-        .agg(pl.col("theirs", "ours").mean())
-        .select("theirs", "ours")
-        .rows()
-    ]
-    ours, theirs = (100 * fmean(both[name]) for name in ("ours", "theirs"))
-    detail = f"{ours:.1f} against {theirs:.1f} % correct, {spread(gains)}, {_learnt(frame)}"
-    return Answer(fmean(gains), detail)
+    last = final(frame).filter(pl.col("environment").is_in(where))
+    ours, theirs = (
+        100 * fmean(last.filter(system=name)["top1"].to_list()) for name in ("dlion", system)
+    )
+    detail = f"{ours:.1f} against {theirs:.1f} % correct, {spread(found)}, {_learnt(frame)}"
+    return Answer(fmean(found), detail)
 
 
 def _ratio(environment: str, system: str, fig12: pl.DataFrame) -> Answer | None:
@@ -152,7 +155,7 @@ def _max10(fig16: pl.DataFrame) -> Answer:
     for (where,), part in means.sort("environment").group_by("environment", maintain_order=True):
         found = dict(part.select("system", "top1").iter_rows())
         best = max(value for name, value in found.items() if name != "max10")
-        shown.append(f"{str(where)} {100 * found['max10']:.1f} against at most {100 * best:.1f} %")
+        shown.append(f"{where!s} {100 * found['max10']:.1f} against at most {100 * best:.1f} %")
         if found["max10"] <= best:
             wrong.append(where)
     return Answer(not wrong, f"{', '.join(shown)}, {_learnt(fig16)}")

@@ -29,6 +29,9 @@ EXPLANATION = "own"
 
 STATED = load_testbed("dlion")
 
+FIRST_WEIGHTS = ("own", "shared")
+"""The explanations: whose first weights the workers begin with."""
+
 SECONDS: float = STATED["training"]["cipher_s"]
 LOCAL_BATCH: int = STATED["batches"]["initial_lbs"]
 POINTS = 50_000
@@ -53,6 +56,15 @@ class Constants:
     def load(cls, explanation: str = EXPLANATION) -> Constants:
         """Read the constants that were fitted for an explanation; see `load_constants`."""
         return cls(**load_constants("dlion", explanation))
+
+
+_ASSUMED = {name: STATED["assumed"][name] for name in ("sample_ms", "parallel_share", "link_share")}
+CANDIDATES = {
+    f"{rate}, {host_ms:.0f} ms": Constants(host_ms=host_ms, learning_rate=rate, **_ASSUMED)
+    for rate in (0.05, 0.1, 0.2)
+    for host_ms in (400.0,)
+}
+"""Constants among which `workbench.dlion.paper.calibration` picks, by name."""
 
 
 class Learner(NamedTuple):

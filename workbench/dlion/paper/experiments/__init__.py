@@ -14,8 +14,9 @@ from workbench.dlion.paper.experiments.beyond import (
     weightings,
 )
 from workbench.dlion.paper.experiments.controllers import fig6, fig8, fig19, fig20
-from workbench.dlion.paper.experiments.cost_model import table1, table2, table3
+from workbench.dlion.paper.experiments.cost_model import predicted, table1, table2, table3
 from workbench.dlion.paper.experiments.trainings import (
+    candidates,
     fig5,
     fig7,
     fig9,
@@ -34,6 +35,7 @@ from workbench.experiments.recorded import Recordable
 __all__ = [
     "RECORDED",
     "all_systems",
+    "candidates",
     "explanations",
     "failures",
     "fig5",
@@ -52,6 +54,7 @@ __all__ = [
     "fig19",
     "fig20",
     "fig21",
+    "predicted",
     "scaling",
     "table1",
     "table2",
@@ -64,7 +67,7 @@ RECORDED = {
     name: Recordable(data=("cifar10",))
     for name in (
         *("fig5", "fig7", "fig9", "fig11", "fig12", "fig13", "fig14", "fig15", "fig16"),
-        *("fig17", "fig18", "fig21", "techniques", "all_systems", "explanations"),
+        *("candidates", "fig17", "fig18", "fig21", "techniques", "all_systems", "explanations"),
     )
 }
 """What `workbench record` offers: what a notebook shows or a claim is judged by."""

@@ -18,7 +18,13 @@ from workbench.dlion.algorithms.max_n import MaxN
 from workbench.dlion.algorithms.synchronisation import synchronous
 from workbench.dlion.algorithms.system import Batching
 from workbench.dlion.paper.experiments import scales
-from workbench.dlion.paper.testbed import SECONDS, Learner, Testbed, paper_testbed
+from workbench.dlion.paper.testbed import (
+    CANDIDATES,
+    SECONDS,
+    Learner,
+    Testbed,
+    paper_testbed,
+)
 from workbench.dlion.training import Trained, train
 from workbench.experiments import data_set
 from workbench.experiments.data import loaded_once
@@ -49,9 +55,9 @@ class Case(NamedTuple):
     period, share, whom, early
         Of knowledge transfer: the paper's iterations, lambda, who asks, and iterations with a
         tenth of the period at first.
-    first_weights, synchronous, classes, workers, times_as_long
-        Of the training: whose first weights; whether all wait for all; classes that a worker has
-        samples of; how many workers; factor on the seconds.
+    candidate, first_weights, synchronous, classes, workers, times_as_long
+        Of the training: constants, of `CANDIDATES`; whose first weights; whether all wait for all;
+        classes that a worker has samples of; how many workers; factor on the seconds.
     """
 
     system: str = "dlion"
@@ -65,6 +71,7 @@ class Case(NamedTuple):
     share: float | None = None
     whom: str | None = None
     early: int | None = None
+    candidate: str | None = None
     first_weights: str | None = None
     synchronous: bool | None = None
     classes: int | None = None
@@ -182,6 +189,8 @@ def run(
     found = learning.data
     shards: Any = None
     where = testbed or paper_testbed()
+    if case.candidate is not None:
+        where = Testbed(choose("candidate", case.candidate, CANDIDATES))
     if case.classes is not None:
         workers = case.workers or where.environment(case.environment).workers
         shards = partition.by_class(
@@ -263,7 +272,7 @@ ABOUT: dict[str, Any] = {
     "share": pl.Float64,
     "whom": pl.String,
     "early": pl.Int64,
-    "first_weights": pl.String,
+    **dict.fromkeys(("candidate", "first_weights"), pl.String),
     "synchronous": pl.Boolean,
     **dict.fromkeys(("classes", "workers"), pl.Int64),
     "times_as_long": pl.Float64,

@@ -6,7 +6,9 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
+from statistics import fmean
 from typing import Any
 
 import polars as pl
@@ -14,7 +16,12 @@ import polars as pl
 from workbench.clusters.schedule import Schedule
 from workbench.dlion.algorithms import COMPARED, SYSTEMS, synchronisation
 from workbench.dlion.costs.environments import ENVIRONMENTS
-from workbench.dlion.paper.testbed import STATED
+from workbench.dlion.costs.iteration import Workload, iteration
+from workbench.dlion.paper.experiments.cases import Case, learning_at, system_of
+from workbench.dlion.paper.testbed import STATED, paper_testbed
+from workbench.dlion.training import train
+from workbench.experiments import sweep
+from workbench.profiles import profile_model
 
 HOOKS = ("generate_partial_gradients", "synch_training")
 _GIVEN = (
@@ -96,3 +103,37 @@ def table3(end_s: float = 1500.0) -> pl.DataFrame:
         "mbps": pl.Float64,
     }
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def predicted(environment: str = "hetero_sys_a", iterations: int = 100) -> pl.DataFrame:
+    """Seconds of an iteration by the cost model, and in a short simulation, by system.
+
+    Columns ``system, predicted_s, simulated_s`` (mean over the workers, of the second half) and
+    ``percent``, how far the prediction is off.
+    """
+    testbed, learning = paper_testbed(), learning_at("smoke")
+    learner = learning.learner._replace(stands_for=1.0)
+    setup = testbed.setup(learner, learning.data, environment, seconds=1e9)
+    setup = replace(setup, seconds=None, iterations=iterations, evaluate_every=iterations)
+    model_bytes = profile_model(learner.model).param_bytes
+    workload = Workload(model_bytes, setup.seconds_per_sample, setup.host_s, setup.local_batch)
+
+    def measure(system: str, **_: object) -> dict[str, Any]:
+        ours = fmean(iteration(setup.network, workload, system).iteration_s)
+        case = system_of(Case(system), learning, len(learning.data.y_train))
+        rows = train(setup, case).iterations.filter(pl.col("iteration") >= iterations // 2)
+        taken = rows.group_by("node").agg(
+            (pl.col("at_s").max() - pl.col("at_s").min()) / (pl.len() - 1)
+        )
+        simulated = fmean(taken["at_s"].to_list())
+        return {
+            "predicted_s": ours,
+            "simulated_s": simulated,
+            "percent": 100 * (ours / simulated - 1),
+        }
+
+    schema = {
+        "system": pl.String,
+        **dict.fromkeys(("predicted_s", "simulated_s", "percent"), pl.Float64),
+    }
+    return sweep("Predicted", measure, [{"system": name} for name in SYSTEMS], schema)

@@ -22,8 +22,8 @@ MOBILE_LEARNERS = Scaled(
 """In MobileNet's."""
 SAMPLES = Scaled[int | None](smoke=240, default=1500, paper=None)
 """At most; None for all."""
-TEST_SAMPLES = Scaled[int | None](smoke=60, default=400, paper=None)
-EVALUATE_EVERY = Scaled(smoke=4, default=8, paper=100)
+TEST_SAMPLES = Scaled[int | None](smoke=60, default=300, paper=None)
+EVALUATE_EVERY = Scaled(smoke=4, default=20, paper=100)
 """Iterations of the learner."""
 SEEDS = Scaled(smoke=1, default=1, paper=3)
 ENVIRONMENTS = Scaled(

@@ -21,7 +21,12 @@ from workbench.dlion.paper.experiments.cases import (
     learning_at,
     run,
 )
-from workbench.dlion.paper.testbed import GPU_ENVIRONMENTS, STATED
+from workbench.dlion.paper.testbed import (
+    CANDIDATES,
+    FIRST_WEIGHTS,
+    GPU_ENVIRONMENTS,
+    STATED,
+)
 from workbench.experiments import sweep
 from workbench.training import TrainingError
 
@@ -88,6 +93,28 @@ def _compared(
 ) -> pl.DataFrame:
     cases = [Case(system, where) for where, system in product(environments, systems)]
     return trainings(title, cases, scale, **options)
+
+
+def candidates(
+    scale: str = "default", seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
+) -> pl.DataFrame:
+    """Homo A with every candidate's constants, and either explanation of the first weights.
+
+    As `trainings`, and ``candidate``; what `workbench.dlion.paper.calibration` picks from.
+    """
+    frames = [
+        trainings(
+            f"Candidate {name}",
+            [Case(system, candidate=name, first_weights=first) for system in COMPARED],
+            scale,
+            seed=seed,
+            dataset=dataset,
+            seeds=seeds,
+        )
+        for name in CANDIDATES
+        for first in FIRST_WEIGHTS
+    ]
+    return pl.concat(frames)
 
 
 def fig5(

@@ -1,0 +1,190 @@
+"""DLion's explorer: an iteration of a system on the testbed, and how fast all systems learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import altair as alt
+import polars as pl
+
+from workbench import figures
+from workbench.clusters import Cluster
+from workbench.clusters.schedule import Schedule
+from workbench.dlion.algorithms import SYSTEMS
+from workbench.dlion.costs.environments import ENVIRONMENTS
+from workbench.dlion.costs.iteration import Iteration, Workload, iteration
+from workbench.dlion.paper.testbed import LOCAL_BATCH, STATED, paper_testbed
+from workbench.figures import parts
+from workbench.parameters import PARAMETERS, Parameter, Parameters
+from workbench.profiles import profile_model
+from workbench.widgets import Slider
+
+LAN_MBPS: float = STATED["machines"]["lan_mbps"]
+PARTS = {
+    "host_s": "host",
+    "compute_s": "samples",
+    "transfer_s": "links",
+    "idle_s": "idle",
+    "rare_s": "timing, weights",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting(Parameters):
+    """Parameters with their sliders."""
+
+    model: Annotated[str, PARAMETERS["model"]] = "cipher"
+    system: Annotated[str, Parameter("whose iteration is shown", options=lambda: list(SYSTEMS))] = (
+        "dlion"
+    )
+    environment: Annotated[
+        str, Parameter("cores and links of the workers", options=lambda: list(ENVIRONMENTS))
+    ] = "hetero_sys_a"
+    bandwidth_mbps: Annotated[
+        float, Slider(10, 1000, scale="log", step=10**0.02, label="fastest WAN interface")
+    ] = 50.0
+    batch_size: Annotated[int, Slider(1, 256, scale="log", step=2)] = LOCAL_BATCH
+    workers: Annotated[int, Slider(2, 12)] = 6
+    heterogeneity: Annotated[
+        float,
+        Parameter("0: equal cores, 1: the environment's, 2: more unequal", low=0, high=3),
+        Slider(0, 3, step=0.1),
+    ] = 1.0
+
+
+def _cluster(setting: Setting) -> Cluster:
+    """The workers: interfaces slower than the LAN scaled, cores made more or less unequal."""
+    found = ENVIRONMENTS[setting.environment]
+    at_first = [Schedule.of(one).at(0.0) for one in found.mbps]
+    wan = [one for one in at_first if one < LAN_MBPS]
+    faster = setting.bandwidth_mbps / max(wan) if wan else 1.0
+    mbps = tuple(one * faster if one < LAN_MBPS else one for one in at_first)
+    pairs = {
+        pair: one * setting.bandwidth_mbps / max(found.pairs_mbps.values())
+        for pair, one in found.pairs_mbps.items()
+    }
+    cores = [Schedule.of(one).at(0.0) for one in found.cores]
+    unequal = tuple(max(cores) * (one / max(cores)) ** setting.heterogeneity for one in cores)
+    where = replace(found, cores=unequal, mbps=mbps, pairs_mbps=pairs)
+    if setting.workers != where.workers:
+        where = replace(where, pairs_mbps={}).of(setting.workers)
+    constants = paper_testbed().constants
+    return where.cluster(parallel_share=constants.parallel_share, link_share=constants.link_share)
+
+
+def _workload(setting: Setting) -> Workload:
+    testbed = paper_testbed()
+    gpus = ENVIRONMENTS[setting.environment].unit == "GPUs"
+    return Workload(
+        profile_model(setting.model).param_bytes,
+        testbed.sample_s(setting.model) / (STATED["assumed"]["gpu_over_core"] if gpus else 1.0),
+        testbed.constants.host_ms / 1e3,
+        setting.batch_size,
+    )
+
+
+def iterations(setting: Setting) -> dict[str, Iteration]:
+    """An iteration of every system, by the cost model."""
+    cluster, workload = _cluster(setting), _workload(setting)
+    return {name: iteration(cluster, workload, name) for name in SYSTEMS}
+
+
+def table(setting: Setting) -> pl.DataFrame:
+    """What `draw` shows: a row for each system and worker."""
+    rows = [
+        {
+            "system": name,
+            "worker": worker,
+            "samples": one.batches[worker],
+            **{part: getattr(one, part)[worker] for part in PARTS},
+            "iteration_s": one.iteration_s[worker],
+            "samples_per_s": one.samples_per_s,
+        }
+        for name, one in iterations(setting).items()
+        for worker in range(len(one.batches))
+    ]
+    return pl.DataFrame(rows)
+
+
+def draw(setting: Setting) -> alt.VConcatChart:
+    """Seconds by part, batches and bytes by link of a system; samples a second of all."""
+    found = iterations(setting)
+    one, title = found[setting.system], SYSTEMS[setting.system].title
+    heading = [
+        f"{title}: {max(one.iteration_s):.3g} s an iteration,",
+        f"{one.samples_per_s:,.0f} samples a second (cost model)",
+    ]
+    upper = alt.hconcat(_seconds(one), _links(one), spacing=30).resolve_scale(color="independent")
+    return alt.vconcat(upper.properties(title=heading), _all(found, setting)).resolve_scale(
+        color="independent"
+    )
+
+
+def _seconds(one: Iteration) -> alt.Chart:
+    rows = [
+        (f"{worker}: {batch}", title, getattr(one, part)[worker])
+        for worker, batch in enumerate(one.batches)
+        for part, title in PARTS.items()
+    ]
+    drawn = pl.DataFrame(rows, schema=["worker", "part", "seconds"], orient="row")
+    chart: alt.Chart = (
+        alt.Chart(drawn)
+        .mark_bar()
+        .encode(
+            y=alt.Y("worker:N", sort=None, title="worker: samples"),
+            x=alt.X("seconds:Q", title="seconds", axis=alt.Axis(tickCount=4)),
+            color=parts.colour("part", list(PARTS.values())),
+        )
+        .properties(width=150, height=16 * len(one.batches), title="An iteration")
+    )
+    return chart
+
+
+def _links(one: Iteration) -> alt.Chart:
+    rows = [
+        (source, target, size_bytes / 1e6)
+        for (source, target), size_bytes in one.link_bytes.items()
+    ]
+    drawn = pl.DataFrame(rows, schema=["source", "target", "megabytes"], orient="row")
+    side = 16 * len(one.batches)
+    chart: alt.Chart = (
+        alt.Chart(drawn)
+        .mark_rect()
+        .encode(
+            y=alt.Y("source:O", title="from worker"),
+            x=alt.X("target:O", title="to worker"),
+            color=alt.Color(
+                "megabytes:Q",
+                title="MB",
+                scale=alt.Scale(scheme="greys", domainMin=0),
+                legend=alt.Legend(gradientLength=60),
+            ),
+        )
+        .properties(width=side, height=side, title="Bytes by link")
+    )
+    return chart
+
+
+def _all(found: dict[str, Iteration], setting: Setting) -> alt.LayerChart:
+    rows = [
+        (
+            SYSTEMS[name].title,
+            one.samples_per_s,
+            f"{one.samples_per_s:,.0f}",
+            name == setting.system,
+        )
+        for name, one in found.items()
+    ]
+    drawn = pl.DataFrame(rows, schema=["system", "rate", "text", "shown"], orient="row")
+    base = alt.Chart(drawn).encode(
+        y=alt.Y("system:N", sort=None, title=None),
+        x=alt.X("rate:Q", title="samples a second"),
+    )
+    bars = base.mark_bar().encode(
+        color=alt.condition("datum.shown", alt.value(figures.PALETTE[4]), alt.value(parts.GREY))
+    )
+    texts = base.mark_text(align="left", dx=3).encode(text="text:N")
+    return (bars + texts).properties(
+        title="All systems, whatever it is worth to learn from a sample", height=15 * len(found)
+    )

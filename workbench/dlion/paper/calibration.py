@@ -1,0 +1,88 @@
+"""Fits what the paper leaves open and writes ``data/calibration/dlion.toml``.
+
+Only what the paper says of Homo A in Fig. 11 is used: by how much DLion is more accurate there than
+each of the four systems. All else is predicted. Trainings of hours decide it, so candidates are few
+and recorded: ``workbench record dlion candidates`` trains the systems with each,
+``python -m workbench.dlion.paper.calibration`` then picks the one with the least squared difference
+for each explanation of whose first weights the workers begin with.
+
+Assumed, not fitted, since accuracy in Homo A says nothing of them: seconds of a sample, how far
+cores help, and the share of a link that messages reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+import polars as pl
+
+from workbench.claims import paper_value
+from workbench.clusters.testbeds import calibration_toml, write_calibration
+from workbench.dlion.paper.answers import COMPARED, gains
+from workbench.dlion.paper.testbed import CANDIDATES, EXPLANATION, FIRST_WEIGHTS
+from workbench.experiments import recorded
+
+FITTED_ON = tuple(f"dlion.fig11.homo_a.{system}" for system in COMPARED)
+
+
+def differences(candidates: pl.DataFrame, name: str, first_weights: str) -> dict[str, float]:
+    """Ours less the paper's gain of DLion, by system, with a candidate's constants."""
+    frame = candidates.filter(candidate=name, first_weights=first_weights)
+    return {
+        system: sum(found) / len(found) - paper_value(f"dlion.fig11.homo_a.{system}")
+        for system in COMPARED
+        if (found := gains(frame, ("homo_a",), system))
+    }
+
+
+def pick(candidates: pl.DataFrame, first_weights: str) -> str:
+    """The candidate with the least sum of squared differences, of those with all systems."""
+
+    def squares(name: str) -> float:
+        found = differences(candidates, name, first_weights)
+        return (
+            sum(one**2 for one in found.values()) if len(found) == len(COMPARED) else float("inf")
+        )
+
+    return min(CANDIDATES, key=squares)
+
+
+def to_toml(candidates: pl.DataFrame) -> str:
+    """Constants by explanation, and what every candidate leaves of the claims."""
+    tables: dict[str, Mapping[str, object]] = {}
+    for first in FIRST_WEIGHTS:
+        tables[f"constants.{first}"] = asdict(CANDIDATES[pick(candidates, first)])
+    for first in FIRST_WEIGHTS:
+        for name in CANDIDATES:
+            if found := differences(candidates, name, first):
+                tables[f"residuals.{first}.{name}  # percent, ours minus the paper's; fitted"] = {
+                    f"dlion.fig11.homo_a.{system}": f"{one:.1f}" for system, one in found.items()
+                }
+    return calibration_toml(
+        "dlion",
+        _ABOUT,
+        explanation=EXPLANATION,
+        method="least squared difference of the gains in Homo A, among recorded candidates",
+        fitted_on=FITTED_ON,
+        tables=tables,
+    )
+
+
+_ABOUT = """\
+The constants of DLion's testbed that are not known, the same for every system and
+environment. Their meaning: `Constants` in the code; the candidates: `CANDIDATES`."""
+
+
+def main() -> None:
+    """Pick, write the file and print it."""
+    found = recorded.load("dlion", "candidates")
+    if found is None:
+        raise SystemExit("no candidates are recorded; `workbench record dlion candidates` does so")
+    text = to_toml(found.frame)
+    write_calibration("dlion", text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
