@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from tests.short_trainings import DIGITS
-from workbench import decentralised, dynacomm, edgegossip, hiertrain, parallel
+from workbench import decentralised, dlion, dynacomm, edgegossip, hiertrain, parallel
 from workbench.clusters import Link, full_mesh
 from workbench.datasets import partition
 from workbench.edgegossip import Platform, Predictor
@@ -81,6 +81,19 @@ SYSTEMS = {
         decentralised.train,
     ),
     "edgegossip": System(edgegossip.Setup("lenet5", DATA, PLATFORMS, epochs=2), edgegossip.train),
+    "dlion": System(
+        dlion.Setup(
+            "lenet5",
+            DATA,
+            cluster=full_mesh(2, Link(20e6)),
+            local_batch=8,
+            sample_s=0.01,
+            evaluate_every=6,
+            epochs=2,
+            sgd=Sgd(0.02),
+        ),
+        dlion.train,
+    ),
 }
 each_system = pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)
 WAITING = ("dynacomm", "hiertrain")  # nobody can go on without the others
@@ -88,7 +101,13 @@ each_waiting = pytest.mark.parametrize("name", WAITING)
 
 
 def models(trained: Trained[Any]) -> list[torch.Tensor]:
-    return list(trained.weights) if isinstance(trained.weights, tuple) else [trained.weights]
+    weights = trained.weights
+    return [torch.as_tensor(one) for one in (weights if isinstance(weights, tuple) else [weights])]
+
+
+def counted(trained: Trained[Any]) -> pl.DataFrame:
+    """What progress counts: epochs, or iterations of all workers."""
+    return trained.iterations if isinstance(trained, dlion.Trained) else trained.epochs
 
 
 class TestColumns:
@@ -197,7 +216,7 @@ class TestEarlyEnds:
 
     @each_system
     def test_a_loss_that_is_no_number_has_a_way_out(self, system: System) -> None:
-        wild = replace(system.setup, sgd=Sgd(1e12, momentum=0.9), epochs=9)
+        wild = replace(system.setup, sgd=replace(system.setup.sgd, learning_rate=1e12), epochs=9)
         with pytest.raises(
             TrainingError, match=r"diverged: the loss is .* smaller learning rate than 1e\+12, as"
         ) as raised:
@@ -207,7 +226,7 @@ class TestEarlyEnds:
         assert isinstance(error, SimulationError)
         assert not isinstance(error, ProgramError)
         assert "\n" not in str(error)
-        assert f"({len(error.trained.epochs)} of " in str(error)
+        assert f"({len(counted(error.trained))} of " in str(error)
         assert error.run is error.trained.run
         assert error.run.ended == "failed"
         assert all(map(math.isfinite, error.trained.epochs["loss"]))
@@ -317,10 +336,10 @@ class TestProgress:
         monkeypatch.setattr(shell, "Line", Kept)
         shown, plain = system.train(system.setup, progress=True), system.train(system.setup)
         assert all(map(torch.equal, models(shown), models(plain)))
-        done = len(plain.epochs)
-        assert f"{done} of {done} epochs" in lines[-2]
+        rows, what = counted(plain), "iterations" if isinstance(plain, dlion.Trained) else "epochs"
+        assert f"{len(rows)} of {len(rows)} {what}" in lines[-2]
         assert ", 100 %, " in lines[-2]
-        assert f"loss {plain.epochs['loss'][-1]:.3f}" in lines[-2] or (
-            f"{plain.epochs['loss'][-1]:.3f} over all samples after epoch 2" in lines[-2]
+        assert f"loss {rows['loss'][-1]:.3f}" in lines[-2] or (
+            f"{rows['loss'][-1]:.3f} over all samples after epoch 2" in lines[-2]
         )
         assert lines[-1] == f"last: {lines[-2]}"
