@@ -1,8 +1,8 @@
 """Top-k with error feedback: Deep Gradient Compression (Lin et al. 2018, arXiv 1712.01887).
 
 Every worker sends the largest 1 % of what has accumulated, per weight variable, keeps the rest, and
-applies itself what it sent, so that replicas that begin equal stay so. With momentum correction and
-momentum factor masking (Sec. 3, Alg. 1).
+applies itself what it sent, so that replicas that begin equal stay so but for the order of sums.
+With momentum correction and momentum factor masking (Sec. 3, Alg. 1).
 
 Deviation: neither clipping nor a warm-up of the sparsity; momentum is 0 unless asked for.
 """
