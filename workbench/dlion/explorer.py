@@ -186,5 +186,6 @@ def _all(found: dict[str, Iteration], setting: Setting) -> alt.LayerChart:
     )
     texts = base.mark_text(align="left", dx=3).encode(text="text:N")
     return (bars + texts).properties(
-        title="All systems, whatever it is worth to learn from a sample", height=15 * len(found)
+        title=["All systems, whatever it is worth", "to learn from a sample"],
+        height=15 * len(found),
     )

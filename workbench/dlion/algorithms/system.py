@@ -61,8 +61,8 @@ class System:
     title
         For charts.
     generate_partial_gradients
-        Which parts of a gradient go to which peer: a function; or a class, of which every worker
-        has an instance of its own, to remember something. None sends no gradients.
+        Which parts of a gradient go to which peer: a function; or, to remember something, a class
+        or an instance that is called, of which every worker has its own. None sends no gradients.
     synch_training
         Whether the next iteration may begin.
     acknowledged

@@ -191,8 +191,8 @@ def fig14(frame: pl.DataFrame) -> alt.FacetChart:
         variant=pl.when(pl.col("techniques").is_not_null())
         .then(pl.lit("neither"))
         .when(weighting="equal")
-        .then(pl.lit("dynamic batching"))
-        .otherwise(pl.lit("and weighted update"))
+        .then(pl.lit("batching"))
+        .otherwise(pl.lit("and weights"))
     )
     rows: list[tuple[str, object, float | None]] = []
     for (where,), part in labelled.group_by("environment", maintain_order=True):
@@ -404,7 +404,7 @@ def _learnt(subject: str, frame: pl.DataFrame) -> list[str]:
     learner, timed = (LEARNER_TITLES.get(row[name], row[name]) for name in ("learner", "timed"))
     who = learner
     if learner != timed or row["stands_for"] != 1:
-        who = f"{learner} with {timed}'s times, an iteration for {row['stands_for']:g}"
+        who = f"{learner} with {timed}'s times, an iteration for {row['stands_for']:g} of its"
     data = f"{row['train_samples']:,} samples of {datasets.title(row['dataset'])}"
     ranges = "one seed" if seeds == 1 else f"mean and range of {seeds} seeds"
     left_out = parts.trained(frame)[1]

@@ -144,7 +144,7 @@ class Testbed:
         cluster = where.cluster(
             parallel_share=constants.parallel_share,
             link_share=constants.link_share,
-            carries=own / timed / learner.stands_for,
+            carries=own / timed,
         )
         rate = learner.learning_rate or constants.learning_rate
         return Setup(
@@ -154,8 +154,9 @@ class Testbed:
             seconds=seconds,
             local_batch=learner.local_batch,
             sgd=Sgd(rate),
-            sample_s=self.sample_s(learner.timed) / speed * learner.sample_stands_for,
-            host_s=constants.host_ms / 1e3 * learner.stands_for,
+            sample_s=self.sample_s(learner.timed) / speed * LOCAL_BATCH / learner.local_batch,
+            host_s=constants.host_ms / 1e3,
+            stands_for=learner.stands_for,
             first_weights=first_weights or self.first_weights,
             **options,
         )

@@ -7,6 +7,7 @@ looked at.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links
@@ -43,7 +44,8 @@ class GradientExchange:
     ) -> None:
         system = worker.job.system
         self._worker, self._acknowledged = worker, system.acknowledged
-        made: Any = generate() if isinstance(generate, type) else generate
+        # A hook may remember something: every worker has its own.
+        made: Any = generate() if isinstance(generate, type) else deepcopy(generate)
         self._generate: PartialGradients = made
         self._weighting = WEIGHTINGS[system.batching.weighting] if system.batching else equal
         self._monitor = Monitor(worker.node, worker.context.watch())
@@ -62,7 +64,9 @@ class GradientExchange:
         values.flags.writeable = False
         factor = self._factor(worker.samples)
         gradient = Gradient(values, worker.job.variables, -factor, iteration, self._weights)
-        links = Links(worker.node, self._monitor.bandwidth_bps(worker.there), iteration_s)
+        stands_for = worker.job.setup.stands_for
+        bandwidth_bps = self._monitor.bandwidth_bps(worker.there)
+        links = Links(worker.node, bandwidth_bps, iteration_s / stands_for)
         parts = self._checked(self._generate(gradient, links))
         for peer in worker.there:
             part = parts.get(peer)
@@ -70,7 +74,7 @@ class GradientExchange:
             if part is None:  # the peer may wait for this iteration
                 worker.tell("gradient", update, to=peer)
             else:
-                worker.send(peer, "gradient", update, part.size_bytes)
+                worker.send(peer, "gradient", update, part.size_bytes, times=stands_for)
             if self._acknowledged:
                 self._unanswered[peer] = iteration
         self._count()

@@ -62,13 +62,11 @@ class Recorder:
         self.evaluations.append((at_s, node, iteration, found.top1, found.loss))
 
     def close(self, at_s: float, learners: Sequence[Learner]) -> None:
-        """Evaluate every worker at the end of a run, unless it was in its last iteration."""
+        """Evaluate every worker at the end of a run, with all that has arrived by then."""
         last = dict.fromkeys(range(len(learners)), 0)
         last.update({node: iteration for _, node, iteration, *_ in self.iterations})
-        known = {(node, iteration) for _, node, iteration, *_ in self.evaluations}
         for node, learner in enumerate(learners):
-            if (node, last[node]) not in known:
-                self.evaluated(at_s, node, last[node], learner.evaluate())
+            self.evaluated(at_s, node, last[node], learner.evaluate())
 
     def frames(self) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
         """Evaluations, iterations and transfers."""

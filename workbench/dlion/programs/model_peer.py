@@ -45,7 +45,8 @@ class ModelPeer:
     def send(self, to: int, topic: str, turn: int, *arrays: Values) -> None:
         """Send arrays, which nobody may change any more; the link carries their bytes."""
         size_bytes = sum(array.nbytes for array in arrays)
-        self._worker.send(to, TOPIC, (topic, turn, arrays), size_bytes)
+        stands_for = self._worker.job.setup.stands_for
+        self._worker.send(to, TOPIC, (topic, turn, arrays), size_bytes, times=stands_for)
 
     async def receive(
         self, topic: str, turn: int, senders: Collection[int]

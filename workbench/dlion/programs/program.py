@@ -101,6 +101,7 @@ class Training:
         loss: float = await worker.timed(
             lambda: partial(Learner.gradient, batch=batch, updates=worker.take_inbox()),
             worker.samples,
+            times=worker.job.setup.stands_for,
         )
         self._latest_s.append(context.now_s() - began_s)
         worker.progress.iteration = iteration = worker.progress.iteration + 1
@@ -131,7 +132,7 @@ class Training:
         job, recorder = worker.job, worker.job.recorder
         row = (worker.samples, worker.global_batch, loss, self.context.restarts)
         recorder.iterations.append((now_s, worker.node, iteration, *row))
-        if not iteration % job.setup.evaluate_every or iteration == job.last_iteration:
+        if not iteration % job.setup.evaluate_every and iteration < job.last_iteration:
             found = await self.context.compute(
                 partial(Learner.evaluate, updates=worker.take_inbox()),
                 cost_s=0.0,

@@ -118,20 +118,24 @@ class Worker:
         for peer in self.there if to is None else (to,):
             self.context.send(peer, message)
 
-    def send(self, to: int, topic: str, payload: Any, size_bytes: float) -> None:
-        """Send a peer something that has a size."""
-        self.context.send(to, Message(self.node, topic, payload, float(size_bytes)))
+    def send(
+        self, to: int, topic: str, payload: Any, size_bytes: float, *, times: float = 1.0
+    ) -> None:
+        """Send a peer something that has a size, in the place of so many messages."""
+        self.context.send(to, Message(self.node, topic, payload, size_bytes * times))
 
-    async def timed(self, begin: Callable[[], Callable[[Learner], Any]], samples: int) -> Any:
-        """Compute something on a batch of so many samples, in the seconds of an iteration.
+    async def timed(
+        self, begin: Callable[[], Callable[[Learner], Any]], samples: int, *, times: float = 1.0
+    ) -> Any:
+        """Compute something on a batch of so many samples, in the seconds of so many iterations.
 
         `begin` is called where the computation begins, and returns it.
         """
         if self.job.setup.host_s:
-            await self.context.sleep(self.job.setup.host_s)
+            await self.context.sleep(self.job.setup.host_s * times)
         return await self.context.compute(
             begin(),
-            cost_s=samples * self.job.sample_s,
+            cost_s=samples * self.job.sample_s * times,
             lane="learn",
             label=str(self.progress.iteration + 1),
             on=self.job.learners[self.node],

@@ -59,6 +59,10 @@ class Setup(training.Setup):
         Seconds of every iteration whatever its batch and cores.
     flops_per_s, backward_over_forward
         What speed 1 sustains, and its time backward over forward.
+    stands_for
+        Iterations of a longer training for each of this one: computing a gradient and what is sent
+        in every iteration take as many times as long. What comes from time to time does not:
+        timing batches, transferring the best weights.
     evaluate_every
         Iterations from one evaluation on the test samples to the next; at the end all are
         evaluated.
@@ -86,6 +90,7 @@ class Setup(training.Setup):
     host_s: float = 0.0
     flops_per_s: float = 1e10
     backward_over_forward: float = 2.0
+    stands_for: float = 1.0
     evaluate_every: int = 20
     patience_s: float | None = None
 
@@ -95,7 +100,7 @@ class Setup(training.Setup):
         if self.iterations is not None:
             self._check_counts(iterations=1)
         given = [name for name in ("seconds", "sample_s", "patience_s") if getattr(self, name)]
-        self._check_positive(*given, "flops_per_s", "backward_over_forward")
+        self._check_positive(*given, "flops_per_s", "backward_over_forward", "stands_for")
         for name in ("seconds", "sample_s", "patience_s"):
             if getattr(self, name) == 0:
                 raise ValueError(f"{name} is 0; it must be above 0")

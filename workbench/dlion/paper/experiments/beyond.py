@@ -120,7 +120,10 @@ def _faults(seconds: float) -> dict[str, tuple[Fault, ...]]:
 def _with_faults(*, case: Case, learning: Learning, scenario: str, **_: object) -> list[Any]:
     patience_s = 20 * learning.learner.stands_for
     faults = _faults(learning.seconds)[scenario]
-    trained = run(case, learning, faults=faults, patience_s=patience_s)
+    try:
+        trained = run(case, learning, faults=faults, patience_s=patience_s)
+    except TrainingError as error:
+        return [{**about(case, learning), "reason": str(error)}]
     there = trained.iterations.filter(pl.col("node") != 1)
     rows = curve(trained, learning.seconds).to_dicts()
     others = len(there) / (len(trained.weights) - 1)
@@ -149,5 +152,4 @@ def failures(
         {"scenario": pl.String, "others": pl.Float64} | ABOUT | CURVE,
         shared={"learning": learning},
         processes=scales.PROCESSES.at(scale),
-        failures=TrainingError,
     )

@@ -26,7 +26,6 @@ from workbench.dlion.paper.testbed import (
     paper_testbed,
 )
 from workbench.dlion.training import Trained, train
-from workbench.experiments import data_set
 from workbench.experiments.data import loaded_once
 from workbench.names import choose
 from workbench.zoo import MODELS as ZOO
@@ -108,11 +107,11 @@ def learning_at(scale: str, dataset: str = "auto", *, mobile: bool = False) -> L
     learners = scales.MOBILE_LEARNERS if mobile else scales.LEARNERS
     return Learning(
         learners.at(scale),
-        data_set(scale, "cifar10", dataset),
+        scales.source(scale, dataset),
         scales.SAMPLES.at(scale),
         scales.TEST_SAMPLES.at(scale),
         scales.EVALUATE_EVERY.at(scale),
-        scales.PERIOD.at(scale),
+        scales.TIMING_PERIOD.at(scale),
     )
 
 
@@ -156,7 +155,6 @@ def _batching(
         growth=growth,
         period=learning.timing_period,
         sizes=(max(1, learner.local_batch // 4), learner.local_batch),
-        unit_s=given.unit_s * learner.stands_for,
         weighting=case.weighting or given.weighting,
     )
 

@@ -7,9 +7,10 @@ from workbench.dlion.paper.testbed import (
     DYNAMIC,
     Learner,
 )
-from workbench.experiments import Scaled
+from workbench.experiments import Scaled, data_set
+from workbench.experiments.data import AUTO
 
-_SMALL = Learner("cipher_small", "cipher", stands_for=12.0, local_batch=8, learning_rate=0.3)
+_SMALL = Learner("cipher_small", "cipher", stands_for=15.0, local_batch=8, learning_rate=0.3)
 _TINY = _SMALL._replace(stands_for=100.0)
 
 LEARNERS = Scaled(smoke=_TINY, default=_SMALL, paper=Learner())
@@ -20,6 +21,19 @@ MOBILE_LEARNERS = Scaled(
     paper=Learner("mobilenet_v1_cifar", "mobilenet_v1"),
 )
 """In MobileNet's."""
+
+
+def source(scale: str, dataset: str = AUTO) -> str:
+    """Name what is learnt from.
+
+    At ``default`` digits: in the few hundred iterations of minutes hardly anything is learnt from
+    the cluttered ones.
+    """
+    return data_set(
+        scale, "cifar10", "digits" if (scale, dataset) == ("default", AUTO) else dataset
+    )
+
+
 SAMPLES = Scaled[int | None](smoke=240, default=1500, paper=None)
 """At most; None for all."""
 TEST_SAMPLES = Scaled[int | None](smoke=60, default=300, paper=None)
@@ -36,8 +50,8 @@ CONVERGED_S = Scaled(smoke=1500.0, default=4500.0, paper=6000.0)
 """Seconds in which Fig. 21 takes a training for converged."""
 LARGEST = Scaled(smoke=12, default=24, paper=64)
 """Workers."""
-PERIOD = Scaled(smoke=10, default=25, paper=100)
-"""Iterations of the learner from one timing of batches to the next: each takes as long as the
-iterations that it stands for, so it is done less often."""
+TIMING_PERIOD = Scaled(smoke=10, default=20, paper=100)
+"""Iterations of the learner from one timing of batches to the next. Below ``paper`` it is longer
+than the paper's in time, since each computes gradients for nothing but their time."""
 PROCESSES = Scaled(smoke=1, default=None, paper=None)
 """That trainings run in; None for one a core."""

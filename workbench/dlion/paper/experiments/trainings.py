@@ -37,8 +37,11 @@ STARTS = (0, 1, 2, 3, 4)
 
 
 def measured(*, case: Case, learning: Learning, **_: object) -> list[dict[str, Any]]:
-    """A training's rows."""
-    trained = run(case, learning)
+    """A training's rows; of one that failed, what it is and why."""
+    try:
+        trained = run(case, learning)
+    except TrainingError as error:
+        return [{**about(case, learning), "reason": str(error)}]
     rows = curve(trained, learning.seconds * case.times_as_long).to_dicts()
     return [{**about(case, learning), **row} for row in rows]
 
@@ -78,7 +81,6 @@ def trainings(
         shared={"learning": learning},
         processes=scales.PROCESSES.at(scale),
         remember=True,
-        failures=TrainingError,
         then=then,
     )
 
