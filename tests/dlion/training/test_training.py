@@ -114,8 +114,15 @@ class TestRecords:
         for node in range(2):
             rows = found.evaluations.filter(node=node).sort("iteration")
             assert rows["iteration"].to_list() == [4, 8, 10]
-            done = found.iterations.filter(pl.col("iteration").is_in([4, 8, 10]), node=node)
-            assert rows["at_s"].to_list() == done["at_s"].to_list()
+            done = found.iterations.filter(pl.col("iteration").is_in([4, 8]), node=node)
+            assert rows["at_s"].to_list() == [*done["at_s"], found.run.end_s]
+
+    def test_the_last_evaluation_is_of_the_last_weights(self) -> None:
+        found = train(setup(1, 0.5, first_weights="shared", iterations=4), "baseline")
+        assert np.allclose(*found.weights, atol=1e-6)
+        assert found.evaluations["loss"].to_list() == pytest.approx(
+            [found.evaluations["loss"][0]] * 2, rel=1e-4
+        )
 
     def test_evaluations_are_of_the_weights(self) -> None:
         """A single worker's last evaluation is of what it ends with."""
