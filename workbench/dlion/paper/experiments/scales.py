@@ -10,7 +10,7 @@ from workbench.dlion.paper.testbed import (
 from workbench.experiments import Scaled, data_set
 from workbench.experiments.data import AUTO
 
-_SMALL = Learner("cipher_small", "cipher", stands_for=15.0, local_batch=8, learning_rate=0.3)
+_SMALL = Learner("cipher_small", "cipher", stands_for=20.0, local_batch=8, learning_rate=0.3)
 _TINY = _SMALL._replace(stands_for=100.0)
 
 LEARNERS = Scaled(smoke=_TINY, default=_SMALL, paper=Learner())
@@ -36,8 +36,8 @@ def source(scale: str, dataset: str = AUTO) -> str:
 
 SAMPLES = Scaled[int | None](smoke=240, default=1500, paper=None)
 """At most; None for all."""
-TEST_SAMPLES = Scaled[int | None](smoke=60, default=300, paper=None)
-EVALUATE_EVERY = Scaled(smoke=4, default=20, paper=100)
+TEST_SAMPLES = Scaled[int | None](smoke=60, default=200, paper=None)
+EVALUATE_EVERY = Scaled(smoke=4, default=25, paper=100)
 """Iterations of the learner."""
 SEEDS = Scaled(smoke=1, default=1, paper=3)
 ENVIRONMENTS = Scaled(
