@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 ROUNDS = 5
-SYSTEMS = ("dynacomm", "hiertrain", "edgegossip")
+SYSTEMS = ("dynacomm", "hiertrain", "edgegossip", "dlion")
 FIRST_CHART = """
 import pathlib, sys, time
 from workbench.profiles import stored

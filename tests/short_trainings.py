@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 
 import numpy as np
 
-from workbench import datasets, decentralised, dynacomm, edgegossip, hiertrain
-from workbench.clusters import Link, full_mesh
+from workbench import datasets, decentralised, dlion, dynacomm, edgegossip, hiertrain
+from workbench.clusters import Link, Node, full_mesh
 from workbench.datasets import partition
 from workbench.edgegossip import Platform, Predictor
 from workbench.hiertrain import TIERS, Hybrid, Problem
@@ -72,11 +73,30 @@ def train_edgegossip() -> list[np.ndarray]:
     return [weights.numpy() for weights in found.weights]
 
 
+def train_dlion() -> list[np.ndarray]:
+    """LeNet-5 on three workers: gradients whole, and by all of DLion's techniques."""
+    workers = [Node(f"w{speed}", speed) for speed in (4, 2, 1)]
+    setup = dlion.Setup(
+        "lenet5",
+        DIGITS.fitted((1, 28, 28)),
+        cluster=full_mesh(workers, Link(20e6)),
+        iterations=12,
+        local_batch=8,
+        sample_s=0.02,
+        sgd=Sgd(0.03),
+    )
+    ours = replace(
+        dlion.SYSTEMS["dlion"], batching=dlion.Batching(period=5), transfer=dlion.Transfer(period=4)
+    )
+    return [dlion.train(setup, system).weights for system in ("baseline", ours)]
+
+
 TRAININGS = {
     "dynacomm": train_dynacomm,
     "hiertrain": train_hiertrain,
     "decentralised": train_decentralised,
     "edgegossip": train_edgegossip,
+    "dlion": train_dlion,
 }
 
 

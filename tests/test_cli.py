@@ -300,5 +300,5 @@ def test_every_algorithm_of_every_system_is_listed() -> None:
             assert f"{system}: {kind}\n" in listed
             for name in registry:
                 assert re.search(rf"(?m)^  {name} +\w+", listed), name
-    for name in ("mg_wfbp", "jointdnn_plus", "accuracy_aware", "svd_kmeans", "reassign"):
+    for name in ("mg_wfbp", "jointdnn_plus", "accuracy_aware", "svd_kmeans", "reassign", "ad_psgd"):
         assert f"  {name} " in listed

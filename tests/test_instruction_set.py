@@ -26,6 +26,7 @@ WEIGHTS = {
     "hiertrain": "ed3943c291007f379a7b262451c2b4007951fa976ae40f7cdf7639e4a19a50e5",
     "decentralised": "6497b027c65de1d0c257c90c88204f24544b4a841ddfd9c20b1324f60a0cf2ca",
     "edgegossip": "9e991c7fa49573440807b921fd201da9d78c044077d40050a3cdb39a53cc2e7e",
+    "dlion": "c3e1b34743ded00935aacd5d914fb9b843be6ab5390e1fffeb53ebbfd06c744f",
 }
 FIXED = {"torch": "avx2", "numpy": "avx2"}
 NAMES = [name for variables in AVX2.values() for name in variables]
@@ -71,7 +72,7 @@ def test_so_it_does_with_other_numbers_of_threads(monkeypatch: pytest.MonkeyPatc
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     with threadpool_limits(3):
-        for system in ("dynacomm", "decentralised"):
+        for system in ("dynacomm", "decentralised", "dlion"):
             assert digest(system) == WEIGHTS[system]
     torch.set_num_threads(before)
 

@@ -26,6 +26,8 @@ WRONG_INPUT = 2
 """Exit status when the user gave something that cannot be."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
+HOOKS = ("select", "generate_partial_gradients", "exchange_models")
+"""By what an algorithm that is a value is described: the first of these that it has."""
 
 
 class _Commands(TyperGroup):
@@ -255,7 +257,7 @@ def models() -> None:
 
 @app.command()
 def planners() -> None:
-    """List what each system plans with: planners, strategies, policies."""
+    """List what each system plans or exchanges with: planners, strategies, systems."""
     from workbench import systems
 
     for system in systems.systems():
@@ -270,7 +272,8 @@ def _summary(algorithm: Any) -> str:
     """Return the first line of a function's docstring; for a sequence of functions, their names."""
     if isinstance(algorithm, tuple):
         return ", then ".join(one.__name__ for one in algorithm)
-    function = algorithm if callable(algorithm) else algorithm.select
+    hooks = (getattr(algorithm, name, None) for name in HOOKS)
+    function = algorithm if callable(algorithm) else next(filter(None, hooks))
     return (inspect.getdoc(function) or "").partition("\n")[0]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial, wraps
 from itertools import pairwise
 from math import sqrt
 from statistics import fmean, stdev
@@ -11,17 +12,40 @@ from statistics import fmean, stdev
 import polars as pl
 
 from workbench.claims import Answer, Table
-from workbench.dlion.paper.frames import final, seconds_to, target_of
+from workbench.dlion.paper.frames import ended, final, seconds_to, target_of
 
 COMPARED = ("baseline", "hop", "gaia", "ako")
 ALIKE = 0.02
 """Fractions of samples that accuracies may differ by and be alike."""
+LEAST_SAMPLES = 1000
+"""Who has learnt from fewer, at scale ``smoke``, says nothing about accuracy."""
 
 
 def at_paper_setting(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Rows of a figure at the setting that the paper's claims on it are about: all."""
     del name
     return frame
+
+
+def of_trainings(answer: Callable[..., Answer | None]) -> Callable[..., Answer | None]:
+    """Answer by the trainings that ended well, the last argument, if they learnt from enough."""
+
+    @wraps(answer)
+    def checked(*given: object, **options: object) -> Answer | None:
+        *parts, frame = given
+        assert isinstance(frame, pl.DataFrame)
+        well = ended(frame)
+        if well.is_empty():
+            return Answer(not_run="rests on trainings that failed")
+        if max(well["train_samples"]) < LEAST_SAMPLES:
+            return Answer(not_run=f"learns from {LEAST_SAMPLES:,} samples or more at default scale")
+        found = answer(*parts, well, **options)
+        failed = len(frame) - len(well)
+        if found is None or not failed:
+            return found
+        return replace(found, detail=f"{found.detail}; left out: {failed} that failed")
+
+    return checked
 
 
 def spread(values: Sequence[float], unit: str = "points") -> str:
@@ -49,6 +73,7 @@ def gains(frame: pl.DataFrame, environments: Sequence[str], system: str) -> list
     return [100 * (ours / theirs - 1) for theirs, ours in means.select("theirs", "ours").rows()]
 
 
+@of_trainings
 def _gain(environment: str, system: str, frame: pl.DataFrame) -> Answer | None:
     where: tuple[str, ...] = (environment,)
     if environment.startswith("mean_of"):
@@ -64,6 +89,7 @@ def _gain(environment: str, system: str, frame: pl.DataFrame) -> Answer | None:
     return Answer(fmean(found), detail)
 
 
+@of_trainings
 def _ratio(environment: str, system: str, fig12: pl.DataFrame) -> Answer | None:
     both = _pairs(fig12, environment, system)
     if both.is_empty():
@@ -74,7 +100,7 @@ def _ratio(environment: str, system: str, fig12: pl.DataFrame) -> Answer | None:
 
 def _learnt(frame: pl.DataFrame) -> str:
     row = frame.row(0, named=True)
-    return f"{row['learner']} on {row['train_samples']} samples of {row['dataset']}"
+    return f"{row['learner']} on {row['train_samples']:,} of {row['dataset']}"
 
 
 def _by(frame: pl.DataFrame, column: str) -> dict[object, float]:
@@ -83,26 +109,41 @@ def _by(frame: pl.DataFrame, column: str) -> dict[object, float]:
     return dict(last.agg(pl.col("top1").mean()).iter_rows())
 
 
-def _shown(found: dict[object, float]) -> str:
-    return ", ".join(f"{name}: {100 * value:.1f} %" for name, value in found.items())
+def _slashed(values: Iterable[object]) -> str:
+    return "/".join(map(str, values))
 
 
-def _early(fig5: pl.DataFrame) -> Answer:
+def _percents(values: Iterable[float]) -> str:
+    return _slashed(f"{100 * value:.1f}" for value in values)
+
+
+def _shown(found: dict[object, float], axis: str) -> str:
+    return f"{_percents(found.values())} % by {axis} {_slashed(found)}"
+
+
+@of_trainings
+def _early(fig5: pl.DataFrame) -> Answer | None:
     found = _by(fig5.sort("growth_epochs"), "growth_epochs")
     early = [found[0], found[1]]
     late = [value for start, value in found.items() if isinstance(start, int) and start >= 2]
+    if not late:
+        return None
     holds = max(early) < min(late) and max(late) - min(late) <= ALIKE
-    return Answer(holds, f"by first epoch {_shown(found)}, {_learnt(fig5)}")
+    return Answer(holds, f"{_shown(found, 'first epoch')}, {_learnt(fig5)}")
 
 
-def _larger_n(fig7: pl.DataFrame) -> Answer:
+@of_trainings
+def _larger_n(fig7: pl.DataFrame) -> Answer | None:
     found = _by(fig7.sort("n"), "n")
+    if len(found) < 2:
+        return None
     holds = all(after > before for before, after in pairwise(found.values()))
-    return Answer(holds, f"by N {_shown(found)}, {_learnt(fig7)}")
+    return Answer(holds, f"{_shown(found, 'N')}, {_learnt(fig7)}")
 
 
+@of_trainings
 def _period(fig9: pl.DataFrame) -> Answer:
-    frame = fig9.filter(panel="period", early=None)
+    frame = fig9.filter(pl.col("early").is_null(), panel="period").sort("period")
     target = target_of(frame)
     found = {
         period: seconds_to(part, target)
@@ -111,12 +152,15 @@ def _period(fig9: pl.DataFrame) -> Answer:
     middle = found[100]
     others = [seconds for period, seconds in found.items() if period != 100]
     holds = middle is not None and all(one is None or middle < one for one in others)
-    shown = ", ".join(
-        f"{name}: {'never' if s is None else f'{s:.0f} s'}" for name, s in found.items()
-    )
-    return Answer(holds, f"until {100 * target:.0f} % by period {shown}, {_learnt(fig9)}")
+    shown = f"{_seconds(found.values())} by period {_slashed(found)}"
+    return Answer(holds, f"until {100 * target:.0f} %: {shown}, {_learnt(fig9)}")
 
 
+def _seconds(values: Iterable[float | None]) -> str:
+    return _slashed("never" if one is None else f"{one:.0f}" for one in values) + " s"
+
+
+@of_trainings
 def _whom(fig9: pl.DataFrame) -> Answer:
     frame = fig9.filter(panel="whom").with_columns(
         who=pl.when(pl.col("techniques").is_not_null())
@@ -125,9 +169,10 @@ def _whom(fig9: pl.DataFrame) -> Answer:
     )
     found = _by(frame, "who")
     holds = found["all"] > found["worst"] > found["none"]
-    return Answer(holds, f"{_shown(found)}, {_learnt(fig9)}")
+    return Answer(holds, f"{_shown(found, 'whom')}, {_learnt(fig9)}")
 
 
+@of_trainings
 def _speed_up(environment: str, fig14: pl.DataFrame, *, weights: bool) -> Answer | None:
     """Seconds saved by dynamic batching without its weights, or by these on top of it."""
     frame = fig14.filter(environment=environment)
@@ -139,28 +184,32 @@ def _speed_up(environment: str, fig14: pl.DataFrame, *, weights: bool) -> Answer
     target = target_of(frame)
     seconds = [seconds_to(one, target) for one in (without, unweighted, whole)]
     none_s, dynamic_s, weighted_s = seconds
-    detail = f"until {100 * target:.0f} %: " + ", ".join(
-        "never" if one is None else f"{one:.0f} s" for one in seconds
-    )
+    detail = f"until {100 * target:.0f} %: {_seconds(seconds)}"
     before, after = (dynamic_s, weighted_s) if weights else (none_s, dynamic_s)
     if before is None or after is None:
         return Answer(detail=f"not all reach it; {detail}")
     return Answer(100 * (before - after) / before, f"{detail}, {_learnt(fig14)}")
 
 
-def _max10(fig16: pl.DataFrame) -> Answer:
-    last = final(fig16)
-    means = last.group_by("environment", "system").agg(pl.col("top1").mean())
-    wrong, shown = [], []
-    for (where,), part in means.sort("environment").group_by("environment", maintain_order=True):
-        found = dict(part.select("system", "top1").iter_rows())
-        best = max(value for name, value in found.items() if name != "max10")
-        shown.append(f"{where!s} {100 * found['max10']:.1f} against at most {100 * best:.1f} %")
-        if found["max10"] <= best:
-            wrong.append(where)
-    return Answer(not wrong, f"{', '.join(shown)}, {_learnt(fig16)}")
+@of_trainings
+def _max10(fig16: pl.DataFrame) -> Answer | None:
+    means = (
+        final(fig16)
+        .sort("environment")
+        .group_by("environment", "system", maintain_order=True)
+        .agg(pl.col("top1").mean())
+        .pivot("system", index="environment", values="top1")
+    )
+    ours, others = means["max10"], means.select(COMPARED)
+    if means.null_count().sum_horizontal().item():
+        return None
+    best = others.max_horizontal()
+    shown = f"{_percents(ours)} %, others at most {_percents(best)}"
+    where = _slashed(means["environment"])
+    return Answer((ours > best).all(), f"{shown} in {where}, {_learnt(fig16)}")
 
 
+@of_trainings
 def _deviation(fig17: pl.DataFrame) -> Answer:
     means = dict(final(fig17).group_by("system").agg(pl.col("top1_sd").mean()).iter_rows())
     order = ["dlion", "gaia", "hop", "ako"]
@@ -182,8 +231,8 @@ def _local_batches(fig6: pl.DataFrame, fig19: pl.DataFrame) -> Answer:
     correlation = fig19.select(pl.corr("cores", "samples", method="spearman")).item()
     holds = off == 0 and isinstance(rising, int | float) and rising >= 0 and correlation > 0
     detail = (
-        f"sums differ by {off}; last sizes by cores {last['samples'].to_list()}; rank "
-        f"correlation with cores that change {correlation:.2f}"
+        f"sums differ by {off}; {_slashed(last['samples'])} samples by cores; rank correlation "
+        f"{correlation:.2f} with changing cores"
     )
     return Answer(bool(holds), detail)
 
@@ -196,6 +245,7 @@ def _sizes(fig20: pl.DataFrame) -> Answer:
     return Answer(holds, f"of the whole gradient: {shown}")
 
 
+@of_trainings
 def _converged(kind: str, system: str, fig21: pl.DataFrame) -> Answer | None:
     """More final accuracy than a system; or seconds saved until the system's own last accuracy."""
     if kind == "accuracy":
@@ -206,13 +256,14 @@ def _converged(kind: str, system: str, fig21: pl.DataFrame) -> Answer | None:
     own = [_settled_s(one) for one in (theirs, ours)]
     if own[0] is None or own[1] is None:
         return Answer(detail="no accuracy to settle on")
-    detail = f"{own[1]:.0f} against {own[0]:.0f} s until each is within 1 % of its last accuracy"
+    detail = f"settled at {own[1]:.0f} against {own[0]:.0f} s"
     return Answer(100 * (own[0] - own[1]) / own[0], f"{detail}, {_learnt(fig21)}")
 
 
 def _settled_s(frame: pl.DataFrame) -> float | None:
-    last = fmean(final(frame)["top1"].to_list())
-    return seconds_to(frame, 0.99 * last)
+    """Seconds until within 1 % of its own last accuracy."""
+    last = final(frame)["top1"]
+    return None if last.is_empty() else seconds_to(frame, 0.99 * fmean(last))
 
 
 def _lines(system: str, hook: str, table1: pl.DataFrame) -> Answer | None:

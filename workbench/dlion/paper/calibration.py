@@ -56,7 +56,8 @@ def to_toml(candidates: pl.DataFrame) -> str:
     for first in FIRST_WEIGHTS:
         for name in CANDIDATES:
             if found := differences(candidates, name, first):
-                tables[f"residuals.{first}.{name}  # percent, ours minus the paper's; fitted"] = {
+                heading = f'residuals.{first}."{name}"'
+                tables[f"{heading}  # percent, ours minus the paper's; fitted"] = {
                     f"dlion.fig11.homo_a.{system}": f"{one:.1f}" for system, one in found.items()
                 }
     return calibration_toml(

@@ -8,10 +8,14 @@ STATED_TARGET = 0.7
 """Accuracy that Figs. 9a and 14 wait for."""
 
 
+def ended(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the trainings that ended well."""
+    return frame.filter(pl.col("reason").is_null())
+
+
 def final(frame: pl.DataFrame) -> pl.DataFrame:
     """The last row of each training that ended well."""
-    ended = frame.filter(pl.col("top1").is_not_null() & (pl.col("at_s") >= pl.col("seconds")))
-    return ended
+    return frame.filter(pl.col("top1").is_not_null() & (pl.col("at_s") >= pl.col("seconds")))
 
 
 def target_of(frame: pl.DataFrame) -> float:
