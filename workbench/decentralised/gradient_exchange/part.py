@@ -8,10 +8,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 Values = NDArray[Any]
 INDEX = np.dtype(np.int32)
+LONG = 64_000
+"""Values from which Polars' filter, several times as fast as NumPy's, is worth a call of 30 µs."""
 
 
 class Piece(NamedTuple):
@@ -95,10 +98,27 @@ def _sizes(count: float, size: float, item_bytes: int) -> tuple[float, float, fl
 def _encoded(variable: slice, values: Values, chosen: NDArray[np.bool_], count: int) -> Piece:
     dense, mapped, indexed = _sizes(count, len(values), values.itemsize)
     if dense <= min(mapped, indexed):
-        return Piece(variable, _read_only(np.where(chosen, values, 0)))
+        return Piece(variable, _read_only(_zeroed(values, chosen)))
+    if mapped < indexed:
+        return Piece(
+            variable, _read_only(_filtered(values, chosen)), _read_only(np.packbits(chosen))
+        )
     positions = np.flatnonzero(chosen)
-    at = np.packbits(chosen) if mapped < indexed else positions.astype(INDEX)
-    return Piece(variable, _read_only(values[positions]), _read_only(at))
+    return Piece(variable, _read_only(values[positions]), _read_only(positions.astype(INDEX)))
+
+
+def _zeroed(values: Values, chosen: NDArray[np.bool_]) -> Values:
+    """A copy with zeros for what is not chosen, be it infinite."""
+    found = np.empty_like(values)
+    bits = np.dtype(f"u{values.itemsize}")  # a product is several times as fast as np.where
+    np.multiply(values.view(bits), chosen, out=found.view(bits))
+    return found
+
+
+def _filtered(values: Values, chosen: NDArray[np.bool_]) -> Values:
+    if len(values) < LONG:
+        return values[np.flatnonzero(chosen)]
+    return pl.Series(values).filter(pl.Series(chosen)).to_numpy(writable=True)
 
 
 def _read_only(array: Any) -> Any:
