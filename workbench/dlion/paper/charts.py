@@ -357,10 +357,11 @@ def failures(frame: pl.DataFrame) -> alt.FacetChart:
 
 
 def table3(frame: pl.DataFrame) -> alt.FacetChart:
-    """Cores and interface of each worker over time, by environment."""
+    """Interface of each worker over time, by environment."""
+    titles = {**ENVIRONMENT_TITLES, "fig19": "Fig. 19", "fig20": "Fig. 20"}  # room for two panels
     last = frame.with_columns(at_s=pl.col("to_s")).vstack(frame.with_columns(at_s=pl.col("from_s")))
     drawn = last.with_columns(
-        pl.col("environment").replace(ENVIRONMENT_TITLES), worker=pl.format("worker {}", "node")
+        pl.col("environment").replace(titles), worker=pl.format("worker {}", "node")
     ).sort("environment", "node", "at_s")
     lines = (
         alt.Chart(drawn)
@@ -372,8 +373,8 @@ def table3(frame: pl.DataFrame) -> alt.FacetChart:
         )
         .properties(height=80)
     )
-    panels = [ENVIRONMENT_TITLES[one] for one in frame["environment"].unique(maintain_order=True)]
-    return parts.facets(lines, "environment", panels, "Interfaces by environment (Table 3)", 3)
+    panels = [titles[one] for one in frame["environment"].unique(maintain_order=True)]
+    return parts.facets(lines, "environment", panels, "Interfaces by environment (Table 3)")
 
 
 def _final(frame: pl.DataFrame, *by: str, value: str = "top1") -> pl.DataFrame:

@@ -118,7 +118,7 @@ def _faults(seconds: float) -> dict[str, tuple[Fault, ...]]:
 
 
 def _with_faults(*, case: Case, learning: Learning, scenario: str, **_: object) -> list[Any]:
-    patience_s = 20 * learning.learner.stands_for
+    patience_s = min(20 * learning.learner.stands_for, learning.seconds / 5)
     faults = _faults(learning.seconds)[scenario]
     try:
         trained = run(case, learning, faults=faults, patience_s=patience_s)

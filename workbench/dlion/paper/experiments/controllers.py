@@ -97,7 +97,8 @@ def _batches(
 
 
 def _links(title: str, where: Environment, learning: Learning, seed: int) -> pl.DataFrame:
-    whole_bytes = profile_model(learning.learner.model).param_bytes
+    learner = learning.learner  # what it sends stands for several messages
+    whole_bytes = profile_model(learner.model).param_bytes * learner.stands_for
 
     def measure(**_: object) -> list[dict[str, Any]]:
         trained = _train(where, learning, seed, constant=True)

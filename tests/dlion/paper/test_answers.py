@@ -1,0 +1,401 @@
+"""Frames by hand to answers: right rows, honest gaps; each answer can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.dlion.paper import small
+from workbench.claims import Answer, claims_of, load_claims, of_frames, stored_answers
+from workbench.dlion.paper.answers import ANSWERS, LEAST_SAMPLES, at_paper_setting, spread
+from workbench.dlion.paper.experiments.cases import ABOUT, CURVE
+
+SYSTEMS = ("baseline", "hop", "gaia", "ako", "dlion")
+LEARNT = "cipher on 50,000 of cifar10"
+Row = Mapping[str, Any]
+
+
+def row(**about: Any) -> dict[str, Any]:
+    """A row of a training, the last one unless it says otherwise."""
+    given = {
+        "system": "dlion",
+        "environment": "homo_a",
+        "seed": 1,
+        "learner": "cipher",
+        "timed": "cipher",
+        "stands_for": 1.0,
+        "dataset": "cifar10",
+        "train_samples": 50_000,
+        "seconds": 1500.0,
+        "at_s": 1500.0,
+    }
+    return {**given, **about}
+
+
+def frame(*rows: Row, **more: Any) -> pl.DataFrame:
+    schema = ABOUT | CURVE
+    made = pl.DataFrame([[one.get(name) for name in schema] for one in rows], schema, orient="row")
+    return made.with_columns(**{name: pl.lit(value) for name, value in more.items()})
+
+
+def compared(
+    of: Mapping[str, Sequence[float]], where: str = "homo_a", value: str = "top1"
+) -> list[dict[str, Any]]:
+    """Last rows: by system, an accuracy for each seed."""
+    return [
+        row(**{"system": name, "environment": where, "seed": seed, "top1": 0.5, value: one})
+        for name, seeds in of.items()
+        for seed, one in enumerate(seeds, 1)
+    ]
+
+
+def answers(lacks: str = "", /, **frames: pl.DataFrame) -> dict[str, Answer]:
+    """By claim; `lacks` is what frames have not that other claims need."""
+    found, fault = stored_answers("dlion", claims_of("dlion"), frames)
+    assert fault == lacks
+    return {name.removeprefix("dlion."): one for name, one in found.items()}
+
+
+HALF = {"baseline": [0.4], "hop": [0.5], "gaia": [0.48], "ako": [0.6], "dlion": [0.6]}
+
+
+class TestAllClaims:
+    def test_each_is_answered_or_says_what_it_waits_for(self) -> None:
+        """Trainings on few samples say nothing of accuracy; the others answer."""
+        names = {
+            one
+            for needed, _ in ANSWERS.values()
+            for one in ([needed] if isinstance(needed, str) else needed)
+        }
+        card = of_frames("dlion", {name: small.frame(name) for name in names})
+        assert card.unanswered == ()
+        assert len(card.rows) == load_claims().filter(system="dlion").height == 68
+        waiting = {row.id for row in card.rows if row.verdict == "not run"}
+        rest = {"fig6.lbs", "fig20.size"}
+        assert {name.removeprefix("dlion.") for name in waiting} == {
+            name
+            for name in (one.removeprefix("dlion.") for one in claims_of("dlion"))
+            if name not in rest and not name.startswith("table1.")
+        }
+
+    def test_no_row_is_of_another_setting(self) -> None:
+        rows = frame(row(top1=0.5))
+        assert at_paper_setting("fig11", rows) is rows
+
+    @pytest.mark.parametrize("figure", ["fig11", "fig12", "fig13", "fig15", "fig18", "fig21"])
+    def test_missing_frames_and_systems_leave_claims_out(self, figure: str) -> None:
+        assert answers() == {}
+        assert answers(**{figure: frame(row(top1=0.6))}) == {}
+        assert answers(**{figure: frame(row(top1=0.6, system="ako"))}) == {}
+
+
+class TestGains:
+    def test_of_one_seed(self) -> None:
+        found = answers(fig11=frame(*compared(HALF)))
+        assert set(found) == {f"fig11.homo_a.{name}" for name in SYSTEMS[:-1]}
+        assert found["fig11.homo_a.baseline"].ours == pytest.approx(50)
+        assert found["fig11.homo_a.ako"].ours == pytest.approx(0)
+        assert found["fig11.homo_a.baseline"].detail == (
+            f"60.0 against 40.0 % correct, one seed, {LEARNT}"
+        )
+
+    def test_of_three_seeds_is_a_mean_with_its_error(self) -> None:
+        """0, 20 and 40 percent: the error is 20 over the root of 3."""
+        three = frame(*compared({"ako": [0.5, 0.5, 0.5], "dlion": [0.5, 0.6, 0.7]}))
+        found = answers(fig11=three)["fig11.homo_a.ako"]
+        assert found.ours == pytest.approx(20)
+        assert "± 11.5 points over 3 seeds" in found.detail
+
+    def test_of_the_seeds_that_both_have(self) -> None:
+        two = frame(*compared({"ako": [0.5, 0.1], "dlion": [0.6]}))
+        found = answers(fig11=two)["fig11.homo_a.ako"]
+        assert found.ours == pytest.approx(20)
+        assert "one seed" in found.detail
+
+    def test_of_other_environments_are_others(self) -> None:
+        both = [*compared(HALF), *compared({"ako": [0.3], "dlion": [0.6]}, "hetero_sys_a")]
+        found = answers(fig11=frame(*both))
+        assert found["fig11.hetero_sys_a.ako"].ours == pytest.approx(100)
+        assert found["fig11.homo_a.ako"].ours == pytest.approx(0)
+
+    def test_of_means_over_three_environments(self) -> None:
+        """0.4, 0.5 and 0.3 against 0.6 each: 0.4 against 0.6."""
+        where = {"homo_a": 0.4, "hetero_cpu_a": 0.5, "hetero_cpu_b": 0.3}
+        rows = [
+            one
+            for name, top1 in where.items()
+            for one in compared({"ako": [top1], "dlion": [0.6]}, name)
+        ]
+        name = "fig13.mean_of_homo_a_hetero_cpu_a_b.ako"
+        assert answers(fig13=frame(*rows))[name].ours == pytest.approx(50)
+        assert answers(fig13=frame(*rows[:4])) == {}
+
+    def test_as_ratios(self) -> None:
+        three = {"hop": [0.2, 0.2, 0.2], "dlion": [0.4, 0.6, 0.5]}
+        found = answers(fig12=frame(*compared(three, "homo_c")))["fig12.homo_c.hop"]
+        assert found.ours == pytest.approx(2.5)
+        assert found.detail.startswith("± 0.3 x over 3 seeds")
+
+    def test_what_ends_early_does_not_count(self) -> None:
+        rows = [*compared({"ako": [0.3]}), row(top1=0.6, at_s=1400.0)]
+        assert answers(fig11=frame(*rows)) == {}
+
+
+class TestTrainingsThatDoNotCount:
+    def test_on_few_samples_they_wait(self) -> None:
+        few = frame(*compared(HALF), train_samples=LEAST_SAMPLES - 1)
+        found = answers(fig11=few)["fig11.homo_a.ako"]
+        assert found.not_run == "learns from 1,000 samples or more at default scale"
+        enough = frame(*compared(HALF), train_samples=LEAST_SAMPLES)
+        assert answers(fig11=enough)["fig11.homo_a.ako"].ours is not None
+
+    def test_failed_ones_are_told(self) -> None:
+        failed = row(seed=2, at_s=None, reason="diverged")
+        found = answers(fig11=frame(failed, *compared(HALF)))["fig11.homo_a.baseline"]
+        assert found.ours == pytest.approx(50)
+        assert found.detail.endswith("; left out: 1 that failed")
+
+    def test_where_all_failed_there_is_no_answer(self) -> None:
+        found = answers(fig11=frame(row(at_s=None, reason="diverged")))
+        assert found["fig11.homo_a.ako"].not_run == "rests on trainings that failed"
+
+
+def test_spread_by_hand() -> None:
+    assert spread([1.0]) == "one seed"
+    assert spread([1.0, 3.0]) == "± 1.0 points over 2 seeds"
+
+
+class TestOrders:
+    @pytest.mark.parametrize(
+        ("top1", "holds"),
+        [
+            ((0.3, 0.4, 0.6, 0.61, 0.615), True),
+            ((0.3, 0.4, 0.6, 0.61, 0.63), False),  # more than 2 points apart
+            ((0.3, 0.6, 0.6, 0.61, 0.62), False),
+        ],
+    )
+    def test_fig5(self, top1: Sequence[float], holds: bool) -> None:
+        rows = [row(growth_epochs=start, top1=one) for start, one in enumerate(top1)]
+        found = answers(fig5=frame(*reversed(rows)))["fig5.early"]
+        assert found.ours is holds
+        assert found.detail.startswith("30.0/")
+        assert "% by first epoch 0/1/2/3/4" in found.detail
+        assert answers(fig5=frame(*rows[:2])) == {}
+
+    @pytest.mark.parametrize(("top1", "holds"), [((0.1, 0.2, 0.3), True), ((0.1, 0.3, 0.3), False)])
+    def test_fig7(self, top1: Sequence[float], holds: bool) -> None:
+        rows = [row(n=n, top1=one) for n, one in zip((1.0, 10.0, 100.0), top1, strict=True)]
+        assert answers(fig7=frame(*reversed(rows)))["fig7.max_n"].ours is holds
+        assert answers(fig7=frame(*rows[:1])) == {}
+
+    @pytest.mark.parametrize(
+        ("until_s", "holds", "told"),
+        [
+            ({10: 900, 100: 600, 1000: 1200}, True, "900/600/1200 s by period 10/100/1000"),
+            ({10: None, 100: 600, 1000: None}, True, "never/600/never s by period 10/100/1000"),
+            ({10: 500, 100: 600, 1000: 1200}, False, "until 70 %: 500/600/1200 s"),
+            ({10: 900, 100: None, 1000: 1200}, False, "900/never/1200 s"),
+        ],
+    )
+    def test_fig9a(self, until_s: Mapping[int, float | None], holds: bool, told: str) -> None:
+        rows = [one for period, at_s in until_s.items() for one in sooner_or_never(at_s, period)]
+        early = row(period=100, early=500, at_s=1.0, top1=0.9)
+        other = frame(row(period=10, top1=0.9, at_s=1.0), panel="whom")
+        fig9 = pl.concat([frame(early, *rows, panel="period"), other])
+        found = answers("'all'", fig9=fig9)["fig9a.period"]
+        assert found.ours is holds
+        assert told in found.detail
+
+    @pytest.mark.parametrize(
+        ("top1", "holds"),
+        [((0.6, 0.5, 0.4), True), ((0.6, 0.4, 0.5), False), ((0.5, 0.5, 0.4), False)],
+    )
+    def test_fig9b(self, top1: Sequence[float], holds: bool) -> None:
+        everyone, worst, none = top1
+        rows = [
+            row(top1=none, techniques="batching + links"),
+            row(top1=worst, whom="worst"),
+            row(top1=everyone),
+        ]
+        other = frame(row(top1=0.99, whom="worst"), panel="lambda")
+        fig9 = pl.concat([frame(*rows, panel="whom"), other])
+        found = answers("100", fig9=fig9)["fig9b.whom"]
+        assert found.ours is holds
+        assert "by whom none/worst/all" in found.detail
+
+    @pytest.mark.parametrize(("ours", "holds"), [((0.6, 0.61), True), ((0.6, 0.5), False)])
+    def test_fig16(self, ours: Sequence[float], holds: bool) -> None:
+        others = {"baseline": [0.4], "hop": [0.5], "gaia": [0.48], "ako": [0.55]}
+        where = ("homo_a", "hetero_sys_a")
+        rows = [
+            one
+            for name, top1 in zip(where, ours, strict=True)
+            for one in compared({**others, "max10": [top1]}, name)
+        ]
+        found = answers(fig16=frame(*rows))["fig16.max10"]
+        assert found.ours is holds
+        assert "others at most 55.0/55.0" in found.detail
+        assert answers(fig16=frame(*rows[:-1])) == {}
+
+    @pytest.mark.parametrize(
+        ("apart", "holds"),
+        [
+            ({"dlion": 0.01, "gaia": 0.02, "hop": 0.03, "ako": 0.04}, True),
+            ({"dlion": 0.01, "gaia": 0.03, "hop": 0.02, "ako": 0.04}, False),
+        ],
+    )
+    def test_fig17(self, apart: Mapping[str, float], holds: bool) -> None:
+        rows = compared({name: [one] for name, one in apart.items()}, value="top1_sd")
+        found = answers(fig17=frame(*rows))["fig17.deviation"]
+        assert found.ours is holds
+        assert "dlion 1.00" in found.detail
+
+
+def batches(samples: Sequence[int], total: int = 90) -> list[dict[str, Any]]:
+    return [
+        {
+            "at_s": 1.0,
+            "node": node,
+            "iteration": 1,
+            "samples": one,
+            "global_batch": total,
+            "cores": cores,
+        }
+        for node, (one, cores) in enumerate(zip(samples, (24.0, 12.0, 4.0), strict=True))
+    ]
+
+
+class TestControllers:
+    @pytest.mark.parametrize(
+        ("samples", "holds"),
+        [((50, 30, 10), True), ((45, 45, 0), True), ((50, 29, 10), False), ((30, 50, 10), False)],
+    )
+    def test_local_batches_follow_cores_and_sum_up(
+        self, samples: Sequence[int], holds: bool
+    ) -> None:
+        fig6, fig19 = pl.DataFrame(batches(samples)), pl.DataFrame(batches((50, 30, 10)))
+        found = answers(fig6=fig6, fig19=fig19)["fig6.lbs"]
+        assert found.ours is holds
+        assert answers(fig6=fig6) == {}
+
+    def test_an_iteration_that_not_all_have_begun_is_not_summed(self) -> None:
+        whole = batches((50, 30, 10))
+        begun = [{**whole[0], "iteration": 0, "samples": 7}]
+        found = answers(fig6=pl.DataFrame(begun + whole), fig19=pl.DataFrame(whole))["fig6.lbs"]
+        assert found.ours is True
+
+    def test_cores_that_change_the_other_way(self) -> None:
+        fig6, fig19 = pl.DataFrame(batches((50, 30, 10))), pl.DataFrame(batches((10, 30, 50)))
+        assert answers(fig6=fig6, fig19=fig19)["fig6.lbs"].ours is False
+
+    @pytest.mark.parametrize(("percent", "holds"), [((10.0, 40.0), True), ((40.0, 10.0), False)])
+    def test_sizes_follow_bandwidth(self, percent: Sequence[float], holds: bool) -> None:
+        fig20 = pl.DataFrame({"mbps": [30.0, 100.0], "percent": percent})
+        found = answers(fig20=fig20)["fig20.size"]
+        assert found.ours is holds
+        assert answers(fig20=fig20.head(1))["fig20.size"].ours is False
+
+
+def reaching(late_s: float | None, **about: Any) -> list[dict[str, Any]]:
+    """A training that has 70 % from a second on; None: 40 % at most."""
+    if late_s is None:
+        return [row(at_s=750.0, top1=0.2, **about), row(top1=0.4, **about)]
+    return [
+        row(at_s=late_s - 1e-9, top1=0.0, **about),
+        row(at_s=late_s, top1=0.7, **about),
+        row(top1=0.7, **about),
+    ]
+
+
+def sooner_or_never(late_s: float | None, period: int) -> list[dict[str, Any]]:
+    """Never: a second seed was not evaluated, so that it does not lower what all reach."""
+    if late_s is not None:
+        return reaching(late_s, period=period)
+    return [*reaching(900.0, period=period), row(period=period, seed=2, top1=None)]
+
+
+NEITHER = {"techniques": "links + transfer"}
+UNWEIGHTED = {"weighting": "equal"}
+
+
+class TestSpeedUps:
+    def test_by_hand(self) -> None:
+        rows = [
+            *reaching(1000.0, **NEITHER),
+            *reaching(800.0, **UNWEIGHTED),
+            *reaching(600.0),
+        ]
+        found = answers(fig14=frame(*rows))
+        assert found["fig14.dynamic_batching.homo_a"].ours == pytest.approx(20)
+        assert found["fig14.weighted_update.homo_a"].ours == pytest.approx(25)
+        detail = found["fig14.weighted_update.homo_a"].detail
+        assert detail == f"until 70 %: 1000/800/600 s, {LEARNT}"
+        assert "fig14.dynamic_batching.hetero_cpu_a" not in found
+
+    def test_the_accuracy_is_one_that_all_reach(self) -> None:
+        """40 % at the end of one; the others pass it at once when they jump to 70 %."""
+        rows = [
+            *reaching(None, **NEITHER),
+            *reaching(800.0, **UNWEIGHTED),
+            *reaching(600.0),
+        ]
+        found = answers(fig14=frame(*rows))["fig14.dynamic_batching.homo_a"]
+        assert found.ours == pytest.approx(100 * (1500 - 800) / 1500)
+        assert found.detail.startswith("until 40 %: 1500/800/600 s")
+
+    def test_a_seed_that_never_gets_there(self) -> None:
+        """Its last row has no accuracy, so that it does not lower what all reach."""
+        never = [row(seed=2, at_s=1500.0, top1=None, **NEITHER)]
+        rows = [
+            *reaching(1000.0, **NEITHER),
+            *never,
+            *reaching(800.0, **UNWEIGHTED),
+            *reaching(600.0),
+        ]
+        found = answers(fig14=frame(*rows))
+        first = found["fig14.dynamic_batching.homo_a"]
+        assert first.ours is None
+        assert first.detail == "not all reach it; until 70 %: never/800/600 s"
+        assert found["fig14.weighted_update.homo_a"].ours == pytest.approx(25)
+
+    def test_a_variant_that_is_missing(self) -> None:
+        rows = [*reaching(1000.0, **NEITHER), *reaching(600.0)]
+        assert answers(fig14=frame(*rows)) == {}
+
+
+class TestConverged:
+    def test_accuracy_and_time_by_hand(self) -> None:
+        rows = [*reaching(1000.0, system="hop"), *reaching(600.0), *reaching(500.0, system="ako")]
+        found = answers(fig21=frame(*rows))
+        assert found["fig21.accuracy.hop"].ours == pytest.approx(0)
+        assert found["fig21.time.hop"].ours == pytest.approx(40)
+        assert found["fig21.time.ako"].ours == pytest.approx(-20)
+        assert found["fig21.time.hop"].detail == f"settled at 600 against 1000 s, {LEARNT}"
+
+    def test_each_settles_at_its_own_accuracy(self) -> None:
+        slow = [row(system="hop", at_s=300.0, top1=0.3), row(system="hop", top1=0.3)]
+        found = answers(fig21=frame(*slow, *reaching(600.0)))
+        assert found["fig21.accuracy.hop"].ours == pytest.approx(100 * (0.7 / 0.3 - 1))
+        assert found["fig21.time.hop"].ours == pytest.approx(100 * (297 - 600) / 297, rel=1e-3)
+
+    def test_without_a_last_accuracy(self) -> None:
+        found = answers(fig21=frame(row(system="hop", at_s=300.0, top1=0.3), *reaching(600.0)))
+        assert found["fig21.time.hop"].detail == "no accuracy to settle on"
+
+
+def test_lines_are_read_by_system_and_hook() -> None:
+    table1 = pl.DataFrame(
+        {
+            "system": ["ako", "ako"],
+            "hook": ["generate_partial_gradients", "synch_training"],
+            "statements": [13, 0],
+        }
+    )
+    found = answers(table1=table1)
+    assert {name: one.ours for name, one in found.items()} == {
+        "table1.ako.generate_partial_gradients": 13,
+        "table1.ako.synch_training": 0,
+    }

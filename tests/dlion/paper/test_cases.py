@@ -1,0 +1,247 @@
+"""A case's training: periods in the learner's terms, and what each field changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+import pytest
+
+from workbench.dlion import Growth, Setup, System
+from workbench.dlion.algorithms import SYSTEMS
+from workbench.dlion.algorithms.baseline import whole
+from workbench.dlion.algorithms.max_n import MaxN, per_link
+from workbench.dlion.algorithms.synchronisation import synchronous
+from workbench.dlion.paper.experiments import cases
+from workbench.dlion.paper.experiments.cases import (
+    ABOUT,
+    CURVE,
+    Case,
+    Learning,
+    about,
+    curve,
+    each_seed,
+    run,
+    system_of,
+)
+from workbench.dlion.paper.testbed import CANDIDATES, Learner, paper_testbed
+from workbench.names import UnknownNameError
+from workbench.runtime import Crash
+from workbench.training import TrainingError
+
+SAMPLES = 1000
+"""Of batches of 8 that stand for 10 iterations of 32: an epoch for 40 x 1000 / 50,000 = 0.8."""
+LEARNER = Learner("cipher_small", "cipher", stands_for=10.0, local_batch=8)
+LEARNING = Learning(LEARNER, "digits", 60, 12, evaluate_every=3, timing_period=7)
+
+
+def given(case: Case, **options: Any) -> tuple[Setup, System, Any]:
+    """What a case trains."""
+    kept: list[Any] = []
+
+    def train(setup: Setup, system: System, **options: Any) -> None:
+        kept.extend([setup, system, options])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cases, "train", train)
+        run(case, LEARNING, **options)
+    return kept[0], kept[1], kept[2]
+
+
+def system(case: Case) -> Any:
+    """Its batching and transfer are there, or mypy would ask each time."""
+    return system_of(case, LEARNING, SAMPLES)
+
+
+class TestSystem:
+    def test_periods_are_the_learners(self) -> None:
+        found = system(Case())
+        stated = cast(Any, SYSTEMS["dlion"])
+        assert found.transfer.period == stated.transfer.period / 10 == 10
+        assert found.transfer.losses == stated.transfer.losses / 10 == 2
+        assert found.batching.period == 7
+        assert found.batching.sizes == (2, 8)
+
+    def test_epochs_are_the_learners(self) -> None:
+        growth = system(Case()).batching.growth
+        assert (growth.every_epochs, growth.warm_up_epochs) == (round(3 / 0.8), round(3 / 0.8))
+        assert growth.speed_up_factor == 2
+
+    def test_the_papers_own_learner_changes_nothing_but_the_timing(self) -> None:
+        learning = LEARNING._replace(learner=Learner(), timing_period=100)
+        found = cast(Any, system_of(Case(), learning, 50_000))
+        stated = cast(Any, SYSTEMS["dlion"])
+        assert found.batching.growth == stated.batching.growth
+        assert found.batching.period == stated.batching.period
+        assert (found.transfer.period, found.transfer.losses) == (100, 20)
+        assert found.transfer.early_until == 0
+
+    @pytest.mark.parametrize(
+        ("techniques", "hook", "batching", "transfer"),
+        [
+            ((), whole, False, False),
+            (("links",), per_link, False, False),
+            (("batching",), whole, True, False),
+            (("transfer",), whole, False, True),
+            (("batching", "links", "transfer"), per_link, True, True),
+        ],
+    )
+    def test_techniques(
+        self, techniques: tuple[str, ...], hook: object, batching: bool, transfer: bool
+    ) -> None:
+        found = system(Case(techniques=techniques))
+        assert found.generate_partial_gradients is hook
+        assert (found.batching is not None, found.transfer is not None) == (batching, transfer)
+
+    @pytest.mark.parametrize("name", SYSTEMS)
+    def test_other_systems_stay_as_they_are(self, name: str) -> None:
+        if SYSTEMS[name].batching is None:
+            assert system(Case(name)) == SYSTEMS[name]
+
+    def test_unknown_ones_are_refused(self) -> None:
+        with pytest.raises(UnknownNameError, match="Did you mean 'dlion'"):
+            system(Case("dlionn"))
+
+
+LAST = list(CANDIDATES)[-1]
+Says = Callable[[Any, Any], bool]
+FIELDS: dict[str, tuple[Any, Says]] = {
+    "system": ("gaia", lambda _, system: system == SYSTEMS["gaia"]),
+    "environment": (
+        "hetero_cpu_b",
+        lambda setup, _: len({node.speed_over_time.at(0) for node in setup.network.nodes}) == 2,
+    ),
+    "seed": (3, lambda setup, _: setup.seed == 3),
+    "techniques": (("links",), lambda _, system: system.batching is None),
+    "n": (25.0, lambda _, system: system.generate_partial_gradients.n == 25),
+    "weighting": ("equal", lambda _, system: system.batching.weighting == "equal"),
+    "growth_epochs": (
+        2,
+        lambda _, system: system.batching.growth == Growth(0, 2.0, epochs_of(1), epochs_of(2)),
+    ),
+    "period": (50, lambda _, system: system.transfer.period == 5),
+    "share": (0.5, lambda _, system: system.transfer.share == 0.5),
+    "whom": ("worst", lambda _, system: system.transfer.whom == "worst"),
+    "early": (
+        500,
+        lambda _, system: (system.transfer.early_until, system.transfer.early_period) == (50, 1),
+    ),
+    "candidate": (
+        LAST,
+        lambda setup, _: setup.sgd.learning_rate == CANDIDATES[LAST].learning_rate,
+    ),
+    "first_weights": ("shared", lambda setup, _: setup.first_weights == "shared"),
+    "synchronous": (True, lambda _, system: system.synch_training is synchronous),
+    "classes": (2, lambda setup, _: most_classes(setup) <= 2 * 2),  # pieces cut across classes
+    "workers": (9, lambda setup, _: setup.workers == 9),
+    "times_as_long": (2.0, lambda setup, _: setup.seconds == 3000),
+}
+
+
+def epochs_of(of_paper: float) -> int:
+    return LEARNER.epochs(of_paper, 60)
+
+
+def most_classes(setup: Setup) -> int:
+    return max(len(np.unique(setup.dataset.y_train[held])) for held in setup.held)
+
+
+class TestFields:
+    def test_all_are_here(self) -> None:
+        assert set(FIELDS) == set(Case._fields) == set(ABOUT) & set(Case._fields)
+
+    @pytest.mark.parametrize("name", FIELDS)
+    def test_each_changes_what_it_says(self, name: str) -> None:
+        value, says = FIELDS[name]
+        setup, system, _ = given(Case())
+        assert not says(setup, system if name != "n" else SYSTEMS["max10"])
+        setup, system, _ = given(Case()._replace(**{name: value}))
+        assert says(setup, system)
+
+    def test_a_case_of_few_classes_and_many_workers(self) -> None:
+        setup, *_ = given(Case(classes=2, workers=9))
+        assert len(setup.held) == 9
+        assert most_classes(setup) <= 2 * 2
+
+    def test_doubling_from_the_beginning(self) -> None:
+        _, system, _ = given(Case(growth_epochs=0))
+        assert system.batching is not None
+        assert system.batching.growth == Growth(0, 2.0, epochs_of(1), 0)
+
+    def test_faults_and_patience_get_there(self) -> None:
+        faults = [Crash(1, 5.0)]
+        setup, _, options = given(Case(), faults=faults, patience_s=60.0)
+        assert setup.patience_s == 60
+        assert options == {"faults": (Crash(1, 5.0),)}
+
+    def test_another_testbed(self) -> None:
+        setup, *_ = given(Case(), testbed=paper_testbed().with_constants(host_ms=7.0))
+        assert setup.host_s == 0.007
+
+    def test_unknown_candidates_are_refused(self) -> None:
+        with pytest.raises(UnknownNameError, match=LAST):
+            given(Case(candidate="none"))
+
+
+class Done:
+    """What a curve is made of: two workers, a third evaluation by one of them."""
+
+    weights = (None, None)
+    evaluations = pl.DataFrame(
+        [
+            {"at_s": 1.0, "node": 0, "top1": 0.2, "loss": 2.0},
+            {"at_s": 2.5, "node": 1, "top1": 0.4, "loss": 1.0},
+            {"at_s": 3.5, "node": 0, "top1": 0.8, "loss": 0.5},
+        ]
+    )
+    iterations = pl.DataFrame({"at_s": [1.0, 2.0, 2.5, 3.5]})
+    transfers = pl.DataFrame({"at_s": [1.5, 3.5], "bytes": [1_000_000, 500_000]})
+
+
+class TestCurve:
+    def test_by_hand(self) -> None:
+        found = curve(cast(Any, Done()), 4.0, points=4)
+        assert found.columns == list(CURVE)[1:]
+        assert found["at_s"].to_list() == [1, 2, 3, 4]
+        assert found["top1"].to_list() == pytest.approx([None, None, 0.3, 0.6])
+        assert found["top1_sd"].to_list()[2] == pytest.approx(0.2 / 2**0.5)
+        assert found["loss"].to_list() == pytest.approx([None, None, 1.5, 0.75])
+        assert found["iterations"].to_list() == [0.5, 1.0, 1.5, 2.0]
+        assert found["mbytes"].to_list() == [0.0, 1.0, 1.0, 1.5]
+
+    def test_what_a_row_says_of_its_training(self) -> None:
+        row = about(Case(techniques=("links", "transfer"), times_as_long=2.0), LEARNING)
+        assert set(row) == set(ABOUT)
+        assert row["techniques"] == "links + transfer"
+        assert about(Case(techniques=()), LEARNING)["techniques"] == ""
+        assert (row["learner"], row["timed"], row["stands_for"]) == ("cipher_small", "cipher", 10)
+        assert (row["dataset"], row["train_samples"], row["test_samples"]) == ("digits", 60, 12)
+        assert row["seconds"] == 3000
+
+    def test_seeds(self) -> None:
+        found = each_seed([Case(), Case("ako")], seed=4, seeds=2)
+        assert [(one.system, one.seed) for one in found] == [
+            *(("dlion", 4), ("ako", 4)),
+            *(("dlion", 5), ("ako", 5)),
+        ]
+
+
+def test_a_training_that_fails_is_a_row_of_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    from workbench.dlion.paper.experiments import trainings
+
+    class FailedError(TrainingError):
+        def __init__(self) -> None:
+            Exception.__init__(self, "training diverged")
+
+    def fails(*_: object) -> None:
+        raise FailedError
+
+    monkeypatch.setattr(trainings, "run", fails)
+    (row,) = trainings.measured(case=Case(n=10.0), learning=LEARNING)
+    assert row == {**about(Case(n=10.0), LEARNING), "reason": "training diverged"}
+
+
+def test_max_n_of_a_case_is_a_value_of_its_own() -> None:
+    assert isinstance(system(Case(n=10.0)).generate_partial_gradients, MaxN)

@@ -1,0 +1,114 @@
+"""Every chart prints in both columns and says what was learnt by whom, or that nothing was."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.dlion.paper import small
+from workbench import figures
+from workbench.dlion.paper import charts
+
+COMPARED = ("fig11", "fig12", "fig13", "fig15", "fig16")
+DRAWN = {
+    **dict.fromkeys(COMPARED, charts.compared),
+    **{
+        name: getattr(charts, name)
+        for name in (*small.TRAINED, *small.CONTROLLERS, "table3")
+        if name not in (*COMPARED, "candidates")
+    },
+}
+TRAINED = [name for name in small.TRAINED if name != "candidates"]
+
+
+def title(chart: Any) -> str:
+    """All titles of a chart, in a line."""
+
+    def lines(of: Any) -> list[str]:
+        found = of.get("title", []) if isinstance(of, dict) else []
+        text = found.get("text", []) if isinstance(found, dict) else found
+        own = [text] if isinstance(text, str) else list(text)
+        inner = [one for kind in ("vconcat", "hconcat") for one in of.get(kind, [])]
+        return [*own, *(line for one in inner for line in lines(one))]
+
+    return " ".join(lines(chart.to_dict()))
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_it_prints_in_both_columns(name: str) -> None:
+    chart = DRAWN[name](small.frame(name))
+    for column in figures.COLUMNS:
+        svg = figures.svg(chart, column)
+        assert svg.count("<path") > 5
+        assert not re.search(r"NaN|undefined|Infinity", svg)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_what_learnt_what_is_said(name: str) -> None:
+    told = title(DRAWN[name](small.frame(name)))
+    timed = "MobileNet" if name == "fig12" else "Cipher"
+    each = small.MOBILE if name == "fig12" else small.LEARNER
+    assert f"small Cipher with {timed}'s times, an iteration for {each.stands_for:g}" in told
+    assert "60 samples of digits;" in told
+    assert "one seed (simulated)" in told
+
+
+@pytest.mark.parametrize("name", small.CONTROLLERS)
+def test_of_controllers_that_it_is_simulated(name: str) -> None:
+    assert "(simulated)" in title(DRAWN[name](small.frame(name)))
+
+
+def paper(name: str) -> pl.DataFrame:
+    """As if Cipher itself had learnt, with three seeds."""
+    frame = small.frame(name).with_columns(
+        learner=pl.lit("cipher"), stands_for=1.0, dataset=pl.lit("cifar10"), train_samples=50_000
+    )
+    return pl.concat([frame.with_columns(seed=pl.lit(one, pl.Int64)) for one in (1, 2, 3)])
+
+
+def test_the_papers_own_learner_and_seeds() -> None:
+    told = title(charts.compared(paper("fig11")))
+    assert told == (
+        "Accuracy after the same virtual time; Cipher; 50,000 samples of CIFAR-10; mean and range "
+        "of 3 seeds (simulated)"
+    )
+
+
+@pytest.mark.parametrize("draw", [charts.compared, charts.fig21])
+def test_trainings_that_failed_are_left_out_and_told(draw: Callable[..., Any]) -> None:
+    frame = small.frame("fig21")
+    failed = (
+        frame.filter(system="hop")
+        .head(1)
+        .with_columns(reason=pl.lit("diverged"), at_s=None, top1=None)
+    )
+    both = pl.concat([failed, frame.filter(pl.col("system") != "hop")], how="vertical_relaxed")
+    chart = draw(both)
+    assert "left out: 1 training that failed;" in title(chart)
+    figures.svg(chart, "single")
+
+
+def test_lines_of_a_title_fit_a_single_column() -> None:
+    for name, draw in DRAWN.items():
+        assert max(map(len, titles(draw(small.frame(name)))), default=0) <= 46, name
+
+
+def titles(chart: Any) -> list[str]:
+    found = chart.to_dict().get("title", [])
+    text = found.get("text", []) if isinstance(found, dict) else found
+    return [text] if isinstance(text, str) else list(text)
+
+
+def test_who_never_gets_there_is_said() -> None:
+    frame = small.frame("fig9").with_columns(top1=pl.lit(0.5))
+    late = frame.with_columns(
+        seed=pl.lit(2, pl.Int64),
+        top1=pl.when(panel="period", period=10).then(None).otherwise("top1"),
+    )
+    drawn = charts.fig9(pl.concat([frame, late])).to_dict()
+    texts = [row["text"] for rows in drawn["datasets"].values() for row in rows if "text" in row]
+    assert texts.count("never") == 1

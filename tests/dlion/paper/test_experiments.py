@@ -1,0 +1,275 @@
+"""Frames behind the figures: their columns, what must be so in each, and Table 1's counting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.dlion.paper import small
+from tests.dlion.paper.small import frame
+from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
+from workbench.dlion.algorithms import COMPARED, SYSTEMS
+from workbench.dlion.algorithms.synchronisation import Bounded, Progress, synchronous
+from workbench.dlion.algorithms.weighted_update import WEIGHTINGS
+from workbench.dlion.paper import experiments
+from workbench.dlion.paper.experiments import cost_model, scales
+from workbench.dlion.paper.experiments.beyond import COMBINATIONS
+from workbench.dlion.paper.experiments.cases import ABOUT, CURVE, POINTS
+from workbench.dlion.paper.experiments.cost_model import statements
+from workbench.dlion.paper.testbed import FIRST_WEIGHTS, STATED
+from workbench.names import UnknownNameError
+from workbench.parameters import SCALES
+
+ADDED: Mapping[str, Mapping[str, Any]] = {
+    "fig9": {"panel": pl.String},
+    "explanations": {"explanation": pl.String},
+    "failures": {"scenario": pl.String, "others": pl.Float64},
+}
+TRAININGS = {
+    **dict.fromkeys(("fig11", "fig13", "fig15", "fig16", "fig17"), 3 * len(COMPARED)),
+    **dict.fromkeys(("fig12", "fig18"), 2 * len(COMPARED)),
+    **{"fig5": 5, "fig7": 6, "fig9": 4 + 3 + 5, "fig14": 3 * 3, "fig21": len(COMPARED)},
+    **{"techniques": 8, "weightings": len(WEIGHTINGS), "all_systems": 2 * len(SYSTEMS)},
+    **{"scaling": 3 * 2, "explanations": 4 * 4, "candidates": 2 * len(COMPARED), "failures": 2 * 4},
+}
+
+
+@pytest.mark.parametrize("name", small.TRAINED)
+def test_columns_and_rows_of_trainings(name: str) -> None:
+    found = frame(name)
+    assert dict(found.schema) == {**ABOUT, **CURVE, **ADDED.get(name, {})}
+    assert len(found) == POINTS * TRAININGS[name]
+    assert found["reason"].null_count() == len(found)
+    assert (found["at_s"] <= found["seconds"]).all()
+    last = found.filter(pl.col("at_s") == pl.col("seconds"))
+    assert len(last) == TRAININGS[name]
+    if name != "failures":
+        assert last["top1"].is_between(0, 1).all()
+        assert last["top1"].null_count() == 0
+    assert set(found["dataset"]) == {"digits"}
+
+
+@pytest.mark.parametrize("name", small.TRAINED)
+def test_what_is_done_and_sent_only_grows(name: str) -> None:
+    of = [one for one in frame(name).columns if one not in CURVE]
+    for _, part in frame(name).group_by(of, maintain_order=True):
+        for column in ("at_s", "iterations", "mbytes"):
+            assert part[column].is_sorted(), (name, column)
+
+
+def test_seconds_are_the_papers() -> None:
+    assert set(frame("fig11")["seconds"]) == {1500}
+    assert set(frame("fig12")["seconds"]) == {STATED["training"]["mobilenet_s"]} == {7200}
+    assert set(frame("fig12")["timed"]) == {"mobilenet_v1"}
+    assert set(frame("fig21")["seconds"]) == {scales.CONVERGED_S.smoke}
+
+
+def test_environments_are_the_papers() -> None:
+    where = {
+        "fig11": ["homo_a", "hetero_sys_a", "hetero_sys_b"],
+        "fig12": ["homo_c", "hetero_sys_c"],
+        "fig13": ["homo_a", "hetero_cpu_a", "hetero_cpu_b"],
+        "fig14": ["homo_a", "hetero_cpu_a", "hetero_cpu_b"],
+        "fig15": ["homo_a", "homo_b", "hetero_net_a"],
+        "fig18": ["dynamic_sys_a", "dynamic_sys_b"],
+    }
+    for name, expected in where.items():
+        assert frame(name)["environment"].unique(maintain_order=True).to_list() == expected
+
+
+def test_a_training_is_the_same_in_each_figure() -> None:
+    one, *others = (
+        frame(name).filter(system="dlion", environment="homo_a").select(*CURVE)
+        for name in ("fig11", "fig13", "fig15", "fig21")
+    )
+    assert all(other.equals(one) for other in others)
+
+
+def test_settings_of_the_studies() -> None:
+    assert frame("fig5")["growth_epochs"].unique().sort().to_list() == [0, 1, 2, 3, 4]
+    assert frame("fig7")["n"].unique().sort().to_list() == [1, 10, 25, 50, 75, 100]
+    fig9 = frame("fig9")
+    periods = fig9.filter(panel="period").select("period", "early").unique().sort("period", "early")
+    assert periods.rows() == [(None, 500), (10, None), (100, None), (1000, None)]
+    assert set(fig9.filter(panel="whom")["whom"]) == {None, "worst"}
+    assert fig9.filter(panel="lambda")["share"].unique().sort().to_list() == [0, 0.25, 0.5, 0.75, 1]
+    assert set(frame("candidates")["first_weights"]) == set(FIRST_WEIGHTS)
+
+
+def test_combinations_are_all_eight() -> None:
+    assert len(set(COMBINATIONS)) == 8
+    named = frame("techniques")["techniques"].unique().to_list()
+    assert set(named) == {" + ".join(one) for one in COMBINATIONS if len(one) < 3} | {None}
+
+
+def test_more_workers_up_to_the_largest() -> None:
+    assert set(frame("scaling")["workers"]) == {6, 7}
+
+
+def test_who_fails_learns_less_and_the_others_go_on() -> None:
+    last = frame("failures").filter(pl.col("at_s") == pl.col("seconds"))
+    for system in ("baseline", "dlion"):
+        done = dict(last.filter(system=system).select("scenario", "iterations").iter_rows())
+        others = dict(last.filter(system=system).select("scenario", "others").iter_rows())
+        assert done["worker 1 crashes"] < done["nothing"]
+        assert others["worker 1 crashes"] > others["nothing"] / 4  # of the time before it
+        assert done["worker 1 crashes"] <= done["and comes back"]
+
+
+class TestControllers:
+    @pytest.mark.parametrize("name", ["fig6", "fig19"])
+    def test_local_batches_sum_to_the_global_batch(self, name: str) -> None:
+        found = frame(name)
+        assert found.columns == [
+            *("at_s", "node", "iteration", "samples", "global_batch", "cores", "stands_for")
+        ]
+        whole = found.group_by("iteration").agg(
+            pl.col("samples", "node").sum(), pl.len(), pl.col("global_batch").max()
+        )
+        for row in whole.filter(pl.col("len") == 6).iter_rows(named=True):
+            assert row["samples"] == row["global_batch"]
+
+    def test_sizes_are_the_papers(self) -> None:
+        assert (
+            frame("fig19")["global_batch"].unique().to_list()
+            == [6 * 32]
+            == [STATED["fig19"]["gbs"]]
+        )
+
+    def test_cores_are_those_of_the_time(self) -> None:
+        fig19 = frame("fig19").filter(node=0).sort("at_s")
+        for at_s, cores in fig19.select("at_s", "cores").iter_rows():
+            assert cores == (24 if at_s < 300 else 12 if at_s < 500 else 4)
+        assert frame("fig6").sort("node")["cores"].unique(maintain_order=True).to_list() == [
+            24,
+            12,
+            4,
+        ]
+
+    @pytest.mark.parametrize("name", ["fig8", "fig20"])
+    def test_shares_of_a_whole_gradient(self, name: str) -> None:
+        found = frame(name)
+        assert found.columns == ["at_s", "source", "target", "iteration", "percent", "mbps"]
+        assert (found["source"] != found["target"]).all()
+        assert found["percent"].is_between(0, 100.5).all()
+        assert set(found["mbps"]) <= ({20, 35, 50} if name == "fig8" else {30, 100})
+
+
+class TestTables:
+    def test_table_1_has_a_row_for_each_hook(self) -> None:
+        table1 = frame("table1")
+        assert table1.select("system", "hook").rows() == [
+            (name, hook)
+            for name in COMPARED
+            for hook in ("generate_partial_gradients", "synch_training")
+        ]
+
+    def test_table_2_is_the_papers(self) -> None:
+        table2 = frame("table2")
+        assert len(table2) == 6 * 5
+        assert table2.filter(source="V", target="O")["mbps"].to_list() == [190]
+        assert table2.filter(source="S2", target="S1")["mbps"].to_list() == [72]
+
+    def test_table_3_has_all_phases(self) -> None:
+        table3 = frame("table3")
+        phases = table3.filter(environment="dynamic_sys_a", node=5)
+        assert phases.select("from_s", "to_s", "cores", "mbps").rows() == [
+            (0, 500, 24, 50),
+            (500, 1000, 6, 20),
+            (1000, 1500, 6, 50),
+        ]
+        assert set(table3.filter(environment="hetero_sys_c")["unit"]) == {"GPUs"}
+
+
+class TestPredicted:
+    def test_where_sizes_are_known_the_cost_model_is_exact(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        small.smaller(monkeypatch)
+        few = {name: SYSTEMS[name] for name in ("baseline", "hop", "ako")}
+        monkeypatch.setattr(cost_model, "SYSTEMS", few)
+        found = experiments.predicted(iterations=20)
+        assert found["system"].to_list() == list(few)
+        exact = found.filter(pl.col("system") != "hop")
+        assert exact["percent"].to_list() == pytest.approx([0, 0], abs=1e-6)
+        assert (found["percent"].abs() < 2).all()
+
+
+# --- Table 1's counting --------------------------------------------------------------------------
+
+
+def one_statement(gradient: Gradient, links: Links) -> Parts:
+    """A docstring is none."""
+    return dict.fromkeys(links.peers, gradient.whole)
+
+
+def four(gradient: Gradient, links: Links) -> Parts:
+    parts: dict[int, object] = {}
+    for peer in links.peers:  # the loop and its body
+        parts[peer] = gradient.whole
+    return one_statement(gradient, links)  # what it calls is not counted
+
+
+class Five:
+    """One and four; other methods are called, as functions are."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+
+    def __call__(self, gradient: Gradient, links: Links) -> Mapping[int, object]:
+        """Not this."""
+        self.turn += 1
+        if self.turn > 1:
+            return self.nothing()
+        return dict.fromkeys(links.peers, gradient.whole)
+
+    def nothing(self) -> Mapping[int, object]:
+        found: dict[int, object] = {}
+        return found
+
+
+def ahead(progress: Progress) -> bool:
+    return progress.iteration < 3
+
+
+@pytest.mark.parametrize(
+    ("hook", "count"),
+    [
+        (one_statement, 1),
+        (four, 4),
+        (Five, 5),
+        (Five(), 5),
+        (ahead, 1),
+        (synchronous, 0),
+        (Bounded(), 0),
+        (Bounded(2), 0),
+    ],
+)
+def test_statements_by_hand(hook: object, count: int) -> None:
+    assert statements(hook) == count  # type: ignore[arg-type]
+
+
+# --- Scales --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_each_scale_has_a_learner_that_fits(scale: str) -> None:
+    for learners in (scales.LEARNERS, scales.MOBILE_LEARNERS):
+        learner = learners.at(scale)
+        assert learner.model == learner.timed or learner.stands_for >= 1
+        assert learner.local_batch <= 32
+    assert scales.LEARNERS.paper == type(scales.LEARNERS.paper)()
+    assert scales.SEEDS.at("paper") == STATED["training"]["runs"] == 3
+
+
+def test_unknown_scale_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="smoke, default, paper"):
+        experiments.fig11("full")
+
+
+def test_what_can_be_recorded_is_there() -> None:
+    assert set(experiments.RECORDED) <= set(experiments.__all__)
+    assert all(one.data == ("cifar10",) for one in experiments.RECORDED.values())

@@ -1,0 +1,143 @@
+"""The testbed: what is stated, times by hand, and a smaller learner that takes as long."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import fmean
+
+import pytest
+
+from workbench import datasets
+from workbench.clusters import Schedule
+from workbench.datasets import Dataset
+from workbench.dlion.costs.iteration import Workload, iteration
+from workbench.dlion.paper.testbed import (
+    CPU_ENVIRONMENTS,
+    DYNAMIC,
+    GPU_ENVIRONMENTS,
+    LOCAL_BATCH,
+    POINTS,
+    SECONDS,
+    STATED,
+    Constants,
+    Learner,
+    Testbed,
+    paper_testbed,
+)
+from workbench.dlion.training import train
+from workbench.names import UnknownNameError
+from workbench.profiles import profile_model
+from workbench.zoo import MODELS as ZOO
+
+CONSTANTS = Constants(
+    sample_ms=5.0, host_ms=300.0, parallel_share=0.9, link_share=0.8, learning_rate=0.07
+)
+TESTBED = Testbed(CONSTANTS)
+SMALL = Learner("cipher_small", "cipher", stands_for=6.0, local_batch=8, learning_rate=0.3)
+CIPHER_BYTES = profile_model("cipher").param_bytes
+
+
+def data(model: str = "cipher_small") -> Dataset:
+    return datasets.load("digits").limit(train=60, test=6).fitted(ZOO[model].input_shape)
+
+
+def speed(cores: int) -> float:
+    return 1 / (0.1 + 0.9 / cores)
+
+
+def mean_iteration_s(learner: Learner, environment: str, iterations: int = 4) -> float:
+    """Seconds of an iteration with Baseline, simulated: the same for all, since all wait."""
+    setup = TESTBED.setup(learner, data(learner.model), environment)
+    trained = train(
+        replace(setup, seconds=None, iterations=iterations, evaluate_every=100), "baseline"
+    )
+    ends_s = trained.iterations.filter(iteration=iterations)["at_s"]
+    first_s = trained.iterations.filter(iteration=1)["at_s"]
+    return (fmean(ends_s) - fmean(first_s)) / (iterations - 1)
+
+
+def test_what_the_paper_states() -> None:
+    assert (SECONDS, LOCAL_BATCH, POINTS) == (1500, 32, 50_000)
+    assert STATED["training"]["runs"] == 3
+    assert STATED["batches"]["warm_up_limit"] == 0.01
+    assert STATED["batches"]["speed_up_limit"] == 0.1
+    assert set(CPU_ENVIRONMENTS) | set(GPU_ENVIRONMENTS) == set(STATED["environments"])
+    assert not set(CPU_ENVIRONMENTS) & {*GPU_ENVIRONMENTS, *DYNAMIC}
+
+
+def test_seconds_and_rates_by_hand() -> None:
+    setup = TESTBED.setup(Learner(), data("cipher"), "hetero_sys_a")
+    assert setup.host_s == 0.3
+    assert setup.sample_s == pytest.approx(0.005)
+    assert (setup.seconds, setup.local_batch, setup.sgd.learning_rate) == (1500, 32, 0.07)
+    nodes = setup.network.nodes
+    assert [node.speed_over_time.at(0.0) for node in nodes] == pytest.approx(
+        [speed(cores) for cores in (24, 24, 12, 12, 6, 6)]
+    )
+    bps = [Schedule.of(node.uplink).at(0.0) for node in nodes if node.uplink is not None]
+    assert bps == pytest.approx([0.8e6 * mbps for mbps in (50, 50, 35, 35, 20, 20)])
+
+
+def test_an_iteration_by_hand() -> None:
+    """On the LAN: the host, 32 samples on 24 cores, five gradients through an interface."""
+    whole_s = 0.3 + 32 * 0.005 / speed(24) + 5 * 8 * CIPHER_BYTES / (0.8 * 1e9)
+    assert mean_iteration_s(Learner(), "homo_a") == pytest.approx(whole_s)
+
+
+@pytest.mark.parametrize("environment", ["homo_a", "homo_b", "hetero_sys_a", "homo_c"])
+def test_a_smaller_learner_takes_as_long_as_what_it_stands_for(environment: str) -> None:
+    """By the cost model of Cipher itself, times the iterations that one stands for."""
+    where = TESTBED.environment(environment)
+    faster = STATED["assumed"]["gpu_over_core"] if where.unit == "GPUs" else 1.0
+    cluster = where.cluster(parallel_share=0.9, link_share=0.8)
+    cipher = Workload(CIPHER_BYTES, 0.005 / faster, 0.3, 32)
+    paper_s = fmean(iteration(cluster, cipher, "baseline").iteration_s)
+    assert mean_iteration_s(SMALL, environment) == pytest.approx(6 * paper_s, rel=1e-6)
+
+
+def test_bytes_take_as_long_as_the_paper_s() -> None:
+    small, own = (
+        TESTBED.setup(one, data(one.model), "homo_b").network.link(0, 1)
+        for one in (SMALL, Learner())
+    )
+    ratio = profile_model("cipher_small").param_bytes / CIPHER_BYTES
+    rates = [Schedule.of(link.bandwidth_bps).at(0.0) for link in (own, small)]
+    assert rates[1] == pytest.approx(rates[0] * ratio)
+
+
+def test_other_models_take_longer_by_their_operations_and_gpus_a_hundredth() -> None:
+    flops = profile_model("mobilenet_v1").forward_flops / profile_model("cipher").forward_flops
+    assert TESTBED.sample_s("mobilenet_v1") == pytest.approx(0.005 * flops)
+    mobile = Learner("mobilenet_v1_cifar", "mobilenet_v1")
+    setup = TESTBED.setup(mobile, data("mobilenet_v1_cifar"), "homo_c")
+    assert setup.sample_s == pytest.approx(0.005 * flops / 100)
+
+
+def test_periods_and_epochs_of_a_learner() -> None:
+    """60 samples in batches of 8 are 7.5 iterations of 6 each; 50,000 in batches of 32 are 1563."""
+    assert SMALL.sample_stands_for == 24
+    assert SMALL.epochs(3, 60) == round(3 * 50_000 / (60 * 24))
+    assert SMALL.iterations(100) == 17
+    assert (SMALL.iterations(1), SMALL.epochs(0.001, 60)) == (1, 1)
+    assert (Learner().iterations(100), Learner().epochs(3, POINTS)) == (100, 3)
+
+
+def test_workers_by_number() -> None:
+    assert TESTBED.setup(SMALL, data(), "hetero_sys_a", workers=9).workers == 9
+    assert TESTBED.environment("homo_a", 6) is TESTBED.environment("homo_a")
+
+
+def test_what_is_given_comes_before_what_is_fitted() -> None:
+    setup = TESTBED.setup(SMALL, data(), "homo_a", seconds=20, first_weights="shared", seed=4)
+    assert (setup.seconds, setup.first_weights, setup.seed) == (20, "shared", 4)
+    assert setup.sgd.learning_rate == 0.3
+    assert TESTBED.setup(SMALL, data(), "homo_a").first_weights == "own"
+    assert Testbed(CONSTANTS, "shared").setup(SMALL, data(), "homo_a").first_weights == "shared"
+    assert TESTBED.with_constants(host_ms=1.0).constants == replace(CONSTANTS, host_ms=1.0)
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'homo_a'"):
+        TESTBED.environment("homoa")
+    with pytest.raises(UnknownNameError, match="own"):
+        paper_testbed("owned")
