@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -77,3 +79,29 @@ def test_a_step_in_which_the_generator_moved_is_looked_at_again() -> None:
     quiet.suspect = np.array([1])  # as if somebody else had drawn meanwhile
     quiet.check()
     assert quiet.suspect is None
+
+
+def test_threads_that_ask_for_the_global_state_do_not_wait_for_each_other() -> None:
+    script = """
+import gc, os, sys, threading, time
+import torch
+from workbench.training.repeatable import global_state
+global_state()
+gc.freeze()
+sys.setswitchinterval(1e-6)
+gc.callbacks.append(lambda phase, info: time.sleep(0))  # lets other threads run
+gc.set_threshold(1)
+def ask():
+    for _ in range(1000):
+        global_state()
+threads = [threading.Thread(target=ask, daemon=True) for _ in range(2)]
+for one in threads: one.start()
+for one in threads: one.join(30)
+sys.stdout.write(str([one.is_alive() for one in threads]))
+sys.stdout.flush()
+os._exit(0)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.stdout == "[False, False]", ran.stderr

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from workbench.training.evaluation import Evaluation, evaluate
 from workbench.training.gradient import gradient_step
 from workbench.training.isolated import is_isolated
+from workbench.training.repeatable import global_state
 
 if TYPE_CHECKING:
     from workbench.datasets import Dataset
@@ -62,9 +63,7 @@ def draws_at_random(flat: FlatModel, x: NDArray[Any], y: NDArray[Any]) -> bool:
 
 
 def _states() -> tuple[Any, Any, Any]:
-    import torch
-
-    return torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
+    return global_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
 
 
 @dataclass(eq=False)
@@ -119,7 +118,7 @@ class Steps:
     def _watching(self, batch: NDArray[np.int64]) -> Iterator[None]:
         import torch
 
-        before = torch.get_rng_state()
+        before = global_state()
         yield
-        if not torch.equal(before, torch.get_rng_state()):
+        if not torch.equal(before, global_state()):
             self.suspect = batch

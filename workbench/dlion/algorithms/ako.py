@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
-from workbench.decentralised.gradient_exchange.part import Values
+from workbench.decentralised.gradient_exchange.leftover import Leftover
 from workbench.dlion.algorithms.synchronisation import asynchronous
 from workbench.dlion.algorithms.system import System
 
@@ -22,22 +22,21 @@ class Blocks:
     """Send everyone the next block of what has accumulated."""
 
     def __init__(self) -> None:
-        self.left: Values | None = None
+        self.left = Leftover()
         self.blocks = 0  # how many; 0 until bandwidth is known
         self.turn = 0
 
     def __call__(self, gradient: Gradient, links: Links) -> Parts:
         """Add to all blocks and send one."""
-        total = gradient.values.copy() if self.left is None else self.left + gradient.values
+        size = len(self.left.plus(gradient.values))
         if not self.blocks:
             self.blocks = blocks(gradient.values.nbytes, links)
             self.turn = 0 if self.blocks else self.turn
-        block = np.zeros(len(total), dtype=bool)
+        block = np.zeros(size, dtype=bool)
         count = self.blocks or FIRST
-        block[len(total) * self.turn // count : len(total) * (self.turn + 1) // count] = True
+        block[size * self.turn // count : size * (self.turn + 1) // count] = True
         self.turn = (self.turn + 1) % count
-        self.left = np.where(block, 0, total)
-        return dict.fromkeys(links.peers, gradient.part(block, total))
+        return dict.fromkeys(links.peers, self.left.take(gradient, block))
 
 
 def blocks(gradient_bytes: float, links: Links) -> int:

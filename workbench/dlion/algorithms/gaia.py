@@ -9,6 +9,7 @@ Deviation: Gaia lowers its threshold with the learning rate; here both are const
 import numpy as np
 
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
+from workbench.decentralised.gradient_exchange.leftover import Leftover
 from workbench.decentralised.gradient_exchange.part import Values
 from workbench.dlion.algorithms.synchronisation import delivered
 from workbench.dlion.algorithms.system import System
@@ -20,14 +21,13 @@ class Significant:
     """Send everyone the accumulated updates that are significant."""
 
     def __init__(self) -> None:
-        self.left: Values | None = None  # gradients that were not sent, summed
+        self.left = Leftover()
 
     def __call__(self, gradient: Gradient, links: Links) -> Parts:
         """Select, and keep the rest."""
-        total = gradient.values.copy() if self.left is None else self.left + gradient.values
+        total = self.left.plus(gradient.values)
         significant = is_significant(total * gradient.step, gradient.weights)
-        self.left = np.where(significant, 0, total)
-        return dict.fromkeys(links.peers, gradient.part(significant, total))
+        return dict.fromkeys(links.peers, self.left.take(gradient, significant))
 
 
 def is_significant(updates: Values, weights: Values, threshold: float = THRESHOLD) -> np.ndarray:

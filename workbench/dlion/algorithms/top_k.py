@@ -10,7 +10,9 @@ Deviation: neither clipping nor a warm-up of the sparsity; momentum is 0 unless 
 import numpy as np
 
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
+from workbench.decentralised.gradient_exchange.leftover import Leftover
 from workbench.decentralised.gradient_exchange.part import Values
+from workbench.decentralised.largest import largest
 from workbench.dlion.algorithms.synchronisation import synchronous
 from workbench.dlion.algorithms.system import System
 
@@ -23,30 +25,18 @@ class TopK:
     def __init__(self, share: float = SHARE, momentum: float = 0.0) -> None:
         self.share, self.momentum = share, momentum
         self.velocity: Values | None = None
-        self.left: Values | None = None
+        self.left = Leftover()
 
     def __call__(self, gradient: Gradient, links: Links) -> Parts:
         """Accumulate, send the largest, keep the rest."""
-        if self.velocity is None or self.left is None:
-            self.velocity, self.left = (
-                np.zeros_like(gradient.values),
-                np.zeros_like(gradient.values),
-            )
-        self.velocity = self.momentum * self.velocity + gradient.values
-        self.left = self.left + self.velocity
-        mask = np.concatenate([largest(self.left[one], self.share) for one in gradient.variables])
-        part = gradient.part(mask, self.left)
+        before = 0.0 if self.velocity is None else self.momentum * self.velocity
+        self.velocity = before + gradient.values
+        total = self.left.plus(self.velocity)
+        mask = np.zeros(len(total), dtype=bool)
+        for variable in gradient.variables:
+            mask[variable][largest(total[variable], self.share)] = True
         self.velocity[mask] = 0
-        self.left[mask] = 0
-        return dict.fromkeys((*links.peers, links.node), part)
-
-
-def largest(values: Values, share: float) -> np.ndarray:
-    """Mask of the largest share of values, at least one; of equal ones the first."""
-    count = max(1, int(share * len(values)))
-    mask = np.zeros(len(values), dtype=bool)
-    mask[np.argsort(-np.abs(values), kind="stable")[:count]] = True
-    return mask
+        return dict.fromkeys((*links.peers, links.node), self.left.take(gradient, mask))
 
 
 TOP_K = System("Top-k", TopK, synchronous)
