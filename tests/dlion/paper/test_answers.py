@@ -287,6 +287,13 @@ class TestControllers:
         found = answers(fig6=pl.DataFrame(begun + whole), fig19=pl.DataFrame(whole))["fig6.lbs"]
         assert found.ours is True
 
+    def test_sizes_that_never_change_follow_nothing(self) -> None:
+        found = answers(
+            fig6=pl.DataFrame(batches((50, 30, 10))), fig19=pl.DataFrame(batches((30, 30, 30)))
+        )["fig6.lbs"]
+        assert found.ours is False
+        assert "rank correlation 0.00" in found.detail
+
     def test_cores_that_change_the_other_way(self) -> None:
         fig6, fig19 = pl.DataFrame(batches((50, 30, 10))), pl.DataFrame(batches((10, 30, 50)))
         assert answers(fig6=fig6, fig19=fig19)["fig6.lbs"].ours is False

@@ -112,3 +112,16 @@ def test_who_never_gets_there_is_said() -> None:
     drawn = charts.fig9(pl.concat([frame, late])).to_dict()
     texts = [row["text"] for rows in drawn["datasets"].values() for row in rows if "text" in row]
     assert texts.count("never") == 1
+
+
+def test_an_interface_is_what_it_was_until_it_changes() -> None:
+    """Node 5 of Dynamic SYS A: a row where each phase begins, and one at the end."""
+    drawn = charts.table3(small.frame("table3")).to_dict()
+    (rows,) = (one for one in drawn["datasets"].values() if "mbps" in one[0])
+    found = [
+        (one["at_s"], one["mbps"])
+        for one in rows
+        if (one["environment"], one["node"]) == ("Dynamic SYS A", 5)
+    ]
+    assert found == [(0, 50), (500, 20), (1000, 50), (1500, 50)]
+    assert drawn["spec"]["mark"]["interpolate"] == "step-after"

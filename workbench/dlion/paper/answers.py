@@ -228,7 +228,7 @@ def _local_batches(fig6: pl.DataFrame, fig19: pl.DataFrame) -> Answer:
     off = sum(abs(a - b) for a, b in whole.select("samples", "global_batch").rows())
     last = fig6.filter(pl.col("iteration") == fig6["iteration"].max()).sort("cores", "node")
     rising = last["samples"].diff().drop_nulls().min()
-    correlation = fig19.select(pl.corr("cores", "samples", method="spearman")).item()
+    correlation = fig19.select(pl.corr("cores", "samples", method="spearman").fill_nan(0)).item()
     holds = off == 0 and isinstance(rising, int | float) and rising >= 0 and correlation > 0
     detail = (
         f"sums differ by {off}; {_slashed(last['samples'])} samples by cores; rank correlation "

@@ -359,13 +359,15 @@ def failures(frame: pl.DataFrame) -> alt.FacetChart:
 def table3(frame: pl.DataFrame) -> alt.FacetChart:
     """Interface of each worker over time, by environment."""
     titles = {**ENVIRONMENT_TITLES, "fig19": "Fig. 19", "fig20": "Fig. 20"}  # room for two panels
-    last = frame.with_columns(at_s=pl.col("to_s")).vstack(frame.with_columns(at_s=pl.col("from_s")))
-    drawn = last.with_columns(
-        pl.col("environment").replace(titles), worker=pl.format("worker {}", "node")
-    ).sort("environment", "node", "at_s")
+    ends = frame.filter(pl.col("to_s") == pl.col("to_s").max()).with_columns(at_s=pl.col("to_s"))
+    drawn = (
+        pl.concat([frame.with_columns(at_s=pl.col("from_s")), ends])
+        .with_columns(pl.col("environment").replace(titles), worker=pl.format("worker {}", "node"))
+        .sort("environment", "node", "at_s")
+    )
     lines = (
         alt.Chart(drawn)
-        .mark_line()
+        .mark_line(interpolate="step-after")
         .encode(
             x=alt.X("at_s:Q", title="virtual seconds"),
             y=alt.Y("mbps:Q", title="Mbit/s", scale=alt.Scale(type="log")),
