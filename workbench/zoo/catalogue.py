@@ -63,7 +63,7 @@ MODELS: dict[str, Model] = {
         _model("lenet5_cifar", "lenet", (3, 32, 32), 10, 62_006),
         _model("cipher", "cipher", (3, 32, 32), 10, 1_302_410),
         _model("cipher_grey", "cipher", (1, 28, 28), 10, 1_002_230),
-        _model("cipher_small", "cipher", (1, 28, 28), 10, 26_954),
+        _model("cipher_small", "cipher", (1, 8, 8), 10, 10_346),
         _model("alexnet", "alexnet", _IMAGENET, 1000, 61_100_840),
         _model("alexnet_cifar", "alexnet", (3, 32, 32), 10, 58_322_314),
         _model("alexnet_small", "alexnet", (3, 32, 32), 10, 113_850),

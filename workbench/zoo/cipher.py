@@ -24,11 +24,11 @@ def cipher_grey(classes: int = 10) -> nn.Sequential:
 
 
 def cipher_small(classes: int = 10) -> nn.Sequential:
-    """Cipher for 1x28x28 images with 4, 8 and 16 kernels and 32 neurons; 26,954 parameters.
+    """Cipher for 1x8x8 images with 8, 16 and 32 kernels and 32 neurons; 10,346 parameters.
 
     Learns in Cipher's place where an experiment is to take minutes.
     """
-    return _cipher((1, 28), (4, 8, 16), 32, classes)
+    return _cipher((1, 8), (8, 16, 32), 32, classes)
 
 
 def _cipher(

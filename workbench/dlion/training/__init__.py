@@ -2,7 +2,7 @@
 
 >>> from workbench import datasets
 >>> from workbench.dlion import Setup, train
->>> digits = datasets.load("digits").limit(train=120, test=20).fitted((1, 28, 28))
+>>> digits = datasets.load("digits").limit(train=120, test=20)
 >>> trained = train(Setup("cipher_small", digits, "homo_b", iterations=2), "baseline")
 >>> trained.iterations["samples"].to_list() == [32] * 12
 True

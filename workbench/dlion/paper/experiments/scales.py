@@ -10,14 +10,14 @@ from workbench.dlion.paper.testbed import (
 from workbench.experiments import Scaled, data_set
 from workbench.experiments.data import AUTO
 
-_SMALL = Learner("cipher_small", "cipher", stands_for=20.0, local_batch=8, learning_rate=0.3)
-_TINY = _SMALL._replace(stands_for=100.0)
+_SMALL = Learner("cipher_small", "cipher", stands_for=25.0, local_batch=8, learning_rate=0.3)
+_TINY = _SMALL._replace(stands_for=400.0)
 
 LEARNERS = Scaled(smoke=_TINY, default=_SMALL, paper=Learner())
 """In Cipher's place. One iteration stands for several, one sample for several of its samples."""
 MOBILE_LEARNERS = Scaled(
-    smoke=_TINY._replace(timed="mobilenet_v1", stands_for=300.0),
-    default=_SMALL._replace(timed="mobilenet_v1", stands_for=60.0),
+    smoke=_TINY._replace(timed="mobilenet_v1", stands_for=1200.0),
+    default=_SMALL._replace(timed="mobilenet_v1", stands_for=75.0),
     paper=Learner("mobilenet_v1_cifar", "mobilenet_v1"),
 )
 """In MobileNet's."""
@@ -37,20 +37,20 @@ def source(scale: str, dataset: str = AUTO) -> str:
 SAMPLES = Scaled[int | None](smoke=240, default=1500, paper=None)
 """At most; None for all."""
 TEST_SAMPLES = Scaled[int | None](smoke=60, default=200, paper=None)
-EVALUATE_EVERY = Scaled(smoke=4, default=25, paper=100)
+EVALUATE_EVERY = Scaled(smoke=3, default=20, paper=100)
 """Iterations of the learner."""
 SEEDS = Scaled(smoke=1, default=1, paper=3)
 ENVIRONMENTS = Scaled(
     smoke=("homo_a", "hetero_sys_a"),
-    default=("homo_a", "homo_b", "hetero_cpu_a", "hetero_sys_a"),
+    default=("homo_a", "hetero_sys_a"),
     paper=(*CPU_ENVIRONMENTS, *DYNAMIC),
 )
 """In which all combinations of techniques are trained."""
-CONVERGED_S = Scaled(smoke=1500.0, default=4500.0, paper=6000.0)
+CONVERGED_S = Scaled(smoke=1500.0, default=3000.0, paper=6000.0)
 """Seconds in which Fig. 21 takes a training for converged."""
-LARGEST = Scaled(smoke=12, default=24, paper=64)
+LARGEST = Scaled(smoke=12, default=12, paper=64)
 """Workers."""
-TIMING_PERIOD = Scaled(smoke=10, default=20, paper=100)
+TIMING_PERIOD = Scaled(smoke=3, default=15, paper=100)
 """Iterations of the learner from one timing of batches to the next. Below ``paper`` it is longer
 than the paper's in time, since each computes gradients for nothing but their time."""
 PROCESSES = Scaled(smoke=1, default=None, paper=None)
