@@ -119,7 +119,7 @@ class TestRecords:
 
     def test_the_last_evaluation_is_of_the_last_weights(self) -> None:
         found = train(setup(1, 0.5, first_weights="shared", iterations=4), "baseline")
-        assert np.allclose(*found.weights, atol=1e-6)
+        assert np.allclose(found.weights[0], found.weights[1], atol=1e-6)
         assert found.evaluations["loss"].to_list() == pytest.approx(
             [found.evaluations["loss"][0]] * 2, rel=1e-4
         )

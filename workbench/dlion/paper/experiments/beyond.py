@@ -96,7 +96,7 @@ def explanations(
     frames = [
         trainings(
             "Explanations",
-            [Case(system, **changes) for system in ("baseline", "ako", "gaia", "dlion")],
+            [Case(system, **changes) for system in ("baseline", "ako", "dlion")],
             scale,
             seed=seed,
             dataset=dataset,

@@ -10,14 +10,14 @@ from workbench.dlion.paper.testbed import (
 from workbench.experiments import Scaled, data_set
 from workbench.experiments.data import AUTO
 
-_SMALL = Learner("cipher_small", "cipher", stands_for=25.0, local_batch=8, learning_rate=0.3)
+_SMALL = Learner("cipher_small", "cipher", stands_for=15.0, local_batch=8, learning_rate=0.6)
 _TINY = _SMALL._replace(stands_for=400.0)
 
 LEARNERS = Scaled(smoke=_TINY, default=_SMALL, paper=Learner())
 """In Cipher's place. One iteration stands for several, one sample for several of its samples."""
 MOBILE_LEARNERS = Scaled(
     smoke=_TINY._replace(timed="mobilenet_v1", stands_for=1200.0),
-    default=_SMALL._replace(timed="mobilenet_v1", stands_for=75.0),
+    default=_SMALL._replace(timed="mobilenet_v1", stands_for=45.0),
     paper=Learner("mobilenet_v1_cifar", "mobilenet_v1"),
 )
 """In MobileNet's."""
