@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from workbench import training
 from workbench.checks import check_number, is_number, listed
 from workbench.clusters.cluster import check_cluster
+from workbench.decentralised.heartbeat import check_patience
 from workbench.decentralised.mixing import Mixing, as_mixing
 from workbench.decentralised.shards import check_shards
 from workbench.profiles import LayerTimes
@@ -20,8 +21,6 @@ from workbench.training import Sgd
 
 if TYPE_CHECKING:
     from workbench.clusters import Cluster
-
-MOST_PATIENCES = 1000  # in a batch: more, and a run does little else than send heartbeats
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,13 +127,7 @@ class GossipSetup(training.Setup):
                 self.cluster.nodes, self.shards, self.seconds_per_sample, strict=True
             )
         ]
-        if self.patience_s < (least_s := min(batches_s) / MOST_PATIENCES):
-            raise ValueError(
-                f"patience_s is {self.patience_s:g}, so that peers would send thousands of "
-                f"heartbeats in a batch; give at least {least_s:g}, a thousandth of the "
-                f"shortest batch of {min(batches_s):g} s, and more than a model takes on the "
-                "slowest link"
-            )
+        check_patience(self.patience_s, min(batches_s))
 
     def _check_each(self, name: str, value: object) -> None:
         instead = "give one number for all nodes, or one for each"

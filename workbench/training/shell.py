@@ -41,7 +41,7 @@ DELAYING = (
 class Standing(NamedTuple):
     """Progress of a training: epochs done and planned, percent of the work, latest losses.
 
-    `what` names the epochs that are counted.
+    `what` names the epochs that are counted. None are planned where something else ends a training.
     """
 
     epochs: int
@@ -60,9 +60,14 @@ class Standing(NamedTuple):
             found.append(f"{epochs.last_loss:.3f} over all samples after epoch {len(epochs)}")
         return cls(len(epochs), planned, 100 * iteration // iterations, tuple(found))
 
+    @property
+    def done(self) -> str:
+        """How many were done, of how many that were planned."""
+        return f"{self.epochs} {f'of {self.planned} ' if self.planned else ''}{self.what}"
+
     def at(self, now_s: float) -> str:
         """The progress at a virtual time, in one line."""
-        done = f"{self.epochs} of {self.planned} {self.what}, {self.percent} %"
+        done = f"{self.done}, {self.percent} %"
         return ", ".join((done, f"{now_s:,.1f} virtual seconds", *self.losses))
 
 
@@ -93,8 +98,8 @@ class Built(ABC, Generic[T]):
                 f"training diverged: {cause}; use a smaller learning rate than "
                 f"{self.setup.sgd.learning_rate:g}, as in sgd=Sgd(learning_rate=...)"
             )
-        done, planned, *_, what = self.standing()
-        kept = f"{done} of {planned} {what} {'was' if done == 1 else 'were'} done"
+        standing = self.standing()
+        kept = f"{standing.done} {'was' if standing.epochs == 1 else 'were'} done"
         apart = "\n" if "\n" in reason else " "
         return TrainingError(
             f"{reason}{apart}({kept}: `trained` of this error has what there is)",

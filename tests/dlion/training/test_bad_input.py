@@ -22,15 +22,18 @@ ONE_WAY = Cluster([Node("a"), Node("b")], {("a", "b"): Link(1e6)})
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"cluster": None}, "give either environment, the name of one of ENVIRONMENTS, or a cl"),
-        ({"environment": "homo_a"}, "give either environment, .* or a cluster"),
+        ({"cluster": None}, "neither of environment and cluster given; give either environment"),
+        ({"environment": "homo_a"}, "both of environment and cluster given; give either env"),
         (
             {"cluster": None, "environment": "homo_aa"},
             "environment 'homo_aa'. Did you mean 'homo_a",
         ),
-        ({"cluster": None, "environment": 5}, "5; give a"),
+        ({"cluster": None, "environment": 5}, "environment is 5; give the name of one of ENVIRON"),
+        ({"cluster": None, "environment": mesh(1, 1)}, "; give .* or a Cluster as cluster="),
+        ({"cluster": 5}, "cluster is 5; give a Cluster"),
         ({"cluster": ONE_WAY}, "no link leads from b to a; links lead from b to: nowhere"),
-        ({"seconds": 0}, "seconds is 0; it must be above 0"),
+        ({"seconds": 0}, r"seconds is 0\.0; it must be finite and above 0"),
+        ({"seconds": False}, "seconds is False; give a number"),
         ({"seconds": -1.0}, r"seconds is -1\.0; it must be finite and above 0"),
         ({"seconds": float("inf")}, "seconds is inf; it must be finite"),
         ({"seconds": float("nan")}, "seconds is nan; it must be finite"),
@@ -42,14 +45,18 @@ ONE_WAY = Cluster([Node("a"), Node("b")], {("a", "b"): Link(1e6)})
         ({"local_batch": 0}, "local_batch is 0"),
         ({"local_batch": 8.0}, r"local_batch is 8\.0"),
         ({"evaluate_every": 0}, "evaluate_every is 0"),
-        ({"sample_s": 0}, "sample_s is 0; it must be above 0"),
+        ({"sample_s": 0}, r"sample_s is 0\.0; it must be finite and above 0"),
         ({"sample_s": -1}, "sample_s is -1"),
         ({"sample_s": "slow"}, "sample_s is 'slow'; give a number"),
         ({"host_s": -1}, "host_s is -1; it must be at least 0 s"),
         ({"host_s": float("inf")}, "host_s is inf"),
         ({"flops_per_s": 0}, "flops_per_s is 0"),
         ({"backward_over_forward": -2}, "backward_over_forward is -2"),
-        ({"patience_s": 0}, "patience_s is 0; it must be above 0"),
+        ({"patience_s": 0}, r"patience_s is 0\.0; it must be finite and above 0"),
+        (
+            {"patience_s": 6e-6, "local_batch": 8, "sample_s": 0.001},
+            "patience_s is 6e-06, .* thousands of heartbeats .* at least 8e-06, .* of 0.008 s",
+        ),
         ({"patience_s": float("inf")}, "patience_s is inf; it must be finite"),
         ({"first_weights": "Own"}, "Did you mean 'own'"),
         ({"sgd": 0.1}, r"sgd is 0\.1; give a training\.Sgd"),
@@ -131,6 +138,11 @@ def test_what_a_plug_in_may_not_do(kind: str) -> None:
         train(setup(), System("mine", hook, synchronous))
     assert "program of worker" in str(raised.value)
     assert raised.value.__cause__ is not None
+
+
+def test_an_early_end_of_a_training_of_seconds_names_no_planned_iterations() -> None:
+    with pytest.raises(TrainingError, match=r"\(0 iterations of all workers were done: `trained`"):
+        train(setup(seconds=1.0), System("mine", lambda gradient, links: 1 / 0, synchronous))  # type: ignore[arg-type]
 
 
 def test_a_synchronisation_that_fails() -> None:

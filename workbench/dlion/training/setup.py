@@ -15,6 +15,7 @@ from workbench.checks import check_number
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
 from workbench.datasets import partition
+from workbench.decentralised.heartbeat import check_patience
 from workbench.decentralised.shards import check_shards
 from workbench.dlion.algorithms.global_batch import GlobalBatch, Growth, step
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
@@ -68,8 +69,8 @@ class Setup(training.Setup):
         evaluated.
     patience_s
         Seconds that a worker waits for anything at most, and after which a silent peer counts as
-        gone; more than a whole model takes on the slowest link. None waits for ever: only for runs
-        in which nothing gets lost.
+        gone; more than a whole model takes on the slowest link, and at least a thousandth of the
+        shortest batch. None waits for ever: only for runs in which nothing gets lost.
 
     Raises
     ------
@@ -78,7 +79,7 @@ class Setup(training.Setup):
         without samples, or not one for each worker.
     """
 
-    environment: str | Environment | Cluster | None = None
+    environment: str | Environment | None = None
     cluster: Cluster | None = None
     seconds: float | None = None
     iterations: int | None = None
@@ -99,11 +100,9 @@ class Setup(training.Setup):
         self._check_counts(local_batch=1, evaluate_every=1)
         if self.iterations is not None:
             self._check_counts(iterations=1)
-        given = [name for name in ("seconds", "sample_s", "patience_s") if getattr(self, name)]
+        optional = ("seconds", "sample_s", "patience_s")
+        given = [name for name in optional if getattr(self, name) is not None]
         self._check_positive(*given, "flops_per_s", "backward_over_forward", "stands_for")
-        for name in ("seconds", "sample_s", "patience_s"):
-            if getattr(self, name) == 0:
-                raise ValueError(f"{name} is 0; it must be above 0")
         if not 0 <= check_number("host_s", self.host_s) < math.inf:
             raise ValueError(f"host_s is {self.host_s}; it must be at least 0 s and finite")
         check_name("first_weights", self.first_weights, FIRST)
@@ -111,6 +110,10 @@ class Setup(training.Setup):
             object.__setattr__(
                 self, "shards", check_shards(self.shards, self.network, self.dataset)
             )
+        if self.patience_s is not None:
+            fastest = max(max(node.speed_over_time.values) for node in self.network.nodes)
+            batch_s = self.host_s + self.local_batch * self.seconds_per_sample / fastest
+            check_patience(self.patience_s, batch_s * self.stands_for)
         samples = len(self.dataset.y_train)
         if samples < self.workers:
             raise ValueError(
@@ -120,14 +123,21 @@ class Setup(training.Setup):
     @cached_property
     def network(self) -> Cluster:
         """The machines and links."""
-        given = self.environment if self.cluster is None else self.cluster
-        if given is None or (self.environment is not None and self.cluster is not None):
+        given = self.environment
+        if (given is None) == (self.cluster is None):
+            which = "neither" if given is None else "both"
             raise ValueError(
-                "give either environment, the name of one of ENVIRONMENTS, or a cluster"
+                f"{which} of environment and cluster given; give either environment, the name "
+                "of one of ENVIRONMENTS, or a cluster"
             )
         if isinstance(given, str):
             given = choose("environment", given, ENVIRONMENTS)
-        found = given.cluster() if isinstance(given, Environment) else check_cluster(given)
+        if not (given is None or isinstance(given, Environment)):
+            raise ValueError(
+                f"environment is {given!r}; give the name of one of ENVIRONMENTS, an Environment, "
+                "or a Cluster as cluster="
+            )
+        found = check_cluster(self.cluster) if given is None else given.cluster()
         for node in range(len(found)):
             for peer in range(len(found)):
                 if peer != node:
