@@ -75,10 +75,9 @@ def _cluster(setting: Setting) -> Cluster:
 
 def _workload(setting: Setting) -> Workload:
     testbed = paper_testbed()
-    gpus = ENVIRONMENTS[setting.environment].unit == "GPUs"
     return Workload(
         profile_model(setting.model).param_bytes,
-        testbed.sample_s(setting.model) / (STATED["assumed"]["gpu_over_core"] if gpus else 1.0),
+        testbed.sample_s(setting.model, ENVIRONMENTS[setting.environment].unit),
         testbed.constants.host_ms / 1e3,
         setting.batch_size,
     )

@@ -70,6 +70,9 @@ def test_functions_and_classes() -> None:
         ({"generate_partial_gradients": "max_n"}, "of mine is 'max_n'; give a function"),
         ({"generate_partial_gradients": NotCallable}, r"of mine is <class .*NotCallable'>; give a"),
         ({"synch_training": 5}, "synch_training of mine is 5; give a function"),
+        ({"title": 3}, "title is 3; give the system a name"),
+        ({"title": ""}, "title is ''; give the system a name"),
+        ({"acknowledged": "no"}, "acknowledged is 'no'; give True or False"),
         ({"synch_training": None}, "synch_training of mine is None; give a function"),
     ],
 )

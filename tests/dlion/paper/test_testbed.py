@@ -108,6 +108,7 @@ def test_bytes_take_as_long_as_the_paper_s() -> None:
 def test_other_models_take_longer_by_their_operations_and_gpus_a_hundredth() -> None:
     flops = profile_model("mobilenet_v1").forward_flops / profile_model("cipher").forward_flops
     assert TESTBED.sample_s("mobilenet_v1") == pytest.approx(0.005 * flops)
+    assert TESTBED.sample_s(unit="GPUs") == pytest.approx(0.005 / 100)
     mobile = Learner("mobilenet_v1_cifar", "mobilenet_v1")
     setup = TESTBED.setup(mobile, data("mobilenet_v1_cifar"), "homo_c")
     assert setup.sample_s == pytest.approx(0.005 * flops / 100)

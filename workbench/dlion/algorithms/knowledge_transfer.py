@@ -39,9 +39,9 @@ class Transfer:
     def __post_init__(self) -> None:
         for name, least in (("period", 1), ("losses", 1), ("early_until", 0), ("early_period", 1)):
             check_whole(name, getattr(self, name), least)
-        if not 0 <= check_number("lambda", self.share) <= 1:
+        if not 0 <= check_number("share", self.share) <= 1:
             raise ValueError(
-                f"lambda, the share of the best weights, is {self.share}; it is from 0 to 1"
+                f"share is {self.share}; it is lambda, the share of the best weights, from 0 to 1"
             )
         check_name("whom", self.whom, WHOM)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from workbench.checks import check_kind, check_number, check_whole, listed
+from workbench.checks import check_kind, check_number, check_truth, check_whole, listed
 from workbench.decentralised.gradient_exchange.gradient import PartialGradients
 from workbench.decentralised.model_exchange.peer import ModelExchange
 from workbench.dlion.algorithms.global_batch import DOUBLING, Growth
@@ -84,6 +84,9 @@ class System:
     exchange_models: Callable[..., ModelExchange] | None = None
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.title, str) and self.title):
+            raise ValueError(f"title is {self.title!r}; give the system a name")
+        check_truth("acknowledged", self.acknowledged)
         if (self.generate_partial_gradients is None) == (self.exchange_models is None):
             raise ValueError(
                 f"{self.title} needs one of generate_partial_gradients, for gradients, and "

@@ -45,16 +45,7 @@ def seconds_to(frame: pl.DataFrame, target: float) -> float | None:
 def _training(frame: pl.DataFrame) -> list[str]:
     deciding = (
         *("system", "environment", "seed", "techniques", "n", "weighting", "growth_epochs"),
-        *(
-            "period",
-            "share",
-            "whom",
-            "early",
-            "candidate",
-            "first_weights",
-            "classes",
-            "workers",
-            "panel",
-        ),
+        *("period", "share", "whom", "early", "candidate", "first_weights", "synchronous"),
+        *("classes", "workers", "panel"),
     )
     return [name for name in deciding if name in frame.columns]

@@ -111,14 +111,15 @@ class Testbed:
     constants: Constants
     first_weights: str = EXPLANATION
 
-    def sample_s(self, model: str = "cipher") -> float:
-        """Seconds to learn from a sample on one core, or GPU.
+    def sample_s(self, model: str = "cipher", unit: str = "cores") -> float:
+        """Seconds to learn from a sample on one core, or, where the `unit` is "GPUs", on one GPU.
 
         Another model than Cipher takes as many times longer as it has operations; a GPU is as many
         times as fast as a core as the testbed's file assumes.
         """
         own, cipher = (profile_model(name).forward_flops for name in (model, "cipher"))
-        return self.constants.sample_ms / 1e3 * own / cipher
+        faster = STATED["assumed"]["gpu_over_core"] if unit == "GPUs" else 1.0
+        return self.constants.sample_ms / 1e3 * own / cipher / faster
 
     def environment(self, name: str | Environment, workers: int | None = None) -> Environment:
         """An environment by name, with another number of workers if asked."""
@@ -140,7 +141,7 @@ class Testbed:
         constants = self.constants
         where = self.environment(environment, workers)
         own, timed = (profile_model(name).param_bytes for name in (learner.model, learner.timed))
-        speed = STATED["assumed"]["gpu_over_core"] if where.unit == "GPUs" else 1.0
+        sample_s = self.sample_s(learner.timed, where.unit)
         cluster = where.cluster(
             parallel_share=constants.parallel_share,
             link_share=constants.link_share,
@@ -154,7 +155,7 @@ class Testbed:
             seconds=seconds,
             local_batch=learner.local_batch,
             sgd=Sgd(rate),
-            sample_s=self.sample_s(learner.timed) / speed * LOCAL_BATCH / learner.local_batch,
+            sample_s=sample_s * LOCAL_BATCH / learner.local_batch,
             host_s=constants.host_ms / 1e3,
             stands_for=learner.stands_for,
             first_weights=first_weights or self.first_weights,

@@ -30,7 +30,6 @@ TECHNIQUES = ("batching", "links", "transfer")
 COMBINATIONS = tuple(
     chosen for count in range(len(TECHNIQUES) + 1) for chosen in combinations(TECHNIQUES, count)
 )
-BEYOND = tuple(SYSTEMS)
 
 
 def techniques(
