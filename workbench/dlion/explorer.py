@@ -66,9 +66,7 @@ def _cluster(setting: Setting) -> Cluster:
     }
     cores = [Schedule.of(one).at(0.0) for one in found.cores]
     unequal = tuple(max(cores) * (one / max(cores)) ** setting.heterogeneity for one in cores)
-    where = replace(found, cores=unequal, mbps=mbps, pairs_mbps=pairs)
-    if setting.workers != where.workers:
-        where = replace(where, pairs_mbps={}).of(setting.workers)
+    where = replace(found, cores=unequal, mbps=mbps, pairs_mbps=pairs).of(setting.workers)
     constants = paper_testbed().constants
     return where.cluster(parallel_share=constants.parallel_share, link_share=constants.link_share)
 

@@ -88,19 +88,20 @@ class Environment:
     def of(self, workers: int) -> Environment:
         """Return the same kind of environment with so many workers: these, again and again.
 
-        Raises ValueError: fewer than two workers, or links of their own, which new workers lack.
+        So are links of their own; copies of a worker have none between them.
+
+        Raises ValueError: fewer than two workers.
         """
         count = check_whole("workers", workers, 2)
-        if self.pairs_mbps and count != self.workers:
-            raise ValueError(
-                f"{self.title} has links of their own between its {self.workers} workers, so it "
-                f"cannot have {count}; take an environment without pairs_mbps"
-            )
         places = [place % self.workers for place in range(count)]
+        pairs = {pair: (places[pair[0]], places[pair[1]]) for pair in permutations(range(count), 2)}
         return replace(
             self,
             cores=tuple(self.cores[place] for place in places),
             mbps=tuple(self.mbps[place] for place in places),
+            pairs_mbps={
+                pair: self.pairs_mbps[own] for pair, own in pairs.items() if own in self.pairs_mbps
+            },
         )
 
     def cluster(
