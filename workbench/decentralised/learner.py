@@ -37,7 +37,7 @@ class Learner:
     node: int
     seed: int  # of the run; with `node`, of what the model draws (dropout)
     flat: FlatModel  # a vector of its own, which no message refers to
-    first: Tensor  # first parameters, which all nodes share
+    first: Tensor  # first parameters
     dataset: Dataset
     sgd: Sgd
     name: str = "a node"  # of the node, for errors

@@ -1,8 +1,8 @@
 """Ako: a block of the accumulated gradient in turn, without waiting (Watcharapichat et al. 2016).
 
 The gradient is cut into p blocks. Iteration t sends block t mod p, with the sum of the gradients
-since it was last sent. p is as small as the links allow: all that p iterations would send, over
-what they carry (here Sec. 5.1.4).
+since it was last sent. p is as small as the slowest link allows, by what it carries while an
+iteration computes (here Sec. 5.1.4), and set once, when all links have been used.
 """
 
 import math
