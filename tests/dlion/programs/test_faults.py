@@ -185,3 +185,13 @@ class TestBuffers:
             System("x", lambda gradient, links: {}, synchronous, transfer=Transfer(4, 1.0))
         )
         assert torch.equal(*(one.running_mean for one in copied))  # type: ignore[arg-type]
+
+
+def test_a_worker_that_restarts_goes_on_in_the_epoch_of_the_others() -> None:
+    """Of six epochs of four iterations each, the first ends while it is gone."""
+    faults = [Crash(1, 0.05), Restart(1, 0.2)]
+    found = train(faulty(iterations=24), "baseline", faults=faults)
+    assert found.iterations.filter(node=1)["iteration"].to_list() == [1, 2, *range(6, 25)]
+    own, other = (found.epochs.filter(node=node)["epoch"].to_list() for node in (1, 0))
+    assert (own, other) == ([2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6])
+    assert found.epochs.filter(epoch=2).sort("node")["samples"].to_list() == [32, 24, 32]

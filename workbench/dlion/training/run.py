@@ -40,9 +40,9 @@ class Trained(training.Trained[NDArray[np.float32]]):
     Attributes
     ----------
     epochs
-        A row for each epoch that a worker has done: ``epoch``, ``node``, ``at_s``, ``loss`` (mean
-        over its samples), ``top1`` (of its newest evaluation by then; null before any),
-        ``samples`` that it learnt from, ``restarts``.
+        A row for each worker and epoch, if it was there at the end: ``epoch``, ``node``, ``at_s``,
+        ``loss`` (mean over its samples), ``top1`` (of its newest evaluation by then; null before
+        any), ``samples`` that it learnt from, ``restarts``.
     weights
         Of all workers at the end, (workers, parameters).
     evaluations
@@ -111,10 +111,11 @@ class Built(training.Built[Trained]):
 
 
 def _epochs(iterations: pl.DataFrame, evaluations: pl.DataFrame, samples: int) -> pl.DataFrame:
-    """Epochs by the samples of the global batches."""
-    before = pl.col("global_batch").cum_sum().over("node") - pl.col("global_batch")
-    rows = iterations.with_columns(
-        epoch=before // samples + 1, after=before + pl.col("global_batch")
+    """Epochs by the samples of the global batches, which are the same for all workers."""
+    batches = iterations.group_by("iteration").agg(pl.col("global_batch").max()).sort("iteration")
+    learnt = batches.select("iteration", after=pl.col("global_batch").cum_sum())
+    rows = iterations.join(learnt, on="iteration", how="left", maintain_order="left").with_columns(
+        epoch=(pl.col("after") - pl.col("global_batch")) // samples + 1
     )
     weighted = (pl.col("loss") * pl.col("samples")).sum() / pl.col("samples").sum()
     done = (
