@@ -105,13 +105,16 @@ def table3(end_s: float = 1500.0) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def predicted(environment: str = "hetero_sys_a", iterations: int = 100) -> pl.DataFrame:
+def predicted(scale: str = "default", environment: str = "hetero_sys_a") -> pl.DataFrame:
     """Seconds of an iteration by the cost model, and in a short simulation, by system.
+
+    At ``smoke`` of the systems that the paper compares, in few iterations.
 
     Columns ``system, predicted_s, simulated_s`` (mean over the workers, of the second half) and
     ``percent``, how far the prediction is off.
     """
     testbed, learning = paper_testbed(), learning_at("smoke")
+    systems, iterations = (COMPARED, 20) if scale == "smoke" else (tuple(SYSTEMS), 100)
     learner = learning.learner._replace(stands_for=1.0)
     setup = testbed.setup(learner, learning.data, environment, seconds=1e9)
     setup = replace(setup, seconds=None, iterations=iterations, evaluate_every=iterations)
@@ -136,4 +139,4 @@ def predicted(environment: str = "hetero_sys_a", iterations: int = 100) -> pl.Da
         "system": pl.String,
         **dict.fromkeys(("predicted_s", "simulated_s", "percent"), pl.Float64),
     }
-    return sweep("Predicted", measure, [{"system": name} for name in SYSTEMS], schema)
+    return sweep("Predicted", measure, [{"system": name} for name in systems], schema)
