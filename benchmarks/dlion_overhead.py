@@ -220,7 +220,8 @@ def messages(name: str, shared: bool = False) -> bool:
         setup = Setup(
             "lenet5",
             images((1, 28, 28), 64 * workers, 10),
-            ENVIRONMENTS["homo_a"].of(workers) if shared else full_mesh(workers, Link(1e9)),
+            environment=ENVIRONMENTS["homo_a"].of(workers) if shared else None,
+            cluster=None if shared else full_mesh(workers, Link(1e9)),
             iterations=SHARED_ITERATIONS if shared else LENET_ITERATIONS,
             local_batch=1,
             evaluate_every=1_000,
