@@ -272,7 +272,8 @@ def test_data_is_what_the_experiment_asks_for(
 
     module = importlib.import_module(f"workbench.{system}.paper.experiments")
     make = getattr(module, name)
-    for one in (make.__module__, f"workbench.{system}.paper.experiments.cases"):
+    beside = (f"{module.__name__}.{one}" for one in ("cases", "trainings"))
+    for one in (make.__module__, *beside):
         if importlib.util.find_spec(one):
             for replaced, by in (("data_set", noted), ("sweep", begin), ("computed", begin)):
                 monkeypatch.setattr(f"{one}.{replaced}", by, raising=False)

@@ -324,10 +324,18 @@ def scaling(frame: pl.DataFrame) -> alt.FacetChart:
 
 def explanations(frame: pl.DataFrame) -> alt.FacetChart:
     """Final accuracy by what may put Baseline below the others."""
+    return _by_panel(frame, "explanation", "What may put Baseline below systems that send less")
+
+
+def candidates(frame: pl.DataFrame) -> alt.FacetChart:
+    """Final accuracy by the constants that calibration picks from, and whose first weights."""
+    named = frame.with_columns(constants=pl.format("{}: {}", "first_weights", "candidate"))
+    return _by_panel(named, "constants", "Constants that are weighed, and first weights")
+
+
+def _by_panel(frame: pl.DataFrame, field: str, subject: str) -> alt.FacetChart:
     names = [SYSTEM_TITLES[name] for name in frame["system"].unique(maintain_order=True)]
-    drawn = _final(frame, "explanation", "system").with_columns(
-        pl.col("system").replace(SYSTEM_TITLES)
-    )
+    drawn = _final(frame, field, "system").with_columns(pl.col("system").replace(SYSTEM_TITLES))
     base = alt.Chart(drawn).encode(y=alt.Y("system:N", sort=names, title=None))
     bars = base.mark_bar().encode(
         x=alt.X("mean:Q", title="top-1, %"), color=parts.colour("system", names, legend=None)
@@ -335,10 +343,10 @@ def explanations(frame: pl.DataFrame) -> alt.FacetChart:
     texts = base.mark_text(align="left", dx=3).encode(
         x="high:Q", text=alt.Text("mean:Q", format=".1f")
     )
-    panels = frame["explanation"].unique(maintain_order=True).to_list()
-    title = _learnt("What may put Baseline below systems that send less, Homo A", frame)
+    panels = frame[field].unique(maintain_order=True).to_list()
+    title = _learnt(f"{subject}, Homo A", frame)
     panel = alt.layer(bars, texts).properties(height=16 * len(names))
-    return parts.facets(panel, "explanation", panels, title)
+    return parts.facets(panel, field, panels, title)
 
 
 def failures(frame: pl.DataFrame) -> alt.FacetChart:

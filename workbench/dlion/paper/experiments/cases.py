@@ -26,6 +26,7 @@ from workbench.dlion.paper.testbed import (
     paper_testbed,
 )
 from workbench.dlion.training import Trained, train
+from workbench.experiments import data_set
 from workbench.experiments.data import loaded_once
 from workbench.names import choose
 from workbench.zoo import MODELS as ZOO
@@ -107,7 +108,7 @@ def learning_at(scale: str, dataset: str = "auto", *, mobile: bool = False) -> L
     learners = scales.MOBILE_LEARNERS if mobile else scales.LEARNERS
     return Learning(
         learners.at(scale),
-        scales.source(scale, dataset),
+        data_set(scale, "cifar10", scales.chosen(scale, dataset)),
         scales.SAMPLES.at(scale),
         scales.TEST_SAMPLES.at(scale),
         scales.EVALUATE_EVERY.at(scale),

@@ -7,7 +7,7 @@ from workbench.dlion.paper.testbed import (
     DYNAMIC,
     Learner,
 )
-from workbench.experiments import Scaled, data_set
+from workbench.experiments import Scaled
 from workbench.experiments.data import AUTO
 
 _SMALL = Learner("cipher_small", "cipher", stands_for=15.0, local_batch=8, learning_rate=0.6)
@@ -23,15 +23,12 @@ MOBILE_LEARNERS = Scaled(
 """In MobileNet's."""
 
 
-def source(scale: str, dataset: str = AUTO) -> str:
-    """Name what is learnt from.
+def chosen(scale: str, dataset: str = AUTO) -> str:
+    """What is asked of `data_set`: at ``default`` digits unless the user asks for others.
 
-    At ``default`` digits: in the few hundred iterations of minutes hardly anything is learnt from
-    the cluttered ones.
+    In the few hundred iterations of minutes hardly anything is learnt from the cluttered ones.
     """
-    return data_set(
-        scale, "cifar10", "digits" if (scale, dataset) == ("default", AUTO) else dataset
-    )
+    return "digits" if (scale, dataset) == ("default", AUTO) else dataset
 
 
 SAMPLES = Scaled[int | None](smoke=240, default=1500, paper=None)
