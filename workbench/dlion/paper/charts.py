@@ -168,21 +168,10 @@ def fig17(frame: pl.DataFrame) -> alt.FacetChart:
 
 
 def _grouped(frame: pl.DataFrame, value: str, axis: str, subject: str) -> alt.FacetChart:
-    drawn = _final(frame, "environment", "system", value=value).with_columns(
+    drawn = frame.with_columns(
         pl.col("environment").replace(ENVIRONMENT_TITLES), pl.col("system").replace(SYSTEM_TITLES)
     )
-    names = [SYSTEM_TITLES[name] for name in frame["system"].unique(maintain_order=True)]
-    panels = [ENVIRONMENT_TITLES[one] for one in frame["environment"].unique(maintain_order=True)]
-    base = alt.Chart(drawn).encode(y=alt.Y("system:N", sort=names, title=None))
-    bars = base.mark_bar().encode(
-        x=alt.X("mean:Q", title=axis), color=parts.colour("system", names, legend=None)
-    )
-    spread = base.mark_rule().encode(x="low:Q", x2="high:Q")
-    texts = base.mark_text(align="left", dx=3).encode(
-        x="high:Q", text=alt.Text("mean:Q", format=".1f")
-    )
-    panel = alt.layer(bars, spread, texts).properties(height=16 * len(names))
-    return parts.facets(panel, "environment", panels, _learnt(subject, frame))
+    return _panels(drawn, "environment", "system", subject, value=value, axis=axis)
 
 
 def fig14(frame: pl.DataFrame) -> alt.FacetChart:
@@ -242,19 +231,8 @@ def techniques(frame: pl.DataFrame) -> alt.FacetChart:
         .then(pl.lit("none"))
         .otherwise(pl.col("techniques"))
     )
-    names = labelled["chosen"].unique(maintain_order=True).to_list()
-    drawn = _final(labelled, "environment", "chosen").with_columns(
-        pl.col("environment").replace(ENVIRONMENT_TITLES)
-    )
-    base = alt.Chart(drawn).encode(y=alt.Y("chosen:N", sort=names, title=None))
-    bars = base.mark_bar().encode(x=alt.X("mean:Q", title="top-1, %"))
-    texts = base.mark_text(align="left", dx=3).encode(
-        x="high:Q", text=alt.Text("mean:Q", format=".1f")
-    )
-    panels = [ENVIRONMENT_TITLES[one] for one in frame["environment"].unique(maintain_order=True)]
-    panel = alt.layer(bars, texts).properties(height=16 * len(names))
-    title = _learnt("What each technique is worth", frame)
-    return parts.facets(panel, "environment", panels, title)
+    drawn = labelled.with_columns(pl.col("environment").replace(ENVIRONMENT_TITLES))
+    return _panels(drawn, "environment", "chosen", "What each technique is worth")
 
 
 def weightings(frame: pl.DataFrame) -> alt.Chart:
@@ -324,29 +302,19 @@ def scaling(frame: pl.DataFrame) -> alt.FacetChart:
 
 def explanations(frame: pl.DataFrame) -> alt.FacetChart:
     """Final accuracy by what may put Baseline below the others."""
-    return _by_panel(frame, "explanation", "What may put Baseline below systems that send less")
+    drawn = frame.with_columns(pl.col("system").replace(SYSTEM_TITLES))
+    subject = "What may put Baseline below systems that send less, Homo A"
+    return _panels(drawn, "explanation", "system", subject)
 
 
 def candidates(frame: pl.DataFrame) -> alt.FacetChart:
     """Final accuracy by the constants that calibration picks from, and whose first weights."""
-    named = frame.with_columns(constants=pl.format("{}: {}", "first_weights", "candidate"))
-    return _by_panel(named, "constants", "Constants that are weighed, and first weights")
-
-
-def _by_panel(frame: pl.DataFrame, field: str, subject: str) -> alt.FacetChart:
-    names = [SYSTEM_TITLES[name] for name in frame["system"].unique(maintain_order=True)]
-    drawn = _final(frame, field, "system").with_columns(pl.col("system").replace(SYSTEM_TITLES))
-    base = alt.Chart(drawn).encode(y=alt.Y("system:N", sort=names, title=None))
-    bars = base.mark_bar().encode(
-        x=alt.X("mean:Q", title="top-1, %"), color=parts.colour("system", names, legend=None)
+    drawn = frame.with_columns(
+        pl.col("system").replace(SYSTEM_TITLES),
+        constants=pl.format("{}: {}", "first_weights", "candidate"),
     )
-    texts = base.mark_text(align="left", dx=3).encode(
-        x="high:Q", text=alt.Text("mean:Q", format=".1f")
-    )
-    panels = frame[field].unique(maintain_order=True).to_list()
-    title = _learnt(f"{subject}, Homo A", frame)
-    panel = alt.layer(bars, texts).properties(height=16 * len(names))
-    return parts.facets(panel, field, panels, title)
+    subject = "Constants that are weighed, and first weights, Homo A"
+    return _panels(drawn, "constants", "system", subject)
 
 
 def failures(frame: pl.DataFrame) -> alt.FacetChart:
@@ -395,6 +363,29 @@ def _final(frame: pl.DataFrame, *by: str, value: str = "top1") -> pl.DataFrame:
         .group_by(*by, maintain_order=True)
         .agg(mean=percent.mean(), low=percent.min(), high=percent.max())
     )
+
+
+def _panels(
+    frame: pl.DataFrame,
+    panel: str,
+    by: str,
+    subject: str,
+    *,
+    value: str = "top1",
+    axis: str = "top-1, %",
+) -> alt.FacetChart:
+    """Bars of final values by `by`, with their range over seeds, a panel for each of `panel`."""
+    names, panels = (frame[one].unique(maintain_order=True).to_list() for one in (by, panel))
+    base = alt.Chart(_final(frame, panel, by, value=value)).encode(
+        y=alt.Y(f"{by}:N", sort=names, title=None)
+    )
+    bars = base.mark_bar().encode(x=alt.X("mean:Q", title=axis))
+    spread = base.mark_rule().encode(x="low:Q", x2="high:Q")
+    texts = base.mark_text(align="left", dx=3).encode(
+        x="high:Q", text=alt.Text("mean:Q", format=".1f")
+    )
+    drawn = alt.layer(bars, spread, texts).properties(height=16 * len(names))
+    return parts.facets(drawn, panel, panels, _learnt(subject, frame))
 
 
 def _bars(frame: pl.DataFrame, field: str, axis: str, title: list[str]) -> alt.LayerChart:
