@@ -248,7 +248,7 @@ def weightings(frame: pl.DataFrame) -> alt.Chart:
 
 
 def all_systems(frame: pl.DataFrame) -> alt.Chart:
-    """Final accuracy of every system, and with samples of two classes a worker."""
+    """Final accuracy of every system, and with samples of few classes a worker."""
     labelled = frame.with_columns(
         pl.col("system").replace(SYSTEM_TITLES),
         data=pl.when(pl.col("classes").is_null())

@@ -58,7 +58,7 @@ def weightings(
 def all_systems(
     scale: str = "default", seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
 ) -> pl.DataFrame:
-    """Every system, with the samples of all classes and of two classes a worker; as `trainings`."""
+    """Every system, with the samples of all classes and of few classes each; as `trainings`."""
     cases = [
         Case(system, "hetero_sys_a", classes=classes)
         for system, classes in product(SYSTEMS, (None, 2))
@@ -83,7 +83,7 @@ def scaling(
 FIRST_WEIGHTS: Mapping[str, Mapping[str, Any]] = {
     "own first weights": {},
     "shared first weights": {"first_weights": "shared"},
-    "shared, two classes a worker": {"first_weights": "shared", "classes": 2},
+    "shared, few classes a worker": {"first_weights": "shared", "classes": 2},
     "own, all wait for all": {"synchronous": True},
 }
 
