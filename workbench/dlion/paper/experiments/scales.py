@@ -43,7 +43,7 @@ ENVIRONMENTS = Scaled(
     paper=(*CPU_ENVIRONMENTS, *DYNAMIC),
 )
 """In which all combinations of techniques are trained."""
-CONVERGED_S = Scaled(smoke=1500.0, default=3000.0, paper=6000.0)
+CONVERGED_S = Scaled(smoke=1500.0, default=3000.0, paper=3000.0)
 """Seconds in which Fig. 21 takes a training for converged."""
 LARGEST = Scaled(smoke=12, default=12, paper=64)
 """Workers."""

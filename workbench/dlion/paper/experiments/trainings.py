@@ -101,23 +101,17 @@ def _compared(
 def candidates(
     scale: str = "default", seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
 ) -> pl.DataFrame:
-    """Homo A with every candidate's constants, and either explanation of the first weights.
+    """Homo A with every candidate's constants; with the last, either explanation, too.
 
-    As `trainings`, and ``candidate``; what `workbench.dlion.paper.calibration` picks from.
+    As `trainings`, with ``candidate``; what `workbench.dlion.paper.calibration` picks from.
     """
-    frames = [
-        trainings(
-            f"Candidate {name}",
-            [Case(system, candidate=name, first_weights=first) for system in COMPARED],
-            scale,
-            seed=seed,
-            dataset=dataset,
-            seeds=seeds,
-        )
-        for name in CANDIDATES
-        for first in FIRST_WEIGHTS
+    own, shared = FIRST_WEIGHTS
+    tried = [*((name, own) for name in CANDIDATES), (list(CANDIDATES)[-1], shared)]
+    cases = [
+        Case(system, candidate=name, first_weights=first)
+        for (name, first), system in product(tried, COMPARED)
     ]
-    return pl.concat(frames)
+    return trainings("Candidates", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
 
 
 def fig5(
