@@ -124,7 +124,11 @@ def masks(gradient: Gradient, step: int) -> list[NDArray[np.bool_]]:
 
 def sent_bytes(gradient: Gradient, chosen: list[NDArray[np.bool_]]) -> float:
     item_bytes = gradient.values.itemsize
-    return sum(encoded_bytes(int(np.count_nonzero(one)), len(one), item_bytes) for one in chosen)
+    counts = map(np.count_nonzero, chosen)
+    return sum(
+        float(encoded_bytes(count, len(one), item_bytes))
+        for count, one in zip(counts, chosen, strict=True)
+    )
 
 
 def dense(part: Part, values: Values) -> Values:

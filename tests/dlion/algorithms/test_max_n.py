@@ -63,10 +63,10 @@ def test_ranks_select_what_the_formula_does(one: Gradient, n: float) -> None:
 @given(gradients())
 def test_bytes_of_every_n_are_what_is_sent(one: Gradient) -> None:
     ranks = Ranks(one)
-    sizes = [ranks.bytes_at(step) for step in range(STEPS + 1)]
+    sizes = ranks.bytes_by_step
     assert (np.diff(sizes) >= 0).all()
     for n in (0.0, 0.01, 0.85, 1.0, 9.99, 10.0, 33.33, 50.0, 89.99, 90.0, 99.99, 100.0):
-        assert ranks.bytes_at(round(n * STEPS / 100)) == ranks.part(n).size_bytes
+        assert ranks.bytes_by_step[round(n * STEPS / 100)] == ranks.part(n).size_bytes
     assert ranks.part(100).size_bytes == one.whole.size_bytes == one.values.nbytes
 
 
@@ -74,7 +74,7 @@ def test_bytes_of_every_n_are_what_is_sent(one: Gradient) -> None:
 @given(st.lists(st.floats(-4, 4, width=32), min_size=1, max_size=60), st.integers(0, 300))
 def test_largest_n_is_the_largest_that_fits(values: list[float], budget_bytes: int) -> None:
     ranks = Ranks(gradient(values))
-    fits = [step for step in range(STEPS + 1) if ranks.bytes_at(step) <= budget_bytes]
+    fits = [step for step in range(STEPS + 1) if ranks.bytes_by_step[step] <= budget_bytes]
     found = ranks.largest_n(budget_bytes)
     assert found == max(LEAST_N, 100 * max(fits, default=-1) / STEPS)
     assert ranks.part(found).size_bytes <= max(budget_bytes, ranks.part(LEAST_N).size_bytes)
@@ -101,7 +101,7 @@ def test_the_largest_is_always_sent(largest: float) -> None:
 def test_any_magnitude(size: float) -> None:
     one = gradient(np.array([size, -size, 0.0, *[size] * 60], np.float32))
     ranks = Ranks(one)
-    assert ranks.bytes_at(0) == ranks.part(0).size_bytes == ranks.part(99.99).size_bytes
+    assert ranks.bytes_by_step[0] == ranks.part(0).size_bytes == ranks.part(99.99).size_bytes
     assert ranks.part(0).size_bytes > 60 * 4
 
 

@@ -12,7 +12,7 @@ from workbench.dlion.paper.experiments import controllers, scales, trainings
 from workbench.dlion.paper.testbed import CANDIDATES, Learner
 from workbench.experiments import Scaled
 
-LEARNER = Learner("cipher_small", "cipher", stands_for=600.0, local_batch=2, learning_rate=0.1)
+LEARNER = Learner("cipher_small", "cipher", stands_for=200.0, local_batch=2, learning_rate=0.1)
 MOBILE = LEARNER._replace(timed="mobilenet_v1", stands_for=1500.0)
 TRAINED = (
     *("fig5", "fig7", "fig9", "fig11", "fig12", "fig13", "fig14", "fig15", "fig16", "fig17"),
@@ -35,7 +35,7 @@ def smaller(patch: pytest.MonkeyPatch) -> None:
         "LARGEST": 7,
     }.items():
         patch.setattr(scales, name, Scaled(value, value, value))
-    patch.setattr(controllers, "FIG8_S", 800.0)
+    patch.setattr(controllers, "FIG8_S", 3200.0)
     first = next(iter(CANDIDATES))
     patch.setattr(trainings, "CANDIDATES", {first: CANDIDATES[first]})
 

@@ -105,7 +105,7 @@ class TestSystem:
             system(Case("dlionn"))
 
 
-LAST = list(CANDIDATES)[-1]
+OTHER = next(iter(CANDIDATES))
 Says = Callable[[Any, Any], bool]
 FIELDS: dict[str, tuple[Any, Says]] = {
     "system": ("gaia", lambda _, system: system == SYSTEMS["gaia"]),
@@ -129,8 +129,8 @@ FIELDS: dict[str, tuple[Any, Says]] = {
         lambda _, system: (system.transfer.early_until, system.transfer.early_period) == (50, 1),
     ),
     "candidate": (
-        LAST,
-        lambda setup, _: setup.sgd.learning_rate == CANDIDATES[LAST].learning_rate,
+        OTHER,
+        lambda setup, _: setup.sgd.learning_rate == CANDIDATES[OTHER].learning_rate,
     ),
     "first_weights": ("shared", lambda setup, _: setup.first_weights == "shared"),
     "synchronous": (True, lambda _, system: system.synch_training is synchronous),
@@ -181,7 +181,7 @@ class TestFields:
         assert setup.host_s == 0.007
 
     def test_unknown_candidates_are_refused(self) -> None:
-        with pytest.raises(UnknownNameError, match=LAST):
+        with pytest.raises(UnknownNameError, match=OTHER):
             given(Case(candidate="none"))
 
 

@@ -84,9 +84,10 @@ class Part:
         return cls(tuple(pieces))
 
 
-def encoded_bytes(count: float, size: float, item_bytes: int) -> float:
-    """Bytes of `count` of a variable's `size` values in the cheapest encoding."""
-    return min(_sizes(count, size, item_bytes)) if count else 0
+def encoded_bytes(count: Any, size: Any, item_bytes: int) -> Any:
+    """Bytes of `count` of a variable's `size` values in the cheapest encoding; arrays, too."""
+    dense, mapped, indexed = _sizes(count, size, item_bytes)
+    return np.where(count == 0, 0, np.minimum(np.minimum(dense, mapped), indexed))
 
 
 def _sizes(count: float, size: float, item_bytes: int) -> tuple[float, float, float]:
@@ -118,7 +119,7 @@ def _zeroed(values: Values, chosen: NDArray[np.bool_]) -> Values:
 def _filtered(values: Values, chosen: NDArray[np.bool_]) -> Values:
     if len(values) < LONG:
         return values[np.flatnonzero(chosen)]
-    return pl.Series(values).filter(pl.Series(chosen)).to_numpy(writable=True)
+    return pl.Series(values).filter(pl.Series(chosen)).to_numpy()
 
 
 def _read_only(array: Any) -> Any:

@@ -8,7 +8,6 @@ Deviation: the text says "greater than or equal to N % of the maximum", its exam
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -73,20 +72,14 @@ class Ranks:
         return ranks
 
     @cached_property
-    def _counts(self) -> list[NDArray[np.int64]]:
-        """By variable: how many values each step selects."""
-        return [
-            np.bincount(self._ranks[variable], minlength=STEPS + 1)[::-1].cumsum()
-            for variable in self._gradient.variables
-        ]
-
-    def bytes_at(self, step: int) -> float:
-        """Bytes that an N of so many hundredths comes to; it never falls from one to the next."""
-        item_bytes = self._gradient.values.itemsize
-        return sum(
-            encoded_bytes(int(counts[step]), variable.stop - variable.start, item_bytes)
-            for variable, counts in zip(self._gradient.variables, self._counts, strict=True)
-        )
+    def bytes_by_step(self) -> NDArray[np.float64]:
+        """Bytes that an N of so many hundredths comes to: (`STEPS` + 1,); it never falls."""
+        total = np.zeros(STEPS + 1)
+        for variable in self._gradient.variables:
+            counts = np.bincount(self._ranks[variable], minlength=STEPS + 1)[::-1].cumsum()
+            size = variable.stop - variable.start
+            total += encoded_bytes(counts, size, self._gradient.values.itemsize)
+        return total
 
     def largest_n(self, budget_bytes: float | None, least_n: float = LEAST_N) -> float:
         """The largest N whose values fit a budget; never below `least_n`, which None gives."""
@@ -94,7 +87,7 @@ class Ranks:
             return least_n
         if budget_bytes >= self._gradient.values.nbytes:
             return 100.0
-        step = bisect_right(range(STEPS), budget_bytes, key=self.bytes_at) - 1
+        step = int(np.searchsorted(self.bytes_by_step[:STEPS], budget_bytes, side="right")) - 1
         return max(least_n, 100 * step / STEPS)
 
     def part(self, n: float) -> Part:

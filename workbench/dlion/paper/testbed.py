@@ -61,7 +61,7 @@ class Constants:
 _ASSUMED = {name: STATED["assumed"][name] for name in ("sample_ms", "parallel_share", "link_share")}
 CANDIDATES = {
     f"{rate}, {host_ms:.0f} ms": Constants(host_ms=host_ms, learning_rate=rate, **_ASSUMED)
-    for rate, host_ms in ((0.1, 800.0), (0.05, 1600.0), (0.1, 1600.0))
+    for rate, host_ms in ((0.05, 1600.0), (0.1, 1600.0))
 }
 """Constants among which `workbench.dlion.paper.calibration` picks, by name."""
 

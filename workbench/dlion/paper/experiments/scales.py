@@ -10,8 +10,8 @@ from workbench.dlion.paper.testbed import (
 from workbench.experiments import Scaled
 from workbench.experiments.data import AUTO
 
-_SMALL = Learner("cipher_small", "cipher", stands_for=15.0, local_batch=8, learning_rate=0.6)
-_TINY = _SMALL._replace(stands_for=400.0)
+_SMALL = Learner("cipher_small", "cipher", stands_for=5.0, local_batch=8, learning_rate=0.6)
+_TINY = _SMALL._replace(stands_for=120.0)
 
 LEARNERS = Scaled(smoke=_TINY, default=_SMALL, paper=Learner())
 """In Cipher's place. One iteration stands for several, one sample for several of its samples."""
