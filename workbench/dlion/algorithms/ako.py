@@ -3,6 +3,8 @@
 The gradient is cut into p blocks. Iteration t sends block t mod p, with the sum of the gradients
 since it was last sent. p is as small as the slowest link allows, by what it carries while an
 iteration computes (here Sec. 5.1.4), and set once, when all links have been used.
+
+Deviation: how many blocks there are before that is not stated; here six.
 """
 
 import math

@@ -102,7 +102,10 @@ class Ranks:
 
 
 def per_link(gradient: Gradient, links: Links) -> Parts:
-    """Send each peer the largest N that its link carries while an iteration computes (Sec. 3.3)."""
+    """Send each peer the largest N that its link carries while an iteration computes (Sec. 3.3).
+
+    Deviation: what a link carries before it was used is not stated; it is sent the least N.
+    """
     ranks = Ranks(gradient)
     return {peer: ranks.part(ranks.largest_n(links.budget_bytes(peer))) for peer in links.peers}
 

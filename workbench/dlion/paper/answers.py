@@ -21,6 +21,8 @@ ALIKE = 0.02
 """Fractions of samples that accuracies may differ by and be alike."""
 FOLLOWS = 0.5
 """Rank correlation from which sizes follow changing cores: they wait for the next timing."""
+LEAST_ITERATIONS = 20
+"""In fewer, at scale ``smoke``, hardly anybody times batches anew after cores have changed."""
 LEAST_SAMPLES = 1000
 """Who has learnt from fewer, at scale ``smoke``, says nothing about accuracy."""
 
@@ -221,15 +223,21 @@ def _max10(fig16: pl.DataFrame) -> Answer | None:
 
 @of_trainings
 def _deviation(fig17: pl.DataFrame) -> Answer:
-    means = dict(final(fig17).group_by("system").agg(pl.col("top1_sd").mean()).iter_rows())
+    """Whether the order is the same in each environment."""
     order = ["dlion", "gaia", "hop", "ako"]
-    holds = all(means[one] < means[other] for one, other in pairwise(order))
-    shown = ", ".join(f"{name} {100 * means[name]:.2f}" for name in order)
-    return Answer(holds, f"points: {shown}, {_learnt(fig17)}")
+    shown, holds = [], True
+    for (where,), part in final(fig17).group_by("environment", maintain_order=True):
+        means = dict(part.group_by("system").agg(pl.col("top1_sd").mean()).iter_rows())
+        holds &= all(means[one] < means[other] for one, other in pairwise(order))
+        shown.append(f"{_slashed(f'{100 * means[name]:.2f}' for name in order)} in {where}")
+    detail = f"points of {_slashed(order)}: {', '.join(shown)}, {_learnt(fig17)}"
+    return Answer(holds, detail)
 
 
 def _local_batches(fig6: pl.DataFrame, fig19: pl.DataFrame) -> Answer:
     """Whether sizes rise with cores, follow them as they change, and sum to the global batch."""
+    if max(fig19["iteration"]) < LEAST_ITERATIONS:
+        return Answer(not_run="takes iterations with each number of cores, as at default scale")
     both = pl.concat([fig6.with_columns(of=pl.lit(6)), fig19.with_columns(of=pl.lit(19))])
     sums = both.group_by("of", "iteration").agg(
         pl.col("samples").sum(), pl.col("global_batch").max(), pl.len()
