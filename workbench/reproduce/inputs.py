@@ -74,10 +74,12 @@ def _read_by(system: str, data: Path) -> list[Path]:
 
 
 def _content(table: Path) -> object:
-    """What a table says: no comments, nor by which code its numbers were traced."""
+    """What rows may rest on: no comments, nor by which code or from what numbers were found."""
     text = table.read_text(encoding="utf-8")
     if table.suffix == ".toml":
-        return tomllib.loads(text)
+        said = tomllib.loads(text)
+        fitted = table.parent.name == "calibration"
+        return {name: said.get(name) for name in ("explanation", "constants")} if fitted else said
     if table.suffix == ".json":
         return {name: one for name, one in json.loads(text).items() if name != "traced by"}
     return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 from tests.decentralised.gradient_exchange.gradients import gradient, gradients, links
 from tests.oracles import dlion_parts as oracle
+from workbench.clusters import Cluster, Node
 from workbench.decentralised.gradient_exchange.gradient import Gradient
-from workbench.decentralised.gradient_exchange.part import Part, encoded_bytes
+from workbench.decentralised.gradient_exchange.part import LONG, Part, encoded_bytes
+from workbench.runtime import Context, Synchronized, simulate
 
 
 def arrays(part: Part) -> list[np.ndarray[Any, Any]]:
@@ -84,15 +87,40 @@ def test_values_of_ones_own() -> None:
     assert flat.tolist() == [10, 0, 30]
 
 
-def test_later_changes_are_not_sent() -> None:
-    values = np.ones(8, np.float32)
-    variables, mask = (slice(0, 8),), np.arange(8) < 3
+@pytest.mark.parametrize("share", [0.01, 0.4, 0.99])
+@pytest.mark.parametrize("size", [8, LONG + 8])
+def test_later_changes_are_not_sent(size: int, share: float) -> None:
+    values = np.ones(size, np.float32)
+    variables, mask = (slice(0, size),), np.arange(size) < max(1, int(share * size))
     parts = [Part.whole(values, variables), Part.selected(values, mask, variables)]
     values[:] = 9
     for part in parts:
-        flat = np.zeros(8, np.float32)
+        flat = np.zeros(size, np.float32)
         part.add_to(flat, 1.0)
-        assert flat[:3].tolist() == [1, 1, 1]
+        assert (flat[mask] == 1).all()
+
+
+class Weights:
+    def __init__(self, size: int) -> None:
+        self.flat = np.zeros(size, np.float32)
+
+    def add(self, part: Part) -> float:
+        part.add_to(self.flat, 1.0)
+        return float(self.flat.sum())
+
+
+@pytest.mark.parametrize("share", [0.01, 0.4, 0.99])
+@pytest.mark.parametrize("size", [8, LONG + 8])
+def test_programs_compute_with_it(size: int, share: float) -> None:
+    """Nobody can change it while that goes on."""
+    mask = np.arange(size) < max(1, int(share * size))
+    part = Part.selected(np.ones(size, np.float32), mask, (slice(0, size),))
+
+    async def program(context: Context) -> float:
+        on = Synchronized(Weights(size))
+        return await context.compute(partial(Weights.add, part=part), cost_s=1, on=on)
+
+    assert simulate(Cluster([Node("a")]), [program]).results == {0: mask.sum()}
 
 
 @pytest.mark.parametrize(

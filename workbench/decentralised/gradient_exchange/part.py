@@ -119,7 +119,7 @@ def _zeroed(values: Values, chosen: NDArray[np.bool_]) -> Values:
 def _filtered(values: Values, chosen: NDArray[np.bool_]) -> Values:
     if len(values) < LONG:
         return values[np.flatnonzero(chosen)]
-    return pl.Series(values).filter(pl.Series(chosen)).to_numpy()
+    return pl.Series(values).filter(pl.Series(chosen)).to_numpy(writable=True)
 
 
 def _read_only(array: Any) -> Any:

@@ -27,6 +27,7 @@ from workbench.dlion.paper.testbed import (
     FIRST_WEIGHTS,
     GPU_ENVIRONMENTS,
     STATED,
+    paper_testbed,
 )
 from workbench.experiments import sweep
 from workbench.training import TrainingError
@@ -107,11 +108,27 @@ def candidates(
     """
     own, shared = FIRST_WEIGHTS
     tried = [*((name, own) for name in CANDIDATES), (list(CANDIDATES)[-1], shared)]
-    cases = [
-        Case(system, candidate=name, first_weights=first)
-        for (name, first), system in product(tried, COMPARED)
+    frames = [
+        trainings(
+            f"Candidate {name}",
+            [_with(name, first, Case(system)) for system in COMPARED],
+            scale,
+            seed=seed,
+            dataset=dataset,
+            seeds=seeds,
+        ).with_columns(candidate=pl.lit(name), first_weights=pl.lit(first))
+        for name, first in tried
     ]
-    return trainings("Candidates", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
+    return pl.concat(frames)
+
+
+def _with(candidate: str, first_weights: str, case: Case) -> Case:
+    """A case with a candidate's constants; as it is where these are in use, to be trained once."""
+    there = paper_testbed()
+    return case._replace(
+        candidate=None if CANDIDATES[candidate] == there.constants else candidate,
+        first_weights=None if first_weights == there.first_weights else first_weights,
+    )
 
 
 def fig5(
