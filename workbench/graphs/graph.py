@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from workbench.graphs import frames
+
+if TYPE_CHECKING:
+    import polars as pl
+    import torch
 
 
 class UntraceableError(ValueError):
@@ -31,6 +38,7 @@ class Value:
     storage: int
     storage_bytes: int
     parameters: frozenset[int] = frozenset()  # numbers of those in the storage
+    name: str = ""  # of an input, or under which the module holds it
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,17 @@ class View:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     size_bytes: int
+    dtype: str
+
+
+Phase = Literal["forward", "backward", "update"]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """Stands for a tensor among an operator's arguments: which of those that it reads."""
+
+    read: int
 
 
 @dataclass(frozen=True)
@@ -55,6 +74,11 @@ class Operator:
     flops: int  # two per multiply-add
     unfolded_bytes: int  # of a convolution's input, a patch per output pixel
     module_layer: int  # where layers are modules: how many of these had been called
+    phase: Phase
+    function: Any  # of PyTorch, and what it is called with: `Operand` in the place of tensors
+    arguments: Any
+    results: tuple[View, ...]  # all, views of what it reads among them
+    may_overwrite: frozenset[int] = frozenset()  # of what it reads: those whose place it may take
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,3 +91,35 @@ class OperatorGraph:
     outputs: tuple[View, ...]
     backward_flops: Mapping[int, int]  # of the gradients of an operator, by its number
     modules: tuple[str, ...] | None  # that are the layers; None where the graph shows layers
+    inputs: tuple[View, ...] = ()
+    name: str = ""
+    module: Callable[[], torch.nn.Module] | None = None  # with the weights to run it with
+
+    @cached_property
+    def nodes(self) -> pl.DataFrame:
+        """What is read from outside, and then the operators: a row each.
+
+        ``node`` is a number; ``name`` an operator's, or that of an input, parameter or constant;
+        ``kind`` one of those four words; ``phase`` an operator's; ``shape``, ``dtype`` and
+        ``bytes`` of its first result, and of all results that are no views; ``flops``, two per
+        multiply-add; ``may_overwrite`` has nodes whose results it may take the place of, ``shows``
+        the node whose memory a view shows.
+        """
+        return frames.nodes(self)
+
+    @cached_property
+    def edges(self) -> pl.DataFrame:
+        """Who reads whose result: ``source`` and ``target`` are nodes, each pair once."""
+        return frames.edges(self)
+
+    def run(
+        self, inputs: Sequence[torch.Tensor] | torch.Tensor, module: torch.nn.Module | None = None
+    ) -> tuple[torch.Tensor, ...]:
+        """Run the operators one after the other on real tensors; return the graph's outputs.
+
+        With the weights of `module`, by default those of the module that was traced. Neither it
+        nor the inputs are changed. Raises ValueError: inputs of other shapes or types.
+        """
+        from workbench.graphs.running import run
+
+        return run(self, inputs, module)

@@ -9,17 +9,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import Node
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
 from workbench.graphs.autograd_nodes import NodeCounter, owner
-from workbench.graphs.graph import Operator, OperatorGraph, Parameter, Value, View
+from workbench.graphs.graph import Operand, Operator, OperatorGraph, Parameter, Phase, Value, View
 
 _aten = torch.ops.aten
 
@@ -43,9 +46,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         parameters: Mapping[str, torch.nn.Parameter],
         inputs: Sequence[Tensor],
         *,
-        by_modules: bool,
+        by_modules: bool = False,
+        others: Mapping[str, Tensor] = MappingProxyType({}),
+        with_backward: bool = False,
     ) -> None:
+        """`others` are what else the module holds; `with_backward` keeps backward operators."""
         super().__init__()  # type: ignore[no-untyped-call]
+        self.phase: Phase = "forward"
+        self._with_backward = with_backward
         self.operators: list[Operator] = []
         self.modules: list[str] | None = [] if by_modules else None  # called so far
         self.in_backward = False
@@ -58,12 +66,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._backward_flops: Counter[int] = Counter()
         self._first_nodes: list[int] = []
         self._nodes = NodeCounter()
-        for index, parameter in enumerate(parameters.values()):
+        for index, (name, parameter) in enumerate(parameters.items()):
             held = self._held.get(parameter.untyped_storage()._cdata)
             before = self._values[held[1]].parameters if held else frozenset[int]()
-            self._hold(parameter, "parameter", before | {index})
-        for tensor in inputs:
-            self._hold(tensor, "input")
+            self._hold(parameter, "parameter", before | {index}, name)
+        for name, tensor in others.items():
+            self._hold(tensor, "constant", name=name)
+        for number, tensor in enumerate(inputs):
+            self._hold(tensor, "input", name=f"input {number}")
+        self._inputs = tuple(map(self.view, inputs))
 
     def graph(self, outputs: Sequence[Tensor]) -> OperatorGraph:
         """All that was recorded of a module that gave `outputs`."""
@@ -75,6 +86,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             shown,
             self._backward_flops,
             None if self.modules is None else tuple(self.modules),
+            self._inputs,
         )
 
     def view(self, tensor: Tensor) -> View:
@@ -82,7 +94,9 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         held = self._held.get(tensor.untyped_storage()._cdata)
         value = held[1] if held else self._hold(tensor, "constant")
         shape, strides = tuple(tensor.shape), tensor.stride()
-        return View(value, int(tensor.storage_offset()), shape, strides, _size_bytes(tensor))
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        offset = int(tensor.storage_offset())
+        return View(value, offset, shape, strides, _size_bytes(tensor), dtype)
 
     def storage(self, view: View) -> int:
         """Number of the storage that a view is of."""
@@ -99,19 +113,24 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         tensors = tensors_in((args, kwargs))
         _refuse_numbers(func, tensors)
         out = func(*args, **kwargs)
+        if func.namespace == "prim":  # asks for a device
+            return out
         flops = _flops(func._overloadpacket, args, kwargs, out)
-        if self.in_backward:
-            if flops:
-                self._backward_flops[self._running_operator()] += flops
-        else:
-            self._add(func, args, tensors, out, flops)
+        node = torch._C._current_autograd_node()
+        if (node or self.in_backward) and flops:
+            self._backward_flops[self._owner(node)] += flops
+        if not self.in_backward:
+            phase = "backward" if node else self.phase
+            if phase == "forward":
+                self._first_nodes.append(self._nodes.first_node())
+            self._add(func, (args, kwargs), tensors, out, flops, phase)
         return out
 
     def _add(
-        self, func: Any, args: tuple[Any, ...], inputs: list[Tensor], out: Any, flops: int
+        self, func: Any, arguments: Any, inputs: list[Tensor], out: Any, flops: int, phase: Phase
     ) -> None:
-        self._first_nodes.append(self._nodes.first_node())
         reads = tuple(map(self.view, inputs))
+        numbers = iter(range(len(inputs)))
         read = {tensor.untyped_storage()._cdata for tensor in inputs}
         makes: dict[int, View] = {}
         for tensor in tensors_in(out):
@@ -121,6 +140,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._hold(tensor, "operator")
                 makes[key] = self.view(tensor)
         packet = func._overloadpacket
+        results = tuple(map(self.view, tensors_in(out)))
         self.operators.append(
             Operator(
                 packet.__name__,
@@ -128,16 +148,26 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 reads,
                 tuple(makes.values()),
                 flops,
-                _unfolded_bytes(args, out) if packet is _aten.convolution else 0,
+                _unfolded_bytes(arguments[0], out) if packet is _aten.convolution else 0,
                 len(self.modules or ()),
+                phase,
+                func,
+                tree_map_only(Tensor, lambda _: Operand(next(numbers)), arguments),
+                results,
+                _may_overwrite(func, reads, results),
             )
         )
 
-    def _running_operator(self) -> int:
-        node = torch._C._current_autograd_node()
+    def _owner(self, node: Node | None) -> int:
         return owner(node, self._first_nodes) if node else len(self.operators) - 1
 
-    def _hold(self, tensor: Tensor, origin: Any, parameters: frozenset[int] = frozenset()) -> int:
+    def _hold(
+        self,
+        tensor: Tensor,
+        origin: Any,
+        parameters: frozenset[int] = frozenset(),
+        name: str = "",
+    ) -> int:
         """Note that a storage holds a new value from now on; its number."""
         storage = tensor.untyped_storage()
         held = self._held.get(storage._cdata)
@@ -147,13 +177,30 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             len(self._values),
         )
         self._held[storage._cdata] = (reference, index)
-        self._values.append(Value(origin, number, storage.nbytes(), parameters))
+        self._values.append(Value(origin, number, storage.nbytes(), parameters, name))
         return index
 
 
 def tensors_in(tree: object) -> list[Tensor]:
     """Tensors in nested tuples, lists and dicts."""
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+
+
+def _may_overwrite(func: Any, reads: Sequence[View], results: Sequence[View]) -> frozenset[int]:
+    """Which operands lie exactly where an elementwise result may be written.
+
+    One whose storage another operand shows, too, but otherwise, is read after it is overwritten.
+    """
+    if torch.Tag.pointwise not in func.tags or len(results) != 1:
+        return frozenset()
+    (made,) = results
+    others = {(read.value, read) for read in reads}
+
+    def fits(read: View) -> bool:
+        alone = sum(value == read.value for value, _ in others) == 1
+        return alone and replace(read, value=made.value) == made
+
+    return frozenset(at for at, read in enumerate(reads) if fits(read))
 
 
 def _flops(packet: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> int:

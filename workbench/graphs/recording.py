@@ -6,6 +6,7 @@ import copy
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from traceback import walk_tb
 from typing import Any
 
@@ -51,7 +52,7 @@ def run(
     """Run `module` forward under a recorder, and one of its calls if asked; what it returns."""
     modules = recorder.modules
     hooks = nullcontext() if modules is None else layers_by_module(module, modules.append)
-    with learning(), recorder, _explained(name, module), hooks, calls or nullcontext():
+    with learning(), recorder, explained(name, module), hooks, calls or nullcontext():
         outputs = tensors_in(module(*inputs))
     if not outputs:
         raise ValueError(f"{name} returns no tensor; its forward gives what is to be learnt from")
@@ -60,24 +61,36 @@ def run(
 
 def meta_copy(name: str, module: nn.Module) -> nn.Module:
     """Copy of a module in training mode, with every tensor of it on the meta device."""
-    _check_has_parameters(name, module)
+    check_has_parameters(name, module)
+    return copied_with(name, module, partial(torch.empty_like, device="meta")).train()
+
+
+def copied_with(
+    name: str, module: nn.Module, replacing: Callable[[Tensor], Tensor]
+) -> nn.Module:
+    """Copy of a module with another tensor in the place of each that it or a part of it holds."""
     memo: dict[int, Any] = {}
     for part in module.modules():
         for value in (*part._parameters.values(), *part._buffers.values(), *vars(part).values()):
-            if isinstance(value, Tensor):
-                memo[id(value)] = _on_meta(value)
+            if isinstance(value, Tensor) and id(value) not in memo:
+                other = replacing(value)
+                memo[id(value)] = (
+                    nn.Parameter(other, requires_grad=value.requires_grad)
+                    if isinstance(value, nn.Parameter)
+                    else other
+                )
     return _copied(name, module, memo)
 
 
 def real_copy(name: str, module: nn.Module, device: str) -> nn.Module:
     """Copy of a module in training mode on `device`, with its weights."""
-    _check_has_parameters(name, module)
+    check_has_parameters(name, module)
     if any(tensor.is_meta for tensor in (*module.parameters(), *module.buffers())):
         raise ValueError(f"{name} is on the meta device and holds no weights to compute with")
-    return _copied(name, module, {}).to(device)
+    return _copied(name, module, {}).train().to(device)
 
 
-def _check_has_parameters(name: str, module: nn.Module) -> None:
+def check_has_parameters(name: str, module: nn.Module) -> None:
     parameters = list(module.parameters())
     if not parameters:
         raise ValueError(f"{name} has no parameters, so it has no layers to plan for")
@@ -87,18 +100,11 @@ def _check_has_parameters(name: str, module: nn.Module) -> None:
 
 def _copied(name: str, module: nn.Module, memo: dict[int, Any]) -> nn.Module:
     try:
-        return copy.deepcopy(module, memo).train()
+        return copy.deepcopy(module, memo)
     except (TypeError, RuntimeError) as error:
         raise ValueError(
             f"{name} cannot be copied, and the original is not touched: {error}"
         ) from error
-
-
-def _on_meta(tensor: Tensor) -> Tensor:
-    empty = torch.empty_like(tensor, device="meta")
-    if isinstance(tensor, nn.Parameter):
-        return nn.Parameter(empty, requires_grad=tensor.requires_grad)
-    return empty
 
 
 def run_backward(outputs: Sequence[Tensor]) -> None:
@@ -143,7 +149,7 @@ def learning() -> Iterator[None]:
 
 
 @contextmanager
-def _explained(name: str, module: nn.Module) -> Iterator[None]:
+def explained(name: str, module: nn.Module) -> Iterator[None]:
     """Turn an error out of the module's forward into one that says where and what to do."""
     try:
         yield

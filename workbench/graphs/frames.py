@@ -1,0 +1,96 @@
+"""An operator graph as tables of its nodes and edges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from workbench.graphs.graph import OperatorGraph, View
+
+NODES: dict[str, Any] = {
+    "node": pl.Int64,
+    "name": pl.String,
+    "kind": pl.String,
+    "phase": pl.String,
+    "shape": pl.List(pl.Int64),
+    "dtype": pl.String,
+    "bytes": pl.Int64,
+    "flops": pl.Int64,
+    "may_overwrite": pl.List(pl.Int64),
+    "shows": pl.Int64,
+}
+
+
+def nodes(graph: OperatorGraph) -> pl.DataFrame:
+    """See `OperatorGraph.nodes`."""
+    return _Numbered(graph).nodes
+
+
+def edges(graph: OperatorGraph) -> pl.DataFrame:
+    """See `OperatorGraph.edges`."""
+    found = dict.fromkeys(_Numbered(graph).edges)
+    return pl.DataFrame(list(found), schema={"source": pl.Int64, "target": pl.Int64}, orient="row")
+
+
+class _Numbered:
+    """Nodes of a graph in the order in which they are first read or run."""
+
+    def __init__(self, graph: OperatorGraph) -> None:
+        self.graph = graph
+        self.rows: list[tuple[Any, ...]] = []
+        self.edges: list[tuple[int, int]] = []
+        self._makers: dict[int, int] = {}  # node that made a value
+        self._showing: dict[View, int] = {}  # node whose result is just this view
+        views = [view for operator in graph.operators for view in operator.reads]
+        for view in [*graph.inputs, *views]:
+            self._add_source(view)
+        for operator in graph.operators:
+            node = len(self.rows)
+            read = [self._source(view) for view in operator.reads]
+            self.edges += [(source, node) for source in read]
+            for view in operator.makes:
+                self._makers[view.value] = node
+            shows = None if operator.makes or not operator.results else read[:1]
+            first = operator.results[0] if operator.results else None
+            self._add(
+                operator.name,
+                "operator",
+                operator.phase,
+                first,
+                sum(view.size_bytes for view in operator.makes),
+                operator.flops,
+                [read[at] for at in sorted(operator.may_overwrite)],
+                shows[0] if shows else None,
+            )
+            self._showing |= dict.fromkeys(operator.results, node)
+
+    @property
+    def nodes(self) -> pl.DataFrame:
+        return pl.DataFrame(self.rows, schema=NODES, orient="row")
+
+    def _source(self, view: View) -> int:
+        return self._showing.get(view, self._makers[view.value])
+
+    def _add_source(self, view: View) -> None:
+        value = self.graph.values[view.value]
+        if value.origin == "operator" or view.value in self._makers:
+            return
+        self._makers[view.value] = len(self.rows)
+        self._add(value.name, value.origin, None, view, value.storage_bytes, 0, [], None)
+
+    def _add(
+        self,
+        name: str,
+        kind: str,
+        phase: str | None,
+        shown: View | None,
+        size_bytes: int,
+        flops: int,
+        may_overwrite: list[int],
+        shows: int | None,
+    ) -> None:
+        form = (list(shown.shape), shown.dtype) if shown else (None, None)
+        row = (len(self.rows), name, kind, phase, *form, size_bytes, flops, may_overwrite, shows)
+        self.rows.append(row)

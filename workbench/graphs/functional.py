@@ -1,0 +1,108 @@
+"""Traces a module as a graph in which nothing is written in place: inference, or a step of SGD.
+
+Fake tensors have the shapes of real ones and let PyTorch choose the operators that a CPU would, but
+hold no numbers: weights are neither needed nor read. Writes in place become results of their own,
+so that a memory plan, not the module's author, decides what is overwritten; what remains are those
+into buffers that the module keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call, functionalize, grad
+from torch.nn import functional
+
+from workbench.graphs.graph import OperatorGraph
+from workbench.graphs.recorder import Recorder, tensors_in
+from workbench.graphs.recording import check_has_parameters, copied_with, explained, learning
+
+Loss = Callable[..., Tensor]
+
+LEARNING_RATE = 0.1
+"""Of the step of SGD that is recorded; sizes and FLOPs do not depend on it."""
+
+
+def trace_inference(name: str, module: nn.Module, inputs: tuple[Tensor, ...]) -> OperatorGraph:
+    """Graph of a module in evaluation mode on inputs of these forms."""
+    mode = FakeTensorMode()
+    with mode:
+        copied = copied_with(name, module, _faked).eval()
+        given = tuple(map(_faked, inputs))
+    parameters, others = dict(copied.named_parameters()), held_tensors(copied)
+
+    def forward(*given: Tensor) -> list[Tensor]:
+        return tensors_in(copied(*given))
+
+    recorder = Recorder(parameters, given, others=others)
+    with explained(name, copied), torch.no_grad(), mode, recorder:
+        found = functionalize(forward)(*given)
+    return recorder.graph(found)
+
+
+def trace_training(
+    name: str, module: nn.Module, inputs: tuple[Tensor, ...], loss: Loss | None = None
+) -> OperatorGraph:
+    """Graph of a step of SGD on inputs of these forms: forward, loss, gradients, update.
+
+    Its outputs are the loss and the new parameters. By default a score for each of several classes
+    is learnt by cross entropy, the classes being a further input, and anything else by its sum.
+    A loss of the user's own is called with what the module returns, and with further inputs.
+    """
+    check_has_parameters(name, module)
+    mode = FakeTensorMode()
+    with mode:
+        copied = copied_with(name, module, _faked).train()
+        given = tuple(map(_faked, inputs))
+        target = torch.empty(len(given[0]), dtype=torch.int64) if loss is None else given[0]
+    parameters, buffers = dict(copied.named_parameters()), dict(copied.named_buffers())
+    trained = {key: one for key, one in parameters.items() if one.requires_grad}
+    recorder = Recorder(parameters, (*given, target), others=held_tensors(copied))
+
+    def step(
+        trained: dict[str, Tensor], buffers: dict[str, Tensor], target: Tensor, *given: Tensor
+    ) -> list[Tensor]:
+        def of(trained: dict[str, Tensor], buffers: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+            found = functional_call(copied, {**trained, **buffers}, given)
+            value = loss(found) if loss else _default_loss(found, target)
+            return value, value
+
+        gradients, value = grad(of, has_aux=True)(trained, buffers)
+        recorder.phase = "update"
+        return [value, *(_updated(one, gradients[key]) for key, one in trained.items())]
+
+    with explained(name, copied), learning(), mode, recorder:
+        found = functionalize(step)(trained, buffers, target, *given)
+    return recorder.graph(found)
+
+
+def _updated(parameter: Tensor, gradient: Tensor) -> Tensor:
+    return torch.add(parameter, gradient, alpha=-LEARNING_RATE)
+
+
+def _default_loss(found: Any, target: Tensor) -> Tensor:
+    outputs = tensors_in(found)
+    (first, *_) = outputs
+    if len(outputs) == 1 and first.dim() == 2 and first.shape[1] > 1:
+        return functional.cross_entropy(first, target)
+    return torch.stack([output.sum() for output in outputs]).sum()
+
+
+def held_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Buffers and other tensors that a module and its parts hold, by name."""
+    found = dict(module.named_buffers())
+    for prefix, part in module.named_modules():
+        for key, attribute in vars(part).items():
+            if isinstance(attribute, Tensor):
+                found[f"{prefix}.{key}".lstrip(".")] = attribute
+    return found
+
+
+def _faked(tensor: Tensor) -> Tensor:
+    """In a fake mode: a tensor of the same form, on the CPU."""
+    form = (tensor.shape, tensor.stride())
+    return torch.empty_strided(*form, dtype=tensor.dtype, device="cpu")

@@ -1,0 +1,112 @@
+"""Runs the operators of a graph one by one, on real tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
+
+from workbench.graphs.graph import Operand, Operator, OperatorGraph, View
+from workbench.graphs.recorder import tensors_in
+
+
+def run(
+    graph: OperatorGraph, inputs: Sequence[Tensor] | Tensor, module: nn.Module | None
+) -> tuple[Tensor, ...]:
+    """See `OperatorGraph.run`. What no operator reads any more is let go of."""
+    known = dict(sources(graph, inputs, module))
+    last = last_reads(graph)
+    with torch.no_grad():
+        for number, operator in enumerate(graph.operators):
+            if operator.makes:
+                read = [shown(known[view.value], view) for view in operator.reads]
+                made = tensors_in(call(operator, read))
+                for view, tensor in zip(operator.results, made, strict=True):
+                    known.setdefault(view.value, tensor)
+            for value in last[number]:
+                known.pop(value, None)
+    return tuple(shown(known[view.value], view) for view in graph.outputs)
+
+
+def call(operator: Operator, read: Sequence[Tensor]) -> Any:
+    """Call an operator's function on what it reads."""
+    args, kwargs = tree_map_only(Operand, lambda one: read[one.read], operator.arguments)
+    return operator.function(*args, **kwargs)
+
+
+def shown(base: Tensor, view: View) -> Tensor:
+    """Part of a value's tensor that a view shows."""
+    if (tuple(base.shape), base.stride(), view.offset) == (view.shape, view.strides, 0):
+        return base
+    return torch.as_strided(base, view.shape, view.strides, base.storage_offset() + view.offset)
+
+
+def last_reads(graph: OperatorGraph) -> list[list[int]]:
+    """By operator: the values that are read by it and by no later one, outputs excepted."""
+    kept = {view.value for view in graph.outputs}
+    seen, found = set(kept), [list[int]() for _ in graph.operators]
+    for number in reversed(range(len(graph.operators))):
+        operator = graph.operators[number]
+        for view in (*operator.reads, *operator.makes):
+            if view.value not in seen:
+                seen.add(view.value)
+                found[number].append(view.value)
+    return found
+
+
+def sources(
+    graph: OperatorGraph, inputs: Sequence[Tensor] | Tensor, module: nn.Module | None
+) -> Iterator[tuple[int, Tensor]]:
+    """Values that come from outside: inputs, and what the module holds; copies of what changes."""
+    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    check_inputs(graph, given)
+    yield from ((view.value, tensor) for view, tensor in zip(graph.inputs, given, strict=True))
+    held = _held(module or _traced(graph))
+    written = {operator_value for operator_value in _written(graph)}
+    for number, value in enumerate(graph.values):
+        if value.name and value.origin != "input":
+            if value.name not in held:
+                raise ValueError(f"{graph.name}: the module holds no {value.name!r}")
+            tensor = held[value.name].detach()
+            yield number, tensor.clone() if value.storage in written else tensor
+
+
+def check_inputs(graph: OperatorGraph, given: Sequence[Tensor]) -> None:
+    """Refuse inputs that the graph was not traced for."""
+    wanted = [(view.shape, view.dtype) for view in graph.inputs]
+    found = [(tuple(one.shape), str(one.dtype).removeprefix("torch.")) for one in given]
+    if wanted != found:
+        raise ValueError(
+            f"{graph.name} was traced for inputs {_forms(wanted)}; it is given {_forms(found)}"
+        )
+
+
+def _forms(forms: Sequence[tuple[tuple[int, ...], str]]) -> str:
+    return ", ".join(f"{dtype} of shape {shape}" for shape, dtype in forms) or "none"
+
+
+def _written(graph: OperatorGraph) -> set[int]:
+    """Storages that operators may write into: of several values, and of running statistics."""
+    made = [graph.values[view.value].storage for one in graph.operators for view in one.makes]
+    statistics = [
+        graph.values[view.value].storage
+        for one in graph.operators
+        if "batch_norm" in one.name
+        for view in one.reads
+    ]
+    return {*made, *statistics}
+
+
+def _traced(graph: OperatorGraph) -> nn.Module:
+    if graph.module is None:
+        raise ValueError(f"{graph.name} has no weights to run with: give run(…) a module")
+    return graph.module()
+
+
+def _held(module: nn.Module) -> Mapping[str, Tensor]:
+    from workbench.graphs.functional import held_tensors
+
+    return dict(module.named_parameters()) | held_tensors(module)
