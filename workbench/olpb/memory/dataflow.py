@@ -1,0 +1,163 @@
+"""What memory planning sees of a graph: steps, and the buffers that they read, make and overwrite.
+
+A buffer is the memory of one result. Views are no buffers of their own, and what is held outside of
+the plan (inputs, parameters, what is written into them) is none at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.graphs.graph import OperatorGraph
+
+ALIGNMENT = 64
+"""Bytes that buffers begin at a multiple of, as vector units and caches like it."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator.
+
+    Attributes
+    ----------
+    reads, makes
+        Buffers, each once.
+    overwrites
+        Those that it reads whose memory its one result may take, after this last use.
+    after
+        Steps that it must not precede, though it reads nothing of theirs: they read what it writes
+        into.
+    operator
+        Its number in the graph.
+    """
+
+    name: str
+    phase: str
+    reads: tuple[int, ...]
+    makes: tuple[int, ...]
+    overwrites: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+    flops: int = 0
+    operator: int = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Dataflow:
+    """Steps in an order in which they can run, and the bytes of each buffer.
+
+    `kept` are buffers that stay to the end: what the graph returns.
+    """
+
+    steps: tuple[Step, ...]
+    sizes: NDArray[np.int64]
+    kept: frozenset[int]
+    names: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def maker(self) -> NDArray[np.int64]:
+        """Step that makes each buffer."""
+        found = np.full(len(self.sizes), -1, np.int64)
+        for number, step in enumerate(self.steps):
+            found[list(step.makes)] = number
+        return found
+
+    @cached_property
+    def readers(self) -> tuple[tuple[int, ...], ...]:
+        """Steps that read each buffer."""
+        found: list[list[int]] = [[] for _ in self.sizes]
+        for number, step in enumerate(self.steps):
+            for buffer in step.reads:
+                found[buffer].append(number)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def before(self) -> tuple[tuple[int, ...], ...]:
+        """Steps that have to run before each step."""
+        return tuple(
+            tuple(sorted({int(self.maker[one]) for one in step.reads} | set(step.after)))
+            for step in self.steps
+        )
+
+    @cached_property
+    def behind(self) -> tuple[tuple[int, ...], ...]:
+        """Steps that wait for each step."""
+        found: list[list[int]] = [[] for _ in self.steps]
+        for number, earlier in enumerate(self.before):
+            for one in earlier:
+                found[one].append(number)
+        return tuple(map(tuple, found))
+
+
+def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
+    """Steps and buffers of a graph; sizes are rounded up to a multiple of the alignment."""
+    outside = {view.value for view in graph.inputs} | {
+        number for number, value in enumerate(graph.values) if value.origin != "operator"
+    }
+    storages = {graph.values[number].storage for number in outside}
+    outside |= {n for n, value in enumerate(graph.values) if value.storage in storages}
+    updated = _updated(graph, outside)
+    outside |= updated.keys()
+    buffers = {
+        view.value: at
+        for at, view in enumerate(
+            view for one in graph.operators for view in one.makes if view.value not in outside
+        )
+    }
+    steps: list[Step] = []
+    reading: dict[int, list[int]] = {}  # steps that read a value from outside
+    for number, one in enumerate(graph.operators):
+        if not one.makes:
+            continue
+        reads = tuple(dict.fromkeys(buffers[v.value] for v in one.reads if v.value in buffers))
+        written = {updated.get(view.value, view.value) for view in one.makes}
+        over = {one.reads[at].value for at in one.may_overwrite}
+        steps.append(
+            Step(
+                one.name,
+                one.phase,
+                reads,
+                tuple(buffers[v.value] for v in one.makes if v.value in buffers),
+                tuple(sorted(buffers[value] for value in over if value in buffers)),
+                tuple(sorted({at for value in written for at in reading.get(value, ())})),
+                one.flops,
+                number,
+            )
+        )
+        for view in one.reads:
+            if view.value in outside:
+                reading.setdefault(view.value, []).append(len(steps) - 1)
+    values = [graph.values[number] for number in buffers]
+    sizes = np.array([-(-v.storage_bytes // alignment) * alignment for v in values], np.int64)
+    names = tuple(
+        graph.operators[step.operator].name for step in steps for _ in step.makes
+    )
+    kept = frozenset(buffers[v.value] for v in graph.outputs if v.value in buffers)
+    return Dataflow(tuple(steps), sizes, kept, names)
+
+
+def _updated(graph: OperatorGraph, outside: Iterable[int]) -> Mapping[int, int]:
+    """Results of the update that are written where a parameter is, and which value that is."""
+    held = set(outside)
+    return {
+        one.makes[0].value: one.reads[at].value
+        for one in graph.operators
+        if one.phase == "update" and len(one.makes) == 1
+        for at in sorted(one.may_overwrite, reverse=True)
+        if one.reads[at].value in held
+    }
+
+
+def check_order(flow: Dataflow, order: Sequence[int]) -> None:
+    """Refuse an order that leaves out a step, or runs one before what it needs."""
+    place = {step: at for at, step in enumerate(order)}
+    if len(order) != len(flow.steps) or place.keys() != set(range(len(flow.steps))):
+        raise ValueError(f"the order has not each of the {len(flow.steps)} steps once")
+    for step, earlier in enumerate(flow.before):
+        late = [one for one in earlier if place[one] > place[step]]
+        if late:
+            raise ValueError(f"the order runs step {step} before step {late[0]}, which it needs")
