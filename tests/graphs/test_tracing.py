@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from workbench.graphs import OperatorGraph, UntraceableError, find_layers, trace
+from workbench.graphs import OperatorGraph, UntraceableError, find_layers, follow
 from workbench.graphs.graph import Operator
 from workbench.graphs.layers import CONSTANT
 
@@ -38,7 +38,7 @@ class Stepping(nn.Module):
 
 
 def test_writes_make_values_and_views_do_not() -> None:
-    graph = trace(Stepping(), (4,))
+    graph = follow(Stepping(), (4,))
     (product,) = operators(graph, "mul_")
     made, (read, gain) = product.makes[0], product.reads
     assert graph.values[made.value].storage == graph.values[read.value].storage
@@ -52,7 +52,7 @@ def test_writes_make_values_and_views_do_not() -> None:
 
 
 def test_every_operator_has_a_layer() -> None:
-    graph = trace(Stepping(), (4,))
+    graph = follow(Stepping(), (4,))
     layers = find_layers(graph)
     found = {
         (operator.name, layer)
@@ -67,12 +67,12 @@ def test_every_operator_has_a_layer() -> None:
 
 
 def test_flops_of_both_passes() -> None:
-    graph = trace(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)), (4,), backward=True)
+    graph = follow(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)), (4,), backward=True)
     first, second = (one for one, op in enumerate(graph.operators) if op.name == "addmm")
     assert [graph.operators[one].flops for one in (first, second)] == [2 * 2 * 12, 2 * 2 * 6]
     # The model's input needs no gradient.
     assert dict(graph.backward_flops) == {first: 2 * 2 * 12, second: 2 * 2 * 2 * 6}
-    assert not trace("lenet5").backward_flops
+    assert not follow("lenet5").backward_flops
 
 
 def test_modules_as_layers_run_for_real() -> None:
@@ -81,15 +81,15 @@ def test_modules_as_layers_run_for_real() -> None:
             return super().forward(x if float(x.sum()) > 0 else -x)
 
     with pytest.raises(UntraceableError, match="Asking cannot be traced: in its forward"):
-        trace(Asking(), (4,))
-    graph = trace(Asking(), (4,), by="modules")
+        follow(Asking(), (4,))
+    graph = follow(Asking(), (4,), by="modules")
     assert graph.modules == ("Asking", "first", "second")
 
 
 def test_the_innermost_module_that_fails_is_named() -> None:
     module = nn.Sequential(nn.Linear(4, 3), nn.Sequential(nn.ReLU(), nn.Linear(4, 3)))
     with pytest.raises(ValueError, match=r"does not fit Sequential: at layer '1\.1' \(Linear"):
-        trace(module, (4,))
+        follow(module, (4,))
 
 
 def test_graphs_are_imported_without_torch() -> None:

@@ -14,7 +14,7 @@ can be run again. PyTorch is imported when a module is traced.
 
 from workbench.graphs.graph import OperatorGraph, UntraceableError
 from workbench.graphs.layers import Layers, find_layers
-from workbench.graphs.tracing import By, input_shapes, trace
+from workbench.graphs.tracing import By, follow, input_shapes, trace
 
 __all__ = [
     "By",
@@ -22,6 +22,7 @@ __all__ = [
     "OperatorGraph",
     "UntraceableError",
     "find_layers",
+    "follow",
     "input_shapes",
     "trace",
 ]

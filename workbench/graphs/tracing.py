@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from workbench.checks import check_whole
 from workbench.names import check_name, choose
 from workbench.zoo import MODELS, build
 
 if TYPE_CHECKING:
     import torch
 
+    from workbench.graphs.functional import Loss
     from workbench.graphs.graph import OperatorGraph
 
 By = Literal["graph", "modules"]
@@ -23,12 +27,65 @@ BATCH = 2
 def trace(
     model: str | torch.nn.Module,
     input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    batch_size: int = 1,
+    training: bool = False,
+    *,
+    input_dtype: str = "float32",
+    loss: Loss | None = None,
+) -> OperatorGraph:
+    """Trace a model as a graph of operators in which nothing is written in place.
+
+    >>> from workbench import graphs
+    >>> graph = graphs.trace("lenet5", batch_size=4, training=True)
+    >>> graph.nodes.filter(kind="operator")["phase"].unique().sort().to_list()
+    ['backward', 'forward', 'update']
+
+    Parameters
+    ----------
+    model, input_shape, input_dtype
+        As for `follow`.
+    batch_size
+        Samples.
+    training
+        False: inference, in evaluation mode. True: a step of SGD, with loss, gradients and the
+        update of the parameters; it returns the loss and the new parameters.
+    loss
+        Of what the model returns, where it is not the default: cross entropy with classes, which
+        are then a further input, for a score of each of several classes; else the sum.
+
+    Raises
+    ------
+    UntraceableError
+        The module asks for numbers; the message says where.
+    ValueError
+        An unknown model, an input that does not fit, a batch size that is no positive whole number,
+        or training of a module without parameters.
+    """
+    shapes = input_shapes(model, input_shape)
+    check_whole("batch_size", batch_size, 1)
+
+    from workbench.graphs.functional import trace_inference, trace_training
+
+    name = model if isinstance(model, str) else type(model).__name__
+    module = build(model, "meta") if isinstance(model, str) else model
+    inputs = make_inputs(shapes, batch_size, input_dtype, "meta")
+    if training:
+        found = trace_training(name, module, inputs, loss)
+    else:
+        found = trace_inference(name, module, inputs)
+    with_weights = partial(build, model, "cpu") if isinstance(model, str) else lambda: module
+    return replace(found, name=name, module=with_weights)
+
+
+def follow(
+    model: str | torch.nn.Module,
+    input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
     *,
     input_dtype: str = "float32",
     by: By = "graph",
     backward: bool = False,
 ) -> OperatorGraph:
-    """Trace a model in training mode on a batch of `BATCH` samples.
+    """Follow a model as it runs in training mode on a batch of `BATCH` samples, for its layers.
 
     Parameters
     ----------

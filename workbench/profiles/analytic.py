@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from workbench.graphs import By, Layers, OperatorGraph, find_layers, input_shapes, trace
+from workbench.graphs import By, Layers, OperatorGraph, find_layers, input_shapes, follow
 from workbench.graphs.graph import View
 from workbench.graphs.layers import CONSTANT
 from workbench.graphs.tracing import BATCH
@@ -98,7 +98,7 @@ def _of_zoo(name: str, shapes: tuple[tuple[int, ...], ...], input_dtype: str, by
 def _traced(
     model: str | torch.nn.Module, shapes: tuple[tuple[int, ...], ...], input_dtype: str, by: By
 ) -> Costs:
-    graph = trace(model, shapes, input_dtype=input_dtype, by=by, backward=True)
+    graph = follow(model, shapes, input_dtype=input_dtype, by=by, backward=True)
     layers = find_layers(graph)
     sizes = {parameter.name: parameter.size_bytes for parameter in graph.parameters}
     tensor_bytes = tuple(tuple(sizes[name] for name in names) for names in layers.parameters)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from workbench.checks import check_whole
-from workbench.graphs import By, find_layers, input_shapes, trace
+from workbench.graphs import By, find_layers, follow, input_shapes
 from workbench.graphs.tracing import check_by, make_inputs
 from workbench.profiles.layer_times import SCHEMA, LayerTimes
 from workbench.zoo import build
@@ -66,7 +66,7 @@ def measure_layer_times(
 
     with learning():
         by_graph = by == "graph"
-        expected = find_layers(trace(model, shapes, input_dtype=input_dtype)) if by_graph else None
+        expected = find_layers(follow(model, shapes, input_dtype=input_dtype)) if by_graph else None
         graph = record(title, module, inputs, by_modules=not by_graph, backward=not by_graph)
         layers = find_layers(graph)
         if expected is not None and expected.names != layers.names:

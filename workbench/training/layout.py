@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
-from workbench.graphs import By, find_layers, trace
+from workbench.graphs import By, find_layers, follow
 
 if TYPE_CHECKING:
     import torch
@@ -99,7 +99,7 @@ def model_layout(
             f"{', '.join(sorted(map(str, kinds)))}; one flat vector holds one type, so convert it "
             "first: module.float()"
         )
-    layers = find_layers(trace(module, input_shape, input_dtype=input_dtype, by=by))
+    layers = find_layers(follow(module, input_shape, input_dtype=input_dtype, by=by))
     tensors = tuple(
         tuple((tensor, tuple(named[tensor].shape)) for tensor in layer)
         for layer in layers.parameters

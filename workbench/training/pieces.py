@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from workbench.graphs import find_layers, input_shapes, trace
+from workbench.graphs import find_layers, follow, input_shapes
 from workbench.training.cuts import LayeredCalls
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def cut(
         later one, one of two views that cross.
     """
     shapes = input_shapes(module, input_shape)
-    layers = find_layers(trace(module, shapes, input_dtype=input_dtype)).names
+    layers = find_layers(follow(module, shapes, input_dtype=input_dtype)).names
     pieces = Pieces(module, layers, shapes, input_dtype)
     _ = pieces.calls  # traced now, so that what cannot be cut is refused
     return pieces

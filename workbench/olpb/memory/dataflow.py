@@ -50,13 +50,21 @@ class Step:
 class Dataflow:
     """Steps in an order in which they can run, and the bytes of each buffer.
 
-    `kept` are buffers that stay to the end: what the graph returns.
+    Attributes
+    ----------
+    kept
+        Buffers that stay to the end: what the graph returns.
+    graph, buffer_of_value, updated
+        Where it comes from, to run it: which buffer holds a value, and which value from outside a
+        result is written over.
     """
 
     steps: tuple[Step, ...]
     sizes: NDArray[np.int64]
     kept: frozenset[int]
-    names: tuple[str, ...] = field(default=())
+    graph: OperatorGraph | None = None
+    buffer_of_value: Mapping[int, int] = field(default_factory=dict)
+    updated: Mapping[int, int] = field(default_factory=dict)
 
     @cached_property
     def maker(self) -> NDArray[np.int64]:
@@ -133,11 +141,8 @@ def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
                 reading.setdefault(view.value, []).append(len(steps) - 1)
     values = [graph.values[number] for number in buffers]
     sizes = np.array([-(-v.storage_bytes // alignment) * alignment for v in values], np.int64)
-    names = tuple(
-        graph.operators[step.operator].name for step in steps for _ in step.makes
-    )
     kept = frozenset(buffers[v.value] for v in graph.outputs if v.value in buffers)
-    return Dataflow(tuple(steps), sizes, kept, names)
+    return Dataflow(tuple(steps), sizes, kept, graph, buffers, updated)
 
 
 def _updated(graph: OperatorGraph, outside: Iterable[int]) -> Mapping[int, int]:

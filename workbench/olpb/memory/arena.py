@@ -1,0 +1,112 @@
+"""Runs a graph in one block of memory, every result where its plan puts it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
+
+from workbench.graphs.graph import Operand, Operator, View
+from workbench.graphs.running import check_inputs, shown, sources
+from workbench.olpb.memory.kernels import Run, writing
+from workbench.olpb.memory.plan import MemoryPlan
+
+
+class Arena:
+    """A block of the planned size, and the graph's operators that compute in it.
+
+    Parameters
+    ----------
+    plan
+        Of a traced graph, by `workbench.olpb.plan_memory`.
+    module
+        Whose weights are used, not changed: what the graph writes into is copied. By default those
+        of the module that was traced.
+
+    Raises ValueError: a plan of a graph that cannot be run.
+    """
+
+    def __init__(self, plan: MemoryPlan, module: nn.Module | None = None) -> None:
+        graph = plan.flow.graph
+        if graph is None:
+            raise ValueError("the plan is of stored sizes: trace the graph to run it")
+        self.plan, self.graph = plan, graph
+        self.block = torch.empty(plan.total_bytes + _ALIGNED, dtype=torch.uint8)
+        self._start = -self.block.data_ptr() % _ALIGNED
+        self._inputs = [_empty(view) for view in graph.inputs]
+        self._known = dict(sources(graph, self._inputs, module))
+        for value in plan.flow.updated.values():
+            self._known[value] = self._known[value].clone()
+        self._calls: list[Run] = []
+        offsets = plan.offsets.tolist()
+        self._offsets = {
+            value: offsets[buffer] for value, buffer in plan.flow.buffer_of_value.items()
+        }
+        for step in plan.order:
+            self._add(graph.operators[plan.flow.steps[step].operator])
+        self._outputs = tuple(map(self._tensor, graph.outputs))
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that results are held in."""
+        return self.plan.total_bytes
+
+    def run(self, inputs: Sequence[Tensor] | Tensor) -> tuple[Tensor, ...]:
+        """Run the graph; what it returns lies in the block until the next run.
+
+        Raises ValueError: inputs of other shapes or types than the graph was traced for.
+        """
+        given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+        check_inputs(self.graph, given)
+        with torch.no_grad():
+            for place, tensor in zip(self._inputs, given, strict=True):
+                place.copy_(tensor)
+            for call in self._calls:
+                call()
+        return self._outputs
+
+    def _add(self, operator: Operator) -> None:
+        reads = [self._tensor(view) for view in operator.reads]
+        for view in operator.makes:
+            self._settle(operator, view)
+        args, kwargs = tree_map_only(Operand, lambda one: reads[one.read], operator.arguments)
+        results = [self._tensor(view) for view in operator.results]
+        if operator.function._schema.is_mutable:  # writes into what it reads
+            self._calls.append(lambda: operator.function(*args, **kwargs))
+        else:
+            self._calls.append(writing(operator, args, kwargs, results))
+
+    def _settle(self, operator: Operator, view: View) -> None:
+        """Find the place of a result: in the block, or outside, in what the graph writes into."""
+        if view.value in self._offsets or view.value in self._known:
+            return
+        for read in operator.reads:
+            same = self.graph.values[read.value].storage == self.graph.values[view.value].storage
+            updated = self.plan.flow.updated.get(view.value) == read.value
+            if same or updated:
+                self._known[view.value] = self._known[read.value]
+
+    def _tensor(self, view: View) -> Tensor:
+        if view.value in self._known:
+            return shown(self._known[view.value], view)
+        dtype: Any = getattr(torch, view.dtype)
+        start = self._start + self._offsets[view.value]
+        size = view.offset + 1 + sum(
+            (count - 1) * stride for count, stride in zip(view.shape, view.strides, strict=True)
+        )
+        if 0 in view.shape:
+            return torch.empty(view.shape, dtype=dtype)
+        typed = self.block[start : start + size * dtype.itemsize].view(dtype)
+        return torch.as_strided(
+            typed, view.shape, view.strides, typed.storage_offset() + view.offset
+        )
+
+
+_ALIGNED = 64
+
+
+def _empty(view: View) -> Tensor:
+    return torch.empty_strided(view.shape, view.strides, dtype=getattr(torch, view.dtype))

@@ -1,0 +1,42 @@
+"""The paper's pebble game on blocks (Zhao et al., Sec. V-B), with the details of Owl's own code.
+
+In each step operands that may be overwritten and are read for the last time let go of their blocks
+(the pebble slides), the result takes one, and then the other operands of which this is the last
+reading let go of theirs. A result takes the smallest free block that it fits in; else the largest
+free one, which grows; else a new one.
+
+Deviation: an operand lets go only of a block of the same size as the result, since the result has
+to lie exactly where the operand does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from workbench.olpb.memory.lifetimes import Lifetimes
+from workbench.olpb.memory.planners.blocks import Blocks
+
+
+def pebble(life: Lifetimes) -> Blocks:
+    """Blocks by closest size, in O(n log n)."""
+    blocks, flow = Blocks(life), life.flow
+    free: list[tuple[int, int]] = []  # size and number, ascending
+    ending: list[list[int]] = [[] for _ in range(len(life.order) + 1)]
+    for buffer, last in enumerate(life.last.tolist()):
+        ending[last].append(buffer)
+    for at, step in enumerate(life.order):
+        made = flow.steps[step].makes
+        slid = {int(life.places[one]): one for one in ending[at]}
+        slides = {one: slid.pop(int(life.places[one]), None) for one in made}
+        for buffer in slid.values():
+            insort(free, (blocks.sizes[blocks.of(buffer)], blocks.of(buffer)))
+        for buffer, before in slides.items():
+            if before is not None:
+                blocks.use(buffer, blocks.of(before))
+            elif free:
+                found = bisect_left(free, (int(life.sizes[buffer]), -1))
+                _, block = free.pop(min(found, len(free) - 1))
+                blocks.use(buffer, block)
+            else:
+                blocks.add(buffer)
+    return blocks

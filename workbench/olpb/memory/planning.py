@@ -1,0 +1,111 @@
+"""Plans the memory of a graph: an order of its operators, and a place for each result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.checks import check_number
+from workbench.graphs.graph import OperatorGraph
+from workbench.names import choose
+from workbench.olpb.memory.dataflow import ALIGNMENT, Dataflow, check_order, dataflow
+from workbench.olpb.memory.lifetimes import Lifetimes, lifetimes
+from workbench.olpb.memory.orders import ORDERS, best_first, depth_first, searched, traced
+from workbench.olpb.memory.plan import MemoryPlan, certify
+from workbench.olpb.memory.planners.none import none
+from workbench.olpb.memory.planners.parent import parent
+from workbench.olpb.memory.planners.pebble import pebble
+from workbench.olpb.packing import pack
+
+Place = Callable[[Lifetimes, float], NDArray[np.int64]]
+
+
+class Planner(NamedTuple):
+    """How buffers get offsets, in lifetimes and at most so many seconds; and by default in which order."""
+
+    place: Place
+    order: str = "depth_first"
+    overwriting: bool = True
+
+
+def _packed(packer: str) -> Place:
+    def place(life: Lifetimes, time_limit_s: float) -> NDArray[np.int64]:
+        offsets = pack(life.items, packer, time_limit_s=time_limit_s)
+        return offsets[life.places]
+
+    return place
+
+
+PLANNERS: Mapping[str, Planner] = {
+    "none": Planner(lambda life, _: none(life).offsets, overwriting=False),
+    "parent": Planner(lambda life, _: parent(life).offsets),
+    "pebble": Planner(lambda life, _: pebble(life).offsets),
+    "greedy_by_size": Planner(_packed("greedy_by_size")),
+    "best_fit": Planner(_packed("best_fit")),
+    "workbench": Planner(_packed("workbench"), "searched"),
+}
+"""By name: what the paper compares, greedy packings of other systems, and the workbench's own."""
+
+
+def plan_memory(
+    graph: OperatorGraph | Dataflow,
+    planner: str = "workbench",
+    budget_bytes: int | None = None,
+    *,
+    order: str | Sequence[int] | None = None,
+    time_limit_s: float = 1.0,
+    alignment: int = ALIGNMENT,
+) -> MemoryPlan:
+    """Plan the memory of a graph's results; what it holds of its own is outside of the plan.
+
+    Parameters
+    ----------
+    graph
+        Of `workbench.graphs.trace`.
+    planner
+        A name in `PLANNERS`.
+    budget_bytes
+        Most that the plan may need. What does not fit is thrown away and computed again, as little
+        as a good order of doing so needs; see `workbench.olpb.memory.recomputation`.
+    order
+        A name in `ORDERS`, or steps by number; the planner's own by default.
+    time_limit_s
+        That orders and packing are improved for. A first answer is there sooner, and the search
+        ends when the bound is met.
+    alignment
+        Bytes that offsets are a multiple of.
+
+    Raises
+    ------
+    ValueError
+        Unknown planner or order, an order that does not fit the graph, or a budget that is too
+        small: the message names what is needed.
+    """
+    chosen = choose("planner", planner, PLANNERS)
+    if check_number("time_limit_s", time_limit_s) <= 0:
+        raise ValueError(f"time_limit_s is {time_limit_s:g}; give seconds above 0")
+    flow = graph if isinstance(graph, Dataflow) else dataflow(graph, alignment)
+    until_s = time.monotonic() + time_limit_s
+    ordered = _ordered(flow, chosen.order if order is None else order, until_s)
+    life = lifetimes(flow, ordered, overwriting=chosen.overwriting)
+    offsets = chosen.place(life, max(until_s - time.monotonic(), time_limit_s / 2))
+    plan = MemoryPlan(planner, life, offsets)
+    certify(plan)
+    return plan
+
+
+def _ordered(flow: Dataflow, order: str | Sequence[int], until_s: float) -> Sequence[int]:
+    if not isinstance(order, str):
+        check_order(flow, order)
+        return order
+    choose("order", order, ORDERS)
+    if order != "searched":
+        return ORDERS[order](flow)
+    quick = [traced(flow), depth_first(flow), best_first(flow)]
+    half_s = (until_s - time.monotonic()) / 2
+    found = searched(flow, until_s=time.monotonic() + half_s)
+    return min([*quick, found], key=lambda one: lifetimes(flow, one).bound_bytes)
