@@ -41,6 +41,7 @@ class _Numbered:
         self.graph = graph
         self.rows: list[tuple[Any, ...]] = []
         self.edges: list[tuple[int, int]] = []
+        self._prepared = {view.value for one in graph.preparation for view in one.makes}
         self._makers: dict[int, int] = {}  # node that made a value
         self._showing: dict[View, int] = {}  # node whose result is just this view
         views = [view for operator in graph.operators for view in operator.reads]
@@ -75,10 +76,11 @@ class _Numbered:
 
     def _add_source(self, view: View) -> None:
         value = self.graph.values[view.value]
-        if value.origin == "operator" or view.value in self._makers:
+        kind = "constant" if view.value in self._prepared else value.origin
+        if kind == "operator" or view.value in self._makers:
             return
         self._makers[view.value] = len(self.rows)
-        self._add(value.name, value.origin, None, view, value.storage_bytes, 0, [], None)
+        self._add(value.name, kind, None, view, value.storage_bytes, 0, [], None)
 
     def _add(
         self,

@@ -92,6 +92,7 @@ class OperatorGraph:
     backward_flops: Mapping[int, int]  # of the gradients of an operator, by its number
     modules: tuple[str, ...] | None  # that are the layers; None where the graph shows layers
     inputs: tuple[View, ...] = ()
+    preparation: tuple[Operator, ...] = ()  # on constants alone: run once, before all runs
     name: str = ""
     module: Callable[[], torch.nn.Module] | None = None  # with the weights to run it with
 

@@ -21,14 +21,19 @@ def run(
     last = last_reads(graph)
     with torch.no_grad():
         for number, operator in enumerate(graph.operators):
-            if operator.makes:
-                read = [shown(known[view.value], view) for view in operator.reads]
-                made = tensors_in(call(operator, read))
-                for view, tensor in zip(operator.results, made, strict=True):
-                    known.setdefault(view.value, tensor)
+            step(operator, known)
             for value in last[number]:
                 known.pop(value, None)
     return tuple(shown(known[view.value], view) for view in graph.outputs)
+
+
+def step(operator: Operator, known: dict[int, Tensor]) -> None:
+    """Run one operator, adding the values that it makes to the known ones."""
+    if operator.makes:
+        read = [shown(known[view.value], view) for view in operator.reads]
+        made = tensors_in(call(operator, read))
+        for view, tensor in zip(operator.results, made, strict=True):
+            known.setdefault(view.value, tensor)
 
 
 def call(operator: Operator, read: Sequence[Tensor]) -> Any:
@@ -65,13 +70,18 @@ def sources(
     check_inputs(graph, given)
     yield from ((view.value, tensor) for view, tensor in zip(graph.inputs, given, strict=True))
     held = _held(module or _traced(graph))
-    written = {operator_value for operator_value in _written(graph)}
+    written = _written(graph)
+    known = dict[int, Tensor]()
     for number, value in enumerate(graph.values):
         if value.name and value.origin != "input":
             if value.name not in held:
                 raise ValueError(f"{graph.name}: the module holds no {value.name!r}")
             tensor = held[value.name].detach()
-            yield number, tensor.clone() if value.storage in written else tensor
+            known[number] = tensor.clone() if value.storage in written else tensor
+    with torch.no_grad():
+        for operator in graph.preparation:
+            step(operator, known)
+    yield from known.items()
 
 
 def check_inputs(graph: OperatorGraph, given: Sequence[Tensor]) -> None:

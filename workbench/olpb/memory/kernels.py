@@ -16,6 +16,7 @@ from torch import Tensor
 
 from workbench.graphs.graph import Operator
 from workbench.graphs.recorder import tensors_in
+from workbench.olpb.optimiser.convolutions import convolve, convolve_into, fits
 
 _aten = torch.ops.aten
 
@@ -26,11 +27,15 @@ def writing(
     operator: Operator, args: Sequence[Any], kwargs: dict[str, Any], results: Sequence[Tensor]
 ) -> Run:
     """A call that writes an operator's results; arguments and results are tensors in place."""
+    if operator.function is convolve:
+        return partial(convolve_into, results[0], *args, **kwargs)
+    if not isinstance(operator.function, torch._ops.OpOverload):
+        return partial(_copied, operator.function, args, kwargs, results)
     packet = operator.function._overloadpacket
     if packet is _aten.relu:
         return partial(_aten.clamp_min.out, *args, 0, out=results[0])
-    if packet is _aten.convolution and _adds(args, results[0]):
-        return _convolution(args, results[0])
+    if packet is _aten.convolution and fits(args[0], args[1]) and not args[6]:
+        return partial(convolve_into, results[0], *args[:6], args[8])
     form = _writing_form(operator.function)
     if form is None:
         return partial(_copied, operator.function, args, kwargs, results)
@@ -43,29 +48,6 @@ def _copied(
 ) -> None:
     for made, place in zip(tensors_in(function(*args, **kwargs)), into, strict=True):
         place.copy_(made)
-
-
-def _adds(args: Sequence[Any], result: Tensor) -> bool:
-    """Whether oneDNN's convolution can do it: of floats, not transposed."""
-    return (
-        torch.backends.mkldnn.is_available()
-        and result.dtype == torch.float32
-        and result.dim() == 4
-        and not args[6]
-        and result.is_contiguous()
-    )
-
-
-def _convolution(args: Sequence[Any], result: Tensor) -> Run:
-    image, weight, bias, stride, padding, dilation, _, _, groups = args
-    convolve = torch.ops.mkldnn._convolution_pointwise_
-    last = ("add", None, None, [], None)
-
-    def run() -> None:
-        result.zero_()
-        convolve(result, image, weight, bias, padding, stride, dilation, groups, *last)
-
-    return run
 
 
 @cache

@@ -1,0 +1,41 @@
+"""Applies patterns to a graph until none finds anything (Zhao et al., Sec. V-A)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import polars as pl
+
+from workbench.graphs.graph import OperatorGraph
+from workbench.names import choose
+from workbench.olpb.optimiser.patterns import PATTERNS
+
+
+class Optimised(NamedTuple):
+    """An equal graph of fewer nodes, and what each pattern removed.
+
+    The table has a row for each pattern that found something, each time: ``round``, ``pattern``,
+    and ``nodes`` and ``edges`` that are left after it; its first row is the graph as it was.
+    """
+
+    graph: OperatorGraph
+    table: pl.DataFrame
+
+
+def optimise(graph: OperatorGraph, patterns: Iterable[str] = tuple(PATTERNS)) -> Optimised:
+    """Optimise a graph of `workbench.graphs.trace`, to a fixed point.
+
+    Raises ValueError: a pattern that there is not.
+    """
+    chosen = {name: choose("pattern", name, PATTERNS) for name in patterns}
+    rows = [(0, "as traced", len(graph.nodes), len(graph.edges))]
+    turn, changed = 0, True
+    while changed:
+        turn, changed = turn + 1, False
+        for name, pattern in chosen.items():
+            found = pattern(graph)
+            if found is not graph:
+                graph, changed = found, True
+                rows.append((turn, name, len(graph.nodes), len(graph.edges)))
+    return Optimised(graph, pl.DataFrame(rows, ["round", "pattern", "nodes", "edges"], orient="row"))

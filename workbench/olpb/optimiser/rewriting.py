@@ -1,0 +1,72 @@
+"""What patterns share: who reads and makes a value, and reading one thing in the place of another."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
+
+import torch
+
+from workbench.graphs.graph import Operator, OperatorGraph, View
+
+Pattern = Callable[[OperatorGraph], OperatorGraph]
+"""Returns an equal graph of fewer nodes; the same object where it finds nothing."""
+
+
+def makers(graph: OperatorGraph) -> dict[int, int]:
+    """Number of the operator that makes each value."""
+    return {view.value: at for at, one in enumerate(graph.operators) for view in one.makes}
+
+
+def reads(graph: OperatorGraph) -> Counter[int]:
+    """How often each value is read, or returned."""
+    found = Counter(view.value for one in graph.operators for view in one.reads)
+    found.update(view.value for view in graph.outputs)
+    return found
+
+
+def outside(graph: OperatorGraph) -> set[int]:
+    """Values that the graph does not make, or makes where one of these is."""
+    given = {view.value for view in graph.inputs}
+    given |= {at for at, value in enumerate(graph.values) if value.origin != "operator"}
+    storages = {graph.values[at].storage for at in given}
+    return {at for at, value in enumerate(graph.values) if value.storage in storages}
+
+
+def is_pure(operator: Operator) -> bool:
+    """Whether it does nothing but return what follows from what it reads."""
+    function = operator.function
+    if not isinstance(function, torch._ops.OpOverload):
+        return True
+    random = torch.Tag.nondeterministic_seeded in function.tags
+    return not (random or function._schema.is_mutable or _trains_statistics(operator))
+
+
+def _trains_statistics(operator: Operator) -> bool:
+    args, _ = operator.arguments
+    return operator.name == "native_batch_norm" and bool(args[5])
+
+
+def without(graph: OperatorGraph, removed: Container[int]) -> OperatorGraph:
+    """The graph without some operators, by number."""
+    left = tuple(one for at, one in enumerate(graph.operators) if at not in removed)
+    return graph if len(left) == len(graph.operators) else replace(graph, operators=left)
+
+
+def instead_of(graph: OperatorGraph, other: Mapping[int, int]) -> OperatorGraph:
+    """The graph with other values of the same form in the place of some, by number."""
+
+    def now(view: View) -> View:
+        value = view.value
+        while value in other:
+            value = other[value]
+        return view if value == view.value else replace(view, value=value)
+
+    operators = tuple(
+        replace(one, reads=tuple(map(now, one.reads)))
+        if any(view.value in other for view in one.reads)
+        else one
+        for one in graph.operators
+    )
+    return replace(graph, operators=operators, outputs=tuple(map(now, graph.outputs)))
