@@ -79,6 +79,7 @@ class Operator:
     arguments: Any
     results: tuple[View, ...]  # all, views of what it reads among them
     may_overwrite: frozenset[int] = frozenset()  # of what it reads: those whose place it may take
+    is_random: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -155,6 +155,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 tree_map_only(Tensor, lambda _: Operand(next(numbers)), arguments),
                 results,
                 _may_overwrite(func, reads, results),
+                torch.Tag.nondeterministic_seeded in func.tags,
             )
         )
 

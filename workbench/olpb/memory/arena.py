@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_map_only
 
 from workbench.graphs.graph import Operand, Operator, View
 from workbench.graphs.running import check_inputs, shown, sources
+from workbench.olpb.memory.dataflow import Step
 from workbench.olpb.memory.kernels import Run, writing
 from workbench.olpb.memory.plan import MemoryPlan
 
@@ -41,12 +42,10 @@ class Arena:
         for value in plan.flow.updated.values():
             self._known[value] = self._known[value].clone()
         self._calls: list[Run] = []
-        offsets = plan.offsets.tolist()
-        self._offsets = {
-            value: offsets[buffer] for value, buffer in plan.flow.buffer_of_value.items()
-        }
+        self._offsets: dict[int, int] = {}  # of values, where they were computed last
+        again = {plan.order[at] for at in plan.recomputed}
         for step in plan.order:
-            self._add(graph.operators[plan.flow.steps[step].operator])
+            self._add(plan.flow.steps[step], again=step in again)
         self._outputs = tuple(map(self._tensor, graph.outputs))
 
     @property
@@ -68,26 +67,27 @@ class Arena:
                 call()
         return self._outputs
 
-    def _add(self, operator: Operator) -> None:
+    def _add(self, step: Step, *, again: bool) -> None:
+        operator = self.graph.operators[step.operator]
         reads = [self._tensor(view) for view in operator.reads]
+        buffers = iter(step.makes)
         for view in operator.makes:
-            self._settle(operator, view)
+            if not self._is_outside(operator, view):
+                self._offsets[view.value] = int(self.plan.offsets[next(buffers)])
         args, kwargs = tree_map_only(Operand, lambda one: reads[one.read], operator.arguments)
+        if again and operator.name == "native_batch_norm":  # counts in its statistics once
+            args = (*args[:6], 0.0, *args[7:])
         results = [self._tensor(view) for view in operator.results]
-        if operator.function._schema.is_mutable:  # writes into what it reads
-            self._calls.append(lambda: operator.function(*args, **kwargs))
-        else:
-            self._calls.append(writing(operator, args, kwargs, results))
+        self._calls.append(writing(operator, args, kwargs, results))
 
-    def _settle(self, operator: Operator, view: View) -> None:
-        """Find the place of a result: in the block, or outside, in what the graph writes into."""
-        if view.value in self._offsets or view.value in self._known:
-            return
+    def _is_outside(self, operator: Operator, view: View) -> bool:
+        """Whether a result lies in what the graph writes into, outside of the block."""
         for read in operator.reads:
             same = self.graph.values[read.value].storage == self.graph.values[view.value].storage
-            updated = self.plan.flow.updated.get(view.value) == read.value
-            if same or updated:
+            if same or self.plan.flow.updated.get(view.value) == read.value:
                 self._known[view.value] = self._known[read.value]
+                return True
+        return False
 
     def _tensor(self, view: View) -> Tensor:
         if view.value in self._known:

@@ -34,6 +34,8 @@ class Step:
         into.
     operator
         Its number in the graph.
+    is_random
+        Whether it gives something else when it runs again.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Step:
     after: tuple[int, ...] = ()
     flops: int = 0
     operator: int = -1
+    is_random: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +137,7 @@ def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
                 tuple(sorted({at for value in written for at in reading.get(value, ())})),
                 one.flops,
                 number,
+                one.is_random,
             )
         )
         for view in one.reads:

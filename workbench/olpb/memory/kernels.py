@@ -31,6 +31,8 @@ def writing(
         return partial(convolve_into, results[0], *args, **kwargs)
     if not isinstance(operator.function, torch._ops.OpOverload):
         return partial(_copied, operator.function, args, kwargs, results)
+    if operator.function._schema.is_mutable:  # writes into what it reads
+        return partial(operator.function, *args, **kwargs)
     packet = operator.function._overloadpacket
     if packet is _aten.relu:
         return partial(_aten.clamp_min.out, *args, 0, out=results[0])

@@ -63,6 +63,17 @@ class MemoryPlan:
         return self.lifetimes.bound_bytes
 
     @cached_property
+    def recomputed(self) -> tuple[int, ...]:
+        """Steps of the order that ran before: by place, ascending."""
+        seen, found = set[int](), list[int]()
+        for at, step in enumerate(self.order):
+            operator = self.flow.steps[step].operator
+            if operator in seen:
+                found.append(at)
+            seen.add(operator)
+        return tuple(found)
+
+    @cached_property
     def table(self) -> pl.DataFrame:
         """A row for each buffer.
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.checks import check_number
+from workbench.checks import check_number, check_whole
 from workbench.graphs.graph import OperatorGraph
 from workbench.names import choose
 from workbench.olpb.memory.dataflow import ALIGNMENT, Dataflow, check_order, dataflow
@@ -19,13 +19,14 @@ from workbench.olpb.memory.plan import MemoryPlan, certify
 from workbench.olpb.memory.planners.none import none
 from workbench.olpb.memory.planners.parent import parent
 from workbench.olpb.memory.planners.pebble import pebble
+from workbench.olpb.memory.recomputation import BudgetError, recomputing
 from workbench.olpb.packing import pack
 
 Place = Callable[[Lifetimes, float], NDArray[np.int64]]
 
 
 class Planner(NamedTuple):
-    """How buffers get offsets, in lifetimes and at most so many seconds; and by default in which order."""
+    """How buffers get offsets, given lifetimes and seconds; and the order that it is used with."""
 
     place: Place
     order: str = "depth_first"
@@ -91,11 +92,41 @@ def plan_memory(
     flow = graph if isinstance(graph, Dataflow) else dataflow(graph, alignment)
     until_s = time.monotonic() + time_limit_s
     ordered = _ordered(flow, chosen.order if order is None else order, until_s)
-    life = lifetimes(flow, ordered, overwriting=chosen.overwriting)
-    offsets = chosen.place(life, max(until_s - time.monotonic(), time_limit_s / 2))
-    plan = MemoryPlan(planner, life, offsets)
+    left_s = max(until_s - time.monotonic(), time_limit_s / 2)
+    plan = _placed(planner, flow, ordered, left_s)
+    if budget_bytes is None or plan.total_bytes <= check_whole("budget_bytes", budget_bytes, 0):
+        return plan
+    return _within(planner, flow, ordered, budget_bytes, left_s)
+
+
+def _placed(
+    planner: str, flow: Dataflow, order: Sequence[int], time_limit_s: float
+) -> MemoryPlan:
+    """A certified plan of an order."""
+    chosen = PLANNERS[planner]
+    life = lifetimes(flow, order, overwriting=chosen.overwriting)
+    plan = MemoryPlan(planner, life, chosen.place(life, time_limit_s))
     certify(plan)
     return plan
+
+
+def _within(
+    planner: str, flow: Dataflow, order: Sequence[int], budget_bytes: int, time_limit_s: float
+) -> MemoryPlan:
+    """A plan that computes again what does not fit; with less room where packing leaves gaps."""
+    room = budget_bytes
+    for _ in range(_TRIES):
+        again = recomputing(flow, order, room)
+        plan = _placed(planner, again, range(len(again.steps)), time_limit_s / _TRIES)
+        if plan.total_bytes <= budget_bytes:
+            return plan
+        room = int(room * budget_bytes / plan.total_bytes)
+    raise BudgetError(
+        f"no plan within {budget_bytes:,} bytes was found; one of {plan.total_bytes:,} was"
+    )
+
+
+_TRIES = 6
 
 
 def _ordered(flow: Dataflow, order: str | Sequence[int], until_s: float) -> Sequence[int]:

@@ -39,8 +39,9 @@ def is_pure(operator: Operator) -> bool:
     function = operator.function
     if not isinstance(function, torch._ops.OpOverload):
         return True
-    random = torch.Tag.nondeterministic_seeded in function.tags
-    return not (random or function._schema.is_mutable or _trains_statistics(operator))
+    return not (
+        operator.is_random or function._schema.is_mutable or _trains_statistics(operator)
+    )
 
 
 def _trains_statistics(operator: Operator) -> bool:
