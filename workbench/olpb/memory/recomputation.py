@@ -91,6 +91,7 @@ class _Run:
         self._uses = [sorted(int(place[one]) for one in readers) for readers in flow.readers]
         self._done = [False] * len(flow.steps)
         self._now = 0
+        self._closed: set[int] = set()  # what they read from outside has changed
         self._once = flow.kept.union(
             buffer for one in flow.steps if one.is_random or one.after for buffer in one.makes
         )
@@ -109,7 +110,9 @@ class _Run:
         latest: dict[int, int] = {}
         sizes: list[int] = []
         steps: list[Step] = []
-        for step in self.ran:
+        runs: dict[int, list[int]] = {}
+        for number, step in enumerate(self.ran):
+            runs.setdefault(step, []).append(number)
             one = self.flow.steps[step]
             reads = tuple(latest[buffer] for buffer in one.reads)
             over = tuple(latest[buffer] for buffer in one.overwrites)
@@ -117,7 +120,8 @@ class _Run:
                 latest[buffer] = len(sizes)
                 sizes.append(self._sizes[buffer])
             makes = tuple(latest[buffer] for buffer in one.makes)
-            steps.append(replace(one, reads=reads, makes=makes, overwrites=over, after=()))
+            after = tuple(sorted(at for earlier in one.after for at in runs[earlier]))
+            steps.append(replace(one, reads=reads, makes=makes, overwrites=over, after=after))
         kept = frozenset(latest[buffer] for buffer in self.flow.kept)
         values = {value: latest[buffer] for value, buffer in self.flow.buffer_of_value.items()}
         return replace(
@@ -131,7 +135,7 @@ class _Run:
     def _run(self, step: int, pinned: frozenset[int], depth: int) -> bool:
         """Make what a step reads, room for what it makes, and run it."""
         one = self.flow.steps[step]
-        if depth > len(self.order):
+        if depth > len(self.order) or step in self._closed:
             return False
         pinned = pinned | {*one.reads}
         for buffer in one.reads:
@@ -146,6 +150,7 @@ class _Run:
         if self._done[step]:
             self.again += self._cost[step]
         self._done[step] = True
+        self._closed.update(one.after)
         self._resident |= {*missing}
         self._live += sum(self._sizes[buffer] for buffer in missing)
         return True
@@ -204,6 +209,8 @@ class _Run:
             step = waiting.pop()
             if step in seen:
                 continue
+            if step in self._closed:
+                return float("inf")
             seen.add(step)
             total += float(self._cost[step])
             waiting += [
