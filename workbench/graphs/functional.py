@@ -33,14 +33,14 @@ def trace_inference(name: str, module: nn.Module, inputs: tuple[Tensor, ...]) ->
     with mode:
         copied = copied_with(name, module, _faked).eval()
         given = tuple(map(_faked, inputs))
-    parameters, others = dict(copied.named_parameters()), held_tensors(copied)
+    parameters, buffers = dict(copied.named_parameters()), dict(copied.named_buffers())
 
-    def forward(*given: Tensor) -> list[Tensor]:
-        return tensors_in(copied(*given))
+    def forward(buffers: dict[str, Tensor], *given: Tensor) -> list[Tensor]:
+        return tensors_in(functional_call(copied, buffers, given))
 
-    recorder = Recorder(parameters, given, others=others)
+    recorder = Recorder(parameters, given, others=held_tensors(copied))
     with explained(name, copied), torch.no_grad(), mode, recorder:
-        found = functionalize(forward)(*given)
+        found = functionalize(forward)(buffers, *given)
     return recorder.graph(found)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import Node
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -240,5 +241,6 @@ def _unfolded_bytes(args: Sequence[Any], out: Tensor) -> int:
 
 def _refuse_numbers(func: Any, tensors: list[Tensor]) -> None:
     asks = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
-    if any(tag in func.tags for tag in asks) and any(tensor.is_meta for tensor in tensors):
+    without_numbers = any(one.is_meta or isinstance(one, FakeTensor) for one in tensors)
+    if without_numbers and any(tag in func.tags for tag in asks):
         raise RuntimeError(f"{func} asks a meta tensor for its numbers")

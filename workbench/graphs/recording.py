@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from traceback import walk_tb
 from typing import Any
 
@@ -160,6 +161,7 @@ def explained(name: str, module: nn.Module) -> Iterator[None]:
         where = f"in {names[part]!r}" if names[part] else "in its forward"
         if names[part] and not list(part.children()):
             where = f"at layer {names[part]!r} ({part})"
+        where += _line(error)
         why = f"{type(error).__name__}: {str(error).rstrip('.')}"
         if isinstance(error, RuntimeError | TypeError) and re.search(r"\bmeta\b", str(error), re.I):
             raise UntraceableError(
@@ -172,3 +174,14 @@ def explained(name: str, module: nn.Module) -> Iterator[None]:
             f"the input does not fit {name}: {where}, {why}. Give "
             "input_shape without the batch dimension, and input_dtype if it is not float32"
         ) from error
+
+
+def _line(error: Exception) -> str:
+    """File and line of the user's code that an error comes from, if there is any."""
+    ours = (Path(torch.__file__).parent, Path(__file__).parent)
+    lines = [
+        f" ({Path(frame.f_code.co_filename).name}, line {line})"
+        for frame, line in walk_tb(error.__traceback__)
+        if not any(Path(frame.f_code.co_filename).is_relative_to(one) for one in ours)
+    ]
+    return lines[-1] if lines else ""

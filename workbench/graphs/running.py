@@ -33,7 +33,7 @@ def step(operator: Operator, known: dict[int, Tensor]) -> None:
         read = [shown(known[view.value], view) for view in operator.reads]
         made = tensors_in(call(operator, read))
         for view, tensor in zip(operator.results, made, strict=True):
-            known.setdefault(view.value, tensor)
+            known.setdefault(view.value, whole(tensor) if view.offset else tensor)
 
 
 def call(operator: Operator, read: Sequence[Tensor]) -> Any:
@@ -47,6 +47,12 @@ def shown(base: Tensor, view: View) -> Tensor:
     if (tuple(base.shape), base.stride(), view.offset) == (view.shape, view.strides, 0):
         return base
     return torch.as_strided(base, view.shape, view.strides, base.storage_offset() + view.offset)
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """All that a tensor's storage holds, flat."""
+    count = tensor.untyped_storage().nbytes() // tensor.itemsize
+    return torch.as_strided(tensor, (count,), (1,), 0)
 
 
 def last_reads(graph: OperatorGraph) -> list[list[int]]:

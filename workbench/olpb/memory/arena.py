@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -78,7 +79,15 @@ class Arena:
         if again and operator.name == "native_batch_norm":  # counts in its statistics once
             args = (*args[:6], 0.0, *args[7:])
         results = [self._tensor(view) for view in operator.results]
-        self._calls.append(writing(operator, args, kwargs, results))
+        storages = [self._tensor(self._whole(view)) for view in operator.results]
+        self._calls.append(writing(operator, args, kwargs, results, storages))
+
+    def _whole(self, view: View) -> View:
+        """All that the memory of a result holds; the result itself, where that lies outside."""
+        if view.value in self._known:
+            return view
+        count = self.graph.values[view.value].storage_bytes // getattr(torch, view.dtype).itemsize
+        return replace(view, offset=0, shape=(count,), strides=(1,))
 
     def _is_outside(self, operator: Operator, view: View) -> bool:
         """Whether a result lies in what the graph writes into, outside of the block."""

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from workbench.graphs.graph import Operator
 from workbench.graphs.recorder import tensors_in
+from workbench.graphs.running import whole
 from workbench.olpb.optimiser.convolutions import convolve, convolve_into, fits
 
 _aten = torch.ops.aten
@@ -24,9 +25,19 @@ Run = Callable[[], object]
 
 
 def writing(
-    operator: Operator, args: Sequence[Any], kwargs: dict[str, Any], results: Sequence[Tensor]
+    operator: Operator,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    results: Sequence[Tensor],
+    storages: Sequence[Tensor],
 ) -> Run:
-    """A call that writes an operator's results; arguments and results are tensors in place."""
+    """A call that writes an operator's results; arguments and results are tensors in place.
+
+    `storages` are, flat, all that the results' memory holds: where that is more than a result
+    shows, it may be read through other views.
+    """
+    if any(one.numel() != result.numel() for one, result in zip(storages, results, strict=True)):
+        return partial(_copied, operator.function, args, kwargs, storages)
     if operator.function is convolve:
         return partial(convolve_into, results[0], *args, **kwargs)
     if not isinstance(operator.function, torch._ops.OpOverload):
@@ -49,7 +60,7 @@ def _copied(
     function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], into: Sequence[Tensor]
 ) -> None:
     for made, place in zip(tensors_in(function(*args, **kwargs)), into, strict=True):
-        place.copy_(made)
+        place.copy_(made if made.shape == place.shape else whole(made))
 
 
 @cache

@@ -1,0 +1,190 @@
+"""The functional graph, run again, gives what the module gives, bit for bit; its tables say why."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from workbench.graphs import UntraceableError, trace
+from workbench.graphs.graph import OperatorGraph
+from workbench.zoo import MODELS, build
+
+SMALL = ("lenet5", "resnet20_cifar", "squeezenet_cifar", "mobilenet_v2_cifar", "cifarnet")
+
+
+def of_zoo(name: str, batch: int = 2) -> tuple[nn.Module, Tensor, Tensor]:
+    torch.manual_seed(0)
+    module = build(name, "cpu")
+    for buffer in module.buffers():
+        if buffer.is_floating_point():
+            buffer.uniform_(0.5, 1.5)
+    x = torch.randn(batch, *MODELS[name].input_shape)
+    return module, x, torch.randint(0, MODELS[name].classes, (batch,))
+
+
+def stepped(module: nn.Module, loss: Tensor) -> list[Tensor]:
+    """The loss, and parameters after a step of SGD."""
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.optim.SGD(module.parameters(), 0.1).step()
+    return [loss.detach(), *(one.detach() for one in module.parameters() if one.requires_grad)]
+
+
+def same(found: tuple[Tensor, ...], wanted: list[Tensor]) -> None:
+    assert len(found) == len(wanted)
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_inference_is_the_modules_own(name: str) -> None:
+    module, x, _ = of_zoo(name)
+    graph = trace(module, MODELS[name].input_shape, 2)
+    with torch.no_grad():
+        same(graph.run(x), [module.eval()(x)])
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_step_is_sgds_own_and_the_module_stays(name: str) -> None:
+    module, x, y = of_zoo(name)
+    graph = trace(module, MODELS[name].input_shape, 2, training=True)
+    before = copy.deepcopy(module.state_dict())
+    torch.manual_seed(1)
+    found = graph.run((x, y))
+    for key, tensor in module.state_dict().items():
+        assert torch.equal(tensor, before[key])
+    torch.manual_seed(1)
+    same(found, stepped(module, nn.functional.cross_entropy(module.train()(x), y)))
+
+
+class Awkward(nn.Module):
+    """Writes in place and into a buffer, shares a weight, freezes one, slices, returns two."""
+
+    seen: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4, bias=False)
+        self.second.weight = self.first.weight
+        self.frozen = nn.Parameter(torch.ones(4), requires_grad=False)
+        self.offset = torch.full((4,), 0.25)
+        self.register_buffer("seen", torch.zeros(4))
+
+    def forward(self, x: Tensor, gain: Tensor) -> tuple[Tensor, Tensor]:
+        x = torch.relu_(self.first(x) + self.offset) * 1.5
+        self.seen += x.detach().mean(0)
+        half = x[:, 1:3]
+        half *= 2
+        x = self.second(x.t().contiguous().t()) * self.frozen * gain
+        return x, half.sum(1)
+
+
+def awkward() -> tuple[Awkward, tuple[Tensor, Tensor]]:
+    torch.manual_seed(0)
+    return Awkward(), (torch.randn(3, 4), torch.randn(3, 1))
+
+
+def test_writes_in_place_views_and_several_inputs() -> None:
+    module, given = awkward()
+    graph = trace(module, [(4,), (1,)], 3)
+    found = graph.run(given)
+    assert module.seen.sum() == 0
+    with torch.no_grad():
+        same(found, list(module.eval()(*given)))
+
+
+def test_what_is_no_score_is_learnt_by_its_sum() -> None:
+    module, given = awkward()
+    graph = trace(module, [(4,), (1,)], 3, training=True)
+    found = graph.run((*given, torch.zeros(3, dtype=torch.int64)))
+    outputs = module(*given)
+    same(found, stepped(module, torch.stack([one.sum() for one in outputs]).sum()))
+
+
+def test_a_loss_of_ones_own() -> None:
+    module, given = awkward()
+
+    def loss(outputs: tuple[Tensor, Tensor]) -> Tensor:
+        return outputs[0].square().mean()
+
+    graph = trace(module, [(4,), (1,)], 3, training=True, loss=loss)
+    found = graph.run((*given, given[0]))
+    same(found, stepped(module, loss(module(*given))))
+
+
+def test_other_weights_than_those_traced() -> None:
+    module, x, _ = of_zoo("lenet5")
+    graph = trace("lenet5", batch_size=2)
+    with torch.no_grad():
+        same(graph.run(x, module), [module(x)])
+
+
+def graph_of_three() -> OperatorGraph:
+    class Three(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 4, bias=False)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.linear(x)
+            return torch.relu(x) + x
+
+    return trace(Three(), (4,), 3)
+
+
+def test_nodes_and_edges_by_hand() -> None:
+    graph = graph_of_three()
+    nodes = graph.nodes
+    assert nodes["name"].to_list() == ["input 0", "linear.weight", "t", "mm", "relu", "add"]
+    assert nodes["kind"].to_list() == ["input", "parameter", *["operator"] * 4]
+    assert nodes["bytes"].to_list() == [48, 64, 0, 48, 48, 48]
+    assert nodes["flops"].to_list() == [0, 0, 0, 2 * 3 * 4 * 4, 0, 0]
+    assert nodes["shows"].to_list() == [None, None, 1, None, None, None]
+    assert [sorted(one) for one in nodes["may_overwrite"]] == [[], [], [], [], [3], [3, 4]]
+    assert sorted(graph.edges.rows()) == [(0, 3), (1, 2), (2, 3), (3, 4), (3, 5), (4, 5)]
+
+
+def test_what_is_read_in_two_ways_is_not_overwritten() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.linear(x)
+            return x + x.t()
+
+    (add,) = (one for one in trace(Twice(), (4,), 4).operators if one.name == "add")
+    assert add.may_overwrite == frozenset()
+
+
+class TestBadInput:
+    def test_control_flow_on_data(self) -> None:
+        class Asks(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.linear = nn.Linear(2, 2)
+
+            def forward(self, x: Tensor) -> Tensor:
+                return x if float(x.sum()) > 0 else self.linear(x)
+
+        with pytest.raises(UntraceableError, match=r"Asks cannot be traced: .*test_functional"):
+            trace(Asks(), (2,))
+
+    def test_a_batch_of_nothing(self) -> None:
+        with pytest.raises(ValueError, match="batch_size is 0"):
+            trace("lenet5", batch_size=0)
+
+    def test_a_shape_that_does_not_fit(self) -> None:
+        with pytest.raises(ValueError, match="does not fit"):
+            trace(nn.Linear(3, 2), (4,))
+
+    def test_training_without_parameters(self) -> None:
+        with pytest.raises(ValueError, match="no parameters"):
+            trace(nn.ReLU(), (4,), training=True)
+
+    def test_running_on_another_batch(self) -> None:
+        with pytest.raises(ValueError, match=r"traced for inputs float32 of shape \(3, 4\)"):
+            graph_of_three().run(torch.zeros(2, 4))
