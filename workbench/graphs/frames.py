@@ -39,7 +39,7 @@ class _Numbered:
 
     def __init__(self, graph: OperatorGraph) -> None:
         self.graph = graph
-        self.rows: list[tuple[Any, ...]] = []
+        self.rows: list[dict[str, Any]] = []
         self.edges: list[tuple[int, int]] = []
         self._prepared = {view.value for one in graph.preparation for view in one.makes}
         self._makers: dict[int, int] = {}  # node that made a value
@@ -56,20 +56,20 @@ class _Numbered:
             shows = None if operator.makes or not operator.results else read[:1]
             first = operator.results[0] if operator.results else None
             self._add(
-                operator.name,
-                "operator",
-                operator.phase,
                 first,
-                sum(view.size_bytes for view in operator.makes),
-                operator.flops,
-                [read[at] for at in sorted(operator.may_overwrite)],
-                shows[0] if shows else None,
+                name=operator.name,
+                kind="operator",
+                phase=operator.phase,
+                bytes=sum(view.size_bytes for view in operator.makes),
+                flops=operator.flops,
+                may_overwrite=[read[at] for at in sorted(operator.may_overwrite)],
+                shows=shows[0] if shows else None,
             )
             self._showing |= dict.fromkeys(operator.results, node)
 
     @property
     def nodes(self) -> pl.DataFrame:
-        return pl.DataFrame(self.rows, schema=NODES, orient="row")
+        return pl.DataFrame(self.rows, schema=NODES)
 
     def _source(self, view: View) -> int:
         return self._showing.get(view, self._makers[view.value])
@@ -80,19 +80,9 @@ class _Numbered:
         if kind == "operator" or view.value in self._makers:
             return
         self._makers[view.value] = len(self.rows)
-        self._add(value.name, kind, None, view, value.storage_bytes, 0, [], None)
+        about = {"name": value.name, "kind": kind, "bytes": value.storage_bytes, "flops": 0}
+        self._add(view, **about, may_overwrite=list[int]())
 
-    def _add(
-        self,
-        name: str,
-        kind: str,
-        phase: str | None,
-        shown: View | None,
-        size_bytes: int,
-        flops: int,
-        may_overwrite: list[int],
-        shows: int | None,
-    ) -> None:
-        form = (list(shown.shape), shown.dtype) if shown else (None, None)
-        row = (len(self.rows), name, kind, phase, *form, size_bytes, flops, may_overwrite, shows)
-        self.rows.append(row)
+    def _add(self, shown: View | None, **about: Any) -> None:
+        form = {"shape": list(shown.shape), "dtype": shown.dtype} if shown else {}
+        self.rows.append({"node": len(self.rows), **form, **about})

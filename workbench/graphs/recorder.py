@@ -124,12 +124,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             phase = "backward" if node else self.phase
             if phase == "forward":
                 self._first_nodes.append(self._nodes.first_node())
-            self._add(func, (args, kwargs), tensors, out, flops, phase)
+            self._add(func, (args, kwargs), out, flops, phase)
         return out
 
-    def _add(
-        self, func: Any, arguments: Any, inputs: list[Tensor], out: Any, flops: int, phase: Phase
-    ) -> None:
+    def _add(self, func: Any, arguments: Any, out: Any, flops: int, phase: Phase) -> None:
+        inputs = tensors_in(arguments)
         reads = tuple(map(self.view, inputs))
         numbers = iter(range(len(inputs)))
         read = {tensor.untyped_storage()._cdata for tensor in inputs}

@@ -66,9 +66,7 @@ def meta_copy(name: str, module: nn.Module) -> nn.Module:
     return copied_with(name, module, partial(torch.empty_like, device="meta")).train()
 
 
-def copied_with(
-    name: str, module: nn.Module, replacing: Callable[[Tensor], Tensor]
-) -> nn.Module:
+def copied_with(name: str, module: nn.Module, replacing: Callable[[Tensor], Tensor]) -> nn.Module:
     """Copy of a module with another tensor in the place of each that it or a part of it holds."""
     memo: dict[int, Any] = {}
     for part in module.modules():
@@ -92,6 +90,7 @@ def real_copy(name: str, module: nn.Module, device: str) -> nn.Module:
 
 
 def check_has_parameters(name: str, module: nn.Module) -> None:
+    """Refuse a module without parameters, or whose parameters have no shape yet."""
     parameters = list(module.parameters())
     if not parameters:
         raise ValueError(f"{name} has no parameters, so it has no layers to plan for")

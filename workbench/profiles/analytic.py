@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from workbench.graphs import By, Layers, OperatorGraph, find_layers, input_shapes, follow
+from workbench.graphs import By, Layers, OperatorGraph, find_layers, follow, input_shapes
 from workbench.graphs.graph import View
 from workbench.graphs.layers import CONSTANT
 from workbench.graphs.tracing import BATCH

@@ -6,6 +6,7 @@ from torch import nn
 
 from workbench.zoo.branches import Branches, ConvNorm
 
+
 def inception_v4(classes: int = 1000) -> nn.Sequential:
     """Inception-v4 for 3x299x299 images; 42,679,816 parameters."""
     model = nn.Sequential()

@@ -114,8 +114,7 @@ class Proposals(nn.Module):
             x = F.relu(self.conv(level))
             images = len(x)
             scores.append(self.score(x).permute(0, 2, 3, 1).reshape(images, -1))
-            changes = self.change(x).unflatten(1, (len(RATIOS), 4))
-            changes = changes.permute(0, 3, 4, 1, 2).reshape(images, -1, 4)
+            changes = self.change(x).permute(0, 2, 3, 1).reshape(images, -1, 4)
             boxes.append(_moved(_anchors(level, scale, side), changes))
         _, best = torch.cat(scores, 1).topk(REGIONS, 1)
         return torch.cat(boxes, 1).gather(1, best[..., None].expand(-1, -1, 4))
@@ -148,23 +147,20 @@ class MaskRCNN(nn.Module):
 
 
 def mask_rcnn(classes: int = 91) -> MaskRCNN:
-    """Mask R-CNN with a ResNet-50 and a feature pyramid for 3x768x768 images; 44,401,393 parameters."""
+    """Mask R-CNN on ResNet-50 and a feature pyramid for 3x768x768 images; 44,401,393 parameters."""
     return MaskRCNN(classes)
 
 
 def _normalised(channels_in: int, channels: int, kernel: int, stride: int = 1) -> list[nn.Module]:
-    convolution = nn.Conv2d(
-        channels_in, channels, kernel, stride, padding=kernel // 2, bias=False
-    )
+    convolution = nn.Conv2d(channels_in, channels, kernel, stride, padding=kernel // 2, bias=False)
     return [convolution, FrozenNorm(channels)]
 
 
 def _anchors(level: Tensor, scale: int, side: int) -> Tensor:
     """Boxes around each position: (positions x ratios, 4) of centre, width and height."""
     height, width = level.shape[-2:]
-    options = {"dtype": level.dtype, "device": level.device}
-    y, x = torch.arange(height, **options) * scale, torch.arange(width, **options) * scale
-    ratios = torch.tensor(RATIOS, **options).sqrt()
+    y, x = (torch.arange(count).to(level) * scale for count in (height, width))
+    ratios = torch.tensor(RATIOS).to(level).sqrt()
     centres = torch.stack([x.expand(height, -1), y[:, None].expand(-1, width)], -1)
     sizes = torch.stack([side / ratios, side * ratios], -1)
     shape = (height, width, len(RATIOS), 2)
@@ -193,7 +189,8 @@ def _align(levels: Sequence[Tensor], boxes: Tensor, size: int) -> Tensor:
     fitting = (4 + (area.sqrt() / 224).log2()).floor().clamp(2, 5) - 2
     found = torch.zeros((), dtype=boxes.dtype, device=boxes.device)
     for number, level in enumerate(levels):
-        sampled = F.grid_sample(level, grid, align_corners=False).unflatten(2, (regions, size))
+        sampled = F.grid_sample(level, grid, align_corners=False)
+        sampled = sampled.reshape(images, WIDTH, regions, size, size)
         here = (fitting == number).to(boxes.dtype)
         found = found + sampled * here[:, None, :, None, None]
     return found.transpose(1, 2).flatten(0, 1)

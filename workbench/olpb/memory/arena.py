@@ -103,8 +103,12 @@ class Arena:
             return shown(self._known[view.value], view)
         dtype: Any = getattr(torch, view.dtype)
         start = self._start + self._offsets[view.value]
-        size = view.offset + 1 + sum(
-            (count - 1) * stride for count, stride in zip(view.shape, view.strides, strict=True)
+        size = (
+            view.offset
+            + 1
+            + sum(
+                (count - 1) * stride for count, stride in zip(view.shape, view.strides, strict=True)
+            )
         )
         if 0 in view.shape:
             return torch.empty(view.shape, dtype=dtype)

@@ -17,7 +17,7 @@ from torch import Tensor
 from workbench.graphs.graph import Operator
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.running import whole
-from workbench.olpb.optimiser.convolutions import convolve, convolve_into, fits
+from workbench.olpb.optimiser.convolutions import Form, convolve, convolve_into, fits
 
 _aten = torch.ops.aten
 
@@ -36,28 +36,40 @@ def writing(
     `storages` are, flat, all that the results' memory holds: where that is more than a result
     shows, it may be read through other views.
     """
-    if any(one.numel() != result.numel() for one, result in zip(storages, results, strict=True)):
-        return partial(_copied, operator.function, args, kwargs, storages)
-    if operator.function is convolve:
+    function = operator.function
+    if function is convolve:
         return partial(convolve_into, results[0], *args, **kwargs)
-    if not isinstance(operator.function, torch._ops.OpOverload):
-        return partial(_copied, operator.function, args, kwargs, results)
-    if operator.function._schema.is_mutable:  # writes into what it reads
-        return partial(operator.function, *args, **kwargs)
-    packet = operator.function._overloadpacket
+    is_torchs = isinstance(function, torch._ops.OpOverload)
+    if is_torchs and function._schema.is_mutable:  # writes into what it reads
+        return partial(function, *args, **kwargs)
+    dense = all(one.numel() == all_.numel() for one, all_ in zip(results, storages, strict=True))
+    direct = _direct(function, args, kwargs, results) if is_torchs and dense else None
+    return direct or partial(_copied, function, args, kwargs, storages if not dense else results)
+
+
+def _direct(
+    function: Any, args: Sequence[Any], kwargs: dict[str, Any], results: Sequence[Tensor]
+) -> Run | None:
+    """A call of a form of PyTorch's function that writes where it is told to."""
+    packet = function._overloadpacket
     if packet is _aten.relu:
         return partial(_aten.clamp_min.out, *args, 0, out=results[0])
     if packet is _aten.convolution and fits(args[0], args[1]) and not args[6]:
-        return partial(convolve_into, results[0], *args[:6], args[8])
-    form = _writing_form(operator.function)
-    if form is None:
-        return partial(_copied, operator.function, args, kwargs, results)
-    function, names = form
-    return partial(function, *args, **kwargs, **dict(zip(names, results, strict=True)))
+        image, weight, bias, stride, padding, dilation, _, _, groups = args
+        form = Form(stride, padding, dilation, groups)
+        return partial(convolve_into, results[0], image, weight, bias, form)
+    found = _writing_form(function)
+    if found is None:
+        return None
+    writing_function, names = found
+    return partial(writing_function, *args, **kwargs, **dict(zip(names, results, strict=True)))
 
 
 def _copied(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], into: Sequence[Tensor]
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    into: Sequence[Tensor],
 ) -> None:
     for made, place in zip(tensors_in(function(*args, **kwargs)), into, strict=True):
         place.copy_(made if made.shape == place.shape else whole(made))

@@ -87,7 +87,7 @@ def _exact(states: _States, most_states: int, until_s: float) -> Sequence[int] |
         for one in states.following(state):
             if one.peak < best.get(one.done, one.peak + 1):
                 best[one.done] = one.peak
-                heapq.heappush(waiting, (one.peak, -one.count, next(number), one))
+                heapq.heappush(waiting, (one.peak, -one.ran, next(number), one))
     return None
 
 
@@ -114,7 +114,7 @@ class _State(NamedTuple):
     ready: tuple[int, ...]
     live: int
     peak: int
-    count: int
+    ran: int
     step: int
     earlier: _State | None
 
@@ -173,7 +173,7 @@ class _States:
         ready += [one for one in flow.behind[step] if self._before[one] & ~done == 0]
         live = state.live + self._made[step] - freed - self._lost[step]
         peak = max(state.peak, during)
-        return _State(done, tuple(ready), live, peak, state.count + 1, step, state)
+        return _State(done, tuple(ready), live, peak, state.ran + 1, step, state)
 
 
 ORDERS: Mapping[str, Order] = {

@@ -99,9 +99,7 @@ def plan_memory(
     return _within(planner, flow, ordered, budget_bytes, left_s)
 
 
-def _placed(
-    planner: str, flow: Dataflow, order: Sequence[int], time_limit_s: float
-) -> MemoryPlan:
+def _placed(planner: str, flow: Dataflow, order: Sequence[int], time_limit_s: float) -> MemoryPlan:
     """A certified plan of an order."""
     chosen = PLANNERS[planner]
     life = lifetimes(flow, order, overwriting=chosen.overwriting)

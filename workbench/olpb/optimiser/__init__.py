@@ -1,0 +1,1 @@
+"""Graphs of fewer operators that give the same."""

@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-_NOTHING_MORE = (None, None, [], None)
+
+class Form(NamedTuple):
+    """How a convolution steps over its image."""
+
+    stride: Sequence[int]
+    padding: Sequence[int]
+    dilation: Sequence[int]
+    groups: int
 
 
 def convolve(
     image: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
+    form: Form,
+    *,
     added: Tensor | None = None,
     relu: bool = False,
 ) -> Tensor:
     """Return a convolution, plus `added` if given, clipped at zero if asked."""
     if not fits(image, weight):
-        found = torch.nn.functional.conv2d(image, weight, bias, stride, padding, dilation, groups)
+        found = torch.nn.functional.conv2d(image, weight, bias, *form)
         found = found if added is None else found + added
         return found.relu_() if relu else found
-    last = "relu" if relu else None
-    form = (padding, stride, dilation, groups)
+    pointwise, last = torch.ops.mkldnn._convolution_pointwise, "relu" if relu else None
+    way = (form.padding, form.stride, form.dilation, form.groups)
     if added is None:
-        plain = torch.ops.mkldnn._convolution_pointwise.default
-        return plain(image, weight, bias, *form, last or "none", [], None)  # type: ignore[no-any-return]
-    adding = torch.ops.mkldnn._convolution_pointwise.binary
-    return adding(image, added, weight, bias, *form, "add", None, last, [], None)  # type: ignore[no-any-return]
+        plain: Tensor = pointwise.default(image, weight, bias, *way, last or "none", [], None)
+        return plain
+    summed: Tensor = pointwise.binary(image, added, weight, bias, *way, "add", None, last, [], None)
+    return summed
 
 
 def convolve_into(
@@ -40,56 +46,56 @@ def convolve_into(
     image: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
+    form: Form,
+    *,
     added: Tensor | None = None,
     relu: bool = False,
 ) -> None:
     """As `convolve`, written into `result`, which may lie where `added` does."""
     if not fits(image, weight):
-        result.copy_(
-            convolve(image, weight, bias, stride, padding, dilation, groups, added, relu)
-        )
+        result.copy_(convolve(image, weight, bias, form, added=added, relu=relu))
         return
     if added is None:
         result.zero_()
     elif added.data_ptr() != result.data_ptr():
         result.copy_(added)
-    onto = torch.ops.mkldnn._convolution_pointwise_
-    last = "relu" if relu else None
-    onto(result, image, weight, bias, padding, stride, dilation, groups, "add", None, last, [], None)
+    way = (form.padding, form.stride, form.dilation, form.groups)
+    onto, last = torch.ops.mkldnn._convolution_pointwise_, "relu" if relu else None
+    onto(result, image, weight, bias, *way, "add", None, last, [], None)
 
 
 def fits(image: Tensor, weight: Tensor) -> bool:
     """Whether oneDNN's convolution, which can add and clip, can do it."""
     return (
-        torch.backends.mkldnn.is_available()
+        torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         and image.dtype == weight.dtype == torch.float32
         and image.dim() == weight.dim() == 4
         and image.device.type == "cpu"
     )
 
 
-def folded_weight(weight: Tensor, scale: Tensor | None, variance: Tensor, eps: float) -> Tensor:
-    """Weight of a convolution that does the batch normalisation after it, too."""
-    return weight * _factor(scale, variance, eps).reshape(-1, *[1] * (weight.dim() - 1))
+class Norm(NamedTuple):
+    """A batch normalisation in inference; scale and shift are None where it has none."""
+
+    scale: Tensor | None
+    shift: Tensor | None
+    mean: Tensor
+    variance: Tensor
+    eps: float
+
+    @property
+    def factor(self) -> Tensor:
+        """What a channel is multiplied by."""
+        factor = torch.rsqrt(self.variance + self.eps)
+        return factor if self.scale is None else factor * self.scale
 
 
-def folded_bias(
-    bias: Tensor | None,
-    scale: Tensor | None,
-    shift: Tensor | None,
-    mean: Tensor,
-    variance: Tensor,
-    eps: float,
-) -> Tensor:
+def folded_weight(weight: Tensor, norm: Norm) -> Tensor:
+    """Weight of a convolution that does the normalisation after it, too."""
+    return weight * norm.factor.reshape(-1, *[1] * (weight.dim() - 1))
+
+
+def folded_bias(bias: Tensor | None, norm: Norm) -> Tensor:
     """Bias of such a convolution."""
-    found = ((0 if bias is None else bias) - mean) * _factor(scale, variance, eps)
-    return found if shift is None else found + shift
-
-
-def _factor(scale: Tensor | None, variance: Tensor, eps: float) -> Tensor:
-    factor = torch.rsqrt(variance + eps)
-    return factor if scale is None else factor * scale
+    found = ((0 if bias is None else bias) - norm.mean) * norm.factor
+    return found if norm.shift is None else found + norm.shift

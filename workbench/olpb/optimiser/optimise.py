@@ -38,4 +38,6 @@ def optimise(graph: OperatorGraph, patterns: Iterable[str] = tuple(PATTERNS)) ->
             if found is not graph:
                 graph, changed = found, True
                 rows.append((turn, name, len(graph.nodes), len(graph.edges)))
-    return Optimised(graph, pl.DataFrame(rows, ["round", "pattern", "nodes", "edges"], orient="row"))
+    return Optimised(
+        graph, pl.DataFrame(rows, ["round", "pattern", "nodes", "edges"], orient="row")
+    )

@@ -1,4 +1,4 @@
-"""What patterns share: who reads and makes a value, and reading one thing in the place of another."""
+"""What patterns share: who reads and makes values, and reading one in the place of another."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ def is_pure(operator: Operator) -> bool:
     function = operator.function
     if not isinstance(function, torch._ops.OpOverload):
         return True
-    return not (
-        operator.is_random or function._schema.is_mutable or _trains_statistics(operator)
-    )
+    return not (operator.is_random or function._schema.is_mutable or _trains_statistics(operator))
 
 
 def _trains_statistics(operator: Operator) -> bool:

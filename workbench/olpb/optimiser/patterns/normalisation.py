@@ -5,11 +5,12 @@ Both are linear: the convolution gets other weights, which follow from constants
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from workbench.graphs.graph import Operand, Operator, OperatorGraph, Value, View
-from workbench.olpb.optimiser.convolutions import folded_bias, folded_weight
+from workbench.olpb.optimiser.convolutions import Norm, folded_bias, folded_weight
 from workbench.olpb.optimiser.rewriting import makers, outside, reads, without
 
 
@@ -51,13 +52,13 @@ def _fits(convolution: Operator, one: Operator, constant: set[int]) -> bool:
 def _weights(before: Operator, one: Operator, values: list[Value]) -> tuple[Operator, Operator]:
     """Operators that make the folded weight and bias."""
     weight, bias = (_view(before, number) for number in (1, 2))
-    scale, shift, mean, variance = (_view(one, number) for number in (1, 2, 3, 4))
-    eps = one.arguments[0][7]
+    norm = [_view(one, number) for number in (1, 2, 3, 4)]
+    eps, mean = one.arguments[0][7], norm[2]
     assert weight is not None
     assert mean is not None
     return (
-        _making("fold weight", folded_weight, [weight, scale, variance], eps, weight, values),
-        _making("fold bias", folded_bias, [bias, scale, shift, mean, variance], eps, mean, values),
+        _making(folded_weight, [weight, *norm], eps, like=weight, values=values),
+        _making(folded_bias, [bias, *norm], eps, like=mean, values=values),
     )
 
 
@@ -67,16 +68,24 @@ def _view(one: Operator, argument: int) -> View | None:
 
 
 def _making(
-    name: str, function: Any, read: list[View | None], eps: float, like: View, values: list[Value]
+    function: Callable[..., Any],
+    read: Sequence[View | None],
+    eps: float,
+    *,
+    like: View,
+    values: list[Value],
 ) -> Operator:
+    """An operator on a convolution's weight or bias, and what is known of the normalisation."""
     taken = [view for view in read if view is not None]
     numbers = iter(range(len(taken)))
-    arguments = tuple(None if view is None else Operand(next(numbers)) for view in read)
+    numbered = [None if view is None else Operand(next(numbers)) for view in read]
+    first, scale, shift, mean, variance = numbered
+    norm = Norm(scale, shift, mean, variance, eps)  # type: ignore[arg-type]
     storage = 1 + max(value.storage for value in values)
     result = replace(like, value=len(values))
     values.append(Value("operator", storage, like.size_bytes))
     return Operator(
-        name,
+        function.__name__,
         False,
         tuple(taken),
         (result,),
@@ -85,7 +94,7 @@ def _making(
         0,
         "forward",
         function,
-        ((*arguments, eps), {}),
+        ((first, norm), {}),
         (result,),
     )
 

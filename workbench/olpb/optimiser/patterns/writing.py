@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from workbench.graphs.graph import Operand, Operator, OperatorGraph, View
-from workbench.olpb.optimiser.convolutions import convolve
+from workbench.olpb.optimiser.convolutions import Form, convolve
 from workbench.olpb.optimiser.rewriting import makers, reads, without
 
 
@@ -21,8 +21,7 @@ def writing(graph: OperatorGraph) -> OperatorGraph:
             if before is None or before in removed or read[operand.value] != 1:
                 continue
             fused = _fused(operators[before], one, operand)
-            later = [made.get(view.value, -1) for view in one.reads]
-            if fused is not None and before == max(later):
+            if fused is not None:
                 operators[at] = fused
                 removed.add(before)
                 break
@@ -56,9 +55,9 @@ def _known(before: Operator) -> dict[str, object] | None:
         return dict(kwargs)
     if before.name != "convolution" or args[6]:
         return None
-    names = ("image", "weight", "bias", "stride", "padding", "dilation")
-    found = dict(zip(names, args[:6], strict=True))
-    return found | {"groups": args[8], "added": None, "relu": False}
+    image, weight, bias, stride, padding, dilation, _, _, groups = args
+    found = {"image": image, "weight": weight, "bias": bias, "added": None, "relu": False}
+    return found | {"form": Form(stride, padding, dilation, groups)}
 
 
 def _convolution(

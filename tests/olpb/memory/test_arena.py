@@ -1,0 +1,72 @@
+"""Graphs in one block of memory give what they give without, bit for bit, whatever the plan."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.graphs.test_functional import SMALL, awkward, of_zoo
+from workbench.graphs import trace
+from workbench.graphs.graph import OperatorGraph
+from workbench.olpb.memory.arena import Arena
+from workbench.olpb.memory.orders import ORDERS
+from workbench.olpb.memory.planning import PLANNERS, plan_memory
+from workbench.olpb.optimiser.optimise import optimise
+from workbench.zoo import MODELS
+
+
+def check(graph: OperatorGraph, arena: Arena, given: tuple[Tensor, ...]) -> None:
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        wanted = graph.run(given)
+        torch.manual_seed(seed)
+        for one, other in zip(arena.run(given), wanted, strict=True):
+            assert torch.equal(one, other)
+        arena = Arena(arena.plan)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_every_planner(planner: str, training: bool) -> None:
+    module, x, y = of_zoo("resnet20_cifar")
+    graph = trace(module, (3, 32, 32), 2, training)
+    arena = Arena(plan_memory(graph, planner, time_limit_s=0.2))
+    assert arena.block.numel() <= arena.plan.total_bytes + 64
+    check(graph, arena, (x, y) if training else (x,))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_order_of_what_is_awkward(order: str) -> None:
+    module, given = awkward()
+    graph = trace(module, [(4,), (1,)], 3, training=True)
+    plan = plan_memory(graph, order=order, time_limit_s=0.2)
+    check(graph, Arena(plan), (*given, torch.zeros(3, dtype=torch.int64)))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_training_in_half_of_the_memory(name: str) -> None:
+    module, x, y = of_zoo(name, 8)
+    graph = trace(module, MODELS[name].input_shape, 8, training=True)
+    whole = plan_memory(graph, time_limit_s=0.2)
+    try:
+        plan = plan_memory(graph, budget_bytes=whole.total_bytes // 2, time_limit_s=0.2)
+    except ValueError:
+        assert name in ("lenet5", "cifarnet")  # one layer's weights are most of it
+        return
+    assert plan.recomputed
+    check(graph, Arena(plan), (x, y))
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", SMALL)
+def test_optimised_graphs(name: str, training: bool) -> None:
+    module, x, y = of_zoo(name)
+    graph = optimise(trace(module, MODELS[name].input_shape, 2, training)).graph
+    check(graph, Arena(plan_memory(graph, time_limit_s=0.2)), (x, y) if training else (x,))
+
+
+def test_other_inputs_are_refused() -> None:
+    arena = Arena(plan_memory(trace("lenet5")))
+    with pytest.raises(ValueError, match="was traced for inputs"):
+        arena.run(torch.zeros(2, 1, 28, 28))

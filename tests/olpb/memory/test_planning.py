@@ -1,0 +1,121 @@
+"""The same for every planner: certified plans, not below the bound; what a certificate finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.olpb.memory.flows import chain, flows
+from workbench.names import UnknownNameError
+from workbench.olpb.memory.dataflow import Dataflow
+from workbench.olpb.memory.orders import ORDERS
+from workbench.olpb.memory.plan import MemoryPlan, PlanError, certify
+from workbench.olpb.memory.planning import PLANNERS, plan_memory
+from workbench.olpb.memory.recomputation import BudgetError, cost, least_bytes
+
+QUICK = 0.02
+
+
+@settings(max_examples=40, deadline=None)
+@given(flows(), st.sampled_from(sorted(ORDERS)))
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_plans_are_certified_and_not_below_the_bound(
+    planner: str, flow: Dataflow, order: str
+) -> None:
+    plan = plan_memory(flow, planner, order=order, time_limit_s=QUICK)
+    certify(plan)
+    assert plan.bound_bytes <= plan.total_bytes <= flow.sizes.sum()
+    table = plan.table
+    assert len(table) == len(flow.sizes)
+    ends = (table["offset"] + table["bytes"]).to_list()
+    assert max(ends) == plan.total_bytes
+
+
+@settings(max_examples=40, deadline=None)
+@given(flows())
+def test_ours_is_never_above_another(flow: Dataflow) -> None:
+    ours = plan_memory(flow, time_limit_s=QUICK).total_bytes
+    assert ours <= min(plan_memory(flow, name, time_limit_s=QUICK).total_bytes for name in PLANNERS)
+
+
+def test_none_keeps_all() -> None:
+    assert plan_memory(_two(), "none").total_bytes == 8
+    assert plan_memory(_two(), "parent").total_bytes == 4
+    assert plan_memory(_two()).total_bytes == 4
+
+
+def _two() -> Dataflow:
+    return chain(4, 4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(flows(), st.data())
+def test_a_certificate_refuses_what_is_wrong(flow: Dataflow, data: st.DataObject) -> None:
+    """A buffer that is moved onto another that is alive, or that ends too early."""
+    plan = plan_memory(flow, "none")
+    life = plan.lifetimes
+    used = np.flatnonzero((flow.sizes > 0) & (life.last > life.first))
+    assume(len(used) > 1)
+    one, other = data.draw(st.permutations(used.tolist()))[:2]
+    offsets = plan.offsets.copy()
+    offsets[one] = offsets[other]
+    wrong = MemoryPlan("wrong", life, offsets)
+    ends = offsets + flow.sizes
+    if any(
+        life.first[a] < life.last[b]
+        and life.first[b] < life.last[a]
+        and offsets[a] < ends[b]
+        and offsets[b] < ends[a]
+        for a, b in combinations(used, 2)
+    ):
+        with pytest.raises(PlanError, match="share bytes"):
+            certify(wrong)
+    else:
+        certify(wrong)
+    shorter = life.last.copy()
+    shorter[one] -= 1
+    with pytest.raises(PlanError):
+        certify(MemoryPlan("wrong", replace(life, last=shorter), plan.offsets))
+
+
+@settings(max_examples=60, deadline=None)
+@given(flows(), st.floats(0.2, 1.0))
+def test_within_a_budget(flow: Dataflow, share: float) -> None:
+    """What is computed again costs more, and the same is returned; or the least is named."""
+    whole = plan_memory(flow, time_limit_s=QUICK)
+    budget = int(share * whole.total_bytes)
+    try:
+        plan = plan_memory(flow, budget_bytes=budget, time_limit_s=QUICK)
+    except BudgetError as error:
+        found = str(error)
+        assert "no plan within" in found
+        return
+    certify(plan)
+    assert plan.total_bytes <= budget
+    assert budget >= least_bytes(flow)
+    ran = [flow.steps[plan.flow.steps[step].operator] for step in plan.order]
+    assert {one.operator for one in ran} == set(range(len(flow.steps)))
+    assert len(plan.recomputed) == len(ran) - len(flow.steps)
+    assert cost(plan.flow).sum() >= cost(flow).sum()
+    assert len(plan.flow.kept) == len(flow.kept)
+
+
+class TestBadInput:
+    def test_planners_and_orders_that_are_not_there(self) -> None:
+        with pytest.raises(UnknownNameError, match="Did you mean 'pebble'"):
+            plan_memory(_two(), "peble")
+        with pytest.raises(UnknownNameError, match="order"):
+            plan_memory(_two(), order="fastest")
+
+    def test_no_time(self) -> None:
+        with pytest.raises(ValueError, match="time_limit_s is 0"):
+            plan_memory(_two(), time_limit_s=0)
+
+    def test_a_budget_below_what_a_step_needs(self) -> None:
+        with pytest.raises(BudgetError, match="a single step needs 4"):
+            plan_memory(_two(), budget_bytes=3)
