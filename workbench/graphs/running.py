@@ -38,8 +38,23 @@ def step(operator: Operator, known: dict[int, Tensor]) -> None:
 
 def call(operator: Operator, read: Sequence[Tensor]) -> Any:
     """Call an operator's function on what it reads."""
+    if operator.name.startswith("as_strided"):
+        pairs = zip(read, operator.reads, strict=True)
+        read = [_in_memory_of_its_own(tensor, view) for tensor, view in pairs]
     args, kwargs = tree_map_only(Operand, lambda one: read[one.read], operator.arguments)
     return operator.function(*args, **kwargs)
+
+
+def _in_memory_of_its_own(tensor: Tensor, view: View) -> Tensor:
+    """A copy that begins where it does in the traced memory: offsets are counted from there."""
+    flat = tensor.new_empty(span(view))
+    return torch.as_strided(flat, view.shape, view.strides, view.offset).copy_(tensor)
+
+
+def span(view: View) -> int:
+    """Numbers from the beginning of a value's memory to the last that a view shows."""
+    last = ((count - 1) * stride for count, stride in zip(view.shape, view.strides, strict=True))
+    return view.offset + 1 + sum(last)
 
 
 def shown(base: Tensor, view: View) -> Tensor:

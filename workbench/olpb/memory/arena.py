@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,9 +12,9 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from workbench.graphs.graph import Operand, Operator, View
-from workbench.graphs.running import check_inputs, shown, sources
+from workbench.graphs.running import call, check_inputs, shown, sources, span
 from workbench.olpb.memory.dataflow import Step
-from workbench.olpb.memory.kernels import Run, writing
+from workbench.olpb.memory.kernels import Run, copying, writing
 from workbench.olpb.memory.plan import MemoryPlan
 
 
@@ -75,19 +76,22 @@ class Arena:
         for view in operator.makes:
             if not self._is_outside(operator, view):
                 self._offsets[view.value] = int(self.plan.offsets[next(buffers)])
+        if operator.name.startswith("as_strided"):
+            results = [self._tensor(view) for view in operator.results]
+            self._calls.append(partial(copying, partial(call, operator, reads), results))
+            return
         args, kwargs = tree_map_only(Operand, lambda one: reads[one.read], operator.arguments)
         if again and operator.name == "native_batch_norm":  # counts in its statistics once
             args = (*args[:6], 0.0, *args[7:])
         results = [self._tensor(view) for view in operator.results]
-        storages = [self._tensor(self._whole(view)) for view in operator.results]
-        self._calls.append(writing(operator, args, kwargs, results, storages))
+        spans = [self._tensor(self._span(view)) for view in operator.results]
+        self._calls.append(writing(operator, args, kwargs, results, spans))
 
-    def _whole(self, view: View) -> View:
-        """All that the memory of a result holds; the result itself, where that lies outside."""
-        if view.value in self._known:
+    def _span(self, view: View) -> View:
+        """From where a result's memory begins to its last number; itself, where that is outside."""
+        if view.value in self._known or 0 in view.shape:
             return view
-        count = self.graph.values[view.value].storage_bytes // getattr(torch, view.dtype).itemsize
-        return replace(view, offset=0, shape=(count,), strides=(1,))
+        return replace(view, offset=0, shape=(span(view),), strides=(1,))
 
     def _is_outside(self, operator: Operator, view: View) -> bool:
         """Whether a result lies in what the graph writes into, outside of the block."""
@@ -103,16 +107,9 @@ class Arena:
             return shown(self._known[view.value], view)
         dtype: Any = getattr(torch, view.dtype)
         start = self._start + self._offsets[view.value]
-        size = (
-            view.offset
-            + 1
-            + sum(
-                (count - 1) * stride for count, stride in zip(view.shape, view.strides, strict=True)
-            )
-        )
         if 0 in view.shape:
             return torch.empty(view.shape, dtype=dtype)
-        typed = self.block[start : start + size * dtype.itemsize].view(dtype)
+        typed = self.block[start : start + span(view) * dtype.itemsize].view(dtype)
         return torch.as_strided(
             typed, view.shape, view.strides, typed.storage_offset() + view.offset
         )

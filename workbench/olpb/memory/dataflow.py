@@ -31,7 +31,7 @@ class Step:
         Those that it reads whose memory its one result may take, after this last use.
     after
         Steps that it must not precede, though it reads nothing of theirs: they read what it writes
-        into.
+        into, or draw random numbers before it.
     operator
         Its number in the graph.
     is_random
@@ -126,6 +126,9 @@ def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
             continue
         reads = tuple(dict.fromkeys(buffers[v.value] for v in one.reads if v.value in buffers))
         written = {updated.get(view.value, view.value) for view in one.makes}
+        earlier = {at for value in written for at in reading.get(value, ())}
+        if one.is_random:  # draws from the generator that those before it have left
+            earlier |= {at for at, step in enumerate(steps) if step.is_random}
         over = {one.reads[at].value for at in one.may_overwrite}
         steps.append(
             Step(
@@ -134,7 +137,7 @@ def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
                 reads,
                 tuple(buffers[v.value] for v in one.makes if v.value in buffers),
                 tuple(sorted(buffers[value] for value in over if value in buffers)),
-                tuple(sorted({at for value in written for at in reading.get(value, ())})),
+                tuple(sorted(earlier)),
                 one.flops,
                 number,
                 one.is_random,

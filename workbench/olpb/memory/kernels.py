@@ -16,7 +16,6 @@ from torch import Tensor
 
 from workbench.graphs.graph import Operator
 from workbench.graphs.recorder import tensors_in
-from workbench.graphs.running import whole
 from workbench.olpb.optimiser.convolutions import Form, convolve, convolve_into, fits
 
 _aten = torch.ops.aten
@@ -29,12 +28,12 @@ def writing(
     args: Sequence[Any],
     kwargs: dict[str, Any],
     results: Sequence[Tensor],
-    storages: Sequence[Tensor],
+    spans: Sequence[Tensor],
 ) -> Run:
     """A call that writes an operator's results; arguments and results are tensors in place.
 
-    `storages` are, flat, all that the results' memory holds: where that is more than a result
-    shows, it may be read through other views.
+    `spans` are, flat, the memory from where a result's begins to its last number: where that is
+    more than a result shows, it may be read through other views.
     """
     function = operator.function
     if function is convolve:
@@ -42,9 +41,11 @@ def writing(
     is_torchs = isinstance(function, torch._ops.OpOverload)
     if is_torchs and function._schema.is_mutable:  # writes into what it reads
         return partial(function, *args, **kwargs)
-    dense = all(one.numel() == all_.numel() for one, all_ in zip(results, storages, strict=True))
+    dense = all(one.numel() == span.numel() for one, span in zip(results, spans, strict=True))
     direct = _direct(function, args, kwargs, results) if is_torchs and dense else None
-    return direct or partial(_copied, function, args, kwargs, storages if not dense else results)
+    return direct or partial(
+        copying, partial(function, *args, **kwargs), results if dense else spans
+    )
 
 
 def _direct(
@@ -65,14 +66,17 @@ def _direct(
     return partial(writing_function, *args, **kwargs, **dict(zip(names, results, strict=True)))
 
 
-def _copied(
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    into: Sequence[Tensor],
-) -> None:
-    for made, place in zip(tensors_in(function(*args, **kwargs)), into, strict=True):
-        place.copy_(made if made.shape == place.shape else whole(made))
+def copying(compute: Callable[[], Any], into: Sequence[Tensor]) -> None:
+    """Compute, and copy what comes of it."""
+    for made, place in zip(tensors_in(compute()), into, strict=True):
+        place.copy_(made if made.shape == place.shape else _span(made, len(place)))
+
+
+def _span(tensor: Tensor, count: int) -> Tensor:
+    """So many numbers of a tensor's memory, up to its last one, flat."""
+    last = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    start = tensor.storage_offset() + last + 1 - count
+    return torch.as_strided(tensor, (count,), (1,), start)
 
 
 @cache
