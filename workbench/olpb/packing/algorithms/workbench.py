@@ -1,0 +1,63 @@
+"""Greedy packings at once, then rounds of a beam search that widens; ends at the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from time import perf_counter
+
+import numpy as np
+
+from workbench.olpb.packing.algorithms.columns import Columns, columns_of
+from workbench.olpb.packing.algorithms.gaps import place_in_order
+from workbench.olpb.packing.algorithms.skyline import Guide, search
+from workbench.olpb.packing.buffers import Buffers, Effort, Ints
+
+STEEPNESS = 1700.0
+COST_OFFSETS = (0.0, 1.0)
+"""The first finds packings without waste, the second is better where some is inevitable."""
+FIRST_WIDTH = 16
+NOISE = 0.1
+"""Spread of the logarithm of what a buffer's area counts for, after the first width."""
+
+
+def workbench(buffers: Buffers, effort: Effort) -> Ints:
+    """Best packing found; more rounds, or more time, never make it worse."""
+    deadline_s = np.inf if effort.rounds is not None else perf_counter() + effort.time_limit_s
+    columns = columns_of(buffers)
+    best, best_peak = np.zeros(0, np.int64), 0
+    for order in _orders(columns):
+        offsets = place_in_order(buffers, order)
+        peak = int((offsets + buffers.size).max())
+        if not len(best) or peak < best_peak:
+            best, best_peak = offsets, peak
+        if best_peak == columns.bound or perf_counter() > deadline_s:
+            return best
+    for guide, width in _rounds(columns, effort):
+        offsets_below = search(columns, guide, width, best_peak, deadline_s)
+        if offsets_below is not None:
+            best = offsets_below
+            best_peak = int((best + buffers.size).max())
+        if best_peak == columns.bound or perf_counter() > deadline_s:
+            break
+    return best
+
+
+def _orders(columns: Columns) -> Iterator[Ints]:
+    """Orders in which greedy packing is good; each is best for some buffers."""
+    length = columns.last + 1 - columns.first
+    yield np.lexsort((-length, -columns.size))
+    yield np.argsort(-columns.size * length, kind="stable")
+    yield np.lexsort((-columns.size, -length))
+
+
+def _rounds(columns: Columns, effort: Effort) -> Iterator[tuple[Guide, int]]:
+    """Guides of the search with its width: all guides at a width, then double the width."""
+    area = columns.size * (columns.last + 1.0 - columns.first)
+    random = np.random.default_rng([effort.seed, len(area)])
+    rounds = ((d, o) for d in count() for o in COST_OFFSETS)
+    for number, (doublings, offset) in enumerate(rounds):
+        if number == effort.rounds:
+            return
+        noise = random.normal(0.0, NOISE if doublings else 0.0, len(area))
+        yield Guide(STEEPNESS, offset, area * np.exp(noise)), FIRST_WIDTH * 2**doublings
