@@ -44,6 +44,7 @@ class Buffers:
 
     @property
     def takes_memory(self) -> NDArray[np.bool_]:
+        """Which have bytes and a lifetime."""
         return (self.size > 0) & (self.lower < self.upper)
 
 

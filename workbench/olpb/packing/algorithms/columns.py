@@ -42,10 +42,12 @@ class Columns:
 
     @property
     def buffers(self) -> int:
+        """How many."""
         return len(self.size)
 
     @property
     def bound(self) -> int:
+        """Most bytes alive at once."""
         return int(self.load.max())
 
 

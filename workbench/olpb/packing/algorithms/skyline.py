@@ -51,8 +51,10 @@ class Guide:
     area: Floats
 
     def cost(self, reach: Ints, bound: int) -> Floats:
-        exponent = (reach - bound) * (self.steepness / bound)
-        return np.exp(np.minimum(exponent, LARGEST_EXPONENT))
+        """Cost of columns whose peak is at least `reach`."""
+        exponent = np.minimum((reach - bound) * (self.steepness / bound), LARGEST_EXPONENT)
+        cost: Floats = np.exp(exponent)
+        return cost
 
 
 @dataclass(eq=False)
@@ -159,11 +161,20 @@ def _moves(columns: Columns, guide: Guide, packings: _Packings, peak_below: int)
     packing, buffer, run = packing[flush], buffer[flush], run[flush]
     one_of_twins = ~packings.unplaced[packing, columns.twin[buffer]]
     packing, buffer, run = packing[one_of_twins], buffer[one_of_twins], run[one_of_twins]
-    return _judged(columns, guide, packings, runs, packing, buffer, run, at_right[run])
+    return _judged(
+        columns,
+        guide,
+        packings,
+        runs,
+        packing=packing,
+        buffer=buffer,
+        run=run,
+        at_right=at_right[run],
+    )
 
 
 def _runs(height: Ints) -> _Runs:
-    packings, width = height.shape
+    width = height.shape[1]
     new = np.ones(height.shape, bool)
     np.not_equal(height[:, 1:], height[:, :-1], out=new[:, 1:])
     begin = np.flatnonzero(new)
@@ -237,11 +248,13 @@ def _judged(
     guide: Guide,
     packings: _Packings,
     runs: _Runs,
+    *,
     packing: Ints,
     buffer: Ints,
     run: Ints,
     at_right: Mask,
 ) -> _Moves:
+    """Moves with the cost and the peak to which they lead."""
     first, behind = columns.first[buffer], columns.last[buffer] + 1
     row = packing * packings.height.shape[1]
     begin, end = runs.begin[run] - row, runs.end[run] - row
@@ -277,8 +290,8 @@ def _judged(
 
 def _best(moves: _Moves, width: int, peak_below: int) -> _Moves:
     """Keep the cheapest, one for each set of buffers placed."""
-    moves = moves[moves.peak < peak_below]
-    order = np.argsort(moves.cost / moves.area, kind="stable")
+    possible = np.flatnonzero(moves.peak < peak_below)
+    order = possible[np.argsort((moves.cost / moves.area)[possible], kind="stable")]
     _, cheapest = np.unique(moves.placed[order], return_index=True)
     return moves[order[np.sort(cheapest)[:width]]]
 
@@ -321,4 +334,5 @@ def _signature(kind: Ints) -> Ints:
     mixed = (kind.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return (mixed ^ (mixed >> np.uint64(31))).view(np.int64)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed.astype(np.int64)

@@ -8,6 +8,7 @@ from time import perf_counter
 
 import numpy as np
 
+from workbench.olpb.packing.algorithms.best_fit import best_fit
 from workbench.olpb.packing.algorithms.columns import Columns, columns_of
 from workbench.olpb.packing.algorithms.gaps import place_in_order
 from workbench.olpb.packing.algorithms.skyline import Guide, search
@@ -17,7 +18,7 @@ STEEPNESS = 1700.0
 COST_OFFSETS = (0.0, 1.0)
 """The first finds packings without waste, the second is better where some is inevitable."""
 FIRST_WIDTH = 16
-NOISE = 0.1
+NOISE = 0.3
 """Spread of the logarithm of what a buffer's area counts for, after the first width."""
 
 
@@ -26,8 +27,7 @@ def workbench(buffers: Buffers, effort: Effort) -> Ints:
     deadline_s = np.inf if effort.rounds is not None else perf_counter() + effort.time_limit_s
     columns = columns_of(buffers)
     best, best_peak = np.zeros(0, np.int64), 0
-    for order in _orders(columns):
-        offsets = place_in_order(buffers, order)
+    for offsets in _greedy(buffers, columns, effort):
         peak = int((offsets + buffers.size).max())
         if not len(best) or peak < best_peak:
             best, best_peak = offsets, peak
@@ -43,12 +43,13 @@ def workbench(buffers: Buffers, effort: Effort) -> Ints:
     return best
 
 
-def _orders(columns: Columns) -> Iterator[Ints]:
-    """Orders in which greedy packing is good; each is best for some buffers."""
+def _greedy(buffers: Buffers, columns: Columns, effort: Effort) -> Iterator[Ints]:
+    """Packings at once, the fastest first; each is best for some buffers."""
+    yield best_fit(buffers, effort)
     length = columns.last + 1 - columns.first
-    yield np.lexsort((-length, -columns.size))
-    yield np.argsort(-columns.size * length, kind="stable")
-    yield np.lexsort((-columns.size, -length))
+    yield place_in_order(buffers, np.lexsort((-length, -columns.size)))
+    yield place_in_order(buffers, np.argsort(-columns.size * length, kind="stable"))
+    yield place_in_order(buffers, np.lexsort((-columns.size, -length)))
 
 
 def _rounds(columns: Columns, effort: Effort) -> Iterator[tuple[Guide, int]]:
