@@ -8,6 +8,7 @@ Lifetimes that differ in nothing that matters become equal.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class Columns:
         """How many."""
         return len(self.size)
 
-    @property
+    @cached_property
     def bound(self) -> int:
         """Most bytes alive at once."""
         return int(self.load.max())

@@ -180,14 +180,17 @@ def _runs(height: Ints) -> _Runs:
     begin = np.flatnonzero(new)
     number = (new.ravel().cumsum() - 1).reshape(height.shape)
     heights = height.ravel()[begin]
-    # A packing's first and last column are empty, thus FULL, and no valley.
+    # A packing's first and last column are empty, thus FULL, and no valley: neighbours in the array
+    # are neighbours in time wherever it matters.
+    left, right = np.full((2, len(heights)), FULL)
+    left[1:], right[:-1] = heights[:-1], heights[1:]
     return _Runs(
         number=number,
         begin=begin,
         end=np.append(begin[1:], height.size),
         height=heights,
-        left=np.roll(heights, 1),
-        right=np.roll(heights, -1),
+        left=left,
+        right=right,
         owner=begin // width,
         head=number[:, 0],
     )
@@ -335,4 +338,4 @@ def _signature(kind: Ints) -> Ints:
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed ^= mixed >> np.uint64(31)
-    return mixed.astype(np.int64)
+    return mixed.view(np.int64)  # type: ignore[no-any-return, unused-ignore]

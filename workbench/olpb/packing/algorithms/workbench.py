@@ -17,7 +17,9 @@ from workbench.olpb.packing.buffers import Buffers, Effort, Ints
 STEEPNESS = 1700.0
 COST_OFFSETS = (0.0, 1.0)
 """The first finds packings without waste, the second is better where some is inevitable."""
-FIRST_WIDTH = 16
+NARROWEST, WIDEST = 8, 64
+CELLS = 8192
+"""Buffers times packings of the first rounds, within these widths: fewer save hardly any time."""
 NOISE = 0.3
 """Spread of the logarithm of what a buffer's area counts for, after the first width."""
 
@@ -55,10 +57,11 @@ def _greedy(buffers: Buffers, columns: Columns, effort: Effort) -> Iterator[Ints
 def _rounds(columns: Columns, effort: Effort) -> Iterator[tuple[Guide, int]]:
     """Guides of the search with its width: all guides at a width, then double the width."""
     area = columns.size * (columns.last + 1.0 - columns.first)
+    first_width = min(max(CELLS // len(area), NARROWEST), WIDEST)
     random = np.random.default_rng([effort.seed, len(area)])
     rounds = ((d, o) for d in count() for o in COST_OFFSETS)
     for number, (doublings, offset) in enumerate(rounds):
         if number == effort.rounds:
             return
         noise = random.normal(0.0, NOISE if doublings else 0.0, len(area))
-        yield Guide(STEEPNESS, offset, area * np.exp(noise)), FIRST_WIDTH * 2**doublings
+        yield Guide(STEEPNESS, offset, area * np.exp(noise)), first_width * 2**doublings
