@@ -20,7 +20,9 @@ COST_OFFSETS = (0.0, 1.0)
 NARROWEST, WIDEST = 8, 64
 CELLS = 8192
 """Buffers times packings of the first rounds, within these widths: fewer save hardly any time."""
-NOISE = 0.3
+GROWTH = 1.4
+"""Of the width, once all cost offsets have had a round."""
+NOISE = 0.5
 """Spread of the logarithm of what a buffer's area counts for, after the first width."""
 
 
@@ -55,7 +57,7 @@ def _greedy(buffers: Buffers, columns: Columns, effort: Effort) -> Iterator[Ints
 
 
 def _rounds(columns: Columns, effort: Effort) -> Iterator[tuple[Guide, int]]:
-    """Guides of the search with its width: all guides at a width, then double the width."""
+    """Guides of the search with its width: all guides at a width, then a larger width."""
     area = columns.size * (columns.last + 1.0 - columns.first)
     first_width = min(max(CELLS // len(area), NARROWEST), WIDEST)
     random = np.random.default_rng([effort.seed, len(area)])
@@ -64,4 +66,4 @@ def _rounds(columns: Columns, effort: Effort) -> Iterator[tuple[Guide, int]]:
         if number == effort.rounds:
             return
         noise = random.normal(0.0, NOISE if doublings else 0.0, len(area))
-        yield Guide(STEEPNESS, offset, area * np.exp(noise)), first_width * 2**doublings
+        yield Guide(STEEPNESS, offset, area * np.exp(noise)), round(first_width * GROWTH**doublings)
