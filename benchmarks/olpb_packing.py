@@ -121,14 +121,15 @@ def hard_instances(
             ratios = [ratio(table, allocate(table)) for table in tables]
             columns[name].append(statistics.mean(ratios))
         console.print(f"{family}, {size} buffers: done", style="dim")
-    shown = Table(
-        "allocator", title=f"Ratios to the bound, {chosen.seconds:g} s a search, means", padding=0
-    )
-    for family, size in rows:
-        shown.add_column(f"{family} {size}", justify="right", width=6)
-    for name, ratios in columns.items():
-        shown.add_row(name, *(f"{one:.3f}" for one in ratios))
-    console.print(shown)
+    for size in chosen.sizes:
+        title = f"{size} buffers: mean ratios to the bound, {chosen.seconds:g} s a search"
+        shown = Table("allocator", title=title)
+        for family in FAMILIES:
+            shown.add_column(family, justify="right")
+        for name, ratios in columns.items():
+            here = [one for (_, of), one in zip(rows, ratios, strict=True) if of == size]
+            shown.add_row(name, *(f"{one:.3f}" for one in here))
+        console.print(shown)
     bars = {}
     for place, (family, size) in enumerate(rows):
         ours = columns["workbench"][place]

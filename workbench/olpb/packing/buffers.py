@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,17 @@ class Buffers:
     lower: Ints
     upper: Ints
     size: Ints
+
+    def __post_init__(self) -> None:
+        lower, upper, size = self.lower, self.upper, self.size
+        _refuse(size < 0, lambda row: f"has {size[row]} bytes; a size is at least 0")
+        _refuse(
+            upper < lower, lambda row: f"ends at {upper[row]}, before it begins at {lower[row]}"
+        )
+        if (total := size.sum(dtype=np.float64)) > MOST_BYTES:
+            raise ValueError(
+                f"the buffers have {total:.3g} bytes together; at most {MOST_BYTES} fit"
+            )
 
     def __len__(self) -> int:
         return len(self.size)
@@ -79,10 +90,6 @@ def read(table: Table | Buffers) -> Buffers:
             f"the buffers have no column {', '.join(missing)}; they need {', '.join(COLUMNS)}"
         )
     lower, upper, size = (_whole(name, frame[name]) for name in COLUMNS)
-    _refuse(size < 0, lambda row: f"has {size[row]} bytes; a size is at least 0")
-    _refuse(upper < lower, lambda row: f"ends at {upper[row]}, before it begins at {lower[row]}")
-    if (total := size.sum(dtype=np.float64)) > MOST_BYTES:
-        raise ValueError(f"the buffers have {total:.3g} bytes together; at most {MOST_BYTES} fit")
     return Buffers(lower, upper, size)
 
 
@@ -108,7 +115,7 @@ def _whole(name: str, column: pl.Series) -> Ints:
     return values.astype(np.int64)
 
 
-def _refuse(wrong: NDArray[np.bool_], reason: Any) -> None:
+def _refuse(wrong: NDArray[np.bool_], reason: Callable[[int], str]) -> None:
     rows = np.flatnonzero(wrong)
     if len(rows):
-        raise ValueError(f"the buffer in row {rows[0]} {reason(rows[0])}")
+        raise ValueError(f"the buffer in row {rows[0]} {reason(int(rows[0]))}")

@@ -1,7 +1,7 @@
 """Buffers as they come, each in the smallest free block that holds it: an allocator at run time.
 
-XLA's heap simulator and caching allocators work like this. Not knowing what is to come, it leaves
-holes.
+XLA's lazy best-fit heap and caching allocators work like this. Not knowing what is to come, it
+leaves holes.
 """
 
 from __future__ import annotations

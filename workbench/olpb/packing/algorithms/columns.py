@@ -30,8 +30,8 @@ class Columns:
     twin
         Another buffer of the same columns and size, or the number of buffers if there is none
         before.
-    kind
-        Equal for twins.
+    signature
+        A random number, the same for twins; their sums tell sets of buffers apart.
     """
 
     first: Ints
@@ -39,7 +39,7 @@ class Columns:
     size: Ints
     load: Ints
     twin: Ints
-    kind: Ints
+    signature: Ints
 
     @property
     def buffers(self) -> int:
@@ -66,7 +66,9 @@ def columns_of(buffers: Buffers) -> Columns:
     np.add.at(change, first, size)
     np.subtract.at(change, last + 1, size)
     _, kind = np.unique(np.stack([first, last, size]), axis=1, return_inverse=True)
-    return Columns(first, last, size, change.cumsum(), _twins(kind.ravel()), kind.ravel())
+    kind = kind.ravel()
+    signature = np.random.default_rng(0).integers(2**63, size=count)[kind]
+    return Columns(first, last, size, change.cumsum(), _twins(kind), signature)
 
 
 def _twins(kind: Ints) -> Ints:

@@ -9,5 +9,5 @@ from workbench.olpb.packing.buffers import Buffers, Effort, Ints
 
 
 def greedy_by_size(buffers: Buffers, _effort: Effort) -> Ints:
-    """Pisarchyk and Lee 2020, Alg. 3."""
+    """Place as in their "Greedy by Size for Offset Calculation"."""
     return place_in_order(buffers, np.argsort(-buffers.size, kind="stable"), smallest_gap=True)

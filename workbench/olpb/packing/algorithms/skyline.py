@@ -287,7 +287,7 @@ def _judged(
         cost,
         area=packings.area[packing] + guide.area[buffer],
         peak=peak,
-        placed=packings.placed[packing] + _signature(columns.kind[buffer]),
+        placed=packings.placed[packing] + columns.signature[buffer],
     )
 
 
@@ -329,13 +329,5 @@ def _offsets(history: Sequence[_Moves], end: int) -> Ints:
 def _ranges(begin: Ints, length: Ints) -> Ints:
     """All whole numbers of the ranges, one range after the other."""
     behind = length.cumsum()
-    return np.arange(behind[-1] if len(behind) else 0) + (begin - behind + length).repeat(length)
-
-
-def _signature(kind: Ints) -> Ints:
-    """Numbers whose sums tell sets apart (the mixing function of SplitMix64)."""
-    mixed = (kind.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
-    return mixed.view(np.int64)  # type: ignore[no-any-return, unused-ignore]
+    shift: Ints = (begin - behind + length).repeat(length)
+    return shift + np.arange(len(shift))

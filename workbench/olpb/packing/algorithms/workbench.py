@@ -20,6 +20,8 @@ COST_OFFSETS = (0.0, 1.0)
 NARROWEST, WIDEST = 8, 64
 CELLS = 8192
 """Buffers times packings of the first rounds, within these widths: fewer save hardly any time."""
+MOST_CELLS = 2**23
+"""The width stays below, so that the search stays below a gigabyte."""
 GROWTH = 1.4
 """Of the width, once all cost offsets have had a round."""
 NOISE = 0.5
@@ -59,11 +61,12 @@ def _greedy(buffers: Buffers, columns: Columns, effort: Effort) -> Iterator[Ints
 def _rounds(columns: Columns, effort: Effort) -> Iterator[tuple[Guide, int]]:
     """Guides of the search with its width: all guides at a width, then a larger width."""
     area = columns.size * (columns.last + 1.0 - columns.first)
-    first_width = min(max(CELLS // len(area), NARROWEST), WIDEST)
+    most = max(MOST_CELLS // len(area), NARROWEST)
+    width = float(min(max(CELLS // len(area), NARROWEST), WIDEST))
     random = np.random.default_rng([effort.seed, len(area)])
-    rounds = ((d, o) for d in count() for o in COST_OFFSETS)
-    for number, (doublings, offset) in enumerate(rounds):
-        if number == effort.rounds:
-            return
-        noise = random.normal(0.0, NOISE if doublings else 0.0, len(area))
-        yield Guide(STEEPNESS, offset, area * np.exp(noise)), round(first_width * GROWTH**doublings)
+    for number in range(effort.rounds) if effort.rounds is not None else count():
+        again, which = divmod(number, len(COST_OFFSETS))
+        if again and not which:
+            width = min(GROWTH * width, most)
+        noise = random.normal(0.0, NOISE if again else 0.0, len(area))
+        yield Guide(STEEPNESS, COST_OFFSETS[which], area * np.exp(noise)), round(width)
