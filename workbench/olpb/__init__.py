@@ -1,1 +1,1 @@
-"""OLPB: training of one large model on devices with little memory."""
+"""OLPB."""
