@@ -1,0 +1,121 @@
+"""What is to be packed: the sizes and lifetimes of buffers, and how long to search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from workbench.checks import check_number, check_whole
+
+Ints = NDArray[np.int64]
+Table = pl.DataFrame | Mapping[str, Any] | Sequence[Any]
+
+COLUMNS = ("lower", "upper", "size")
+MOST_BYTES = 2**60
+"""Of all buffers together, so that no sum overflows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Buffers:
+    """Lifetimes and sizes, an entry a buffer.
+
+    Attributes
+    ----------
+    lower, upper
+        First step at which a buffer is alive, and first step at which it no longer is.
+    size
+        In bytes.
+    """
+
+    lower: Ints
+    upper: Ints
+    size: Ints
+
+    def __post_init__(self) -> None:
+        lower, upper, size = self.lower, self.upper, self.size
+        _refuse(size < 0, lambda row: f"has {size[row]} bytes; a size is at least 0")
+        _refuse(
+            upper < lower, lambda row: f"ends at {upper[row]}, before it begins at {lower[row]}"
+        )
+        if (total := size.sum(dtype=np.float64)) > MOST_BYTES:
+            raise ValueError(
+                f"the buffers have {total:.3g} bytes together; at most {MOST_BYTES} fit"
+            )
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    def __getitem__(self, chosen: NDArray[Any]) -> Buffers:
+        return Buffers(self.lower[chosen], self.upper[chosen], self.size[chosen])
+
+    @property
+    def takes_memory(self) -> NDArray[np.bool_]:
+        """Which have bytes and a lifetime."""
+        return (self.size > 0) & (self.lower < self.upper)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long to search: a number of rounds, which repeats exactly, or else seconds."""
+
+    time_limit_s: float = 1.0
+    rounds: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not check_number("time_limit_s", self.time_limit_s) > 0:
+            raise ValueError(f"time_limit_s is {self.time_limit_s}; give seconds above 0")
+        if self.rounds is not None:
+            check_whole("rounds", self.rounds, least=0)
+        check_whole("seed", self.seed, least=0)
+
+
+def read(table: Table | Buffers) -> Buffers:
+    """Check a frame with the columns `lower`, `upper` and `size`, or what makes one.
+
+    Raises ValueError: a column is missing or holds anything but whole numbers, a size is negative,
+    a buffer ends before it begins, or all sizes together exceed `MOST_BYTES`.
+    """
+    if isinstance(table, Buffers):
+        return table
+    frame = table if isinstance(table, pl.DataFrame) else pl.DataFrame(table)
+    missing = [name for name in COLUMNS if name not in frame.columns]
+    if missing:
+        raise ValueError(
+            f"the buffers have no column {', '.join(missing)}; they need {', '.join(COLUMNS)}"
+        )
+    lower, upper, size = (_whole(name, frame[name]) for name in COLUMNS)
+    return Buffers(lower, upper, size)
+
+
+def _whole(name: str, column: pl.Series) -> Ints:
+    if not (column.dtype.is_numeric() or column.dtype == pl.Null):
+        raise ValueError(f"column {name} holds {column.dtype}; give whole numbers")
+    if column.null_count():
+        row = int(column.is_null().arg_max() or 0)
+        raise ValueError(f"column {name} has no value in row {row}; give whole numbers")
+    values = column.to_numpy()
+    if values.dtype.kind not in "iu":
+        values = values.astype(np.float64)
+        wrong = np.flatnonzero(~(np.isfinite(values) & (values == np.floor(values))))
+        if len(wrong):
+            raise ValueError(
+                f"column {name} has {values[wrong[0]]} in row {wrong[0]}; give whole numbers"
+            )
+    far = np.flatnonzero(np.abs(values.astype(np.float64)) > MOST_BYTES)
+    if len(far):
+        raise ValueError(
+            f"column {name} has {values[far[0]]} in row {far[0]}; the farthest is {MOST_BYTES}"
+        )
+    return values.astype(np.int64)
+
+
+def _refuse(wrong: NDArray[np.bool_], reason: Callable[[int], str]) -> None:
+    rows = np.flatnonzero(wrong)
+    if len(rows):
+        raise ValueError(f"the buffer in row {rows[0]} {reason(int(rows[0]))}")
