@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.graphs import UntraceableError, trace
-from workbench.graphs.graph import OperatorGraph
+from workbench.graphs.operator_graph import OperatorGraph
 from workbench.zoo import MODELS, build
 
 SMALL = ("lenet5", "resnet20_cifar", "squeezenet_cifar", "mobilenet_v2_cifar", "cifarnet")

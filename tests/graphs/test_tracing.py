@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from workbench.graphs import OperatorGraph, UntraceableError, find_layers, follow
-from workbench.graphs.graph import Operator
+from workbench.graphs import UntraceableError, find_layers, follow
+from workbench.graphs.graph import Operator, Recording
 from workbench.graphs.layers import CONSTANT
 
 
-def operators(graph: OperatorGraph, name: str) -> list[Operator]:
+def operators(graph: Recording, name: str) -> list[Operator]:
     return [operator for operator in graph.operators if operator.name == name]
 
 

@@ -12,8 +12,9 @@ which layer each belongs to. `workbench.graphs.calls` records the calls of PyTor
 can be run again. PyTorch is imported when a module is traced.
 """
 
-from workbench.graphs.graph import OperatorGraph, UntraceableError
+from workbench.graphs.graph import UntraceableError
 from workbench.graphs.layers import Layers, find_layers
+from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.tracing import By, follow, input_shapes, trace
 
 __all__ = [

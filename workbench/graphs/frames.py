@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 if TYPE_CHECKING:
-    from workbench.graphs.graph import OperatorGraph, View
+    from workbench.graphs.graph import Recording, View
 
 NODES: dict[str, Any] = {
     "node": pl.Int64,
@@ -23,12 +23,12 @@ NODES: dict[str, Any] = {
 }
 
 
-def nodes(graph: OperatorGraph) -> pl.DataFrame:
+def nodes(graph: Recording) -> pl.DataFrame:
     """See `OperatorGraph.nodes`."""
     return _Numbered(graph).nodes
 
 
-def edges(graph: OperatorGraph) -> pl.DataFrame:
+def edges(graph: Recording) -> pl.DataFrame:
     """See `OperatorGraph.edges`."""
     found = dict.fromkeys(_Numbered(graph).edges)
     return pl.DataFrame(list(found), schema={"source": pl.Int64, "target": pl.Int64}, orient="row")
@@ -37,7 +37,7 @@ def edges(graph: OperatorGraph) -> pl.DataFrame:
 class _Numbered:
     """Nodes of a graph in the order in which they are first read or run."""
 
-    def __init__(self, graph: OperatorGraph) -> None:
+    def __init__(self, graph: Recording) -> None:
         self.graph = graph
         self.rows: list[dict[str, Any]] = []
         self.edges: list[tuple[int, int]] = []

@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, functionalize, grad
 from torch.nn import functional
 
-from workbench.graphs.graph import OperatorGraph
+from workbench.graphs.graph import Recording
 from workbench.graphs.recorder import Recorder, tensors_in
 from workbench.graphs.recording import check_has_parameters, copied_with, explained, learning
 
@@ -27,7 +27,7 @@ LEARNING_RATE = 0.1
 """Of the step of SGD that is recorded; sizes and FLOPs do not depend on it."""
 
 
-def trace_inference(name: str, module: nn.Module, inputs: tuple[Tensor, ...]) -> OperatorGraph:
+def trace_inference(name: str, module: nn.Module, inputs: tuple[Tensor, ...]) -> Recording:
     """Graph of a module in evaluation mode on inputs of these forms."""
     mode = FakeTensorMode()
     with mode:
@@ -46,7 +46,7 @@ def trace_inference(name: str, module: nn.Module, inputs: tuple[Tensor, ...]) ->
 
 def trace_training(
     name: str, module: nn.Module, inputs: tuple[Tensor, ...], loss: Loss | None = None
-) -> OperatorGraph:
+) -> Recording:
     """Graph of a step of SGD on inputs of these forms: forward, loss, gradients, update.
 
     Its outputs are the loss and the new parameters. By default a score for each of several classes

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from workbench.graphs import frames
-
 if TYPE_CHECKING:
-    import polars as pl
     import torch
 
 
@@ -83,7 +79,7 @@ class Operator:
 
 
 @dataclass(frozen=True, eq=False)
-class OperatorGraph:
+class Recording:
     """A module's operators in their order, as one pass over a batch shows them."""
 
     parameters: tuple[Parameter, ...]
@@ -94,34 +90,5 @@ class OperatorGraph:
     modules: tuple[str, ...] | None  # that are the layers; None where the graph shows layers
     inputs: tuple[View, ...] = ()
     preparation: tuple[Operator, ...] = ()  # on constants alone: run once, before all runs
-    name: str = ""
-    module: Callable[[], torch.nn.Module] | None = None  # with the weights to run it with
-
-    @cached_property
-    def nodes(self) -> pl.DataFrame:
-        """What is read from outside, and then the operators: a row each.
-
-        ``node`` is a number; ``name`` an operator's, or that of an input, parameter or constant;
-        ``kind`` one of those four words; ``phase`` an operator's; ``shape``, ``dtype`` and
-        ``bytes`` of its first result, and of all results that are no views; ``flops``, two per
-        multiply-add; ``may_overwrite`` has nodes whose results it may take the place of, ``shows``
-        the node whose memory a view shows.
-        """
-        return frames.nodes(self)
-
-    @cached_property
-    def edges(self) -> pl.DataFrame:
-        """Who reads whose result: ``source`` and ``target`` are nodes, each pair once."""
-        return frames.edges(self)
-
-    def run(
-        self, inputs: Sequence[torch.Tensor] | torch.Tensor, module: torch.nn.Module | None = None
-    ) -> tuple[torch.Tensor, ...]:
-        """Run the operators one after the other on real tensors; return the graph's outputs.
-
-        With the weights of `module`, by default those of the module that was traced. Neither it
-        nor the inputs are changed. Raises ValueError: inputs of other shapes or types.
-        """
-        from workbench.graphs.running import run
-
-        return run(self, inputs, module)
+    name: str = ""  # of the model
+    module: Callable[[], torch.nn.Module] | None = None  # with the weights to run with

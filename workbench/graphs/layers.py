@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workbench.graphs.graph import Operator, OperatorGraph
+from workbench.graphs.graph import Operator, Recording
 
 CONSTANT = -1  # depth of what no input of the module has touched
 
@@ -42,7 +42,7 @@ class Layers:
     first_uses: Mapping[int, int]  # layer of each operator that is the first to use a parameter
 
 
-def find_layers(graph: OperatorGraph) -> Layers:
+def find_layers(graph: Recording) -> Layers:
     """Give every operator of a graph its layer."""
     rule = _Rule(graph)
     for operator in graph.operators:
@@ -70,7 +70,7 @@ def find_layers(graph: OperatorGraph) -> Layers:
 class _Rule:
     """What is known after some of a graph's operators."""
 
-    def __init__(self, graph: OperatorGraph) -> None:
+    def __init__(self, graph: Recording) -> None:
         self.graph = graph
         self.layers: list[int] = []  # of each operator so far
         self.homes: dict[int, int] = {}  # parameter -> its layer

@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
 from workbench.graphs.autograd_nodes import NodeCounter, owner
-from workbench.graphs.graph import Operand, Operator, OperatorGraph, Parameter, Phase, Value, View
+from workbench.graphs.graph import Operand, Operator, Parameter, Phase, Recording, Value, View
 
 _aten = torch.ops.aten
 
@@ -77,10 +77,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._hold(tensor, "input", name=f"input {number}")
         self._inputs = tuple(map(self.view, inputs))
 
-    def graph(self, outputs: Sequence[Tensor]) -> OperatorGraph:
+    def graph(self, outputs: Sequence[Tensor]) -> Recording:
         """All that was recorded of a module that gave `outputs`."""
         shown = tuple(map(self.view, outputs))
-        return OperatorGraph(
+        return Recording(
             self._parameters,
             tuple(self._values),
             tuple(self.operators),

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
-from workbench.graphs.graph import OperatorGraph, UntraceableError
+from workbench.graphs.graph import Recording, UntraceableError
 from workbench.graphs.recorder import Recorder, tensors_in
 
 
@@ -26,7 +26,7 @@ def record(
     *,
     by_modules: bool = False,
     backward: bool = False,
-) -> OperatorGraph:
+) -> Recording:
     """Run `module` forward (and backward) on `inputs` once; return its graph.
 
     The module is used as it is and keeps gradients: give it a copy.

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from workbench.graphs.graph import Operand, Operator, OperatorGraph, View
+from workbench.graphs.graph import Operand, Operator, Recording, View
 from workbench.graphs.recorder import tensors_in
 
 
 def run(
-    graph: OperatorGraph, inputs: Sequence[Tensor] | Tensor, module: nn.Module | None
+    graph: Recording, inputs: Sequence[Tensor] | Tensor, module: nn.Module | None
 ) -> tuple[Tensor, ...]:
     """See `OperatorGraph.run`. What no operator reads any more is let go of."""
     known = dict(sources(graph, inputs, module))
@@ -70,7 +70,7 @@ def whole(tensor: Tensor) -> Tensor:
     return torch.as_strided(tensor, (count,), (1,), 0)
 
 
-def last_reads(graph: OperatorGraph) -> list[list[int]]:
+def last_reads(graph: Recording) -> list[list[int]]:
     """By operator: the values that are read by it and by no later one, outputs excepted."""
     kept = {view.value for view in graph.outputs}
     seen, found = set(kept), [list[int]() for _ in graph.operators]
@@ -84,7 +84,7 @@ def last_reads(graph: OperatorGraph) -> list[list[int]]:
 
 
 def sources(
-    graph: OperatorGraph, inputs: Sequence[Tensor] | Tensor, module: nn.Module | None
+    graph: Recording, inputs: Sequence[Tensor] | Tensor, module: nn.Module | None
 ) -> Iterator[tuple[int, Tensor]]:
     """Values that come from outside: inputs, and what the module holds; copies of what changes."""
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
@@ -105,7 +105,7 @@ def sources(
     yield from known.items()
 
 
-def check_inputs(graph: OperatorGraph, given: Sequence[Tensor]) -> None:
+def check_inputs(graph: Recording, given: Sequence[Tensor]) -> None:
     """Refuse inputs that the graph was not traced for."""
     wanted = [(view.shape, view.dtype) for view in graph.inputs]
     found = [(tuple(one.shape), str(one.dtype).removeprefix("torch.")) for one in given]
@@ -119,7 +119,7 @@ def _forms(forms: Sequence[tuple[tuple[int, ...], str]]) -> str:
     return ", ".join(f"{dtype} of shape {shape}" for shape, dtype in forms) or "none"
 
 
-def _written(graph: OperatorGraph) -> set[int]:
+def _written(graph: Recording) -> set[int]:
     """Storages that operators may write into: of several values, and of running statistics."""
     made = [graph.values[view.value].storage for one in graph.operators for view in one.makes]
     statistics = [
@@ -131,7 +131,7 @@ def _written(graph: OperatorGraph) -> set[int]:
     return {*made, *statistics}
 
 
-def _traced(graph: OperatorGraph) -> nn.Module:
+def _traced(graph: Recording) -> nn.Module:
     if graph.module is None:
         raise ValueError(f"{graph.name} has no weights to run with: give run(…) a module")
     return graph.module()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from workbench.checks import check_whole
+from workbench.graphs.operator_graph import OperatorGraph
 from workbench.names import check_name, choose
 from workbench.zoo import MODELS, build
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
     from workbench.graphs.functional import Loss
-    from workbench.graphs.graph import OperatorGraph
+    from workbench.graphs.graph import Recording
 
 By = Literal["graph", "modules"]
 Shapes = tuple[tuple[int, ...], ...]
@@ -74,7 +74,7 @@ def trace(
     else:
         found = trace_inference(name, module, inputs)
     with_weights = partial(build, model, "cpu") if isinstance(model, str) else lambda: module
-    return replace(found, name=name, module=with_weights)
+    return OperatorGraph(**(vars(found) | {"name": name, "module": with_weights}))
 
 
 def follow(
@@ -84,7 +84,7 @@ def follow(
     input_dtype: str = "float32",
     by: By = "graph",
     backward: bool = False,
-) -> OperatorGraph:
+) -> Recording:
     """Follow a model as it runs in training mode on a batch of `BATCH` samples, for its layers.
 
     Parameters

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from workbench.graphs import By, Layers, OperatorGraph, find_layers, follow, input_shapes
-from workbench.graphs.graph import View
+from workbench.graphs import By, Layers, find_layers, follow, input_shapes
+from workbench.graphs.graph import Recording, View
 from workbench.graphs.layers import CONSTANT
 from workbench.graphs.tracing import BATCH
 from workbench.profiles import stored
@@ -133,7 +133,7 @@ def _per_sample(of_batch: list[int]) -> list[int]:
     return [-(-amount // BATCH) for amount in of_batch]
 
 
-def _moved_bytes(graph: OperatorGraph, layers: Layers) -> list[int]:
+def _moved_bytes(graph: Recording, layers: Layers) -> list[int]:
     """Bytes of a batch that each operator reads and writes; none where it gives but views."""
     moved = []
     for operator in graph.operators:
@@ -143,7 +143,7 @@ def _moved_bytes(graph: OperatorGraph, layers: Layers) -> list[int]:
     return moved
 
 
-def _output_bytes(graph: OperatorGraph, layers: Layers) -> list[int]:
+def _output_bytes(graph: Recording, layers: Layers) -> list[int]:
     """Bytes of a batch that cross the cut after each layer: made up to it, used beyond it."""
     count = len(layers.names)
     readers = [

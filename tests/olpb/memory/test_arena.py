@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tests.graphs.test_functional import SMALL, awkward, of_zoo
 from workbench.graphs import trace
-from workbench.graphs.graph import OperatorGraph
+from workbench.graphs.operator_graph import OperatorGraph
 from workbench.olpb.memory.arena import Arena
 from workbench.olpb.memory.orders import ORDERS
 from workbench.olpb.memory.planning import PLANNERS, plan_memory

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tests.graphs.test_functional import SMALL, awkward, of_zoo
 from workbench.graphs import trace
-from workbench.graphs.graph import OperatorGraph
+from workbench.graphs.operator_graph import OperatorGraph
 from workbench.names import UnknownNameError
 from workbench.olpb.optimiser.optimise import optimise
 from workbench.olpb.optimiser.patterns import PATTERNS

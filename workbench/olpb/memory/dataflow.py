@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.graphs.graph import OperatorGraph
+from workbench.graphs.operator_graph import OperatorGraph
 
 ALIGNMENT = 64
 """Bytes that buffers begin at a multiple of, as vector units and caches like it."""

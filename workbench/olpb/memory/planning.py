@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.checks import check_number, check_whole
-from workbench.graphs.graph import OperatorGraph
+from workbench.graphs.operator_graph import OperatorGraph
 from workbench.names import choose
 from workbench.olpb.memory.dataflow import ALIGNMENT, Dataflow, check_order, dataflow
 from workbench.olpb.memory.lifetimes import Lifetimes, lifetimes

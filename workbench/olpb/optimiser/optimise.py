@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from workbench.graphs.graph import OperatorGraph
+from workbench.graphs.operator_graph import OperatorGraph
 from workbench.names import choose
 from workbench.olpb.optimiser.patterns import PATTERNS
 

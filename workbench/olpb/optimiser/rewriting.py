@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import torch
 
-from workbench.graphs.graph import Operator, OperatorGraph, View
+from workbench.graphs.graph import Operator, View
+from workbench.graphs.operator_graph import OperatorGraph
 
 Pattern = Callable[[OperatorGraph], OperatorGraph]
 """Returns an equal graph of fewer nodes; the same object where it finds nothing."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from workbench.graphs.graph import Operator, OperatorGraph
+from workbench.graphs.graph import Operator
+from workbench.graphs.operator_graph import OperatorGraph
 from workbench.olpb.optimiser.rewriting import instead_of, is_pure, without
 
 

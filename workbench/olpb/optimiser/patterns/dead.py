@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.graphs.graph import OperatorGraph
+from workbench.graphs.operator_graph import OperatorGraph
 from workbench.olpb.optimiser.rewriting import is_pure, without
 
 

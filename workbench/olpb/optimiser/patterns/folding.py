@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from workbench.graphs.graph import OperatorGraph
+from workbench.graphs.operator_graph import OperatorGraph
 from workbench.olpb.optimiser.rewriting import is_pure, outside
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from workbench.graphs.graph import Operand, Operator, OperatorGraph, View
+from workbench.graphs.graph import Operand, Operator, View
+from workbench.graphs.operator_graph import OperatorGraph
 from workbench.olpb.optimiser.rewriting import instead_of, makers, without
 
 _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1, "pow": 1}

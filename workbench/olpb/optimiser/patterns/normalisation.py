@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from workbench.graphs.graph import Operand, Operator, OperatorGraph, Value, View
+from workbench.graphs.graph import Operand, Operator, Value, View
+from workbench.graphs.operator_graph import OperatorGraph
 from workbench.olpb.optimiser.convolutions import Norm, folded_bias, folded_weight
 from workbench.olpb.optimiser.rewriting import makers, outside, reads, without
 

@@ -6,7 +6,7 @@ told which part of the memory that is. So none of them is left.
 
 from __future__ import annotations
 
-from workbench.graphs.graph import OperatorGraph
+from workbench.graphs.operator_graph import OperatorGraph
 from workbench.olpb.optimiser.rewriting import is_pure, without
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from workbench.graphs.graph import Operand, Operator, OperatorGraph, View
+from workbench.graphs.graph import Operand, Operator, View
+from workbench.graphs.operator_graph import OperatorGraph
 from workbench.olpb.optimiser.convolutions import Form, convolve
 from workbench.olpb.optimiser.rewriting import makers, reads, without
 
