@@ -10,9 +10,10 @@ from itertools import pairwise
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from workbench.names import UnknownNameError
-from workbench.zoo import MODELS, build
+from workbench.zoo import MODELS, build, mask_rcnn
 
 PUBLISHED = {
     "lenet5": 61_706,
@@ -20,6 +21,7 @@ PUBLISHED = {
     "cipher": 1_302_410,
     "cipher_grey": 1_002_230,
     "cipher_small": 10_346,
+    "cifarnet": 1_250_858,
     "alexnet": 61_100_840,
     "alexnet_cifar": 58_322_314,
     "alexnet_small": 113_850,
@@ -27,12 +29,14 @@ PUBLISHED = {
     "vgg16": 138_357_544,
     "vgg19": 143_667_240,
     "googlenet": 6_624_904,
+    "inception_v3": 23_834_568,
     "inception_v4": 42_679_816,
     "resnet18": 11_689_512,
     "resnet34": 21_797_672,
     "resnet50": 25_557_032,
     "resnet152": 60_192_808,
     "resnet20_cifar": 269_722,
+    "mask_rcnn": 44_401_393,
     "squeezenet": 1_248_424,
     "squeezenet_cifar": 729_034,
     "mobilenet_v1": 4_231_976,
@@ -64,7 +68,13 @@ def test_parameters_and_output_shape(name: str) -> None:
     assert parameters == PUBLISHED[name] == model.parameters
     assert all(tensor.is_meta for tensor in (*module.parameters(), *module.buffers()))
     images = torch.zeros(2, *model.input_shape, device="meta")
-    assert module(images).shape == (2, model.classes)
+    found = module(images)
+    if name == "mask_rcnn":
+        regions = 2 * mask_rcnn.REGIONS
+        shapes = [(regions, 91), (regions, 4 * 91), (regions, 91, 28, 28)]
+        assert [tuple(one.shape) for one in found] == shapes
+    else:
+        assert found.shape == (2, model.classes)
     assert not any(getattr(part, "inplace", False) for part in module.modules())
 
 
@@ -187,3 +197,14 @@ def test_the_small_alexnet_draws_its_weights_for_relu() -> None:
     for layer in layers:
         layer.reset_parameters()
     assert outputs.std(0).mean() > 20 * default(torch.randn(64, 3, 32, 32)).std(0).mean()
+
+
+def test_regions_of_the_highest_scores_are_pooled_where_they_are() -> None:
+    """Of a map that is its own place, a region's bins are the places of its bins."""
+    places = torch.arange(32.0).expand(1, 256, 32, 32)
+    levels = [functional.interpolate(places, size=size) for size in (32, 16, 8, 4)]
+    boxes = torch.tensor([[[16.0, 0.0, 48.0, 128.0]]])
+    (found,) = mask_rcnn._align(levels, boxes, 4)
+    # On the finest level, four pixels to a place: bins of eight around 20, 28, 36 and 44.
+    wanted = torch.tensor([20.0, 28.0, 36.0, 44.0]) / 4 - 0.5
+    assert torch.equal(found[0], wanted.expand(4, 4))
