@@ -25,9 +25,7 @@ REPEATS = 3
 
 
 def main(steps: int) -> int:
-    table = Table(
-        "samples", "hidden", title=f"Backward pass of {steps:,} steps, ms (times faster)"
-    )
+    table = Table("samples", "hidden", title=f"Backward pass of {steps:,} steps, ms (times faster)")
     ways: Mapping[str, Callable[[nn.RNN, Tensor], Callable[[], object]]] = {
         "autograd": autograd,
         "step by step": lambda rnn, x: ours(rnn, x, "sequential"),

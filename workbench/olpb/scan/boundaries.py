@@ -7,6 +7,7 @@ it slices, transposes or expands, is a choice of places in a storage.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -27,9 +28,7 @@ def product_flops(left: csr_array, right: csr_array) -> int:
     return int(2 * in_columns @ np.diff(right.indptr))
 
 
-def group_jacobian(
-    tape: Tape, group: Group, before: Sequence[int]
-) -> tuple[csr_array, int]:
+def group_jacobian(tape: Tape, group: Group, before: Sequence[int]) -> tuple[csr_array, int]:
     """J^T of a group, from the gradient at its end to that at the boundary before; its FLOPs.
 
     Backwards through the group, with a matrix in the place of a gradient. What passes through has
@@ -70,15 +69,11 @@ def group_jacobian(
     return found, flops
 
 
-def parameter_gradients(
-    tape: Tape, group: Group, at_end: NDArray[np.float64]
-) -> dict[int, Tensor]:
+def parameter_gradients(tape: Tape, group: Group, at_end: NDArray[np.float64]) -> dict[int, Tensor]:
     """What a group adds to the gradients of the values that are parameters, by local autograd."""
     ends = np.cumsum([tape.sizes[value] for value in group.boundary])[:-1]
     parts = np.split(at_end, ends)
-    found = {
-        value: torch.tensor(part) for value, part in zip(group.boundary, parts, strict=True)
-    }
+    found = {value: torch.tensor(part) for value, part in zip(group.boundary, parts, strict=True)}
 
     def flat(value: int) -> Tensor:
         return found.setdefault(value, torch.zeros(tape.sizes[value], dtype=torch.float64))
@@ -121,7 +116,7 @@ def sums_by_storage(tape: Tape, found: Sequence[Mapping[int, Tensor]]) -> dict[s
 def _identity_rows(tape: Tape, boundary: Sequence[int], width: int) -> list[csr_array]:
     identity = csr_array(eye_array(width))
     ends = np.cumsum([0, *(tape.sizes[value] for value in boundary)])
-    return [identity[start:end] for start, end in zip(ends[:-1], ends[1:], strict=True)]
+    return [identity[start:end] for start, end in pairwise(ends)]
 
 
 def _unless_all(tape: Tape, view: View) -> slice | NDArray[np.int64]:

@@ -60,7 +60,10 @@ def chain_gradients(
     at_once
         Steps that are scanned at once; stretches of so many follow one another.
 
-    Raises ValueError: another kind of network, an input that does not fit, or an unknown name.
+    Raises
+    ------
+    ValueError
+        Another kind of network, an input that does not fit, or an unknown name.
     """
     run = choose("backward pass", backward, BACKWARD)
     check_whole("at_once", at_once, 1)

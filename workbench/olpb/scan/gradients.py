@@ -30,8 +30,9 @@ from workbench.olpb.scan.boundaries import (
     sums_by_storage,
 )
 from workbench.olpb.scan.levels import UNITS, groups
+from workbench.olpb.scan.recording import Loss, record
 from workbench.olpb.scan.schedules import ALGORITHMS, schedule
-from workbench.olpb.scan.tape import Loss, record
+from workbench.olpb.scan.tape import Tape, places
 
 if TYPE_CHECKING:
     import torch
@@ -86,10 +87,10 @@ def scan_gradients(
     x: torch.Tensor | Sequence[torch.Tensor],
     y: torch.Tensor,
     unit: str = "operator",
+    *,
     level: int = 2,
     scan: str = "hillis_steele",
     nodes: int | None = None,
-    *,
     loss: Loss | None = None,
 ) -> ScanGradients:
     """Gradients of a module's loss on a batch, in the mode that the module is in.
@@ -131,7 +132,7 @@ def scan_gradients(
     befores = [(), *(part.boundary for part in parts[:-1])]
     pairs = [group_jacobian(tape, one, before) for one, before in zip(parts, befores, strict=True)]
     jacobians = [jacobian for jacobian, _ in pairs]
-    elements: list[Element] = [np.ones(1), *reversed(jacobians)]
+    elements: list[Element] = [_of_loss(tape), *reversed(jacobians)]
     planned = schedule(scan, len(elements), nodes, exclusive=True)
     found = scans.run(planned, elements, _combine, np.ones(0), flops=_flops, size_bytes=_bytes)
     at_ends = found.results[:0:-1]
@@ -155,6 +156,14 @@ def scan_gradients(
             for part, jacobian in zip(parts, jacobians, strict=True)
         ),
     )
+
+
+def _of_loss(tape: Tape) -> NDArray[np.float64]:
+    """One where the loss is: its storage may be larger."""
+    (view,) = tape.graph.outputs
+    found = np.zeros(tape.sizes[view.value])
+    found[places(view)] = 1
+    return found
 
 
 def _combine(earlier: Element, later: Element) -> Element:

@@ -2,7 +2,7 @@
 
 An operator is one level above the highest that it reads from. With layers as units, as in BPPSA,
 only an operator that multiplies with a matrix is: activations, poolings and normalisation are on
-the level before. Groups stand in a line, whatever the branches: a value that a later group reads
+the level before; those before any matrix are on the first. Groups stand in a line, whatever the branches: a value that a later group reads
 is alive at every boundary in between, and its gradient passes through as it is.
 """
 
@@ -32,8 +32,8 @@ def levels(tape: Tape, unit: str = "operator") -> tuple[int, ...]:
     for call, sources in zip(tape.calls, tape.sources, strict=True):
         below = max((found[tape.makers[value]] for value in sources), default=0)
         starts = unit == "operator" or call.operator.weighted
-        found.append(max(below + starts, 1))
-    return tuple(found)
+        found.append(below + starts)
+    return tuple(max(one, 1) for one in found)
 
 
 def groups(tape: Tape, unit: str = "operator", level: int = 1) -> tuple[Group, ...]:

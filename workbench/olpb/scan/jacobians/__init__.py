@@ -38,6 +38,9 @@ MOVEMENTS = (
     "zero",
 )
 
+POINTWISE = ("_prelu_kernel", "leaky_relu", "rrelu_with_noise")
+"""Operators that PyTorch does not call so, though they are."""
+
 FORMS: Mapping[str, Form] = {
     **dict.fromkeys(MOVEMENTS, movement),
     "_adaptive_avg_pool2d": adaptive_pooling,
@@ -72,7 +75,8 @@ def transposed_jacobian(call: Call, read: int, result: int = 0) -> csr_array:
     them. An operator that writes in place has the form of the one that does not.
     """
     form = FORMS.get(call.name.removesuffix("_"))
-    if form is None and torch.Tag.pointwise in call.operator.function.tags:
+    tags = call.operator.function.tags
+    if form is None and (torch.Tag.pointwise in tags or call.name in POINTWISE):
         form = elementwise
     found = form(call, read) if form is not None and result == 0 else None
     return generic(call, read, result) if found is None else found

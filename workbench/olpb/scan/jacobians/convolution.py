@@ -19,9 +19,7 @@ def convolution(call: Call, read: int) -> csr_array | None:
         return None
     image, weight, _, strides, paddings, dilations, transposed, _, groups = call.args
     axes = range(image.dim() - 2)
-    strides, paddings, dilations = (
-        _each(one, len(axes)) for one in (strides, paddings, dilations)
-    )
+    strides, paddings, dilations = (_each(one, len(axes)) for one in (strides, paddings, dilations))
     lengths = list(zip(image.shape[2:], call.results[0].shape[2:], strict=True))
     parts = []
     for tap in product(*(range(length) for length in weight.shape[2:])):

@@ -31,6 +31,4 @@ def elementwise(call: Call, read: int) -> csr_array:
         alone = given.expand(made.shape).clone(memory_format=torch.contiguous_format)
         slopes = call.backward({0: torch.ones_like(made)}, {read: alone})[read]
     rows, columns = spread(given, made), np.arange(made.numel())
-    return from_entries(
-        rows, columns, numbers(slopes).reshape(-1), (given.numel(), made.numel())
-    )
+    return from_entries(rows, columns, numbers(slopes).reshape(-1), (given.numel(), made.numel()))

@@ -12,7 +12,7 @@ MEAN, SUM = 1, 2
 
 
 def log_softmax(call: Call, read: int) -> csr_array:
-    """dx = dy - p sum(dy) along an axis."""
+    """Along an axis: dx = dy - p sum(dy)."""
     made = call.results[0]
     index = rows_along(made, call.args[1])
     p = np.exp(numbers(made).reshape(-1)[index])
@@ -20,7 +20,7 @@ def log_softmax(call: Call, read: int) -> csr_array:
 
 
 def softmax(call: Call, read: int) -> csr_array:
-    """dx = p (dy - p dy) along an axis."""
+    """Along an axis: dx = p (dy - p dy)."""
     made = call.results[0]
     index = rows_along(made, call.args[1])
     p = numbers(made).reshape(-1)[index]

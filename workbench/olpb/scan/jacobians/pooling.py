@@ -15,7 +15,7 @@ from workbench.olpb.scan.tape import Call
 def max_pooling(call: Call, read: int) -> csr_array:
     """Its second result tells where in its plane each maximum was."""
     given, (made, where) = call.reads[0], call.results
-    axes = made.dim() - 2 if call.name.startswith("max_pool") else made.dim() - 1
+    axes = 3 if "3d" in call.name else 2
     plane = int(np.prod(given.shape[-axes:]))
     planes = np.arange(given.numel() // plane).reshape(-1, 1)
     rows = planes * plane + where.numpy().reshape(len(planes), -1)
