@@ -1,8 +1,10 @@
-"""Back-propagation through a recurrent chain: step by step, by our scan and by PyTorch's own.
+"""Back-propagation by a scan: time on this machine for a chain, arithmetic on many for networks.
 
-``python benchmarks/olpb_scan.py [steps]`` prints milliseconds of the backward pass, medians, for
-10,000 steps by default, and how many times faster than autograd each is. There is no bar: which
-one wins depends on the hidden size, the samples and the processor.
+``python benchmarks/olpb_scan.py [steps]`` prints milliseconds of the backward pass of a recurrent
+chain, medians, for 10,000 steps by default: step by step, by our scan and by PyTorch's own, and how
+many times faster than autograd each is. Then it prints FLOPs of products of Jacobians on the
+critical path, by nodes, and how many times fewer than back-propagation's those are. There is no
+bar: which one wins depends on the hidden size, the samples and the processor.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from rich.console import Console
@@ -18,10 +20,14 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from workbench.olpb.scan.chain import chain_gradients
+from workbench.olpb.scan.gradients import scan_gradients
+from workbench.olpb.scan.schedules import ALGORITHMS
+from workbench.zoo import build
 
 STEPS = 10_000
 SIZES = ((1, 4), (1, 8), (1, 20), (4, 8), (16, 20), (1, 64))  # samples, hidden units
 REPEATS = 3
+NODES = (4, 16, 64)
 
 
 def main(steps: int) -> int:
@@ -34,7 +40,7 @@ def main(steps: int) -> int:
     }
     for name in ways:
         table.add_column(name, justify="right")
-    console = Console(width=120)
+    console = Console(width=180)
     for samples, hidden in SIZES:
         torch.manual_seed(1)
         rnn, x = nn.RNN(4, hidden), torch.randn(steps, samples, 4)
@@ -52,7 +58,52 @@ def main(steps: int) -> int:
         ]
         table.add_row(str(samples), str(hidden), *cells)
     console.print(table)
+    console.print(arithmetic())
     return 0
+
+
+def arithmetic() -> Table:
+    table = Table("network", "unit", "groups", "nonzeros", title="FLOPs on the critical path")
+    columns = [("one node", "hillis_steele", 1)]
+    columns += [(f"{scan}, {b}", scan, b) for scan in ALGORITHMS for b in NODES]
+    for name, _, _ in columns:
+        table.add_column(name, justify="right")
+    for name, unit, module, x, y in examples():
+        found = [
+            scan_gradients(module, x, y, unit, level=1, scan=scan, nodes=nodes)
+            for _, scan, nodes in columns
+        ]
+        groups = found[0].groups
+        entries = sum(group.nonzeros for group in groups)
+        base = found[0].critical_flops
+        cells = [f"{one.critical_flops:,} ({base / one.critical_flops:.2g})" for one in found]
+        table.add_row(name, unit, f"{len(groups)}", f"{entries:,}", *cells)
+    return table
+
+
+def examples() -> Iterator[tuple[str, str, nn.Module, Tensor, Tensor]]:
+    torch.manual_seed(1)
+    image = torch.randn(1, 1, 28, 28)
+    for unit in ("layer", "operator"):
+        yield "LeNet-5", unit, build("lenet5", "cpu"), image, torch.tensor([3])
+    for hidden in (2, 8):
+        steps = torch.randn(1, 128, 2)
+        yield f"RNN, 128 steps of {hidden}", "layer", Cells(hidden), steps, torch.tensor([1])
+
+
+class Cells(nn.Module):
+    """A recurrent cell, step by step."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.cell, self.head = nn.RNNCell(2, hidden), nn.Linear(hidden, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = torch.zeros(len(x), self.cell.hidden_size, dtype=x.dtype)
+        for step in x.unbind(1):
+            state = self.cell(step, state)
+        found: Tensor = self.head(state)
+        return found
 
 
 def median_ms(run: Callable[[], object]) -> float:

@@ -58,13 +58,13 @@ def autograd_gradients(
     y = y.double() if y.is_floating_point() else y
     default = functional.mse_loss if y.is_floating_point() else functional.cross_entropy
     value = (loss or default)(found, y)
-    value.backward()
+    value.backward()  # type: ignore[no-untyped-call]
     named = copied.named_parameters()
     return {name: one.grad for name, one in named if one.grad is not None}, value.item()
 
 
 def jacobian(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
     """Transposed: a row per number read, a column per number made."""
-    found = torch.autograd.functional.jacobian(function, at)
+    found = torch.autograd.functional.jacobian(function, at)  # type: ignore[no-untyped-call]
     assert isinstance(found, Tensor)
     return found.reshape(-1, at.numel()).T

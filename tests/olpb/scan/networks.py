@@ -83,7 +83,7 @@ class Cells(nn.Module):
 class Recurrent(nn.Module):
     """PyTorch's own recurrent layers, which write in place below what a user sees."""
 
-    def __init__(self, kind: type[nn.RNNBase]) -> None:
+    def __init__(self, kind: Callable[[int, int], nn.Module]) -> None:
         super().__init__()
         self.layers, self.head = kind(2, 3), nn.Linear(3, 3)
 
@@ -166,7 +166,7 @@ class Drawn(nn.Module):
         self.joining = nn.Linear(8, 4)
 
     def forward(self, x: Tensor) -> Tensor:
-        found = [self.linears[0](x)]
+        found: list[Tensor] = [self.linears[0](x)]
         for kind, left, right in self.nodes:
             a, b = found[left % len(found)], found[right % len(found)]
             found.append(self.apply_one(kind, a, b))

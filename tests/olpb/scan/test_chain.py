@@ -33,7 +33,7 @@ def test_gradients_are_those_of_autograd(
     x = torch.randn(steps, samples, 2, dtype=torch.float64)
     found = chain_gradients(rnn, x, loss, backward, at_once)
     value = loss(rnn(x)[0])
-    value.backward()
+    value.backward()  # type: ignore[no-untyped-call]
     assert found.loss == pytest.approx(value.item(), rel=1e-12)
     assert found.gradients.keys() == {name for name, _ in rnn.named_parameters()}
     for name, one in rnn.named_parameters():

@@ -68,6 +68,8 @@ def chain_gradients(
     run = choose("backward pass", backward, BACKWARD)
     check_whole("at_once", at_once, 1)
     _check(rnn, x)
+    weight = rnn.weight_hh_l0
+    assert isinstance(weight, Tensor)
     with torch.no_grad():
         states, _ = rnn(x)
     leaf = states.detach().requires_grad_()
@@ -84,8 +86,8 @@ def chain_gradients(
             part = slice(max(end - at_once, 0), end)
             above = torch.cat([slopes[part][1:], after_slopes]).flip(0)
             direct = added[part].flip(0)
-            direct[0] += (after[0] * above[0]) @ rnn.weight_hh_l0
-            found.append(run(rnn.weight_hh_l0, above, direct).flip(0))
+            direct[0] += (after[0] * above[0]) @ weight
+            found.append(run(weight, above, direct).flip(0))
             after, after_slopes = found[-1][:1], slopes[part][:1]
         deltas = torch.cat(found[::-1]) * slopes
         before = torch.cat([torch.zeros_like(states[:1]), states[:-1]])

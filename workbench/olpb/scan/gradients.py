@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ from workbench.olpb.scan.tape import Tape, places
 if TYPE_CHECKING:
     import torch
 
-Element = csr_array | NDArray[np.float64]
+Element: TypeAlias = "csr_array | NDArray[np.float64]"
 """Of the scan: a transposed Jacobian, or a gradient."""
 
 

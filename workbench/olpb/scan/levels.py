@@ -2,8 +2,9 @@
 
 An operator is one level above the highest that it reads from. With layers as units, as in BPPSA,
 only an operator that multiplies with a matrix is: activations, poolings and normalisation are on
-the level before; those before any matrix are on the first. Groups stand in a line, whatever the branches: a value that a later group reads
-is alive at every boundary in between, and its gradient passes through as it is.
+the level before, and what precedes all matrices is on the first. Groups stand in a line, whatever
+the branches: a value that a later group reads is alive at every boundary in between, and its
+gradient passes through as it is.
 """
 
 from __future__ import annotations

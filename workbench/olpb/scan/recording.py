@@ -101,7 +101,7 @@ def _loss_for(name: str, found: Any, y: Tensor) -> Loss:
     return functional.cross_entropy
 
 
-class _TapeRecorder(Recorder):
+class _TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
     """Keeps the tensors of each operator, and which of them carry a gradient."""
 
     def __init__(self, parameters: Mapping[str, nn.Parameter], inputs: Sequence[Tensor]) -> None:
@@ -170,7 +170,7 @@ class _TapeRecorder(Recorder):
         """Refuse gradients that are not those of the operators."""
         behind = nodes_behind([loss]) if loss.requires_grad else ()
         for node in behind:
-            if isinstance(node, BackwardCFunction):
+            if issubclass(type(node), BackwardCFunction):
                 raise UntraceableError(
                     f"{name} has a gradient of its own, {type(node).__name__}, which its "
                     "operators do not tell"

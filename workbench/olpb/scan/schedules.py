@@ -185,15 +185,15 @@ def _inclusive(moves: _Moves, runs: Sequence[range], scan_totals: Totals) -> lis
         for node, run in enumerate(runs):
             if place < len(run):
                 within[node].append(moves.apply(node, within[node][-1], run[place]))
-    totals = scan_totals(moves, [run[-1] for run in within])
+    totals = scan_totals(moves, [found[-1] for found in within])
     for place in range(longest - 1):
         moves.next_stage()
-        for node, run in enumerate(within[1:], 1):
-            if place < len(run) - 1:
-                run[place] = moves.apply(node, totals[node - 1], run[place])
-    for run, total in zip(within, totals, strict=True):
-        run[-1] = total
-    return [one for run in within for one in run]
+        for node, found in enumerate(within[1:], 1):
+            if place < len(found) - 1:
+                found[place] = moves.apply(node, totals[node - 1], found[place])
+    for found, total in zip(within, totals, strict=True):
+        found[-1] = total
+    return [one for found in within for one in found]
 
 
 def _hillis_steele(moves: _Moves, totals: Sequence[Prefix]) -> list[Prefix]:

@@ -1,4 +1,4 @@
-"""What a gradient passes through: the operators of one pass, with the numbers they computed with."""
+"""What a gradient passes through: the operators of one pass, with the numbers they had."""
 
 from __future__ import annotations
 
