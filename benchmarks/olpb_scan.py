@@ -99,6 +99,7 @@ class Cells(nn.Module):
         self.cell, self.head = nn.RNNCell(2, hidden), nn.Linear(hidden, 2)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Scores after the last of the steps, of shape (samples, steps, 2)."""
         state = torch.zeros(len(x), self.cell.hidden_size, dtype=x.dtype)
         for step in x.unbind(1):
             state = self.cell(step, state)

@@ -105,6 +105,37 @@ class Attention(nn.Module):
         return found
 
 
+class Scaled(nn.Module):
+    """A constant that is no buffer, an empty part, and a lone number that is learnt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.scale = nn.Linear(4, 3), nn.Parameter(torch.tensor(0.5))
+        self.constant = torch.linspace(0, 1, 16).reshape(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.cat([x @ self.constant.to(x.dtype), (x * self.scale)[:, :0]], 1)
+        found: Tensor = self.linear(x * self.scale)
+        return found
+
+
+class Several(nn.Module):
+    """Operators with several results, some of them used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.head = nn.Linear(4, 4), nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.linear(x)
+        deviation, mean = torch.std_mean(x, 1, keepdim=True)
+        left, right = ((x - mean) / deviation).chunk(2, 1)
+        largest, _ = (left * right[:, [1, 0]]).max(1, keepdim=True)
+        ordered, places = x.sort(1)
+        found: Tensor = self.head(torch.cat([largest, ordered * (places > 1)], 1))
+        return found
+
+
 class Deciding(nn.Module):
     """Control flow that depends on numbers, and numbers drawn."""
 
@@ -136,6 +167,8 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "lstm": (lambda: Recurrent(nn.LSTM), (2, 3, 2)),
     "gru": (lambda: Recurrent(nn.GRU), (2, 3, 2)),
     "attention": (Attention, (2, 3, 4)),
+    "scaled": (Scaled, (2, 4)),
+    "several": (Several, (2, 4)),
     "deciding": (Deciding, (3, 4)),
     "normalised weights": (
         lambda: nn.Sequential(

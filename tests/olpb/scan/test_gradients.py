@@ -77,6 +77,17 @@ def test_a_loss_of_ones_own_several_inputs_and_numbers_to_find() -> None:
             torch.testing.assert_close(found.gradients[name], one, rtol=0, atol=1e-10)
 
 
+def test_numbers_in_another_order_in_memory() -> None:
+    module, x, y = example("inception")
+    check(module, x.to(memory_format=torch.channels_last), y)
+    check(module.to(memory_format=torch.channels_last), x, y)  # type: ignore[call-overload]
+
+
+def test_tokens() -> None:
+    module = nn.Sequential(nn.Embedding(5, 3), nn.Flatten(), nn.Linear(6, 3))
+    check(module, torch.tensor([[1, 2], [2, 2]]), torch.tensor([0, 2]))
+
+
 def test_what_it_takes() -> None:
     module, x, y = example("chain")
     alone, many = (scan_gradients(module, x, y, level=1, nodes=nodes) for nodes in (1, None))
@@ -140,6 +151,11 @@ class Reversing(nn.Linear):
         return found
 
 
+class Transforming(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.fft.fft(super().forward(x)).real
+
+
 class Secretly(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         found = super().forward(x)
@@ -152,6 +168,8 @@ def test_gradients_that_operators_do_not_tell() -> None:
     x, y = torch.randn(2, 4), torch.tensor([0, 1])
     with pytest.raises(UntraceableError, match="Reversing has a gradient of its own, Reversal"):
         scan_gradients(Reversing(4, 3), x, y)
+    with pytest.raises(ValueError, match="complex numbers"):
+        scan_gradients(Transforming(4, 3), x, y)
     with pytest.raises(UntraceableError, match="Secretly writes in place, without a gradient"):
         scan_gradients(Secretly(4, 3), x, y)
 
@@ -171,6 +189,7 @@ class Two(nn.Linear):
         ({"nodes": 0}, "nodes is 0"),
         ({"module": nn.ReLU()}, "ReLU has no parameters"),
         ({"module": chain().half()}, "0.weight of Sequential is of float16; .*module.float"),
+        ({"y": [0, 1]}, r"y is \[0, 1\]; give a tensor"),
         ({"y": torch.tensor([0, 9])}, "classes 0 to 9, but Sequential tells 4 apart"),
         ({"y": torch.tensor([0])}, r"y has shape \(1,\) .*it must be of shape \(2,\)"),
         ({"y": torch.zeros(2, 3)}, r"y has shape \(2, 3\), but Sequential returns \(2, 4\)"),
@@ -184,5 +203,5 @@ class Two(nn.Linear):
 def test_refusals(changes: dict[str, Any], message: str) -> None:
     module, x, y = example("chain")
     given = {"module": module, "x": x, "y": y, **changes}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         scan_gradients(**given)

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from tests.oracles import olpb_scan as oracle
 from workbench.olpb.scan import jacobians
-from workbench.olpb.scan.jacobians import transposed_jacobian
+from workbench.olpb.scan.jacobians import sparse, transposed_jacobian
 from workbench.olpb.scan.jacobians.generic import generic
 from workbench.olpb.scan.recording import record
 from workbench.olpb.scan.tape import Call
@@ -208,6 +208,15 @@ def test_the_generic_form_of_a_later_result() -> None:
     (call,) = calls(lambda x: torch.std_mean(x, 1)[1], ((2, 3),))
     found = generic(call, 0, 1).toarray()
     assert found == pytest.approx(torch.tensor([[1 / 3, 0]] * 3 + [[0, 1 / 3]] * 3).numpy())
+
+
+def test_what_does_not_fit_into_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sparse, "MOST_ENTRIES", 1000)
+    (call, *_) = calls(convolution(padding=1), SQUARE)
+    with pytest.raises(
+        ValueError, match="Jacobian of convolution has 7,200 entries; at most 1,000"
+    ):
+        transposed_jacobian(call, 0)
 
 
 def test_forms_are_sparse() -> None:

@@ -40,7 +40,7 @@ def group_jacobian(tape: Tape, group: Group, before: Sequence[int]) -> tuple[csr
     def add(value: int, found: csr_array) -> None:
         rows[value] = rows[value] + found if value in rows else found
 
-    for at in reversed(group.calls if before else ()):
+    for at in reversed(group.operators if before else ()):
         call = tape.calls[at]
         reached = [
             (number, rows[view.value][_unless_all(tape, view)])
@@ -78,7 +78,7 @@ def parameter_gradients(tape: Tape, group: Group, at_end: NDArray[np.float64]) -
     def flat(value: int) -> Tensor:
         return found.setdefault(value, torch.zeros(tape.sizes[value], dtype=torch.float64))
 
-    for at in reversed(group.calls):
+    for at in reversed(group.operators):
         call = tape.calls[at]
         gradients = {
             number: found[view.value][torch.from_numpy(places(view))].reshape(view.shape)

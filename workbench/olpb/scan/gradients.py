@@ -128,7 +128,7 @@ def scan_gradients(
     if nodes is not None:
         check_whole("nodes", nodes, 1)
     tape = record(module, x, y, loss)
-    parts = groups(tape, unit, level)
+    parts = groups(tape.flow, unit, level)
     befores = [(), *(part.boundary for part in parts[:-1])]
     pairs = [group_jacobian(tape, one, before) for one, before in zip(parts, befores, strict=True)]
     jacobians = [jacobian for jacobian, _ in pairs]
@@ -151,7 +151,7 @@ def scan_gradients(
         found.bytes_sent,
         tuple(
             ScanGroup(
-                tuple(tape.calls[at].name for at in part.calls), jacobian.shape[1], jacobian.nnz
+                tuple(tape.calls[at].name for at in part.operators), jacobian.shape[1], jacobian.nnz
             )
             for part, jacobian in zip(parts, jacobians, strict=True)
         ),
@@ -171,7 +171,7 @@ def _combine(earlier: Element, later: Element) -> Element:
     return found
 
 
-def _flops(earlier: Element, later: Element) -> int:
+def _flops(earlier: Element, later: csr_array) -> int:
     if isinstance(earlier, np.ndarray):
         return int(2 * later.nnz)
     return product_flops(later, earlier)

@@ -9,53 +9,108 @@ gradient passes through as it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from workbench.checks import check_whole
+from workbench.graphs.graph import OperatorGraph
 from workbench.names import check_name
-from workbench.olpb.scan.tape import Tape
 
 UNITS = ("operator", "layer")
 
 
 @dataclass(frozen=True)
-class Group:
-    """Calls of a tape, by number, and the values alive at its end that carry a gradient."""
+class Flow:
+    """Operators that a gradient passes through, in the order in which they ran.
 
-    calls: tuple[int, ...]
+    Attributes
+    ----------
+    names, weighted
+        By operator; weighted is one that multiplies with a matrix.
+    sources
+        By operator, the values of others that a gradient passes to from it.
+    makers
+        By value, its operator.
+    outputs
+        Values that gradients start from.
+    """
+
+    names: tuple[str, ...]
+    weighted: tuple[bool, ...]
+    sources: tuple[frozenset[int], ...]
+    makers: Mapping[int, int]
+    outputs: frozenset[int]
+
+
+def flow(graph: OperatorGraph) -> Flow:
+    """What gradients pass through in a graph of `workbench.graphs.trace`, without its numbers.
+
+    Every operator of the forward pass between a parameter and what it returns, or its loss, counts;
+    a graph does not tell what is detached, which a tape does.
+    """
+    forward = [one for one in graph.operators if one.phase == "forward" and one.makes]
+    made = {view.value for one in forward for view in one.makes}
+    needed = {view.value for view in graph.outputs} & made
+    learnt = {number for number, one in enumerate(graph.values) if one.origin == "parameter"}
+    carrying = set(learnt)
+    for one in forward:
+        if any(view.value in carrying for view in one.reads):
+            carrying |= {view.value for view in one.makes}
+    kept = []
+    for one in reversed(forward):
+        if any(view.value in needed & carrying for view in one.makes):
+            needed |= {view.value for view in one.reads}
+            kept.append(one)
+    kept.reverse()
+    makers = {view.value: at for at, one in enumerate(kept) for view in one.makes}
+    return Flow(
+        tuple(one.name for one in kept),
+        tuple(one.weighted for one in kept),
+        tuple(frozenset(v.value for v in one.reads if v.value in makers) for one in kept),
+        makers,
+        frozenset(view.value for view in graph.outputs if view.value in makers),
+    )
+
+
+@dataclass(frozen=True)
+class Group:
+    """Operators of a flow, by number, and the values alive at its end that carry a gradient."""
+
+    operators: tuple[int, ...]
     boundary: tuple[int, ...]
 
 
-def levels(tape: Tape, unit: str = "operator") -> tuple[int, ...]:
-    """Level of each call, from 1: the longest path to it. Raises ValueError: unknown unit."""
+def levels(flow: Flow, unit: str = "operator") -> tuple[int, ...]:
+    """Level of each operator, from 1: the longest path to it. Raises ValueError: unknown unit."""
     check_name("unit", unit, UNITS)
     found: list[int] = []
-    for call, sources in zip(tape.calls, tape.sources, strict=True):
-        below = max((found[tape.makers[value]] for value in sources), default=0)
-        starts = unit == "operator" or call.operator.weighted
-        found.append(below + starts)
+    for weighted, sources in zip(flow.weighted, flow.sources, strict=True):
+        below = max((found[flow.makers[value]] for value in sources), default=0)
+        found.append(below + (unit == "operator" or weighted))
     return tuple(max(one, 1) for one in found)
 
 
-def groups(tape: Tape, unit: str = "operator", level: int = 1) -> tuple[Group, ...]:
-    """Groups of so many levels each, from the input to the loss.
+def groups(flow: Flow, unit: str = "operator", level: int = 1) -> tuple[Group, ...]:
+    """Groups of so many levels each, from the input to what gradients start from.
 
     Raises ValueError: unknown unit, or a level below 1.
     """
     check_whole("level", level, 1)
-    of_calls = [(one - 1) // level for one in levels(tape, unit)]
-    last_reads: dict[int, int] = {tape.graph.outputs[0].value: max(of_calls) + 1}
-    for group, sources in zip(of_calls, tape.sources, strict=True):
+    group_of = [(one - 1) // level for one in levels(flow, unit)]
+    count = max(group_of, default=-1) + 1
+    last_reads = dict.fromkeys(flow.outputs, count)
+    for group, sources in zip(group_of, flow.sources, strict=True):
         for value in sources:
             last_reads[value] = max(last_reads.get(value, 0), group)
-    return tuple(
-        Group(
-            tuple(at for at, of_call in enumerate(of_calls) if of_call == group),
-            tuple(
-                value
-                for value, maker in tape.makers.items()
-                if of_calls[maker] <= group < last_reads.get(value, 0)
-            ),
-        )
-        for group in range(max(of_calls) + 1)
-    )
+    operators: list[list[int]] = [[] for _ in range(count)]
+    boundaries: list[list[int]] = [[] for _ in range(count)]
+    for at, group in enumerate(group_of):
+        operators[group].append(at)
+    for value, maker in flow.makers.items():
+        for group in range(group_of[maker], last_reads.get(value, 0)):
+            boundaries[group].append(value)
+    return tuple(map(_group, operators, boundaries))
+
+
+def _group(operators: Iterable[int], boundary: Iterable[int]) -> Group:
+    return Group(tuple(operators), tuple(boundary))

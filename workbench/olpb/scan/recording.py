@@ -19,6 +19,7 @@ from torch.func import functional_call
 from torch.nn import functional
 from torch.utils._pytree import tree_map_only
 
+from workbench.checks import check_kind
 from workbench.graphs.autograd_nodes import nodes_behind
 from workbench.graphs.graph import UntraceableError
 from workbench.graphs.recorder import Recorder, tensors_in
@@ -38,9 +39,12 @@ def record(
     copied = real_copy(name, module, "cpu").double()
     for part, original in zip(copied.modules(), module.modules(), strict=True):
         part.training = original.training
-    inputs = tuple(_double(one) for one in ((x,) if isinstance(x, Tensor) else x))
+    for part in copied.modules():  # tensors that are neither parameters nor buffers
+        held_apart = {key: one for key, one in vars(part).items() if isinstance(one, Tensor)}
+        vars(part).update({key: _double(one) for key, one in held_apart.items()})
+    inputs = tuple(_double(check_kind("x", one, Tensor, "a tensor")) for one in _several(x))
     parameters = dict(copied.named_parameters())
-    target = _double(y)
+    target = _double(check_kind("y", y, Tensor, "a tensor"))
     recorder = _TapeRecorder(parameters, (*inputs, target))
 
     def forward(held: dict[str, Tensor], y: Tensor, *inputs: Tensor) -> Tensor:
@@ -71,8 +75,13 @@ def _check_precision(name: str, module: nn.Module) -> None:
             )
 
 
+def _several(x: Tensor | Sequence[Tensor]) -> Sequence[Tensor]:
+    return x if isinstance(x, list | tuple) else (x,)
+
+
 def _double(tensor: Tensor) -> Tensor:
-    return tensor.detach().double() if tensor.is_floating_point() else tensor.detach()
+    here = tensor.detach().cpu()
+    return here.double() if here.is_floating_point() else here
 
 
 def _form(value: object) -> str:
@@ -132,6 +141,8 @@ class _TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         out = super().__torch_dispatch__(func, types, args, kwargs)
         if carrying and len(self.operators) > number and self.operators[-1].makes:
             results = tuple(one.detach() for one in tensors_in(out))
+            if any(one.is_complex() for one in (*results, *tensors_in((args, kwargs)))):
+                raise UntraceableError(f"{func} has complex numbers; gradients are of real ones")
             self._hold_call(Call(number, self.operators[-1], held, results, tuple(carrying), state))
         return out
 

@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_map_only
 from workbench.graphs.graph import Operator, OperatorGraph, View
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import learning
+from workbench.olpb.scan.levels import Flow
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,18 +138,18 @@ class Tape:
         }
 
     @cached_property
-    def sources(self) -> tuple[frozenset[int], ...]:
-        """By call, the values of other calls that a gradient passes to from it."""
-        return tuple(
-            frozenset(
-                view.value
-                for view in (
-                    *(call.operator.reads[at] for at in call.carrying),
-                    *call.written_into,
-                )
-                if view.value in self.makers
-            )
+    def flow(self) -> Flow:
+        """Its calls without their numbers."""
+        sources = (
+            (*(call.operator.reads[at] for at in call.carrying), *call.written_into)
             for call in self.calls
+        )
+        return Flow(
+            tuple(call.name for call in self.calls),
+            tuple(call.operator.weighted for call in self.calls),
+            tuple(frozenset(v.value for v in views if v.value in self.makers) for views in sources),
+            self.makers,
+            frozenset(view.value for view in self.graph.outputs),
         )
 
     @cached_property

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import block_diag, coo_array, csr_array, eye_array, kron
 from torch import Tensor
 
-from workbench.olpb.scan.jacobians.sparse import Numbers, numbers
+from workbench.olpb.scan.jacobians.sparse import Numbers, check_entries, numbers
 from workbench.olpb.scan.tape import Call
 
 
@@ -21,6 +21,8 @@ def convolution(call: Call, read: int) -> csr_array | None:
     axes = range(image.dim() - 2)
     strides, paddings, dilations = (_each(one, len(axes)) for one in (strides, paddings, dilations))
     lengths = list(zip(image.shape[2:], call.results[0].shape[2:], strict=True))
+    pixels = min(image[0, 0].numel(), call.results[0][0, 0].numel())
+    check_entries(call.name, len(image) * weight.numel() * pixels)
     parts = []
     for tap in product(*(range(length) for length in weight.shape[2:])):
         falls = []

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array, diags_array
 
-from workbench.olpb.scan.jacobians.sparse import Indices, Numbers, from_blocks, numbers, rows_along
+from workbench.olpb.scan.jacobians.sparse import (
+    Indices,
+    Numbers,
+    check_entries,
+    from_blocks,
+    numbers,
+    rows_along,
+)
 from workbench.olpb.scan.tape import Call
 
 
@@ -50,5 +57,6 @@ def _normalised(given: Numbers, index: Indices, gains: Numbers, eps: float) -> c
     sigma = np.sqrt(rows.var(axis=1, keepdims=True) + eps)
     z = (rows - rows.mean(axis=1, keepdims=True)) / sigma
     m = index.shape[1]
+    check_entries("a normalisation", index.size * m)
     blocks = np.eye(m) - (1 + z[:, :, None] * z[:, None, :]) / m
     return from_blocks(index, blocks * gains[:, None, :] / sigma[:, :, None])

@@ -10,6 +10,18 @@ from torch import Tensor
 Numbers = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+MOST_ENTRIES = 200_000_000
+"""Of an operator's Jacobian: 2.4 gigabytes."""
+
+
+def check_entries(name: str, count: int) -> None:
+    """Refuse a Jacobian that does not fit into memory."""
+    if count > MOST_ENTRIES:
+        raise ValueError(
+            f"the Jacobian of {name} has {count:,} entries; at most {MOST_ENTRIES:,} are held: "
+            "give a smaller batch or smaller inputs"
+        )
+
 
 def numbers(tensor: Tensor) -> Numbers:
     """A tensor's numbers as doubles."""
