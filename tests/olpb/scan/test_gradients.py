@@ -153,7 +153,8 @@ class Reversing(nn.Linear):
 
 class Transforming(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
-        return torch.fft.fft(super().forward(x)).real
+        found: Tensor = torch.fft.fft(super().forward(x)).real
+        return found
 
 
 class Secretly(nn.Linear):
