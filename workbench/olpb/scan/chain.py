@@ -14,14 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from workbench.checks import check_whole
 from workbench.names import choose
 
-AT_ONCE = 4096
-"""Steps that are scanned at once by default, to bound memory: their matrices are all there."""
+AT_ONCE_BYTES = 4 << 20
+"""Of the matrices of steps that are scanned at once by default: about what a cache holds."""
 
 Backward = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Gradients at all steps, last one first, from U, slopes and what losses add, in that order.
@@ -43,7 +44,7 @@ def chain_gradients(
     x: Tensor,
     loss: Callable[[Tensor], Tensor],
     backward: str = "scan",
-    at_once: int = AT_ONCE,
+    at_once: int | None = None,
 ) -> ChainGradients:
     """Gradients of a vanilla recurrent network in its own precision.
 
@@ -58,7 +59,8 @@ def chain_gradients(
     backward
         A name in `BACKWARD`.
     at_once
-        Steps that are scanned at once; stretches of so many follow one another.
+        Steps that are scanned at once; stretches of so many follow one another. By default as many
+        as have matrices of `AT_ONCE_BYTES`.
 
     Raises
     ------
@@ -66,8 +68,11 @@ def chain_gradients(
         Another kind of network, an input that does not fit, or an unknown name.
     """
     run = choose("backward pass", backward, BACKWARD)
-    check_whole("at_once", at_once, 1)
     _check(rnn, x)
+    if at_once is None:
+        matrices_bytes = x.shape[1] * rnn.hidden_size**2 * x.element_size()
+        at_once = max(AT_ONCE_BYTES // max(matrices_bytes, 1), 64)
+    at_once = check_whole("at_once", at_once, 1)
     weight = rnn.weight_hh_l0
     assert isinstance(weight, Tensor)
     with torch.no_grad():
@@ -112,7 +117,7 @@ def affine_scan(matrices: Tensor, added: Tensor) -> Tensor:
     pairs = len(added) // 2 * 2
     seconds = matrices[1:pairs:2]
     joined = affine_scan(
-        seconds @ matrices[:pairs:2], _applied(seconds, added[:pairs:2]) + added[1:pairs:2]
+        _product(seconds, matrices[:pairs:2]), _applied(seconds, added[:pairs:2]) + added[1:pairs:2]
     )
     found = torch.empty_like(added)
     found[0], found[1:pairs:2] = added[0], joined
@@ -122,7 +127,14 @@ def affine_scan(matrices: Tensor, added: Tensor) -> Tensor:
 
 
 def _applied(matrices: Tensor, vectors: Tensor) -> Tensor:
-    return (matrices @ vectors.unsqueeze(-1)).squeeze(-1)
+    return _product(matrices, vectors.unsqueeze(-1)).squeeze(-1)
+
+
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    """On a CPU by NumPy, which multiplies many small matrices several times faster than PyTorch."""
+    if left.device.type != "cpu":
+        return left @ right
+    return torch.from_numpy(np.matmul(left.numpy(), right.numpy()))
 
 
 def _scan(weight: Tensor, slopes: Tensor, added: Tensor) -> Tensor:
