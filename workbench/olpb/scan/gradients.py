@@ -7,7 +7,12 @@ every group finds the gradients of its own parameters, at the same time as the o
 Deviation: the paper's primitive multiplies what meets between two sets of operators, which is the
 Jacobian of a group only where no edge skips a level. Here a boundary has all values that are alive,
 and edges that skip pass through as identities; so branches, skips and parameters used twice are
-exact. The paper is silent on what Jacobians cost; `flops` and `jacobian_flops` count it.
+exact.
+
+The paper counts applications of the operator as if they cost the same. They do not: back-propagation
+multiplies a Jacobian with a gradient, a scan Jacobians with one another. With H numbers alive at
+dense boundaries that is H times as much, so about H nodes are needed to be as fast as one, and
+wide convolutional networks never are. `flops`, `critical_flops` and `jacobian_flops` count it.
 """
 
 from __future__ import annotations
