@@ -1,10 +1,10 @@
 """Back-propagation by a scan: time on this machine for a chain, arithmetic on many for networks.
 
 ``python benchmarks/olpb_scan.py [steps]`` prints milliseconds of the backward pass of a recurrent
-chain, the fastest of five, for 10,000 steps by default: step by step, by our scan and by PyTorch's own, and how
-many times faster than autograd each is. Then it prints FLOPs of products of Jacobians on the
-critical path, by nodes, and how many times fewer than back-propagation's those are. There is no
-bar: which one wins depends on the hidden size, the samples and the processor.
+chain, the fastest of five, for 10,000 steps by default: step by step, by our scan and by PyTorch's
+own, and how many times faster than autograd each is. Then it prints FLOPs of products of Jacobians
+on the critical path, by nodes, and how many times fewer than back-propagation's those are. There is
+no bar: which one wins depends on the hidden size, the samples and the processor.
 """
 
 from __future__ import annotations

@@ -9,10 +9,11 @@ Jacobian of a group only where no edge skips a level. Here a boundary has all va
 and edges that skip pass through as identities; so branches, skips and parameters used twice are
 exact.
 
-The paper counts applications of the operator as if they cost the same. They do not: back-propagation
-multiplies a Jacobian with a gradient, a scan Jacobians with one another. With H numbers alive at
-dense boundaries that is H times as much, so about H nodes are needed to be as fast as one, and
-wide convolutional networks never are. `flops`, `critical_flops` and `jacobian_flops` count it.
+The paper counts applications of the operator as if they cost the same. They do not:
+back-propagation multiplies a Jacobian with a gradient, a scan Jacobians with one another. With H
+numbers alive at dense boundaries that is H times as much, so about H nodes are needed to be as fast
+as one, and wide convolutional networks never are. `flops`, `critical_flops` and `jacobian_flops`
+count it.
 """
 
 from __future__ import annotations
