@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from workbench.checks import check_whole
-from workbench.graphs.graph import OperatorGraph
+from workbench.graphs.graph import Recording
 from workbench.names import check_name
 
 UNITS = ("operator", "layer")
@@ -42,7 +42,7 @@ class Flow:
     outputs: frozenset[int]
 
 
-def flow(graph: OperatorGraph) -> Flow:
+def flow(graph: Recording) -> Flow:
     """What gradients pass through in a graph of `workbench.graphs.trace`, without its numbers.
 
     Every operator of the forward pass between a parameter and what it returns, or its loss, counts;

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from workbench.graphs.graph import Operator, OperatorGraph, View
+from workbench.graphs.graph import Operator, Recording, View
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import learning
 from workbench.olpb.scan.levels import Flow
@@ -125,7 +125,7 @@ class Tape:
         Those that learn, by name, and where they are in their storage.
     """
 
-    graph: OperatorGraph
+    graph: Recording
     calls: tuple[Call, ...]
     parameters: Mapping[str, View]
     loss: float
