@@ -1,0 +1,1 @@
+"""Back-propagation as a parallel scan over Jacobians (OLPB, Sec. IV; BPPSA)."""

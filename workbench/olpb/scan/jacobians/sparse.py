@@ -1,0 +1,59 @@
+"""Transposed Jacobians as sparse matrices: a row per number read, a column per number made."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
+from torch import Tensor
+
+Numbers = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+MOST_ENTRIES = 200_000_000
+"""Of an operator's Jacobian: 2.4 gigabytes."""
+
+
+def check_entries(name: str, count: int) -> None:
+    """Refuse a Jacobian that does not fit into memory."""
+    if count > MOST_ENTRIES:
+        raise ValueError(
+            f"the Jacobian of {name} has {count:,} entries; at most {MOST_ENTRIES:,} are held: "
+            "give a smaller batch or smaller inputs"
+        )
+
+
+def numbers(tensor: Tensor) -> Numbers:
+    """A tensor's numbers as doubles."""
+    found: Numbers = tensor.detach().double().numpy()
+    return found
+
+
+def from_entries(
+    rows: Indices, columns: Indices, entries: Numbers | float, shape: tuple[int, int]
+) -> csr_array:
+    """Matrix of these entries; those at the same place are added."""
+    data = np.broadcast_to(np.asarray(entries, np.float64), rows.shape)
+    return coo_array((data.ravel(), (rows.ravel(), columns.ravel())), shape=shape).tocsr()
+
+
+def from_blocks(index: Indices, blocks: Numbers) -> csr_array:
+    """A block for each row of `index`, which says where the block's rows and columns are.
+
+    Axes of the blocks: block, read, made.
+    """
+    rows = np.broadcast_to(index[:, :, None], blocks.shape)
+    columns = np.broadcast_to(index[:, None, :], blocks.shape)
+    return from_entries(rows, columns, blocks, (index.size, index.size))
+
+
+def spread(read: Tensor, result: Tensor) -> Indices:
+    """By element of a result, the element that broadcasting gives it of what is read."""
+    each = np.arange(read.numel()).reshape(read.shape)
+    return np.broadcast_to(each, result.shape).reshape(-1)
+
+
+def rows_along(result: Tensor, axis: int) -> Indices:
+    """Numbers of a tensor's elements, a row for each of its vectors along an axis."""
+    each = np.arange(result.numel()).reshape(tuple(result.shape) or (1,))
+    return np.moveaxis(each, axis, -1).reshape(-1, each.shape[axis])

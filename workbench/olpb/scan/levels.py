@@ -1,0 +1,116 @@
+"""Levels of what a gradient passes through, and groups of several levels (OLPB, Sec. IV, Alg. 1).
+
+An operator is one level above the highest that it reads from. With layers as units, as in BPPSA,
+only an operator that multiplies with a matrix is: activations, poolings and normalisation are on
+the level before, and what precedes all matrices is on the first. Groups stand in a line, whatever
+the branches: a value that a later group reads is alive at every boundary in between, and its
+gradient passes through as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from workbench.checks import check_whole
+from workbench.graphs.graph import Recording
+from workbench.names import check_name
+
+UNITS = ("operator", "layer")
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Operators that a gradient passes through, in the order in which they ran.
+
+    Attributes
+    ----------
+    names, weighted
+        By operator; weighted is one that multiplies with a matrix.
+    sources
+        By operator, the values of others that a gradient passes to from it.
+    makers
+        By value, its operator.
+    outputs
+        Values that gradients start from.
+    """
+
+    names: tuple[str, ...]
+    weighted: tuple[bool, ...]
+    sources: tuple[frozenset[int], ...]
+    makers: Mapping[int, int]
+    outputs: frozenset[int]
+
+
+def flow(graph: Recording) -> Flow:
+    """What gradients pass through in a graph of `workbench.graphs.trace`, without its numbers.
+
+    Every operator of the forward pass between a parameter and what it returns, or its loss, counts;
+    a graph does not tell what is detached, which a tape does.
+    """
+    forward = [one for one in graph.operators if one.phase == "forward" and one.makes]
+    made = {view.value for one in forward for view in one.makes}
+    needed = {view.value for view in graph.outputs} & made
+    learnt = {number for number, one in enumerate(graph.values) if one.origin == "parameter"}
+    carrying = set(learnt)
+    for one in forward:
+        if any(view.value in carrying for view in one.reads):
+            carrying |= {view.value for view in one.makes}
+    kept = []
+    for one in reversed(forward):
+        if any(view.value in needed & carrying for view in one.makes):
+            needed |= {view.value for view in one.reads}
+            kept.append(one)
+    kept.reverse()
+    makers = {view.value: at for at, one in enumerate(kept) for view in one.makes}
+    return Flow(
+        tuple(one.name for one in kept),
+        tuple(one.weighted for one in kept),
+        tuple(frozenset(v.value for v in one.reads if v.value in makers) for one in kept),
+        makers,
+        frozenset(view.value for view in graph.outputs if view.value in makers),
+    )
+
+
+@dataclass(frozen=True)
+class Group:
+    """Operators of a flow, by number, and the values alive at its end that carry a gradient."""
+
+    operators: tuple[int, ...]
+    boundary: tuple[int, ...]
+
+
+def levels(flow: Flow, unit: str = "operator") -> tuple[int, ...]:
+    """Level of each operator, from 1: the longest path to it. Raises ValueError: unknown unit."""
+    check_name("unit", unit, UNITS)
+    found: list[int] = []
+    for weighted, sources in zip(flow.weighted, flow.sources, strict=True):
+        below = max((found[flow.makers[value]] for value in sources), default=0)
+        found.append(below + (unit == "operator" or weighted))
+    return tuple(max(one, 1) for one in found)
+
+
+def groups(flow: Flow, unit: str = "operator", level: int = 1) -> tuple[Group, ...]:
+    """Groups of so many levels each, from the input to what gradients start from.
+
+    Raises ValueError: unknown unit, or a level below 1.
+    """
+    check_whole("level", level, 1)
+    group_of = [(one - 1) // level for one in levels(flow, unit)]
+    count = max(group_of, default=-1) + 1
+    last_reads = dict.fromkeys(flow.outputs, count)
+    for group, sources in zip(group_of, flow.sources, strict=True):
+        for value in sources:
+            last_reads[value] = max(last_reads.get(value, 0), group)
+    operators: list[list[int]] = [[] for _ in range(count)]
+    boundaries: list[list[int]] = [[] for _ in range(count)]
+    for at, group in enumerate(group_of):
+        operators[group].append(at)
+    for value, maker in flow.makers.items():
+        for group in range(group_of[maker], last_reads.get(value, 0)):
+            boundaries[group].append(value)
+    return tuple(map(_group, operators, boundaries))
+
+
+def _group(operators: Iterable[int], boundary: Iterable[int]) -> Group:
+    return Group(tuple(operators), tuple(boundary))
