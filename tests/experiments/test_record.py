@@ -447,6 +447,7 @@ def test_code_is_what_may_decide_a_row(tmp_path: Path) -> None:
     [
         ("calibration/hiertrain.toml", "a = 2", True),
         ("calibration/hiertrain.toml", "a = 1  # of the paper", False),
+        ("calibration/hiertrain.toml", "a = 1\n[residuals.own]\nb = 2", False),
         ("calibration/dynacomm.toml", "a = 2", False),
         ("profiles/zoo.json", '{"traced by": "2", "lenet5": [1]}', False),
         ("profiles/zoo.json", '{"traced by": "1", "lenet5": [2]}', True),

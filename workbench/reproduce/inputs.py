@@ -73,13 +73,14 @@ def _read_by(system: str, data: Path) -> list[Path]:
     return [path for pattern in patterns for path in sorted(data.glob(pattern))]
 
 
+_OF_A_FIT = ("method", "fitted_on", "residuals")
+
+
 def _content(table: Path) -> object:
     """What rows may rest on: no comments, nor by which code or from what numbers were found."""
     text = table.read_text(encoding="utf-8")
     if table.suffix == ".toml":
-        said = tomllib.loads(text)
-        fitted = table.parent.name == "calibration"
-        return {name: said.get(name) for name in ("explanation", "constants")} if fitted else said
+        return {name: one for name, one in tomllib.loads(text).items() if name not in _OF_A_FIT}
     if table.suffix == ".json":
         return {name: one for name, one in json.loads(text).items() if name != "traced by"}
     return text

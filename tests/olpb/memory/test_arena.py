@@ -16,13 +16,19 @@ from workbench.olpb.optimiser.optimise import optimise
 from workbench.zoo import MODELS
 
 
-def check(graph: OperatorGraph, arena: Arena, given: tuple[Tensor, ...]) -> None:
+def check(
+    graph: OperatorGraph, arena: Arena, given: tuple[Tensor, ...], *, rounded: bool = False
+) -> None:
+    """Run twice; a convolution that adds may be another of oneDNN's, which rounds otherwise."""
     for seed in (1, 2):
         torch.manual_seed(seed)
         wanted = graph.run(given)
         torch.manual_seed(seed)
         for one, other in zip(arena.run(given), wanted, strict=True):
-            assert torch.equal(one, other)
+            if rounded:
+                torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+            else:
+                assert torch.equal(one, other)
         arena = Arena(arena.plan)
 
 
@@ -63,7 +69,8 @@ def test_training_in_half_of_the_memory(name: str) -> None:
 def test_optimised_graphs(name: str, training: bool) -> None:
     module, x, y = of_zoo(name)
     graph = optimise(trace(module, MODELS[name].input_shape, 2, training)).graph
-    check(graph, Arena(plan_memory(graph, time_limit_s=0.2)), (x, y) if training else (x,))
+    arena = Arena(plan_memory(graph, time_limit_s=0.2))
+    check(graph, arena, (x, y) if training else (x,), rounded=True)
 
 
 def test_other_inputs_are_refused() -> None:
