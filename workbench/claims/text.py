@@ -77,9 +77,10 @@ def _rows(rows: Sequence[Row], width: int) -> Iterator[Text]:
     from rich.text import Text
 
     id_width = max(len(row.name) for row in rows)
-    recorded = any(row.recorded_verdict for row in rows)
-    head = f"  {'':<{id_width}} {'paper':>15} {'ours':>10} {'diff.':>8}  verdict"
-    yield Text(f"{head}{'         recorded' if recorded else ''}", style="dim")
+    head = f"  {'':<{id_width}} {'paper':>15} {'ours':>10} {'diff.':>8}  "
+    longest = max((len(row.recorded_text) for row in rows if row.recorded_verdict), default=0)
+    beside = bool(longest) and len(head) + 16 + longest <= width  # else on a line of its own
+    yield Text(f"{head}verdict{'         recorded' if beside else ''}", style="dim")
     sources: dict[str, list[Row]] = {}
     for row in rows:
         sources.setdefault(f"{row.system}, {row.source}", []).append(row)
@@ -91,9 +92,11 @@ def _rows(rows: Sequence[Row], width: int) -> Iterator[Text]:
             numbers = f"{row.paper_text:>15} {row.ours_text:>10} {off:>8}"
             line = Text(f"  {row.name:<{id_width}} {numbers}  ")
             line.append(row.verdict, style=STYLES[row.verdict])
-            if row.recorded_verdict:
+            if row.recorded_verdict and beside:
                 line.append(f"{'':<{16 - len(row.verdict)}}{row.recorded_text}")
             yield line
+            if row.recorded_verdict and not beside:
+                yield Text(f"      recorded: {row.recorded_text}")
             if row.verdict in EXPLAINED and row.reason != said:
                 states = f"{row.metric}: " if row.check == "order" else ""
                 indent = " " * 6
