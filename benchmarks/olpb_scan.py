@@ -18,9 +18,9 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from workbench.olpb.scan.chain import chain_gradients
-from workbench.olpb.scan.gradients import scan_gradients
-from workbench.olpb.scan.schedules import ALGORITHMS
+from workbench.olpb.algorithms.chain import chain_gradients
+from workbench.olpb.algorithms.gradients import scan_gradients
+from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.zoo import build
 
 STEPS = 10_000

@@ -9,19 +9,21 @@ True
 Zhao, Vandenhove, Xu, Tao, Wang, Liu and Crowcroft, *Parallel and Memory-Efficient Distributed Edge
 Learning in B5G IoT Networks*. `optimise` makes an equal graph of fewer operators; `plan_memory`
 orders them and gives each result its place in one block, within a budget if asked, by computing
-some again; an `Arena` runs the graph there; `pack` places buffers alone.
+some again; an `Arena` runs the graph there; `pack` places buffers alone. `scan_gradients` computes
+gradients by a parallel scan over groups of operators, exactly.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from workbench.olpb.memory.packing import pack
 from workbench.olpb.memory.plan import MemoryPlan, PlanError, certify
 from workbench.olpb.memory.planning import PLANNERS, plan_memory
 from workbench.olpb.memory.recomputation import BudgetError
-from workbench.olpb.packing import pack
 
 if TYPE_CHECKING:
+    from workbench.olpb.algorithms.gradients import scan_gradients
     from workbench.olpb.memory.arena import Arena
     from workbench.olpb.optimiser.optimise import Optimised, optimise
 
@@ -36,12 +38,14 @@ __all__ = [
     "optimise",
     "pack",
     "plan_memory",
+    "scan_gradients",
 ]
 
 _WITH_TORCH = {
     "Arena": "workbench.olpb.memory.arena",
     "Optimised": "workbench.olpb.optimiser.optimise",
     "optimise": "workbench.olpb.optimiser.optimise",
+    "scan_gradients": "workbench.olpb.algorithms.gradients",
 }
 
 

@@ -15,12 +15,12 @@ from workbench.names import choose
 from workbench.olpb.memory.dataflow import ALIGNMENT, Dataflow, check_order, dataflow
 from workbench.olpb.memory.lifetimes import Lifetimes, lifetimes
 from workbench.olpb.memory.orders import ORDERS, best_first, depth_first, searched, traced
+from workbench.olpb.memory.packing import pack
 from workbench.olpb.memory.plan import MemoryPlan, certify
 from workbench.olpb.memory.planners.none import none
 from workbench.olpb.memory.planners.parent import parent
 from workbench.olpb.memory.planners.pebble import pebble
 from workbench.olpb.memory.recomputation import BudgetError, recomputing
-from workbench.olpb.packing import pack
 
 Place = Callable[[Lifetimes, float], NDArray[np.int64]]
 

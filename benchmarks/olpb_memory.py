@@ -1,0 +1,123 @@
+"""Memory plans of the zoo by every planner, and Inception-v3 in an arena beside plain PyTorch.
+
+``python benchmarks/olpb_memory.py`` prints, for inference and a step of training of each network,
+what each planner needs over the bound of the workbench's own order. Status 1 if the workbench's
+plan is above 1.02 of its bound or above another planner's; if the pebble planner takes 30 ms for
+1,100 nodes or the workbench's first answer 50 ms; if tracing Inception-v3's training takes 10 s; or
+if inference in an arena takes over 1.10 times as long as the module itself, by the median of turns.
+``python benchmarks/olpb_memory.py plans``, or ``times``, or ``arena`` do one of these.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+
+from workbench import graphs, training
+from workbench.graphs.operator_graph import OperatorGraph
+from workbench.olpb import PLANNERS, Arena, optimise, plan_memory
+from workbench.olpb.memory.dataflow import dataflow
+from workbench.zoo import MODELS, build
+
+T = TypeVar("T")
+
+ABOVE_BOUND, ARENA_BAR = 1.02, 1.10
+PEBBLE_MS, FIRST_MS, TRACE_S = 30.0, 50.0, 10.0
+SECONDS, TURNS, BATCH = 2.0, 15, 4
+
+
+def main() -> int:
+    asked = sys.argv[1:] or ["plans", "times", "arena"]
+    missed = []
+    with training.fixed_threads():
+        if "times" in asked:
+            missed += times()
+        if "arena" in asked:
+            missed.append(arena())
+        if "plans" in asked:
+            missed += [plans(name, trains) for name in MODELS for trains in (False, True)]
+    return int(any(missed))
+
+
+def plans(name: str, trains: bool) -> bool:
+    """Every planner's bytes over the bound of the workbench's order."""
+    graph = optimise(graphs.trace(name, batch_size=BATCH if trains else 1, training=trains)).graph
+    found = {one: plan_memory(graph, one, time_limit_s=SECONDS) for one in PLANNERS}
+    ours = found["workbench"]
+    least = min(plan.total_bytes for plan in found.values())
+    bad = ours.total_bytes > min(ABOVE_BOUND * ours.bound_bytes, least)
+    shown = "  ".join(
+        f"{one} {plan.total_bytes / ours.bound_bytes:.3f}" for one, plan in found.items()
+    )
+    print(
+        f"{verdict(bad)} {name} {'training' if trains else 'inference'}, {len(graph.operators)} "
+        f"operators, bound {ours.bound_bytes / 1e6:.1f} MB: {shown}",
+        flush=True,
+    )
+    return bad
+
+
+def times() -> list[bool]:
+    """Seconds of tracing, of the pebble planner and of the workbench's first answer."""
+    graph, trace_s = timed(lambda: graphs.trace("inception_v3", batch_size=2, training=True))
+    flow = dataflow(graph)
+    pebble_ms = 1e3 * statistics.median(
+        timed(lambda: plan_memory(flow, "pebble", order="traced"))[1] for _ in range(TURNS)
+    )
+    share = 1100 / len(flow.steps)
+    first_ms = 1e3 * statistics.median(
+        timed(lambda: plan_memory(flow, order="best_first", time_limit_s=1e-3))[1]
+        for _ in range(TURNS)
+    )
+    rows = [
+        ("tracing Inception-v3's training, s", trace_s, TRACE_S),
+        (f"pebble planner, ms for 1,100 of {len(flow.steps)} steps", share * pebble_ms, PEBBLE_MS),
+        ("the workbench's first answer, ms for as many", share * first_ms, FIRST_MS),
+    ]
+    for name, took, bar in rows:
+        print(f"{verdict(took >= bar)} {name}: {took:.1f} (bar {bar:g})", flush=True)
+    return [took >= bar for _, took, bar in rows]
+
+
+def arena() -> bool:
+    """Inference of Inception-v3, a sample at a time, as it is and in an arena, by turns."""
+    module = build("inception_v3", "cpu").eval()
+    x = torch.randn(1, *MODELS["inception_v3"].input_shape)
+    traced = graphs.trace(module, MODELS["inception_v3"].input_shape)
+    ways: dict[str, Callable[[], object]] = {"as traced": in_arena(traced, x)}
+    ways["optimised"] = in_arena(optimise(traced).graph, x)
+    ratios: dict[str, list[float]] = {name: [] for name in ways}
+    with torch.no_grad():
+        for _ in range(TURNS):
+            plain_s = timed(lambda: module(x))[1]
+            for name, way in ways.items():
+                ratios[name].append(timed(way)[1] / plain_s)
+    found = {name: statistics.median(ones) for name, ones in ratios.items()}
+    bad = min(found.values()) > ARENA_BAR
+    shown = ", ".join(f"{name} {ratio:.2f} x" for name, ratio in found.items())
+    print(f"{verdict(bad)} Inception-v3 in an arena over plain PyTorch: {shown} (bar {ARENA_BAR})")
+    return bad
+
+
+def in_arena(graph: OperatorGraph, x: torch.Tensor) -> Callable[[], object]:
+    made = Arena(plan_memory(graph))
+    return lambda: made.run(x)
+
+
+def timed(call: Callable[[], T]) -> tuple[T, float]:
+    began_s = time.perf_counter()
+    found = call()
+    return found, time.perf_counter() - began_s
+
+
+def verdict(bad: bool) -> str:
+    return "MISSED" if bad else "met   "
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+"""Gradients by a scan are those of autograd, for chains and for graphs that are none."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from tests.olpb.algorithms.networks import KINDS, NETWORKS, Drawn, chain, example
+from tests.oracles import olpb_scan as oracle
+from workbench.graphs import UntraceableError
+from workbench.olpb.algorithms.gradients import ScanGradients, scan_gradients
+from workbench.zoo import build
+
+WAYS: tuple[dict[str, Any], ...] = (
+    {"level": 1},
+    {"level": 3, "scan": "blelloch", "nodes": 3},
+    {"unit": "layer", "level": 1, "scan": "blelloch"},
+    {"level": 100, "nodes": 1},
+)
+
+
+def check(module: nn.Module, x: Tensor, y: Tensor, **options: Any) -> ScanGradients:
+    """Equal to 1e-10 of the largest, in the same names."""
+    torch.manual_seed(9)
+    found = scan_gradients(module, x, y, **options)
+    torch.manual_seed(9)
+    wanted, loss = oracle.autograd_gradients(module, x, y, options.get("loss"))
+    assert found.gradients.keys() == wanted.keys()
+    largest = max(1.0, *(float(one.abs().max()) for one in wanted.values()))
+    for name, one in wanted.items():
+        torch.testing.assert_close(found.gradients[name], one, rtol=0, atol=1e-10 * largest)
+    assert found.loss == pytest.approx(loss, rel=1e-12)
+    return found
+
+
+@pytest.mark.parametrize("options", WAYS, ids=str)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks(name: str, options: dict[str, Any]) -> None:
+    check(*example(name), **options)
+
+
+nodes = st.tuples(st.sampled_from(KINDS), st.integers(0, 8), st.integers(0, 8))
+
+
+@given(
+    st.lists(nodes, min_size=2, max_size=8),
+    st.sampled_from(["operator", "layer"]),
+    st.integers(1, 4),
+    st.sampled_from(["hillis_steele", "blelloch"]),
+    st.none() | st.integers(1, 9),
+)
+@settings(max_examples=25, deadline=None)
+def test_drawn_graphs(
+    drawn: list[tuple[str, int, int]], unit: str, level: int, scan: str, nodes: int | None
+) -> None:
+    torch.manual_seed(1)
+    module, x = Drawn(drawn), torch.randn(2, 4)
+    check(module, x, torch.tensor([1, 3]), unit=unit, level=level, scan=scan, nodes=nodes)
+
+
+def test_a_loss_of_ones_own_several_inputs_and_numbers_to_find() -> None:
+    module = nn.Bilinear(2, 3, 2)
+    x, y = (torch.randn(4, 2), torch.randn(4, 3)), torch.randn(4, 2)
+
+    def loss(found: Tensor, y: Tensor) -> Tensor:
+        return (found - y).abs().logsumexp((0, 1))
+
+    for ones_own in (None, loss):
+        found = scan_gradients(module, x, y, loss=ones_own)
+        wanted, _ = oracle.autograd_gradients(module, x, y, ones_own)
+        for name, one in wanted.items():
+            torch.testing.assert_close(found.gradients[name], one, rtol=0, atol=1e-10)
+
+
+def test_numbers_in_another_order_in_memory() -> None:
+    module, x, y = example("inception")
+    check(module, x.to(memory_format=torch.channels_last), y)
+    check(module.to(memory_format=torch.channels_last), x, y)  # type: ignore[call-overload]
+
+
+def test_tokens() -> None:
+    module = nn.Sequential(nn.Embedding(5, 3), nn.Flatten(), nn.Linear(6, 3))
+    check(module, torch.tensor([[1, 2], [2, 2]]), torch.tensor([0, 2]))
+
+
+def test_what_it_takes() -> None:
+    module, x, y = example("chain")
+    alone, many = (scan_gradients(module, x, y, level=1, nodes=nodes) for nodes in (1, None))
+    assert [one.operators for one in many.groups] == [
+        ("convolution",),
+        ("relu",),
+        ("max_pool2d_with_indices",),
+        ("addmm",),
+        ("sigmoid",),
+        ("addmm",),
+        ("_log_softmax",),
+        ("nll_loss_forward",),
+    ]
+    assert [one.boundary for one in many.groups] == [144, 144, 36, 10, 10, 8, 8, 1]
+    # On one node it is back-propagation: a product of a matrix with a gradient for each group but
+    # the first, whose inputs need none.
+    assert alone.work == len(alone.groups) - 1
+    assert alone.flops == alone.critical_flops == 2 * sum(one.nonzeros for one in alone.groups)
+    assert alone.bytes_sent == 0
+    assert many.steps < alone.steps
+    assert many.work > alone.work
+    assert many.flops > alone.flops
+    assert many.bytes_sent > 0
+
+
+@pytest.mark.parametrize("scan", ["hillis_steele", "blelloch"])
+def test_where_a_scan_pays_in_arithmetic(scan: str) -> None:
+    def flops(module: nn.Module, x: Tensor, nodes: int | None) -> int:
+        y = torch.zeros(1, dtype=torch.int64)
+        options: dict[str, Any] = {"level": 1, "scan": scan, "nodes": nodes}
+        return scan_gradients(module, x, y, "layer", **options).critical_flops
+
+    lenet, image = build("lenet5", "cpu"), torch.randn(1, 1, 28, 28)
+    assert flops(lenet, image, None) > 5 * flops(lenet, image, 1)
+    # A recurrent cell of 3 units: not on 2 nodes, but on as many as there are steps.
+    cells, steps = example("cells")[0], torch.randn(1, 64, 2)
+    alone = flops(cells, steps, 1)
+    assert flops(cells, steps, 2) > alone
+    assert flops(cells, steps, None) < alone / 2
+
+
+def test_layers_start_at_matrices() -> None:
+    module, x, y = example("chain")
+    found = scan_gradients(module, x, y, unit="layer", level=1)
+    assert [one.operators for one in found.groups] == [
+        ("convolution", "relu", "max_pool2d_with_indices"),
+        ("addmm", "sigmoid"),
+        ("addmm", "_log_softmax", "nll_loss_forward"),
+    ]
+    cells = scan_gradients(*example("cells"), unit="layer", level=1)
+    assert len(cells.groups) == 5 + 1  # a step a layer
+
+
+def test_neither_the_module_nor_its_mode_changes() -> None:
+    module, x, y = example("residual")
+    before = copy.deepcopy(module.state_dict())
+    scan_gradients(module, x, y)
+    for name, one in module.state_dict().items():
+        assert torch.equal(one, before[name])
+    assert module.training
+    assert all(one.grad is None for one in module.parameters())
+
+
+class Reversal(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return -gradient
+
+
+class Reversing(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = Reversal.apply(super().forward(x))  # type: ignore[no-untyped-call]
+        return found
+
+
+class Transforming(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = torch.fft.fft(super().forward(x)).real
+        return found
+
+
+class Secretly(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        found = super().forward(x)
+        with torch.no_grad():
+            found.mul_(2)
+        return found.tanh()
+
+
+def test_gradients_that_operators_do_not_tell() -> None:
+    x, y = torch.randn(2, 4), torch.tensor([0, 1])
+    with pytest.raises(UntraceableError, match="Reversing has a gradient of its own, Reversal"):
+        scan_gradients(Reversing(4, 3), x, y)
+    with pytest.raises(ValueError, match="complex numbers"):
+        scan_gradients(Transforming(4, 3), x, y)
+    with pytest.raises(UntraceableError, match="Secretly writes in place, without a gradient"):
+        scan_gradients(Secretly(4, 3), x, y)
+
+
+class Two(nn.Linear):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        found = super().forward(x.flatten(1))
+        return found, found
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"unit": "layers"}, "unknown unit 'layers'. Did you mean 'layer'"),
+        ({"scan": "steele"}, "unknown scan 'steele'"),
+        ({"level": 0}, "level is 0"),
+        ({"nodes": 0}, "nodes is 0"),
+        ({"module": nn.ReLU()}, "ReLU has no parameters"),
+        ({"module": chain().half()}, "0.weight of Sequential is of float16; .*module.float"),
+        ({"y": [0, 1]}, r"y is \[0, 1\]; give a tensor"),
+        ({"y": torch.tensor([0, 9])}, "classes 0 to 9, but Sequential tells 4 apart"),
+        ({"y": torch.tensor([0])}, r"y has shape \(1,\) .*it must be of shape \(2,\)"),
+        ({"y": torch.zeros(2, 3)}, r"y has shape \(2, 3\), but Sequential returns \(2, 4\)"),
+        ({"x": torch.zeros(2, 1, 5, 9)}, "the input does not fit Sequential: at layer '4'"),
+        ({"x": torch.full((2, 1, 6, 6), torch.nan)}, "the loss of Sequential is nan"),
+        ({"loss": lambda found, y: found}, r"of shape \(2, 4\); it must be a single number"),
+        ({"loss": lambda found, y: found.detach().sum()}, "depends on none of its parameters"),
+        ({"module": Two(36, 3)}, "returns tuple, no tensor: give loss="),
+    ],
+)
+def test_refusals(changes: dict[str, Any], message: str) -> None:
+    module, x, y = example("chain")
+    given = {"module": module, "x": x, "y": y, **changes}
+    with pytest.raises((ValueError, TypeError), match=message):
+        scan_gradients(**given)

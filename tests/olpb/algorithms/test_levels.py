@@ -1,0 +1,78 @@
+"""Levels are longest paths, and boundaries have what a later group reads."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.olpb.algorithms.networks import KINDS, NETWORKS, Drawn, example
+from tests.oracles import olpb_scan as oracle
+from workbench import graphs
+from workbench.olpb.algorithms.levels import UNITS, Flow, flow, groups, levels
+from workbench.olpb.algorithms.recording import record
+from workbench.zoo import build
+
+nodes = st.tuples(st.sampled_from(KINDS), st.integers(0, 8), st.integers(0, 8))
+
+
+def check(flow: Flow, unit: str, level: int) -> None:
+    reads = [sorted(flow.makers[value] for value in values) for values in flow.sources]
+    costs = [1 if unit == "operator" else int(one) for one in flow.weighted]
+    wanted = [max(one, 1) for one in oracle.longest_paths(reads, costs)]
+    assert list(levels(flow, unit)) == wanted
+    found = groups(flow, unit, level)
+    of_call = {call: number for number, group in enumerate(found) for call in group.operators}
+    assert sorted(of_call) == list(range(len(flow.names)))
+    assert all(of_call[call] == (wanted[call] - 1) // level for call in of_call)
+    for number, group in enumerate(found):
+        crossing = {
+            value
+            for call, values in enumerate(flow.sources)
+            for value in values
+            if of_call[flow.makers[value]] <= number < of_call[call]
+        }
+        assert set(group.boundary) == (crossing if group is not found[-1] else flow.outputs)
+
+
+@given(st.lists(nodes, min_size=2, max_size=8), st.sampled_from(UNITS), st.integers(1, 4))
+@settings(max_examples=25, deadline=None)
+def test_drawn_graphs(drawn: list[tuple[str, int, int]], unit: str, level: int) -> None:
+    check(record(Drawn(drawn), torch.zeros(2, 4), torch.tensor([0, 1])).flow, unit, level)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks(name: str, unit: str) -> None:
+    check(record(*example(name)).flow, unit, 2)
+
+
+def test_a_skip_is_alive_at_all_boundaries_between() -> None:
+    found_flow = record(*example("residual, evaluated")).flow
+    found = groups(found_flow)
+    names = [tuple(found_flow.names[at] for at in group.operators) for group in found]
+    block = names.index(("convolution",), 1)
+    skipped = found[block - 1].boundary
+    assert len(skipped) == 1
+    assert all(skipped[0] in group.boundary for group in found[block : block + 2])
+    assert names[block + 2] == ("add",)
+    assert skipped[0] not in found[block + 2].boundary
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_traced_graph_has_the_levels_of_a_pass_with_numbers(unit: str) -> None:
+    traced = flow(graphs.trace("lenet5", batch_size=2, training=True))
+    module, x = build("lenet5", "cpu"), torch.zeros(2, 1, 28, 28)
+    recorded = record(module, x, torch.tensor([0, 1])).flow
+    assert traced.names == recorded.names
+    assert levels(traced, unit) == levels(recorded, unit)
+    check(traced, unit, 3)
+
+
+def test_a_large_model_without_its_numbers() -> None:
+    found = flow(graphs.trace("resnet18", training=True, batch_size=2))
+    # 17 convolutions one after the other, 3 more on skips beside them, and the last layer.
+    assert sum(found.weighted) == 21
+    assert len(groups(found, "layer")) == 18
+    check(found, "operator", 2)

@@ -1,0 +1,139 @@
+"""Scans give what a plain loop gives, by legal schedules, in the steps and work that they state."""
+
+from __future__ import annotations
+
+import operator
+from math import ceil, log2
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tests.oracles import olpb_scan as oracle
+from workbench.olpb.algorithms import scans
+from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
+
+counts = st.integers(0, 40)
+nodes = st.integers(1, 44)
+algorithms = st.sampled_from(sorted(ALGORITHMS))
+
+
+def letters(count: int) -> list[str]:
+    """Words that tell every element and every order apart."""
+    return [f"{number}." for number in range(count)]
+
+
+@given(counts, st.none() | nodes, algorithms, st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_scans_are_those_of_a_loop(
+    count: int, nodes: int | None, algorithm: str, exclusive: bool
+) -> None:
+    elements = letters(count)
+    scan = {"hillis_steele": scans.hillis_steele, "blelloch": scans.blelloch}[algorithm]
+    found = scan(elements, operator.add, "", nodes, exclusive=exclusive)
+    assert found.results == oracle.prefixes(elements, operator.add, "", exclusive=exclusive)
+    planned = schedule(algorithm, count, nodes, exclusive=exclusive)
+    assert (found.steps, found.work) == (planned.steps, planned.work)
+
+
+@given(st.integers(1, 17), nodes, algorithms, st.booleans(), st.integers(0, 2**32 - 1))
+@settings(max_examples=30, deadline=None)
+def test_matrices_that_do_not_commute(
+    count: int, nodes: int, algorithm: str, exclusive: bool, seed: int
+) -> None:
+    elements = list(np.random.default_rng(seed).integers(0, 97, (count, 3, 3)))
+
+    def combine(earlier: NDArray[np.int64], later: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.asarray(later @ earlier % 97, np.int64)
+
+    identity = np.eye(3, dtype=np.int64)
+    planned = schedule(algorithm, count, nodes, exclusive=exclusive)
+    found = scans.run(planned, elements, combine, identity).results
+    wanted = oracle.prefixes(elements, combine, identity, exclusive=exclusive)
+    np.testing.assert_array_equal(np.array(found) % 97, np.array(wanted) % 97)
+
+
+@given(counts, nodes, algorithms, st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_schedules_are_legal(count: int, nodes: int, algorithm: str, exclusive: bool) -> None:
+    planned = schedule(algorithm, count, nodes, exclusive=exclusive)
+    there = {(value, planned.homes[value]) for value in range(count)}
+    depth = dict.fromkeys(range(count), 0)
+    for number, stage in enumerate(planned.stages):
+        for message in planned.messages:
+            if message.stage == number:
+                assert (message.value, message.source) in there
+                there.add((message.value, message.target))
+        busy = [move.node for move in stage]
+        assert len(set(busy)) == len(busy)
+        assert set(busy) <= set(range(min(nodes, count)))
+        for move in stage:
+            assert {(move.left, move.node), (move.right, move.node)} <= there
+            depth[move.result] = 1 + max(depth[move.left], depth[move.right])
+        there |= {(move.result, move.node) for move in stage}
+    arrived = {(one.value, one.target) for one in planned.messages if one.stage == planned.steps}
+    for element, value in enumerate(planned.prefixes):
+        if value is not None:
+            assert (value, planned.homes[element]) in there | arrived
+    assert max(depth.values(), default=0) <= planned.steps
+    sizes = [planned.homes[:count].count(node) for node in range(min(nodes, count))]
+    assert not sizes or max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("b", [2, 4, 8, 16, 32])
+@pytest.mark.parametrize("m", [1, 2, 5])
+def test_steps_and_work_are_those_stated(b: int, m: int) -> None:
+    n, log_b = m * b, int(log2(b))
+    around, applied = 2 * (m - 1), (n - b) + (b - 1) * (m - 1)
+    steele, tree = schedule("hillis_steele", n, b), schedule("blelloch", n, b)
+    assert (steele.steps, steele.work) == (around + log_b, applied + b * log_b - b + 1)
+    assert (tree.steps, tree.work) == (around + 2 * log_b - 1, applied + 2 * (b - 1) - log_b)
+
+
+@pytest.mark.parametrize("n", [4, 8, 16, 64, 256])
+def test_beside_the_count_of_the_paper(n: int) -> None:
+    steele = schedule("hillis_steele", n)
+    assert steele.steps == log2(n)  # the paper: n / b + log b, one more
+    assert n * log2(n) - n < steele.work <= n * log2(n)
+    tree = schedule("blelloch", n, exclusive=True)
+    assert (tree.steps, tree.work) == (2 * log2(n) - 2, 2 * (n - 1 - log2(n)))
+
+
+@given(st.integers(1, 40), algorithms)
+def test_one_node_is_a_loop(count: int, algorithm: str) -> None:
+    planned = schedule(algorithm, count, 1)
+    assert (planned.steps, planned.work, planned.messages) == (count - 1, count - 1, ())
+
+
+@given(st.integers(2, 40))
+def test_steele_takes_as_few_steps_as_any(count: int) -> None:
+    assert schedule("hillis_steele", count).steps == ceil(log2(count))
+
+
+def test_the_printed_algorithm_leaves_prefixes_out() -> None:
+    found = oracle.hillis_steele_as_printed("abcd")
+    assert found == ["a", "ab", "bc", "abcd"]
+
+
+def test_prices_of_moves_and_messages() -> None:
+    planned = schedule("hillis_steele", 4)
+    found = scans.run(
+        planned, letters(4), operator.add, "", flops=lambda a, b: len(a + b), size_bytes=len
+    )
+    # a+b, b+c, c+d side by side, then a+bc, ab+cd.
+    assert (found.flops, found.critical_flops) == (3 * 4 + 6 + 8, 4 + 8)
+    # To the right neighbour three letters, then one letter and one pair.
+    assert found.bytes_sent == 3 * 2 + 2 + 4
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match=r"unknown scan 'blellock'\. Did you mean 'blelloch'"):
+        schedule("blellock", 4)
+    with pytest.raises(ValueError, match="nodes is 0"):
+        schedule("blelloch", 4, 0)
+    with pytest.raises(ValueError, match="elements is -1"):
+        schedule("blelloch", -1)
+    with pytest.raises(ValueError, match="for 4 elements, not 1"):
+        scans.run(schedule("blelloch", 4), ["a"], operator.add, "")

@@ -1,0 +1,59 @@
+"""Packing by a planner's name."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.checks import check_whole
+from workbench.names import choose
+from workbench.olpb.memory.packing.algorithms import PACKERS
+from workbench.olpb.memory.packing.buffers import Buffers, Effort, Ints, Table, read
+
+
+def pack(
+    buffers: Table | Buffers,
+    planner: str = "workbench",
+    time_limit_s: float = 1.0,
+    *,
+    rounds: int | None = None,
+    seed: int = 0,
+    alignment: int = 1,
+) -> Ints:
+    """Choose an offset for each buffer.
+
+    Parameters
+    ----------
+    buffers
+        A frame, or what makes one, with whole numbers in the columns `lower` (first step alive),
+        `upper` (first step no longer alive) and `size` (bytes).
+    planner
+        Name in `PACKERS`.
+    time_limit_s
+        Seconds that a planner which searches may take. It ends earlier if it meets the bound.
+    rounds
+        Rounds of the search instead of seconds: the same offsets at every call.
+    seed
+        Of the random numbers of the search.
+    alignment
+        Every offset is a multiple of this many bytes.
+
+    Returns
+    -------
+        Offsets in bytes, in the order of the buffers. A buffer without bytes or lifetime is at 0.
+
+    Raises
+    ------
+    ValueError
+        Unknown planner, limit or alignment that is not positive, or buffers that `read` refuses.
+    """
+    packer = choose("planner", planner, PACKERS)
+    effort = Effort(time_limit_s, rounds, seed)
+    unit = check_whole("alignment", alignment, least=1)
+    given = read(buffers)
+    offsets = np.zeros(len(given), np.int64)
+    used = given.takes_memory
+    if used.any():
+        chosen = given[used]
+        units = Buffers(chosen.lower, chosen.upper, -(-chosen.size // unit))
+        offsets[used] = packer(units, effort) * unit
+    return offsets
