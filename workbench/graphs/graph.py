@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -92,3 +93,11 @@ class Recording:
     preparation: tuple[Operator, ...] = ()  # on constants alone: run once, before all runs
     name: str = ""  # of the model
     module: Callable[[], torch.nn.Module] | None = None  # with the weights to run with
+
+    @cached_property
+    def outside(self) -> frozenset[int]:
+        """Values that the graph is given, or makes where one of these is."""
+        given = {view.value for view in self.inputs}
+        given |= {at for at, value in enumerate(self.values) if value.origin != "operator"}
+        storages = {self.values[at].storage for at in given}
+        return frozenset(at for at, one in enumerate(self.values) if one.storage in storages)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -74,7 +75,8 @@ def trace(
     else:
         found = trace_inference(name, module, inputs)
     with_weights = partial(build, model, "cpu") if isinstance(model, str) else lambda: module
-    return OperatorGraph(**(vars(found) | {"name": name, "module": with_weights}))
+    recorded = {one.name: getattr(found, one.name) for one in fields(found)}
+    return OperatorGraph(**(recorded | {"name": name, "module": with_weights}))
 
 
 def follow(

@@ -6,7 +6,7 @@ the plan (inputs, parameters, what is written into them) is none at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -106,13 +106,8 @@ class Dataflow:
 
 def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
     """Steps and buffers of a graph; sizes are rounded up to a multiple of the alignment."""
-    outside = {view.value for view in graph.inputs} | {
-        number for number, value in enumerate(graph.values) if value.origin != "operator"
-    }
-    storages = {graph.values[number].storage for number in outside}
-    outside |= {n for n, value in enumerate(graph.values) if value.storage in storages}
-    updated = _updated(graph, outside)
-    outside |= updated.keys()
+    updated = _updated(graph)
+    outside = graph.outside | updated.keys()
     buffers = {
         view.value: at
         for at, view in enumerate(
@@ -152,15 +147,14 @@ def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
     return Dataflow(tuple(steps), sizes, kept, graph, buffers, updated)
 
 
-def _updated(graph: OperatorGraph, outside: Iterable[int]) -> Mapping[int, int]:
+def _updated(graph: OperatorGraph) -> Mapping[int, int]:
     """Results of the update that are written where a parameter is, and which value that is."""
-    held = set(outside)
     return {
         one.makes[0].value: one.reads[at].value
         for one in graph.operators
         if one.phase == "update" and len(one.makes) == 1
         for at in sorted(one.may_overwrite, reverse=True)
-        if one.reads[at].value in held
+        if one.reads[at].value in graph.outside
     }
 
 

@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from workbench.olpb.memory.dataflow import Dataflow
-from workbench.olpb.memory.lifetimes import lifetimes
 
 Order = Callable[[Dataflow], Sequence[int]]
 
@@ -182,8 +181,3 @@ ORDERS: Mapping[str, Order] = {
     "best_first": best_first,
     "searched": searched,
 }
-
-
-def least(flow: Dataflow, orders: Sequence[Sequence[int]]) -> Sequence[int]:
-    """Of several orders, the one with the least bound."""
-    return min(orders, key=lambda order: lifetimes(flow, order).bound_bytes)

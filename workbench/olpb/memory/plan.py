@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from workbench.olpb.memory.dataflow import Dataflow
 from workbench.olpb.memory.lifetimes import Lifetimes
+from workbench.olpb.memory.packing import check
 
 
 class PlanError(AssertionError):
@@ -116,8 +117,6 @@ def certify(plan: MemoryPlan) -> None:
     for step, earlier in enumerate(flow.before):
         if any(place[one] >= place[step] for one in earlier):
             raise PlanError(f"step {step} runs before what it needs")
-    if (plan.offsets < 0).any():
-        raise PlanError("an offset is negative")
     taken = _taken(plan, place)
     for buffer, readers in enumerate(flow.readers):
         first, last = life.first[buffer], life.last[buffer]
@@ -125,7 +124,11 @@ def certify(plan: MemoryPlan) -> None:
         needed = len(plan.order) if buffer in flow.kept else needed
         if first != place[flow.maker[buffer]] or last < needed - (buffer in taken):
             raise PlanError(f"buffer {buffer} is not alive from its making to its last use")
-    _check_apart(plan)
+    buffers = {"lower": life.first, "upper": life.last, "size": flow.sizes}
+    try:
+        check(pl.DataFrame(buffers), plan.offsets)
+    except ValueError as error:
+        raise PlanError(str(error)) from None
 
 
 def _taken(plan: MemoryPlan, place: NDArray[np.int64]) -> set[int]:
@@ -143,23 +146,3 @@ def _taken(plan: MemoryPlan, place: NDArray[np.int64]) -> set[int]:
                 raise PlanError(f"step {number} overwrites buffer {buffer}, which it may not")
             found.add(buffer)
     return found
-
-
-def _check_apart(plan: MemoryPlan) -> None:
-    """No two buffers that are alive at once share a byte: a sweep over steps."""
-    life, sizes, offsets = plan.lifetimes, plan.flow.sizes, plan.offsets
-    alive: dict[int, tuple[int, int]] = {}
-    starts: dict[int, list[int]] = {}
-    ends: dict[int, list[int]] = {}
-    for buffer in np.flatnonzero((sizes > 0) & (life.last > life.first)).tolist():
-        starts.setdefault(int(life.first[buffer]), []).append(buffer)
-        ends.setdefault(int(life.last[buffer]), []).append(buffer)
-    for step in sorted(starts.keys() | ends.keys()):
-        for buffer in ends.get(step, ()):
-            del alive[buffer]
-        for buffer in starts.get(step, ()):
-            low, high = int(offsets[buffer]), int(offsets[buffer] + sizes[buffer])
-            for other, (from_, to) in alive.items():
-                if low < to and from_ < high:
-                    raise PlanError(f"buffers {other} and {buffer} share bytes in step {step}")
-            alive[buffer] = (low, high)

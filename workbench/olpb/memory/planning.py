@@ -16,10 +16,8 @@ from workbench.olpb.memory.dataflow import ALIGNMENT, Dataflow, check_order, dat
 from workbench.olpb.memory.lifetimes import Lifetimes, lifetimes
 from workbench.olpb.memory.orders import ORDERS, best_first, depth_first, searched, traced
 from workbench.olpb.memory.packing import pack
+from workbench.olpb.memory.pebble import pebble
 from workbench.olpb.memory.plan import MemoryPlan, certify
-from workbench.olpb.memory.planners.none import none
-from workbench.olpb.memory.planners.parent import parent
-from workbench.olpb.memory.planners.pebble import pebble
 from workbench.olpb.memory.recomputation import BudgetError, recomputing
 
 Place = Callable[[Lifetimes, float], NDArray[np.int64]]
@@ -42,14 +40,16 @@ def _packed(packer: str) -> Place:
 
 
 PLANNERS: Mapping[str, Planner] = {
-    "none": Planner(lambda life, _: none(life).offsets, overwriting=False),
-    "parent": Planner(lambda life, _: parent(life).offsets),
-    "pebble": Planner(lambda life, _: pebble(life).offsets),
+    "none": Planner(_packed("none"), overwriting=False),
+    "parent": Planner(_packed("none")),
+    "pebble": Planner(lambda life, _: pebble(life)),
     "greedy_by_size": Planner(_packed("greedy_by_size")),
     "best_fit": Planner(_packed("best_fit")),
     "workbench": Planner(_packed("workbench"), "searched"),
 }
-"""By name: what the paper compares, greedy packings of other systems, and the workbench's own."""
+"""By name. Of the paper: ``none``, every result in memory of its own; ``parent``, its first
+strategy, in which a result takes the place of an operand that it may overwrite (Zhao et al., Sec.
+V-B); and ``pebble``. Greedy packings of other systems, and the workbench's own."""
 
 
 def plan_memory(

@@ -27,14 +27,6 @@ def reads(graph: OperatorGraph) -> Counter[int]:
     return found
 
 
-def outside(graph: OperatorGraph) -> set[int]:
-    """Values that the graph does not make, or makes where one of these is."""
-    given = {view.value for view in graph.inputs}
-    given |= {at for at, value in enumerate(graph.values) if value.origin != "operator"}
-    storages = {graph.values[at].storage for at in given}
-    return {at for at, value in enumerate(graph.values) if value.storage in storages}
-
-
 def is_pure(operator: Operator) -> bool:
     """Whether it does nothing but return what follows from what it reads."""
     function = operator.function

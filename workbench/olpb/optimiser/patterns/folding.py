@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from workbench.graphs.operator_graph import OperatorGraph
-from workbench.olpb.optimiser.rewriting import is_pure, outside
+from workbench.olpb.optimiser.rewriting import is_pure
 
 
 def folding(graph: OperatorGraph) -> OperatorGraph:
     """With operators on constants moved into the graph's preparation."""
     changing = {view.value for view in graph.inputs} | _written(graph)
-    constant = outside(graph) - changing
+    constant = graph.outside - changing
     constant |= {view.value for one in graph.preparation for view in one.makes}
     left, moved = [], list(graph.preparation)
     for one in graph.operators:

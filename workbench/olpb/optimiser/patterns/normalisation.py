@@ -5,19 +5,19 @@ Both are linear: the convolution gets other weights, which follow from constants
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from typing import Any
 
 from workbench.graphs.graph import Operand, Operator, Value, View
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.olpb.optimiser.convolutions import Norm, folded_bias, folded_weight
-from workbench.olpb.optimiser.rewriting import makers, outside, reads, without
+from workbench.olpb.optimiser.rewriting import makers, reads, without
 
 
 def normalisation(graph: OperatorGraph) -> OperatorGraph:
     """With folded convolutions in the place of pairs."""
-    made, read, constant = makers(graph), reads(graph), outside(graph)
+    made, read, constant = makers(graph), reads(graph), graph.outside
     operators, values = list(graph.operators), list(graph.values)
     preparation, removed = list(graph.preparation), set[int]()
     for at, one in enumerate(operators):
@@ -41,7 +41,7 @@ def normalisation(graph: OperatorGraph) -> OperatorGraph:
     return without(found, removed)
 
 
-def _fits(convolution: Operator, one: Operator, constant: set[int]) -> bool:
+def _fits(convolution: Operator, one: Operator, constant: Container[int]) -> bool:
     """Whether one is in inference, directly after a convolution with constant weights."""
     args, _ = one.arguments
     if convolution.name != "convolution" or convolution.arguments[0][6] or args[5]:

@@ -12,14 +12,17 @@ to lie exactly where the operand does.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
 
 from workbench.olpb.memory.lifetimes import Lifetimes
-from workbench.olpb.memory.planners.blocks import Blocks
 
 
-def pebble(life: Lifetimes) -> Blocks:
-    """Blocks by closest size, in O(n log n)."""
-    blocks, flow = Blocks(life), life.flow
+def pebble(life: Lifetimes) -> NDArray[np.int64]:
+    """Offsets of blocks by closest size, in O(n log n): (buffers,)."""
+    blocks, flow = _Blocks(life), life.flow
     free: list[tuple[int, int]] = []  # size and number, ascending
     ending: list[list[int]] = [[] for _ in range(len(life.order) + 1)]
     for buffer, last in enumerate(life.last.tolist()):
@@ -39,4 +42,34 @@ def pebble(life: Lifetimes) -> Blocks:
                 blocks.use(buffer, block)
             else:
                 blocks.add(buffer)
-    return blocks
+    return blocks.offsets
+
+
+class _Blocks:
+    """Blocks, one after the other, and which of them each buffer uses."""
+
+    def __init__(self, life: Lifetimes) -> None:
+        self.sizes: list[int] = []
+        self._of = np.full(len(life.sizes), -1, np.int64)
+        self._bytes = life.sizes
+
+    def add(self, buffer: int) -> int:
+        """Give a buffer a block of its own; its number."""
+        self.sizes.append(0)
+        self.use(buffer, len(self.sizes) - 1)
+        return len(self.sizes) - 1
+
+    def use(self, buffer: int, block: int) -> None:
+        """Let a buffer use a block, which grows if it is too small."""
+        self._of[buffer] = block
+        self.sizes[block] = max(self.sizes[block], int(self._bytes[buffer]))
+
+    def of(self, buffer: int) -> int:
+        """Block of a buffer."""
+        return int(self._of[buffer])
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Of each buffer."""
+        starts = np.array([*accumulate(self.sizes, initial=0)][:-1], np.int64)
+        return starts[self._of] if len(starts) else np.zeros(len(self._of), np.int64)
