@@ -1,0 +1,1 @@
+"""What back-propagation by scan is given and what it takes (OLPB, Sec. IV)."""

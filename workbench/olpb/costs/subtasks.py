@@ -1,0 +1,38 @@
+"""Subtasks of a backward pass, and the nodes that they are given to (OLPB, Sec. IV)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Subtask:
+    """A group of operators whose gradients are computed together: an element of the scan."""
+
+    names: tuple[str, ...]
+    backward_flops: float  # of all gradients of its operators: what a ι costs, as the paper counts
+    boundary_bytes: int  # of the gradient that it passes on towards the input
+    memory_bytes: int  # parameters, and what its gradients are computed from
+
+
+@dataclass(frozen=True)
+class Node:
+    """What a node answers when the scheduler asks for its conditions."""
+
+    flops_per_s: float
+    memory_bytes: int | None = None  # None: enough
+    bandwidth_bps: float | None = None  # None: a message takes its delay alone
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Nodes that compute gradients together.
+
+    A node begins an application of ι when it is done with the one before and has both operands;
+    each takes `dispatch_s` on top of its arithmetic. A message arrives ``Exp(1) * delay_s`` after
+    it is sent (Sec. VII), or, where delays are constant, `delay_s` after.
+    """
+
+    nodes: tuple[Node, ...]
+    dispatch_s: float = 0.0
+    delay_s: float = 0.0
