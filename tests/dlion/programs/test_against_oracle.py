@@ -131,6 +131,16 @@ def test_host_seconds_change_no_weights() -> None:
     assert slow.run.end_s > plain.run.end_s + 10 * 0.5
 
 
+@pytest.mark.parametrize("host_s", [0.0, 0.5, 1.5, 10.0])
+def test_batches_are_in_proportion_to_speed_whatever_an_iteration_takes_beside(
+    host_s: float,
+) -> None:
+    system = System("x", whole, synchronous, batching=batching())
+    of = setup(1, 2, 4, local_batch=14, host_s=host_s)
+    found = train(of, system).iterations.filter(iteration=3).sort("node")
+    assert found["samples"].to_list() == [6, 12, 24]
+
+
 @pytest.mark.parametrize("workers", [2, 3])
 def test_replicas_that_begin_equal_stay_so_with_top_k(workers: int) -> None:
     """But for the order of sums."""

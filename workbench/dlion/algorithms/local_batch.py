@@ -1,29 +1,37 @@
 """Local batch sizes by what each worker computes in the same time (Hong & Chandra 2021, Sec. 3.2).
 
-A worker times a few batch sizes, regresses seconds on size, and tells the others how large a batch
-it finishes in a unit of time, its relative computation power.
+A worker times a few batch sizes, regresses seconds on size, and tells the others how many samples
+it computes in a second, its relative computation power.
+
+Deviation: the paper's power is the largest batch that is done within a unit of time, which it does
+not state. A line a + b x through times gives (unit - a) / b. Where the fixed part `a` is the same
+everywhere, ratios are those of 1 / b whatever the unit, and so this takes 1 / b: a unit below `a`
+would say nothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from statistics import fmean
 
 from workbench.checks import check_number, check_whole, listed
-
-LEAST_POWER = 1e-9
-"""Of a worker whose iteration takes more than the unit of time without any sample."""
 
 NOISE = 1e-9
 """Share of the seconds that is timing noise."""
 
 
-def relative_power(sizes: Sequence[int], seconds: Sequence[float], unit_s: float = 1.0) -> float:
-    """Largest batch that is done within `unit_s`, by a line through timed batches.
+def relative_power(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    """Samples a second, by the slope of a line through timed batches.
 
+    Where a larger batch took no longer, those of the largest batch in the longest time.
     Raises ValueError: fewer than two different sizes, or not as many times; no time at all.
     """
+    for one in listed("sizes", sizes, "give batch sizes, such as (4, 8, 16)"):
+        check_whole("sizes", one, 1)
+    for at_s in listed("seconds", seconds, "give one a batch"):
+        check_number("seconds", at_s)
     if len(set(sizes)) < 2 or len(sizes) != len(seconds):
         raise ValueError(
             f"{len(seconds)} times of the batch sizes {list(sizes)}; give a time for each of at "
@@ -36,8 +44,8 @@ def relative_power(sizes: Sequence[int], seconds: Sequence[float], unit_s: float
     slope_s = sum(one * (each_s - mean_s) for one, each_s in zip(off, seconds, strict=True))
     slope_s /= sum(one * one for one in off)
     if slope_s * max(sizes) <= NOISE * max(seconds):  # a larger batch took no longer
-        return unit_s * max(sizes) / max(seconds)
-    return max(mean_size + (unit_s - mean_s) / slope_s, LEAST_POWER)
+        return max(sizes) / max(seconds)
+    return 1 / slope_s
 
 
 def local_batch_sizes(global_batch: int, power: Sequence[float]) -> tuple[int, ...]:
@@ -55,9 +63,8 @@ def local_batch_sizes(global_batch: int, power: Sequence[float]) -> tuple[int, .
         raise ValueError(
             f"a global batch of {batch} samples for {len(shares)} workers; each needs at least one"
         )
-    most = max(shares)
-    scaled = [one / most for one in shares]  # no sum that overflows
-    exact = [batch * one / sum(scaled) for one in scaled]
+    fractions = [Fraction(one) for one in shares]  # equal remainders are equal
+    exact = [batch * one / sum(fractions) for one in fractions]
     sizes = [max(1, int(one)) for one in exact]
     by_remainder = sorted(range(len(exact)), key=lambda at: (sizes[at] - exact[at], at))
     left = batch - sum(sizes)

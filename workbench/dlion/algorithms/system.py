@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from workbench.checks import check_kind, check_number, check_truth, check_whole, listed
+from workbench.checks import check_kind, check_truth, check_whole, listed
 from workbench.decentralised.gradient_exchange.gradient import PartialGradients
 from workbench.decentralised.model_exchange.peer import ModelExchange
 from workbench.dlion.algorithms.global_batch import DOUBLING, Growth
@@ -28,8 +27,6 @@ class Batching:
         Iterations from one timing of batches to the next; also whenever the global batch changes.
     sizes
         Of the batches that are timed.
-    unit_s
-        Unit of time of the relative computation power.
     weighting
         Of gradients from batches of other sizes; name in `WEIGHTINGS`.
     """
@@ -37,7 +34,6 @@ class Batching:
     growth: Growth = DOUBLING
     period: int = 100
     sizes: tuple[int, ...] = (4, 8, 16)
-    unit_s: float = 1.0
     weighting: str = "dynamic"
 
     def __post_init__(self) -> None:
@@ -47,8 +43,6 @@ class Batching:
         object.__setattr__(self, "sizes", tuple(check_whole("sizes", one, 1) for one in sizes))
         if len(set(self.sizes)) < 2:
             raise ValueError(f"sizes are {self.sizes}; time batches of at least two sizes")
-        if not 0 < check_number("unit_s", self.unit_s) < math.inf:
-            raise ValueError(f"unit_s is {self.unit_s}; it must be above 0 s and finite")
         check_name("weighting", self.weighting, WEIGHTINGS)
 
 

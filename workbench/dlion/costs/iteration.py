@@ -21,7 +21,7 @@ from workbench.checks import check_kind, check_number, check_whole
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
 from workbench.dlion.algorithms import SYSTEMS
-from workbench.dlion.algorithms.local_batch import LEAST_POWER, local_batch_sizes
+from workbench.dlion.algorithms.local_batch import local_batch_sizes
 from workbench.dlion.algorithms.system import System
 from workbench.dlion.costs.fluid import Course, Mean
 from workbench.dlion.costs.network import Network, network
@@ -281,8 +281,7 @@ def _computing(
     each_s = [workload.sample_s / speed for speed in speeds]
     batches, start_s = (workload.local_batch,) * len(speeds), 0.0
     if (batching := system.batching) is not None:
-        power = [max((batching.unit_s - host_s) / one, LEAST_POWER) for one in each_s]
-        batches = local_batch_sizes(workload.local_batch * len(speeds), power)
+        batches = local_batch_sizes(workload.local_batch * len(speeds), speeds)
         start_s = max(sum(host_s + size * one for size in batching.sizes) for one in each_s)
     own_s = [host_s + batch * one for batch, one in zip(batches, each_s, strict=True)]
     return batches, own_s, start_s

@@ -89,7 +89,7 @@ class BatchSizes:
             began_s = worker.context.now_s()
             await worker.timed(_try_out(np.resize(shard, size).copy()), size)
             seconds.append(worker.context.now_s() - began_s)
-        return relative_power(batching.sizes, seconds, batching.unit_s)
+        return relative_power(batching.sizes, seconds)
 
     def _hear(self, message: Message) -> None:
         iteration, power = message.payload

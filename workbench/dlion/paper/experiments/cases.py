@@ -20,6 +20,7 @@ from workbench.dlion.algorithms.system import Batching
 from workbench.dlion.paper.experiments import scales
 from workbench.dlion.paper.testbed import (
     CANDIDATES,
+    GROWTH_EPOCHS,
     SECONDS,
     Learner,
     Testbed,
@@ -145,8 +146,8 @@ def _batching(
     if case.growth_epochs is None:
         growth = replace(
             growth,
-            every_epochs=learner.epochs(growth.every_epochs, samples),
-            warm_up_epochs=learner.epochs(growth.warm_up_epochs, samples),
+            every_epochs=learner.epochs(GROWTH_EPOCHS, samples),
+            warm_up_epochs=learner.epochs(GROWTH_EPOCHS, samples),
         )
     else:
         begin = learner.epochs(case.growth_epochs, samples) if case.growth_epochs else 0
