@@ -12,7 +12,7 @@ Deviation: a run that saves nothing skips what its output does not need; what mu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -27,15 +27,17 @@ SLOTS = 1000
 MOST_STAGES = 100
 """Of the dynamic programme, whose time grows with their cube."""
 
-Run = tuple[Literal["through", "forward", "again", "backward"], int]
+Part = Literal["through", "forward", "again", "inner", "backward"]
+Run = tuple[Part, int]
+"""Steps of a stage, by the name that they have there."""
 
 
-def checkpointed(flow: Dataflow, budget_bytes: int) -> Dataflow:
+def checkpointed(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> Dataflow:
     """The dataflow with stages that run again, in order, within a budget; at least cost.
 
     Raises `BudgetError`: no such way is within the budget, or the dataflow is no chain.
     """
-    found = chain(flow)
+    found = chain(flow, order)
     if not 1 < len(found.stages) <= MOST_STAGES:
         raise BudgetError("the dataflow is no chain of stages")
     runs = schedule(found, cost(flow), budget_bytes)
@@ -64,7 +66,7 @@ def _steps(found: Chain, runs: list[Run]) -> Iterator[int]:
 
 
 class _Best(NamedTuple):
-    """By slots: the cost of the forward pass, and how many stages run before a checkpoint."""
+    """By slots: cost of all runs forward, and how many stages run before a checkpoint is kept."""
 
     cost: NDArray[np.float64]
     length: NDArray[np.int64]  # 0: the first stage saves
@@ -73,85 +75,98 @@ class _Best(NamedTuple):
 class _Programme:
     """Solves parts of the chain, short ones first: from a stage `s` to `t`, both inclusive.
 
-    The room of a part is that of all but the input of `s`.
+    The room of a part is that of all but the input of `s`. A part is solved twice: without the
+    output of `t`, and with it, kept from before, in the room.
     """
 
     def __init__(self, stages: Sequence[Stage], step_cost: NDArray[np.float64], room: int) -> None:
         unit = max(1, -(-room // SLOTS))
 
-        def slots(sizes: Iterable[int]) -> list[int]:
-            return [-(-one // unit) for one in sizes]
+        def slots(name: str) -> list[int]:
+            return [-(-getattr(one, name) // unit) for one in stages]
+
+        def costs(name: str) -> list[float]:
+            return [float(step_cost[list(getattr(one, name))].sum()) for one in stages]
 
         self._most, self._count = room // unit, len(stages)
-        self._output = slots(one.output_bytes for one in stages)
-        self._saved = slots(one.saved_bytes for one in stages)
-        self._gradient = slots(one.gradient_bytes for one in stages)
-        self._through_peak = slots(one.through_peak for one in stages)
-        self._passing_peak = slots(one.passing_peak for one in stages)
-        self._forward_peak = slots(one.forward_peak for one in stages)
-        self._again_peak = slots(one.again_peak for one in stages)
-        self._backward_peak = slots(one.backward_peak for one in stages)
-        self._through_cost = [float(step_cost[list(one.through)].sum()) for one in stages]
-        self._forward_cost = [float(step_cost[list(one.forward)].sum()) for one in stages]
-        self._again_cost = [float(step_cost[list(one.again)].sum()) for one in stages]
-        self._best: dict[tuple[int, int], _Best] = {}
+        self._output, self._saved = slots("output_bytes"), slots("saved_bytes")
+        self._gradient = slots("gradient_bytes")
+        self._through, self._passing = slots("through_peak"), slots("passing_peak")
+        parts = ("forward", "again", "inner", "backward")
+        self._peak = {name: slots(f"{name}_peak") for name in parts}
+        self._cost = {name: costs(name) for name in (*parts, "through")}
+        self._best: dict[tuple[int, int, bool], _Best] = {}
         for span in range(self._count):
             for s in range(self._count - span):
-                self._best[s, s + span] = self._solve(s, s + span)
+                for has_output in (False, True):
+                    self._best[s, s + span, has_output] = self._solve(s, s + span, has_output)
 
     @property
     def is_solved(self) -> bool:
         """Whether the whole chain fits."""
-        return bool(np.isfinite(self._best[0, self._count - 1].cost[-1]))
+        return bool(np.isfinite(self._best[0, self._count - 1, False].cost[-1]))
 
     def runs(self) -> list[Run]:
         """Runs of the whole chain, in order."""
-        return list(self._runs(0, self._count - 1, self._most))
+        return list(self._runs(0, self._count - 1, False, self._most))
 
-    def _solve(self, s: int, t: int) -> _Best:
-        cost = self._saving(s, t)
+    def _solve(self, s: int, t: int, has_output: bool) -> _Best:
+        beside = self._beside(t, has_output)
+        cost = self._saving(s, t, has_output)
         length = np.zeros(self._most + 1, np.int64)
         through_cost, peak = 0.0, 0
         for k in range(s + 1, t + 1):  # the first stage behind the checkpoint
-            through_cost += self._through_cost[k - 1]
-            one = self._through_peak if k - 1 == s else self._passing_peak
+            through_cost += self._cost["through"][k - 1]
+            one = self._through if k - 1 == s else self._passing
             peak = max(peak, one[k - 1])
             kept = self._output[k - 1]
-            least = max(self._gradient[t] + peak, kept)
+            least = max(beside + peak, kept)
             if least > self._most:
                 break
-            behind = self._best[k, t].cost[least - kept : self._most + 1 - kept]
-            other = through_cost + behind + self._best[s, k - 1].cost[least:]
+            behind = self._best[k, t, has_output].cost[least - kept : self._most + 1 - kept]
+            before = [self._best[s, k - 1, one].cost[least:] for one in (False, True)]
+            other = through_cost + behind + np.minimum(*before)
             better = other < cost[least:]
             cost[least:][better] = other[better]
             length[least:][better] = k - s
         return _Best(cost, length)
 
-    def _saving(self, s: int, t: int) -> NDArray[np.float64]:
+    def _beside(self, t: int, has_output: bool) -> int:
+        """Slots of what is there from behind stage `t`: its gradient, if any, and its output."""
+        return self._gradient[t] + (self._output[t] if has_output else 0)
+
+    def _saving(self, s: int, t: int, has_output: bool) -> NDArray[np.float64]:
         """Cost by slots, if the first stage saves what its backward pass needs."""
         cost = np.full(self._most + 1, np.inf)
-        is_again = s == t < self._count - 1  # nobody needs its output any more
-        peak = (self._again_peak if is_again else self._forward_peak)[s]
-        least = max(self._gradient[t] + peak, self._backward_peak[s])
+        run = self._last_run(t, has_output) if s == t else "forward"
+        beside = self._beside(t, has_output and s < t)
+        least = max(beside + self._peak[run][s], self._peak["backward"][s])
         if s == t:
-            cost[least:] = (self._again_cost if is_again else self._forward_cost)[s]
+            cost[least:] = self._cost[run][s]
             return cost
         saved = self._saved[s]
         least = max(least, saved)
         if least <= self._most:
-            behind = self._best[s + 1, t].cost[least - saved : self._most + 1 - saved]
-            cost[least:] = self._forward_cost[s] + behind
+            behind = self._best[s + 1, t, has_output].cost[least - saved : self._most + 1 - saved]
+            cost[least:] = self._cost[run][s] + behind
         return cost
 
-    def _runs(self, s: int, t: int, slots: int) -> Iterator[Run]:
-        length = int(self._best[s, t].length[slots])
+    def _last_run(self, t: int, has_output: bool) -> Part:
+        """How the last stage of a part runs: what is behind it has no more need of its output."""
+        if t == self._count - 1:
+            return "forward"
+        return "inner" if has_output else "again"
+
+    def _runs(self, s: int, t: int, has_output: bool, slots: int) -> Iterator[Run]:
+        length = int(self._best[s, t, has_output].length[slots])
         if length:
             k = s + length
             yield from (("through", one) for one in range(s, k))
-            yield from self._runs(k, t, slots - self._output[k - 1])
-            yield from self._runs(s, k - 1, slots)
+            yield from self._runs(k, t, has_output, slots - self._output[k - 1])
+            without, with_output = (self._best[s, k - 1, one].cost[slots] for one in (False, True))
+            yield from self._runs(s, k - 1, bool(with_output < without), slots)
             return
-        yield ("again" if s == t < self._count - 1 else "forward"), s
+        yield (self._last_run(t, has_output) if s == t else "forward"), s
         if s < t:
-            yield from self._runs(s + 1, t, slots - self._saved[s])
+            yield from self._runs(s + 1, t, has_output, slots - self._saved[s])
         yield "backward", s

@@ -1,8 +1,8 @@
 """A step of training as a chain of stages, and what each needs.
 
-A stage ends where only one buffer goes on, forward: a layer, or a block with branches. Its part of
-the backward pass reads nothing but what it made, what it got, and the gradient of what it gave. So
-skips that reach far leave fewer stages, down to one.
+A stage ends where only one buffer goes on, forward, which the backward pass reads, too: a layer, or
+a block with branches. Its part of the backward pass reads nothing but what it made, what it got,
+and the gradient of what it gave. So skips that reach far leave fewer stages, down to one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.olpb.memory.dataflow import Dataflow
+from workbench.olpb.memory.lifetimes import lifetimes
 
 
 @dataclass(frozen=True)
@@ -24,16 +25,17 @@ class Stage:
 
     Attributes
     ----------
-    forward, through, again, backward
+    forward, through, again, inner, backward
         Steps: all of the forward pass; those that the output needs; those that the backward pass
-        needs; and those of the backward pass, with the updates that follow.
+        needs, and those of them that it needs if it has the output; and those of the backward
+        pass, with the updates that follow.
     output_bytes, saved_bytes
         Of what it gives, and of what the backward pass needs with it.
     gradient_bytes
         Of the gradients that its backward pass begins with.
-    through_peak, forward_peak, again_peak, backward_peak
-        Most bytes of a run that leaves the output alone; of one that saves, with and without the
-        output; and of the backward pass.
+    through_peak, forward_peak, again_peak, inner_peak, backward_peak
+        Most bytes of a run that leaves the output alone; of one that leaves also what the backward
+        pass needs; of `again`, of `inner` with the output, and of the backward pass.
     passing_peak
         As `through_peak`, with the input, which is let go of.
     """
@@ -41,6 +43,7 @@ class Stage:
     forward: tuple[int, ...]
     through: tuple[int, ...]
     again: tuple[int, ...]
+    inner: tuple[int, ...]
     backward: tuple[int, ...]
     output_bytes: int
     saved_bytes: int
@@ -49,6 +52,7 @@ class Stage:
     passing_peak: int
     forward_peak: int
     again_peak: int
+    inner_peak: int
     backward_peak: int
 
 
@@ -61,7 +65,7 @@ class Chain:
     once
         Steps that must not run again: what they make stays.
     pinned_bytes
-        Of that, and of what the graph returns.
+        Of that, of what is small, and of what the graph returns.
     """
 
     stages: tuple[Stage, ...]
@@ -69,13 +73,22 @@ class Chain:
     pinned_bytes: int
 
 
-def chain(flow: Dataflow) -> Chain:
-    """Stages of a dataflow; none of one that is no step of training."""
-    forward, backward = _passes(flow)
+SMALL = 1 / 100
+"""Share of the most bytes alive that the smallest buffers have together, which just stay."""
+
+
+def chain(flow: Dataflow, order: Sequence[int]) -> Chain:
+    """Stages of a dataflow whose passes each keep an order; none of one that is no training."""
+    forward, backward = _passes(flow, order)
     if not backward or any(set(flow.before[at]) & {*backward} for at in forward):
         return Chain((), frozenset(), 0)
     once = frozenset(at for at in forward if flow.steps[at].is_random or flow.steps[at].after)
-    pinned = sorted(flow.kept.union(*(flow.steps[at].makes for at in once)))
+    stays = flow.kept.union(*(flow.steps[at].makes for at in once))
+    made = np.array([buffer for step in forward for buffer in flow.steps[step].makes], np.int64)
+    made = made[np.argsort(flow.sizes[made], kind="stable")]
+    together = flow.sizes[made].cumsum()
+    small = made[together <= SMALL * lifetimes(flow, order).bound_bytes]
+    pinned = sorted(stays.union(small.tolist()))
     sizes = flow.sizes.copy()
     sizes[pinned] = 0
     cuts = [
@@ -97,22 +110,19 @@ def chain(flow: Dataflow) -> Chain:
     return Chain(tuple(stages), once, int(flow.sizes[pinned].sum()))
 
 
-def _passes(flow: Dataflow) -> tuple[list[int], list[int]]:
-    """Steps of the forward and of the backward pass as traced, each update as soon as it can be."""
-    missing = [len(earlier) for earlier in flow.before]
-    of_forward = [one.phase == "forward" for one in flow.steps]
-    order: list[int] = []
-    for at, one in enumerate(flow.steps):
-        waiting = [at] if one.phase != "update" else []
-        while waiting:
-            step = waiting.pop()
-            order.append(step)
-            for later in flow.behind[step]:
-                missing[later] -= 1
-                if not missing[later] and flow.steps[later].phase == "update":
-                    of_forward[later] = all(of_forward[early] for early in flow.before[later])
-                    waiting.append(later)
-    return [at for at in order if of_forward[at]], [at for at in order if not of_forward[at]]
+def _passes(flow: Dataflow, order: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Steps of the forward and of the backward pass; updates that follow from it, in the former."""
+    forward: dict[int, None] = {}
+    backward: list[int] = []
+    for step in order:
+        is_update = flow.steps[step].phase == "update"
+        if flow.steps[step].phase == "forward" or (
+            is_update and all(earlier in forward for earlier in flow.before[step])
+        ):
+            forward[step] = None
+        else:
+            backward.append(step)
+    return list(forward), backward
 
 
 class _Cut(NamedTuple):
@@ -137,7 +147,10 @@ def _cuts(
     gradient_bytes = _crossing(flow, backward, sizes)
     found: list[_Cut] = []
     earliest = 0
-    for at, buffer in reversed(_passing(flow, forward, own)):
+    passing = [
+        one for one in _passing(flow, forward, own) if first[own.index(one[1])] < len(backward)
+    ]
+    for at, buffer in reversed(passing):
         other = np.array(own) != buffer
         begin = max(earliest, int(last[made >= at].max(initial=-1)) + 1)
         end = int(first[other & (made < at)].min(initial=len(backward)))
@@ -201,14 +214,18 @@ class _Runs(NamedTuple):
         given, output = self.ends
         entering, leaving = self.gradients
         made = {b for step in self.forward for b in self.flow.steps[step].makes}
-        saved = made & {b for step in self.backward for b in self.flow.steps[step].reads}
-        through = self._needed(output, once)
+        read = {b for step in self.backward for b in self.flow.steps[step].reads}
+        staying = {buffer for buffer in made if not self.sizes[buffer]}
+        saved = (made & read) - staying
+        through = self._needed(output | staying, once)
         again = self._needed(saved, ())
+        inner = self._needed(saved - output, ())
         input_bytes = self._bytes(given)
         return Stage(
             tuple(self.forward),
             through,
             again,
+            inner,
             tuple(self.backward),
             self._bytes(output),
             self._bytes(saved | output),
@@ -217,6 +234,7 @@ class _Runs(NamedTuple):
             self._peak(through, given, output),
             self._peak(self.forward, given, given | output | saved) - input_bytes,
             self._peak(again, given, given | saved) - input_bytes,
+            self._peak(inner, given | output, given | output | saved) - input_bytes,
             self._peak(self.backward, given | saved | entering, given | leaving) - input_bytes,
         )
 
