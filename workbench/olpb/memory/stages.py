@@ -92,9 +92,9 @@ def chain(flow: Dataflow, order: Sequence[int]) -> Chain:
     sizes = flow.sizes.copy()
     sizes[pinned] = 0
     cuts = [
-        _Cut(0, None, len(backward)),
+        _Cut(0, _NONE, len(backward)),
         *_cuts(flow, forward, backward, sizes),
-        _Cut(len(forward), None, 0),
+        _Cut(len(forward), _NONE, 0),
     ]
     stages = []
     for one, after in pairwise(cuts):
@@ -103,7 +103,7 @@ def chain(flow: Dataflow, order: Sequence[int]) -> Chain:
             sizes.tolist(),
             forward[one.forward : after.forward],
             backward[after.backward : one.backward],
-            ({one.buffer} - {None}, {after.buffer} - {None}),
+            ({one.buffer} - {_NONE}, {after.buffer} - {_NONE}),
             (_across(flow, backward, after.backward), _across(flow, backward, one.backward)),
         )
         stages.append(runs.stage(once))
@@ -125,11 +125,14 @@ def _passes(flow: Dataflow, order: Sequence[int]) -> tuple[list[int], list[int]]
     return list(forward), backward
 
 
+_NONE = -1  # goes on, at both ends
+
+
 class _Cut(NamedTuple):
     """Steps before it in the forward pass and in the backward pass, and the buffer that goes on."""
 
     forward: int
-    buffer: int | None
+    buffer: int
     backward: int
 
 

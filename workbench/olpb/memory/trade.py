@@ -57,8 +57,19 @@ def trade(
         chosen = _budgets(flow, order)
     else:
         asked = listed("budgets", budgets, "give bytes, such as (64_000_000, 32_000_000)")
-        chosen = sorted({check_whole("a budget", one, 0) for one in asked}, reverse=True)
-    return pl.DataFrame([_row(flow, order, one) for one in chosen], _SCHEMA, orient="row")
+        chosen = {check_whole("a budget", one, 0) for one in asked}
+    rows: list[tuple[Any, ...]] = []
+    best: MemoryPlan | None = None
+    for budget in sorted(chosen):  # what fits a smaller budget fits a larger one
+        try:
+            plan = planned(flow, order, budget)
+        except BudgetError as error:
+            rows.append((budget, None, None, None, None, None, str(error)))
+            continue
+        if best is None or extra_work(flow, plan) <= extra_work(flow, best):
+            best = plan
+        rows.append((budget, *_described(flow, best)))
+    return pl.DataFrame(rows[::-1], _SCHEMA, orient="row")
 
 
 def least_reachable(flow: Dataflow, order: Sequence[int] | None = None) -> int:
@@ -101,20 +112,15 @@ def _packed(flow: Dataflow, order: Sequence[int]) -> MemoryPlan:
     return plan
 
 
-def _budgets(flow: Dataflow, order: Sequence[int]) -> list[int]:
+def _budgets(flow: Dataflow, order: Sequence[int]) -> set[int]:
     most = _packed(flow, order).total_bytes
     least = least_reachable(flow, order)
     shares = np.geomspace(1, least / most, POINTS) if least else [1.0]
-    return sorted({int(np.ceil(most * share)) for share in shares}, reverse=True)
+    return {int(np.ceil(most * share)) for share in shares}
 
 
-def _row(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> tuple[Any, ...]:
-    try:
-        plan = planned(flow, order, budget_bytes)
-    except BudgetError as error:
-        return (budget_bytes, None, None, None, None, None, str(error))
+def _described(flow: Dataflow, plan: MemoryPlan) -> tuple[Any, ...]:
     return (
-        budget_bytes,
         plan.total_bytes,
         plan.bound_bytes,
         extra_work(flow, plan),
