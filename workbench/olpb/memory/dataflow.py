@@ -6,12 +6,13 @@ the plan (inputs, parameters, what is written into them) is none at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from workbench.graphs.operator_graph import OperatorGraph
 
@@ -49,6 +50,14 @@ class Step:
     is_random: bool = False
 
 
+class Held(NamedTuple):
+    """What a graph reads from outside of the plan; ``kind`` is weight, input or constant."""
+
+    name: str
+    kind: str
+    size_bytes: int
+
+
 @dataclass(frozen=True, eq=False)
 class Dataflow:
     """Steps in an order in which they can run, and the bytes of each buffer.
@@ -57,6 +66,9 @@ class Dataflow:
     ----------
     kept
         Buffers that stay to the end: what the graph returns.
+    held
+        What stays outside of the plan, each storage once. What is computed from weights before all
+        runs counts as a weight.
     graph, buffer_of_value, updated
         Where it comes from, to run it: which buffer holds a value, and which value from outside a
         result is written over.
@@ -65,6 +77,7 @@ class Dataflow:
     steps: tuple[Step, ...]
     sizes: NDArray[np.int64]
     kept: frozenset[int]
+    held: tuple[Held, ...] = ()
     graph: OperatorGraph | None = None
     buffer_of_value: Mapping[int, int] = field(default_factory=dict)
     updated: Mapping[int, int] = field(default_factory=dict)
@@ -76,6 +89,25 @@ class Dataflow:
         for number, step in enumerate(self.steps):
             found[list(step.makes)] = number
         return found
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """What each buffer is.
+
+        Of forward, backward and update: ``activation``, ``gradient`` and ``weight``; ``output``,
+        if the graph returns it; ``workspace``, if no step reads it.
+        """
+        found = [_KINDS[self.steps[step].phase] for step in self.maker]
+        for buffer, readers in enumerate(self.readers):
+            if buffer in self.kept:
+                found[buffer] = "output"
+            elif not readers:
+                found[buffer] = "workspace"
+        return tuple(found)
+
+    def held_bytes(self, kind: str | None = None) -> int:
+        """Bytes held outside of the plan, of one kind or of all."""
+        return sum(one.size_bytes for one in self.held if kind in (None, one.kind))
 
     @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:
@@ -102,6 +134,9 @@ class Dataflow:
             for one in earlier:
                 found[one].append(number)
         return tuple(map(tuple, found))
+
+
+_KINDS = {"forward": "activation", "backward": "gradient", "update": "weight"}
 
 
 def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
@@ -141,10 +176,42 @@ def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
         for view in one.reads:
             if view.value in outside:
                 reading.setdefault(view.value, []).append(len(steps) - 1)
-    values = [graph.values[number] for number in buffers]
-    sizes = np.array([-(-v.storage_bytes // alignment) * alignment for v in values], np.int64)
+    sizes = aligned([graph.values[number].storage_bytes for number in buffers], alignment)
     kept = frozenset(buffers[v.value] for v in graph.outputs if v.value in buffers)
-    return Dataflow(tuple(steps), sizes, kept, graph, buffers, updated)
+    return Dataflow(
+        tuple(steps), sizes, kept, _held(graph, {*buffers, *updated}), graph, buffers, updated
+    )
+
+
+def aligned(sizes: ArrayLike, alignment: int) -> NDArray[np.int64]:
+    """Sizes in bytes, rounded up to a multiple of the alignment."""
+    return -(-np.asarray(sizes, np.int64) // alignment) * alignment
+
+
+def _held(graph: OperatorGraph, made: Container[int]) -> tuple[Held, ...]:
+    """What operators read and do not make, in the order in which they first read it."""
+    made_of_weights: dict[int, str] = {}  # before all runs, and of which
+    for one in graph.preparation:
+        names = [
+            made_of_weights.get(view.value) or _weight(graph, view.value) for view in one.reads
+        ]
+        for view in one.makes if any(names) else ():
+            made_of_weights[view.value] = next(filter(None, names))
+    found: dict[int, Held] = {}
+    for value in (view.value for one in graph.operators for view in one.reads):
+        about = graph.values[value]
+        if value in made or about.storage in found:
+            continue
+        weight = made_of_weights.get(value) or _weight(graph, value)
+        kind = "weight" if weight else "input" if about.origin == "input" else "constant"
+        found[about.storage] = Held(weight or about.name, kind, about.storage_bytes)
+    return tuple(found.values())
+
+
+def _weight(graph: OperatorGraph, value: int) -> str:
+    """Name of a value that is a parameter; empty for any other."""
+    about = graph.values[value]
+    return about.name if about.origin == "parameter" else ""
 
 
 def _updated(graph: OperatorGraph) -> Mapping[int, int]:

@@ -76,10 +76,10 @@ class MemoryPlan:
 
     @cached_property
     def table(self) -> pl.DataFrame:
-        """A row for each buffer.
+        """A row for each buffer; what lies outside of the plan is in `Dataflow.held`.
 
         ``node`` is the number of the operator that makes it, ``name`` its name, ``kind`` what it
-        is (activation, gradient or output); ``offset`` and ``bytes``; ``first`` and ``last``:
+        is (see `Dataflow.kinds`); ``offset`` and ``bytes``; ``first`` and ``last``:
         places of steps in the order, last exclusive, so that what is overwritten in place ends
         where its successor begins.
         """
@@ -89,19 +89,13 @@ class MemoryPlan:
             {
                 "node": [one.operator for one in makers],
                 "name": [one.name for one in makers],
-                "kind": [_kind(flow, at, one.phase) for at, one in enumerate(makers)],
+                "kind": flow.kinds,
                 "offset": self.offsets,
                 "bytes": flow.sizes,
                 "first": self.lifetimes.first,
                 "last": self.lifetimes.last,
             }
         )
-
-
-def _kind(flow: Dataflow, buffer: int, phase: str) -> str:
-    if buffer in flow.kept:
-        return "output"
-    return "gradient" if phase == "backward" else "activation"
 
 
 def certify(plan: MemoryPlan) -> None:
