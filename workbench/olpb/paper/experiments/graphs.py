@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import polars as pl
 
 from workbench import graphs
 from workbench.checks import check_whole
+from workbench.claims import paper_value
 from workbench.experiments import Scaled, grid, sweep
 from workbench.graphs.graph import Operator
 from workbench.graphs.operator_graph import OperatorGraph
@@ -32,6 +32,8 @@ OPTIMISER = {
     "edges": pl.Int64,
     "nodes_removed_percent": pl.Float64,
     "edges_removed_percent": pl.Float64,
+    "paper_nodes_removed_percent": pl.Float64,
+    "paper_edges_removed_percent": pl.Float64,
 }
 
 
@@ -40,7 +42,8 @@ def optimiser() -> pl.DataFrame:
 
     A row for the graph as traced, and one for each time that a pattern found something: ``round,
     pattern``, ``nodes`` and ``edges`` that are left, parameters and constants among them, and how
-    much of the graph has been removed by then: ``nodes_removed_percent, edges_removed_percent``.
+    much of the graph has been removed by then: ``nodes_removed_percent, edges_removed_percent``,
+    and the paper's, ``paper_nodes_removed_percent, paper_edges_removed_percent``.
 
     Deviation: a step of SGD instead of Adagrad, at the granularity of PyTorch's operators. The
     library's tutorial gives the paper's counts, 201 nodes and 239 edges, for another network: a
@@ -51,7 +54,11 @@ def optimiser() -> pl.DataFrame:
     def removed(count: str) -> pl.Expr:
         return (100 * (1 - pl.col(count) / pl.col(count).first())).alias(f"{count}_removed_percent")
 
-    return table.with_columns(removed("nodes"), removed("edges")).cast(OPTIMISER)
+    paper = {
+        f"paper_{count}_removed_percent": pl.lit(paper_value(f"olpb.optimiser.{count}"))
+        for count in ("nodes", "edges")
+    }
+    return table.with_columns(removed("nodes"), removed("edges"), **paper).cast(OPTIMISER)
 
 
 def _lenet_like() -> OperatorGraph:
@@ -158,21 +165,32 @@ def graph(model: str = "lenet5", training: bool = False, batch_size: int = 1) ->
 
 
 def drawn(traced: OperatorGraph) -> pl.DataFrame:
-    """Any traced graph as `graph` shows one."""
+    """Any traced graph as `graph` shows one, without ``model`` and ``training``."""
     removed = _removed(traced)
-    reading: dict[int, list[int]] = {}
-    for source, target in traced.edges.iter_rows():
-        reading.setdefault(target, []).append(source)
-    at = iter(range(len(traced.operators)))
-    rows: list[tuple[Any, ...]] = []
-    levels: list[int] = []
-    for node in traced.nodes.iter_rows(named=True):
-        sources = reading.get(node["node"], [])
-        levels.append(1 + max(map(levels.__getitem__, sources)) if sources else 0)
-        pattern = removed.get(next(at)) if node["kind"] == "operator" else None
-        about = [node[name] for name in ("node", "name", "kind", "phase", "bytes")]
-        rows.append((*about, levels[-1], sources, pattern))
-    return pl.DataFrame(rows, schema=list(GRAPH)[2:], orient="row")
+    made = traced.nodes.filter(kind="operator")["node"].to_list()
+    pattern = {made[at]: name for at, name in removed.items()}
+    return _levelled(traced).with_columns(
+        removed_by=pl.col("node").replace_strict(pattern, default=None, return_dtype=pl.String)
+    )
+
+
+def _levelled(graph: OperatorGraph) -> pl.DataFrame:
+    """Nodes of a graph, with those that each reads from and the longest path to it."""
+    reading: dict[int, list[int]] = {node: [] for node in graph.nodes["node"]}
+    for source, target in graph.edges.iter_rows():
+        reading[target].append(source)
+    level: dict[int, int] = {}
+    for node, sources in reading.items():
+        level[node] = 1 + max(level[one] for one in sources) if sources else 0
+    return graph.nodes.select(
+        "node",
+        "name",
+        "kind",
+        "phase",
+        "bytes",
+        pl.col("node").replace_strict(level, return_dtype=pl.Int64).alias("level"),
+        pl.Series("sources", list(reading.values()), dtype=pl.List(pl.Int64)),
+    )
 
 
 def _removed(traced: OperatorGraph) -> dict[int, str]:
@@ -224,7 +242,7 @@ def levels(
 
 def _by_level(model: str, training: bool, batch_size: int, **_: object) -> pl.DataFrame:
     traced = graphs.trace(model, batch_size=batch_size, training=training)
-    nodes = drawn(optimise(traced).graph)
+    nodes = _levelled(optimise(traced).graph)
     made = nodes.filter(kind="operator")
     level_of = dict(nodes.select("node", "level").iter_rows())
     last = dict(level_of)
