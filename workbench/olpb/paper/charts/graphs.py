@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import altair as alt
 import polars as pl
 
@@ -76,147 +79,194 @@ def _numbered() -> pl.Expr:
 
 
 def graph(frame: pl.DataFrame) -> alt.LayerChart:
-    """A small network's graph, levels downwards; what the optimiser removes has its own colour.
+    """A small network's graph: forward downwards, backward and update upwards beside it.
 
-    Parameters and constants stand beside the operator that reads them first, one level above it.
+    Rows are levels, those of the backward pass stretched to as many. What follows from parameters
+    and constants alone stands left of the operator that reads it first. What the optimiser removes
+    has its own colour.
     """
     nodes = _placed(frame)
-    spots = nodes.select("node", "x", "y")
     edges = (
-        nodes.select(pl.col("sources").alias("node"), x2="x", y2="y")
+        nodes.select(pl.col("sources").alias("node"), x2="x", y2="y", target="node")
         .explode("node")
         .drop_nulls("node")
-        .join(spots, on="node")
-        .sort("node", "y2", "x2")
+        .join(nodes.select("node", "x", "y", "kind"), on="node")
+        .sort("node", "target")
     )
-    deepest = int(nodes["y"].max())  # type: ignore[arg-type]
-    x = alt.X("x:Q", axis=None, scale=alt.Scale(nice=False, padding=12))
+    x = alt.X("x:Q", axis=None, scale=alt.Scale(nice=False, padding=8))
+    rows = float(nodes["y"].max()) + 1  # type: ignore[arg-type]
     y = alt.Y(
-        "y:Q",
-        title="level",
-        scale=alt.Scale(domain=[-0.5, deepest + 0.5], nice=False, reverse=True),
-        axis=alt.Axis(tickMinStep=1, format="d", grid=False),
+        "y:Q", axis=None, scale=alt.Scale(nice=False, reverse=True, domain=[-0.7, rows - 0.3])
     )
     lines = (
         alt.Chart(edges)
-        .mark_rule(color=parts.GREY, strokeWidth=0.5, aria=False)
-        .encode(x=x, y=y, x2="x2:Q", y2="y2:Q")
+        .mark_rule(color=parts.GREY, aria=False)
+        .encode(
+            x=x,
+            y=y,
+            x2="x2:Q",
+            y2="y2:Q",
+            strokeWidth=alt.when(alt.datum.kind == "operator")
+            .then(alt.value(0.6))
+            .otherwise(alt.value(0.25)),
+        )
     )
     present = [fate for fate in FATES if fate in set(nodes["fate"])]
+    colours = [_FATE_COLOURS[fate] for fate in present]
+    shown = [FATES[fate] for fate in present]
     dots = (
         alt.Chart(nodes.with_columns(pl.col("fate").replace_strict(FATES)))
-        .mark_circle(size=45, opacity=1)
+        .mark_circle(size=36, opacity=1)
         .encode(
             x=x,
             y=y,
             color=alt.Color(
                 "fate:N",
                 title=None,
-                sort=None,
-                scale=alt.Scale(
-                    domain=[FATES[fate] for fate in present],
-                    range=[_FATE_COLOURS[fate] for fate in present],
-                ),
-                legend=alt.Legend(columns=3),
+                scale=alt.Scale(domain=shown, range=colours),
+                legend=alt.Legend(columns=2),
             ),
-            tooltip=["name:N", "kind:N", "phase:N", "bytes:Q", "removed_by:N"],
+            tooltip=["name:N", "kind:N", "phase:N", "level:Q", "bytes:Q", "removed_by:N"],
         )
     )
-    named = nodes.filter(pl.col("kind") == "operator").with_columns(
-        name=pl.col("name").str.replace_all("_", " ").str.slice(0, _LETTERS)
-    )
+    named = nodes.filter(pl.col("is_main")).with_columns(_short().alias("name"))
     names = (
-        alt.Chart(named).mark_text(align="left", dx=6, fontSize=7).encode(x=x, y=y, text="name:N")
+        alt.Chart(named)
+        .mark_text(align="left", dx=6, fontSize=8, aria=False)
+        .encode(x=x, y=y, text="name:N")
     )
     row = frame.row(0, named=True)
     model = MODEL_TITLES.get(row["model"], row["model"])
     what = "a step of training" if row["training"] else "inference"
-    left = int(nodes["fate"].is_in(["stays", "source"]).sum())
-    title = [f"{model}, {what}: {len(frame)} nodes, {left} of them stay"]
-    return alt.layer(lines, dots, names).properties(
-        height=max(120, 15 * (deepest + 1)), title=title
-    )
+    left = int(frame["removed_by"].null_count())
+    title = [f"{model}, {what}", f"{len(frame)} nodes, of which {left} stay"]
+    return alt.layer(lines, dots, names).properties(height=max(120, 17 * rows), title=title)
 
 
-_LETTERS = 24
-"""Of an operator's name."""
+def _short() -> pl.Expr:
+    """An operator's name, short enough to stand beside it."""
+    name = pl.col("name").str.strip_chars("_")
+    for long, short in _SHORTER.items():
+        name = name.str.replace(long, short, literal=True)
+    return name.str.replace_all("_", " ")
+
+
+_SHORTER = {
+    "max_pool2d_with_indices": "max_pool",
+    "threshold_backward": "relu_backward",
+    "native_batch_norm": "normalisation",
+    "_backward_data": "_backward",
+}
+
+_BESIDE = 0.22
+"""Of a column: between an operator and what it reads of parameters."""
 
 
 def _placed(frame: pl.DataFrame) -> pl.DataFrame:
-    """With a place for each node: ``y``, its level, and ``x``, near those that it reads from."""
-    readers: dict[int, int] = {}
-    for node, sources in frame.select("node", "sources").iter_rows():
-        for source in sources:
-            readers.setdefault(source, node)
-    level = dict(frame.select("node", "level").iter_rows())
-    kind = dict(frame.select("node", "kind").iter_rows())
-    y = {
-        node: level[node] if kind[node] in ("operator", "input") else level[readers[node]] - 1
-        for node in level
-        if kind[node] in ("operator", "input") or node in readers
-    }
-    x: dict[int, float] = {}
-    taken: dict[int, set[int]] = {}
-    sources_of = dict(frame.select("node", "sources").iter_rows())
-    main = sorted(y, key=lambda node: (y[node], kind[node] != "operator", node))
+    """With a place for each node, ``x`` and ``y``; ``is_main``, if it follows from the input."""
+    rows = {row["node"]: row for row in frame.iter_rows(named=True)}
+    main = _following(rows)
+    forward = [node for node in main if rows[node]["phase"] in (None, "forward")]
+    others = [node for node in main if rows[node]["phase"] not in (None, "forward")]
+    deep = max((rows[node]["level"] for node in forward), default=0)
+    higher = max((rows[node]["level"] - deep for node in others), default=1)
+    height = max(deep, higher - 1)
+    place = _columns(rows, forward, 0, lambda level: level * height / max(deep, 1))
+    turned = _columns(
+        rows, others, 2, lambda level: height - (level - deep - 1) * height / max(higher - 1, 1)
+    )
+    place |= turned
     for node in main:
-        near = [
-            x[source] for source in sources_of[node] if source in x and kind[source] != "parameter"
-        ]
-        wanted = round(sum(near) / len(near)) if near else 0
-        free = taken.setdefault(y[node], set())
-        place = min(
-            (
-                one
-                for one in range(-len(free) - 1 + wanted, wanted + len(free) + 2)
-                if one not in free
-            ),
-            key=lambda one: (abs(one - wanted), one),
-        )
-        free.add(place)
-        x[node] = place
-    fate = pl.col("removed_by").replace(_FATE_OF)
-    fate = pl.when(pl.col("kind") != "operator").then(pl.lit("source")).otherwise(fate)
-    known = pl.when(fate.is_null()).then(pl.lit("stays")).otherwise(fate)
-    return frame.filter(pl.col("node").is_in(list(y))).with_columns(
-        x=pl.col("node").replace_strict(x, return_dtype=pl.Float64),
-        y=pl.col("node").replace_strict(y, return_dtype=pl.Int64),
-        fate=pl.when(known.is_in(list(FATES))).then(known).otherwise(pl.lit("left out")),
+        waiting, slots = [*rows[node]["sources"]], 0
+        while waiting:
+            source = waiting.pop(0)
+            if source in place:
+                continue
+            slots += 1
+            x, y = place[node]
+            place[source] = (x - _BESIDE * slots, y - 0.3 * (slots % 2))
+            waiting += rows[source]["sources"]
+    fate = pl.col("removed_by").replace_strict(_FATE_OF, default="left out")
+    fate = pl.when(pl.col("removed_by").is_null()).then(pl.lit("stays")).otherwise(fate)
+    spots = [(node, float(x), float(y)) for node, (x, y) in place.items()]
+    schema = {"node": pl.Int64, "x": pl.Float64, "y": pl.Float64}
+    return frame.join(pl.DataFrame(spots, schema, orient="row"), on="node").with_columns(
+        is_main=pl.col("node").is_in(main),
+        fate=pl.when(pl.col("kind") == "operator").then(fate).otherwise(pl.lit("source")),
     )
 
 
-def levels(frame: pl.DataFrame) -> alt.VConcatChart:
+def _following(rows: Mapping[int, Mapping[str, Any]]) -> list[int]:
+    """Inputs, and nodes that follow from one, in their order."""
+    found = dict[int, None]()
+    for node, row in rows.items():
+        if row["kind"] == "input" or any(source in found for source in row["sources"]):
+            found[node] = None
+    return list(found)
+
+
+def _columns(
+    rows: Mapping[int, Mapping[str, Any]],
+    nodes: Sequence[int],
+    first: int,
+    height: Callable[[int], float],
+) -> dict[int, tuple[float, float]]:
+    """A column for each node, that of the deepest node that it reads from if it is free."""
+    place: dict[int, tuple[float, float]] = {}
+    taken: dict[int, set[float]] = {}
+    for node in sorted(nodes, key=lambda one: (rows[one]["level"], one)):
+        level = rows[node]["level"]
+        above = [one for one in rows[node]["sources"] if one in place]
+        wanted = place[max(above, key=lambda one: rows[one]["level"])][0] if above else first
+        used = taken.setdefault(level, set())
+        column = min(
+            (wanted + step for step in range(len(used) + 1) if wanted + step not in used),
+        )
+        used.add(column)
+        place[node] = (column, height(level))
+    return place
+
+
+def levels(frame: pl.DataFrame) -> alt.HConcatChart:
     """Operators by level, and below the bytes that have to be alive there, a column per network."""
-    drawn = parts.titled(frame, model=MODEL_TITLES).with_columns(mb=pl.col("alive_bytes") / MB)
-    models = parts.present(frame["model"], MODEL_TITLES)
-    x = alt.X("level:Q", title="level", scale=alt.Scale(nice=False))
+    models = frame["model"].unique(maintain_order=True).to_list()
     phases = [phase for phase in PHASES if phase in set(frame["phase"])]
-    counts = (
-        alt.Chart(drawn)
-        .mark_bar(aria=False, strokeWidth=0)
-        .encode(
-            x=x,
-            x2="next:Q",
-            y=alt.Y("operators:Q", title="operators"),
-            color=parts.colour("phase", phases),
-            order=alt.Order("phase:N"),
-        )
-        .transform_calculate(next="datum.level + 1")
-        .properties(height=70)
-    )
-    alive = (
-        alt.Chart(drawn.filter(pl.col("mb").is_not_null()))
-        .mark_area(interpolate="step-after", color=parts.GREY, aria=False)
-        .encode(x=x, y=alt.Y("mb:Q", title="MB alive"))
-        .properties(height=90)
-    )
-    rows = [
-        one.facet(
-            facet=alt.Facet("model:N", sort=models, title=None),
-            columns=len(models),
-            spacing=parts.APART_PX,
-        ).resolve_scale(x="independent", y="independent")
-        for one in (counts, alive)
+    columns = [
+        _levels_of(frame.filter(model=model), phases, is_first=at == 0)
+        for at, model in enumerate(models)
     ]
     what = "a step of training" if frame["training"][0] else "inference"
-    return alt.vconcat(*rows).properties(title=f"Operators and memory by level, {what}")
+    return alt.hconcat(*columns).properties(title=f"Operators and memory by level, {what}")
+
+
+def _levels_of(frame: pl.DataFrame, phases: Sequence[str], *, is_first: bool) -> alt.VConcatChart:
+    order = {phase: at for at, phase in enumerate(PHASES)}
+    drawn = (
+        frame.sort("level", pl.col("phase").replace_strict(order))
+        .with_columns(top=pl.col("operators").cum_sum().over("level"), end=pl.col("level") + 1)
+        .with_columns(bottom=pl.col("top") - pl.col("operators"))
+    )
+    last = int(frame["level"].max()) + 1  # type: ignore[arg-type]
+    x = alt.X("level:Q", title="level", scale=alt.Scale(domain=[0, last], nice=False))
+    counts = (
+        alt.Chart(drawn)
+        .mark_rect(aria=False, strokeWidth=0)
+        .encode(
+            x=x,
+            x2="end:Q",
+            y=alt.Y("bottom:Q", title="operators" if is_first else None),
+            y2="top:Q",
+            color=parts.colour("phase", phases),
+        )
+        .properties(height=70)
+    )
+    bytes_ = frame.drop_nulls("alive_bytes").select("level", mb=pl.col("alive_bytes") / MB)
+    alive = (
+        alt.Chart(bytes_)
+        .mark_area(interpolate="step-after", color=parts.GREY, aria=False)
+        .encode(x=x, y=alt.Y("mb:Q", title="MB alive" if is_first else None))
+        .properties(height=90)
+    )
+    model = frame["model"][0]
+    counts.title = MODEL_TITLES.get(model, model)
+    return alt.vconcat(counts, alive)

@@ -57,14 +57,17 @@ def arena(frame: pl.DataFrame) -> alt.FacetChart:
     colours = [KIND_COLOURS[kind] for kind in present]
     base = alt.Chart()
     blocks = base.mark_rect(
-        aria=False, stroke=figures.INK, strokeOpacity=0.35, strokeWidth=0.3
+        aria=False, stroke=figures.INK, strokeOpacity=0.25, strokeWidth=0.3
     ).encode(
         x=alt.X("first:Q", title="step", scale=alt.Scale(nice=False)),
         x2="last:Q",
         y=alt.Y("from_mb:Q", title="address, MB", scale=alt.Scale(nice=False)),
         y2="to_mb:Q",
         color=alt.Color(
-            "kind:N", title=None, scale=alt.Scale(domain=present, range=colours), sort=present
+            "kind:N",
+            title=None,
+            scale=alt.Scale(domain=present, range=colours),
+            legend=alt.Legend(symbolStrokeWidth=0),
         ),
         tooltip=["name:N", "kind:N", "mb:Q", "from_mb:Q", "first:Q", "last:Q"],
     )
@@ -127,7 +130,12 @@ def planners(frame: pl.DataFrame) -> alt.FacetChart:
         alt.Chart(drawn)
         .mark_point(size=32)
         .encode(
-            x=alt.X(**parts.log_axis("over_bound", "bytes over the bound")),
+            x=alt.X(
+                "over_bound:Q",
+                title="bytes over the bound",
+                scale=alt.Scale(type="log", nice=False, padding=6),
+                axis=alt.Axis(values=[1, 1.5, 2, 3, 5, 10, 20, 50], format="~g", grid=True),
+            ),
             y=alt.Y(
                 "model:N", sort=models, title=None, axis=alt.Axis(grid=True, tickBand="extent")
             ),
