@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from workbench.checks import check_number, check_whole
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.names import choose
+from workbench.olpb.memory.checkpointing import checkpointed
 from workbench.olpb.memory.dataflow import ALIGNMENT, Dataflow, check_order, dataflow
 from workbench.olpb.memory.lifetimes import Lifetimes, lifetimes
 from workbench.olpb.memory.orders import ORDERS, best_first, depth_first, searched, traced
 from workbench.olpb.memory.packing import pack
 from workbench.olpb.memory.pebble import pebble
 from workbench.olpb.memory.plan import MemoryPlan, certify
-from workbench.olpb.memory.recomputation import BudgetError, recomputing
+from workbench.olpb.memory.recomputation import BudgetError, cost, recomputing
 
 Place = Callable[[Lifetimes, float], NDArray[np.int64]]
 
@@ -71,7 +72,8 @@ def plan_memory(
         A name in `PLANNERS`.
     budget_bytes
         Most that the plan may need. What does not fit is thrown away and computed again, as little
-        as a good order of doing so needs; see `workbench.olpb.memory.recomputation`.
+        as the best of two ways needs: by buffers (`workbench.olpb.memory.recomputation`), or by
+        stages, which is optimal on chains (`workbench.olpb.memory.checkpointing`).
     order
         A name in `ORDERS`, or steps by number; the planner's own by default.
     time_limit_s
@@ -112,16 +114,32 @@ def _within(
     planner: str, flow: Dataflow, order: Sequence[int], budget_bytes: int, time_limit_s: float
 ) -> MemoryPlan:
     """A plan that computes again what does not fit; with less room where packing leaves gaps."""
-    room = budget_bytes
+    room, least = budget_bytes, None
     for _ in range(_TRIES):
-        again = recomputing(flow, order, room)
-        plan = _placed(planner, again, range(len(again.steps)), time_limit_s / _TRIES)
-        if plan.total_bytes <= budget_bytes:
-            return plan
-        room = int(room * budget_bytes / plan.total_bytes)
-    raise BudgetError(
-        f"no plan within {budget_bytes:,} bytes was found; one of {plan.total_bytes:,} was"
-    )
+        for again in less(flow, order, room):
+            plan = _placed(planner, again, range(len(again.steps)), time_limit_s / _TRIES)
+            if plan.total_bytes <= budget_bytes:
+                return plan
+            least = min(plan.total_bytes, least or plan.total_bytes)
+        room = int(room * budget_bytes / (least or budget_bytes))
+    raise BudgetError(f"no plan within {budget_bytes:,} bytes was found; one of {least:,} was")
+
+
+def less(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> list[Dataflow]:
+    """Dataflows whose buffers alive at once fit a budget, the one of least work first.
+
+    Raises `BudgetError`: no way finds one.
+    """
+    found: list[Dataflow] = []
+    refused: list[BudgetError] = []
+    for way in (recomputing, checkpointed):
+        try:
+            found.append(way(flow, order, budget_bytes))
+        except BudgetError as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    return sorted(found, key=lambda one: cost(one).sum())
 
 
 _TRIES = 6
@@ -134,7 +152,13 @@ def _ordered(flow: Dataflow, order: str | Sequence[int], until_s: float) -> Sequ
     choose("order", order, ORDERS)
     if order != "searched":
         return ORDERS[order](flow)
-    quick = [traced(flow), depth_first(flow), best_first(flow)]
+    quick = quick_order(flow)
     half_s = (until_s - time.monotonic()) / 2
     found = searched(flow, until_s=time.monotonic() + half_s)
-    return min([*quick, found], key=lambda one: lifetimes(flow, one).bound_bytes)
+    return min([quick, found], key=lambda one: lifetimes(flow, one).bound_bytes)
+
+
+def quick_order(flow: Dataflow) -> Sequence[int]:
+    """The best of the orders that are found at once."""
+    quick = [traced(flow), depth_first(flow), best_first(flow)]
+    return min(quick, key=lambda one: lifetimes(flow, one).bound_bytes)

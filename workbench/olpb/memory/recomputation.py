@@ -44,7 +44,51 @@ def recomputing(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> Data
         raise BudgetError(
             f"no plan within {budget_bytes:,} bytes was found; a single step needs {least:,}"
         )
-    return best.dataflow()
+    return unrolled(flow, best.ran)
+
+
+def unrolled(flow: Dataflow, ran: Sequence[int]) -> Dataflow:
+    """The dataflow of steps as they run, some again, each making buffers of its own.
+
+    Runs again whose results nobody reads are left out.
+    """
+    ran = _needed(flow, ran)
+    latest: dict[int, int] = {}
+    sizes: list[int] = []
+    steps: list[Step] = []
+    runs: dict[int, list[int]] = {}
+    for number, step in enumerate(ran):
+        runs.setdefault(step, []).append(number)
+        one = flow.steps[step]
+        reads = tuple(latest[buffer] for buffer in one.reads)
+        over = tuple(latest[buffer] for buffer in one.overwrites)
+        for buffer in one.makes:
+            latest[buffer] = len(sizes)
+            sizes.append(int(flow.sizes[buffer]))
+        makes = tuple(latest[buffer] for buffer in one.makes)
+        after = tuple(sorted(at for earlier in one.after for at in runs[earlier]))
+        steps.append(replace(one, reads=reads, makes=makes, overwrites=over, after=after))
+    return replace(
+        flow,
+        steps=tuple(steps),
+        sizes=np.array(sizes, np.int64),
+        kept=frozenset(latest[buffer] for buffer in flow.kept),
+        buffer_of_value={value: latest[buffer] for value, buffer in flow.buffer_of_value.items()},
+    )
+
+
+def _needed(flow: Dataflow, ran: Sequence[int]) -> list[int]:
+    """Runs without those again that make nothing that is read before it is made anew."""
+    first = {step: at for at, step in reversed([*enumerate(ran)])}
+    read = set(flow.kept)
+    found = list[int]()
+    for at in reversed(range(len(ran))):
+        one = flow.steps[ran[at]]
+        if first[ran[at]] == at or read.intersection(one.makes):
+            found.append(ran[at])
+            read.difference_update(one.makes)
+            read.update(one.reads)
+    return found[::-1]
 
 
 def least_bytes(flow: Dataflow) -> int:
@@ -104,33 +148,6 @@ class _Run:
                 return False
             self._drop_unused()
         return True
-
-    def dataflow(self) -> Dataflow:
-        """Steps as they ran, each making buffers of its own."""
-        latest: dict[int, int] = {}
-        sizes: list[int] = []
-        steps: list[Step] = []
-        runs: dict[int, list[int]] = {}
-        for number, step in enumerate(self.ran):
-            runs.setdefault(step, []).append(number)
-            one = self.flow.steps[step]
-            reads = tuple(latest[buffer] for buffer in one.reads)
-            over = tuple(latest[buffer] for buffer in one.overwrites)
-            for buffer in one.makes:
-                latest[buffer] = len(sizes)
-                sizes.append(self._sizes[buffer])
-            makes = tuple(latest[buffer] for buffer in one.makes)
-            after = tuple(sorted(at for earlier in one.after for at in runs[earlier]))
-            steps.append(replace(one, reads=reads, makes=makes, overwrites=over, after=after))
-        kept = frozenset(latest[buffer] for buffer in self.flow.kept)
-        values = {value: latest[buffer] for value, buffer in self.flow.buffer_of_value.items()}
-        return replace(
-            self.flow,
-            steps=tuple(steps),
-            sizes=np.array(sizes, np.int64),
-            kept=kept,
-            buffer_of_value=values,
-        )
 
     def _run(self, step: int, pinned: frozenset[int], depth: int) -> bool:
         """Make what a step reads, room for what it makes, and run it."""
