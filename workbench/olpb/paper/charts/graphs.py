@@ -13,6 +13,11 @@ from workbench.figures import parts
 from workbench.olpb.paper.charts.memory import MB, MODEL_TITLES
 
 COUNTS = {"nodes": "nodes", "edges": "edges"}
+PATTERN_TITLES = {
+    "normalisation into convolution": "fused: normalisation",
+    "addition and ReLU into convolution": "fused: addition, ReLU",
+    "common subexpressions": "computed twice",
+}
 FATES = {
     "stays": "stays",
     "views": "view: read in its place",
@@ -73,9 +78,10 @@ def optimiser(frame: pl.DataFrame) -> alt.FacetChart:
 
 
 def _numbered() -> pl.Expr:
-    """A pattern's name, with its round where that is not the first."""
-    again = pl.format("{} (round {})", "pattern", "round")
-    return pl.when(pl.col("round") > 1).then(again).otherwise("pattern").alias("pattern")
+    """A pattern's title, with its round where that is not the first."""
+    title = pl.col("pattern").replace(PATTERN_TITLES)
+    again = pl.format("{} (round {})", title, "round")
+    return pl.when(pl.col("round") > 1).then(again).otherwise(title).alias("pattern")
 
 
 def graph(frame: pl.DataFrame) -> alt.LayerChart:
@@ -93,22 +99,24 @@ def graph(frame: pl.DataFrame) -> alt.LayerChart:
         .join(nodes.select("node", "x", "y", "kind"), on="node")
         .sort("node", "target")
     )
-    x = alt.X("x:Q", axis=None, scale=alt.Scale(nice=False, padding=8))
+    left, right = float(nodes["x"].min()), float(nodes["x"].max())  # type: ignore[arg-type]
+    across = [left - 0.1, max(right, left + _COLUMNS) + 0.6]
+    x = alt.X("x:Q", axis=None, scale=alt.Scale(nice=False, domain=across))
     rows = float(nodes["y"].max()) + 1  # type: ignore[arg-type]
     y = alt.Y(
         "y:Q", axis=None, scale=alt.Scale(nice=False, reverse=True, domain=[-0.7, rows - 0.3])
     )
     lines = (
         alt.Chart(edges)
-        .mark_rule(color=parts.GREY, aria=False)
+        .mark_rule(strokeWidth=0.5, aria=False)
         .encode(
             x=x,
             y=y,
             x2="x2:Q",
             y2="y2:Q",
-            strokeWidth=alt.when(alt.datum.kind == "operator")
-            .then(alt.value(0.6))
-            .otherwise(alt.value(0.25)),
+            color=alt.when(alt.datum.kind == "operator")
+            .then(alt.value(parts.GREY))
+            .otherwise(alt.value("#cccccc")),
         )
     )
     present = [fate for fate in FATES if fate in set(nodes["fate"])]
@@ -130,17 +138,20 @@ def graph(frame: pl.DataFrame) -> alt.LayerChart:
         )
     )
     named = nodes.filter(pl.col("is_main")).with_columns(_short().alias("name"))
-    names = (
+    names = [
         alt.Chart(named)
-        .mark_text(align="left", dx=6, fontSize=8, aria=False)
+        .mark_text(align="left", dx=6, fontSize=8, aria=False, **style)
         .encode(x=x, y=y, text="name:N")
-    )
+        for style in ({"stroke": "white", "strokeWidth": 3}, {})  # lines do not cross the letters
+    ]
     row = frame.row(0, named=True)
     model = MODEL_TITLES.get(row["model"], row["model"])
     what = "a step of training" if row["training"] else "inference"
-    left = int(frame["removed_by"].null_count())
-    title = [f"{model}, {what}", f"{len(frame)} nodes, of which {left} stay"]
-    return alt.layer(lines, dots, names).properties(height=max(120, 17 * rows), title=title)
+    stay = int(frame["removed_by"].null_count())
+    title = [f"{model}, {what}", f"{len(frame)} nodes, of which {stay} stay"]
+    return alt.layer(lines, names[0], dots, names[1]).properties(
+        height=max(120, 17 * rows), title=title
+    )
 
 
 def _short() -> pl.Expr:
@@ -158,12 +169,14 @@ _SHORTER = {
     "_backward_data": "_backward",
 }
 
+_COLUMNS = 4
+"""That a picture has room for at least."""
 _BESIDE = 0.22
 """Of a column: between an operator and what it reads of parameters."""
 
 
 def _placed(frame: pl.DataFrame) -> pl.DataFrame:
-    """With a place for each node, ``x`` and ``y``; ``is_main``, if it follows from the input."""
+    """With a place for each node: ``x`` and ``y``; ``is_main``, if it follows from an input."""
     rows = {row["node"]: row for row in frame.iter_rows(named=True)}
     main = _following(rows)
     forward = [node for node in main if rows[node]["phase"] in (None, "forward")]
@@ -197,10 +210,11 @@ def _placed(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _following(rows: Mapping[int, Mapping[str, Any]]) -> list[int]:
-    """Inputs, and nodes that follow from one, in their order."""
+    """The first input, and nodes that follow from it, in their order."""
     found = dict[int, None]()
     for node, row in rows.items():
-        if row["kind"] == "input" or any(source in found for source in row["sources"]):
+        is_first = row["kind"] == "input" and not found
+        if is_first or any(source in found for source in row["sources"]):
             found[node] = None
     return list(found)
 
@@ -227,16 +241,18 @@ def _columns(
     return place
 
 
-def levels(frame: pl.DataFrame) -> alt.HConcatChart:
+def levels(frame: pl.DataFrame) -> alt.ConcatChart:
     """Operators by level, and below the bytes that have to be alive there, a column per network."""
     models = frame["model"].unique(maintain_order=True).to_list()
     phases = [phase for phase in PHASES if phase in set(frame["phase"])]
     columns = [
-        _levels_of(frame.filter(model=model), phases, is_first=at == 0)
+        _levels_of(frame.filter(model=model), phases, is_first=at % 2 == 0)
         for at, model in enumerate(models)
     ]
     what = "a step of training" if frame["training"][0] else "inference"
-    return alt.hconcat(*columns).properties(title=f"Operators and memory by level, {what}")
+    return alt.concat(*columns, columns=2).properties(
+        title=f"Operators and memory by level, {what}"
+    )
 
 
 def _levels_of(frame: pl.DataFrame, phases: Sequence[str], *, is_first: bool) -> alt.VConcatChart:
@@ -258,14 +274,14 @@ def _levels_of(frame: pl.DataFrame, phases: Sequence[str], *, is_first: bool) ->
             y2="top:Q",
             color=parts.colour("phase", phases),
         )
-        .properties(height=70)
+        .properties(height=55)
     )
     bytes_ = frame.drop_nulls("alive_bytes").select("level", mb=pl.col("alive_bytes") / MB)
     alive = (
         alt.Chart(bytes_)
         .mark_area(interpolate="step-after", color=parts.GREY, aria=False)
         .encode(x=x, y=alt.Y("mb:Q", title="MB alive" if is_first else None))
-        .properties(height=90)
+        .properties(height=60)
     )
     model = frame["model"][0]
     counts.title = MODEL_TITLES.get(model, model)

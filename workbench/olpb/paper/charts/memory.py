@@ -10,7 +10,7 @@ from workbench.figures import parts
 
 PLANNER_TITLES = {
     "workbench": "workbench",
-    "pebble": "pebble game (the paper)",
+    "pebble": "pebble game",
     "greedy_by_size": "greedy by size",
     "best_fit": "best fit",
     "parent": "a parent's block",
@@ -76,11 +76,21 @@ def arena(frame: pl.DataFrame) -> alt.FacetChart:
     row = frame.row(0, named=True)
     what = f"a step of training, batch {row['batch_size']}" if row["training"] else "inference"
     title = [
-        f"{_title(row['model'])}, {what}: one block of memory",
+        f"{MODEL_TITLES.get(row['model'], row['model'])}, {what}",
         *parts.wrapped("dashed: most bytes alive at once", "below 0: held outside of the block"),
     ]
     chart = alt.layer(blocks, ground, bound, data=drawn).properties(height=240)
-    return parts.facets(chart, "panel", order, title, columns=len(order))
+    facet = alt.Facet(
+        "panel:N",
+        sort=order,
+        title=None,
+        header=alt.Header(labelExpr="split(datum.label, ': ')"),
+    )
+    return chart.facet(facet=facet, columns=len(order), title=title, spacing=_APART_PX)
+
+
+_APART_PX = 12
+"""Between panels that share an axis."""
 
 
 def _rectangles(frame: pl.DataFrame) -> pl.DataFrame:
@@ -158,21 +168,18 @@ def _phase() -> pl.Expr:
     return pl.when("training").then(step).otherwise(pl.lit("inference"))
 
 
-COUNTING_TITLES = {
-    "library": "library's operators, {} bytes",
-    "single": "library's operators, {} bytes",
-    "workbench": "PyTorch's operators, {} bytes",
-}
+COUNTING_TITLES = {"library": "library", "single": "library", "workbench": "PyTorch"}
+"""Whose operators' results are counted."""
 
 
 def table2(frame: pl.DataFrame) -> alt.FacetChart:
-    """Memory without and with a plan, and the paper's figures as lines, a panel per network."""
+    """Memory without and with a plan, and the paper's figures as lines, a panel per network.
+
+    Rows are whose operators' results are counted, at so many bytes a number.
+    """
     counting = pl.col("counting").replace_strict(COUNTING_TITLES)
     named = frame.with_columns(
-        counting=counting.str.replace(
-            "{}", pl.col("bytes_per_number").cast(pl.String), literal=True
-        )
-        + pl.format(" ({} plan)", "planner"),
+        counting=pl.format("{}, {} bytes", counting, "bytes_per_number"),
         panel=pl.format("{}, {} px", pl.col("model").replace(MODEL_TITLES), "image_px"),
     )
     drawn = pl.concat(
@@ -256,29 +263,51 @@ def table2_times(frame: pl.DataFrame) -> alt.FacetChart:
 
 def trade(frame: pl.DataFrame) -> alt.Chart:
     """Work that is done again against the bytes of the plan, a line per network."""
-    found = frame.filter(pl.col("bytes").is_not_null())
-    drawn = parts.titled(found, model=MODEL_TITLES).with_columns(
-        percent=100 * pl.col("bytes") / pl.col("bytes").max().over("model"),
-        mb=pl.col("bytes") / MB,
-    )
+    found = frame.filter(pl.col("total_bytes").is_not_null())
+    drawn = parts.titled(found, model=MODEL_TITLES).with_columns(mb=pl.col("total_bytes") / MB)
     row = frame.row(0, named=True)
     missing = len(frame) - len(found)
     left_out = [f"no plan found for {missing} budgets"] if missing else []
     what = f"a step of training, batch {row['batch_size']}" if row["training"] else "inference"
     title = ["Less memory for more computing", *parts.wrapped(what, *left_out)]
-    order = parts.present(found["model"], MODEL_TITLES)
     return (
         alt.Chart(drawn)
         .mark_line(point=True)
         .encode(
-            x=alt.X("percent:Q", title="bytes of results, % of a plan that repeats nothing"),
+            x=alt.X(
+                "bytes_percent:Q",
+                title="bytes of results, % of a plan that repeats nothing",
+                scale=alt.Scale(zero=False),
+            ),
             y=alt.Y("extra_percent:Q", title="work done again, %"),
-            tooltip=["model:N", "mb:Q", "extra_percent:Q", "steps_again:Q"],
-            **figures.series("model", order),
+            tooltip=["model:N", "mb:Q", "extra_percent:Q", "recomputed:Q"],
+            **figures.series("model", parts.present(found["model"], MODEL_TITLES)),
         )
-        .properties(height=200, title=title)
+        .properties(height=190, title=title)
     )
 
 
-def _title(model: str) -> str:
-    return MODEL_TITLES.get(model, model)
+def trade_times(frame: pl.DataFrame) -> alt.Chart:
+    """Seconds of a step in the arena over PyTorch's, against bytes, a line per network."""
+    found = frame.filter(pl.col("total_bytes").is_not_null())
+    drawn = parts.titled(found, model=MODEL_TITLES).with_columns(
+        ratio=pl.col("arena_s") / pl.col("plain_s"),
+        mb=pl.col("arena_bytes") / MB,
+        plain_mb=pl.col("plain_bytes") / MB,
+    )
+    row = frame.row(0, named=True)
+    title = [
+        "Time of a step of training in the arena",
+        *parts.wrapped(f"batch {row['batch_size']}, median of {row['repeats']} on this machine"),
+    ]
+    return (
+        alt.Chart(drawn)
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("mb:Q", title="MB held", scale=alt.Scale(zero=True)),
+            y=alt.Y("ratio:Q", title="seconds over PyTorch's", scale=alt.Scale(zero=True)),
+            tooltip=["model:N", "mb:Q", "plain_mb:Q", "arena_s:Q", "extra_percent:Q"],
+            **figures.series("model", parts.present(found["model"], MODEL_TITLES)),
+        )
+        .properties(height=190, title=title)
+    )

@@ -233,7 +233,8 @@ def levels(
 
     A row per model, level and phase, of the optimised graph: ``model, training, level, phase,
     operators``, and ``alive_bytes``, of all results made on this level or before and read on it or
-    later; null beyond the first phase of a level.
+    later; null beyond the first phase of a level. What does not follow from the input, such as
+    normalisations' counters of batches, is left out.
     """
     points = grid(model=models)
     shared = {"training": training, "batch_size": check_whole("batch_size", batch_size, 1)}
@@ -243,12 +244,15 @@ def levels(
 def _by_level(model: str, training: bool, batch_size: int, **_: object) -> pl.DataFrame:
     traced = graphs.trace(model, batch_size=batch_size, training=training)
     nodes = _levelled(optimise(traced).graph)
-    made = nodes.filter(kind="operator")
-    level_of = dict(nodes.select("node", "level").iter_rows())
+    following = set(nodes.filter(kind="input")["node"])
+    for node, sources in nodes.select("node", "sources").iter_rows():
+        following |= {node} if following.intersection(sources) else set()
+    made = nodes.filter(pl.col("node").is_in(list(following)), kind="operator")
+    level_of = dict(made.select("node", "level").iter_rows())
     last = dict(level_of)
-    for target, sources in nodes.select("node", "sources").iter_rows():
-        for source in sources:
-            last[source] = max(last[source], level_of[target])
+    for target, sources in made.select("node", "sources").iter_rows():
+        for source in following.intersection(sources):
+            last[source] = max(last.get(source, 0), level_of[target])
     alive = [0] * (1 + max(level_of.values(), default=0))
     for node, level, bytes_ in made.select("node", "level", "bytes").iter_rows():
         for one in range(level, last[node] + 1):

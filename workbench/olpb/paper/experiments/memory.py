@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
@@ -16,12 +17,12 @@ from workbench.experiments import Scaled, grid, sweep
 from workbench.names import check_name, choose
 from workbench.olpb.costs.library import NORMALISATION, library_graph
 from workbench.olpb.memory.dataflow import Dataflow, dataflow
-from workbench.olpb.memory.lifetimes import lifetimes
-from workbench.olpb.memory.orders import best_first, depth_first, traced
 from workbench.olpb.memory.plan import MemoryPlan
-from workbench.olpb.memory.planning import PLANNERS, plan_memory
-from workbench.olpb.memory.recomputation import BudgetError, cost
+from workbench.olpb.memory.planning import PLANNERS, plan_memory, quick_order
+from workbench.olpb.memory.recomputation import BudgetError
 from workbench.olpb.memory.stored import stored_dataflow
+from workbench.olpb.memory.trade import extra_work
+from workbench.olpb.memory.trade import trade as memory_trade
 from workbench.olpb.paper.experiments.counted import counted
 
 if TYPE_CHECKING:
@@ -57,13 +58,19 @@ TRADED = Scaled(
     default=("vgg16", "resnet50", "googlenet"),
     paper=("vgg16", "resnet50", "googlenet", "inception_v3"),
 )
-"""Those whose memory is traded for time."""
-SHARES = Scaled(
-    smoke=(0.9, 0.7),
-    default=(0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3),
-    paper=tuple(share / 20 for share in range(19, 3, -1)),
+"""Those whose memory is traded for work."""
+SHARES = Scaled[tuple[float, ...] | None](
+    smoke=(1.0, 0.8, 0.6), default=(1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2), paper=None
 )
-"""Budgets, over the bytes of a plan that computes nothing again."""
+"""Budgets, over the bytes of a plan that computes nothing again; None for a whole curve."""
+RUN = Scaled(smoke=("squeezenet_cifar",), default=("resnet50",), paper=TRADED.default)
+"""Those that run within budgets."""
+RUN_SHARES = Scaled(
+    smoke=(1.0, 0.6),
+    default=(1.0, 0.8, 0.6, 0.5, 0.4),
+    paper=(1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3),
+)
+"""Their budgets."""
 PACKING_S = 20.0
 """Most seconds for a packing; it ends sooner where it meets the bound, as it nearly always does."""
 
@@ -205,6 +212,8 @@ TABLE2_TIMES = {
     "build_s": pl.Float64,
     "execution_s": pl.Float64,
     "plain_s": pl.Float64,
+    "arena_bytes": pl.Int64,
+    "plain_bytes": pl.Int64,
     "paper_build_s": pl.Float64,
     "paper_execution_s": pl.Float64,
     "paper_without_s": pl.Float64,
@@ -216,8 +225,9 @@ def table2_times(scale: str = "default", models: Sequence[str] | None = None) ->
 
     A row a model: ``model, image_px, repeats``; ``build_s``, once, to trace the module, optimise
     the graph, plan its memory and make the arena; ``execution_s`` there, and ``plain_s`` of the
-    module as it is, medians of repeats by turns; and the paper's, ``paper_build_s,
-    paper_execution_s, paper_without_s``.
+    module as it is, medians of repeats by turns; ``arena_bytes``, with what operators allocate
+    beside it, and ``plain_bytes``, the most that PyTorch's allocator holds, both without weights;
+    and the paper's, ``paper_build_s, paper_execution_s, paper_without_s``.
     """
     chosen = TIMED.at(scale) if models is None else models
     shared = {"repeats": REPEATS.at(scale)}
@@ -230,37 +240,29 @@ def _timed(model: str, repeats: int, **_: object) -> dict[str, Any]:
     import torch
 
     from workbench.graphs import trace
-    from workbench.olpb.memory.arena import Arena
+    from workbench.olpb.memory.measured import measure_memory
     from workbench.olpb.optimiser.optimise import optimise
     from workbench.zoo import build
 
     trace("lenet5")  # the first tracing imports
     side = SIDES[check_name("model of Table II", model, SIDES)]
-    module, image = build(model, "cpu").eval(), torch.rand(1, 3, side, side)
+    module = build(model, "cpu")
     began_s = time.perf_counter()
-    arena = Arena(plan_memory(optimise(trace(module, (3, side, side))).graph))
-    build_s = time.perf_counter() - began_s
-    execution_s, plain_s = [], []
-    with torch.no_grad():
-        for _repeat in range(repeats + 1):
-            execution_s.append(_seconds(lambda: arena.run(image)))
-            plain_s.append(_seconds(lambda: module(image)))
+    graph = optimise(trace(module, (3, side, side))).graph
+    traced_s = time.perf_counter() - began_s
+    found = measure_memory(graph, torch.rand(1, 3, side, side), repeats=repeats)
     stated = stated_table2()[model]
     return {
         "image_px": side,
-        "build_s": build_s,
-        "execution_s": statistics.median(execution_s[1:]),  # the first call warms
-        "plain_s": statistics.median(plain_s[1:]),
+        "build_s": traced_s + found.build_s,
+        "execution_s": statistics.median(found.arena_s),
+        "plain_s": statistics.median(found.plain_s),
+        "arena_bytes": found.arena_bytes + found.beside_bytes,
+        "plain_bytes": found.plain_bytes,
         "paper_build_s": stated.build_s,
         "paper_execution_s": stated.execution_s,
         "paper_without_s": stated.without_s,
     }
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    began_s = time.perf_counter()
-    call()
-    return time.perf_counter() - began_s
 
 
 def planned(flow: Dataflow, planner: str) -> MemoryPlan:
@@ -270,10 +272,7 @@ def planned(flow: Dataflow, planner: str) -> MemoryPlan:
     clock, and seldom gains a percent.
     """
     chosen = choose("planner", planner, PLANNERS)
-    order: str | Sequence[int] = chosen.order
-    if order == "searched":
-        quick = [traced(flow), depth_first(flow), best_first(flow)]
-        order = min(quick, key=lambda one: lifetimes(flow, one).bound_bytes)
+    order = quick_order(flow) if chosen.order == "searched" else chosen.order
     return plan_memory(flow, planner, order=order, time_limit_s=PACKING_S)
 
 
@@ -393,11 +392,11 @@ TRADE = {
     "model": pl.String,
     "training": pl.Boolean,
     "batch_size": pl.Int64,
-    "share": pl.Float64,
     "budget_bytes": pl.Int64,
-    "bytes": pl.Int64,
-    "steps_again": pl.Int64,
+    "total_bytes": pl.Int64,
+    "bytes_percent": pl.Float64,
     "extra_percent": pl.Float64,
+    "recomputed": pl.Int64,
     "reason": pl.String,
 }
 
@@ -408,33 +407,99 @@ def trade(
     models: Sequence[str] | None = None,
     training: bool = True,
 ) -> pl.DataFrame:
-    """What less memory costs: work that is done again, for budgets below a plan without that.
+    """What less memory costs: work that is done again, for budgets down to the least reachable.
 
-    A row per network and budget: ``model, training, batch_size``; ``share``, the budget over the
-    bytes of the plan that computes nothing again, ``budget_bytes`` and the plan's ``bytes``;
-    ``steps_again``, and ``extra_percent``, their FLOPs and bytes over those of all steps. Where no
-    plan was found these are null, and ``reason`` says so.
+    A row per network and budget: ``model, training, batch_size, budget_bytes``; the plan's
+    ``total_bytes``, and ``bytes_percent`` of the plan that computes nothing again;
+    ``extra_percent``, the FLOPs and bytes of what runs again over those of all, and how many
+    operators that are, ``recomputed``. Where no plan was found these are null, and ``reason`` says
+    why.
     """
     check_whole("batch_size", batch_size, 1)
     chosen = TRADED.at(scale) if models is None else models
-    points = grid(model=chosen, share=(1.0, *SHARES.at(scale)))
-    shared = {"training": training, "batch_size": batch_size}
-    return sweep("Trade", _traded, points, TRADE, shared=shared, failures=BudgetError)
+    shared = {"training": training, "batch_size": batch_size, "shares": SHARES.at(scale)}
+    return sweep("Trade", _traded, grid(model=chosen), TRADE, shared=shared)
 
 
 def _traded(
-    model: str, share: float, training: bool, batch_size: int, **_: object
-) -> dict[str, Any]:
+    model: str, training: bool, batch_size: int, shares: Sequence[float] | None, **_: object
+) -> pl.DataFrame:
     flow = stored_dataflow(model, batch_size, training)
-    whole = planned(flow, "workbench")
-    budget_bytes = int(share * whole.total_bytes)
-    plan = whole
-    if budget_bytes < whole.total_bytes:
-        plan = plan_memory(flow, budget_bytes=budget_bytes, order=whole.order)
-    again = cost(plan.flow)[[plan.order[at] for at in plan.recomputed]].sum()
+    whole = planned(flow, "workbench").total_bytes
+    budgets = None if shares is None else [int(share * whole) for share in shares]
+    found = memory_trade(flow, budgets)
+    return found.with_columns(
+        bytes_percent=100 * pl.col("total_bytes") / pl.col("total_bytes").max(),
+        extra_percent=100 * pl.col("extra_work"),
+    )
+
+
+TRADE_TIMES = {
+    "model": pl.String,
+    "batch_size": pl.Int64,
+    "repeats": pl.Int64,
+    "share": pl.Float64,
+    "total_bytes": pl.Int64,
+    "extra_percent": pl.Float64,
+    "arena_s": pl.Float64,
+    "plain_s": pl.Float64,
+    "arena_bytes": pl.Int64,
+    "plain_bytes": pl.Int64,
+    "reason": pl.String,
+}
+
+
+def trade_times(
+    scale: str = "default", batch_size: int = 8, models: Sequence[str] | None = None
+) -> pl.DataFrame:
+    """Seconds of a step of training in an arena within a budget, on this machine.
+
+    A row per network and budget, a ``share`` of what the plan needs that computes nothing again:
+    ``model, batch_size, repeats``; the plan's ``total_bytes`` and ``extra_percent``, as in `trade`;
+    medians ``arena_s``, and ``plain_s`` of PyTorch as it is, by turns; ``arena_bytes``, with what
+    operators allocate beside it, and ``plain_bytes``, the most that PyTorch's allocator holds.
+    """
+    check_whole("batch_size", batch_size, 1)
+    chosen = RUN.at(scale) if models is None else models
+    points = grid(model=chosen, share=RUN_SHARES.at(scale))
+    shared = {"batch_size": batch_size, "repeats": REPEATS.at(scale)}
+    return sweep(
+        "Trade, times",
+        _ran,
+        points,
+        TRADE_TIMES,
+        shared=shared,
+        timed=True,
+        failures=BudgetError,
+    )
+
+
+def _ran(model: str, share: float, batch_size: int, repeats: int, **_: object) -> dict[str, Any]:
+    import torch
+
+    from workbench.olpb.memory.measured import measure_memory
+    from workbench.zoo import MODELS
+
+    graph = _training(model, batch_size)
+    flow = dataflow(graph)
+    budget_bytes = int(share * planned(flow, "workbench").total_bytes) if share < 1 else None
+    inputs = torch.randn(batch_size, *MODELS[model].input_shape)
+    classes = torch.zeros(batch_size, dtype=torch.int64)
+    found = measure_memory(graph, (inputs, classes), budget_bytes=budget_bytes, repeats=repeats)
     return {
-        "budget_bytes": budget_bytes,
-        "bytes": plan.total_bytes,
-        "steps_again": len(plan.recomputed),
-        "extra_percent": 100 * again / cost(flow).sum(),
+        "total_bytes": found.plan.total_bytes,
+        "extra_percent": 100 * extra_work(flow, found.plan),
+        "arena_s": statistics.median(found.arena_s),
+        "plain_s": statistics.median(found.plain_s),
+        "arena_bytes": found.arena_bytes + found.beside_bytes,
+        "plain_bytes": found.plain_bytes,
     }
+
+
+@lru_cache(maxsize=1)
+def _training(model: str, batch_size: int) -> OperatorGraph:
+    """Optimised graph of a step of training, kept for the budgets of one network."""
+    from workbench.graphs import trace
+    from workbench.olpb.optimiser.optimise import optimise
+
+    return optimise(trace(model, batch_size=batch_size, training=True)).graph
