@@ -82,6 +82,7 @@ def scan_timing(
     random: bool = False,
     draws: int = DRAWS,
     seed: int = 0,
+    in_step: bool = False,
 ) -> Timing:
     """Time a scan (OLPB, Sec. IV and VII).
 
@@ -93,6 +94,8 @@ def scan_timing(
         Whether a message takes ``Exp(1) * delay_s``, drawn anew for each, or `delay_s`.
     draws, seed
         How often all delays are drawn; each seed has the same draws every time.
+    in_step
+        Whether no node begins a stage before all have ended the one before.
 
     Raises
     ------
@@ -128,6 +131,8 @@ def scan_timing(
         free[nodes] = at[results] = np.maximum(free[nodes], both) + took[:, None]
         busy[nodes] += took
         first += len(nodes)
+        if in_step:
+            free[:] = free.max(axis=0)
     after = np.asarray(work.after_flops, float)
     for places, elements, values_at, by in path.ends:
         took = after[elements] / speeds[places]
