@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 class ModuleWork:
     """What a module takes for a batch.
 
-    `boundary_bytes` are those of what it passes on, and of the gradient that comes back.
+    `boundary_bytes` are those of what it passes on, and of the gradient that comes back;
+    `dispatches` those of a pass, forward or backward.
     """
 
     forward_flops: float
     backward_flops: float
     boundary_bytes: float = 0.0
     memory_bytes: int = 0
+    dispatches: int = 1
 
 
 class ModuleLearner(Protocol):
@@ -185,7 +187,7 @@ class _Place:
             features = self.learner.samples(batch)
         state = await context.compute(
             partial(forward, state, partial(self.learner.run, batch, features)),
-            cost_s=seconds(self.delays.pool, context.node, own.forward_flops),
+            cost_s=seconds(self.delays.pool, context.node, own.forward_flops, own.dispatches),
             lane="forward",
             label=f"batch {batch}",
         )
@@ -196,7 +198,7 @@ class _Place:
         return state
 
     async def backward(self, context: Context, state: Module[Any, Any], batch: int) -> Any:
-        """Learn from a batch of an earlier iteration, and pass its gradient back; the next state."""
+        """Learn from an earlier batch, and pass its gradient back; the next state."""
         topic, own = f"gradient {batch}", self.modules[self.number]
         if state.late:
             gradient = await self.delays.receive(context, topic)
@@ -204,7 +206,7 @@ class _Place:
             gradient = self.learner.loss(state.passes[0])
         state, going_back = await context.compute(
             partial(backward, state, partial(self.learner.learn, gradient)),
-            cost_s=seconds(self.delays.pool, context.node, own.backward_flops),
+            cost_s=seconds(self.delays.pool, context.node, own.backward_flops, own.dispatches),
             lane="backward",
             label=f"batch {batch}",
         )
