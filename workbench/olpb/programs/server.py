@@ -95,6 +95,7 @@ def server(job: Job) -> Program:
             counts, parts = await _backward(context, job, asking, iteration, contents)
             job.learner.end(parts, context.now_s())
             passes.append(counts)
+        job.over.append(True)
         for node in range(len(job.pool.nodes)):
             context.send(node, Message(context.node, "end", control=True))
         return passes
@@ -136,15 +137,17 @@ async def _collect(
 ) -> Mapping[int, Report] | None:
     """What nodes report; None where one of them has left, or begun anew, before it did."""
     reports: dict[int, Report] = {}
+    patience_s = job.patience_s or 0.0
     while len(reports) < len(busy):
         try:
-            done = await context.receive(f"done {asking.attempt}", timeout_s=job.patience_s)
+            done = await context.receive(f"done {asking.attempt}", timeout_s=patience_s)
             reports[done.sender] = done.payload
         except TimeoutError:
             there = await asking.conditions()
             waited_for = [node for node in busy if node not in reports]
             if any(there.get(node, (None, None))[1] != asking.attempt for node in waited_for):
                 return None
+            patience_s *= 2
     return reports
 
 

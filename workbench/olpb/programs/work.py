@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from workbench.checks import check_number, check_whole, listed
@@ -119,7 +119,10 @@ class Job:
     forward_s
         Of the forward pass, which the server does alone.
     patience_s
-        How long the server waits for the next node to be done before it asks who is still there.
+        How long the server waits for the next node to be done before it asks who is still there; in
+        a pass twice as long each time.
+    over
+        Not empty once the server has ended, which a node that comes back then finds out.
     """
 
     subtasks: tuple[Subtask, ...]
@@ -131,6 +134,7 @@ class Job:
     iterations: int = 1
     forward_s: float = 0.0
     patience_s: float | None = None
+    over: list[bool] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         check_name("scan", self.scan, ALGORITHMS)

@@ -24,6 +24,8 @@ def worker(job: Job) -> Program:
     async def program(context: Context) -> None:
         task: Task[None] | None = None
         attempt = None
+        if job.over:
+            return
         while (told := await context.receive(sender=server)).topic != "end":
             if told.topic == "order":
                 if task is not None:
