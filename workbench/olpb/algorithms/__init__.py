@@ -1,1 +1,21 @@
-"""Back-propagation as a parallel scan over Jacobians (OLPB, Sec. IV; BPPSA)."""
+"""Methods of back-propagation, parallel scans, and planners of memory, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from workbench.olpb.algorithms import schedules
+from workbench.olpb.algorithms.methods import METHODS
+from workbench.olpb.memory.packing.algorithms import PACKERS
+from workbench.olpb.memory.pebble import pebble
+
+SCANS = schedules.ALGORITHMS
+
+ALGORITHMS: dict[str, Mapping[str, object]] = {
+    "methods": METHODS,
+    "scans": SCANS,
+    "planners": {"pebble": pebble, **PACKERS},
+}
+"""All registries of this system by what they hold."""
+
+__all__ = ["ALGORITHMS", "METHODS", "SCANS"]

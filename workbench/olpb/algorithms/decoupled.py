@@ -4,8 +4,9 @@ Huo, Gu, Yang and Huang 2018, *Decoupled Parallel Backpropagation with Convergen
 and Alg. 1: a network is cut into K modules, each on a node. In iteration t every module passes the
 batch t forward, one after the other; then all go backward at once, each with the gradient that the
 module after it found an iteration before. So module k, from 0, goes backward through batch
-t - (K - 1 - k). It keeps what it has passed forward, with a copy of the weights that it passed with,
-until that batch's gradient comes; in its first K - 1 - k iterations it has none, and learns nothing.
+t - (K - 1 - k). It keeps what it has passed forward, with a copy of the weights that it used then,
+until that batch's gradient comes; in its first K - 1 - k iterations it has none, and learns
+nothing.
 
 All modules passed a batch s with their weights of iteration s, so
 
@@ -27,6 +28,7 @@ from workbench.checks import check_whole
 Weights = TypeVar("Weights")
 Pass = TypeVar("Pass")
 """What a module keeps of a batch: inputs, outputs, and a copy of the weights between them."""
+Gradient = TypeVar("Gradient")
 
 
 @dataclass(frozen=True)
@@ -57,31 +59,32 @@ class Module(Generic[Weights, Pass]):
         return self.modules - 1 - self.place
 
     @property
-    def due(self) -> Pass | None:
-        """What goes backward in this iteration, after the pass forward; None in the first ones."""
-        return self.passes[0] if len(self.passes) > self.late else None
+    def due(self) -> bool:
+        """Whether the oldest pass goes backward next; in the first iterations none does."""
+        return len(self.passes) > self.late
 
 
-def forward(
-    state: Module[Weights, Pass], run: Callable[[Weights], Pass]
-) -> Module[Weights, Pass]:
+def forward(state: Module[Weights, Pass], run: Callable[[Weights], Pass]) -> Module[Weights, Pass]:
     """Pass a batch forward, and keep what `run` makes of it with the current weights.
 
     Raises ValueError: the batch before has not gone backward, though its gradient was due.
     """
-    if state.due is not None:
+    if state.due:
         raise ValueError(f"module {state.place} goes backward before it passes another batch on")
     return replace(state, passes=(*state.passes, run(state.weights)))
 
 
 def backward(
-    state: Module[Weights, Pass], learn: Callable[[Weights, Pass], Weights]
-) -> Module[Weights, Pass]:
-    """Learn from the oldest pass, and forget it; in the first iterations, nothing."""
-    due = state.due
-    if due is None:
-        return state
-    return replace(state, weights=learn(state.weights, due), passes=state.passes[1:])
+    state: Module[Weights, Pass], learn: Callable[[Weights, Pass], tuple[Weights, Gradient]]
+) -> tuple[Module[Weights, Pass], Gradient | None]:
+    """Learn from the oldest pass, and forget it; in the first iterations, nothing.
+
+    `learn` gives the next weights, and the gradient for the module before.
+    """
+    if not state.due:
+        return state, None
+    weights, gradient = learn(state.weights, state.passes[0])
+    return replace(state, weights=weights, passes=state.passes[1:]), gradient
 
 
 def cut(costs: Sequence[float], modules: int) -> tuple[range, ...]:

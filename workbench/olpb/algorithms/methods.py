@@ -27,7 +27,7 @@ def bppsa(flow: Flow, level: int = 1) -> tuple[Group, ...]:
 
 
 def dpb(flow: Flow, level: int = 1) -> tuple[Group, ...]:
-    """Modules of whole layers, each on a node, with gradients of earlier iterations (Huo et al.)."""
+    """Modules of whole layers, a node each, with gradients of earlier iterations (Huo et al.)."""
     return bppsa(flow, level)
 
 

@@ -157,7 +157,7 @@ def deal(elements: int, nodes: int) -> tuple[range, ...]:
 def _checked_runs(elements: int, runs: Sequence[range]) -> tuple[range, ...]:
     start = 0
     for run in runs:
-        if not isinstance(run, range) or run and (run.start, run.step) != (start, 1):
+        if not isinstance(run, range) or (run and (run.start, run.step) != (start, 1)):
             raise ValueError(f"run {run!r} of a node does not begin at element {start}")
         start += len(run)
     if start != elements or not runs:

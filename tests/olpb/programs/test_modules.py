@@ -1,0 +1,67 @@
+"""Modules on nodes take what is predicted, whichever of them is slowest."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.oracles import olpb_programs as oracle
+from workbench.olpb.costs.subtasks import Node, Pool
+from workbench.olpb.programs.cluster import cluster_of
+from workbench.olpb.programs.modules import ModuleWork, nodes_of, programs_of
+from workbench.runtime import simulate
+
+flops = st.floats(0, 20)
+works = st.lists(st.builds(ModuleWork, flops, flops), min_size=1, max_size=6)
+
+
+@given(works, st.integers(1, 8), st.floats(0, 5), st.floats(0, 5))
+@settings(max_examples=120, deadline=None)
+def test_takes_what_is_predicted(
+    modules: list[ModuleWork], iterations: int, dispatch_s: float, delay_s: float
+) -> None:
+    pool = Pool(tuple(Node(2.0) for _ in range(7)), dispatch_s, delay_s)
+    run = simulate(cluster_of(pool), programs_of(modules, pool, iterations))
+    forward_s = [dispatch_s + one.forward_flops / 2 for one in modules]
+    backward_s = [dispatch_s + one.backward_flops / 2 for one in modules]
+    expected_s = oracle.modules_s(forward_s, backward_s, delay_s, iterations)
+    nodes = nodes_of(modules, pool)
+    for module, node in enumerate(nodes):
+        assert run.results[node] == pytest.approx(expected_s[module], rel=1e-9, abs=1e-12)
+
+
+def test_equal_modules_without_delays_do_an_iteration_as_fast_as_one_of_them() -> None:
+    modules = [ModuleWork(2.0, 4.0)] * 4
+    pool = Pool(tuple(Node(1.0) for _ in range(4)))
+    ended_s = simulate(cluster_of(pool), programs_of(modules, pool, 40)).results[3]
+    assert ended_s[39] - ended_s[19] == pytest.approx(20 * 6.0)
+
+
+def test_the_dearest_module_gets_the_fastest_node_that_it_fits_on() -> None:
+    pool = Pool((Node(1.0), Node(9.0, 10), Node(5.0), Node(2.0)))
+    modules = [ModuleWork(1, 1), ModuleWork(5, 9, 0, 11), ModuleWork(3, 3, 0, 10)]
+    assert nodes_of(modules, pool) == (3, 2, 1)
+
+
+def test_bytes_take_their_time() -> None:
+    pool = Pool((Node(1.0, None, 16.0), Node(1.0, None, 8.0)), 0.0, 0.5)
+    modules = [ModuleWork(1.0, 1.0, 4.0), ModuleWork(1.0, 1.0)]
+    run = simulate(cluster_of(pool), programs_of(modules, pool, 2))
+    # Forward 4 bytes at 16 bit/s: 2 s; back at 8 bit/s: 4 s; each with 0.5 s of delay.
+    assert run.results[1][0] == pytest.approx(1 + 2.5 + 2)
+    assert run.results[0] == pytest.approx([1, 5.5 + 4.5 + 1])
+
+
+def test_refusals() -> None:
+    pool = Pool((Node(1.0), Node(1.0, 5)))
+    with pytest.raises(ValueError, match=r"3 modules need a node each, and the pool has 2"):
+        programs_of([ModuleWork(1, 1)] * 3, pool)
+    with pytest.raises(ValueError, match="module 1 needs 9 bytes"):
+        programs_of([ModuleWork(2, 1, 0, 6), ModuleWork(1, 1, 0, 9)], pool)
+    with pytest.raises(ValueError, match="iterations is 0"):
+        programs_of([ModuleWork(1, 1)], pool, 0)
+    with pytest.raises(ValueError, match="modules is 0"):
+        programs_of([], pool)
+    with pytest.raises(ValueError, match="0 learners are not one for each of 1 modules"):
+        programs_of([ModuleWork(1, 1)], pool, learners=[])

@@ -1,0 +1,221 @@
+"""Server and nodes take what is predicted, count what they do, and lose nothing with a node."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.olpb.strategies import pools, subtasks
+from tests.oracles import olpb_programs as oracle
+from workbench.olpb.algorithms.assignment import assign
+from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
+from workbench.olpb.costs.subtasks import Node, Pool, Subtask
+from workbench.olpb.programs.cluster import cluster_of
+from workbench.olpb.programs.server import programs_of
+from workbench.olpb.programs.work import Counts, Held, Idle
+from workbench.runtime import Crash, Fault, ProgramError, Restart, Run, simulate
+
+algorithms = st.sampled_from(sorted(ALGORITHMS))
+FEW = Pool(tuple(Node(2.0) for _ in range(4)), 0.1, 0.5)
+
+
+def some(count: int) -> tuple[Subtask, ...]:
+    loss = Subtask(("loss",), 0.0, 8, 0)
+    return (loss, *(Subtask((f"group {at}",), float(at % 5), 8, 0) for at in range(count)))
+
+
+def run(
+    tasks: tuple[Subtask, ...],
+    pool: Pool,
+    iterations: int = 1,
+    faults: tuple[Fault, ...] = (),
+    seed: int = 0,
+    **options: Any,
+) -> Run:
+    programs = programs_of(tasks, pool, iterations, **options)
+    return simulate(cluster_of(pool), programs, faults=faults, seed=seed)
+
+
+def passes(found: Run) -> list[Counts]:
+    counts: list[Counts] = found.results[max(found.results)]
+    return counts
+
+
+class Words(Idle):
+    """Elements are letters; combining writes them one behind the other."""
+
+    def __init__(self, elements: int) -> None:
+        super().__init__(elements)
+        self.found: list[dict[int, str]] = []
+
+    def begin(self, iteration: int) -> list[Any]:
+        return [f"{iteration}:{at} " for at in range(self.elements)]
+
+    def combine(self, left: Held, right: Held) -> Any:
+        return left.content + right.content
+
+    def finish(self, element: int, at_end: Held) -> Any:
+        return at_end.content
+
+    def end(self, parts: Any, at_s: float) -> None:
+        self.found.append(dict(parts))
+
+    def expected(self, iteration: int) -> dict[int, str]:
+        each = self.begin(iteration)
+        return {at: "".join(each[:at]) for at in range(1, self.elements)}
+
+
+class Sizes:
+    """Costs and bytes that differ from value to value, and work after the scan."""
+
+    def flops(self, left: Held, right: Held) -> float:
+        return flops((left.first, left.last), (right.first, right.last))
+
+    def finishing_flops(self, element: int) -> float:
+        return 3.0 * (element % 4)
+
+    def size_bytes(self, value: Held) -> float:
+        return size_bytes((value.first, value.last))
+
+
+def flops(left: tuple[int, int], right: tuple[int, int]) -> float:
+    return float(1 + (7 * left[0] + 5 * left[1] + 3 * right[0] + 11 * right[1]) % 13)
+
+
+def size_bytes(span: tuple[int, int]) -> float:
+    return float(1 + (5 * span[0] + 3 * span[1]) % 7)
+
+
+@given(subtasks(), pools(), algorithms)
+@settings(max_examples=120, deadline=None)
+def test_takes_what_is_predicted_as_the_paper_counts(
+    tasks: tuple[Subtask, ...], pool: Pool, scan: str
+) -> None:
+    (found,) = passes(run(tasks, pool, scan=scan))
+    plan = schedule(scan, len(tasks), assign(tasks, pool), exclusive=True)
+    expected_s = oracle.backward_s(plan, pool, lambda _, right: tasks[right[1]].backward_flops)
+    assert found.backward_s == pytest.approx(expected_s, rel=1e-9, abs=1e-12)
+    assert (found.work, found.attempts, found.runs) == (plan.work, 1, assign(tasks, pool))
+    assert found.steps <= plan.steps
+
+
+@given(subtasks(), pools(), algorithms, st.data())
+@settings(max_examples=80, deadline=None)
+def test_takes_what_is_predicted_by_any_counting(
+    tasks: tuple[Subtask, ...], pool: Pool, scan: str, data: st.DataObject
+) -> None:
+    bandwidths = st.none() | st.floats(1, 100)
+    nodes = tuple(replace(node, bandwidth_bps=data.draw(bandwidths)) for node in pool.nodes)
+    pool = replace(pool, nodes=nodes)
+    (found,) = passes(run(tasks, pool, scan=scan, counting=Sizes()))
+    plan = schedule(scan, len(tasks), assign(tasks, pool), exclusive=True)
+    expected_s = oracle.backward_s(plan, pool, flops, size_bytes, Sizes().finishing_flops)
+    assert found.backward_s == pytest.approx(expected_s, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("scan", sorted(ALGORITHMS))
+@pytest.mark.parametrize(("elements", "nodes"), [(8, 8), (32, 8), (64, 16)])
+def test_steps_and_work_as_they_run_are_those_of_the_schedule(
+    scan: str, elements: int, nodes: int
+) -> None:
+    pool = Pool(tuple(Node(1.0) for _ in range(nodes)))
+    (found,) = passes(run(some(elements - 1), pool, scan=scan))
+    plan = schedule(scan, elements, nodes, exclusive=True)
+    assert (found.steps, found.work) == (plan.steps, plan.work)
+
+
+def test_a_pass_begins_when_the_one_before_is_done() -> None:
+    first, second = passes(run(some(12), FEW, 2, forward_s=3.0))
+    assert first.begin_s == 3.0
+    assert second.begin_s == pytest.approx(6.0 + first.backward_s, rel=1e-12)
+    assert second.backward_s == pytest.approx(first.backward_s, rel=1e-12)
+
+
+@given(
+    st.integers(1, 12),
+    pools(5),
+    algorithms,
+    st.integers(1, 3),
+    st.booleans(),
+    st.integers(0, 9),
+    st.data(),
+)
+@settings(max_examples=150, deadline=None)
+def test_nothing_is_lost_when_nodes_leave_and_come_back(  # noqa: PLR0917
+    count: int,
+    pool: Pool,
+    scan: str,
+    iterations: int,
+    random: bool,
+    seed: int,
+    data: st.DataObject,
+) -> None:
+    tasks, faults = some(count), list[Fault]()
+    staying = data.draw(st.integers(0, len(pool.nodes) - 1))
+    learner = Words(len(tasks))
+    plain = run(tasks, pool, iterations, scan=scan, seed=seed, random_delays=random)
+    for node in range(len(pool.nodes)):
+        if node != staying and data.draw(st.booleans()):
+            at_s = data.draw(st.floats(0, plain.end_s or 1.0))
+            faults.append(Crash(node, at_s))
+            if data.draw(st.booleans()):
+                faults.append(Restart(node, at_s + data.draw(st.floats(0, 20))))
+    found = run(
+        tasks,
+        pool,
+        iterations,
+        tuple(faults),
+        seed,
+        scan=scan,
+        random_delays=random,
+        learner=learner,
+    )
+    assert found.ended == "done"
+    assert learner.found == [learner.expected(iteration) for iteration in range(iterations)]
+    if not faults:
+        assert found.results == plain.results
+
+
+def test_a_node_that_leaves_has_its_subtasks_given_to_another() -> None:
+    found = passes(run(some(12), FEW, 8, (Crash("node1", 2.0), Restart("node1", 40.0))))
+    assert [one.attempts for one in found] == [2, *[1] * 7]
+    assert [len(run) for run in found[0].runs] == [5, 0, 4, 4]
+    assert found[0].backward_s > found[1].backward_s
+    back = next(one for one in found if one.begin_s > 40.0)
+    assert [len(run) for run in back.runs] == [4, 3, 3, 3]
+
+
+def test_all_nodes_leave() -> None:
+    faults = tuple(Crash(node, 1.0) for node in range(4))
+    with pytest.raises(ProgramError, match="no node is left"):
+        run(some(12), FEW, faults=faults)
+
+
+def test_random_delays_are_exponential_and_repeatable() -> None:
+    pool = Pool((Node(1e9), Node(1e9)), 0.0, 2.0)
+    tasks = some(1)  # the loss's gradient goes to the group's node, and nothing else
+    took_s = [one.backward_s for one in passes(run(tasks, pool, 4000, random_delays=True))]
+    assert np.mean(took_s) == pytest.approx(2.0, rel=5 / np.sqrt(4000))
+    assert np.mean(np.array(took_s) > 2.0) == pytest.approx(np.exp(-1), abs=0.04)
+    again = [one.backward_s for one in passes(run(tasks, pool, 50, random_delays=True))]
+    assert again == took_s[:50]
+    other = passes(run(tasks, pool, 50, random_delays=True, seed=1))
+    assert [one.backward_s for one in other] != again
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match="unknown scan 'steele'"):
+        programs_of(some(3), FEW, scan="steele")
+    with pytest.raises(ValueError, match="there are no subtasks"):
+        programs_of((), FEW)
+    with pytest.raises(ValueError, match="iterations is 0"):
+        programs_of(some(3), FEW, 0)
+    with pytest.raises(ValueError, match="patience_s is 0"):
+        programs_of(some(3), FEW, patience_s=0.0)
+    with pytest.raises(ValueError, match="random is 'yes'; give True or False"):
+        programs_of(some(3), FEW, random_delays="yes")  # type: ignore[arg-type]

@@ -1,0 +1,28 @@
+"""Subtasks and pools to draw."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from workbench.olpb.costs.subtasks import Node, Pool, Subtask
+
+flops = st.floats(0, 1e3)
+
+
+@st.composite
+def subtasks(draw: st.DrawFn, most: int = 14) -> tuple[Subtask, ...]:
+    """Elements of a scan: the loss's gradient, and at least one group."""
+    costs = draw(st.lists(flops, min_size=1, max_size=most))
+    needs = st.integers(0, 50)
+    groups = [Subtask((f"group {at}",), one, 8, draw(needs)) for at, one in enumerate(costs)]
+    return (Subtask(("loss",), 0.0, 8, 0), *groups)
+
+
+@st.composite
+def pools(draw: st.DrawFn, most: int = 9, *, equal: bool = False) -> Pool:
+    """Nodes with enough memory, of equal or of any speed."""
+    count, speed = draw(st.integers(1, most)), st.floats(0.5, 50)
+    alike = Node(draw(speed))
+    nodes = [alike if equal else Node(draw(speed)) for _ in range(count)]
+    seconds = st.floats(0, 20)
+    return Pool(tuple(nodes), draw(seconds), draw(seconds))

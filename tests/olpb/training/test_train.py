@@ -1,0 +1,232 @@
+"""Exact methods train as plain descent does, DPB as late as it says; all of it repeats."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.oracles import olpb_programs as oracle
+from workbench import training
+from workbench.datasets import Dataset
+from workbench.olpb.algorithms.methods import METHODS
+from workbench.olpb.costs.subtasks import Node, Pool
+from workbench.olpb.training import Setup, TrainingError, build, train
+from workbench.runtime import Crash, LinkDown, SlowDown
+
+POOL = Pool(tuple(Node(1e6) for _ in range(4)), 1e-4, 1e-3)
+
+
+def made_samples(seed: int = 0) -> Dataset:
+    random = np.random.default_rng(seed)
+    labels = np.arange(48) % 3
+    images = random.normal(size=(48, 1, 6, 6)) + labels[:, None, None, None]
+    x, y = images.astype(np.float32), labels.astype(np.int64)
+    return Dataset("made", 3, x[:36], y[:36], x[36:], y[36:])
+
+
+class Small(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(
+            nn.Conv2d(1, 3, 3),
+            nn.ReLU(),
+            nn.Conv2d(3, 4, 3),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(16, 8),
+            nn.Tanh(),
+            nn.Linear(8, 3),
+        )
+
+
+class Normalised(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(
+            nn.Conv2d(1, 3, 3),
+            nn.BatchNorm2d(3),
+            nn.ReLU(),
+            nn.Dropout(0.3),
+            nn.Flatten(),
+            nn.Linear(48, 8),
+            nn.Tanh(),
+            nn.Linear(8, 3),
+        )
+
+
+class Double(Small):
+    def __init__(self) -> None:
+        super().__init__()
+        self.double()
+
+
+def setup(model: Any = Small, **options: Any) -> Setup:
+    chosen: dict[str, Any] = {"batch_size": 6, "epochs": 2, "sgd": training.Sgd(0.05)}
+    return Setup(model, made_samples(), POOL, **(chosen | options))
+
+
+@pytest.mark.parametrize("model", [Small, Normalised])
+@pytest.mark.parametrize("method", ["olpb", "bppsa", "sequential"])
+def test_exact_methods_are_plain_descent_bit_for_bit(model: Any, method: str) -> None:
+    one = setup(model, sgd=training.Sgd(0.05, momentum=0.9, weight_decay=0.01))
+    found = train(one, method)
+    with training.fixed_threads():
+        flat = training.flatten(one.made(), (1, 6, 6))
+        velocity = one.sgd.start(flat.parameters)
+        for iteration, batch in enumerate(one.batches):
+            with training.seeded(0, training.repeatable.STEP, 0, iteration):
+                x, y = one.dataset.x_train[batch], one.dataset.y_train[batch]
+                loss = training.gradient_step(flat, x, y)
+            assert loss == found.losses[iteration]
+            one.sgd.step(flat.parameters, flat.gradients, velocity)
+        shown = training.evaluate(flat.module, one.dataset.x_test, one.dataset.y_test)
+    assert torch.equal(found.weights, flat.parameters)
+    assert found.epochs["top1"][-1] == shown.top1
+
+
+@pytest.mark.parametrize("method", ["olpb", "bppsa"])
+def test_the_scans_own_arithmetic_trains_alike(method: str) -> None:
+    exact = setup(Double, iterations=5)
+    found = train(replace(exact, gradients="scan"), method)
+    plain = train(exact, method)
+    torch.testing.assert_close(found.weights, plain.weights, rtol=1e-12, atol=1e-12)
+    assert found.losses == pytest.approx(plain.losses, rel=1e-12)
+    assert found.evaluations["at_s"].to_list() == plain.evaluations["at_s"].to_list()
+    counted = train(replace(exact, gradients="scan", counting="arithmetic"), method)
+    assert torch.equal(counted.weights, found.weights)
+    assert counted.run.end_s != found.run.end_s
+    assert counted.run.bytes > 0
+
+
+def test_the_scans_own_arithmetic_keeps_statistics_as_autograd_does() -> None:
+    one = setup(Normalised, iterations=4)
+    found, plain = train(replace(one, gradients="scan")), train(one)
+    torch.testing.assert_close(found.weights, plain.weights, rtol=1e-4, atol=1e-6)
+    shown, wanted = found.evaluations["loss"][-1], plain.evaluations["loss"][-1]
+    assert shown == pytest.approx(wanted, rel=1e-4)
+
+
+@pytest.mark.parametrize("modules", [1, 2, 3, 4])
+def test_dpb_follows_its_recurrence(modules: int) -> None:
+    one = setup(Double, modules=modules, iterations=9)
+    found = train(one, "dpb")
+    with training.fixed_threads():
+        module = one.made()
+        flat = training.flatten(module, (1, 6, 6), input_dtype="float64")
+        built = build(one, "dpb")
+        assert torch.equal(built.evaluations.flat.parameters, flat.parameters)
+        start = flat.parameters.clone()
+
+        def gradient(batch: int, weights: Tensor) -> Tensor:
+            flat.parameters.copy_(weights)
+            indices = one.batches[batch]
+            x = one.dataset.x_train[indices].astype(np.float64)
+            training.gradient_step(flat, x, one.dataset.y_train[indices])
+            return flat.gradients.clone()
+
+        table = one.profile.table
+        costs = (table["forward_flops"] + table["backward_flops"]).to_list()
+        best = oracle.dearest(costs, modules)
+        places, first = [], 0
+        for k in range(modules):  # the longest modules first
+            last = first
+            while last + modules - k < len(costs) and sum(costs[first : last + 2]) <= best:
+                last += 1
+            places.append(flat.layout.layers_slice(first + 1, last + 1))
+            first = last + 1
+        wanted = oracle.late_descent(gradient, start, places, 0.05, 9)
+    torch.testing.assert_close(found.weights, wanted[-1], rtol=1e-12, atol=1e-12)
+
+
+def test_one_module_is_plain_back_propagation() -> None:
+    one = setup(Normalised, modules=1)
+    found, plain = train(one, "dpb"), train(one, "sequential")
+    assert torch.equal(found.weights, plain.weights)
+    assert found.run.end_s == plain.run.end_s
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_same_arguments_give_the_same_bits(method: str) -> None:
+    one = setup(Normalised, random_delays=True, evaluate_every=4, modules=3)
+    first, again = train(one, method), train(one, method, threads=2)
+    assert torch.equal(first.weights, again.weights)
+    assert first.evaluations.equals(again.evaluations)
+    other = train(replace(one, seed=1), method)
+    assert not torch.equal(first.weights, other.weights)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_evaluations(method: str) -> None:
+    found = train(setup(evaluate_every=4), method)
+    assert found.evaluations.columns[:3] == ["iteration", "at_s", "loss"]
+    assert found.evaluations["iteration"].to_list() == [4, 8, 12]
+    assert found.evaluations["at_s"].is_sorted()
+    assert found.evaluations["at_s"][-1] <= found.run.end_s
+    assert found.epochs["epoch"].to_list() == [1]  # of two, that which ends at an evaluation
+    assert train(setup(), method).epochs["epoch"].to_list() == [1, 2]
+    assert len(found.losses) == 12
+    assert found.losses[-1] < found.losses[0]
+
+
+def test_a_node_that_leaves_changes_nothing_but_time() -> None:
+    one = setup()
+    plain = train(one)
+    found = train(one, faults=[Crash("node2", plain.run.end_s / 2)])
+    assert torch.equal(found.weights, plain.weights)
+    assert [counts.attempts for counts in found.passes].count(2) == 1
+    assert found.run.end_s > plain.run.end_s
+    assert len(found.passes) == 12
+
+
+def test_faults_that_lose_messages_are_refused() -> None:
+    with pytest.raises(ValueError, match="the server and links may not"):
+        train(setup(), faults=[Crash("server", 1.0)])
+    with pytest.raises(ValueError, match="the server and links may not"):
+        train(setup(), faults=[LinkDown("node0", "node1", 0.0)])
+    with pytest.raises(ValueError, match="loses messages"):
+        train(setup(), "dpb", faults=[Crash("node0", 1.0)])
+    slow = train(setup(), "dpb", faults=[SlowDown("node0", 0.0, 1e9, 2.0)])
+    assert slow.run.end_s > train(setup(), "dpb").run.end_s
+
+
+def test_divergence_keeps_what_was_evaluated() -> None:
+    for method in METHODS:
+        with pytest.raises(TrainingError, match="smaller learning rate") as caught:
+            train(setup(sgd=training.Sgd(1e9), epochs=9), method)
+        assert len(caught.value.trained.losses) < 54
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scan": "steele"}, "unknown scan"),
+        ({"gradients": "none"}, "unknown way of finding gradients"),
+        ({"counting": "flops"}, "unknown counting"),
+        ({"counting": "arithmetic"}, "give gradients='scan'"),
+        ({"level": 0}, "level is 0"),
+        ({"modules": 0}, "modules is 0"),
+        ({"batch_size": 37}, "36 training samples, less than one batch of 37"),
+        ({"evaluate_every": 0}, "evaluate_every is 0"),
+        ({"random_delays": 1}, "random_delays is 1"),
+    ],
+)
+def test_setups_that_cannot_be(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        setup(**options)
+
+
+def test_trainings_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match="unknown method 'oplb'. Did you mean 'olpb'"):
+        train(setup(), "oplb")
+    with pytest.raises(ValueError, match="layers cannot be cut into 7 modules"):
+        train(setup(modules=7), "dpb")
+    few = replace(setup(), pool=Pool((Node(1e6), Node(1e6))))
+    with pytest.raises(ValueError, match="4 modules need a node each, and the pool has 2"):
+        train(few, "dpb")
+    with pytest.raises(TrainingError, match=r"subtask \d+ .* needs"):
+        train(replace(setup(), pool=Pool((Node(1e6, 100), Node(1e6, 100)))))
+    with pytest.raises(TypeError, match="Pool"):
+        Setup(Small, made_samples(), 4)  # type: ignore[arg-type]

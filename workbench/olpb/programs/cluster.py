@@ -1,0 +1,82 @@
+"""Nodes of a pool and the edge server on the simulated network, and the delays between nodes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from workbench.checks import check_truth
+from workbench.clusters import Cluster, Link, full_mesh
+from workbench.clusters import Node as Machine
+from workbench.olpb.costs.subtasks import Pool
+from workbench.runtime import Message
+
+if TYPE_CHECKING:
+    from workbench.runtime import Context
+
+SERVER = "server"
+
+
+def cluster_of(pool: Pool) -> Cluster:
+    """The pool's nodes as ``node0, node1, …``, and the server behind them; all are linked.
+
+    Links carry everything at once: a message's delay is part of what it says (`Delayed`), since it
+    is drawn anew for each.
+    """
+    names = [*(f"node{number}" for number in range(len(pool.nodes))), SERVER]
+    return full_mesh([Machine(name) for name in names], Link(math.inf))
+
+
+class Delayed(NamedTuple):
+    """A value on its way: the receiver has it from `arrives_s` on."""
+
+    value: Any
+    arrives_s: float
+
+
+@dataclass(frozen=True)
+class Delays:
+    """How long a message takes from one node of a pool to another.
+
+    `delay_s` of the pool, times a draw of Exp(1) where they are `random` (Sec. VII), and its bytes
+    over the sender's bandwidth. Messages do not wait for each other. Those from and to the server
+    take no time: the paper measures the backward pass alone.
+    """
+
+    pool: Pool
+    random: bool = False
+
+    def __post_init__(self) -> None:
+        check_truth("random", self.random)
+
+    def send(
+        self, context: Context, target: int, topic: str, value: Any, size_bytes: float = 0.0
+    ) -> None:
+        """Send a value to another node of the pool; drawn from the sender's own generator."""
+        delay_s = self.pool.delay_s
+        if self.random:
+            delay_s *= float(context.random.exponential())
+        bandwidth_bps = self.pool.nodes[context.node].bandwidth_bps
+        if bandwidth_bps is not None:
+            delay_s += 8 * size_bytes / bandwidth_bps
+        arriving = Delayed(value, context.now_s() + delay_s)
+        context.send(target, Message(context.node, topic, arriving, size_bytes))
+
+    async def receive(self, context: Context, topic: str, sender: int | None = None) -> Any:
+        """Wait for a value of a topic until its delay is over."""
+        message = await context.receive(topic, sender=sender)
+        return await arrived(context, message.payload)
+
+
+async def arrived(context: Context, delayed: Delayed) -> Any:
+    """Wait until a value is there."""
+    left_s = delayed.arrives_s - context.now_s()
+    if left_s > 0:
+        await context.sleep(left_s)
+    return delayed.value
+
+
+def seconds(pool: Pool, node: int, flops: float, dispatches: int = 1) -> float:
+    """What a node takes for some arithmetic, each dispatch of it included."""
+    return dispatches * pool.dispatch_s + flops / pool.nodes[node].flops_per_s

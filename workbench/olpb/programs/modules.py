@@ -1,0 +1,217 @@
+"""Modules of decoupled back-propagation, each on a node (DPB, Huo et al. 2018, Alg. 1).
+
+Activations go forward and gradients back, message by message; nobody waits for the slowest but who
+needs something of it, so that the modules' iterations overlap. With one module it is plain
+back-propagation on one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from workbench.checks import check_whole
+from workbench.olpb.algorithms.decoupled import Module, backward, forward
+from workbench.olpb.costs.subtasks import Pool
+from workbench.olpb.programs.cluster import Delays, seconds
+
+if TYPE_CHECKING:
+    from workbench.runtime import Context, Program
+
+
+@dataclass(frozen=True)
+class ModuleWork:
+    """What a module takes for a batch.
+
+    `boundary_bytes` are those of what it passes on, and of the gradient that comes back;
+    `dispatches` those of a pass, forward or backward.
+    """
+
+    forward_flops: float
+    backward_flops: float
+    boundary_bytes: float = 0.0
+    memory_bytes: int = 0
+    dispatches: int = 1
+
+
+class ModuleLearner(Protocol):
+    """The learning of one module; a pass, features and gradients are of its own types."""
+
+    def start(self) -> Any:
+        """The first weights."""
+        ...
+
+    def samples(self, iteration: int) -> Any:
+        """A batch as features before the first module."""
+        ...
+
+    def run(self, iteration: int, features: Any, weights: Any) -> Any:
+        """Pass features forward with a copy of the weights; what is kept of it."""
+        ...
+
+    def features(self, kept: Any) -> Any:
+        """What goes on to the next module."""
+        ...
+
+    def loss(self, kept: Any) -> Any:
+        """Gradient of the mean loss by what the last module made."""
+        ...
+
+    def learn(self, gradient: Any, weights: Any, kept: Any) -> tuple[Any, Any]:
+        """Weights after a step, and the gradient of what the module had been given."""
+        ...
+
+    def end(self, iteration: int, at_s: float) -> None:
+        """Hear that the module has done an iteration."""
+        ...
+
+
+class Idle:
+    """Learns nothing: only time passes."""
+
+    def start(self) -> None:
+        """Nothing."""
+
+    def samples(self, iteration: int) -> None:
+        """Nothing."""
+
+    def run(self, iteration: int, features: Any, weights: Any) -> None:
+        """Nothing."""
+
+    def features(self, kept: Any) -> None:
+        """Nothing."""
+
+    def loss(self, kept: Any) -> None:
+        """Nothing."""
+
+    def learn(self, gradient: Any, weights: Any, kept: Any) -> tuple[None, None]:
+        """Nothing."""
+        return None, None
+
+    def end(self, iteration: int, at_s: float) -> None:
+        """Nothing."""
+
+
+def nodes_of(modules: Sequence[ModuleWork], pool: Pool) -> tuple[int, ...]:
+    """Node of each module: the dearest gets the fastest that it fits on, and so on.
+
+    Raises ValueError: fewer nodes than modules, or one that fits on none that is free.
+    """
+    if len(modules) > len(pool.nodes):
+        raise ValueError(
+            f"{len(modules)} modules need a node each, and the pool has {len(pool.nodes)}; give "
+            "more nodes, or cut the network into fewer modules"
+        )
+    free = sorted(range(len(pool.nodes)), key=lambda node: -pool.nodes[node].flops_per_s)
+    found: dict[int, int] = {}
+    costs = [one.forward_flops + one.backward_flops for one in modules]
+    for module in sorted(range(len(modules)), key=lambda module: -costs[module]):
+        needed = modules[module].memory_bytes
+        fitting = [node for node in free if _room(pool, node) >= needed]
+        if not fitting:
+            raise ValueError(
+                f"module {module} needs {needed:,} bytes, and no free node has as many; give "
+                "nodes with more memory, or a smaller batch"
+            )
+        found[module] = fitting[0]
+        free.remove(fitting[0])
+    return tuple(found[module] for module in range(len(modules)))
+
+
+def _room(pool: Pool, node: int) -> float:
+    room = pool.nodes[node].memory_bytes
+    return float("inf") if room is None else room
+
+
+def programs_of(
+    modules: Sequence[ModuleWork],
+    pool: Pool,
+    iterations: int = 1,
+    *,
+    random_delays: bool = False,
+    learners: Sequence[ModuleLearner] | None = None,
+) -> dict[int, Program]:
+    """Programs by node of ``cluster_of(pool)``; each returns when its iterations ended, in seconds.
+
+    Without `learners`, one a module, nothing is learnt.
+
+    Raises ValueError: no module, more modules than nodes or fewer learners, or iterations below 1.
+    """
+    check_whole("modules", len(modules), 1)
+    iterations = check_whole("iterations", iterations, 1)
+    learning = [Idle() for _ in modules] if learners is None else list(learners)
+    if len(learning) != len(modules):
+        raise ValueError(f"{len(learning)} learners are not one for each of {len(modules)} modules")
+    nodes, delays = nodes_of(modules, pool), Delays(pool, random_delays)
+    return {
+        nodes[number]: _program(_Place(number, nodes, modules, delays, learner), iterations)
+        for number, learner in enumerate(learning)
+    }
+
+
+def _program(place: _Place, iterations: int) -> Program:
+    """Program of a module."""
+
+    async def program(context: Context) -> list[float]:
+        state: Module[Any, Any] = Module(place.number, len(place.modules), place.learner.start())
+        ended_s = []
+        for iteration in range(iterations):
+            state = await place.forward(context, state, iteration)
+            if state.due:
+                state = await place.backward(context, state, iteration - state.late)
+            ended_s.append(context.now_s())
+            place.learner.end(iteration, ended_s[-1])
+        return ended_s
+
+    return program
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """A module among the others: what it does in an iteration."""
+
+    number: int
+    nodes: Sequence[int]  # by module
+    modules: Sequence[ModuleWork]
+    delays: Delays
+    learner: ModuleLearner
+
+    async def forward(self, context: Context, state: Module[Any, Any], batch: int) -> Any:
+        """Pass a batch forward and on; the next state."""
+        topic, own = f"features {batch}", self.modules[self.number]
+        if self.number:
+            features = await self.delays.receive(context, topic)
+        else:
+            features = self.learner.samples(batch)
+        state = await context.compute(
+            partial(forward, state, partial(self.learner.run, batch, features)),
+            cost_s=seconds(self.delays.pool, context.node, own.forward_flops, own.dispatches),
+            lane="forward",
+            label=f"batch {batch}",
+        )
+        if state.late:
+            going_on = self.learner.features(state.passes[-1])
+            target = self.nodes[self.number + 1]
+            self.delays.send(context, target, topic, going_on, own.boundary_bytes)
+        return state
+
+    async def backward(self, context: Context, state: Module[Any, Any], batch: int) -> Any:
+        """Learn from an earlier batch, and pass its gradient back; the next state."""
+        topic, own = f"gradient {batch}", self.modules[self.number]
+        if state.late:
+            gradient = await self.delays.receive(context, topic)
+        else:
+            gradient = self.learner.loss(state.passes[0])
+        state, going_back = await context.compute(
+            partial(backward, state, partial(self.learner.learn, gradient)),
+            cost_s=seconds(self.delays.pool, context.node, own.backward_flops, own.dispatches),
+            lane="backward",
+            label=f"batch {batch}",
+        )
+        if self.number:
+            size_bytes = self.modules[self.number - 1].boundary_bytes
+            target = self.nodes[self.number - 1]
+            self.delays.send(context, target, topic, going_back, size_bytes)
+        return state

@@ -1,0 +1,136 @@
+"""A training by OLPB, BPPSA, DPB or plain back-propagation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate, chain, islice
+from typing import TYPE_CHECKING
+
+from workbench import training
+from workbench.checks import check_kind, check_truth
+from workbench.names import check_name
+from workbench.olpb.algorithms.methods import LEVEL, MODULES
+from workbench.olpb.algorithms.schedules import ALGORITHMS
+from workbench.olpb.costs.subtasks import Pool
+from workbench.olpb.programs.cluster import cluster_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from workbench.clusters import Cluster
+
+GRADIENTS = ("autograd", "scan")
+COUNTINGS = ("paper", "arithmetic")
+
+
+@dataclass(frozen=True)
+class Setup(training.Setup):
+    """A training on a pool of nodes.
+
+    Attributes
+    ----------
+    model, dataset, sgd, seed
+        As for `workbench.training.Setup`.
+    pool
+        The nodes. The server computes as fast as the fastest of them.
+    batch_size, epochs
+        Passes over the samples; those that fill no batch are left out, others each time.
+    iterations
+        Stop after so many instead; what is begun of an epoch then counts as one.
+    evaluate_every
+        Iterations from one evaluation to the next; by default one at the end of each epoch.
+    level, scan
+        Of OLPB and BPPSA: levels in a group (OLPB alone), and a name in `schedules.ALGORITHMS`.
+    modules
+        Of DPB.
+    random_delays
+        Whether a message takes ``Exp(1) * delay_s``, or `delay_s`.
+    gradients
+        Of OLPB and BPPSA. ``"autograd"``: nodes take the seconds that the scan takes, and the
+        gradients, which are equal to 1e-10, come from autograd. ``"scan"``: nodes multiply the
+        Jacobians themselves, in double precision: a batch of 32 of LeNet-5 takes hundreds of times
+        as long on this machine, and networks must be small.
+    counting
+        Of OLPB and BPPSA: what moves cost, as the ``"paper"`` counts or as their ``"arithmetic"``
+        does, which the scan's own products tell.
+
+    Raises
+    ------
+    ValueError
+        What no training takes; numbers out of range, unknown names, a dataset smaller than a
+        batch, or arithmetic that is counted but not carried out.
+    TypeError
+        No `Pool`.
+    """
+
+    pool: Pool
+    batch_size: int = 32
+    iterations: int | None = None
+    evaluate_every: int | None = None
+    level: int = LEVEL
+    scan: str = "hillis_steele"
+    modules: int = MODULES
+    random_delays: bool = False
+    gradients: str = "autograd"
+    counting: str = "paper"
+
+    in_own_type = True
+
+    def __post_init__(self) -> None:
+        check_kind("pool", self.pool, Pool, "a Pool, such as Pool((Node(1e9),) * 4)")
+        super().__post_init__()
+        self._check_counts(batch_size=1, level=1, modules=1)
+        for name in ("iterations", "evaluate_every"):
+            if getattr(self, name) is not None:
+                self._check_counts(**{name: 1})
+        check_truth("random_delays", self.random_delays)
+        check_name("scan", self.scan, ALGORITHMS)
+        check_name("way of finding gradients", self.gradients, GRADIENTS)
+        check_name("counting", self.counting, COUNTINGS)
+        if (self.gradients, self.counting) == ("autograd", "arithmetic"):
+            raise ValueError(
+                "counting='arithmetic' needs the products of the scan; give gradients='scan', or "
+                "counting='paper'"
+            )
+        samples = len(self.dataset.y_train)
+        if samples < self.batch_size:
+            raise ValueError(
+                f"{self.dataset.name} has {samples} training samples, less than one batch of "
+                f"{self.batch_size}; use more samples or a smaller batch"
+            )
+
+    @property
+    def epoch_ends(self) -> tuple[int, ...]:
+        """Iterations up to the end of each epoch."""
+        per_epoch = len(self.dataset.y_train) // self.batch_size
+        ends = accumulate([per_epoch] * self._epochs)
+        return tuple(min(end, self.iterations or end) for end in ends)
+
+    @property
+    def evaluated(self) -> tuple[int, ...]:
+        """Iterations after which the model is evaluated; the last is one of them."""
+        last = self.epoch_ends[-1]
+        if self.evaluate_every is None:
+            return self.epoch_ends
+        return tuple(sorted({*range(self.evaluate_every, last, self.evaluate_every), last}))
+
+    @property
+    def batches(self) -> list[NDArray[np.int64]]:
+        """Indices of each iteration's samples."""
+        drawn = (
+            training.batches(self.dataset, self.batch_size, self.seed, epoch)
+            for epoch in range(self._epochs)
+        )
+        whole = (one for one in chain.from_iterable(drawn) if len(one) == self.batch_size)
+        return list(islice(whole, self.epoch_ends[-1]))
+
+    @property
+    def cluster(self) -> Cluster:
+        """The pool's nodes, and the server."""
+        return cluster_of(self.pool)
+
+    @property
+    def _epochs(self) -> int:
+        per_epoch = len(self.dataset.y_train) // self.batch_size
+        return self.epochs if self.iterations is None else -(-self.iterations // per_epoch)
