@@ -101,8 +101,10 @@ class Testbed:
         delay_s = 1e-3 * STATED["assumed"]["delay_unit_ms"] * self.delay_factor
         return Pool((node,) * (nodes or self.nodes), 1e-3 * self.constants.dispatch_ms, delay_s)
 
-    def subtasks(self, model: str | Any, method: str) -> tuple[Group, ...]:
-        """Elements of a method's scan; for DPB the levels that its modules are cut from."""
+    def subtasks(
+        self, model: str | Any, method: str, level: int | None = None
+    ) -> tuple[Group, ...]:
+        """Elements of a method's scan, of another level if given; of DPB what modules are cut from."""
         check_name("method", method, METHODS)
         unit = self.layers if method == "bppsa" else "operator"
         flops_per_s = 1e9 * self.constants.node_gflops
@@ -110,16 +112,21 @@ class Testbed:
             model,
             self.batch_size,
             unit,
-            METHODS[method],
+            METHODS[method] if level is None else level,
             operator_flops=1e-3 * self.constants.operator_ms * flops_per_s,
             number_flops=1e-9 * self.constants.number_ns * flops_per_s,
         )
 
     def timing(
-        self, model: str | Any, method: str = "olpb_l2", draws: int = DRAWS, seed: int = 0
+        self,
+        model: str | Any,
+        method: str = "olpb_l2",
+        draws: int = DRAWS,
+        seed: int = 0,
+        level: int | None = None,
     ) -> Timing:
         """Time a backward pass by a scan, with random delays."""
-        elements = self.subtasks(model, method)
+        elements = self.subtasks(model, method, level)
         planned = plan(len(elements), self.nodes, self.scan)
         work = as_paper_counts(planned, elements, self.moves)
         return scan_timing(

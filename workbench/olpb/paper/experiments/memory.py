@@ -357,19 +357,25 @@ def arena(
     """
     check_whole("batch_size", batch_size, 1)
     flow = stored_dataflow(model, batch_size, training)
-    about = {"model": model, "training": training, "batch_size": batch_size}
-    frames = [pl.DataFrame(schema=ARENA)]
-    for name in planners:
-        plan = planned(flow, name)
-        of_plan = about | {
-            "planner": name,
-            "steps": len(plan.order),
-            "total_bytes": plan.total_bytes,
-            "bound_bytes": plan.bound_bytes,
-        }
-        rows = pl.concat([plan.table, _outside(plan)], how="diagonal_relaxed")
-        frames.append(rows.with_columns(**{key: pl.lit(one) for key, one in of_plan.items()}))
-    return pl.concat([one.select(*ARENA).cast(ARENA) for one in frames])  # type: ignore[arg-type]
+    plans = [planned(flow, name) for name in planners]
+    frames = [placed(plan, model, training, batch_size) for plan in plans]
+    return pl.concat([pl.DataFrame(schema=ARENA), *frames])
+
+
+def placed(plan: MemoryPlan, model: str, training: bool, batch_size: int) -> pl.DataFrame:
+    """Rows of `arena` for one plan."""
+    about = {
+        "model": model,
+        "training": training,
+        "batch_size": batch_size,
+        "planner": plan.planner,
+        "steps": len(plan.order),
+        "total_bytes": plan.total_bytes,
+        "bound_bytes": plan.bound_bytes,
+    }
+    rows = pl.concat([plan.table, _outside(plan)], how="diagonal_relaxed")
+    rows = rows.with_columns(**{key: pl.lit(one) for key, one in about.items()})
+    return rows.select(*ARENA).cast(ARENA)  # type: ignore[arg-type]
 
 
 def _outside(plan: MemoryPlan) -> pl.DataFrame:
