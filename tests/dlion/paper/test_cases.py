@@ -67,14 +67,20 @@ class TestSystem:
 
     def test_epochs_are_the_learners(self) -> None:
         growth = system(Case()).batching.growth
-        assert (growth.every_epochs, growth.warm_up_epochs) == (1, 1)  # 0.6 / 0.8
+        assert (growth.every_epochs, growth.warm_up_epochs) == (1, 12)  # 0.6 / 0.8, 10 / 0.8
         assert growth.speed_up_factor == 2
+
+    def test_the_global_batch_grows_by_as_large_a_share_of_it(self) -> None:
+        growth = system(Case()).batching.growth
+        assert growth.warm_up_add == 64 / 4
+        assert growth.warm_up_share == pytest.approx(0.01 * 50_000 / 4 / SAMPLES)
+        assert growth.speed_up_share == 1.0
 
     def test_the_papers_own_learner_changes_nothing_but_timing_and_growth(self) -> None:
         learning = LEARNING._replace(learner=Learner(), timing_period=100)
         found = cast(Any, system_of(Case(), learning, 50_000))
         stated = cast(Any, SYSTEMS["dlion"])
-        oftener = replace(stated.batching.growth, every_epochs=1, warm_up_epochs=1)
+        oftener = replace(stated.batching.growth, every_epochs=1, warm_up_epochs=10)
         assert found.batching.growth == oftener
         assert found.batching.period == stated.batching.period
         assert (found.transfer.period, found.transfer.losses) == (100, 20)

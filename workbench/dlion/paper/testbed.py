@@ -39,6 +39,8 @@ POINTS = 50_000
 GROWTH_EPOCHS = 0.6
 """Passes over these from one growth of the global batch to the next: with iterations of 1.65 s
 about 260 s, as Fig. 6 shows steps at 250, 600 and 800 s. The paper states no constant."""
+WARM_UP_EPOCHS = 10
+"""Passes until the batch grows twofold: none of the paper's 1,500 s gets there."""
 
 CPU_ENVIRONMENTS = tuple(name for name in STATED["environments"] if not name.endswith("_c"))
 DYNAMIC = tuple(STATED["dynamic"]["environments"])
@@ -98,6 +100,15 @@ class Learner(NamedTuple):
     def epochs(self, of_paper: float, samples: int) -> int:
         """Passes over so many samples that stand for epochs of the paper's; at least one."""
         return max(1, round(of_paper * POINTS / (samples * self.sample_stands_for)))
+
+    def of_paper_samples(self, samples: int) -> float:
+        """Share of the paper's samples, as batches of so many see them, that the learner has.
+
+        One for Cipher itself, whose batches are shares of what it learns from.
+        """
+        if self.stands_for == 1:
+            return 1.0
+        return samples * LOCAL_BATCH / (POINTS * self.local_batch)
 
     def iterations(self, of_paper: float) -> int:
         """Iterations that stand for so many of the paper's; at least one."""

@@ -21,7 +21,9 @@ from workbench.dlion.paper.experiments import scales
 from workbench.dlion.paper.testbed import (
     CANDIDATES,
     GROWTH_EPOCHS,
+    LOCAL_BATCH,
     SECONDS,
+    WARM_UP_EPOCHS,
     Learner,
     Testbed,
     paper_testbed,
@@ -144,10 +146,14 @@ def _batching(
         return None
     learner, growth = learning.learner, given.growth
     if case.growth_epochs is None:
+        of_paper = learner.of_paper_samples(samples)
         growth = replace(
             growth,
+            warm_up_add=round(growth.warm_up_add * learner.local_batch / LOCAL_BATCH),
             every_epochs=learner.epochs(GROWTH_EPOCHS, samples),
-            warm_up_epochs=learner.epochs(GROWTH_EPOCHS, samples),
+            warm_up_epochs=learner.epochs(WARM_UP_EPOCHS, samples),
+            warm_up_share=min(1.0, growth.warm_up_share / of_paper),
+            speed_up_share=min(1.0, growth.speed_up_share / of_paper),
         )
     else:
         begin = learner.epochs(case.growth_epochs, samples) if case.growth_epochs else 0
