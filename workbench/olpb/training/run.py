@@ -26,6 +26,7 @@ from workbench.olpb.training.learning import (
     scan_learner,
 )
 from workbench.olpb.training.setup import Setup
+from workbench.profiles import profile_model
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, Run
 from workbench.runtime.faults import check_faults
 from workbench.training import Standing
@@ -33,8 +34,10 @@ from workbench.training.losses import cross_entropy
 
 if TYPE_CHECKING:
     import polars as pl
+    import torch
 
     from workbench.olpb.programs.work import Learner
+    from workbench.profiles import ModelProfile
     from workbench.runtime.progress import Progress
 
 SCANNING = {"olpb": "operator", "bppsa": "layer"}
@@ -158,7 +161,7 @@ def _scanning(setup: Setup, method: str) -> Built:
     learner: Learner = AutogradLearner(len(subtasks), model)
     if setup.gradients == "scan":
         learner = scan_learner(model, unit, level)
-    profile, nodes = setup.profile, setup.pool.nodes
+    profile, nodes = _profile(flat, setup), setup.pool.nodes
     fastest = max(range(len(nodes)), key=lambda node: nodes[node].flops_per_s)
     forward_flops = setup.batch_size * profile.forward_flops
     programs = server.programs_of(
@@ -176,10 +179,8 @@ def _scanning(setup: Setup, method: str) -> Built:
 
 def _decoupled(setup: Setup, method: str, count: int) -> Built:
     flat, batches = _model(setup)
-    pieces = training.cut(
-        flat.module, setup.dataset.input_shape, input_dtype=str(flat.parameters.dtype)[6:]
-    )
-    table = setup.profile.table
+    pieces = training.cut(flat.module, setup.dataset.input_shape, input_dtype=_dtype(flat.module))
+    table = _profile(flat, setup).table
     forward = (setup.batch_size * table["forward_flops"]).to_list()
     backward = (setup.batch_size * table["backward_flops"]).to_list()
     spans = cut(list(map(sum, zip(forward, backward, strict=True))), count)
@@ -234,9 +235,16 @@ async def _nothing(context: Any) -> None:
 
 def _model(setup: Setup) -> tuple[training.FlatModel, Batches]:
     module = setup.made()
-    dtype = next((str(p.dtype).removeprefix("torch.") for p in module.parameters()), "float32")
-    flat = training.flatten(module, setup.dataset.input_shape, input_dtype=dtype)
+    flat = training.flatten(module, setup.dataset.input_shape, input_dtype=_dtype(module))
     return flat, Batches(setup.dataset, setup.batches, flat.parameters)
+
+
+def _dtype(module: torch.nn.Module) -> str:
+    return next((str(p.dtype).removeprefix("torch.") for p in module.parameters()), "float32")
+
+
+def _profile(flat: training.FlatModel, setup: Setup) -> ModelProfile:
+    return profile_model(flat.module, setup.dataset.input_shape, input_dtype=_dtype(flat.module))
 
 
 def _check_ties(pieces: training.Pieces, spans: Iterable[range]) -> None:
