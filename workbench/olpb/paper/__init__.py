@@ -1,0 +1,1 @@
+"""OLPB's reproduction."""

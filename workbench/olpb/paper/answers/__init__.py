@@ -1,0 +1,1 @@
+"""What OLPB's paper claims, answered from stored frames."""

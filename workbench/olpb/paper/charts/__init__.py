@@ -1,0 +1,1 @@
+"""Charts of OLPB's paper: frame to chart."""

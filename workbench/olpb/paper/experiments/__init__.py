@@ -1,0 +1,1 @@
+"""Experiments of OLPB's paper: a frame each."""
