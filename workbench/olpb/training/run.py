@@ -16,7 +16,7 @@ from workbench.olpb.algorithms.recording import record
 from workbench.olpb.programs import modules, server
 from workbench.olpb.programs.cluster import SERVER, seconds
 from workbench.olpb.programs.jacobians import AsArithmeticCosts, subtasks_of
-from workbench.olpb.programs.work import Counts
+from workbench.olpb.programs.work import AsPaperCounts, Counts
 from workbench.olpb.training.evaluations import Evaluations
 from workbench.olpb.training.learning import (
     AutogradLearner,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import polars as pl
     import torch
 
-    from workbench.olpb.programs.work import Learner
+    from workbench.olpb.programs.work import Counting, Learner
     from workbench.profiles import ModelProfile
     from workbench.runtime.progress import Progress
 
@@ -164,13 +164,16 @@ def _scanning(setup: Setup, method: str) -> Built:
     profile, nodes = _profile(flat, setup), setup.pool.nodes
     fastest = max(range(len(nodes)), key=lambda node: nodes[node].flops_per_s)
     forward_flops = setup.batch_size * profile.forward_flops
+    counting: Counting = AsPaperCounts(subtasks, setup.moves)
+    if setup.counting == "arithmetic":
+        counting = AsArithmeticCosts(subtasks)
     programs = server.programs_of(
         subtasks,
         setup.pool,
         setup.epoch_ends[-1],
         scan=setup.scan,
         random_delays=setup.random_delays,
-        counting=AsArithmeticCosts(subtasks) if setup.counting == "arithmetic" else None,
+        counting=counting,
         learner=learner,
         forward_s=seconds(setup.pool, fastest, forward_flops, len(profile)),
     )
