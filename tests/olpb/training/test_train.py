@@ -15,7 +15,7 @@ from workbench import training
 from workbench.datasets import Dataset
 from workbench.olpb.algorithms.methods import METHODS
 from workbench.olpb.costs.subtasks import Node, Pool
-from workbench.olpb.training import Setup, TrainingError, build, train
+from workbench.olpb.training import Setup, Trained, TrainingError, build, train
 from workbench.profiles import profile_model
 from workbench.runtime import Crash, LinkDown, SlowDown
 
@@ -198,7 +198,9 @@ def test_divergence_keeps_what_was_evaluated() -> None:
     for method in METHODS:
         with pytest.raises(TrainingError, match="smaller learning rate") as caught:
             train(setup(sgd=training.Sgd(1e30), epochs=9), method)
-        assert len(caught.value.trained.losses) < 54
+        found = caught.value.trained
+        assert isinstance(found, Trained)
+        assert len(found.losses) < 54
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from workbench.olpb.algorithms.recording import record
 from workbench.olpb.programs import modules, server
 from workbench.olpb.programs.cluster import SERVER, seconds
 from workbench.olpb.programs.jacobians import AsArithmeticCosts, subtasks_of
-from workbench.olpb.programs.work import AsPaperCounts, Counts
+from workbench.olpb.programs.work import AsPaperCounts, Counts, Idle
 from workbench.olpb.training.evaluations import Evaluations
 from workbench.olpb.training.learning import (
     AutogradLearner,
@@ -35,6 +35,7 @@ from workbench.training.losses import cross_entropy
 if TYPE_CHECKING:
     import polars as pl
     import torch
+    from torch import Tensor  # noqa: F401, in a string
 
     from workbench.olpb.programs.work import Counting, Learner
     from workbench.profiles import ModelProfile
@@ -141,16 +142,21 @@ def train(
     return training.run(built, faults=faults, trace=trace, progress=progress, threads=threads)
 
 
-def build(setup: Setup, method: str = "olpb") -> Built:
-    """Make the programs of a run and what they learn with; arguments and errors as for `train`."""
+def build(setup: Setup, method: str = "olpb", *, learning: bool = True) -> Built:
+    """Make the programs of a run and what they learn with; arguments and errors as for `train`.
+
+    Without `learning` a method that scans takes its time all the same: its `passes` say when.
+    """
     check_kind("setup", setup, Setup, "a Setup, such as Setup('lenet5', dataset, pool)")
     check_name("method", method, METHODS)
     if method in SCANNING:
-        return _scanning(setup, method)
+        return _scanning(setup, method, learning)
+    if not learning:
+        raise ValueError(f"{method} scans nothing; leave learning=False to {', '.join(SCANNING)}")
     return _decoupled(setup, method, setup.modules if method == "dpb" else 1)
 
 
-def _scanning(setup: Setup, method: str) -> Built:
+def _scanning(setup: Setup, method: str, learning: bool) -> Built:
     flat, batches = _model(setup)
     evaluations = Evaluations(flat, setup.dataset, setup.evaluated, epoch_ends=setup.epoch_ends)
     model = ServerModel(flat, setup.sgd, setup.seed, batches, evaluations)
@@ -158,8 +164,9 @@ def _scanning(setup: Setup, method: str) -> Built:
     with training.seeded(setup.seed):
         tape = record(flat.module, *batches[0], loss=cross_entropy)
     subtasks = subtasks_of(tape, groups(tape.flow, unit, level))
-    learner: Learner = AutogradLearner(len(subtasks), model)
-    if setup.gradients == "scan":
+    elements = len(subtasks)
+    learner: Learner = AutogradLearner(elements, model) if learning else Idle(elements)
+    if setup.gradients == "scan" and learning:
         learner = scan_learner(model, unit, level)
     profile, nodes = _profile(flat, setup), setup.pool.nodes
     fastest = max(range(len(nodes)), key=lambda node: nodes[node].flops_per_s)
@@ -196,7 +203,8 @@ def _decoupled(setup: Setup, method: str, count: int) -> Built:
     for place, span in enumerate(spans):
         kept = count - place
         own = slice(span.start, span.stop)
-        parameters, outputs = table["param_bytes"][own].sum(), table["output_bytes"][own].sum()
+        parameters = sum(table["param_bytes"][own].to_list())
+        outputs = sum(table["output_bytes"][own].to_list())
         work.append(
             modules.ModuleWork(
                 float(sum(forward[own])),
