@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from workbench.olpb.costs.subtasks import Node, Pool, Subtask
+from workbench.olpb.costs.backward import LOSS, Group
+from workbench.olpb.costs.subtasks import Node, Pool
 
 flops = st.floats(0, 1e3)
 
 
 @st.composite
-def subtasks(draw: st.DrawFn, most: int = 14) -> tuple[Subtask, ...]:
+def subtasks(draw: st.DrawFn, most: int = 14) -> tuple[Group, ...]:
     """Elements of a scan: the loss's gradient, and at least one group."""
     costs = draw(st.lists(flops, min_size=1, max_size=most))
-    needs = st.integers(0, 50)
-    groups = [Subtask((f"group {at}",), one, 8, draw(needs)) for at, one in enumerate(costs)]
-    return (Subtask(("loss",), 0.0, 8, 0), *groups)
+    needs, shares = st.integers(0, 50), st.floats(0, 1)
+    groups = [
+        Group((f"group {at}",), one, 8, draw(needs), one * draw(shares))
+        for at, one in enumerate(costs)
+    ]
+    return (LOSS, *groups)
 
 
 @st.composite

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import pytest
@@ -41,7 +42,7 @@ def test_weights_are_those_of_the_recurrence(modules: int, iterations: int, seed
         (found,) = torch.autograd.grad((x**2).mean(), leaf)
         return found
 
-    def run(weights: Tensor, x: Tensor) -> Kept:
+    def run(x: Tensor, weights: Tensor) -> Kept:
         given, copy = x.detach().requires_grad_(), weights.clone().requires_grad_()
         return Kept(given, copy, deep(copy, given))
 
@@ -53,7 +54,7 @@ def test_weights_are_those_of_the_recurrence(modules: int, iterations: int, seed
         torch.testing.assert_close(found, wanted[t], rtol=1e-12, atol=1e-12)
         x = batches[t]
         for k in range(modules):
-            states[k] = forward(states[k], lambda weights, x=x: run(weights, x))
+            states[k] = forward(states[k], partial(run, x))
             x = states[k].passes[-1].made
         going: list[Tensor | None] = [None] * modules
         for k in range(modules):

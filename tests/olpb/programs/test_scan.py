@@ -14,23 +14,24 @@ from tests.olpb.strategies import pools, subtasks
 from tests.oracles import olpb_programs as oracle
 from workbench.olpb.algorithms.assignment import assign
 from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
-from workbench.olpb.costs.subtasks import Node, Pool, Subtask
+from workbench.olpb.costs.backward import LOSS, MOVES, Group, as_paper_counts
+from workbench.olpb.costs.subtasks import Node, Pool
+from workbench.olpb.costs.timing import scan_timing
 from workbench.olpb.programs.cluster import cluster_of
 from workbench.olpb.programs.server import programs_of
-from workbench.olpb.programs.work import Counts, Held, Idle
+from workbench.olpb.programs.work import AsPaperCounts, Counts, Held, Idle
 from workbench.runtime import Crash, Fault, ProgramError, Restart, Run, simulate
 
 algorithms = st.sampled_from(sorted(ALGORITHMS))
 FEW = Pool(tuple(Node(2.0) for _ in range(4)), 0.1, 0.5)
 
 
-def some(count: int) -> tuple[Subtask, ...]:
-    loss = Subtask(("loss",), 0.0, 8, 0)
-    return (loss, *(Subtask((f"group {at}",), float(at % 5), 8, 0) for at in range(count)))
+def some(count: int) -> tuple[Group, ...]:
+    return (LOSS, *(Group((f"group {at}",), float(at % 5), 8, 0) for at in range(count)))
 
 
 def run(
-    tasks: tuple[Subtask, ...],
+    tasks: tuple[Group, ...],
     pool: Pool,
     iterations: int = 1,
     faults: tuple[Fault, ...] = (),
@@ -94,7 +95,7 @@ def size_bytes(span: tuple[int, int]) -> float:
 @given(subtasks(), pools(), algorithms)
 @settings(max_examples=120, deadline=None)
 def test_takes_what_is_predicted_as_the_paper_counts(
-    tasks: tuple[Subtask, ...], pool: Pool, scan: str
+    tasks: tuple[Group, ...], pool: Pool, scan: str
 ) -> None:
     (found,) = passes(run(tasks, pool, scan=scan))
     plan = schedule(scan, len(tasks), assign(tasks, pool), exclusive=True)
@@ -104,10 +105,21 @@ def test_takes_what_is_predicted_as_the_paper_counts(
     assert found.steps <= plan.steps
 
 
+@given(subtasks(), pools(), algorithms, st.sampled_from(MOVES))
+@settings(max_examples=80, deadline=None)
+def test_takes_what_the_cost_model_says(
+    tasks: tuple[Group, ...], pool: Pool, scan: str, moves: str
+) -> None:
+    (found,) = passes(run(tasks, pool, scan=scan, counting=AsPaperCounts(tasks, moves)))
+    plan = schedule(scan, len(tasks), found.runs, exclusive=True)
+    predicted = scan_timing(plan, as_paper_counts(plan, tasks, moves), pool)
+    assert found.backward_s == pytest.approx(predicted.seconds, rel=1e-9, abs=1e-12)
+
+
 @given(subtasks(), pools(), algorithms, st.data())
 @settings(max_examples=80, deadline=None)
 def test_takes_what_is_predicted_by_any_counting(
-    tasks: tuple[Subtask, ...], pool: Pool, scan: str, data: st.DataObject
+    tasks: tuple[Group, ...], pool: Pool, scan: str, data: st.DataObject
 ) -> None:
     bandwidths = st.none() | st.floats(1, 100)
     nodes = tuple(replace(node, bandwidth_bps=data.draw(bandwidths)) for node in pool.nodes)

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from workbench.olpb.algorithms.gradients import Elements, combine, combine_flops, element_bytes
-from workbench.olpb.costs.subtasks import Subtask
+from workbench.olpb.costs.backward import LOSS
+from workbench.olpb.costs.backward import Group as Subtask
 from workbench.olpb.programs.work import Held
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.olpb.algorithms.levels import Group
-    from workbench.olpb.algorithms.tape import Call, Tape
+    from workbench.olpb.algorithms.tape import Tape
 
 NUMBER_BYTES = 4
 """Of a number on a node: single precision."""
@@ -82,25 +83,24 @@ def subtasks_of(tape: Tape, groups: Sequence[Group]) -> tuple[Subtask, ...]:
 
     FLOPs as profiles count them: of products with matrices, two per multiply-add.
     """
-    return (
-        Subtask(("loss",), 0.0, NUMBER_BYTES, 0),
-        *(_subtask(tape, one) for one in groups[::-1]),
-    )
+    return (LOSS, *(_subtask(tape, group) for group in reversed(groups)))
 
 
 def _subtask(tape: Tape, group: Group) -> Subtask:
     calls = [tape.calls[at] for at in group.operators]
     read = {view.value: view.size_bytes for call in calls for view in call.operator.reads}
     numbers = sum(tape.sizes[value] for value in group.boundary)
+    # A product for each of its operands that carries a gradient, but for a bias.
+    products = [
+        (call.operator.flops, call.operator.reads[at].value not in tape.makers)
+        for call in calls
+        for at in call.carrying
+        if call.reads[at].dim() > 1
+    ]
     return Subtask(
         tuple(call.name for call in calls),
-        float(sum(map(_backward_flops, calls))),
+        float(sum(flops for flops, _ in products)),
         NUMBER_BYTES * numbers,
         sum(read.values()) * NUMBER_BYTES // 8,  # recorded in double precision
+        float(sum(flops for flops, is_parameter in products if is_parameter)),
     )
-
-
-def _backward_flops(call: Call) -> int:
-    """A product for each of its operands that carries a gradient, but for a bias."""
-    operands = sum(call.reads[at].dim() > 1 for at in call.carrying)
-    return call.operator.flops * operands

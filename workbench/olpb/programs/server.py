@@ -31,12 +31,13 @@ from workbench.runtime import Message
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from workbench.olpb.costs.subtasks import Pool, Subtask
+    from workbench.olpb.costs.backward import Group
+    from workbench.olpb.costs.subtasks import Pool
     from workbench.runtime import Context, Program
 
 
 def programs_of(
-    subtasks: Sequence[Subtask],
+    subtasks: Sequence[Group],
     pool: Pool,
     iterations: int = 1,
     *,

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, Protocol
 from workbench.checks import check_number, check_whole, listed
 from workbench.names import check_name
 from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule
-from workbench.olpb.costs.subtasks import Pool, Subtask
+from workbench.olpb.costs.backward import MOVES, Group
+from workbench.olpb.costs.subtasks import Pool
 from workbench.olpb.programs.cluster import Delays
 
 
@@ -60,24 +61,30 @@ class Learner(Protocol):
 
 @dataclass(frozen=True)
 class AsPaperCounts:
-    """A move costs the gradients of the right-hand element's own group, its parameters' included.
+    """Gradients cost what the operators of their groups cost, and messages have no bytes.
 
-    Of a combined element, those of its last group. So nothing is left to do after the scan, and
-    messages have no bytes. Deviation: the first group of a network is the right-hand side of no
-    move of an exclusive scan, and what it costs is counted nowhere.
+    `moves` is a name in `workbench.olpb.costs.backward.MOVES`, which says when that is paid.
     """
 
-    subtasks: tuple[Subtask, ...]
+    subtasks: tuple[Group, ...]
+    moves: str = "each"
+
+    def __post_init__(self) -> None:
+        check_name("cost of a move", self.moves, MOVES)
 
     def flops(self, left: Held, right: Held) -> float:
-        """Of the gradients of the last group."""
+        """Of the gradients of the last group, or of all, or nothing."""
         del left
-        return self.subtasks[right.last].backward_flops
+        if self.moves == "once":
+            return 0.0
+        paid = self.subtasks[(right.first if self.moves == "all" else right.last) : right.last + 1]
+        parameters = self.moves == "inputs"
+        return sum(one.backward_flops - parameters * one.parameter_flops for one in paid)
 
     def finishing_flops(self, element: int) -> float:
-        """None: they are counted with the moves."""
-        del element
-        return 0.0
+        """Of what is not paid with the moves."""
+        one = self.subtasks[element]
+        return {"once": one.backward_flops, "inputs": one.parameter_flops}.get(self.moves, 0.0)
 
     def size_bytes(self, value: Held) -> float:
         """None."""
@@ -125,7 +132,7 @@ class Job:
         Not empty once the server has ended, which a node that comes back then finds out.
     """
 
-    subtasks: tuple[Subtask, ...]
+    subtasks: tuple[Group, ...]
     pool: Pool
     scan: str
     counting: Counting

@@ -16,7 +16,7 @@ from workbench.olpb.algorithms.recording import record
 from workbench.olpb.programs import modules, server
 from workbench.olpb.programs.cluster import SERVER, seconds
 from workbench.olpb.programs.jacobians import AsArithmeticCosts, subtasks_of
-from workbench.olpb.programs.work import Counts
+from workbench.olpb.programs.work import AsPaperCounts, Counts, Idle
 from workbench.olpb.training.evaluations import Evaluations
 from workbench.olpb.training.learning import (
     AutogradLearner,
@@ -26,6 +26,7 @@ from workbench.olpb.training.learning import (
     scan_learner,
 )
 from workbench.olpb.training.setup import Setup
+from workbench.profiles import profile_model
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, Run
 from workbench.runtime.faults import check_faults
 from workbench.training import Standing
@@ -33,8 +34,11 @@ from workbench.training.losses import cross_entropy
 
 if TYPE_CHECKING:
     import polars as pl
+    import torch
+    from torch import Tensor  # noqa: F401, in a string
 
-    from workbench.olpb.programs.work import Learner
+    from workbench.olpb.programs.work import Counting, Learner
+    from workbench.profiles import ModelProfile
     from workbench.runtime.progress import Progress
 
 SCANNING = {"olpb": "operator", "bppsa": "layer"}
@@ -138,16 +142,21 @@ def train(
     return training.run(built, faults=faults, trace=trace, progress=progress, threads=threads)
 
 
-def build(setup: Setup, method: str = "olpb") -> Built:
-    """Make the programs of a run and what they learn with; arguments and errors as for `train`."""
+def build(setup: Setup, method: str = "olpb", *, learning: bool = True) -> Built:
+    """Make the programs of a run and what they learn with; arguments and errors as for `train`.
+
+    Without `learning` a method that scans takes its time all the same: its `passes` say when.
+    """
     check_kind("setup", setup, Setup, "a Setup, such as Setup('lenet5', dataset, pool)")
     check_name("method", method, METHODS)
     if method in SCANNING:
-        return _scanning(setup, method)
+        return _scanning(setup, method, learning)
+    if not learning:
+        raise ValueError(f"{method} scans nothing; leave learning=False to {', '.join(SCANNING)}")
     return _decoupled(setup, method, setup.modules if method == "dpb" else 1)
 
 
-def _scanning(setup: Setup, method: str) -> Built:
+def _scanning(setup: Setup, method: str, learning: bool) -> Built:
     flat, batches = _model(setup)
     evaluations = Evaluations(flat, setup.dataset, setup.evaluated, epoch_ends=setup.epoch_ends)
     model = ServerModel(flat, setup.sgd, setup.seed, batches, evaluations)
@@ -155,19 +164,23 @@ def _scanning(setup: Setup, method: str) -> Built:
     with training.seeded(setup.seed):
         tape = record(flat.module, *batches[0], loss=cross_entropy)
     subtasks = subtasks_of(tape, groups(tape.flow, unit, level))
-    learner: Learner = AutogradLearner(len(subtasks), model)
-    if setup.gradients == "scan":
+    elements = len(subtasks)
+    learner: Learner = AutogradLearner(elements, model) if learning else Idle(elements)
+    if setup.gradients == "scan" and learning:
         learner = scan_learner(model, unit, level)
-    profile, nodes = setup.profile, setup.pool.nodes
+    profile, nodes = _profile(flat, setup), setup.pool.nodes
     fastest = max(range(len(nodes)), key=lambda node: nodes[node].flops_per_s)
     forward_flops = setup.batch_size * profile.forward_flops
+    counting: Counting = AsPaperCounts(subtasks, setup.moves)
+    if setup.counting == "arithmetic":
+        counting = AsArithmeticCosts(subtasks)
     programs = server.programs_of(
         subtasks,
         setup.pool,
         setup.epoch_ends[-1],
         scan=setup.scan,
         random_delays=setup.random_delays,
-        counting=AsArithmeticCosts(subtasks) if setup.counting == "arithmetic" else None,
+        counting=counting,
         learner=learner,
         forward_s=seconds(setup.pool, fastest, forward_flops, len(profile)),
     )
@@ -176,10 +189,8 @@ def _scanning(setup: Setup, method: str) -> Built:
 
 def _decoupled(setup: Setup, method: str, count: int) -> Built:
     flat, batches = _model(setup)
-    pieces = training.cut(
-        flat.module, setup.dataset.input_shape, input_dtype=str(flat.parameters.dtype)[6:]
-    )
-    table = setup.profile.table
+    pieces = training.cut(flat.module, setup.dataset.input_shape, input_dtype=_dtype(flat.module))
+    table = _profile(flat, setup).table
     forward = (setup.batch_size * table["forward_flops"]).to_list()
     backward = (setup.batch_size * table["backward_flops"]).to_list()
     spans = cut(list(map(sum, zip(forward, backward, strict=True))), count)
@@ -192,7 +203,8 @@ def _decoupled(setup: Setup, method: str, count: int) -> Built:
     for place, span in enumerate(spans):
         kept = count - place
         own = slice(span.start, span.stop)
-        parameters, outputs = table["param_bytes"][own].sum(), table["output_bytes"][own].sum()
+        parameters = sum(table["param_bytes"][own].to_list())
+        outputs = sum(table["output_bytes"][own].to_list())
         work.append(
             modules.ModuleWork(
                 float(sum(forward[own])),
@@ -234,9 +246,16 @@ async def _nothing(context: Any) -> None:
 
 def _model(setup: Setup) -> tuple[training.FlatModel, Batches]:
     module = setup.made()
-    dtype = next((str(p.dtype).removeprefix("torch.") for p in module.parameters()), "float32")
-    flat = training.flatten(module, setup.dataset.input_shape, input_dtype=dtype)
+    flat = training.flatten(module, setup.dataset.input_shape, input_dtype=_dtype(module))
     return flat, Batches(setup.dataset, setup.batches, flat.parameters)
+
+
+def _dtype(module: torch.nn.Module) -> str:
+    return next((str(p.dtype).removeprefix("torch.") for p in module.parameters()), "float32")
+
+
+def _profile(flat: training.FlatModel, setup: Setup) -> ModelProfile:
+    return profile_model(flat.module, setup.dataset.input_shape, input_dtype=_dtype(flat.module))
 
 
 def _check_ties(pieces: training.Pieces, spans: Iterable[range]) -> None:

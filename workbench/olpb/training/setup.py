@@ -11,6 +11,7 @@ from workbench.checks import check_kind, check_truth
 from workbench.names import check_name
 from workbench.olpb.algorithms.methods import LEVEL, MODULES
 from workbench.olpb.algorithms.schedules import ALGORITHMS
+from workbench.olpb.costs.backward import MOVES
 from workbench.olpb.costs.subtasks import Pool
 from workbench.olpb.programs.cluster import cluster_of
 
@@ -54,6 +55,8 @@ class Setup(training.Setup):
     counting
         Of OLPB and BPPSA: what moves cost, as the ``"paper"`` counts or as their ``"arithmetic"``
         does, which the scan's own products tell.
+    moves
+        As the paper counts: when gradients are paid, a name in `costs.backward.MOVES`.
 
     Raises
     ------
@@ -74,6 +77,7 @@ class Setup(training.Setup):
     random_delays: bool = False
     gradients: str = "autograd"
     counting: str = "paper"
+    moves: str = "each"
 
     in_own_type = True
 
@@ -88,6 +92,7 @@ class Setup(training.Setup):
         check_name("scan", self.scan, ALGORITHMS)
         check_name("way of finding gradients", self.gradients, GRADIENTS)
         check_name("counting", self.counting, COUNTINGS)
+        check_name("cost of a move", self.moves, MOVES)
         if (self.gradients, self.counting) == ("autograd", "arithmetic"):
             raise ValueError(
                 "counting='arithmetic' needs the products of the scan; give gradients='scan', or "
