@@ -334,6 +334,61 @@ def profile(
         (found if times is None else times).save(save)
 
 
+@app.command()
+def memory(
+    model: Annotated[
+        str, typer.Argument(help="A model of the zoo, or your own, named as for workbench profile.")
+    ],
+    *,
+    input_shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="C,H,W",
+            help="Shape of one sample, without the batch; once for each input of the model.",
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int, typer.Option(metavar="N", help="Samples in a batch; at most 65536.")
+    ] = 1,
+    training: Annotated[
+        bool, typer.Option("--training", help="A step of SGD in the place of inference.")
+    ] = False,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Also plan within so much, as 64MB or 64 MiB, by computing again what does not "
+            "fit. Parameters and inputs come on top.",
+        ),
+    ] = None,
+    planner: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only this planner.  [default: all]")
+    ] = None,
+    time_limit: Annotated[
+        float, typer.Option(metavar="SECONDS", help="That a planner which searches may take.")
+    ] = 1.0,
+) -> None:
+    """Print what memory a model's results need, by each planner, and what less would cost."""
+    from workbench.olpb.memory import report
+    from workbench.parameters import PARAMETERS
+
+    PARAMETERS["batch_size"].parse(str(batch_size))
+    shape = _parse_shapes(input_shape or ())
+    module = _model(model, shape)
+    found = report.survey(
+        module,
+        shape,
+        batch_size=batch_size,
+        training=training,
+        planner=planner,
+        budget_bytes=None if budget is None else report.parse_bytes(budget),
+        time_limit_s=time_limit,
+    )
+    what = "a step of training" if training else "inference"
+    batch = f"a batch of {batch_size}" if batch_size > 1 else "one sample"
+    _print(report.table(found, f"{model}: {what}, {batch}, {len(found.flow.steps):,} operators"))
+
+
 def _model(name: str, shape: Any) -> Any:
     """Return the user's own module, or the name of one of the zoo."""
     if ":" not in name and not name.endswith(".py"):

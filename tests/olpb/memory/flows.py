@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -41,3 +43,38 @@ def chain(*sizes: int) -> Dataflow:
     steps = [Step("0", "forward", (), (0,))]
     steps += [Step(str(n), "forward", (n - 1,), (n,), (n - 1,)) for n in range(1, len(sizes))]
     return Dataflow(tuple(steps), np.array(sizes, np.int64), frozenset({len(sizes) - 1}))
+
+
+@st.composite
+def training_chains(draw: st.DrawFn, most: int = 5, *, alike: bool = False) -> Dataflow:
+    """A layer a step forward and a step back, which reads its input, perhaps its output and more.
+
+    Alike: all layers have the same size and work, and only their inputs are read.
+    """
+    count = draw(st.integers(2, most))
+    sizes: list[int] = []
+
+    def made(size: int) -> int:
+        sizes.append(size)
+        return len(sizes) - 1
+
+    same = draw(st.integers(1, 3))
+    drawn = st.just(same) if alike else st.integers(1, 4)
+    steps: list[Step] = []
+    reads: list[tuple[int, ...]] = []
+    value: tuple[int, ...] = ()
+    for number in range(count):
+        output = made(draw(drawn))
+        saved = () if alike or draw(st.booleans()) else (made(draw(drawn)),)
+        flops = 5 if alike else draw(st.integers(0, 20))
+        steps.append(Step(f"f{number}", "forward", value, (output, *saved), flops=flops))
+        is_read = number == count - 1 or (not alike and draw(st.booleans()))
+        reads.append((*value, *saved, *((output,) if is_read else ())))
+        value = (output,)
+    gradient: tuple[int, ...] = ()
+    for number in reversed(range(count)):
+        result = made(draw(drawn))
+        steps.append(Step(f"b{number}", "backward", (*gradient, *reads[number]), (result,)))
+        gradient = (result,)
+    numbered = tuple(replace(one, operator=at) for at, one in enumerate(steps))
+    return Dataflow(numbered, np.array(sizes, np.int64), frozenset(gradient))

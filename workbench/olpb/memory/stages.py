@@ -65,7 +65,7 @@ class Chain:
     once
         Steps that must not run again: what they make stays.
     pinned_bytes
-        Of that, of what is small, and of what the graph returns.
+        Of that, of what is small, and of what of the forward pass the graph returns.
     """
 
     stages: tuple[Stage, ...]
@@ -83,12 +83,12 @@ def chain(flow: Dataflow, order: Sequence[int]) -> Chain:
     if not backward or any(set(flow.before[at]) & {*backward} for at in forward):
         return Chain((), frozenset(), 0)
     once = frozenset(at for at in forward if flow.steps[at].is_random or flow.steps[at].after)
-    stays = flow.kept.union(*(flow.steps[at].makes for at in once))
     made = np.array([buffer for step in forward for buffer in flow.steps[step].makes], np.int64)
     made = made[np.argsort(flow.sizes[made], kind="stable")]
     together = flow.sizes[made].cumsum()
-    small = made[together <= SMALL * lifetimes(flow, order).bound_bytes]
-    pinned = sorted(stays.union(small.tolist()))
+    stays = set(made[together <= SMALL * lifetimes(flow, order).bound_bytes].tolist())
+    stays |= flow.kept.intersection(made.tolist())
+    pinned = sorted(stays.union(*(flow.steps[at].makes for at in once)))
     sizes = flow.sizes.copy()
     sizes[pinned] = 0
     cuts = [
@@ -192,6 +192,7 @@ def _crossing(
     for at, step in enumerate(backward):
         for buffer in flow.steps[step].makes:
             end = max((place[one] for one in flow.readers[buffer]), default=at)
+            end = len(backward) if buffer in flow.kept else end
             change[at + 1] += sizes[buffer]
             change[end + 1] -= sizes[buffer]
     return change.cumsum()[:-1]
@@ -199,7 +200,7 @@ def _crossing(
 
 def _across(flow: Dataflow, backward: Sequence[int], at: int) -> set[int]:
     """Buffers that go on at a place of the backward pass."""
-    read = {buffer for step in backward[at:] for buffer in flow.steps[step].reads}
+    read = {buffer for step in backward[at:] for buffer in flow.steps[step].reads} | flow.kept
     return {b for step in backward[:at] for b in flow.steps[step].makes if b in read}
 
 

@@ -1,0 +1,161 @@
+"""The memory of a model as a table: every planner beside the bound, and what a budget costs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from workbench.names import choose
+from workbench.olpb.memory.dataflow import Dataflow, dataflow
+from workbench.olpb.memory.lifetimes import lifetimes
+from workbench.olpb.memory.plan import MemoryPlan
+from workbench.olpb.memory.planning import PLANNERS, plan_memory
+from workbench.olpb.memory.recomputation import BudgetError
+from workbench.olpb.memory.stored import stored_dataflow
+from workbench.olpb.memory.trade import extra_work, least_reachable
+
+if TYPE_CHECKING:
+    import torch
+
+OURS = "workbench"
+
+_UNITS = {"": 1, "b": 1}
+_UNITS |= {f"{letter}b": 1000**n for n, letter in enumerate("kmgt", 1)}
+_UNITS |= {f"{letter}ib": 1024**n for n, letter in enumerate("kmgt", 1)}
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes of a size such as ``64MB``, ``64 MiB``, ``0.5GB`` or ``64000000``.
+
+    Raises ValueError: anything else, or less than a byte.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)", text.strip().replace(",", "").lower())
+    if found is None or found[2] not in _UNITS or (size := float(found[1]) * _UNITS[found[2]]) < 1:
+        raise ValueError(f"{text!r} is no size; give bytes, as in 64MB, 64 MiB or 0.5GB")
+    return round(size)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Plans of one dataflow, by planner, and what PyTorch would hold without any.
+
+    Attributes
+    ----------
+    plain_bytes
+        Most alive at once as the module runs, each result let go of after its last use.
+    budgeted
+        A plan within the budget, if there is one.
+    """
+
+    flow: Dataflow
+    plans: dict[str, MemoryPlan]
+    plain_bytes: int
+    budget_bytes: int | None = None
+    budgeted: MemoryPlan | None = None
+
+    @property
+    def bound_bytes(self) -> int:
+        """Most bytes alive at once in the order of the last planner: the workbench's, if all."""
+        return [*self.plans.values()][-1].bound_bytes
+
+
+def survey(
+    model: str | torch.nn.Module,
+    input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    *,
+    batch_size: int = 1,
+    training: bool = False,
+    planner: str | None = None,
+    budget_bytes: int | None = None,
+    time_limit_s: float = 1.0,
+) -> Survey:
+    """Plan the memory of a model, by one planner or by all.
+
+    What is stored of the zoo is not traced. Raises ValueError: a model that cannot be traced, an
+    unknown planner, or a budget that cannot be met; the message says what can.
+    """
+    names = list(PLANNERS) if planner is None else [planner]
+    for name in names:
+        choose("planner", name, PLANNERS)
+    plain, flow = _flows(model, input_shape, batch_size, training)
+    plans = {name: plan_memory(flow, name, time_limit_s=time_limit_s) for name in names}
+    budgeted = None
+    if budget_bytes is not None:
+        budgeted = _within(plans[names[-1]], budget_bytes, time_limit_s)
+    plain_bytes = lifetimes(plain, range(len(plain.steps)), overwriting=False).bound_bytes
+    return Survey(flow, plans, plain_bytes, budget_bytes, budgeted)
+
+
+def _flows(
+    model: str | torch.nn.Module, input_shape: Any, batch_size: int, training: bool
+) -> tuple[Dataflow, Dataflow]:
+    """As traced, and optimised."""
+    if isinstance(model, str) and input_shape is None:
+        as_traced = stored_dataflow(model, batch_size, training, optimised=False)
+        return as_traced, stored_dataflow(model, batch_size, training)
+
+    from workbench.graphs import trace
+    from workbench.olpb.optimiser.optimise import optimise
+
+    graph = trace(model, input_shape, batch_size, training)
+    return dataflow(graph), dataflow(optimise(graph).graph)
+
+
+def _within(plan: MemoryPlan, budget_bytes: int, time_limit_s: float) -> MemoryPlan:
+    """A plan within a budget, from the same order."""
+    flow, order = plan.flow, plan.order
+    try:
+        return plan_memory(flow, plan.planner, budget_bytes, order=order, time_limit_s=time_limit_s)
+    except BudgetError:
+        least = least_reachable(flow, order)
+        raise BudgetError(
+            f"no plan within {_mb(budget_bytes)} was found; the least that computing again "
+            f"reaches is {_mb(least)}, and without it {_mb(plan.bound_bytes)} are needed"
+        ) from None
+
+
+def table(found: Survey, title: str) -> Any:
+    """A table of rich: a row for each planner; below, what lies beside, and the budget."""
+    from rich import box
+    from rich.table import Table
+
+    rows = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", caption_justify="left")
+    rows.add_column("planner")
+    for name in ("order", "MB", "over the bound", "of plain execution"):
+        rows.add_column(name, justify="right" if name != "order" else "left", no_wrap=True)
+    for name, plan in found.plans.items():
+        share = plan.total_bytes / found.plain_bytes if found.plain_bytes else 1.0
+        over = plan.total_bytes / found.bound_bytes if found.bound_bytes else 1.0
+        cells = (f"{plan.total_bytes / 1e6:,.3f}", f"{over:.3f}", f"{share:.1%}")
+        rows.add_row(name, PLANNERS[name].order, *cells)
+    flow = found.flow
+    lines = [
+        f"bound: {_mb(found.bound_bytes)}, the most alive at once in the last planner's order",
+        f"plain execution: {_mb(found.plain_bytes)}, as the module runs, nothing overwritten",
+        f"beside all of them: parameters {_mb(flow.held_bytes('weight'))}, inputs "
+        f"{_mb(flow.held_bytes('input'))}, other constants {_mb(flow.held_bytes('constant'))}",
+    ]
+    if found.budgeted is not None and found.budget_bytes is not None:
+        lines.append(price(found))
+    rows.caption = "\n".join([*lines, "1 MB = 10⁶ bytes"])
+    return rows
+
+
+def price(found: Survey) -> str:
+    """What the budget costs, in a line."""
+    plan = found.budgeted
+    assert plan is not None
+    assert found.budget_bytes is not None
+    budget = f"within {_mb(found.budget_bytes)}: a plan of {_mb(plan.total_bytes)}"
+    if not plan.recomputed:
+        return f"{budget}, nothing computed again"
+    share = extra_work(found.flow, plan)
+    work = f"{share:.1%}" if share >= 0.001 else f"{share:.2g}"
+    count = f"{len(plan.recomputed):,} of {len(found.flow.steps):,} operators run again"
+    return f"{budget}, {work} more work; {count}"
+
+
+def _mb(size_bytes: int) -> str:
+    return f"{size_bytes / 1e6:,.3f} MB"
