@@ -25,7 +25,7 @@ this file, combine where k > 2^(h - 1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -110,7 +110,11 @@ class Schedule:
 
 
 def schedule(
-    algorithm: str, elements: int, nodes: int | None = None, *, exclusive: bool = False
+    algorithm: str,
+    elements: int,
+    nodes: int | Sequence[range] | None = None,
+    *,
+    exclusive: bool = False,
 ) -> Schedule:
     """Plan a scan.
 
@@ -119,39 +123,54 @@ def schedule(
     algorithm
         A name in `ALGORITHMS`: how the totals of the runs are scanned.
     nodes
-        By default as many as elements; those beyond have nothing to do.
+        By default as many as elements; those beyond have nothing to do. Or the run of each node,
+        one after the other; an empty one has nothing to do.
     exclusive
         Whether an element's result is of those before it alone, the first one's the identity.
 
     Raises
     ------
     ValueError
-        Unknown algorithm, elements below 0 or nodes below 1.
+        Unknown algorithm, elements below 0, nodes below 1, or runs that are not all elements in
+        their order.
     """
     scan_totals = choose("scan", algorithm, ALGORITHMS)
     count = check_whole("elements", elements, 0)
-    wanted = max(count, 1) if nodes is None else check_whole("nodes", nodes, 1)
-    runs = _dealt(count, min(wanted, count))
-    moves = _Moves(node for node, run in enumerate(runs) for _ in run)
-    inclusive = _inclusive(moves, runs, scan_totals) if runs else []
+    if isinstance(nodes, Sequence):
+        dealt = _checked_runs(count, nodes)
+    else:
+        dealt = deal(count, max(count, 1) if nodes is None else check_whole("nodes", nodes, 1))
+    moves = _Moves(dealt)
+    inclusive = _inclusive(moves, [run for run in dealt if run], scan_totals) if count else []
     prefixes = [None, *inclusive[:-1]] if exclusive and inclusive else inclusive
-    return Schedule(count, wanted, moves.needed_for(prefixes), tuple(moves.homes), tuple(prefixes))
+    stages = moves.needed_for(prefixes)
+    return Schedule(count, len(dealt), stages, tuple(moves.homes), tuple(prefixes))
 
 
-def _dealt(elements: int, nodes: int) -> list[range]:
+def deal(elements: int, nodes: int) -> tuple[range, ...]:
     """Contiguous runs of elements; the first ones are longer by one where there is a remainder."""
-    if not nodes:
-        return []
     least, longer = divmod(elements, nodes)
     starts = [node * least + min(node, longer) for node in range(nodes + 1)]
-    return [range(start, end) for start, end in pairwise(starts)]
+    return tuple(range(start, end) for start, end in pairwise(starts))
+
+
+def _checked_runs(elements: int, runs: Sequence[range]) -> tuple[range, ...]:
+    start = 0
+    for run in runs:
+        if not isinstance(run, range) or run and (run.start, run.step) != (start, 1):
+            raise ValueError(f"run {run!r} of a node does not begin at element {start}")
+        start += len(run)
+    if start != elements or not runs:
+        raise ValueError(f"runs {list(runs)} hold {start} elements, not {elements}, in their order")
+    return tuple(runs)
 
 
 class _Moves:
-    """Stages so far, and where each value is."""
+    """Stages so far, and where each value is; nodes count from 0 among those with elements."""
 
-    def __init__(self, homes: Iterable[int]) -> None:
-        self.homes = list(homes)
+    def __init__(self, runs: Sequence[range]) -> None:
+        self.homes = [node for node, run in enumerate(runs) for _ in run]
+        self._nodes = [node for node, run in enumerate(runs) if run]
         self._stages: list[list[Move]] = []
 
     def next_stage(self) -> None:
@@ -160,8 +179,8 @@ class _Moves:
     def apply(self, node: int, left: Prefix, right: Prefix) -> Prefix:
         if left is None or right is None:
             return right if left is None else left
-        self.homes.append(node)
-        self._stages[-1].append(Move(node, left, right, len(self.homes) - 1))
+        self.homes.append(self._nodes[node])
+        self._stages[-1].append(Move(self._nodes[node], left, right, len(self.homes) - 1))
         return len(self.homes) - 1
 
     def needed_for(self, prefixes: Sequence[Prefix]) -> tuple[Stage, ...]:

@@ -348,7 +348,7 @@ class _Counted:
         """FLOPs of what computes number by number: of a window's, for each that it makes."""
         arguments = operator.arguments[0]
         if "pool" in operator.name and "adaptive" not in operator.name and len(arguments) > 1:
-            return numbers * prod(arguments[1])
+            return numbers * int(prod(arguments[1]))
         return max(numbers, *(prod(view.shape) for view in operator.reads))
 
     def _is_parameter(self, view: View) -> bool:

@@ -1,0 +1,135 @@
+"""What a scan costs by arithmetic: products of Jacobians, sparse as they are, and their bytes.
+
+The first element is a gradient, so what is combined with it is a matrix-vector product, which is
+what plain back-propagation does; any other move multiplies two matrices. After the scan every node
+computes the gradients of its own parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from workbench.graphs import trace
+from workbench.graphs.graph import Recording
+from workbench.olpb.algorithms import levels
+from workbench.olpb.algorithms.levels import Flow, groups
+from workbench.olpb.algorithms.schedules import Schedule
+from workbench.olpb.costs.patterns import Pattern, group_pattern, passes
+from workbench.olpb.costs.timing import Work
+
+if TYPE_CHECKING:
+    import torch
+
+GRADIENT_BYTES = 8
+
+
+class Elements:
+    """Elements of a scan by arithmetic: numbers of the first gradient, and groups' Jacobians.
+
+    Attributes
+    ----------
+    gradient_numbers
+        Of the gradient that the loss gives.
+    patterns
+        Of groups, from loss to input.
+    parameter_flops
+        By group: gradients of its weights.
+    """
+
+    def __init__(self, graph: Recording, flow: Flow, unit: str, level: int) -> None:
+        found, parts = passes(graph, flow), groups(flow, unit, level)
+        befores = [(), *(part.boundary for part in parts[:-1])]
+        made = [group_pattern(found, part, one) for part, one in zip(parts, befores, strict=True)]
+        self.patterns = tuple(reversed(made))
+        self.gradient_numbers = sum(found.forms[one].numbers for one in parts[-1].boundary)
+        self.parameter_flops = tuple(
+            sum(found.operators[number].flops for number in part.operators if flow.weighted[number])
+            for part in reversed(parts)
+        )
+        self._products: dict[tuple[int, int], Pattern] = {}
+        self._flops: dict[tuple[int, int, int], int] = {}
+
+    def __len__(self) -> int:
+        return 1 + len(self.patterns)
+
+    def product(self, first: int, last: int) -> Pattern:
+        """Pattern of elements that are matrices, combined before or single."""
+        if first == last:
+            return self.patterns[first - 1]
+        return self._products[first, last]
+
+    def combine_flops(self, first: int, middle: int, last: int) -> int:
+        """FLOPs of combining elements `first` to `middle` - 1 with `middle` to `last`."""
+        key = (first, middle, last)
+        if key not in self._flops:
+            right = self.product(middle, last)
+            if first == 0:
+                self._flops[key] = 2 * right.nonzeros
+            else:
+                found, flops = self.product(first, middle - 1).before(right)
+                self._products.setdefault((first, last), found)
+                self._flops[key] = flops
+        return self._flops[key]
+
+    def size_bytes(self, first: int, last: int) -> int:
+        """Of elements combined, as a message: a gradient of doubles, or a matrix in CSR."""
+        if first == 0:
+            numbers = self.patterns[last - 1].rows if last else self.gradient_numbers
+            return GRADIENT_BYTES * numbers
+        return self.product(first, last).size_bytes
+
+    @property
+    def sequential_flops(self) -> int:
+        """Of plain back-propagation: a matrix-vector product for each group, and parameters."""
+        return sum(2 * one.nonzeros for one in self.patterns) + sum(self.parameter_flops)
+
+
+def as_arithmetic_costs(planned: Schedule, elements: Elements) -> Work:
+    """What a schedule's moves and messages cost by arithmetic."""
+    first = list(range(planned.elements)) + [0] * (len(planned.homes) - planned.elements)
+    last = list(first)
+    flops: list[float] = []
+    made = set(range(planned.elements))
+    for move in (one for stage in planned.stages for one in stage):
+        first[move.result], last[move.result] = first[move.left], last[move.right]
+        flops.append(elements.combine_flops(first[move.left], first[move.right], last[move.right]))
+        made.add(move.result)
+    sent = {one.value for one in planned.messages}
+    sizes = [
+        float(elements.size_bytes(first[value], last[value]))
+        if value in sent and value in made
+        else 0.0
+        for value in range(len(planned.homes))
+    ]
+    return Work(flops, sizes, [0.0, *elements.parameter_flops])
+
+
+def network_elements(
+    model: str | torch.nn.Module,
+    batch_size: int = 1,
+    unit: str = "operator",
+    level: int = 1,
+    *,
+    input_shape: Sequence[int] | None = None,
+) -> Elements:
+    """Elements of a network's scan, from its graph of inference; kept for the last few asked for.
+
+    Units are those of `workbench.olpb.algorithms.levels`, operators as PyTorch has them. Raises
+    ValueError: what `workbench.graphs.trace` refuses, an unknown unit or a level below 1.
+    """
+    shape = None if input_shape is None else tuple(input_shape)
+    return _network_elements(model, batch_size, unit, level, shape)
+
+
+@lru_cache(maxsize=16)
+def _network_elements(
+    model: str | torch.nn.Module,
+    batch_size: int,
+    unit: str,
+    level: int,
+    input_shape: tuple[int, ...] | None,
+) -> Elements:
+    graph = trace(model, input_shape, batch_size)
+    return Elements(graph, levels.flow(graph), unit, level)

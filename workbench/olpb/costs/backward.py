@@ -1,0 +1,254 @@
+"""A network's backward pass cut into subtasks, and the seconds that it takes (OLPB, Sec. IV, VII).
+
+Nodes of the library's graph (`library`) are cut by levels: groups of l levels of operators, or
+layers. Elements of the scan are the gradient of the loss and then the groups, from loss to input.
+
+As the paper counts, gradients cost what the operators of a group cost, those of its parameters
+included, and messages take a delay alone. The paper does not say when that is paid; `MOVES` has the
+readings. Operators of the loss are no subtask: a scan begins with the gradient of what it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from workbench.checks import check_whole
+from workbench.names import check_name
+from workbench.olpb.algorithms.decoupled import cut
+from workbench.olpb.algorithms.schedules import Schedule, schedule
+from workbench.olpb.costs.library import LibraryGraph, library_graph
+from workbench.olpb.costs.subtasks import Node, Pool, Subtask
+from workbench.olpb.costs.timing import DRAWS, Timing, Work, scan_timing
+
+if TYPE_CHECKING:
+    import torch
+
+UNITS = ("operator", "layer", "matrix_layer")
+"""What a level is: of operators, of the library's layers, or of layers that each begin with a
+matrix, as in `workbench.olpb.algorithms.levels`."""
+
+MODULES = 4
+"""Of DPB (Sec. VII-A)."""
+
+MOVES = ("each", "inputs", "all", "once")
+"""What a move costs, beside its dispatch.
+
+each
+    The gradients of the right-hand element's own group; of a combined one, of the last group in it.
+inputs
+    So, without the gradients of parameters; every group has those to do once, after the scan.
+all
+    The gradients of all groups in the right-hand element.
+once
+    Nothing; every group has its gradients to do once, after the scan.
+"""
+
+
+@dataclass(frozen=True)
+class Group(Subtask):
+    """A subtask, and how much of its cost is gradients of parameters."""
+
+    parameter_flops: float = 0.0
+
+
+LOSS = Group(("loss",), 0.0, 4, 0)
+"""The first element of a scan: the gradient that the loss starts with."""
+
+_library = lru_cache(maxsize=32)(library_graph)
+
+
+def subtasks(
+    model: str | torch.nn.Module,
+    batch_size: int = 1,
+    unit: str = "operator",
+    level: int = 1,
+    *,
+    input_shape: tuple[int, ...] | None = None,
+    operator_flops: float = 0.0,
+    number_flops: float = 0.0,
+) -> tuple[Group, ...]:
+    """Elements of the scan for a model's backward pass, from the loss on.
+
+    Parameters
+    ----------
+    model, input_shape
+        As for `workbench.graphs.trace`; each is traced once.
+    batch_size
+        FLOPs and gradients are in proportion to it.
+    unit
+        A name in `UNITS`.
+    level
+        l: levels in a group.
+    operator_flops, number_flops
+        FLOPs in the time that an operator takes whatever its size, and in what each number that it
+        makes takes on top of its arithmetic.
+
+    Raises
+    ------
+    ValueError
+        What `library_graph` refuses, an unknown unit, or a level or batch size below 1.
+    """
+    check_name("unit", unit, UNITS)
+    check_whole("level", level, 1)
+    check_whole("batch_size", batch_size, 1)
+    parts = _parts(_library(model, input_shape), unit, level)
+    return (
+        LOSS,
+        *(
+            Group(
+                names,
+                batch_size * (flops + number_flops * held) + operator_flops * operators,
+                4 * batch_size * boundary,
+                4 * (parameters + batch_size * held),
+                batch_size * learning,
+            )
+            for names, flops, learning, operators, boundary, parameters, held in parts
+        ),
+    )
+
+
+Part = tuple[tuple[str, ...], float, float, int, int, int, int]
+"""A group at a batch of one: names, backward FLOPs, those of parameters, operators; numbers on its
+boundary towards the input, of its parameters and of what it computes."""
+
+
+@lru_cache(maxsize=256)
+def _parts(graph: LibraryGraph, unit: str, level: int) -> tuple[Part, ...]:
+    """Groups of a graph, from loss to input."""
+    rows = graph.nodes.to_dicts()
+    group_of = [(one - 1) // level for one in _levels(graph, unit)]
+    count = max(group_of) + 1
+    last_read = [-1] * len(rows)
+    for source, target in graph.edges.iter_rows():
+        last_read[source] = max(last_read[source], group_of[target])
+    found: list[Part] = []
+    for group in reversed(range(count)):
+        mine = [row for row, one in zip(rows, group_of, strict=True) if one == group]
+        mine = [row for row in mine if row["layer"] is not None]  # neither input nor loss
+        if not mine:
+            continue
+        operators = [row for row in mine if row["kind"] == "operator"]
+        crossing = sum(
+            row["numbers"]
+            for row, one, read in zip(rows, group_of, last_read, strict=True)
+            if row["kind"] == "operator" and one < group <= read
+        )
+        found.append(
+            (
+                tuple(row["name"] for row in mine),
+                float(sum(row["backward_flops"] for row in mine)),
+                float(sum(row["backward_flops"] for row in mine if row["kind"] == "parameter")),
+                len(operators),
+                crossing,
+                sum(row["numbers"] for row in mine if row["kind"] == "parameter"),
+                sum(row["numbers"] for row in operators),
+            )
+        )
+    return tuple(found)
+
+
+def _levels(graph: LibraryGraph, unit: str) -> list[int]:
+    """Level of each node, from 1: the longest path of units to it."""
+    rows, reads = graph.nodes.to_dicts(), dict[int, list[int]]()
+    for source, target in graph.edges.iter_rows():
+        reads.setdefault(target, []).append(source)
+    found = [1] * len(rows)
+    for row in rows:
+        node = row["node"]
+        below = [one for one in reads.get(node, []) if rows[one]["kind"] == "operator"]
+        if row["kind"] == "operator":
+            for one in below:
+                starts = {
+                    "operator": True,
+                    "layer": row["layer"] != rows[one]["layer"],
+                    "matrix_layer": row["name"] in ("convolution", "dot"),
+                }[unit]
+                found[node] = max(found[node], found[one] + starts)
+    for source, target in graph.edges.iter_rows():
+        if rows[source]["kind"] == "parameter":
+            found[source] = found[target]
+    return found
+
+
+def plan(elements: int, nodes: int, scan: str) -> Schedule:
+    """The exclusive scan of so many elements; each is planned once."""
+    return _planned(elements, nodes, scan)
+
+
+@lru_cache(maxsize=256)
+def _planned(elements: int, nodes: int, scan: str) -> Schedule:
+    return schedule(scan, elements, nodes, exclusive=True)
+
+
+def as_paper_counts(planned: Schedule, elements: Sequence[Group], moves: str = "each") -> Work:
+    """What a schedule costs as the paper counts; see `MOVES`. Raises ValueError: unknown name.
+
+    Deviation: but for "once" the group next to the input is the right-hand side of no move
+    of an exclusive scan, and what a move would cost for it is counted nowhere.
+    """
+    check_name("cost of a move", moves, MOVES)
+    first = list(range(planned.elements)) + [0] * (len(planned.homes) - planned.elements)
+    last = list(first)
+    learning = [one.parameter_flops * (moves == "inputs") for one in elements]
+    each = [one.backward_flops - later for one, later in zip(elements, learning, strict=True)]
+    before = [0.0, *accumulate(each)]
+    flops: list[float] = []
+    for move in (one for stage in planned.stages for one in stage):
+        first[move.result], last[move.result] = first[move.left], last[move.right]
+        end = last[move.right]
+        start = first[move.right] if moves == "all" else end
+        flops.append(0.0 if moves == "once" else each[end] + before[end] - before[start])
+    after = each if moves == "once" else learning
+    return Work(flops, [0.0] * len(planned.homes), after)
+
+
+def backward_timing(
+    elements: Sequence[Group],
+    pool: Pool,
+    scan: str = "hillis_steele",
+    *,
+    moves: str = "each",
+    random: bool = False,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> Timing:
+    """Time a backward pass by scan, as the paper counts; see `scan_timing` and `MOVES`."""
+    planned = plan(len(elements), len(pool.nodes), scan)
+    work = as_paper_counts(planned, elements, moves)
+    return scan_timing(planned, work, pool, random=random, draws=draws, seed=seed)
+
+
+def scan_s(
+    elements: Sequence[Group], pool: Pool, scan: str = "hillis_steele", *, moves: str = "each"
+) -> float:
+    """Seconds of a backward pass by scan, as the paper counts and with constant delays."""
+    return backward_timing(elements, pool, scan, moves=moves).seconds
+
+
+def decoupled_s(elements: Sequence[Subtask], pool: Pool, modules: int = MODULES) -> float:
+    """Seconds of a backward pass of DPB: of its slowest module, and a message of its gradient.
+
+    Modules are runs of subtasks on the pool's first nodes, cut so that the dearest costs the least.
+    With late gradients none waits for another. The message takes its delay, which is the mean of
+    random ones, too, and the time of the bytes where the node has a bandwidth.
+
+    Raises ValueError: more modules than subtasks or nodes.
+    """
+    if check_whole("modules", modules, 1) > len(pool.nodes):
+        raise ValueError(f"{modules} modules need as many nodes; the pool has {len(pool.nodes)}")
+    flops = [one.backward_flops for one in elements[1:]]
+    runs = cut(flops, modules)
+    seconds = [
+        sum(flops[at] for at in run) / node.flops_per_s
+        + _message_s(pool, node, elements[1 + run[-1]].boundary_bytes) * (modules > 1)
+        for run, node in zip(runs, pool.nodes, strict=False)
+    ]
+    return max(seconds)
+
+
+def _message_s(pool: Pool, node: Node, size_bytes: float) -> float:
+    return pool.delay_s + (8 * size_bytes / node.bandwidth_bps if node.bandwidth_bps else 0.0)

@@ -1,0 +1,366 @@
+"""Where Jacobians have entries, by arithmetic: none is built.
+
+Numbers of a value are channels at positions; axes of positions are samples and pixels. A Jacobian's
+block, from a number made to the numbers read, has an interval of positions along each axis, and
+either all channels or the same one. A convolution's row has k * k * C entries so, less what its
+padding covers; products of blocks compose intervals, and receptive fields grow until all is dense.
+
+Exact for convolutions, linear layers, average poolings and smooth activations in chains. Otherwise
+an upper bound: a ReLU or a maximum of a window passes fewer gradients, branches that join are as
+wide as the widest, windows with gaps count whole, and an operator without a rule here is dense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.graphs.graph import Operator, Recording, View
+from workbench.olpb.algorithms.levels import Flow, Group
+
+Places = NDArray[np.int64]
+
+_SMOOTH = "add sub mul div neg exp log sqrt rsqrt pow tanh sigmoid gelu silu softplus erf"
+_BROKEN = "relu elu leaky_relu hardtanh hardswish hardsigmoid clamp abs threshold where"
+ELEMENTWISE = frozenset([*_SMOOTH.split(), *_BROKEN.split(), "clone", "native_dropout"])
+"""Operators that compute each number from those at the same place."""
+
+AXES = 4
+
+
+class Form(NamedTuple):
+    """A value's numbers: channels by part, joined ones apart, and positions along each axis."""
+
+    parts: tuple[int, ...]
+    axes: tuple[int, ...]
+
+    @property
+    def numbers(self) -> int:
+        """How many."""
+        return sum(self.parts) * prod(self.axes)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Entries of J^T between a part of a value that is made and one of a value that is read.
+
+    `low` and `high`, by axis: for each position made, the first and last position read.
+    """
+
+    made: int  # channels
+    read: int
+    dense: bool  # all channels of each other, or each its own
+    low: tuple[Places, ...]
+    high: tuple[Places, ...]
+
+    @property
+    def nonzeros(self) -> int:
+        """Entries."""
+        channels = self.made * self.read if self.dense else min(self.made, self.read)
+        pairs = zip(self.low, self.high, strict=True)
+        return channels * prod(int((high - low + 1).sum()) for low, high in pairs)
+
+    def after(self, later: Block) -> Block:
+        """Entries of the product with a block that goes on from what this one reads."""
+        pairs = list(zip(self.low, self.high, later.low, later.high, strict=True))
+        return Block(
+            self.made,
+            later.read,
+            self.dense or later.dense,
+            tuple(next_low[low] for low, _, next_low, _ in pairs),
+            tuple(next_high[high] for _, high, _, next_high in pairs),
+        )
+
+    def product_flops(self, later: Block) -> int:
+        """Floating-point operations of that product: two for each pair of entries that meet."""
+        through = [self.read]  # channels between that both blocks have entries at
+        through += [] if self.dense else [self.made]
+        through += [] if later.dense else [later.read]
+        ends = (self.made if self.dense else 1) * (later.read if later.dense else 1)
+        channels = ends * min(through)
+        meeting = 1
+        for low, high, next_low, next_high in zip(
+            self.low, self.high, later.low, later.high, strict=True
+        ):
+            covered = np.zeros(len(next_low) + 1, np.int64)
+            np.add.at(covered, low, 1)
+            np.add.at(covered, high + 1, -1)
+            meeting *= int(np.cumsum(covered)[:-1] @ (next_high - next_low + 1))
+        return 2 * channels * meeting
+
+    def joined(self, other: Block | None) -> Block:
+        """Entries of the sum with a block between the same parts."""
+        if other is None:
+            return self
+        return Block(
+            self.made,
+            self.read,
+            self.dense or other.dense,
+            tuple(map(np.minimum, self.low, other.low)),
+            tuple(map(np.maximum, self.high, other.high)),
+        )
+
+
+Part = tuple[int, int]
+"""A value and which part of its channels."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """Entries of a group's J^T, or of several groups': blocks by what is read and by what is made.
+
+    `rows` are the numbers on the boundary towards the input.
+    """
+
+    blocks: Mapping[Part, Mapping[Part, Block]]
+    rows: int
+
+    @property
+    def nonzeros(self) -> int:
+        """Entries."""
+        return sum(block.nonzeros for row in self.blocks.values() for block in row.values())
+
+    @property
+    def size_bytes(self) -> int:
+        """As a matrix in CSR of doubles with indices of four bytes."""
+        return 12 * self.nonzeros + 4 * (self.rows + 1)
+
+    def before(self, later: Pattern) -> tuple[Pattern, int]:
+        """The product with the J^T of what comes next towards the input, and its FLOPs."""
+        found: dict[Part, dict[Part, Block]] = {}
+        flops = 0
+        for read, row in later.blocks.items():
+            for middle, second in row.items():
+                for made, first in self.blocks.get(middle, {}).items():
+                    flops += first.product_flops(second)
+                    into = found.setdefault(read, {})
+                    into[made] = first.after(second).joined(into.get(made))
+        return Pattern(found, later.rows), flops
+
+
+@dataclass(frozen=True, eq=False)
+class Passes:
+    """Operators of a flow, in its order, and the forms of the values between them."""
+
+    graph: Recording
+    flow: Flow
+    operators: tuple[Operator, ...]
+    forms: Mapping[int, Form]
+
+
+def passes(graph: Recording, flow: Flow) -> Passes:
+    """Find the operators of a flow in its graph, and a form for each value that they make."""
+    by_number = dict[int, Operator]()
+    for operator in graph.operators:
+        for view in operator.makes:
+            if view.value in flow.makers:
+                by_number[flow.makers[view.value]] = operator
+    operators = tuple(by_number[number] for number in range(len(flow.names)))
+    forms: dict[int, Form] = {}
+    for operator, sources in zip(operators, flow.sources, strict=True):
+        read = [view for view in operator.reads if view.value in sources]
+        for view in operator.makes:
+            forms[view.value] = _form(operator, view, read, forms)
+    return Passes(graph, flow, operators, forms)
+
+
+def group_pattern(found: Passes, group: Group, before: Sequence[int]) -> Pattern:
+    """J^T of a group, from the gradient at its end to that at the boundary before.
+
+    As `workbench.olpb.algorithms.boundaries.group_jacobian`, whose nonzeros these are, or bound.
+    """
+    rows: dict[Part, dict[Part, Block]] = {
+        (value, part): {(value, part): _same(channels, channels, found.forms[value].axes)}
+        for value in group.boundary
+        for part, channels in enumerate(found.forms[value].parts)
+    }
+    for number in reversed(group.operators if before else ()):
+        operator, sources = found.operators[number], found.flow.sources[number]
+        for made in operator.makes:
+            reads = [view for view in operator.reads if view.value in sources]
+            for view in dict.fromkeys(reads):
+                for made_part, read_part, block in _local(operator, made, reads, view, found.forms):
+                    above = rows.get((made.value, made_part), {})
+                    into = rows.setdefault((view.value, read_part), {})
+                    for end, first in above.items():
+                        into[end] = first.after(block).joined(into.get(end))
+    kept = {
+        (value, part): rows[value, part]
+        for value in before
+        for part in range(len(found.forms[value].parts))
+        if rows.get((value, part))
+    }
+    return Pattern(kept, sum(found.forms[value].numbers for value in before))
+
+
+def _form(operator: Operator, made: View, reads: Sequence[View], forms: Mapping[int, Form]) -> Form:
+    """Of what an operator makes; as what it reads where it computes number by number."""
+    name = operator.name.rstrip("_")
+    same = [view for view in reads if view.shape == made.shape and _whole(view, forms)]
+    if same and (name in ELEMENTWISE or "batch_norm" in name or "pool" in name):
+        return forms[same[0].value]
+    plain = _plain(made.shape)
+    if _joins_channels(operator, reads, forms):
+        return Form(
+            tuple(c for one in operator.reads for c in _parts(one, reads, forms)), plain.axes
+        )
+    if len(reads) == 1 and ("pool" in name or "batch_norm" in name) and _whole(reads[0], forms):
+        return Form(forms[reads[0].value].parts, plain.axes)
+    return plain
+
+
+def _plain(shape: Sequence[int]) -> Form:
+    samples, channels, *pixels = (*shape, 1, 1)[: max(len(shape), 2)]
+    axes = (samples, *pixels)
+    if len(axes) > AXES:
+        axes = (samples, prod(pixels))
+    return Form((channels,), (*axes, *(1,) * (AXES - len(axes))))
+
+
+def _whole(view: View, forms: Mapping[int, Form]) -> bool:
+    """Whether a view shows all of a value, in its order, whatever the shape."""
+    wanted, strides = 1, list[int]()
+    for size in reversed(view.shape):
+        strides.insert(0, wanted)
+        wanted *= size
+    in_order = all(
+        size == 1 or stride == one
+        for size, stride, one in zip(view.shape, view.strides, strides, strict=True)
+    )
+    return in_order and not view.offset and prod(view.shape) == forms[view.value].numbers
+
+
+def _joins_channels(operator: Operator, reads: Sequence[View], forms: Mapping[int, Form]) -> bool:
+    """Whether an operator puts values, those without a gradient too, beside each other."""
+    if operator.name != "cat":
+        return False
+    arguments, axes = operator.arguments[0], len(operator.results[0].shape)
+    axis = arguments[1] if len(arguments) > 1 else 0
+    return axis in (1, 1 - axes) and all(_as_shown(view, forms) for view in reads)
+
+
+def _parts(view: View, reads: Sequence[View], forms: Mapping[int, Form]) -> tuple[int, ...]:
+    return forms[view.value].parts if view in reads else (view.shape[1],)
+
+
+def _as_shown(view: View, forms: Mapping[int, Form]) -> bool:
+    form, plain = forms[view.value], _plain(view.shape)
+    return _whole(view, forms) and form.axes == plain.axes and sum(form.parts) == plain.parts[0]
+
+
+def _local(
+    operator: Operator, made: View, reads: Sequence[View], view: View, forms: Mapping[int, Form]
+) -> Iterable[tuple[int, int, Block]]:
+    """Blocks of an operator between the parts of what it makes and of one value that it reads."""
+    out, given = forms[made.value], forms[view.value]
+    if _joins_channels(operator, reads, forms):
+        first = 0
+        for one in operator.reads:
+            for part, channels in enumerate(given.parts if one == view else ()):
+                yield first + part, part, _same(channels, channels, out.axes)
+            first += len(_parts(one, reads, forms))
+        return
+    intervals, dense = _reach(operator, made, view, forms)
+    low, high = zip(*intervals, strict=True)
+    own = not dense and len(out.parts) == len(given.parts)
+    for made_part, made_channels in enumerate(out.parts):
+        for read_part, read_channels in enumerate(given.parts):
+            if not own or made_part == read_part:
+                yield made_part, read_part, Block(made_channels, read_channels, dense, low, high)
+
+
+Interval = tuple[Places, Places]
+Reach = tuple[list[Interval], bool]
+"""By axis, positions that each position reads; and whether it reads all channels."""
+
+
+def _reach(operator: Operator, made: View, view: View, forms: Mapping[int, Form]) -> Reach:
+    out, given = forms[made.value].axes, forms[view.value].axes
+    found = None
+    if _whole(view, forms):
+        found = _by_place(operator, made, view, (out, given))
+        if found is None and _as_shown(view, forms):
+            found = _by_window(operator, made, view, (out, given))
+        if found is None:
+            found = _by_sample(operator, made, view, (out, given))
+    return found or ([_all(*sizes) for sizes in zip(out, given, strict=True)], True)
+
+
+Axes = tuple[Sequence[int], Sequence[int]]
+
+
+def _by_place(operator: Operator, made: View, view: View, axes: Axes) -> Reach | None:
+    """Of what reads the same place alone."""
+    out, given = axes
+    name, args = operator.name.rstrip("_"), operator.arguments[0]
+    each = [_each(size) for size in out]
+    if "batch_norm" in name:
+        return ([_all(size, size) for size in out] if args[5] else each), False
+    if out == given and name in ELEMENTWISE and prod(view.shape) == prod(made.shape):
+        return each, False
+    along_channels = len(args) > 1 and args[1] in (1, 1 - len(view.shape))
+    return (each, True) if "softmax" in name and out == given and along_channels else None
+
+
+def _by_window(operator: Operator, made: View, view: View, axes: Axes) -> Reach | None:
+    """Of what reads windows of pixels."""
+    out, given = axes
+    name, args, spatial = operator.name, operator.arguments[0], len(view.shape) - 2
+    if name == "convolution" and not args[6]:
+        sizes = (operator.reads[1].shape[2:], *args[3:6])
+        alone = args[8] == view.shape[1] == made.shape[1]
+        return [_each(out[0]), *_windows(axes, spatial, sizes)], not alone
+    if name.startswith(("max_pool", "avg_pool")):
+        stride = args[2] if len(args) > 2 and args[2] else args[1]
+        sizes = (args[1], stride, args[3] if len(args) > 3 else [0], [1])
+        return [_each(out[0]), *_windows(axes, spatial, sizes)], False
+    if "adaptive_avg_pool" in name:
+        shares = [
+            (np.arange(o) * g // o, -(-(np.arange(o) + 1) * g // o) - 1)
+            for o, g in zip(out[1:], given[1:], strict=True)
+        ]
+        return [_each(out[0]), *shares], False
+    return None
+
+
+def _by_sample(operator: Operator, made: View, view: View, axes: Axes) -> Reach | None:
+    """Of what reads all of its own sample."""
+    out, given = axes
+    pixels = [_all(*sizes) for sizes in zip(out[1:], given[1:], strict=True)]
+    if operator.name in ("mean", "sum") and made.shape[:2] == view.shape[:2]:
+        return [_each(out[0]), *pixels], False
+    of_rows = operator.name in ("addmm", "mm") and made.shape[0] == out[0] == given[0]
+    normalised = "layer_norm" in operator.name or "group_norm" in operator.name
+    if of_rows or (normalised and out[0] == given[0]):
+        return [_each(out[0]), *pixels], True
+    return None
+
+
+def _windows(axes: Axes, spatial: int, sizes: Sequence[Sequence[int]]) -> list[Interval]:
+    """By axis of pixels, for a kernel, stride, padding and dilation."""
+    out, given = axes
+    each = [list(one) * (spatial if len(one) == 1 else 1) for one in sizes]
+    found = []
+    for axis, (kernel, stride, padding, dilation) in enumerate(zip(*each, strict=True), 1):
+        start, last = np.arange(out[axis]) * stride - padding, given[axis] - 1
+        end = start + (kernel - 1) * dilation
+        found.append((np.clip(start, 0, last), np.clip(end, 0, last)))
+    return [*found, *(_each(size) for size in out[1 + spatial :])]
+
+
+def _each(size: int) -> Interval:
+    return np.arange(size), np.arange(size)
+
+
+def _all(made: int, read: int) -> Interval:
+    return np.zeros(made, np.int64), np.full(made, read - 1)
+
+
+def _same(made: int, read: int, axes: Sequence[int]) -> Block:
+    places = tuple(np.arange(size) for size in axes)
+    return Block(made, read, False, places, places)

@@ -1,0 +1,196 @@
+"""How long a scan on several nodes takes: the longest path through its moves and messages.
+
+A node makes its moves in the order of stages; one starts when the node is free and has both
+operands. A value leaves for another node when it is there, elements at time 0, and arrives a delay
+later. After its moves a node computes the gradients of its own parameters, group by group, each
+when the gradient at the group's end is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.checks import check_whole
+from workbench.olpb.algorithms.schedules import Schedule
+from workbench.olpb.costs.subtasks import Pool
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+DRAWS = 50
+"""Of all delays, in the mean that stands for a time."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What a backward pass takes.
+
+    Attributes
+    ----------
+    seconds
+        Until the last node is done; mean over draws.
+    each_s
+        By draw of the delays; one where they are constant.
+    steps, work
+        S and W: applications of ι, one after the other and in all.
+    flops
+        Of all nodes, gradients of parameters included.
+    bytes_sent
+        From node to node.
+    busy_s
+        By node.
+    """
+
+    seconds: float
+    each_s: tuple[float, ...]
+    steps: int
+    work: int
+    flops: float
+    bytes_sent: float
+    busy_s: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the parts of a schedule cost.
+
+    Attributes
+    ----------
+    move_flops
+        Of each move, in the order of stages.
+    value_bytes
+        Of each value, elements first, as a message.
+    after_flops
+        By element: gradients of its group's parameters, where they are not in the moves.
+    """
+
+    move_flops: Sequence[float]
+    value_bytes: Sequence[float]
+    after_flops: Sequence[float]
+
+
+def scan_timing(
+    planned: Schedule,
+    work: Work,
+    pool: Pool,
+    *,
+    random: bool = False,
+    draws: int = DRAWS,
+    seed: int = 0,
+    in_step: bool = False,
+) -> Timing:
+    """Time a scan (OLPB, Sec. IV and VII).
+
+    Parameters
+    ----------
+    pool
+        Of as many nodes as the schedule is for.
+    random
+        Whether a message takes ``Exp(1) * delay_s``, drawn anew for each, or `delay_s`.
+    draws, seed
+        How often all delays are drawn; each seed has the same draws every time.
+    in_step
+        Whether no node begins a stage before all have ended the one before.
+
+    Raises
+    ------
+    ValueError
+        Another number of nodes, moves or values than the schedule has, or draws below 1.
+    """
+    check_whole("draws", draws, 1)
+    values = len(planned.homes)
+    given = (len(pool.nodes), len(work.move_flops), len(work.value_bytes), len(work.after_flops))
+    wanted = (planned.nodes, planned.work, values, planned.elements)
+    if given != wanted:
+        raise ValueError(
+            f"a schedule of {wanted[0]} nodes, {wanted[1]} moves, {wanted[2]} values and "
+            f"{wanted[3]} elements is priced with {given}; give one for each"
+        )
+    path = _path(planned)
+    sizes = np.asarray(work.value_bytes, float)[path.sent]
+    per_byte = [8 / one.bandwidth_bps if one.bandwidth_bps else 0.0 for one in pool.nodes]
+    delays = np.ones((len(path.sent), draws if random and pool.delay_s else 1))
+    if delays.shape[1] > 1 or (random and pool.delay_s):
+        delays = np.random.default_rng(seed).exponential(1.0, delays.shape)
+    on_way = np.zeros((len(path.sent) + 1, delays.shape[1]))  # the last: what is there already
+    on_way[:-1] = delays * pool.delay_s
+    on_way[:-1] += (sizes * np.asarray(per_byte)[path.senders])[:, None]
+    speeds = np.asarray([one.flops_per_s for one in pool.nodes])
+    at = np.zeros((values, delays.shape[1]))
+    free = np.zeros((planned.nodes, delays.shape[1]))
+    busy = np.zeros(planned.nodes)
+    costs, first = np.asarray(work.move_flops, float), 0
+    for nodes, lefts, rights, results, left_by, right_by in path.stages:
+        took = pool.dispatch_s + costs[first : first + len(nodes)] / speeds[nodes]
+        both = np.maximum(at[lefts] + on_way[left_by], at[rights] + on_way[right_by])
+        free[nodes] = at[results] = np.maximum(free[nodes], both) + took[:, None]
+        busy[nodes] += took
+        first += len(nodes)
+        if in_step:
+            free[:] = free.max(axis=0)
+    after = np.asarray(work.after_flops, float)
+    for places, elements, values_at, by in path.ends:
+        took = after[elements] / speeds[places]
+        there = at[values_at] + on_way[by]
+        free[places] = np.maximum(free[places], there) + took[:, None]
+        busy[places] += took
+    each_s = free.max(axis=0, initial=0.0)
+    return Timing(
+        float(each_s.mean()),
+        tuple(each_s.tolist()),
+        planned.steps,
+        planned.work,
+        float(costs.sum() + after.sum()),
+        float(sizes.sum()),
+        tuple(busy.tolist()),
+    )
+
+
+@dataclass(frozen=True)
+class _Path:
+    """A schedule as arrays.
+
+    A stage has nodes, left and right operands, results, and the messages that bring the operands,
+    -1 where none does. An end has nodes, their next elements, what precedes these, and messages.
+    """
+
+    stages: tuple[tuple[Numbers, ...], ...]
+    ends: tuple[tuple[Numbers, ...], ...]
+    sent: Numbers
+    senders: Numbers
+
+
+@lru_cache(maxsize=64)
+def _path(planned: Schedule) -> _Path:
+    by = {(one.value, one.target): at for at, one in enumerate(planned.messages)}
+    stages = tuple(
+        tuple(
+            np.array(column)
+            for column in zip(
+                *(
+                    (*move, by.get((move.left, move.node), -1), by.get((move.right, move.node), -1))
+                    for move in stage
+                ),
+                strict=True,
+            )
+        )
+        for stage in planned.stages
+    )
+    waves: list[list[tuple[int, int, int, int]]] = []
+    count_at = [0] * planned.nodes
+    for element, prefix in enumerate(planned.prefixes):
+        home = planned.homes[element]
+        if prefix is not None:
+            if count_at[home] == len(waves):
+                waves.append([])
+            waves[count_at[home]].append((home, element, prefix, by.get((prefix, home), -1)))
+            count_at[home] += 1
+    ends = tuple(tuple(np.array(column) for column in zip(*wave, strict=True)) for wave in waves)
+    sent = np.array([one.value for one in planned.messages], int)
+    senders = np.array([one.source for one in planned.messages], int)
+    return _Path(stages, ends, sent, senders)
