@@ -108,7 +108,7 @@ def test_each_pattern_is_named_where_it_removes() -> None:
     assert removed["transpose"] == "views"
     assert removed["convolution"] == "normalisation into convolution"
     by_name = frame.group_by("name").agg(pl.col("removed_by").drop_nulls().sort())
-    found = {name: patterns for name, patterns in by_name.iter_rows()}
+    found = dict(by_name.iter_rows())
     # y * 1, the gain's and y's exponentials, of which one is computed twice, and their product
     assert "common subexpressions" in found["exp"]
     assert "constant folding" in found["exp"]
