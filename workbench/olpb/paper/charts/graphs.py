@@ -73,7 +73,8 @@ def optimiser(frame: pl.DataFrame) -> alt.FacetChart:
             "orange: what a pattern removes", "grey: left in the paper, of its own graph"
         ),
     ]
-    chart = alt.layer(kept, gone, numbers, paper, data=drawn).properties(height=26 * len(order))
+    layers = [kept, gone, numbers, paper]
+    chart = alt.LayerChart(data=drawn, layer=layers, height=26 * len(order))
     return parts.facets(chart, "panel", list(COUNTS.values()), title)
 
 
@@ -138,19 +139,18 @@ def graph(frame: pl.DataFrame) -> alt.LayerChart:
         )
     )
     named = nodes.filter(pl.col("is_main")).with_columns(_short().alias("name"))
-    names = [
-        alt.Chart(named)
-        .mark_text(align="left", dx=6, fontSize=8, aria=False, **style)
-        .encode(x=x, y=y, text="name:N")
-        for style in ({"stroke": "white", "strokeWidth": 3}, {})  # lines do not cross the letters
-    ]
+    text = alt.Chart(named).encode(x=x, y=y, text="name:N")
+    letters = text.mark_text(align="left", dx=6, fontSize=8, aria=False)
+    around = text.mark_text(  # lines do not cross the letters
+        align="left", dx=6, fontSize=8, aria=False, stroke="white", strokeWidth=3
+    )
     row = frame.row(0, named=True)
     model = MODEL_TITLES.get(row["model"], row["model"])
     what = "a step of training" if row["training"] else "inference"
     stay = int(frame["removed_by"].null_count())
     title = [f"{model}, {what}", f"{len(frame)} nodes, of which {stay} stay"]
-    return alt.layer(lines, names[0], dots, names[1]).properties(
-        height=max(120, 17 * rows), title=title
+    return alt.LayerChart(
+        layer=[lines, around, dots, letters], height=max(120, 17 * rows), title=title
     )
 
 
@@ -189,7 +189,7 @@ def _placed(frame: pl.DataFrame) -> pl.DataFrame:
         rows, others, 2, lambda level: height - (level - deep - 1) * height / max(higher - 1, 1)
     )
     place |= turned
-    for node in main:
+    for node in main:  # its parameters, and what follows from them alone
         waiting, slots = [*rows[node]["sources"]], 0
         while waiting:
             source = waiting.pop(0)
@@ -199,6 +199,9 @@ def _placed(frame: pl.DataFrame) -> pl.DataFrame:
             x, y = place[node]
             place[source] = (x - _BESIDE * slots, y - 0.3 * (slots % 2))
             waiting += rows[source]["sources"]
+    alone = [node for node in rows if node not in place]  # read by nothing that is shown
+    beyond = min((x for x, _ in place.values()), default=0) - 2 * _BESIDE
+    place |= {node: (beyond, at * height / len(alone)) for at, node in enumerate(alone)}
     fate = pl.col("removed_by").replace_strict(_FATE_OF, default="left out")
     fate = pl.when(pl.col("removed_by").is_null()).then(pl.lit("stays")).otherwise(fate)
     spots = [(node, float(x), float(y)) for node, (x, y) in place.items()]

@@ -79,7 +79,7 @@ def arena(frame: pl.DataFrame) -> alt.FacetChart:
         f"{MODEL_TITLES.get(row['model'], row['model'])}, {what}",
         *parts.wrapped("dashed: most bytes alive at once", "below 0: held outside of the block"),
     ]
-    chart = alt.layer(blocks, ground, bound, data=drawn).properties(height=240)
+    chart = alt.LayerChart(data=drawn, layer=[blocks, ground, bound], height=240)
     facet = alt.Facet(
         "panel:N",
         sort=order,
@@ -97,7 +97,8 @@ def _rectangles(frame: pl.DataFrame) -> pl.DataFrame:
     """A row a rectangle, in MB, with its panel."""
     kind = pl.col("kind").replace({"input": "other", "constant": "other"})
     inside = frame.filter(pl.col("node").is_not_null())
-    inside = inside.filter(pl.col("bytes") >= SMALLEST * frame["total_bytes"].max())
+    smallest = SMALLEST * pl.lit(frame["total_bytes"]).max()
+    inside = inside.filter(pl.col("bytes") >= smallest)
     outside = (
         frame.filter(pl.col("node").is_null())
         .with_columns(kind)
@@ -216,8 +217,10 @@ def table2(frame: pl.DataFrame) -> alt.FacetChart:
         *parts.wrapped("dashed: the paper's"),
     ]
     panels = drawn["panel"].unique(maintain_order=True).to_list()
-    chart = alt.layer(bars, paper, numbers, data=drawn).properties(height=100)
-    return parts.facets(chart, "panel", panels, title, columns=1).resolve_scale(x="independent")
+    chart = alt.LayerChart(data=drawn, layer=[bars, paper, numbers], height=100)
+    found = parts.facets(chart, "panel", panels, title, columns=1)
+    found.resolve = alt.Resolve(scale=alt.ScaleResolveMap(x="independent"))
+    return found
 
 
 _MEMORIES = {"without": "every result kept", "with": "planned"}
@@ -240,7 +243,7 @@ def table2_times(frame: pl.DataFrame) -> alt.FacetChart:
     drawn = drawn.with_columns(
         way=pl.when(part="without").then(pl.lit("without plan")).otherwise(pl.lit("with plan"))
     )
-    bars = (
+    bars: alt.FacetChart = (
         alt.Chart(drawn)
         .mark_bar()
         .encode(
@@ -270,7 +273,7 @@ def trade(frame: pl.DataFrame) -> alt.Chart:
     left_out = [f"no plan found for {missing} budgets"] if missing else []
     what = f"a step of training, batch {row['batch_size']}" if row["training"] else "inference"
     title = ["Less memory for more computing", *parts.wrapped(what, *left_out)]
-    return (
+    chart: alt.Chart = (
         alt.Chart(drawn)
         .mark_line(point=True)
         .encode(
@@ -285,6 +288,7 @@ def trade(frame: pl.DataFrame) -> alt.Chart:
         )
         .properties(height=190, title=title)
     )
+    return chart
 
 
 def trade_times(frame: pl.DataFrame) -> alt.Chart:
@@ -300,7 +304,7 @@ def trade_times(frame: pl.DataFrame) -> alt.Chart:
         "Time of a step of training in the arena",
         *parts.wrapped(f"batch {row['batch_size']}, median of {row['repeats']} on this machine"),
     ]
-    return (
+    chart: alt.Chart = (
         alt.Chart(drawn)
         .mark_line(point=True)
         .encode(
@@ -311,3 +315,4 @@ def trade_times(frame: pl.DataFrame) -> alt.Chart:
         )
         .properties(height=190, title=title)
     )
+    return chart

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import polars as pl
 
@@ -25,7 +26,7 @@ NETWORKS = Scaled(
 )
 """Those of Table I and others."""
 
-OPTIMISER = {
+OPTIMISER: dict[str, Any] = {
     "round": pl.Int64,
     "pattern": pl.String,
     "nodes": pl.Int64,
@@ -58,7 +59,9 @@ def optimiser() -> pl.DataFrame:
         f"paper_{count}_removed_percent": pl.lit(paper_value(f"olpb.optimiser.{count}"))
         for count in ("nodes", "edges")
     }
-    return table.with_columns(removed("nodes"), removed("edges"), **paper).cast(OPTIMISER)
+    return table.with_columns(removed("nodes"), removed("edges"), **paper).cast(
+        pl.Schema(OPTIMISER)
+    )
 
 
 def _lenet_like() -> OperatorGraph:
@@ -87,13 +90,14 @@ def _lenet_like() -> OperatorGraph:
             )
 
         def forward(self, x: Tensor, classes: Tensor) -> Tensor:
-            return -(classes * self.network(x).log()).sum() / len(x)
+            probabilities: Tensor = self.network(x)
+            return -(classes * probabilities.log()).sum() / len(x)
 
     shapes = ((1, 28, 28), (10,))
     return graphs.trace(Loss(), shapes, BATCH_SIZE, training=True, loss=lambda found: found)
 
 
-OPERATORS = {
+OPERATORS: dict[str, Any] = {
     "model": pl.String,
     "training": pl.Boolean,
     "nodes": pl.Int64,
@@ -133,7 +137,7 @@ def _counted(model: str, training: bool, **_: object) -> dict[str, int]:
     }
 
 
-GRAPH = {
+GRAPH: dict[str, Any] = {
     "model": pl.String,
     "training": pl.Boolean,
     "node": pl.Int64,
@@ -160,8 +164,8 @@ def graph(model: str = "lenet5", training: bool = False, batch_size: int = 1) ->
     return (
         drawn(traced)
         .select(pl.lit(model).alias("model"), pl.lit(training).alias("training"), pl.all())
-        .cast(GRAPH)
-    )  # type: ignore[arg-type]
+        .cast(pl.Schema(GRAPH))
+    )
 
 
 def drawn(traced: OperatorGraph) -> pl.DataFrame:
@@ -216,7 +220,7 @@ def _identity(operator: Operator) -> object:
     return operator.makes[0].value if operator.makes else operator.results
 
 
-LEVELS = {
+LEVELS: dict[str, Any] = {
     "model": pl.String,
     "training": pl.Boolean,
     "level": pl.Int64,

@@ -74,7 +74,7 @@ RUN_SHARES = Scaled(
 PACKING_S = 20.0
 """Most seconds for a packing; it ends sooner where it meets the bound, as it nearly always does."""
 
-TABLE2 = {
+TABLE2: dict[str, Any] = {
     "model": pl.String,
     "image_px": pl.Int64,
     "counting": pl.String,
@@ -205,7 +205,7 @@ def stated_table2() -> Mapping[str, Stated]:
     }
 
 
-TABLE2_TIMES = {
+TABLE2_TIMES: dict[str, Any] = {
     "model": pl.String,
     "image_px": pl.Int64,
     "repeats": pl.Int64,
@@ -276,7 +276,7 @@ def planned(flow: Dataflow, planner: str) -> MemoryPlan:
     return plan_memory(flow, planner, order=order, time_limit_s=PACKING_S)
 
 
-PLANNED = {
+PLANNED: dict[str, Any] = {
     "model": pl.String,
     "training": pl.Boolean,
     "batch_size": pl.Int64,
@@ -325,7 +325,7 @@ def _by_planner(model: str, training: bool, samples: int, **_: object) -> list[d
     ]
 
 
-ARENA = {
+ARENA: dict[str, Any] = {
     "model": pl.String,
     "training": pl.Boolean,
     "batch_size": pl.Int64,
@@ -375,7 +375,7 @@ def placed(plan: MemoryPlan, model: str, training: bool, batch_size: int) -> pl.
     }
     rows = pl.concat([plan.table, _outside(plan)], how="diagonal_relaxed")
     rows = rows.with_columns(**{key: pl.lit(one) for key, one in about.items()})
-    return rows.select(*ARENA).cast(ARENA)  # type: ignore[arg-type]
+    return rows.select(*ARENA).cast(pl.Schema(ARENA))
 
 
 def _outside(plan: MemoryPlan) -> pl.DataFrame:
@@ -394,7 +394,7 @@ def _outside(plan: MemoryPlan) -> pl.DataFrame:
     )
 
 
-TRADE = {
+TRADE: dict[str, Any] = {
     "model": pl.String,
     "training": pl.Boolean,
     "batch_size": pl.Int64,
@@ -440,7 +440,7 @@ def _traded(
     )
 
 
-TRADE_TIMES = {
+TRADE_TIMES: dict[str, Any] = {
     "model": pl.String,
     "batch_size": pl.Int64,
     "repeats": pl.Int64,

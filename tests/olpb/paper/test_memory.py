@@ -1,0 +1,329 @@
+"""Memory of Table II by arithmetic, plans as pictures, trades, and the answers that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+import pytest
+from torch import nn
+
+from workbench import figures
+from workbench.claims import claims_of
+from workbench.names import UnknownNameError
+from workbench.olpb import PLANNERS, plan_memory
+from workbench.olpb.costs.library import library_graph
+from workbench.olpb.memory.stored import stored_dataflow
+from workbench.olpb.paper.answers import memory as answers
+from workbench.olpb.paper.charts import memory as charts
+from workbench.olpb.paper.experiments import memory as experiments
+from workbench.olpb.paper.experiments.counted import counted
+
+SMALL = "squeezenet_cifar"
+
+
+@pytest.fixture(scope="module")
+def table2() -> pl.DataFrame:
+    return experiments.table2(models=["resnet50"])
+
+
+@pytest.fixture(scope="module")
+def arena() -> pl.DataFrame:
+    return experiments.arena(SMALL, batch_size=2, planners=tuple(PLANNERS))
+
+
+@pytest.fixture(scope="module")
+def trade() -> pl.DataFrame:
+    return experiments.trade("smoke", batch_size=2)
+
+
+def resnet50(side: int) -> dict[str, int]:
+    """Numbers that layers of ResNet-50 make of an image, by hand (He et al. 2016, Table 1).
+
+    The stride is in the middle convolution of a block, as in the weights that are common today.
+    """
+    half = (side + 2 * 3 - 7) // 2 + 1
+    pooled = (half + 2 - 3) // 2 + 1
+    found = {"convolution": 64 * half**2, "relu": 64 * half**2, "add": 0, "pool": 64 * pooled**2}
+    pixels = pooled**2
+    for stage, (width, blocks) in enumerate(((64, 3), (128, 4), (256, 6), (512, 3))):
+        for block in range(blocks):
+            strides = stage > 0 and block == 0
+            smaller = ((round(pixels**0.5) - 1) // 2 + 1) ** 2 if strides else pixels
+            found["convolution"] += width * pixels + width * smaller + 4 * width * smaller
+            found["convolution"] += 4 * width * smaller * (block == 0)  # of the shortcut
+            found["relu"] += width * pixels + width * smaller + 4 * width * smaller
+            found["add"] += 4 * width * smaller
+            pixels = smaller
+    return found
+
+
+def test_resnet50s_convolutions_make_what_the_arithmetic_says() -> None:
+    numbers = resnet50(299)
+    assert 4e-6 * numbers["convolution"] == pytest.approx(81.2, abs=0.05)
+    found = library_graph("resnet50", (3, 299, 299), training=False).nodes
+    made = found.filter(name="convolution")["numbers"].sum()
+    assert made == numbers["convolution"]
+
+
+def test_every_result_kept_is_the_sum_by_hand(table2: pl.DataFrame) -> None:
+    one = resnet50(299)
+    full = 6 * one["convolution"] + one["relu"] + one["add"]  # with bias and four of normalisation
+    assert full / one["convolution"] == pytest.approx(7.36, abs=0.005)
+    rest = one["pool"] + 3 * 299**2 + 2 * 2048 + 2 * 1000  # input, mean, flattened, linear, bias
+    for row in table2.filter(pl.col("counting") != "workbench").iter_rows(named=True):
+        size = row["bytes_per_number"]
+        assert row["without_bytes"] - row["parameter_bytes"] == size * (full + rest)
+    library = table2.row(0, named=True)
+    assert library["without_bytes"] / 1e6 == pytest.approx(library["paper_without_mb"], rel=0.01)
+    # convolutions have biases in the library; normalisations and the linear layer as everywhere
+    assert library["parameter_bytes"] == 4 * (25_557_032 + 53_120 // 2)
+
+
+def test_plans_lie_between_their_bound_and_every_result(table2: pl.DataFrame) -> None:
+    for row in table2.iter_rows(named=True):
+        assert row["parameter_bytes"] < row["bound_bytes"] <= row["with_bytes"]
+        assert row["with_bytes"] < row["without_bytes"]
+    (ours,) = table2.filter(counting="workbench").iter_rows(named=True)
+    assert ours["with_bytes"] <= 1.02 * ours["bound_bytes"]
+
+
+def test_table_2_is_read_from_the_claims() -> None:
+    claims = claims_of("olpb")
+    for model, line in experiments.stated_table2().items():
+        memory = line.without_mb / line.with_mb
+        seconds = (line.build_s + line.execution_s) / line.without_s
+        assert memory == pytest.approx(
+            float(claims[f"olpb.table2.{model}.memory_ratio"].value), abs=0.006
+        )
+        assert seconds == pytest.approx(
+            float(claims[f"olpb.table2.{model}.time_ratio"].value), abs=0.006
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"bytes_per_number": 0}, "bytes_per_number"),
+        ({"normalisation_operators": 0}, "normalisation_operators"),
+        ({"models": ["vgg16"]}, "unknown model of Table II 'vgg16'"),
+    ],
+)
+def test_wrong_arguments_of_table_2_are_refused(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        experiments.table2(**arguments)  # type: ignore[arg-type]
+
+
+class Blocks(nn.Module):
+    """A skip, a normalisation, a product with a mask of fewer numbers, and a flattening."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU())
+        self.narrow = nn.Conv2d(4, 1, 1)
+        self.end = nn.Linear(4 * 8 * 8, 3)
+
+    def forward(self, x):  # type: ignore[no-untyped-def]
+        y = self.body(x)
+        return self.end((y * self.narrow(y)).flatten(1))
+
+
+def overwritten(flow, name: str) -> list[list[str]]:  # type: ignore[no-untyped-def]
+    """Makers of what each step of a name may overwrite."""
+    return [
+        [flow.steps[flow.maker[buffer]].name for buffer in step.overwrites]
+        for step in flow.steps
+        if step.name == name
+    ]
+
+
+def test_what_may_be_overwritten_follows_the_librarys_rules() -> None:
+    flow = counted(library_graph(Blocks(), (2, 8, 8), training=False), 4)
+    assert overwritten(flow, "convolution") == [[], []]
+    assert overwritten(flow, "dot") == [[]]
+    assert overwritten(flow, "relu") == [["add"]]
+    assert overwritten(flow, "sub") == [["add"]]  # the convolution's bias
+    assert overwritten(flow, "div") == [["sub"]]
+    # of the normalisation, and of y and a map of one channel, which has another shape
+    assert overwritten(flow, "mul") == [["div"], ["relu"]]
+    assert overwritten(flow, "reshape") == [["mul"]]
+    assert flow.kept == {len(flow.sizes) - 1}
+    assert flow.sizes[-1] == 4 * 3
+    with pytest.raises(ValueError, match="bytes_per_number"):
+        counted(library_graph(Blocks(), (2, 8, 8), training=False), 0)
+
+
+@pytest.mark.parametrize("operators", [1, 4, 6])
+def test_counted_flows_are_planned_and_grow_with_the_normalisation(operators: int) -> None:
+    library = library_graph(Blocks(), (2, 8, 8), training=False, normalisation_operators=operators)
+    flow = counted(library, 8)
+    assert sum(len(step.makes) for step in flow.steps) == len(flow.sizes)
+    # two convolutions with bias, the normalisation, ReLU, product, flattened; linear with bias
+    numbers = 8 * 8 * (4 * (2 + operators + 1 + 1 + 1) + 2) + 2 * 3
+    assert flow.sizes.sum() == 8 * numbers
+    for planner in PLANNERS:
+        assert plan_memory(flow, planner, alignment=1).total_bytes <= 8 * numbers
+
+
+def test_planners_are_over_the_bound_and_the_workbench_least() -> None:
+    frame = experiments.planners("smoke")
+    for _, rows in frame.group_by("model", "training"):
+        by_planner = dict(rows.select("planner", "bytes").iter_rows())
+        assert by_planner.keys() == PLANNERS.keys()
+        assert by_planner["workbench"] == min(by_planner.values())
+        row = rows.row(0, named=True)
+        flow = stored_dataflow(row["model"], row["batch_size"], row["training"])
+        assert by_planner["none"] == flow.sizes.sum()
+        assert (rows["over_bound"] == rows["bytes"] / rows["bound_bytes"]).all()
+        assert (rows["over_bound"] >= 1).all()
+    assert frame.filter(training=False)["batch_size"].unique().to_list() == [1]
+
+
+def rectangles(frame: pl.DataFrame, planner: str) -> list[dict[str, int]]:
+    return frame.filter(pl.col("node").is_not_null(), planner=planner).to_dicts()
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_no_two_rectangles_of_an_arena_overlap(arena: pl.DataFrame, planner: str) -> None:
+    drawn = rectangles(arena, planner)
+    for at, one in enumerate(drawn):
+        for other in drawn[:at]:
+            if one["first"] < other["last"] and other["first"] < one["last"]:
+                apart = (
+                    one["offset"] + one["bytes"] <= other["offset"]
+                    or other["offset"] + other["bytes"] <= one["offset"]
+                )
+                assert apart
+    assert max(one["offset"] + one["bytes"] for one in drawn) == drawn[0]["total_bytes"]
+    alive = [
+        sum(one["bytes"] for one in drawn if one["first"] <= step < one["last"])
+        for step in range(drawn[0]["steps"])
+    ]
+    assert max(alive) == drawn[0]["bound_bytes"] <= drawn[0]["total_bytes"]
+
+
+def test_what_is_outside_of_the_block_lies_below_it(arena: pl.DataFrame) -> None:
+    flow = stored_dataflow(SMALL, 2, True)
+    for planner in PLANNERS:
+        outside = arena.filter(pl.col("node").is_null(), planner=planner)
+        assert outside.filter(kind="weight")["bytes"].sum() == flow.held_bytes("weight")
+        assert (outside["offset"] + outside["bytes"]).max() == 0
+        assert outside["offset"].min() == -outside["bytes"].sum()
+
+
+def test_unknown_models_and_planners_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match="workbench"):
+        experiments.arena(SMALL, planners=("workbenc",))
+    with pytest.raises(UnknownNameError, match="unknown model"):
+        experiments.planners(models=["squeeze"])
+    with pytest.raises(ValueError, match="batch_size"):
+        experiments.trade("smoke", batch_size=0)
+
+
+def test_less_memory_costs_more_work(trade: pl.DataFrame) -> None:
+    assert (trade["total_bytes"] <= trade["budget_bytes"]).all()
+    assert trade["budget_bytes"].is_sorted(descending=True)
+    assert trade["extra_percent"].is_sorted()
+    first, last = trade.row(0, named=True), trade.row(-1, named=True)
+    assert (first["extra_percent"], first["recomputed"], first["bytes_percent"]) == (0, 0, 100)
+    assert last["extra_percent"] > 0
+    assert last["recomputed"] > 0
+    assert last["bytes_percent"] == pytest.approx(100 * last["total_bytes"] / first["total_bytes"])
+    # none that is smaller than any step
+    short = experiments.memory_trade(stored_dataflow(SMALL, 2, True), [1000])
+    assert short["total_bytes"].to_list() == [None]
+    assert "1,000 bytes" in short["reason"][0]
+
+
+def test_a_budget_is_kept_in_the_arena_on_this_machine() -> None:
+    frame = experiments.trade_times("smoke", batch_size=2)
+    whole, less = frame.to_dicts()
+    assert less["total_bytes"] <= 0.6 * whole["total_bytes"]
+    assert less["arena_bytes"] < whole["arena_bytes"]
+    assert less["extra_percent"] > whole["extra_percent"] == 0
+    assert min(less["arena_s"], less["plain_s"], whole["arena_s"], whole["plain_s"]) > 0
+    assert "this machine" in figures.svg(charts.trade_times(frame), "single")
+
+
+TIMES = {
+    "model": "resnet50",
+    "image_px": 299,
+    "repeats": 3,
+    "build_s": 0.2,
+    "execution_s": 0.5,
+    "plain_s": 1.0,
+    "paper_build_s": 0.14,
+    "paper_execution_s": 0.609,
+    "paper_without_s": 0.793,
+}
+
+
+def answer(claim: str, frame: pl.DataFrame) -> object:
+    name, function = answers.ANSWERS[claim]
+    assert isinstance(name, str)
+    return function(answers.at_paper_setting(name, frame))
+
+
+def test_answers_are_ratios_of_the_frames(table2: pl.DataFrame) -> None:
+    claims = claims_of("olpb")
+    assert set(answers.ANSWERS) == {name for name in claims if name.startswith("olpb.table2.")}
+    found = answer("olpb.table2.resnet50.memory_ratio", table2)
+    row = table2.row(0, named=True)
+    assert found.ours == row["without_bytes"] / row["with_bytes"]  # type: ignore[attr-defined]
+    assert not found.timed  # type: ignore[attr-defined]
+    assert "-0.5 % off" in found.detail  # type: ignore[attr-defined]
+    assert answer("olpb.table2.mask_rcnn.memory_ratio", table2) is None
+    seconds = answer("olpb.table2.resnet50.time_ratio", pl.DataFrame([TIMES]))
+    assert seconds.ours == pytest.approx(0.7)  # type: ignore[attr-defined]
+    assert seconds.timed  # type: ignore[attr-defined]
+    assert answer("olpb.table2.mask_rcnn.time_ratio", pl.DataFrame([TIMES])) is None
+
+
+def test_another_counting_answers_nothing(table2: pl.DataFrame) -> None:
+    kept = answers.at_paper_setting("table2", table2)
+    assert kept.equals(table2)
+    four = table2.with_columns(bytes_per_number=pl.lit(4, pl.Int64))
+    assert answers.at_paper_setting("table2", four).is_empty()
+    three = table2.with_columns(normalisation_operators=pl.lit(3, pl.Int64))
+    assert answers.at_paper_setting("table2", three).is_empty()
+
+
+def test_charts_fit_both_columns(
+    table2: pl.DataFrame, arena: pl.DataFrame, trade: pl.DataFrame
+) -> None:
+    three = arena.filter(pl.col("planner").is_in(["none", "pebble", "workbench"]))
+    drawn: Sequence[tuple[object, pl.DataFrame, str]] = (
+        (charts.table2, table2, "ResNet-50, 299 px"),
+        (charts.table2_times, pl.DataFrame([TIMES]), "this machine"),
+        (charts.arena, three, "pebble game"),
+        (charts.planners, experiments.planners(models=["lenet5"]), "LeNet-5"),
+        (charts.trade, trade, "SqueezeNet (CIFAR-10)"),
+    )
+    for draw, frame, told in drawn:
+        chart = draw(frame)  # type: ignore[operator]
+        assert figures.specification(chart) == figures.specification(draw(frame))  # type: ignore[operator]
+        for column in ("single", "double"):
+            svg = figures.svg(chart, column)
+            assert told in svg
+            assert svg.count("<path") > 10
+            assert len(svg) < 1_000_000
+
+
+def test_the_picture_draws_all_that_can_be_seen(arena: pl.DataFrame) -> None:
+    ours = arena.filter(planner="workbench")
+    (data,) = charts.arena(ours).to_dict()["datasets"].values()
+    high = ours["total_bytes"][0]
+    inside = ours.filter(pl.col("node").is_not_null())
+    seen = inside.filter(pl.col("bytes") >= charts.SMALLEST * high)
+    assert len(seen) < len(inside)
+    assert sum(one["from_mb"] >= 0 for one in data) == len(seen)
+    below = [one for one in data if one["from_mb"] < 0]
+    assert {one["kind"] for one in below} == {"weight", "other"}
+    held = ours.filter(pl.col("node").is_null())["bytes"].sum()
+    assert sum(one["mb"] for one in below) == pytest.approx(held / 1e6, abs=0.002)
+
+
+def test_a_planner_of_ones_own_stands_in_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PLANNERS, "mine", PLANNERS["best_fit"])
+    frame = experiments.arena("lenet5", planners=("mine",))
+    assert "mine" in figures.svg(charts.arena(frame))
