@@ -8,6 +8,7 @@ from typing import Annotated
 
 import altair as alt
 import polars as pl
+from altair.utils.schemapi import debug_mode
 
 from workbench import figures
 from workbench.figures import parts
@@ -159,9 +160,11 @@ def _work(model: str, unit: str, level: int, nodes: int, scan: str) -> Work:
 
 def draw(setting: Setting) -> alt.VConcatChart:
     """The arena over the steps of a plan, and seconds of a backward pass by every method."""
-    return alt.vconcat(_memory(setting), _backward(table(setting), setting)).resolve_scale(
-        color="independent"
-    )
+    # `to_dict` checks the whole against altair's schema, once.
+    with debug_mode(False):
+        below_each_other = [_memory(setting), _backward(table(setting), setting)]
+        resolve = alt.Resolve(scale=alt.ScaleResolveMap(color="independent"))
+        return alt.VConcatChart(vconcat=below_each_other, resolve=resolve)
 
 
 def _memory(setting: Setting) -> alt.FacetChart | alt.Chart:
