@@ -9,43 +9,60 @@ True
 Zhao, Vandenhove, Xu, Tao, Wang, Liu and Crowcroft, *Parallel and Memory-Efficient Distributed Edge
 Learning in B5G IoT Networks*. `optimise` makes an equal graph of fewer operators; `plan_memory`
 orders them and gives each result its place in one block, within a budget if asked, by computing
-some again; an `Arena` runs the graph there; `pack` places buffers alone. `scan_gradients` computes
-gradients by a parallel scan over groups of operators, exactly.
+some again; `trade` says what each budget costs; an `Arena` runs the graph there; `pack` places
+buffers alone. `scan_gradients` computes gradients by a parallel scan over groups of operators,
+exactly; `train` trains on a simulated `Pool` of nodes, by one of `METHODS`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from workbench.olpb.algorithms.methods import METHODS
+from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.memory.packing import pack
 from workbench.olpb.memory.plan import MemoryPlan, PlanError, certify
 from workbench.olpb.memory.planning import PLANNERS, plan_memory
 from workbench.olpb.memory.recomputation import BudgetError
+from workbench.olpb.memory.trade import trade
 
 if TYPE_CHECKING:
     from workbench.olpb.algorithms.gradients import scan_gradients
     from workbench.olpb.memory.arena import Arena
+    from workbench.olpb.memory.measured import measure_memory
     from workbench.olpb.optimiser.optimise import Optimised, optimise
+    from workbench.olpb.training import Setup, Trained, TrainingError, train
 
 __all__ = [
+    "METHODS",
     "PLANNERS",
     "Arena",
     "BudgetError",
     "MemoryPlan",
+    "Node",
     "Optimised",
     "PlanError",
+    "Pool",
+    "Setup",
+    "Trained",
+    "TrainingError",
     "certify",
+    "measure_memory",
     "optimise",
     "pack",
     "plan_memory",
     "scan_gradients",
+    "trade",
+    "train",
 ]
 
 _WITH_TORCH = {
     "Arena": "workbench.olpb.memory.arena",
     "Optimised": "workbench.olpb.optimiser.optimise",
+    "measure_memory": "workbench.olpb.memory.measured",
     "optimise": "workbench.olpb.optimiser.optimise",
     "scan_gradients": "workbench.olpb.algorithms.gradients",
+    **dict.fromkeys(("Setup", "Trained", "TrainingError", "train"), "workbench.olpb.training"),
 }
 
 

@@ -1,1 +1,1 @@
-"""OLPB's reproduction."""
+"""The reproduction of Zhao et al.: testbed, calibration, experiments, charts, answers."""

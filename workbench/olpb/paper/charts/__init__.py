@@ -1,5 +1,32 @@
-"""Charts of OLPB's paper: frame to chart."""
+"""The paper's figures and tables as charts: one function each, frame to altair chart."""
 
-from workbench.olpb.paper.charts.memory import arena
+from workbench.olpb.paper.charts.graphs import graph, levels, optimiser
+from workbench.olpb.paper.charts.learning import decoupled
+from workbench.olpb.paper.charts.memory import (
+    arena,
+    planners,
+    table2,
+    table2_times,
+    trade,
+    trade_times,
+)
+from workbench.olpb.paper.charts.scans import fig9, fig10, fig11, fig12, pays, table1
 
-__all__ = ["arena"]
+__all__ = [
+    "arena",
+    "decoupled",
+    "fig9",
+    "fig10",
+    "fig11",
+    "fig12",
+    "graph",
+    "levels",
+    "optimiser",
+    "pays",
+    "planners",
+    "table1",
+    "table2",
+    "table2_times",
+    "trade",
+    "trade_times",
+]
