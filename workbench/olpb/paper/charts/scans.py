@@ -55,8 +55,8 @@ def table1(frame: pl.DataFrame) -> alt.HConcatChart:
             x=alt.X("paper:Q", scale=alt.Scale(type="log"))
         )
         panels.append((stated_ticks + ours).properties(height=110, width=150))
-    title = ["Networks as the paper's library counts them (grey: Table I)"]
-    return alt.hconcat(*panels).properties(title=title)
+    heading = "Networks as the paper's library counts them (grey: Table I)"
+    return alt.HConcatChart(hconcat=panels, title=heading)
 
 
 def fig9(frame: pl.DataFrame) -> alt.Chart:
@@ -116,13 +116,11 @@ def pays(frame: pl.DataFrame, speedup: str = "bare_speedup") -> alt.VConcatChart
     )
     bare = speedup == "bare_speedup"
     held = "arithmetic alone takes time" if bare else "with delays and dispatches"
-    title = ["What back-propagation by scan pays", held, f"batch {frame['batch_size'][0]}"]
+    title = ["What back-propagation by scan pays", f"batch {frame['batch_size'][0]}, {held}"]
     rows = [_speedups(drawn.filter(chain=chain), speedup) for chain in (False, True)]
-    return (
-        alt.vconcat(*rows)
-        .resolve_scale(color="independent", shape="independent")
-        .properties(title=title)
-    )
+    both = alt.VConcatChart(vconcat=rows, title=title)
+    found: alt.VConcatChart = both.resolve_scale(color="independent", shape="independent")
+    return found
 
 
 def _speedups(drawn: pl.DataFrame, speedup: str) -> alt.FacetChart:
@@ -175,7 +173,7 @@ def _title(frame: pl.DataFrame, subject: str, *held: str) -> list[str]:
     said = [named[name].format(setting[name]) for name in held]
     if frame["batch_size"].n_unique() == 1:
         said.append(f"batch {setting['batch_size']}")
-    return [subject, *parts.wrapped(*said, "as the paper counts (cost model)")]
+    return [subject, *parts.wrapped(", ".join(said), "as the paper counts (cost model)")]
 
 
 def _titled(frame: pl.DataFrame) -> pl.DataFrame:
