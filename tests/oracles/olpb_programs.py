@@ -120,18 +120,21 @@ def late_descent(
     places: Sequence[slice],
     learning_rate: float,
     iterations: int,
+    *,
+    momentum: float = 0.0,
 ) -> list[Tensor]:
     """Weights before each iteration and after the last, gradient of batch s at the weights of s.
 
     `places` are the parts of the vector, module by module; `gradient` is of the whole vector.
     """
-    weights = [start.clone()]
+    weights, velocity = [start.clone()], [start[where] * 0 for where in places]
     for t in range(iterations):
         after = weights[t].clone()
         for k, where in enumerate(places):
             s = t - (len(places) - 1 - k)
             if s >= 0:
-                after[where] -= learning_rate * gradient(s, weights[s])[where]
+                velocity[k] = momentum * velocity[k] + gradient(s, weights[s])[where]
+                after[where] -= learning_rate * velocity[k]
         weights.append(after)
     return weights
 

@@ -110,9 +110,11 @@ def test_the_scans_own_arithmetic_keeps_statistics_as_autograd_does() -> None:
     assert shown == pytest.approx(wanted, rel=1e-4)
 
 
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
 @pytest.mark.parametrize("modules", [1, 2, 3, 4])
-def test_dpb_follows_its_recurrence(modules: int) -> None:
-    one = setup(Double, modules=modules, iterations=9)
+def test_dpb_follows_its_recurrence(modules: int, momentum: float) -> None:
+    sgd = training.Sgd(0.05, momentum=momentum)
+    one = setup(Double, modules=modules, iterations=9, sgd=sgd)
     found = train(one, "dpb")
     with training.fixed_threads():
         module = one.made()
@@ -138,7 +140,7 @@ def test_dpb_follows_its_recurrence(modules: int) -> None:
                 last += 1
             places.append(flat.layout.layers_slice(first + 1, last + 1))
             first = last + 1
-        wanted = oracle.late_descent(gradient, start, places, 0.05, 9)
+        wanted = oracle.late_descent(gradient, start, places, 0.05, 9, momentum=momentum)
     torch.testing.assert_close(found.weights, wanted[-1], rtol=1e-12, atol=1e-12)
 
 

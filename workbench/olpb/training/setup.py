@@ -50,8 +50,8 @@ class Setup(training.Setup):
     gradients
         Of OLPB and BPPSA. ``"autograd"``: nodes take the seconds that the scan takes, and the
         gradients, which are equal to 1e-10, come from autograd. ``"scan"``: nodes multiply the
-        Jacobians themselves, in double precision: a batch of 32 of LeNet-5 takes hundreds of times
-        as long on this machine, and networks must be small.
+        Jacobians themselves, in double precision: a batch of 32 of LeNet-5 takes 100 to 300 times
+        as long on one machine, so networks must be small.
     counting
         Of OLPB and BPPSA: what moves cost, as the ``"paper"`` counts or as their ``"arithmetic"``
         does, which the scan's own products tell.

@@ -8,56 +8,52 @@ import polars as pl
 from workbench import figures
 from workbench.figures import parts
 
-EXACT = "exact gradients"
+TITLES = {"sequential": "one node", "olpb": "OLPB", "bppsa": "BPPSA"}
+MODEL_TITLES = {"lenet5": "LeNet-5"}
 
 
 def decoupled(frame: pl.DataFrame) -> alt.HConcatChart:
     """Validation accuracy by iteration and by virtual time, a line per method; means over seeds.
 
-    Methods with exact gradients are one line by iteration.
+    By iteration, one node's line is that of all methods with exact gradients.
     """
     ended, left_out = parts.trained(frame)
     late = ended["modules"].drop_nulls().unique().sort().to_list()
-    titles = {"olpb": "OLPB", "bppsa": "BPPSA", "sequential": "one node"}
-    order = [*titles.values(), *(f"DPB, {count} modules" for count in late)]
+    order = [*TITLES.values(), *(f"DPB, {count} modules" for count in late)]
     drawn = (
         ended.with_columns(
             method=pl.when(method="dpb")
             .then(pl.format("DPB, {} modules", "modules"))
-            .otherwise(pl.col("method").replace(titles))
+            .otherwise(pl.col("method").replace(TITLES))
         )
         .group_by("method", "iteration", maintain_order=True)
         .agg(pl.col("at_s").mean(), percent=100 * pl.col("top1").mean())
     )
-    exact = pl.col("method") == titles["sequential"]
-    by_iteration = drawn.filter(exact | pl.col("method").str.starts_with("DPB")).with_columns(
-        method=pl.when(exact).then(pl.lit(EXACT)).otherwise("method")
-    )
+    same = [title for name, title in TITLES.items() if name != "sequential"]
     iterations = (
-        alt.Chart(by_iteration)
+        alt.Chart(drawn.filter(~pl.col("method").is_in(same)))
         .mark_line(point=True)
         .encode(
-            x=alt.X("iteration:Q"),
+            x=alt.X("iteration:Q", scale=alt.Scale(zero=True)),
             y=parts.accuracy(),
-            **figures.series("method", [EXACT, *order[3:]]),
+            **figures.series("method", order),
         )
     )
     seconds = parts.over_time(drawn, "method", order).encode(y=parts.accuracy(""))
-    chart: alt.HConcatChart = (
-        alt.hconcat(iterations.properties(height=150), seconds.properties(height=150))
-        .resolve_scale(color="independent", shape="independent", strokeDash="independent")
-        .properties(title=_title(frame, *left_out))
+    chart: alt.HConcatChart = alt.hconcat(
+        iterations.properties(height=150), seconds.properties(height=150)
+    ).properties(
+        title=_title(frame, f"by iteration {' and '.join(same)} are as one node", *left_out)
     )
     return chart
 
 
 def _title(frame: pl.DataFrame, *more: str) -> list[str]:
-    one = frame.row(0, named=True)
-    seeds = frame["seed"].n_unique()
+    one, seeds = frame.row(0, named=True), frame["seed"].n_unique()
+    model, dataset = MODEL_TITLES.get(one["model"], one["model"]), one["dataset"].replace("_", " ")
     return [
         "Late gradients (simulated)",
-        f"{one['model']} on {one['dataset'].replace('_', ' ')}, {parts.samples(frame)}, "
-        f"batches of {one['batch_size']}",
+        f"{model} on {dataset}, {parts.samples(frame)}, batches of {one['batch_size']}",
         f"{one['nodes']} nodes, delay factor {one['delay_factor']:g}, "
         f"mean of {seeds} seed{'s' * (seeds > 1)}",
         *more,

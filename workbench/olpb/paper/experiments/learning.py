@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 MODEL = "lenet5"
 BATCH_SIZE = 32
 LEARNING_RATE, MOMENTUM = 0.02, 0.9
-SAMPLES = Scaled[int | None](smoke=160, default=1500, paper=None)
+SAMPLES = Scaled[int | None](smoke=160, default=1200, paper=None)
 """Of a data set; None for all."""
-TEST_SAMPLES = Scaled[int | None](smoke=80, default=400, paper=None)
+TEST_SAMPLES = Scaled[int | None](smoke=80, default=300, paper=None)
 EPOCHS = Scaled(smoke=1, default=6, paper=30)
-EVALUATE_EVERY = Scaled(smoke=2, default=46, paper=500)
+EVALUATE_EVERY = Scaled(smoke=2, default=37, paper=500)
 """Iterations."""
 SEEDS = Scaled(smoke=2, default=3, paper=5)
 MODULES = (2, DPB_MODULES)
