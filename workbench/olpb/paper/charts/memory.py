@@ -130,7 +130,7 @@ def _rectangles(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _panel(row: Mapping[str, Any]) -> str:
     total_mb = row["total_bytes"] / MB
-    shown = f"{total_mb:,.0f}" if total_mb >= 100 else f"{total_mb:.3g}"  # noqa: PLR2004
+    shown = f"{total_mb:,.0f}" if total_mb >= 100 else f"{total_mb:.3g}"
     return f"{PLANNER_TITLES.get(row['planner'], row['planner'])}: {shown} MB"
 
 
