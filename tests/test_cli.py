@@ -57,7 +57,7 @@ def test_help_and_import_load_nothing_heavy(code: str) -> None:
 def test_installed_command_helps_and_tells_its_version() -> None:
     command = Path(sys.executable).parent / "workbench"
     helped = subprocess.run([command, "--help"], capture_output=True, text=True, check=True)
-    for name in ("reproduce", "scorecard", "figures", "profile", "models", "planners"):
+    for name in ("reproduce", "scorecard", "figures", "profile", "memory", "models", "planners"):
         assert f" {name} " in helped.stdout
     told = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
     assert told.stdout == f"workbench {workbench.__version__}\n"
@@ -285,6 +285,52 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 )
 def test_profile_refuses(arguments: list[str], message: str) -> None:
     assert message in refused("profile", *arguments)
+
+
+def test_memory_prints_every_planner_beside_the_bound() -> None:
+    result = workbench_command("memory", "resnet20_cifar", "--batch-size", "8", "--training")
+    assert result.exit_code == 0, result.output
+    assert "resnet20_cifar: a step of training, a batch of 8 of 3×32×32" in result.stdout
+    rows = {line.split()[0]: line.split() for line in result.stdout.splitlines() if line.split()}
+    for name in ("none", "parent", "pebble", "greedy_by_size", "best_fit", "workbench"):
+        assert float(rows[name][3]) >= 1
+    assert float(rows["none"][3]) > 2
+    assert "parameters 1.079 MB" in result.stdout
+
+
+def test_memory_within_a_budget() -> None:
+    asked = ("memory", "resnet20_cifar", "--batch-size", "8", "--training", "--planner", "pebble")
+    result = workbench_command(*asked, "--budget", "0.012 GB")
+    assert result.exit_code == 0, result.output
+    assert "workbench" not in result.stdout
+    assert re.search(r"within 12.000 MB: \d+\.\d+ MB, \d+\.\d% more work; \d+ op", result.stdout)
+    said = refused(*asked, "--budget", "1MiB")
+    assert "no plan within 1.049 MB was found; the least that computing again reaches is" in said
+
+
+def test_memory_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text("import torch\nnet = torch.nn.Linear(8, 2)\n")
+    monkeypatch.chdir(tmp_path)
+    result = workbench_command("memory", "mine.py:net", "--input-shape", "8")
+    assert result.exit_code == 0, result.output
+    assert "mine.py:net: inference, one sample of 8, 1 operators" in result.stdout
+    assert "parameters 72 bytes" in result.stdout
+    assert "as in --input-shape 3,224,224" in refused("memory", "mine.py:net")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["resnet51"], "Did you mean 'resnet50'?"),
+        (["lenet5", "--batch-size", "0"], "from 1 to 65536"),
+        (["lenet5", "--planner", "peble"], "Did you mean 'pebble'?"),
+        (["lenet5", "--budget", "64XB"], "'64XB' is no size; give bytes, as in 64MB"),
+        (["lenet5", "--time-limit", "0"], "time_limit_s is 0; give seconds above 0"),
+        (["lenet5", "--input-shape", "3,32,32"], "does not fit"),
+    ],
+)
+def test_memory_refuses(arguments: list[str], message: str) -> None:
+    assert message in refused("memory", *arguments)
 
 
 def test_lists() -> None:

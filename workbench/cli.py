@@ -371,6 +371,7 @@ def memory(
     """Print what memory a model's results need, by each planner, and what less would cost."""
     from workbench.olpb.memory import report
     from workbench.parameters import PARAMETERS
+    from workbench.zoo import MODELS
 
     PARAMETERS["batch_size"].parse(str(batch_size))
     shape = _parse_shapes(input_shape or ())
@@ -386,7 +387,9 @@ def memory(
     )
     what = "a step of training" if training else "inference"
     batch = f"a batch of {batch_size}" if batch_size > 1 else "one sample"
-    _print(report.table(found, f"{model}: {what}, {batch}, {len(found.flow.steps):,} operators"))
+    one = _shape(shape or MODELS[model].input_shape)
+    count = f"{len(found.flow.steps):,} operators"
+    _print(report.table(found, f"{model}: {what}, {batch} of {one}, {count}"))
 
 
 def _model(name: str, shape: Any) -> Any:

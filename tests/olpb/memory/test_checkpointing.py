@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.graphs.test_functional import of_zoo
 from tests.olpb.memory.flows import chain as forward_chain
 from tests.olpb.memory.flows import flows, training_chains
+from tests.olpb.memory.test_arena import check
 from tests.oracles.recomputation import least_work
 from workbench.graphs import trace
+from workbench.olpb.memory.arena import Arena
 from workbench.olpb.memory.checkpointing import checkpointed
 from workbench.olpb.memory.dataflow import Dataflow, dataflow
 from workbench.olpb.memory.lifetimes import lifetimes
-from workbench.olpb.memory.plan import MemoryPlan, certify
 from workbench.olpb.memory.planning import less, plan_memory
 from workbench.olpb.memory.recomputation import BudgetError, cost, recomputing
 from workbench.olpb.memory.stages import chain
@@ -58,3 +61,64 @@ def test_no_way_is_better_than_the_best_of_all(flow: Dataflow, share: float) -> 
         assert found is None or (least is not None and found >= least)
 
 
+@settings(max_examples=40, deadline=None)
+@given(flows(), st.floats(0.2, 1.0))
+def test_any_dataflow_is_a_chain_of_stages_or_none(flow: Dataflow, share: float) -> None:
+    budget = int(share * bound(flow))
+    assert chain(flow, range(len(flow.steps))).stages == ()
+    assert within(checkpointed, flow, budget) is None
+
+
+def test_inference_is_no_chain() -> None:
+    with pytest.raises(BudgetError, match="no chain"):
+        checkpointed(forward_chain(4, 4), [0, 1], 100)
+
+
+@pytest.mark.parametrize(("name", "least"), [("cifarnet", 3), ("resnet20_cifar", 9)])
+def test_stages_of_networks(name: str, least: int) -> None:
+    """Each step is in one stage; blocks with branches are stages, too."""
+    flow = dataflow(trace(name, batch_size=8, training=True))
+    stages = chain(flow, range(len(flow.steps))).stages
+    assert len(stages) >= least
+    steps = [step for one in stages for step in (*one.forward, *one.backward)]
+    assert sorted(steps) == list(range(len(flow.steps)))
+    assert all({*one.through, *one.again, *one.inner} <= {*one.forward} for one in stages)
+
+
+def test_the_better_of_both_ways_comes_first() -> None:
+    flow = dataflow(trace("resnet20_cifar", batch_size=8, training=True))
+    order = range(len(flow.steps))
+    budget = int(0.6 * bound(flow))
+    found = less(flow, order, budget)
+    works = [float(cost(one).sum()) for one in found]
+    assert works == sorted(works)
+    assert works[0] == min(within(way, flow, budget) for way in (checkpointed, recomputing))
+
+
+def test_what_draws_random_numbers_runs_once() -> None:
+    """Dropout lies within; what it makes stays, and its steps keep their order."""
+    layers = (torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Dropout(0.3))
+    module = torch.nn.Sequential(*layers, *layers, *layers, *layers)
+    graph = trace(module, (64,), 512, training=True)
+    flow = dataflow(graph)
+    order = range(len(flow.steps))
+    random = [at for at, one in enumerate(flow.steps) if one.is_random]
+    assert {*random} <= chain(flow, order).once
+    found = checkpointed(flow, order, int(0.9 * bound(flow)))
+    assert len(found.steps) > len(flow.steps)
+    assert [one.operator for one in found.steps if one.is_random] == [
+        flow.steps[at].operator for at in random
+    ]
+    given = (torch.randn(512, 64), torch.zeros(512, dtype=torch.int64))
+    check(graph, Arena(plan_memory(found, order="traced", time_limit_s=0.1)), given)
+
+
+@pytest.mark.parametrize("name", ["cifarnet", "resnet20_cifar"])
+def test_stages_that_run_again_give_the_same(name: str) -> None:
+    module, x, y = of_zoo(name, 8)
+    graph = trace(module, (3, 32, 32), 8, training=True)
+    flow = dataflow(graph)
+    found = checkpointed(flow, range(len(flow.steps)), int(0.97 * bound(flow)))
+    arena = Arena(plan_memory(found, order="traced", time_limit_s=0.1))
+    assert arena.plan.recomputed
+    check(graph, arena, (x, y))

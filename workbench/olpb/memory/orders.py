@@ -54,12 +54,49 @@ def depth_first(flow: Dataflow) -> Sequence[int]:
 
 
 def best_first(flow: Dataflow) -> Sequence[int]:
-    """Of the steps that can run, always the one that leaves the fewest bytes alive."""
-    states = _States(flow)
-    state = states.first
-    while state.ready:
-        state = min(states.following(state), key=lambda one: (one.live, one.peak, one.step))
-    return state.order()
+    """Of the steps that can run, always the one that leaves the fewest bytes alive.
+
+    As in the search, one that leaves no more and needs no more runs at once.
+    """
+    sizes = flow.sizes.tolist()
+    unread = [len(readers) + (buffer in flow.kept) for buffer, readers in enumerate(flow.readers)]
+    missing = [len(earlier) for earlier in flow.before]
+
+    def effect(step: int) -> tuple[int, int]:
+        """Bytes more alive after a step, and while it runs."""
+        one = flow.steps[step]
+        made = sum(sizes[buffer] for buffer in one.makes)
+        ended = [buffer for buffer in one.reads if unread[buffer] == 1]
+        lost = sum(sizes[buffer] for buffer in one.makes if not unread[buffer])
+        slides = any(buffer in one.overwrites and sizes[buffer] == made for buffer in ended)
+        after = made - lost - sum(sizes[buffer] for buffer in ended)
+        return after, 0 if slides else made
+
+    order: list[int] = []
+    live = peak = 0
+    ready = {step: effect(step) for step, count in enumerate(missing) if not count}
+    while ready:
+        chosen, least = -1, (0, 0, 0)
+        for step, (after, during) in ready.items():
+            if after <= 0 and live + during <= peak:
+                chosen = step
+                break
+            worth = (after, max(peak, live + during), step)
+            if chosen < 0 or worth < least:
+                chosen, least = step, worth
+        after, during = ready.pop(chosen)
+        order.append(chosen)
+        live, peak = live + after, max(peak, live + during)
+        for buffer in flow.steps[chosen].reads:
+            unread[buffer] -= 1
+            if unread[buffer] == 1:
+                changed = ready.keys() & flow.readers[buffer]
+                ready.update((step, effect(step)) for step in changed)
+        for later in flow.behind[chosen]:
+            missing[later] -= 1
+            if not missing[later]:
+                ready[later] = effect(later)
+    return order
 
 
 def searched(

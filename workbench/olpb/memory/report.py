@@ -132,10 +132,10 @@ def table(found: Survey, title: str) -> Any:
         rows.add_row(name, PLANNERS[name].order, *cells)
     flow = found.flow
     lines = [
-        f"bound: {_mb(found.bound_bytes)}, the most alive at once in the last planner's order",
-        f"plain execution: {_mb(found.plain_bytes)}, as the module runs, nothing overwritten",
-        f"beside all of them: parameters {_mb(flow.held_bytes('weight'))}, inputs "
-        f"{_mb(flow.held_bytes('input'))}, other constants {_mb(flow.held_bytes('constant'))}",
+        f"bound: {_mb(found.bound_bytes)}, the most alive at once in the last row's order",
+        f"plain execution: {_mb(found.plain_bytes)}, nothing overwritten",
+        f"beside it: parameters {_mb(flow.held_bytes('weight'))}, inputs "
+        f"{_mb(flow.held_bytes('input'))}",
     ]
     if found.budgeted is not None and found.budget_bytes is not None:
         lines.append(price(found))
@@ -148,14 +148,13 @@ def price(found: Survey) -> str:
     plan = found.budgeted
     assert plan is not None
     assert found.budget_bytes is not None
-    budget = f"within {_mb(found.budget_bytes)}: a plan of {_mb(plan.total_bytes)}"
+    budget = f"within {_mb(found.budget_bytes)}: {_mb(plan.total_bytes)}"
     if not plan.recomputed:
-        return f"{budget}, nothing computed again"
+        return f"{budget}, no more work"
     share = extra_work(found.flow, plan)
-    work = f"{share:.1%}" if share >= 0.001 else f"{share:.2g}"
-    count = f"{len(plan.recomputed):,} of {len(found.flow.steps):,} operators run again"
-    return f"{budget}, {work} more work; {count}"
+    work = f"{share:.1%}" if share >= 0.001 else "less than 0.1%"
+    return f"{budget}, {work} more work; {len(plan.recomputed):,} operators run again"
 
 
 def _mb(size_bytes: int) -> str:
-    return f"{size_bytes / 1e6:,.3f} MB"
+    return f"{size_bytes / 1e6:,.3f} MB" if size_bytes >= 10_000 else f"{size_bytes:,} bytes"

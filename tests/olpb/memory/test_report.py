@@ -1,0 +1,64 @@
+"""Sizes as users write them, and the survey that the command prints."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from workbench.olpb.memory.planning import PLANNERS, plan_memory
+from workbench.olpb.memory.recomputation import BudgetError
+from workbench.olpb.memory.report import parse_bytes, price, survey
+from workbench.olpb.memory.stored import stored_dataflow
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [
+        ("64MB", 64_000_000),
+        ("64 MiB", 64 * 2**20),
+        ("0.5GB", 500_000_000),
+        (" 1,000 ", 1000),
+        ("12 b", 12),
+        (".5kib", 512),
+        ("2TB", 2 * 10**12),
+    ],
+)
+def test_sizes(text: str, size_bytes: int) -> None:
+    assert parse_bytes(text) == size_bytes
+
+
+@pytest.mark.parametrize("text", ["", "MB", "64XB", "-3MB", "1e3", "0", "0.1", "64 M B", "nan"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(ValueError, match="is no size; give bytes, as in 64MB, 64 MiB"):
+        parse_bytes(text)
+
+
+def test_a_survey_of_the_zoo() -> None:
+    found = survey("cifarnet", batch_size=16, training=True, time_limit_s=0.1)
+    assert list(found.plans) == list(PLANNERS)
+    flow = stored_dataflow("cifarnet", 16, training=True)
+    for name, plan in found.plans.items():
+        if name != "workbench":
+            assert plan.total_bytes == plan_memory(flow, name, time_limit_s=0.1).total_bytes
+    assert found.bound_bytes == found.plans["workbench"].bound_bytes
+    assert found.plans["workbench"].total_bytes <= found.plain_bytes
+
+
+def test_a_budget_and_its_price() -> None:
+    whole = survey("resnet20_cifar", batch_size=8, training=True, planner="workbench")
+    budget = whole.bound_bytes // 2
+    found = survey(
+        "resnet20_cifar", batch_size=8, training=True, planner="workbench", budget_bytes=budget
+    )
+    assert found.budgeted is not None
+    assert found.budgeted.total_bytes <= budget
+    assert "% more work; " in price(found)
+    with pytest.raises(BudgetError, match=r"no plan within 1,000 bytes .* reaches is \d.* MB"):
+        survey("resnet20_cifar", training=True, planner="workbench", budget_bytes=1000)
+
+
+def test_ones_own_module() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    found = survey(module, (8,), batch_size=4, planner="pebble")
+    assert found.flow.held_bytes("weight") == 4 * (8 * 8 + 8 + 8 * 2 + 2)
+    assert found.flow.held_bytes("input") == 4 * 4 * 8
