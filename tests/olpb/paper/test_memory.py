@@ -14,6 +14,7 @@ from workbench.names import UnknownNameError
 from workbench.olpb import PLANNERS, plan_memory
 from workbench.olpb.costs.library import library_graph
 from workbench.olpb.memory.stored import stored_dataflow
+from workbench.olpb.memory.trade import trade as memory_trade
 from workbench.olpb.paper.answers import memory as answers
 from workbench.olpb.paper.charts import memory as charts
 from workbench.olpb.paper.experiments import memory as experiments
@@ -230,7 +231,7 @@ def test_less_memory_costs_more_work(trade: pl.DataFrame) -> None:
     assert last["recomputed"] > 0
     assert last["bytes_percent"] == pytest.approx(100 * last["total_bytes"] / first["total_bytes"])
     # none that is smaller than any step
-    short = experiments.memory_trade(stored_dataflow(SMALL, 2, True), [1000])
+    short = memory_trade(stored_dataflow(SMALL, 2, True), [1000])
     assert short["total_bytes"].to_list() == [None]
     assert "1,000 bytes" in short["reason"][0]
 
@@ -320,7 +321,7 @@ def test_the_picture_draws_all_that_can_be_seen(arena: pl.DataFrame) -> None:
     below = [one for one in data if one["from_mb"] < 0]
     assert {one["kind"] for one in below} == {"weight", "other"}
     held = ours.filter(pl.col("node").is_null())["bytes"].sum()
-    assert sum(one["mb"] for one in below) == pytest.approx(held / 1e6, abs=0.002)
+    assert sum(one["mb"] for one in below) == pytest.approx(int(held) / 1e6, abs=0.002)
 
 
 def test_a_planner_of_ones_own_stands_in_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:

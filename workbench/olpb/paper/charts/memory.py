@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import altair as alt
 import polars as pl
 
@@ -125,9 +128,10 @@ def _rectangles(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _panel(row: dict[str, object]) -> str:
-    total_mb = float(row["total_bytes"]) / MB  # type: ignore[arg-type]
-    return f"{PLANNER_TITLES.get(name := str(row['planner']), name)}: {total_mb:,.3g} MB"
+def _panel(row: Mapping[str, Any]) -> str:
+    total_mb = row["total_bytes"] / MB
+    shown = f"{total_mb:,.0f}" if total_mb >= 100 else f"{total_mb:.3g}"
+    return f"{PLANNER_TITLES.get(row['planner'], row['planner'])}: {shown} MB"
 
 
 def planners(frame: pl.DataFrame) -> alt.FacetChart:

@@ -60,7 +60,7 @@ TRADED = Scaled(
 )
 """Those whose memory is traded for work."""
 SHARES = Scaled[tuple[float, ...] | None](
-    smoke=(1.0, 0.8, 0.6), default=(1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.2), paper=None
+    smoke=(1.0, 0.8, 0.6), default=(1.0, 0.85, 0.7, 0.55, 0.42, 0.32, 0.26, 0.21), paper=None
 )
 """Budgets, over the bytes of a plan that computes nothing again; None for a whole curve."""
 RUN = Scaled(smoke=("squeezenet_cifar",), default=("resnet50",), paper=TRADED.default)
