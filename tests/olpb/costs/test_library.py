@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from workbench import graphs, zoo
 from workbench.claims import load_claims
+from workbench.olpb.costs.arithmetic import network_elements
 from workbench.olpb.costs.backward import UNITS, subtasks
 from workbench.olpb.costs.library import library_graph
 
@@ -144,5 +145,8 @@ def test_wrong_arguments_are_refused() -> None:
         subtasks("lenet5", unit="neuron")
     with pytest.raises(ValueError, match="level"):
         subtasks("lenet5", level=0)
+    for priced in (library_graph, network_elements):
+        with pytest.raises(ValueError, match="no parameters"):
+            priced(nn.Dropout(0.5), input_shape=(3,))
     with pytest.raises(ValueError, match="input_shape"):
         library_graph(nn.Linear(2, 2))

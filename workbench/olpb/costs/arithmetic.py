@@ -117,7 +117,8 @@ def network_elements(
     """Elements of a network's scan, from its graph of inference; kept for the last few asked for.
 
     Units are those of `workbench.olpb.algorithms.levels`, operators as PyTorch has them. Raises
-    ValueError: what `workbench.graphs.trace` refuses, an unknown unit or a level below 1.
+    ValueError: what `workbench.graphs.trace` refuses, a model without parameters, an unknown unit or a
+    level below 1.
     """
     shape = None if input_shape is None else tuple(input_shape)
     return _network_elements(model, batch_size, unit, level, shape)
@@ -132,4 +133,6 @@ def _network_elements(
     input_shape: tuple[int, ...] | None,
 ) -> Elements:
     graph = trace(model, input_shape, batch_size)
+    if not graph.parameters:
+        raise ValueError(f"{graph.name} has no parameters, so there are no gradients to compute")
     return Elements(graph, levels.flow(graph), unit, level)

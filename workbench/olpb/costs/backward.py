@@ -240,14 +240,17 @@ def decoupled_s(elements: Sequence[Subtask], pool: Pool, modules: int = MODULES)
     """
     if check_whole("modules", modules, 1) > len(pool.nodes):
         raise ValueError(f"{modules} modules need as many nodes; the pool has {len(pool.nodes)}")
-    flops = [one.backward_flops for one in elements[1:]]
-    runs = cut(flops, modules)
+    flops = tuple(one.backward_flops for one in elements[1:])
+    runs = _cut(flops, modules)
     seconds = [
         sum(flops[at] for at in run) / node.flops_per_s
         + _message_s(pool, node, elements[1 + run[-1]].boundary_bytes) * (modules > 1)
         for run, node in zip(runs, pool.nodes, strict=False)
     ]
     return max(seconds)
+
+
+_cut = lru_cache(maxsize=64)(cut)
 
 
 def _message_s(pool: Pool, node: Node, size_bytes: float) -> float:

@@ -116,7 +116,8 @@ def library_graph(
     Raises
     ------
     ValueError
-        What `workbench.graphs.trace` refuses, a graph of a training step, or a count below 1.
+        What `workbench.graphs.trace` refuses, a graph of a training step or without parameters,
+        or a count below 1.
     """
     check_whole("normalisation_operators", normalisation_operators, 1)
     graph = graph_or_model
@@ -131,6 +132,8 @@ def library_graph(
         raise ValueError(f"{graph.name} is a step of training; give its graph of inference")
     else:
         named = graph.name
+    if not graph.parameters:
+        raise ValueError(f"{named} has no parameters, so there are no gradients to count")
     counted = _Counted(graph, normalisation_operators)
     for operator in graph.operators:
         counted.add(operator)
