@@ -28,7 +28,7 @@ TEST_SAMPLES = Scaled[int | None](smoke=80, default=300, paper=None)
 EPOCHS = Scaled(smoke=1, default=6, paper=30)
 EVALUATE_EVERY = Scaled(smoke=2, default=37, paper=500)
 """Iterations."""
-SEEDS = Scaled(smoke=2, default=3, paper=5)
+SEEDS = Scaled(smoke=2, default=2, paper=5)
 MODULES = (2, DPB_MODULES)
 """K of DPB."""
 SCANNING = ("olpb", "bppsa")
