@@ -1,14 +1,23 @@
-"""Table I and Figs. 9 to 12: sizes of networks, and backward passes by scan as the paper counts."""
+"""Table I and Figs. 9 to 12 as the paper counts, and for what the scan pays by arithmetic."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
+from workbench.claims import claims_of
 from workbench.experiments import Scaled, grid, sweep
 from workbench.names import choose
-from workbench.olpb.costs.library import library_graph
+from workbench.olpb.algorithms.schedules import Schedule
+from workbench.olpb.costs.arithmetic import as_arithmetic_costs, network_elements
+from workbench.olpb.costs.backward import as_paper_counts, plan, subtasks
+from workbench.olpb.costs.library import MIB, library_graph
+from workbench.olpb.costs.recurrent import COUNTINGS, Chain, chain_work
+from workbench.olpb.costs.timing import Work, scan_timing
+from workbench.olpb.paper import calibration
 from workbench.olpb.paper.testbed import (
     BATCH_SIZE,
     DELAY_FACTOR,
@@ -19,6 +28,8 @@ from workbench.olpb.paper.testbed import (
     STATED,
     SWEPT_NODES,
     TIMES,
+    Constants,
+    paper_testbed,
     times,
     variant,
 )
@@ -157,3 +168,152 @@ def _timed(
 ) -> list[dict[str, object]]:
     del steps
     return times(variant(**options), model, methods, draws, seed)
+
+
+PAYS = {
+    "network": pl.String,
+    "length": pl.Int64,
+    "hidden": pl.Int64,
+    "method": pl.String,
+    "batch_size": pl.Int64,
+    "nodes": pl.Int64,
+    "counting": pl.String,
+    "elements": pl.Int64,
+    "work_ratio": pl.Float64,
+    "sent_mib": pl.Float64,
+    "bare_speedup": pl.Float64,
+    "speedup": pl.Float64,
+}
+
+NETWORKS = Scaled(
+    smoke=("lenet5",),
+    default=("lenet5", "cifarnet", "squeezenet", "vgg16", "inception_v3"),
+    paper=("lenet5", "cifarnet", "squeezenet", "vgg16", "inception_v3"),
+)
+CHAINS = Scaled(
+    smoke=(1000,), default=(1000, 3000, 10_000, 30_000), paper=(1000, 3000, 10_000, 30_000)
+)
+"""Steps of recurrent networks."""
+CHAIN_NODES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+HIDDEN = 20
+"""Units of the recurrent networks, as in BPPSA's own experiment (Wang et al. 2020)."""
+
+
+def pays(
+    scale: str = "default",
+    batch_size: int = BATCH_SIZE,
+    hidden: int = HIDDEN,
+    delay_factor: float = DELAY_FACTOR,
+    nodes: Sequence[int] = SWEPT_NODES,
+) -> pl.DataFrame:
+    """How much faster than one node a backward pass by scan is, by both countings.
+
+    For networks, with groups of two levels of operators (``olpb_l2``) and with layers (``bppsa``),
+    and for chains of a vanilla recurrent network, each with scans by Hillis and Steele. One node
+    goes back operator by operator; its messages and those of equal nodes take constant delays.
+
+    A row per network (``length`` and ``hidden`` are a chain's), method, number of nodes and
+    counting: ``work_ratio``, FLOPs of the scan over
+    those of one node; ``sent_mib`` between nodes (by arithmetic; the paper counts none);
+    ``bare_speedup``, where arithmetic alone takes time; ``speedup`` with the testbed's delay and
+    dispatch, messages of any size being as fast.
+    """
+    points = [
+        *grid(network=NETWORKS.at(scale), method=("olpb_l2", "bppsa"), nodes=nodes),
+        *grid(network=["rnn"], length=CHAINS.at(scale), nodes=CHAIN_NODES),
+    ]
+    shared = {"batch_size": batch_size, "hidden": hidden, "delay_factor": delay_factor}
+    return sweep("What the scan pays", _paying, points, PAYS, shared=shared)
+
+
+def first_paying(frame: pl.DataFrame, speedup: str = "speedup") -> pl.DataFrame:
+    """Fewest nodes that a frame of `pays` finds faster than one, null where none is.
+
+    A row per network, length, method and counting, with ``most``, the largest speed-up.
+    """
+    return frame.group_by("network", "length", "method", "counting", maintain_order=True).agg(
+        nodes=pl.col("nodes").filter(pl.col(speedup) > 1).min(), most=pl.col(speedup).max()
+    )
+
+
+def _paying(
+    network: str, nodes: int, batch_size: int, hidden: int, delay_factor: float, **about: Any
+) -> Iterator[dict[str, object]]:
+    real = variant(nodes=nodes, delay_factor=delay_factor).pool()
+    bare = replace(real, dispatch_s=0.0, delay_s=0.0)
+    for counting in COUNTINGS:
+        if network == "rnn":
+            chain = Chain(about["length"], hidden, batch_size)
+            elements, alone_flops = chain.steps + 1, chain.steps * chain.vector_flops
+            planned = plan(elements, nodes, "hillis_steele")
+            work = chain_work(planned, chain, counting)
+        else:
+            priced = _network_work(network, about["method"], batch_size, nodes, counting)
+            planned, work, elements, alone_flops = priced
+        found = [scan_timing(planned, work, pool) for pool in (bare, real)]
+        alone_s = alone_flops / real.nodes[0].flops_per_s
+        yield {
+            "hidden": hidden if network == "rnn" else None,
+            "method": about.get("method", "bppsa"),
+            "counting": counting,
+            "elements": elements,
+            "work_ratio": found[0].flops / alone_flops,
+            "sent_mib": found[0].bytes_sent / MIB,
+            "bare_speedup": alone_s / found[0].seconds,
+            "speedup": (alone_s + elements * real.dispatch_s) / found[1].seconds,
+        }
+
+
+def _network_work(
+    network: str, method: str, batch_size: int, nodes: int, counting: str
+) -> tuple[Schedule, Work, int, float]:
+    """Schedule and its costs, how many elements it has, and FLOPs of one node alone."""
+    level = METHODS[method]
+    if counting == "paper":
+        groups = subtasks(
+            network, batch_size, "matrix_layer" if method == "bppsa" else "operator", level
+        )
+        planned = plan(len(groups), nodes, "hillis_steele")
+        alone = sum(one.backward_flops for one in groups)
+        work = as_paper_counts(planned, groups, paper_testbed().moves)
+        return planned, work, len(groups), alone
+    found = network_elements(
+        network, batch_size, "layer" if method == "bppsa" else "operator", level
+    )
+    planned = plan(len(found), nodes, "hillis_steele")
+    alone = network_elements(network, batch_size).sequential_flops
+    return planned, as_arithmetic_costs(planned, found), len(found), alone
+
+
+EXPLAINED = {
+    "explanation": pl.String,
+    "claim": pl.String,
+    "role": pl.String,
+    "paper": pl.String,
+    "ours": pl.Float64,
+    "verdict": pl.String,
+}
+
+
+def explanations() -> pl.DataFrame:
+    """How each explanation of the open constants fares, claim by claim.
+
+    A row per explanation and claim of Figs. 9 to 12: ``role`` (``fit`` or ``predicted``),
+    ``paper``, ``ours`` (null for an order) and ``verdict``.
+    """
+    points = grid(explanation=calibration.EXPLANATIONS)
+    return sweep("Explanations", _explained, points, EXPLAINED)
+
+
+def _explained(explanation: str, **_: object) -> Iterator[dict[str, object]]:
+    one = calibration.EXPLANATIONS[explanation]
+    answers = calibration.found(one, Constants.load(explanation))
+    for claim, verdict in calibration.verdicts(answers).items():
+        ours = answers[claim].ours
+        yield {
+            "claim": claim,
+            "role": "fit" if claim in calibration.FITTED else "predicted",
+            "paper": claims_of("olpb")[claim].value,
+            "ours": None if isinstance(ours, bool) else ours,
+            "verdict": verdict,
+        }

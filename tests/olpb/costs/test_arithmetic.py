@@ -1,0 +1,164 @@
+"""Arithmetic without Jacobians is what a scan with Jacobians counts, or bounds it."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from tests.olpb.algorithms import networks
+from workbench.olpb.algorithms.gradients import ScanGradients, scan_gradients
+from workbench.olpb.algorithms.recording import record
+from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
+from workbench.olpb.costs.arithmetic import Elements, as_arithmetic_costs, network_elements
+
+CUTS = [("operator", 1), ("operator", 2), ("operator", 3), ("layer", 1)]
+
+
+def smooth_chain() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(2, 3, 3, padding=1),
+        nn.Tanh(),
+        nn.AvgPool2d(2),
+        nn.Conv2d(3, 4, 3, stride=2, padding=1),
+        nn.Sigmoid(),
+        nn.Flatten(),
+        nn.Linear(16, 5),
+        nn.Tanh(),
+        nn.Linear(5, 3),
+    )
+
+
+def with_relus() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(2, 3, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(3, 4, 3, padding=2, dilation=2),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.Conv2d(4, 4, 3, groups=4),
+        nn.Flatten(),
+        nn.LazyLinear(3),
+    )
+
+
+def both(
+    module: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    cut: tuple[str, int],
+    *,
+    scan: str = "hillis_steele",
+    nodes: int | None = None,
+) -> tuple[ScanGradients, float, float, list[int]]:
+    """What the scan counted, and by arithmetic FLOPs, bytes, and nonzeros from input to loss."""
+    unit, level = cut
+    counted = scan_gradients(module, x, y, unit, level=level, scan=scan, nodes=nodes)
+    tape = record(module, x, y)
+    elements = Elements(tape.graph, tape.flow, unit, level)
+    planned = schedule(scan, len(elements), nodes, exclusive=True)
+    work = as_arithmetic_costs(planned, elements)
+    sent = sum(work.value_bytes[one.value] for one in planned.messages)
+    nonzeros = [one.nonzeros for one in elements.patterns]
+    return counted, sum(work.move_flops), sent, nonzeros[::-1]
+
+
+@pytest.mark.parametrize("scan", ALGORITHMS)
+@pytest.mark.parametrize("nodes", [None, 3])
+@pytest.mark.parametrize(("unit", "level"), CUTS)
+def test_exact_for_smooth_chains(scan: str, nodes: int | None, unit: str, level: int) -> None:
+    torch.manual_seed(0)
+    counted, flops, sent, nonzeros = both(
+        smooth_chain(),
+        torch.randn(2, 2, 8, 8),
+        torch.randn(2, 3),
+        (unit, level),
+        scan=scan,
+        nodes=nodes,
+    )
+    assert flops == counted.flops
+    assert nonzeros == [one.nonzeros for one in counted.groups]
+    # SciPy's indices have eight bytes where it has not narrowed them to four.
+    assert sent <= counted.bytes_sent <= 4 / 3 * sent + 4 * 1000
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    size=st.integers(5, 9),
+    convolutions=st.lists(
+        st.tuples(
+            st.integers(1, 3), st.sampled_from((1, 2, 3)), st.integers(1, 2), st.integers(0, 1)
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    level=st.integers(1, 3),
+    nodes=st.integers(1, 9),
+)
+def test_exact_for_drawn_convolutions(
+    size: int, convolutions: list[tuple[int, int, int, int]], level: int, nodes: int
+) -> None:
+    torch.manual_seed(0)
+    parts: list[nn.Module] = []
+    channels, pixels = 2, size
+    for made, kernel, step, edge in convolutions:
+        # Windows that leave gaps, or see padding alone, are only bounded.
+        stride, padding = min(step, kernel), min(edge, kernel - 1)
+        if pixels + 2 * padding < kernel:
+            break
+        parts += [nn.Conv2d(channels, made, kernel, stride, padding), nn.Tanh()]
+        channels, pixels = made, (pixels + 2 * padding - kernel) // stride + 1
+    parts += [nn.Flatten(), nn.Linear(channels * pixels**2, 2)]
+    counted, flops, _, nonzeros = both(
+        nn.Sequential(*parts),
+        torch.randn(2, 2, size, size),
+        torch.randn(2, 2),
+        ("operator", level),
+        nodes=nodes,
+    )
+    assert flops == counted.flops
+    assert nonzeros == [one.nonzeros for one in counted.groups]
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (with_relus, (2, 2, 8, 8)),
+        (networks.Inception, (2, 1, 6, 6)),
+        (lambda: networks.Residual().eval(), (2, 1, 6, 6)),
+        (networks.Residual, (2, 1, 4, 4)),
+    ],
+    ids=["relus", "branches", "skips", "training"],
+)
+@pytest.mark.parametrize(("unit", "level"), CUTS)
+def test_a_bound_for_any_network(
+    make: Callable[[], nn.Module], shape: tuple[int, ...], unit: str, level: int
+) -> None:
+    torch.manual_seed(0)
+    module, x = make(), torch.randn(shape)
+    module(x)  # lazy layers
+    for scan in ALGORITHMS:
+        counted, flops, _, nonzeros = both(
+            module, x, torch.tensor([0, 2]), (unit, level), scan=scan
+        )
+        assert flops >= counted.flops
+        pairs = zip(nonzeros, counted.groups, strict=True)
+        assert all(bound >= one.nonzeros for bound, one in pairs)
+
+
+def test_plain_back_propagation_costs_a_product_with_a_gradient_for_every_entry() -> None:
+    found = network_elements(nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)), 5, input_shape=(4,))
+    # Of the second layer's input 3 x 2 a sample, of both weights 4 x 3 and 3 x 2.
+    assert found.sequential_flops == 5 * 2 * (3 * 2 + 4 * 3 + 3 * 2)
+    assert found.gradient_numbers == 5 * 2
+
+
+def test_batches_multiply_apart() -> None:
+    one, more = (
+        [part.nonzeros for part in network_elements("lenet5", batch, level=2).patterns]
+        for batch in (1, 4)
+    )
+    assert more == [4 * part for part in one]

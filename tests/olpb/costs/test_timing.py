@@ -1,0 +1,129 @@
+"""A scan's time is that of plain loops, whatever the nodes, delays and what moves cost."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.oracles import olpb_costs as oracle
+from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
+from workbench.olpb.costs.backward import (
+    MOVES,
+    Group,
+    as_paper_counts,
+    backward_timing,
+    decoupled_s,
+    scan_s,
+)
+from workbench.olpb.costs.subtasks import Node, Pool
+from workbench.olpb.costs.timing import Work, scan_timing
+
+amounts = st.floats(0, 100)
+
+
+@st.composite
+def pools(draw: st.DrawFn, most: int = 9) -> Pool:
+    count = draw(st.integers(1, most))
+    nodes = [
+        Node(draw(st.floats(1, 50)), None, draw(st.none() | st.floats(10, 1000)))
+        for _ in range(count)
+    ]
+    return Pool(tuple(nodes), draw(st.sampled_from((0.0, 0.3))), draw(st.sampled_from((0.0, 2.0))))
+
+
+@given(
+    scan=st.sampled_from(list(ALGORITHMS)),
+    elements=st.integers(1, 23),
+    pool=pools(),
+    exclusive=st.booleans(),
+    data=st.data(),
+)
+def test_time_is_the_longest_path(
+    scan: str, elements: int, pool: Pool, exclusive: bool, data: st.DataObject
+) -> None:
+    planned = schedule(scan, elements, len(pool.nodes), exclusive=exclusive)
+
+    def drawn(count: int) -> list[float]:
+        return data.draw(st.lists(amounts, min_size=count, max_size=count))
+
+    work = Work(drawn(planned.work), drawn(len(planned.homes)), drawn(elements))
+    found = scan_timing(planned, work, pool)
+    assert found.seconds == pytest.approx(oracle.scan_s(planned, work, pool), rel=1e-9, abs=1e-9)
+    assert max(found.busy_s) <= found.seconds + 1e-9
+    assert scan_timing(planned, work, pool, in_step=True).seconds >= found.seconds - 1e-9
+
+
+@given(
+    moves=st.sampled_from(MOVES),
+    flops=st.lists(st.tuples(amounts, st.floats(0, 1)), max_size=20),
+    nodes=st.integers(1, 9),
+    scan=st.sampled_from(list(ALGORITHMS)),
+)
+def test_moves_cost_what_the_paper_counts(
+    moves: str, flops: list[tuple[float, float]], nodes: int, scan: str
+) -> None:
+    groups = [Group((), 0.0, 0, 0), *(Group((), one, 0, 0, one * part) for one, part in flops)]
+    planned = schedule(scan, len(groups), nodes, exclusive=True)
+    found = as_paper_counts(planned, groups, moves)
+    wanted = oracle.as_paper_counts(
+        planned,
+        [one.backward_flops for one in groups],
+        [one.parameter_flops for one in groups],
+        moves,
+    )
+    assert found.move_flops == pytest.approx(wanted[0], abs=1e-6)
+    assert found.after_flops == pytest.approx(wanted[1], abs=1e-6)
+    assert not any(found.value_bytes)
+
+
+def groups_of(*flops: float) -> tuple[Group, ...]:
+    return (Group((), 0.0, 0, 0), *(Group((), one, 8, 0) for one in flops))
+
+
+def test_more_nodes_than_elements_are_idle() -> None:
+    few, many = (Pool((Node(1.0),) * nodes, 0.5, 0.1) for nodes in (4, 12))
+    groups = groups_of(3, 1, 2)
+    found = backward_timing(groups, many)
+    assert found.seconds == scan_s(groups, few)
+    assert found.busy_s[4:] == (0.0,) * 8
+
+
+def test_one_node_goes_back_group_by_group() -> None:
+    groups, pool = groups_of(3, 1, 2, 5), Pool((Node(2.0),), 0.25)
+    assert scan_s(groups, pool, moves="once") == 3 * 0.25 + 11 / 2
+
+
+def test_random_delays_are_drawn_alike_and_have_the_mean() -> None:
+    groups = groups_of(1.0)
+    pool = Pool((Node(1.0), Node(1.0)), 0.0, 3.0)
+    one = backward_timing(groups, pool, moves="once", random=True, draws=4000)
+    assert one == backward_timing(groups, pool, moves="once", random=True, draws=4000)
+    other = backward_timing(groups, pool, moves="once", random=True, draws=4000, seed=1)
+    assert one.each_s != other.each_s
+    # A single message: its mean is 3, its deviation 3, of 4,000 draws 0.05.
+    assert one.seconds == pytest.approx(1 + 3, abs=5 * 3 / np.sqrt(4000))
+    still = replace(pool, delay_s=0.0)
+    assert backward_timing(groups, still, moves="once", random=True).each_s == (1.0,)
+
+
+@given(costs=st.lists(st.floats(0.01, 100), min_size=4, max_size=12), modules=st.integers(1, 4))
+def test_modules_are_cut_as_evenly_as_can_be(costs: list[float], modules: int) -> None:
+    pool = Pool((Node(2.0),) * 4, 9.0, 0.5)
+    wanted = oracle.dearest_module(costs, modules) / 2 + 0.5 * (modules > 1)
+    assert decoupled_s(groups_of(*costs), pool, modules) == pytest.approx(wanted)
+
+
+def test_wrong_arguments_are_refused() -> None:
+    groups = groups_of(1, 2)
+    pool = Pool((Node(1.0),) * 2)
+    planned = schedule("blelloch", 3, 2, exclusive=True)
+    with pytest.raises(ValueError, match="3 modules"):
+        decoupled_s(groups, Pool((Node(1.0),) * 2), 3)
+    with pytest.raises(ValueError, match="cost of a move"):
+        scan_s(groups, pool, moves="twice")
+    with pytest.raises(ValueError, match="give one for each"):
+        scan_timing(planned, Work([], [0.0] * 3, [0.0] * 3), pool)
+    with pytest.raises(ValueError, match="draws"):
+        backward_timing(groups, pool, draws=0)

@@ -1,0 +1,159 @@
+"""Figures of scans: fitted on Fig. 9 alone, the rest predicted, each with an answer."""
+
+import math
+
+import polars as pl
+import pytest
+
+from workbench import figures
+from workbench.claims import answered, claims_of
+from workbench.clusters import load_calibration
+from workbench.olpb.paper import calibration
+from workbench.olpb.paper.answers import scans as answers
+from workbench.olpb.paper.charts import scans as charts
+from workbench.olpb.paper.experiments import scans as experiments
+from workbench.olpb.paper.testbed import (
+    EXPLANATION,
+    METHODS,
+    NODES,
+    Constants,
+    Testbed,
+    paper_testbed,
+    variant,
+)
+
+STORED = load_calibration("olpb")
+
+
+@pytest.fixture(scope="module")
+def frames() -> dict[str, pl.DataFrame]:
+    return {
+        "table1": experiments.table1(),
+        "fig9": experiments.fig9("smoke"),
+        "fig10": experiments.fig10("smoke"),
+        "fig11": experiments.fig11("smoke"),
+        "fig12": experiments.fig12("smoke"),
+    }
+
+
+def test_constants_are_fitted_on_fig_9_alone() -> None:
+    assert set(STORED["fitted_on"]) == set(calibration.FITTED)
+    assert all(claim.startswith("olpb.fig9.") for claim in STORED["fitted_on"])
+    assert STORED["explanation"] == EXPLANATION
+    assert len(calibration.EXPLANATIONS[EXPLANATION].ranges) == 3
+
+
+def test_the_file_is_what_the_constants_give() -> None:
+    for name in (EXPLANATION, "each"):
+        one, constants = calibration.EXPLANATIONS[name], Constants.load(name)
+        judged = calibration.verdicts(calibration.found(one, constants))
+        met = {
+            "fitted": sum(judged[claim] in calibration.MET for claim in calibration.FITTED),
+            "predicted": sum(judged[claim] in calibration.MET for claim in calibration.PREDICTED),
+        }
+        assert STORED["claims_met"][name] == met
+        for constant, (low, high) in STORED["intervals"][name].items():
+            assert low <= getattr(constants, constant) <= high
+
+
+def test_nothing_is_missed_within_the_intervals_and_more_beyond() -> None:
+    one, constants = calibration.EXPLANATIONS[EXPLANATION], Constants.load()
+    assert calibration.misfit(one, constants)[0] == 0
+    slow = {"node_gflops": constants.node_gflops / 100}
+    assert calibration.misfit(one, Constants(**{**vars(constants), **slow}))[0] > 0
+
+
+def test_times_scale_with_their_unit() -> None:
+    # Why Fig. 9 tells no unit of time: all constants and the delay twice as large, all twice.
+    constants = Constants.load()
+    doubled = Constants(
+        constants.node_gflops / 2,
+        2 * constants.operator_ms,
+        2 * constants.dispatch_ms,
+        2 * constants.number_ns,
+    )
+    for method in METHODS:
+        one = Testbed(constants, delay_factor=20).backward_s("squeezenet", method)
+        two = Testbed(doubled, delay_factor=40).backward_s("squeezenet", method)
+        assert two == pytest.approx(2 * one)
+
+
+def test_every_claim_has_an_answer(frames: dict[str, pl.DataFrame]) -> None:
+    there = {name: answers.at_paper_setting(name, frame) for name, frame in frames.items()}
+    claims = claims_of("olpb")
+    found, faults = answered(answers.ANSWERS, claims, there)
+    wanted = {
+        claim
+        for claim in claims
+        if claim.split(".")[1] in ("table1", "fig9", "fig10", "fig11", "fig12")
+    }
+    assert set(found) == wanted
+    assert not faults
+    assert all(one.detail for one in found.values())
+
+
+def test_other_settings_answer_nothing() -> None:
+    assert answers.at_paper_setting("fig9", experiments.fig9("smoke", nodes=8)).is_empty()
+    few = experiments.fig12("smoke", batch_sizes=(10,))
+    assert answers.at_paper_setting("fig12", few).is_empty()
+
+
+def test_fig_9_is_of_the_slowest(frames: dict[str, pl.DataFrame]) -> None:
+    frame = frames["fig9"]
+    assert frame.group_by("model").agg(pl.col("percent").max())["percent"].to_list() == [100] * 4
+    assert set(frame["method"]) == set(METHODS)
+    assert set(frame["nodes"]) == {NODES}
+    assert frame.filter(method="dpb")["steps"].null_count() == 4
+
+
+def test_dpb_takes_its_slowest_module_and_a_message() -> None:
+    here = variant(delay_factor=0.0)
+    groups = here.subtasks("vgg16", "dpb")
+    whole_s = sum(one.backward_flops for one in groups) / here.pool().nodes[0].flops_per_s
+    dearest_s = max(one.backward_flops for one in groups) / here.pool().nodes[0].flops_per_s
+    assert whole_s / 4 <= here.backward_s("vgg16", "dpb") <= whole_s / 4 + dearest_s
+    later = variant(delay_factor=30.0).backward_s("vgg16", "dpb")
+    assert later == pytest.approx(here.backward_s("vgg16", "dpb") + 0.030)
+
+
+def test_more_draws_have_the_same_mean_within_chance() -> None:
+    few, many = (
+        paper_testbed().timing("squeezenet", "olpb_l2", draws=draws) for draws in (50, 2000)
+    )
+    spread = pl.Series(many.each_s).std()
+    assert few.seconds == pytest.approx(many.seconds, abs=5 * float(spread) / math.sqrt(50))  # type: ignore[arg-type]
+
+
+def test_the_scan_pays_by_arithmetic_for_chains_alone() -> None:
+    frame = experiments.pays("smoke")
+    found = experiments.first_paying(frame, "bare_speedup").filter(counting="arithmetic")
+    paying = found.filter(pl.col("nodes").is_not_null())
+    assert set(paying["network"]) == {"rnn"}
+    # A run costs H + 1 products with a gradient for each step: of the nodes asked for, 32.
+    assert paying["nodes"].to_list() == [32]
+    cnn = frame.filter(network="lenet5", counting="arithmetic")
+    assert cnn["work_ratio"].min() > 10  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", ["table1", "fig9", "fig10", "fig11", "fig12"])
+def test_every_figure_can_be_printed(name: str, frames: dict[str, pl.DataFrame]) -> None:
+    svg = figures.svg(getattr(charts, name)(frames[name]), "double")
+    assert "SqueezeNet" in svg
+    assert ("(cost model)" in svg) == (name != "table1")
+
+
+def test_what_the_scan_pays_can_be_printed() -> None:
+    frame = experiments.pays("smoke", nodes=(4, 8))
+    for column in ("bare_speedup", "speedup"):
+        svg = figures.svg(charts.pays(frame, column), "double")
+        assert "by arithmetic" in svg
+        assert "RNN, 1000 steps" in svg
+
+
+def test_wrong_settings_are_refused() -> None:
+    with pytest.raises(ValueError, match="delay_factor"):
+        variant(delay_factor=-1.0)
+    with pytest.raises(ValueError, match="scan"):
+        variant(scan="kogge_stone")
+    with pytest.raises(ValueError, match="method"):
+        paper_testbed().subtasks("vgg16", "adam")
