@@ -67,7 +67,7 @@ def decoupled(
     are learnt once; they differ in ``at_s``.
 
     Deviation: the paper trains nothing. An iteration takes its pass forward, too; operators cost
-    their products with matrices and the dispatch of their layers or moves.
+    what they take whatever their size and their products with matrices.
 
     A row per seed, method and evaluation: ``model, dataset, train_samples, test_samples,
     batch_size, nodes, delay_factor, seed, method, modules`` (K of DPB, else null), ``reason``
@@ -143,6 +143,7 @@ def _trained(
         modules=modules or 1,
         random_delays=True,
         moves=testbed.moves,
+        operator_flops=1e6 * testbed.constants.operator_ms * testbed.constants.node_gflops,
         epochs=EPOCHS.at(scale),
         sgd=training.Sgd(LEARNING_RATE, momentum=MOMENTUM),
         seed=seed,
