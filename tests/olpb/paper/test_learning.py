@@ -51,6 +51,7 @@ def test_times_are_those_of_trainings(frame: pl.DataFrame) -> None:
         evaluate_every=2,
         random_delays=True,
         moves=testbed.moves,
+        operator_flops=1e6 * testbed.constants.operator_ms * testbed.constants.node_gflops,
         seed=1,
     )
     trained = train(setup, "olpb").evaluations

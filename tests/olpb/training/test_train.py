@@ -19,6 +19,8 @@ from workbench.olpb.training import Setup, Trained, TrainingError, build, train
 from workbench.profiles import profile_model
 from workbench.runtime import Crash, LinkDown, SlowDown
 
+ONCE = {"olpb": 2, "bppsa": 2}
+"""Operators of the group next to the input, which no move of an exclusive scan pays for."""
 POOL = Pool(tuple(Node(1e6) for _ in range(4)), 1e-4, 1e-3)
 
 
@@ -174,6 +176,16 @@ def test_evaluations(method: str) -> None:
     assert found.losses[-1] < found.losses[0]
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_operators_take_their_time_forward_and_backward(method: str) -> None:
+    one = setup(iterations=1, modules=1)
+    slow = replace(one, operator_flops=2e6, pool=Pool((Node(1e6),)))
+    plain = train(replace(one, pool=Pool((Node(1e6),))), method)
+    # Small has eight modules, of which one only views; the loss has two operators.
+    operators = 2 * 9 - ONCE.get(method, 0)
+    assert train(slow, method).run.end_s == pytest.approx(plain.run.end_s + 2.0 * operators)
+
+
 def test_a_node_that_leaves_changes_nothing_but_time() -> None:
     one = setup()
     plain = train(one)
@@ -216,6 +228,7 @@ def test_divergence_keeps_what_was_evaluated() -> None:
         ({"modules": 0}, "modules is 0"),
         ({"batch_size": 37}, "36 training samples, less than one batch of 37"),
         ({"evaluate_every": 0}, "evaluate_every is 0"),
+        ({"operator_flops": -1.0}, "operator_flops is -1"),
         ({"random_delays": 1}, "random_delays is 1"),
     ],
 )

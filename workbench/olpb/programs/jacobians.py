@@ -78,15 +78,18 @@ class AsArithmeticCosts:
         return element_bytes(value.content)
 
 
-def subtasks_of(tape: Tape, groups: Sequence[Group]) -> tuple[Subtask, ...]:
+def subtasks_of(
+    tape: Tape, groups: Sequence[Group], operator_flops: float = 0.0
+) -> tuple[Subtask, ...]:
     """Elements of the scan of a recorded pass: the loss's gradient, and groups from the loss on.
 
-    FLOPs as profiles count them: of products with matrices, two per multiply-add.
+    FLOPs as profiles count them: of products with matrices, two per multiply-add; and
+    `operator_flops` for every operator, in whose time it is set up.
     """
-    return (LOSS, *(_subtask(tape, group) for group in reversed(groups)))
+    return (LOSS, *(_subtask(tape, group, operator_flops) for group in reversed(groups)))
 
 
-def _subtask(tape: Tape, group: Group) -> Subtask:
+def _subtask(tape: Tape, group: Group, operator_flops: float) -> Subtask:
     calls = [tape.calls[at] for at in group.operators]
     read = {view.value: view.size_bytes for call in calls for view in call.operator.reads}
     numbers = sum(tape.sizes[value] for value in group.boundary)
@@ -99,7 +102,7 @@ def _subtask(tape: Tape, group: Group) -> Subtask:
     ]
     return Subtask(
         tuple(call.name for call in calls),
-        float(sum(flops for flops, _ in products)),
+        sum(flops for flops, _ in products) + operator_flops * len(calls),
         NUMBER_BYTES * numbers,
         sum(read.values()) * NUMBER_BYTES // 8,  # recorded in double precision
         float(sum(flops for flops, is_parameter in products if is_parameter)),

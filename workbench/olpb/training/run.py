@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor  # noqa: F401, in a string
 
+    from workbench.olpb.algorithms.tape import Tape
     from workbench.olpb.programs.work import Counting, Learner
     from workbench.profiles import ModelProfile
     from workbench.runtime.progress import Progress
@@ -161,9 +162,8 @@ def _scanning(setup: Setup, method: str, learning: bool) -> Built:
     evaluations = Evaluations(flat, setup.dataset, setup.evaluated, epoch_ends=setup.epoch_ends)
     model = ServerModel(flat, setup.sgd, setup.seed, batches, evaluations)
     unit, level = SCANNING[method], setup.level if method == "olpb" else 1
-    with training.seeded(setup.seed):
-        tape = record(flat.module, *batches[0], loss=cross_entropy)
-    subtasks = subtasks_of(tape, groups(tape.flow, unit, level))
+    tape = _tape(setup, flat, batches)
+    subtasks = subtasks_of(tape, groups(tape.flow, unit, level), setup.operator_flops)
     elements = len(subtasks)
     learner: Learner = AutogradLearner(elements, model) if learning else Idle(elements)
     if setup.gradients == "scan" and learning:
@@ -171,6 +171,7 @@ def _scanning(setup: Setup, method: str, learning: bool) -> Built:
     profile, nodes = _profile(flat, setup), setup.pool.nodes
     fastest = max(range(len(nodes)), key=lambda node: nodes[node].flops_per_s)
     forward_flops = setup.batch_size * profile.forward_flops
+    forward_flops += setup.operator_flops * len(tape.calls)
     counting: Counting = AsPaperCounts(subtasks, setup.moves)
     if setup.counting == "arithmetic":
         counting = AsArithmeticCosts(subtasks)
@@ -191,8 +192,12 @@ def _decoupled(setup: Setup, method: str, count: int) -> Built:
     flat, batches = _model(setup)
     pieces = training.cut(flat.module, setup.dataset.input_shape, input_dtype=_dtype(flat.module))
     table = _profile(flat, setup).table
-    forward = (setup.batch_size * table["forward_flops"]).to_list()
-    backward = (setup.batch_size * table["backward_flops"]).to_list()
+    set_up = _set_up_flops(setup, _tape(setup, flat, batches), len(table))
+    passes = (table[name].to_list() for name in ("forward_flops", "backward_flops"))
+    forward, backward = (
+        [setup.batch_size * flops + more for flops, more in zip(one, set_up, strict=True)]
+        for one in passes
+    )
     spans = cut(list(map(sum, zip(forward, backward, strict=True))), count)
     crossing = [*pieces.crossing_bytes, 0]
     work, learners = [], []
@@ -248,6 +253,19 @@ def _model(setup: Setup) -> tuple[training.FlatModel, Batches]:
     module = setup.made()
     flat = training.flatten(module, setup.dataset.input_shape, input_dtype=_dtype(module))
     return flat, Batches(setup.dataset, setup.batches, flat.parameters)
+
+
+def _tape(setup: Setup, flat: training.FlatModel, batches: Batches) -> Tape:
+    with training.seeded(setup.seed):
+        return record(flat.module, *batches[0], loss=cross_entropy)
+
+
+def _set_up_flops(setup: Setup, tape: Tape, layers: int) -> list[float]:
+    """Of each layer's operators; where the pass shows other layers, the same for all."""
+    counts = [float(len(one.operators)) for one in groups(tape.flow, "layer", 1)]
+    if len(counts) != layers:
+        counts = [len(tape.calls) / layers] * layers
+    return [setup.operator_flops * count for count in counts]
 
 
 def _dtype(module: torch.nn.Module) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING
 
 from workbench import training
-from workbench.checks import check_kind, check_truth
+from workbench.checks import check_kind, check_number, check_truth
 from workbench.names import check_name
 from workbench.olpb.algorithms.methods import LEVEL, MODULES
 from workbench.olpb.algorithms.schedules import ALGORITHMS
@@ -55,6 +56,8 @@ class Setup(training.Setup):
     counting
         Of OLPB and BPPSA: what moves cost, as the ``"paper"`` counts or as their ``"arithmetic"``
         does, which the scan's own products tell.
+    operator_flops
+        FLOPs in the time that an operator takes whatever its size, forward and backward.
     moves
         As the paper counts: when gradients are paid, a name in `costs.backward.MOVES`.
 
@@ -77,6 +80,7 @@ class Setup(training.Setup):
     random_delays: bool = False
     gradients: str = "autograd"
     counting: str = "paper"
+    operator_flops: float = 0.0
     moves: str = "each"
 
     in_own_type = True
@@ -89,6 +93,8 @@ class Setup(training.Setup):
             if getattr(self, name) is not None:
                 self._check_counts(**{name: 1})
         check_truth("random_delays", self.random_delays)
+        if not 0 <= check_number("operator_flops", self.operator_flops) < math.inf:
+            raise ValueError(f"operator_flops is {self.operator_flops}; it must be at least 0")
         check_name("scan", self.scan, ALGORITHMS)
         check_name("way of finding gradients", self.gradients, GRADIENTS)
         check_name("counting", self.counting, COUNTINGS)
