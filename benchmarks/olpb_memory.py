@@ -39,7 +39,7 @@ ABOVE_BOUND, ARENA_BAR = 1.02, 1.10
 PEBBLE_MS, FIRST_MS, TRACE_S = 30.0, 50.0, 10.0
 STORE_MS = 20.0
 SECONDS, TURNS, BATCH = 2.0, 15, 4
-CURVES = ("vgg16", "resnet50", "inception_v3")
+CURVES, CURVE_BATCH = ("vgg16", "resnet50", "inception_v3"), 16
 
 
 def main() -> int:
@@ -128,7 +128,7 @@ def in_arena(graph: OperatorGraph, x: torch.Tensor) -> Callable[[], object]:
 
 def curve(name: str) -> None:
     """What a smaller budget costs a step of training, by both ways of computing again."""
-    flow = stored_dataflow(name, BATCH, training=True)
+    flow = stored_dataflow(name, CURVE_BATCH, training=True)
     order = quick_order(flow)
     bound = lifetimes(flow, order).bound_bytes
     for share in (0.8, 0.6, 0.4, 0.3, 0.2):

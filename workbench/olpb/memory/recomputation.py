@@ -25,6 +25,8 @@ class BudgetError(ValueError):
     """A budget that no way of computing again, of those tried, meets."""
 
 
+MOST_RUNS = 5
+"""Of each step, on average, above which a way is given up: near the least, runs grow without end."""
 _WEIGHTS = tuple(product((0.5, 1.0, 2.0), (0.0, 0.5, 1.0)))
 """Exponents of bytes and of the time until the next use, all of which are tried."""
 
@@ -152,7 +154,8 @@ class _Run:
     def _run(self, step: int, pinned: frozenset[int], depth: int) -> bool:
         """Make what a step reads, room for what it makes, and run it."""
         one = self.flow.steps[step]
-        if depth > len(self.order) or step in self._closed:
+        too_many = len(self.ran) > MOST_RUNS * len(self.order)
+        if too_many or depth > len(self.order) or step in self._closed:
             return False
         pinned = pinned | {*one.reads}
         for buffer in one.reads:
