@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.figures.palette import PALETTE, SHAPES, series
+from workbench.figures.palette import INK, PALETTE, SHAPES, series
 
 if TYPE_CHECKING:
     import altair as alt
@@ -132,3 +132,46 @@ def samples(frame: pl.DataFrame) -> str:
 def signed_percent(value: float) -> str:
     """Write a percentage with two decimals and its sign; zero has a plus."""
     return f"{value:+.2f} %".replace("-0.00", "+0.00")
+
+
+VERDICTS: Final = ("holds", "near", "trend", "not reproduced")
+
+
+def verdicts(frame: pl.DataFrame, prefix: str, titles: Mapping[str, str]) -> alt.LayerChart:
+    """The verdict on each claim under each explanation, and our number where there is one.
+
+    From ``explanation, claim, ours, verdict``; claims are named without their prefix.
+    """
+    import altair as alt
+    import polars as pl
+
+    drawn = frame.with_columns(
+        explanation=pl.col("explanation").replace(titles).str.replace_all("_", " "),
+        claim=pl.col("claim").str.strip_prefix(prefix),
+        text=pl.when(pl.col("ours").is_not_null())
+        .then(pl.col("ours").round(1).cast(pl.String))
+        .otherwise(pl.lit("")),
+    )
+    base = alt.Chart(drawn).encode(
+        x=alt.X(
+            "explanation:N",
+            sort=drawn["explanation"].unique(maintain_order=True).to_list(),
+            title=None,
+            axis=alt.Axis(labelAngle=-30),
+        ),
+        y=alt.Y("claim:N", sort=drawn["claim"].unique(maintain_order=True).to_list(), title=None),
+    )
+    colours = dict(zip(VERDICTS, ("#17315f", "#2a7f74", "#f2dd9c", "#ffffff"), strict=True))
+    cells = base.mark_rect(stroke=GREY).encode(
+        color=alt.Color(
+            "verdict:N",
+            title=None,
+            scale=alt.Scale(domain=list(colours), range=list(colours.values())),
+        )
+    )
+    dark = alt.FieldOneOfPredicate(field="verdict", oneOf=list(VERDICTS[:2]))
+    numbers = base.mark_text().encode(
+        text="text:N",
+        color=alt.when(dark).then(alt.value("white")).otherwise(alt.value(INK)),
+    )
+    return cells + numbers

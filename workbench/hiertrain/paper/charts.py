@@ -33,7 +33,6 @@ SHARING_TITLES = {
     "interfaces": "shared interfaces",
 }
 EXPLANATION_TITLES = {"flops_only": "FLOPs only", "batch_32": "batch of 32"}
-VERDICTS = ("holds", "near", "trend", "not reproduced")
 _BANDWIDTH = "edge-cloud bandwidth in Mbit/s"
 
 
@@ -214,38 +213,9 @@ def table2(frame: pl.DataFrame) -> alt.LayerChart:
 
 def explanations(frame: pl.DataFrame) -> alt.LayerChart:
     """Verdict on every claim of Figs. 7 to 11 under each explanation of the open constants."""
-    drawn = frame.with_columns(
-        explanation=pl.col("explanation").replace(EXPLANATION_TITLES).str.replace_all("_", " "),
-        claim=pl.col("claim").str.strip_prefix("hiertrain."),
-        text=pl.when(pl.col("ours").is_not_null())
-        .then(pl.col("ours").round(1).cast(pl.String))
-        .otherwise(pl.lit("")),
-    )
-    base = alt.Chart(drawn).encode(
-        x=alt.X(
-            "explanation:N",
-            sort=drawn["explanation"].unique(maintain_order=True).to_list(),
-            title=None,
-            axis=alt.Axis(labelAngle=-30),
-        ),
-        y=alt.Y("claim:N", sort=drawn["claim"].unique(maintain_order=True).to_list(), title=None),
-    )
-    colours = dict(zip(VERDICTS, ("#17315f", "#2a7f74", "#f2dd9c", "#ffffff"), strict=True))
-    cells = base.mark_rect(stroke=parts.GREY).encode(
-        color=alt.Color(
-            "verdict:N",
-            title=None,
-            scale=alt.Scale(domain=list(colours), range=list(colours.values())),
-        )
-    )
-    dark = alt.FieldOneOfPredicate(field="verdict", oneOf=list(VERDICTS[:2]))
-    numbers = base.mark_text().encode(
-        text="text:N",
-        color=alt.when(dark).then(alt.value("white")).otherwise(alt.value(figures.INK)),
-    )
-    return (cells + numbers).properties(
-        height=220, title=["Claims met by each explanation (cost model)", "numbers: our speed-ups"]
-    )
+    title = ["Claims met by each explanation (cost model)", "numbers: our speed-ups"]
+    chart = parts.verdicts(frame, "hiertrain.", EXPLANATION_TITLES)
+    return chart.properties(height=220, title=title)
 
 
 def assignment(table: pl.DataFrame, layers: int, batch_size: int) -> alt.LayerChart:

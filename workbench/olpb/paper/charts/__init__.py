@@ -10,11 +10,20 @@ from workbench.olpb.paper.charts.memory import (
     trade,
     trade_times,
 )
-from workbench.olpb.paper.charts.scans import fig9, fig10, fig11, fig12, pays, table1
+from workbench.olpb.paper.charts.scans import (
+    explanations,
+    fig9,
+    fig10,
+    fig11,
+    fig12,
+    pays,
+    table1,
+)
 
 __all__ = [
     "arena",
     "decoupled",
+    "explanations",
     "fig9",
     "fig10",
     "fig11",

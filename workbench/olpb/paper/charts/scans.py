@@ -184,3 +184,9 @@ def _titled(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _present(frame: pl.DataFrame) -> list[str]:
     return parts.present(frame["method"], METHOD_TITLES)
+
+
+def explanations(frame: pl.DataFrame) -> alt.LayerChart:
+    """Verdict on every claim of Figs. 9 to 12 under each explanation of the open constants."""
+    title = ["Claims met by each explanation (cost model)", "numbers: percent, or x"]
+    return parts.verdicts(frame, "olpb.", {}).properties(height=200, title=title)
