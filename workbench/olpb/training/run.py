@@ -170,7 +170,7 @@ def _scanning(setup: Setup, method: str, learning: bool) -> Built:
         learner = scan_learner(model, unit, level)
     profile, nodes = _profile(flat, setup), setup.pool.nodes
     fastest = max(range(len(nodes)), key=lambda node: nodes[node].flops_per_s)
-    forward_flops = setup.batch_size * profile.forward_flops
+    forward_flops = float(setup.batch_size * profile.forward_flops)
     forward_flops += setup.operator_flops * len(tape.calls)
     counting: Counting = AsPaperCounts(subtasks, setup.moves)
     if setup.counting == "arithmetic":
