@@ -26,7 +26,7 @@ class BudgetError(ValueError):
 
 
 MOST_RUNS = 5
-"""Of each step, on average, above which a way is given up: near the least, runs grow without end."""
+"""Of each step, on average, above which a way is given up: near the least they grow without end."""
 _WEIGHTS = tuple(product((0.5, 1.0, 2.0), (0.0, 0.5, 1.0)))
 """Exponents of bytes and of the time until the next use, all of which are tried."""
 
@@ -128,7 +128,7 @@ class _Run:
         self._bytes_weight, self._distance_weight = bytes_weight, distance_weight
         self.again = 0.0
         self.ran: list[int] = []
-        self._cost = cost(flow)
+        self._cost = cost(flow).tolist()
         self._sizes = flow.sizes.tolist()
         self._resident: set[int] = set()
         self._live = 0
@@ -210,20 +210,26 @@ class _Run:
             free = self._resident - pinned - self._once
             if not free:
                 return False
-            self._drop(min(free, key=self._worth))
+            least = (float("inf"), len(self._sizes))
+            for buffer in free:
+                least = min(least, self._worth(buffer, least[0]))
+            self._drop(least[1])
         return True
 
-    def _worth(self, buffer: int) -> tuple[float, int]:
-        """What it costs to throw a buffer away, for the bytes and the time that it frees."""
+    def _worth(self, buffer: int, most: float) -> tuple[float, int]:
+        """What it costs to throw a buffer away, for the bytes and the time that it frees.
+
+        Where that is more than `most`, any number above it.
+        """
         following = self._next_use(buffer)
         if following is None or not self._sizes[buffer]:
             return (0.0 if self._sizes[buffer] else float("inf"), buffer)
         distance = (following - self._now) ** self._distance_weight
         size = self._sizes[buffer] ** self._bytes_weight
-        return (self._cost_again(buffer) / (size * distance), buffer)
+        return (self._cost_again(buffer, most * size * distance) / (size * distance), buffer)
 
-    def _cost_again(self, buffer: int) -> float:
-        """Cost of the steps that would have to run for it now."""
+    def _cost_again(self, buffer: int, most: float) -> float:
+        """Cost of the steps that would have to run for it now; of some, once above `most`."""
         waiting, seen, total = [int(self.flow.maker[buffer])], set[int](), 0.0
         while waiting:
             step = waiting.pop()
@@ -232,7 +238,9 @@ class _Run:
             if step in self._closed:
                 return float("inf")
             seen.add(step)
-            total += float(self._cost[step])
+            total += self._cost[step]
+            if total > most * (1 + 1e-9):
+                break
             waiting += [
                 int(self.flow.maker[one])
                 for one in self.flow.steps[step].reads
