@@ -113,8 +113,10 @@ class Training:
         await self._record(iteration, loss)
         if self.transfers is not None:
             self.transfers.learnt(iteration, loss)
-        may_begin = worker.job.system.synch_training
+        may_begin, held_back = worker.job.system.synch_training, worker.job.held_back
+        held_back.add(worker.node)
         await worker.until(lambda: may_begin(worker.progress))
+        held_back.discard(worker.node)
 
     def _hand_over(self, message: Message) -> None:
         worker = self.worker
