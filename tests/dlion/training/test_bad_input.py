@@ -189,8 +189,11 @@ def test_other_deadlocks_are_reported_whole() -> None:
         async def learnt(self, iteration: int) -> None:
             await self.peer.receive("nothing", iteration, self.peer.there)
 
-    with pytest.raises(TrainingError, match="deadlock: .*\n.*worker0"):
-        train(setup(), System("mine", exchange_models=lambda peer: Waits(peer)))
+    def exchange(peer: Any) -> Waits:
+        return Waits(peer)
+
+    with pytest.raises(TrainingError, match=r"deadlock: .*\n.*worker0"):
+        train(setup(), System("mine", exchange_models=exchange))
 
 
 def test_one_that_never_lets_go_ends_with_patience() -> None:

@@ -4,7 +4,8 @@ It grows in an arithmetic progression to 1 % of the training data (warm-up), the
 to 10 % (speed-up). The learning rate stays.
 
 Deviation: the constants and how long the phases last are not stated. Those here take a step every
-three epochs, and double in the second phase, as Fig. 5 does. The last step of a phase ends at its share of the data; the paper's first goes beyond it.
+three epochs, and double in the second phase, as Fig. 5 does. The last step of a phase ends at its
+share of the data; the paper's first goes beyond it.
 """
 
 from __future__ import annotations

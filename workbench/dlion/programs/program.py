@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from workbench.runtime import Context, Message, Program
 
 LATEST = 5
-"""Iterations that the seconds of one are a mean of."""
+"""Iterations that the seconds of one are a mean of, for a link's budget (Sec. 3.3).
+
+Deviation: over how many the paper counts them is not stated.
+"""
 
 
 class Checkpoint(NamedTuple):

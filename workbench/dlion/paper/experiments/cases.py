@@ -224,7 +224,11 @@ CURVE: dict[str, Any] = {
 
 
 def curve(trained: Trained, seconds: float, points: int = POINTS) -> pl.DataFrame:
-    """Rows at equal steps of time: of each worker the newest evaluation by then."""
+    """Rows at equal steps of time: of each worker the newest evaluation by then.
+
+    That is up to `evaluate_every` iterations old, 100 at scale ``paper``, so that a curve shows an
+    accuracy as much later than it was reached.
+    """
     ends_s = [seconds * (at + 1) / points for at in range(points)]
     evaluations = trained.evaluations.sort("at_s")
     workers = len(trained.weights)
