@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from workbench import training
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links
 from workbench.decentralised.gradient_exchange.part import Part, Values, encoded_bytes
-from workbench.dlion.algorithms.max_n import LEAST_N, STEPS, Ranks, max_n, per_link
+from workbench.dlion.algorithms.max_n import LEAST_N, STEPS, Ranks, per_link
 
 ROUNDS, PLAIN_ROUNDS, BATCH = 41, 3, 32
 LINKS_BAR, MS_BAR = 1.5, 15.0
@@ -118,8 +118,9 @@ def plain(gradient: Gradient, links: Links) -> Mapping[int, Part]:
 
 
 def masks(gradient: Gradient, step: int) -> list[NDArray[np.bool_]]:
-    """By variable, what an N of so many hundredths selects."""
-    return [max_n(gradient.values[one], 100 * step / STEPS) for one in gradient.variables]
+    """By variable, what an N of so many hundredths selects, straight from the formula."""
+    magnitudes = [np.abs(gradient.values[one]) for one in gradient.variables]
+    return [one >= (STEPS - step) * one.max(initial=0) / STEPS for one in magnitudes]
 
 
 def sent_bytes(gradient: Gradient, chosen: list[NDArray[np.bool_]]) -> float:

@@ -36,10 +36,15 @@ def check_shards(
         )
     count = len(dataset.y_train)
     for node, shard in enumerate(found):
-        if shard.ndim != 1 or not len(shard) or not np.issubdtype(shard.dtype, np.integer):
+        if shard.ndim != 1 or not len(shard):
             raise ValueError(
-                f"the shard of node {node} is {shard.dtype} of shape {shard.shape}; give the "
-                "indices of at least one sample"
+                f"the shard of node {node} is of shape {shard.shape}; give the indices of at "
+                "least one sample"
+            )
+        if not np.issubdtype(shard.dtype, np.integer):
+            raise ValueError(
+                f"the shard of node {node} is of {shard.dtype}; give integers, the indices of its "
+                "samples"
             )
         if shard.min() < 0 or shard.max() >= count:
             raise ValueError(

@@ -45,6 +45,46 @@ def test_examples_of_the_paper() -> None:
     assert max_n(np.array([]), 5).tolist() == []
 
 
+@given(
+    st.lists(st.floats(width=32), min_size=1, max_size=40),
+    st.floats(0, 100),
+    st.sampled_from([np.float16, np.float32, np.float64]),
+)
+def test_a_training_selects_the_same(values: list[float], n: float, kind: type) -> None:
+    """Of any values, infinite ones and none included, and any N."""
+    with np.errstate(over="ignore"):
+        one = gradient(values, kind=kind)
+    expected = one.part(max_n(one.values, n))
+    part = Ranks(one).part(n)
+    assert part.size_bytes == expected.size_bytes
+    assert [piece.values.tobytes() for piece in part.pieces] == [
+        piece.values.tobytes() for piece in expected.pieces
+    ]
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True), GRID)
+def test_a_single_value_is_selected(value: float, n: float) -> None:
+    assert max_n(np.array([value]), n).tolist() == [True]
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("n", [0, 1, 100])
+def test_where_one_is_no_number_all_are_selected(wrong: float, n: float) -> None:
+    assert max_n(np.array([wrong, 1.0, 0.0]), n).all()
+
+
+def test_integers_count_by_their_magnitude() -> None:
+    values = np.array([[-128, 127], [64, 0]], np.int8)
+    assert max_n(values, 0).tolist() == [[True, False], [False, False]]
+    assert max_n(values, 50).tolist() == [[True, True], [True, False]]
+
+
+@pytest.mark.parametrize("values", [np.array(["1", "2"]), np.array([1j]), np.array([True])])
+def test_values_are_real_numbers(values: np.ndarray[Any, Any]) -> None:
+    with pytest.raises(ValueError, match=r"gradient is an array of .*; give real numbers"):
+        max_n(values, 1)
+
+
 @given(gradients(), GRID)
 def test_ranks_select_what_the_formula_does(one: Gradient, n: float) -> None:
     """On a grid no value is nearer to a border than rounding, unless it is on it."""

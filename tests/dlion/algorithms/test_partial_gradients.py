@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tests.decentralised.gradient_exchange.gradients import VALUES, gradient, links
 from workbench.decentralised.gradient_exchange.part import Part
-from workbench.decentralised.largest import largest
+from workbench.decentralised.largest import count_of, largest
 from workbench.dlion.algorithms.ako import FIRST, Blocks, blocks
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.gaia import Significant, is_significant
@@ -149,4 +149,5 @@ class TestTopK:
         ],
     )
     def test_largest(self, values: Sequence[float], share: float, expected: list[bool]) -> None:
+        assert count_of(share, len(values)) == sum(expected)
         assert largest(np.array(values), share).tolist() == np.flatnonzero(expected).tolist()

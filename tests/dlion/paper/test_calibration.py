@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import fields
 
 import polars as pl
 import pytest
 
+from workbench import paths
 from workbench.claims import paper_value
 from workbench.dlion.paper.answers import COMPARED
-from workbench.dlion.paper.calibration import FITTED_ON, differences, pick, to_toml
+from workbench.dlion.paper.calibration import FITTED_ON, PICKED, differences, pick, to_toml
 from workbench.dlion.paper.testbed import CANDIDATES, EXPLANATION, FIRST_WEIGHTS, Constants
 
 NAMES = list(CANDIDATES)
@@ -77,6 +79,30 @@ def test_differences_are_means_over_seeds() -> None:
     one, other = (trained(NAMES[0], "own", off(percent)) for percent in (1.0, 3.0))
     frame = pl.concat([one, other.with_columns(seed=pl.lit(2, pl.Int64))])
     assert differences(frame, NAMES[0], "own") == pytest.approx(off(2.0))
+
+
+def marks(text: str) -> dict[str, dict[str, str]]:
+    """Comment of each constant, by explanation."""
+    found: dict[str, dict[str, str]] = {}
+    for table in text.split("\n[constants.")[1:]:
+        first, *lines = table.split("\n\n")[0].splitlines()
+        found[first.rstrip("]")] = {
+            line.split(" = ")[0]: line.partition("  # ")[2] for line in lines
+        }
+    return found
+
+
+def test_the_file_says_which_constants_are_picked() -> None:
+    """Those in which two recorded candidates differ."""
+    assert PICKED == ("learning_rate",)
+    names = [one.name for one in fields(Constants)]
+    assumed = dict.fromkeys(names, "assumed")
+    picked = {**assumed, "learning_rate": "picked"}
+    assert marks(to_toml(FRAME)) == {"own": picked, "shared": picked}
+    single = FRAME.filter((pl.col("first_weights") == "own") | (pl.col("candidate") == NAMES[0]))
+    assert marks(to_toml(single)) == {"own": picked, "shared": assumed}
+    stored = (paths.DATA / "calibration" / "dlion.toml").read_text("utf-8")
+    assert marks(stored) == {"own": picked, "shared": assumed}
 
 
 def test_the_file_can_be_read() -> None:

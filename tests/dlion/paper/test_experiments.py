@@ -15,7 +15,7 @@ from workbench.dlion.algorithms import COMPARED, SYSTEMS
 from workbench.dlion.algorithms.synchronisation import Bounded, Progress, synchronous
 from workbench.dlion.algorithms.weighted_update import WEIGHTINGS
 from workbench.dlion.paper import experiments
-from workbench.dlion.paper.experiments import cost_model, scales
+from workbench.dlion.paper.experiments import controllers, cost_model, scales
 from workbench.dlion.paper.experiments.beyond import COMBINATIONS
 from workbench.dlion.paper.experiments.cases import ABOUT, CURVE, POINTS
 from workbench.dlion.paper.experiments.cost_model import statements
@@ -138,6 +138,31 @@ class TestControllers:
             == [6 * 32]
             == [STATED["fig19"]["gbs"]]
         )
+
+    def test_the_global_batch_grows_and_local_ones_follow_cores(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """With the learner of default: well within the paper's 1,500 s."""
+        monkeypatch.setattr(controllers, "FIG6_S", 600.0)
+        found = experiments.fig6("default").sort("at_s")
+        sizes = found["global_batch"].unique(maintain_order=True).to_list()
+        assert sizes[0] == 6 * 32
+        assert len(sizes) > 1
+        assert sizes == sorted(sizes)
+        for size in sizes:
+            rows = found.filter(global_batch=size).group_by("cores").agg(pl.col("samples").mean())
+            means = rows.sort("cores")["samples"].to_list()
+            assert len(means) == 3
+            assert means[0] < means[1] < means[2]
+
+    def test_local_batches_follow_cores_that_change(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """In Figure 19 from 100 s on, once batches have been timed anew."""
+        monkeypatch.setitem(STATED["fig19"], "end_s", 290.0)
+        last = experiments.fig19("default").filter(pl.col("at_s") > 270)
+        means = last.group_by("cores").agg(pl.col("samples").mean()).sort("cores")["samples"]
+        assert len(means) > 1
+        assert means.is_sorted()
+        assert means.n_unique() == len(means)
 
     def test_cores_are_those_of_the_time(self) -> None:
         fig19 = frame("fig19").filter(node=0).sort("at_s")

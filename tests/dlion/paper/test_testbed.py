@@ -95,6 +95,21 @@ def test_a_smaller_learner_takes_as_long_as_what_it_stands_for(environment: str)
     assert mean_iteration_s(SMALL, environment) == pytest.approx(6 * paper_s, rel=1e-6)
 
 
+@pytest.mark.parametrize("environment", ["hetero_cpu_a", "hetero_sys_a"])
+def test_batches_follow_cores(environment: str) -> None:
+    """24, 12 and 6 cores, two workers each: by the cost model, and as timed in a training."""
+    testbed = paper_testbed()
+    learner = Learner("cipher_small", "cipher")
+    setup = testbed.setup(learner, data(), environment)
+    workload = Workload(CIPHER_BYTES, testbed.sample_s(), setup.host_s, LOCAL_BATCH)
+    found = iteration(setup.network, workload, "dlion").batches
+    assert sum(found) == 6 * LOCAL_BATCH
+    assert min(found[:2]) > LOCAL_BATCH > max(found[4:])
+    assert min(found[:2]) > max(found[2:4]) >= min(found[2:4]) > max(found[4:])
+    trained = train(replace(setup, seconds=None, iterations=1), "dlion")
+    assert tuple(trained.iterations.sort("node")["samples"]) == found
+
+
 def test_bytes_take_as_long_as_the_paper_s() -> None:
     small, own = (
         TESTBED.setup(one, data(one.model), "homo_b").network.link(0, 1)

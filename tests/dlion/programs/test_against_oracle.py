@@ -23,6 +23,7 @@ from workbench.dlion import Batching, Growth, Setup, System, Trained, synchronou
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.max_n import MaxN
+from workbench.training import Sgd
 
 X, Y = DIGITS.x_train, DIGITS.y_train
 Weight = Callable[[int, int, Sequence[int]], float]
@@ -152,10 +153,13 @@ def test_replicas_that_begin_equal_stay_so_with_top_k(workers: int) -> None:
 
 
 def test_gradients_all_arrive_in_the_end() -> None:
-    """Gaia and Ako from equal weights at a tiny rate: what is not sent is what differs."""
-    for name in ("gaia", "ako"):
-        of = setup(1, 1, first_weights="shared", iterations=12)
-        found = train(of, name)
-        first = first_weights(of)[0]
-        moved = np.abs(found.weights - first).max(1)
-        assert (np.abs(found.weights[0] - found.weights[1]).max() < moved).all()
+    """From equal weights, what is not sent is what differs.
+
+    Ako has sent all; what Gaia has not is below 1 % of the weight of before at either worker.
+    """
+    of = setup(1, 1, first_weights="shared", iterations=12, sgd=Sgd(0.01))
+    ako, gaia = (train(of, name).weights for name in ("ako", "gaia"))
+    np.testing.assert_allclose(ako[0], ako[1], atol=1e-6)
+    apart, moved = np.abs(gaia[0] - gaia[1]), np.abs(gaia - first_weights(of)[0]).max()
+    assert (apart <= 0.01 * (np.abs(gaia).sum(0) + 2 * moved) + 1e-6).all()
+    assert apart.max() > 0.1 * moved

@@ -58,12 +58,12 @@ def test_the_best_hands_over_when_losses_are_compared(whom: str, losses: int) ->
 
 
 def test_equal_losses_ask_the_first() -> None:
-    of = setup(1, 1, 1, first_weights="shared", shards=[np.arange(8)] * 3, iterations=3)
+    """All learn the same from one sample."""
+    of = setup(1, 1, 1, first_weights="shared", shards=[[5] * 8] * 3, iterations=3)
     for whom, expected in (("all", [(0, 1), (0, 2)]), ("worst", [(0, 2)])):
         found = train(of, system(Transfer(period=2, losses=1, whom=whom)))
-        means = mean_losses(found, 2, 1)
-        if len(set(means.values())) == 1:
-            assert [pair[1:] for pair in moved(found)] == expected
+        assert len(set(mean_losses(found, 2, 1).values())) == 1
+        assert [pair[1:] for pair in moved(found)] == expected
 
 
 @pytest.mark.parametrize("period", [1, 3])

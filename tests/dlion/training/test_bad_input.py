@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.dlion.trainings import DIGITS, RATE, linear, mesh, setup
+from tests.dlion.trainings import DIGITS, RATE, SAMPLE_S, linear, mesh, setup
 from workbench import datasets
 from workbench.clusters import Cluster, Link, Node
-from workbench.dlion import Setup, System, TrainingError, synchronous, train
+from workbench.dlion import ENVIRONMENTS, Setup, System, TrainingError, synchronous, train
+from workbench.dlion.algorithms.baseline import whole
+from workbench.dlion.algorithms.synchronisation import MUST
+from workbench.dlion.costs.iteration import Workload, iteration
 from workbench.names import UnknownNameError
 from workbench.runtime import Crash, SlowDown
 from workbench.training import Sgd
@@ -29,7 +32,14 @@ ONE_WAY = Cluster([Node("a"), Node("b")], {("a", "b"): Link(1e6)})
             "environment 'homo_aa'. Did you mean 'homo_a",
         ),
         ({"cluster": None, "environment": 5}, "environment is 5; give the name of one of ENVIRON"),
-        ({"cluster": None, "environment": mesh(1, 1)}, "; give .* or a Cluster as cluster="),
+        (
+            {"cluster": None, "environment": mesh(1, 1)},
+            "^environment is a Cluster; give it as cluster=$",
+        ),
+        (
+            {"cluster": ENVIRONMENTS["homo_a"]},
+            "^cluster is an Environment; give it as environment=$",
+        ),
         ({"cluster": 5}, "cluster is 5; give a Cluster"),
         ({"cluster": ONE_WAY}, "no link leads from b to a; links lead from b to: nowhere"),
         ({"seconds": 0}, r"seconds is 0\.0; it must be finite and above 0"),
@@ -63,7 +73,11 @@ ONE_WAY = Cluster([Node("a"), Node("b")], {("a", "b"): Link(1e6)})
         ({"seed": -1}, "seed is -1"),
         ({"shards": [np.arange(9)]}, "1 shards for a cluster of 3 nodes; each node needs one"),
         ({"shards": [np.arange(9), np.arange(9), np.arange(0)]}, "the shard of node 2 is .* at l"),
-        ({"shards": [np.arange(9), np.arange(9), np.ones(3)]}, "the shard of node 2 is float64"),
+        (
+            {"shards": [np.arange(9), np.arange(9), np.ones(3)]},
+            "node 2 is of float64; give integers, ",
+        ),
+        ({"shards": [[0], [1], ["a"]]}, "node 2 is of <U1; give integers, the indices of its sam"),
         ({"shards": [[0], [1], [96]]}, "node 2 has indices from 96 to 96, but"),
         ({"shards": [[0], [1], [-1]]}, "node 2 has indices from -1 to -1, but"),
         ({"shards": 5}, "shards is 5; give the indices"),
@@ -154,8 +168,35 @@ def test_a_synchronisation_that_fails() -> None:
 
 
 def test_one_that_never_lets_go_is_said_to_wait() -> None:
-    with pytest.raises(TrainingError, match="deadlock"):
-        train(setup(), System("mine", lambda gradient, links: {}, lambda progress: False))
+    """As by the cost model."""
+    never = System("mine", whole, lambda progress: False)
+    with pytest.raises(TrainingError, match=f"^all workers wait, and .*; {MUST} ") as raised:
+        train(setup(), never)
+    assert "\n" not in str(raised.value)
+    assert raised.value.run.ended == "deadlock"
+    with pytest.raises(ValueError, match=f"^all workers wait, and .*; {MUST}$"):
+        iteration(setup().network, Workload(1e3, SAMPLE_S), never)
+    some = System("mine", whole, lambda progress: 2 in progress.newest)
+    with pytest.raises(TrainingError, match=f"^1 of 3 workers wait, such as worker2, .*; {MUST} "):
+        train(setup(), some)
+
+
+def test_other_deadlocks_are_reported_whole() -> None:
+    class Waits:
+        def __init__(self, peer: Any) -> None:
+            self.peer = peer
+
+        async def learnt(self, iteration: int) -> None:
+            await self.peer.receive("nothing", iteration, self.peer.there)
+
+    def exchange(peer: Any) -> Waits:
+        return Waits(peer)
+
+    with pytest.raises(TrainingError, match=r"deadlock: .*\n.*worker0"):
+        train(setup(), System("mine", exchange_models=exchange))
+
+
+def test_one_that_never_lets_go_ends_with_patience() -> None:
     patient = setup(patience_s=0.05, iterations=3)
     found = train(patient, System("mine", lambda gradient, links: {}, lambda progress: False))
     assert found.run.results == dict.fromkeys(range(3), 3)

@@ -97,6 +97,20 @@ class TestEnds:
         assert rows["epoch"].to_list() == [one for one in range(1, epochs + 1) for _ in range(2)]
         assert rows["samples"].to_list() == [48] * 2 * epochs
 
+    @pytest.mark.parametrize("held", [24, 96])
+    def test_an_epoch_is_what_the_workers_hold(self, held: int) -> None:
+        """Fewer samples than there are, or some at both; the global batch grows by the same."""
+        shards, growth = [np.arange(held)] * 2, dlion.Growth(16, 2.0, 1, 1, 1.0, 1.0)
+        plain = train(setup(1, 0.5, epochs=2, shards=shards), "baseline")
+        iterations = 2 * held // 16
+        assert plain.run.results == dict.fromkeys(range(2), 2 * iterations)
+        assert plain.epochs["samples"].to_list() == [held] * 4
+        system = replace(often("dlion"), batching=dlion.Batching(growth))
+        grown = train(setup(1, 0.5, epochs=2, shards=shards), system)
+        sizes = grown.iterations.filter(node=0)["global_batch"].to_list()
+        assert sizes == [16] * iterations + [32] * -(-iterations // 2)
+        assert grown.epochs["epoch"].unique().to_list() == [1, 2]
+
     def test_epochs_of_a_growing_batch(self) -> None:
         system = replace(
             often("dlion"), batching=dlion.Batching(dlion.Growth(8, 2.0, 1, 1, 0.5, 0.5))

@@ -26,6 +26,9 @@ class Gradient:
         What a value of it is multiplied by, and then subtracted from a weight.
     iteration
         From 1.
+    look_up_weights
+        What `weights` calls, once and only if asked: to have them up to date, all gradients that
+        have arrived are added first, which most systems need not wait for.
     """
 
     values: Values

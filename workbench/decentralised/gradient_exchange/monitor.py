@@ -1,4 +1,8 @@
-"""What a node learns of its links from its own transfers."""
+"""What a node learns of its links from its own transfers.
+
+Deviation: how DLion's network resource monitor measures is not stated (Hong & Chandra 2021,
+Sec. 4.1). Here bandwidth is a mean over the latest `LATEST` transfers on a link.
+"""
 
 from __future__ import annotations
 

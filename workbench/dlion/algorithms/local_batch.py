@@ -7,6 +7,9 @@ Deviation: the paper's power is the largest batch that is done within a unit of 
 not state. A line a + b x through times gives (unit - a) / b. Where the fixed part `a` is the same
 everywhere, ratios are those of 1 / b whatever the unit, and so this takes 1 / b: a unit below `a`
 would say nothing.
+
+Deviation: Eq. 5 leaves a slow worker without samples where its share rounds to none. Here each has
+at least one, and so a gradient to send.
 """
 
 from __future__ import annotations

@@ -36,21 +36,38 @@ def check_n(n: object) -> float:
 def max_n(gradient: Values, n: float) -> NDArray[np.bool_]:
     """Select the values of one weight variable that are within `n` percent of its largest.
 
-    Returns a boolean array of the gradient's shape.
+    Returns a boolean array of the gradient's shape, by the ranks of which a training selects.
 
-    Raises ValueError: N outside 0 to 100.
+    Raises ValueError: N outside 0 to 100; a gradient of anything but real numbers.
     """
-    sizes = np.abs(np.asarray(gradient))
-    least = (100 - check_n(n)) * float(sizes.max(initial=0)) / 100
-    return np.asarray(sizes >= least)
+    values = np.asarray(gradient)
+    if values.dtype.kind not in "iuf":
+        raise ValueError(f"gradient is an array of {values.dtype}; give real numbers")
+    selected = ranks(values.ravel()) >= least_rank(check_n(n))
+    return selected.reshape(values.shape)
+
+
+def ranks(values: Values) -> NDArray[np.int16]:
+    """Rank of each value of a flat weight variable: its magnitude over the largest, in `STEPS`.
+
+    Where the largest is 0 or no finite number, all have the highest.
+    """
+    magnitudes = np.abs(values, dtype=np.result_type(values, np.float32))
+    largest = magnitudes.max(initial=0)
+    if not 0 < largest < np.inf:  # nothing is larger than the rest
+        return np.full(values.shape, STEPS, np.int16)
+    magnitudes /= largest
+    magnitudes *= np.nextafter(magnitudes.dtype.type(STEPS), np.inf)  # no rank is rounded down
+    return np.minimum(magnitudes, STEPS, out=magnitudes).astype(np.int16)
+
+
+def least_rank(n: float) -> int:
+    """The least rank that N selects, ``STEPS * (1 - N/100)``."""
+    return STEPS - round(n * STEPS / 100)
 
 
 class Ranks:
-    """Max N of a gradient for every N at once: one pass, whatever the number of links.
-
-    A value's rank is its size over the largest of its variable, in `STEPS`; N selects those of at
-    least ``STEPS * (1 - N/100)``.
-    """
+    """Max N of a gradient for every N at once: one pass, whatever the number of links."""
 
     def __init__(self, gradient: Gradient) -> None:
         self._gradient = gradient
@@ -59,17 +76,10 @@ class Ranks:
     @cached_property
     def _ranks(self) -> NDArray[np.int16]:
         gradient = self._gradient
-        ranks = np.empty(len(gradient.values), np.int16)
+        found = np.empty(len(gradient.values), np.int16)
         for variable in gradient.variables:
-            sizes = np.abs(gradient.values[variable])
-            largest = sizes.max(initial=0)
-            if not 0 < largest < np.inf:  # nothing is larger than the rest
-                ranks[variable] = STEPS
-                continue
-            sizes /= largest
-            sizes *= np.nextafter(sizes.dtype.type(STEPS), np.inf)  # no rank is rounded down
-            ranks[variable] = np.minimum(sizes, STEPS, out=sizes)
-        return ranks
+            found[variable] = ranks(gradient.values[variable])
+        return found
 
     @cached_property
     def bytes_by_step(self) -> NDArray[np.float64]:
@@ -92,7 +102,7 @@ class Ranks:
 
     def part(self, n: float) -> Part:
         """The values that N selects."""
-        least = STEPS - round(n * STEPS / 100)
+        least = least_rank(n)
         if least not in self._parts:
             whole = least <= 0
             self._parts[least] = (

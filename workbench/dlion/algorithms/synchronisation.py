@@ -30,6 +30,8 @@ class Progress:
 
 Synchronisation = Callable[[Progress], bool]
 
+MUST = "synch_training must allow the next iteration once everything has arrived"
+
 
 def synchronous(progress: Progress) -> bool:
     """Wait for what all peers have to send of this iteration."""

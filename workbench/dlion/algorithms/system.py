@@ -88,8 +88,8 @@ class System:
             )
         for name in ("generate_partial_gradients", "synch_training", "exchange_models"):
             hook = getattr(self, name)
-            given = hook is not None or name == "synch_training"
-            if given and not (callable(hook) and _makes_callables(hook)):
+            needed = hook is not None or name == "synch_training"
+            if needed and not (callable(hook) and _makes_callables(hook)):
                 raise ValueError(
                     f"{name} of {self.title} is {hook!r}; give a function, or a class with __call__"
                 )

@@ -1,4 +1,8 @@
-"""What a worker multiplies a peer's gradient by (Hong & Chandra 2021, Eqs. 4 and 7)."""
+"""What a worker multiplies a peer's gradient by (Hong & Chandra 2021, Eqs. 4 and 7).
+
+Deviation: n still counts workers that are gone, which the paper leaves open. Fewer gradients of the
+same weights are added then, so that steps get smaller.
+"""
 
 from __future__ import annotations
 

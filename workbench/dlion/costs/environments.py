@@ -38,8 +38,8 @@ class Environment:
         What each worker computes with, in `unit`: a number, pairs of (start_s, value), or a
         `Schedule`; kept as a number where it never changes, else as a `Schedule`.
     mbps
-        Mbit/s of each worker's interface, of what it sends and as much of what it receives; given
-        and kept as `cores`.
+        Mbit/s of each worker's interface, of what it sends and as much of what it receives; in
+        the same forms as `cores`.
     pairs_mbps
         (sender, receiver) -> Mbit/s of links of their own, within both interfaces (Table 2); other
         links are as wide as the sender's interface.
@@ -71,11 +71,11 @@ class Environment:
                 f"cores of {len(cores)} workers and mbps of {len(mbps)}; give both of each worker, "
                 "at least two"
             )
-        for name, given in (("cores", cores), ("mbps", mbps)):
+        for name, each_worker in (("cores", cores), ("mbps", mbps)):
             lack = f"without {self.unit}" if name == "cores" else "without bandwidth"
             kept = tuple(
                 _over_time(f"{name} of worker {worker}", value, f"worker {worker} is {lack}")
-                for worker, value in enumerate(given)
+                for worker, value in enumerate(each_worker)
             )
             object.__setattr__(self, name, kept)
         object.__setattr__(self, "pairs_mbps", _pairs_mbps(self.pairs_mbps, len(cores)))
@@ -136,10 +136,10 @@ class Environment:
         if not 0 < check_number("carries", carries) < math.inf:
             raise ValueError(f"carries is {carries}; give a finite factor above 0")
         bps = 1e6 * link_share * carries
-        interfaces = [Schedule.of(given) for given in self.mbps]
+        interfaces = [Schedule.of(mbps) for mbps in self.mbps]
         nodes = []
-        for worker, given in enumerate(self.cores):
-            cores, limit = Schedule.of(given), interfaces[worker].scaled(bps, 0, math.inf)
+        for worker, own in enumerate(self.cores):
+            cores, limit = Schedule.of(own), interfaces[worker].scaled(bps, 0, math.inf)
             speeds = tuple(speed_up(value, parallel_share) for value in cores.values)
             speed = Schedule(cores.starts_s, speeds)
             nodes.append(Node(f"worker{worker}", 1, speed, limit, limit))
@@ -212,26 +212,26 @@ def _checked(name: str, pairs: Sequence[tuple[float, float]]) -> Pairs:
     return tuple(zip(schedule.starts_s, schedule.values, strict=True))
 
 
-def _over_time(name: str, given: Any, lack: str) -> Given:
+def _over_time(name: str, entry: Any, lack: str) -> Given:
     """Return a number where it never changes, else a schedule; `lack` is the error for a 0."""
-    if isinstance(given, tuple | list):
-        values = [row[1] for row in given if isinstance(row, tuple | list) and len(row) == 2]
+    if isinstance(entry, tuple | list):
+        values = [row[1] for row in entry if isinstance(row, tuple | list) and len(row) == 2]
     else:
-        values = list(given.values) if isinstance(given, Schedule) else [given]
+        values = list(entry.values) if isinstance(entry, Schedule) else [entry]
     if any(is_number(value) and value <= 0 for value in values):
-        raise ValueError(f"{lack}: {name} is {given!r}; give some above 0, at all times")
+        raise ValueError(f"{lack}: {name} is {entry!r}; give some above 0, at all times")
     try:
-        schedule = Schedule.of(given)
+        schedule = Schedule.of(entry)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     return schedule.values[0] if len(set(schedule.values)) == 1 else schedule
 
 
-def _pairs_mbps(given: Any, workers: int) -> dict[tuple[int, int], float]:
-    if not isinstance(given, Mapping):
-        raise ValueError(f"pairs_mbps is {given!r}; map pairs to Mbit/s, such as {{(0, 1): 190}}")
+def _pairs_mbps(rates: Any, workers: int) -> dict[tuple[int, int], float]:
+    if not isinstance(rates, Mapping):
+        raise ValueError(f"pairs_mbps is {rates!r}; map pairs to Mbit/s, such as {{(0, 1): 190}}")
     found = {}
-    for pair, mbps in given.items():
+    for pair, mbps in rates.items():
         ends = {whole(end) for end in pair} if isinstance(pair, tuple) and len(pair) == 2 else set()
         if len(ends) != 2 or not ends <= set(range(workers)):
             raise ValueError(

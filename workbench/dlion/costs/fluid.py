@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from workbench.dlion.algorithms.synchronisation import Progress
+from workbench.dlion.algorithms.synchronisation import MUST, Progress
 from workbench.dlion.costs.network import Network
 
 ROUNDING = 1e-12
@@ -36,8 +36,6 @@ LEAST = 3
 
 STUCK = 5000
 """Iterations of all workers after which one that still has not begun so many waits for ever."""
-
-MUST = "synch_training must allow the next iteration once everything has arrived"
 
 
 class Message(NamedTuple):

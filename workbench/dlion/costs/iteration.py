@@ -143,9 +143,9 @@ def iteration(
     workbench.names.UnknownNameError, workbench.clusters.MissingLinkError
         No such system; no link between two workers.
     """
-    given = _given(cluster, workload, system, at_s=at_s, share=share, seed=seed)
-    sent, every, own_s = given.traffic, given.traffic.every, given.own_s
-    mean = _mean(given)
+    inputs = _inputs(cluster, workload, system, at_s=at_s, share=share, seed=seed)
+    sent, every, own_s = inputs.traffic, inputs.traffic.every, inputs.own_s
+    mean = _mean(inputs)
     iteration_s = [one / every for one in mean.iteration_s]
     link_bytes = {pair: size_bytes / every for pair, size_bytes in sent.link_bytes.items()}
     if sent.answer_bytes:  # as many as the target's own messages
@@ -153,18 +153,18 @@ def iteration(
             (one, two): size_bytes + link_bytes[two, one] * iteration_s[one] / iteration_s[two]
             for (one, two), size_bytes in link_bytes.items()
         }
-    rare_s, batching, transfer = 0.0, given.system.batching, given.system.transfer
+    rare_s, batching, transfer = 0.0, inputs.system.batching, inputs.system.transfer
     if batching is not None:
-        rare_s += given.start_s / batching.period
+        rare_s += inputs.start_s / batching.period
     if transfer is not None:
-        ahead = may_be_ahead(given.system, len(own_s))
+        ahead = may_be_ahead(inputs.system, len(own_s))
         waits_s, weights = knowledge(
-            given.network, workload.model_bytes, transfer, max(iteration_s), ahead
+            inputs.network, workload.model_bytes, transfer, max(iteration_s), ahead
         )
         rare_s += waits_s
         link_bytes = {pair: one + link_bytes.get(pair, 0.0) for pair, one in weights.items()}
     return Iteration(
-        batches=given.batches,
+        batches=inputs.batches,
         host_s=(workload.host_s,) * len(own_s),
         compute_s=tuple(one - workload.host_s for one in own_s),
         transfer_s=tuple(one / every for one in mean.transfer_s),
@@ -191,19 +191,19 @@ def first_begins_s(
     With dynamic batching, batches have been timed before the first.
     """
     count = check_whole("iterations", iterations, 1)
-    given = _given(cluster, workload, system, at_s=at_s, share=share, seed=seed)
-    every = given.traffic.every
-    course = given.course()
+    inputs = _inputs(cluster, workload, system, at_s=at_s, share=share, seed=seed)
+    every = inputs.traffic.every
+    course = inputs.course()
     while min(map(len, course.begins_s)) * every < count:
         course.advance()
     return [
         [begin_s + step * own_s for begin_s in begins_s for step in range(every)][:count]
-        for begins_s, own_s in zip(course.begins_s, given.own_s, strict=True)
+        for begins_s, own_s in zip(course.begins_s, inputs.own_s, strict=True)
     ]
 
 
 @dataclass(frozen=True)
-class _Given:
+class _Inputs:
     system: System
     batches: tuple[int, ...]
     own_s: list[float]  # of each worker's iteration, without waiting
@@ -223,7 +223,7 @@ class _Given:
         )
 
 
-def _given(
+def _inputs(
     cluster: Cluster,
     workload: Workload,
     system: str | System,
@@ -231,7 +231,7 @@ def _given(
     at_s: float,
     share: float | None,
     seed: int,
-) -> _Given:
+) -> _Inputs:
     chosen = choose("system", system, SYSTEMS) if isinstance(system, str) else system
     check_kind("system", chosen, System, "the name of one of SYSTEMS, or a System")
     check_kind("workload", workload, Workload, "a Workload, as in Workload(5e6, 0.01)")
@@ -245,22 +245,22 @@ def _given(
     batches, own_s, start_s = _computing(cluster, workload, chosen, at_s)
     links = network(cluster, at_s)
     sent = traffic(chosen, links, workload.model_bytes, own_s, share=share, seed=seed)
-    return _Given(chosen, batches, own_s, start_s, links, sent)
+    return _Inputs(chosen, batches, own_s, start_s, links, sent)
 
 
-def _mean(given: _Given) -> Mean:
+def _mean(inputs: _Inputs) -> Mean:
     """Seconds of a round: in closed form if nobody waits, or only for what is not hidden."""
-    sent = given.traffic
-    own_s = [sent.every * one for one in given.own_s]
+    sent = inputs.traffic
+    own_s = [sent.every * one for one in inputs.own_s]
     if sent.may_begin is None:
         nothing = [0.0 for _ in own_s]
         return Mean(own_s, nothing, nothing, True)
     if not sent.in_step:
-        return given.course().mean(sent.period, None)
+        return inputs.course().mean(sent.period, None)
     slowest_s = max(own_s)
-    least_s = max(slowest_s, given.network.least_s(sent.link_bytes))
+    least_s = max(slowest_s, inputs.network.least_s(sent.link_bytes))
     if not sent.hidden:
-        return given.course().mean(sent.period, least_s)
+        return inputs.course().mean(sent.period, least_s)
     return Mean(
         iteration_s=[least_s for _ in own_s],
         transfer_s=[least_s - slowest_s for _ in own_s],

@@ -74,8 +74,8 @@ def network(cluster: Cluster, at_s: float = 0.0) -> Network:
     Raises ValueError: an interface or link that carries nothing then; MissingLinkError.
     """
 
-    def bps(what: str, given: float | Schedule | None) -> float:
-        found = given.at(at_s) if isinstance(given, Schedule) else given
+    def bps(what: str, rate: float | Schedule | None) -> float:
+        found = rate.at(at_s) if isinstance(rate, Schedule) else rate
         if found == 0:
             raise ValueError(f"{what} carries nothing at {at_s:g} s; give another at_s")
         return UNLIMITED_BPS if found is None else min(found, UNLIMITED_BPS)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from workbench.decentralised.gradient_exchange.part import INDEX, encoded_bytes
+from workbench.decentralised.largest import count_of
 from workbench.decentralised.model_exchange.ad_psgd import AdPsgd
 from workbench.decentralised.model_exchange.choco_sgd import ChocoSgd
 from workbench.decentralised.model_exchange.diloco import DiLoCo
@@ -142,7 +143,7 @@ def gradients(
     elif isinstance(generate, MaxN):
         share = SHARES.get(f"max {generate.n:g}", 1.0)
     elif generate is TopK:
-        count = _largest(gradient_bytes, SHARE)
+        count = count_of(SHARE, gradient_bytes / VALUE_BYTES)
         share = count * VALUE_BYTES / gradient_bytes
     return dict.fromkeys(network.links, part_bytes(gradient_bytes, share))
 
@@ -215,11 +216,6 @@ def _budgets(network: Network, compute_s: Sequence[float], caps_bps: Sequence[fl
     }
 
 
-def _largest(model_bytes: float, share: float) -> int:
-    """How many values are the largest share."""
-    return max(1, int(share * (model_bytes / VALUE_BYTES)))
-
-
 # Models
 
 
@@ -241,7 +237,7 @@ def _models(
     if isinstance(exchange, DiLoCo):
         every = exchange.every
     elif isinstance(exchange, ChocoSgd):
-        count = _largest(model_bytes, exchange.share if share is None else share)
+        count = count_of(exchange.share if share is None else share, model_bytes / VALUE_BYTES)
         size_bytes = count * float(VALUE_BYTES + INDEX.itemsize)
     return _among([[list(range(workers))] * workers], size_bytes, every)
 

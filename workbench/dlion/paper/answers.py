@@ -37,8 +37,8 @@ def of_trainings(answer: Callable[..., Answer | None]) -> Callable[..., Answer |
     """Answer by the trainings that ended well, the last argument, if they learnt from enough."""
 
     @wraps(answer)
-    def checked(*given: object, **options: object) -> Answer | None:
-        *parts, frame = given
+    def checked(*arguments: object, **options: object) -> Answer | None:
+        *parts, frame = arguments
         assert isinstance(frame, pl.DataFrame)
         well = ended(frame)
         if well.is_empty():

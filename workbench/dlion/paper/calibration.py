@@ -6,24 +6,32 @@ and recorded: ``workbench record dlion candidates`` trains the systems with each
 ``python -m workbench.dlion.paper.calibration`` then picks the one with the least squared difference
 for each explanation of whose first weights the workers begin with.
 
-Assumed, not fitted, since accuracy in Homo A says nothing of them: seconds of a sample, how far
-cores help, and the share of a link that messages reach.
+Candidates differ in the learning rate alone. The others are assumed, not fitted: `sample_ms`,
+`parallel_share` and `link_share`, since accuracy in Homo A says nothing of them; and `host_ms`, a
+single value with Homo A in view.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
 import polars as pl
 
 from workbench.claims import paper_value
 from workbench.clusters.testbeds import calibration_toml, write_calibration
 from workbench.dlion.paper.answers import COMPARED, gains
-from workbench.dlion.paper.testbed import CANDIDATES, EXPLANATION, FIRST_WEIGHTS
+from workbench.dlion.paper.testbed import CANDIDATES, EXPLANATION, FIRST_WEIGHTS, Constants
 from workbench.experiments import recorded
 
 FITTED_ON = tuple(f"dlion.fig11.homo_a.{system}" for system in COMPARED)
+PICKED = tuple(
+    one.name
+    for one in fields(Constants)
+    if len({getattr(candidate, one.name) for candidate in CANDIDATES.values()}) > 1
+)
+"""Constants in which candidates differ."""
 
 
 def differences(candidates: pl.DataFrame, name: str, first_weights: str) -> dict[str, float]:
@@ -41,18 +49,25 @@ def pick(candidates: pl.DataFrame, first_weights: str) -> str:
 
     def squares(name: str) -> float:
         found = differences(candidates, name, first_weights)
-        return (
-            sum(one**2 for one in found.values()) if len(found) == len(COMPARED) else float("inf")
-        )
+        return sum(one**2 for one in found.values()) if _is_whole(found) else math.inf
 
     return min(CANDIDATES, key=squares)
+
+
+def _is_whole(found: Mapping[str, float]) -> bool:
+    return len(found) == len(COMPARED)
 
 
 def to_toml(candidates: pl.DataFrame) -> str:
     """Constants by explanation, and what every candidate leaves of the claims."""
     tables: dict[str, Mapping[str, object]] = {}
     for first in FIRST_WEIGHTS:
-        tables[f"constants.{first}"] = asdict(CANDIDATES[pick(candidates, first)])
+        trained = [name for name in CANDIDATES if _is_whole(differences(candidates, name, first))]
+        picked = PICKED if len(trained) > 1 else ()
+        tables[f"constants.{first}"] = {
+            f"{name}  # {'picked' if name in picked else 'assumed'}": value
+            for name, value in asdict(CANDIDATES[pick(candidates, first)]).items()
+        }
     for first in FIRST_WEIGHTS:
         for name in CANDIDATES:
             if found := differences(candidates, name, first):
@@ -64,7 +79,8 @@ def to_toml(candidates: pl.DataFrame) -> str:
         "dlion",
         _ABOUT,
         explanation=EXPLANATION,
-        method="least squared difference of the gains in Homo A, among recorded candidates",
+        method="least squared difference of the gains in Homo A, among recorded candidates, "
+        f"which differ in {' and '.join(PICKED)}",
         fitted_on=FITTED_ON,
         tables=tables,
     )
@@ -72,7 +88,8 @@ def to_toml(candidates: pl.DataFrame) -> str:
 
 _ABOUT = """\
 The constants of DLion's testbed that are not known, the same for every system and
-environment. Their meaning: `Constants` in the code; the candidates: `CANDIDATES`."""
+environment: each is picked among recorded candidates that differ in it, or assumed.
+Their meaning: `Constants` in the code; the candidates: `CANDIDATES`."""
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ class BatchSizes:
         self._worker, self._batching = worker, worker.job.system.batching
         setup = worker.job.setup
         self._growth = CONSTANT if self._batching is None else self._batching.growth
-        self._data_samples = sum(map(len, setup.held))
+        self._data_samples = setup.samples
         self._heard: defaultdict[int, dict[int, float]] = defaultdict(dict)
         self.state = State(GlobalBatch(worker.global_batch), {})
 

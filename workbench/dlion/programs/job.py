@@ -90,3 +90,5 @@ class Job:
     last_iteration: float  # infinite if seconds end the run
     # by node: peers' gradients that are not added yet, each with its factor
     inboxes: Sequence[list[tuple[Part, float]]]
+    # workers whose next iteration `synch_training` does not allow yet
+    held_back: set[int] = field(default_factory=set)

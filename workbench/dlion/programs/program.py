@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from workbench.runtime import Context, Message, Program
 
 LATEST = 5
-"""Iterations that the seconds of one are a mean of."""
+"""Iterations that the seconds of one are a mean of, for a link's budget (Sec. 3.3).
+
+Deviation: over how many the paper counts them is not stated.
+"""
 
 
 class Checkpoint(NamedTuple):
@@ -113,8 +116,10 @@ class Training:
         await self._record(iteration, loss)
         if self.transfers is not None:
             self.transfers.learnt(iteration, loss)
-        may_begin = worker.job.system.synch_training
+        may_begin, held_back = worker.job.system.synch_training, worker.job.held_back
+        held_back.add(worker.node)
         await worker.until(lambda: may_begin(worker.progress))
+        held_back.discard(worker.node)
 
     def _hand_over(self, message: Message) -> None:
         worker = self.worker

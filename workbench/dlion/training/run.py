@@ -16,12 +16,13 @@ from workbench.checks import check_kind
 from workbench.decentralised.learner import Learner
 from workbench.dlion.algorithms import SYSTEMS, System
 from workbench.dlion.algorithms.global_batch import CONSTANT
+from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.programs.job import Job, Recorder
 from workbench.dlion.programs.program import program
 from workbench.dlion.training.setup import Setup
 from workbench.names import choose
-from workbench.runtime import Fault, Run, SimulationError, Synchronized
-from workbench.training import Sgd, Standing
+from workbench.runtime import DeadlockError, Fault, Run, SimulationError, Synchronized
+from workbench.training import Sgd, Standing, TrainingError
 from workbench.training.draws import must_stay_in_order
 from workbench.training.models import make_model
 from workbench.training.repeatable import FIRST_WEIGHTS, derive
@@ -91,6 +92,16 @@ class Built(training.Built[Trained]):
             len(rows), planned, min(percent, 100), tuple(losses), "iterations of all workers"
         )
 
+    def failed(self, error: SimulationError) -> TrainingError:
+        """As of any training; where `synch_training` is why all wait, it says so."""
+        nodes, names = self.job.held_back, self.cluster.names
+        if isinstance(error, DeadlockError) and nodes:
+            who = "all workers wait"
+            if len(nodes) < len(names):
+                who = f"{len(nodes)} of {len(names)} workers wait, such as {names[min(nodes)]}"
+            error = SimulationError(f"{who}, and nothing is on its way; {MUST}", error.run)
+        return super().failed(error)
+
     def trained(self, run: Run) -> Trained:
         """What was done, with an evaluation of every worker at the end."""
         learners, job = [state.value for state in self.states], self.job
@@ -106,7 +117,7 @@ class Built(training.Built[Trained]):
                 raise self.failed(diverged) from error
         weights = np.stack([learner.flat.parameters.numpy() for learner in learners])
         evaluations, iterations, transfers = job.recorder.frames()
-        epochs = _epochs(iterations, evaluations, len(self.setup.dataset.y_train))
+        epochs = _epochs(iterations, evaluations, self.job.setup.samples)
         return Trained(epochs, weights, run, evaluations, iterations, transfers)
 
 

@@ -31,7 +31,7 @@ class Setup(training.Setup):
     """A training on workers in micro-clouds.
 
     It ends after `seconds` of virtual time or `iterations` of every worker, whichever comes first;
-    without both, after `epochs` passes over the data.
+    without both, after `epochs` passes over the samples that the workers hold.
 
     Attributes
     ----------
@@ -49,7 +49,8 @@ class Setup(training.Setup):
         Gradients are applied as they arrive, so with systems that exchange gradients it has a
         learning rate alone.
     shards
-        Training samples of each worker; None deals out as many each at random.
+        Training samples of each worker; None deals out as many each at random. One that several
+        workers hold counts as several, in epochs and in shares of the data.
     first_weights
         ``"own"``: each worker draws its own; ``"shared"``: all begin with the same. See the
         Deviation of `workbench.dlion.paper.testbed`.
@@ -101,8 +102,8 @@ class Setup(training.Setup):
         if self.iterations is not None:
             self._check_counts(iterations=1)
         optional = ("seconds", "sample_s", "patience_s")
-        given = [name for name in optional if getattr(self, name) is not None]
-        self._check_positive(*given, "flops_per_s", "backward_over_forward", "stands_for")
+        limits = [name for name in optional if getattr(self, name) is not None]
+        self._check_positive(*limits, "flops_per_s", "backward_over_forward", "stands_for")
         if not 0 <= check_number("host_s", self.host_s) < math.inf:
             raise ValueError(f"host_s is {self.host_s}; it must be at least 0 s and finite")
         check_name("first_weights", self.first_weights, FIRST)
@@ -114,30 +115,35 @@ class Setup(training.Setup):
             fastest = max(max(node.speed_over_time.values) for node in self.network.nodes)
             batch_s = self.host_s + self.local_batch * self.seconds_per_sample / fastest
             check_patience(self.patience_s, batch_s * self.stands_for)
-        samples = len(self.dataset.y_train)
-        if samples < self.workers:
+        available = len(self.dataset.y_train)
+        if available < self.workers:
             raise ValueError(
-                f"{self.workers} workers cannot share the {samples} samples of {self.dataset.name}"
+                f"{self.workers} workers cannot share the {available} samples of "
+                f"{self.dataset.name}"
             )
 
     @cached_property
     def network(self) -> Cluster:
         """The machines and links."""
-        given = self.environment
-        if (given is None) == (self.cluster is None):
-            which = "neither" if given is None else "both"
+        where = self.environment
+        if (where is None) == (self.cluster is None):
+            which = "neither" if where is None else "both"
             raise ValueError(
                 f"{which} of environment and cluster given; give either environment, the name "
                 "of one of ENVIRONMENTS, or a cluster"
             )
-        if isinstance(given, str):
-            given = choose("environment", given, ENVIRONMENTS)
-        if not (given is None or isinstance(given, Environment)):
+        if isinstance(where, Cluster):
+            raise ValueError("environment is a Cluster; give it as cluster=")
+        if isinstance(self.cluster, Environment):
+            raise ValueError("cluster is an Environment; give it as environment=")
+        if isinstance(where, str):
+            where = choose("environment", where, ENVIRONMENTS)
+        if not (where is None or isinstance(where, Environment)):
             raise ValueError(
-                f"environment is {given!r}; give the name of one of ENVIRONMENTS, an Environment, "
+                f"environment is {where!r}; give the name of one of ENVIRONMENTS, an Environment, "
                 "or a Cluster as cluster="
             )
-        found = check_cluster(self.cluster) if given is None else given.cluster()
+        found = check_cluster(self.cluster) if where is None else where.cluster()
         for node in range(len(found)):
             for peer in range(len(found)):
                 if peer != node:
@@ -155,6 +161,11 @@ class Setup(training.Setup):
         if self.shards is not None:
             return self.shards
         return partition.by_size(self.dataset.y_train, [1] * self.workers, seed=self.seed)
+
+    @cached_property
+    def samples(self) -> int:
+        """Training samples of all workers together, those of an epoch."""
+        return sum(map(len, self.held))
 
     @property
     def seconds_per_sample(self) -> float:
@@ -175,8 +186,7 @@ class Setup(training.Setup):
             return self.iterations
         if self.seconds is not None:
             return math.inf
-        samples = len(self.dataset.y_train)
         state, iterations = GlobalBatch(self.local_batch * self.workers), 0
         while state.epoch < self.epochs:
-            state, iterations = step(state, growth, samples), iterations + 1
+            state, iterations = step(state, growth, self.samples), iterations + 1
         return iterations

@@ -140,11 +140,11 @@ def system_of(case: Case, learning: Learning, samples: int) -> System:
 
 
 def _batching(
-    given: Batching | None, case: Case, learning: Learning, samples: int
+    batching: Batching | None, case: Case, learning: Learning, samples: int
 ) -> Batching | None:
-    if given is None:
+    if batching is None:
         return None
-    learner, growth = learning.learner, given.growth
+    learner, growth = learning.learner, batching.growth
     if case.growth_epochs is None:
         of_paper = learner.of_paper_samples(samples)
         growth = replace(
@@ -159,25 +159,25 @@ def _batching(
         begin = learner.epochs(case.growth_epochs, samples) if case.growth_epochs else 0
         growth = Growth(0, 2.0, learner.epochs(1, samples), begin)
     return replace(
-        given,
+        batching,
         growth=growth,
         period=learning.timing_period,
         sizes=(max(1, learner.local_batch // 4), learner.local_batch),
-        weighting=case.weighting or given.weighting,
+        weighting=case.weighting or batching.weighting,
     )
 
 
-def _transfer(given: Transfer | None, case: Case, learner: Learner) -> Transfer | None:
-    if given is None:
+def _transfer(transfer: Transfer | None, case: Case, learner: Learner) -> Transfer | None:
+    if transfer is None:
         return None
-    period = given.period if case.period is None else case.period
+    period = transfer.period if case.period is None else case.period
     early = case.early or 0
     return replace(
-        given,
+        transfer,
         period=learner.iterations(period),
-        losses=learner.iterations(given.losses),
-        share=given.share if case.share is None else case.share,
-        whom=case.whom or given.whom,
+        losses=learner.iterations(transfer.losses),
+        share=transfer.share if case.share is None else case.share,
+        whom=case.whom or transfer.whom,
         early_until=learner.iterations(early) if early else 0,
         early_period=learner.iterations(period / 10),
     )
@@ -230,7 +230,11 @@ CURVE: dict[str, Any] = {
 
 
 def curve(trained: Trained, seconds: float, points: int = POINTS) -> pl.DataFrame:
-    """Rows at equal steps of time: of each worker the newest evaluation by then."""
+    """Rows at equal steps of time: of each worker the newest evaluation by then.
+
+    That is up to `evaluate_every` iterations old, 100 at scale ``paper``, so that a curve shows an
+    accuracy as much later than it was reached.
+    """
     ends_s = [seconds * (at + 1) / points for at in range(points)]
     evaluations = trained.evaluations.sort("at_s")
     workers = len(trained.weights)

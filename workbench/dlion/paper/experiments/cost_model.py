@@ -24,7 +24,7 @@ from workbench.experiments import sweep
 from workbench.profiles import profile_model
 
 HOOKS = ("generate_partial_gradients", "synch_training")
-_GIVEN = (
+_STRATEGIES = (
     synchronisation.synchronous,
     synchronisation.asynchronous,
     synchronisation.delivered,
@@ -49,7 +49,7 @@ def table1() -> pl.DataFrame:
 
 def statements(hook: Callable[..., Any]) -> int:
     """How many statements a hook has, by the rule of `table1`."""
-    if hook in _GIVEN or isinstance(hook, _GIVEN[-1]):
+    if hook in _STRATEGIES or isinstance(hook, _STRATEGIES[-1]):
         return 0
     if not isinstance(hook, type) and not inspect.isfunction(hook):
         hook = type(hook)
