@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from workbench import datasets, decentralised, dlion, dynacomm, edgegossip, hiertrain
+from workbench import datasets, decentralised, dlion, dynacomm, edgegossip, hiertrain, olpb
 from workbench.clusters import Link, Node, full_mesh
 from workbench.datasets import partition
 from workbench.edgegossip import Platform, Predictor
@@ -91,12 +91,20 @@ def train_dlion() -> list[np.ndarray]:
     return [dlion.train(setup, system).weights for system in ("baseline", ours)]
 
 
+def train_olpb() -> list[np.ndarray]:
+    """LeNet-5 by a scan, and in modules with late gradients."""
+    pool = olpb.Pool((olpb.Node(1e9),) * 4, delay_s=0.01)
+    setup = olpb.Setup("lenet5", DIGITS.fitted((1, 28, 28)), pool, batch_size=16, epochs=2, sgd=SGD)
+    return [olpb.train(setup, method).weights.numpy() for method in ("olpb", "dpb")]
+
+
 TRAININGS = {
     "dynacomm": train_dynacomm,
     "hiertrain": train_hiertrain,
     "decentralised": train_decentralised,
     "edgegossip": train_edgegossip,
     "dlion": train_dlion,
+    "olpb": train_olpb,
 }
 
 

@@ -47,7 +47,7 @@ def system_of(module: str) -> str | None:
 
 
 def test_systems_are_found() -> None:
-    assert {"dynacomm", "hiertrain", "edgegossip", "dlion"} <= set(SYSTEMS)
+    assert {"dynacomm", "hiertrain", "edgegossip", "dlion", "olpb"} <= set(SYSTEMS)
 
 
 def test_no_import_circles() -> None:

@@ -16,6 +16,7 @@ from workbench.dynacomm import explorer as dynacomm
 from workbench.edgegossip import explorer as edgegossip
 from workbench.hiertrain import explorer as hiertrain
 from workbench.names import UnknownNameError
+from workbench.olpb import explorer as olpb
 from workbench.widgets import Slider, controls, measure_ms
 
 EXPLORERS = {
@@ -23,6 +24,7 @@ EXPLORERS = {
     "hiertrain": hiertrain,
     "edgegossip": edgegossip,
     "dlion": dlion,
+    "olpb": olpb,
 }
 
 OTHERS: dict[str, dict[str, Any]] = {
@@ -60,12 +62,25 @@ OTHERS: dict[str, dict[str, Any]] = {
         "workers": 4,
         "heterogeneity": 2.0,
     },
+    "olpb": {
+        "model": "cifarnet",
+        "phase": "inference",
+        "planner": "pebble",
+        "batch_size": 4,
+        "budget_percent": 60.0,
+        "workers": 8,
+        "level": 3,
+        "scan": "blelloch",
+        "delay_factor": 5.0,
+        "bandwidth_mbps": 10.0,
+    },
 }
 SAID = {
     "dynacomm": "MG-WFBP",
     "hiertrain": "JointDNN+",
     "edgegossip": "EdgeGossip",
     "dlion": "CHOCO-SGD",
+    "olpb": "BPPSA",
 }
 
 every_explorer = pytest.mark.parametrize("system", EXPLORERS)
@@ -124,7 +139,8 @@ def test_a_slider_reaches_as_far_as_the_setting(system: str) -> None:
 def test_what_cannot_be_set_is_refused(system: str) -> None:
     setting = explorer(system).Setting
     if "planner" in OTHERS[system]:
-        with pytest.raises(UnknownNameError, match=f"unknown planner 'no'.*{system}"):
+        own = "workbench" if system == "olpb" else system
+        with pytest.raises(UnknownNameError, match=f"unknown planner 'no'.*{own}"):
             setting(planner="no")
     for name, value in OTHERS[system].items():
         if isinstance(value, str):

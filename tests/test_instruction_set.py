@@ -27,6 +27,7 @@ WEIGHTS = {
     "decentralised": "6497b027c65de1d0c257c90c88204f24544b4a841ddfd9c20b1324f60a0cf2ca",
     "edgegossip": "9e991c7fa49573440807b921fd201da9d78c044077d40050a3cdb39a53cc2e7e",
     "dlion": "c3e1b34743ded00935aacd5d914fb9b843be6ab5390e1fffeb53ebbfd06c744f",
+    "olpb": "dcc42f127d4547e193ebe453f8d0e509f65e63fcce50da5f7047b5e02752b520",
 }
 FIXED = {"torch": "avx2", "numpy": "avx2"}
 NAMES = [name for variables in AVX2.values() for name in variables]

@@ -12,7 +12,13 @@ from workbench.claims import load_claims
 
 @pytest.mark.parametrize(
     ("name", "pictures"),
-    [("01_dynacomm", 6), ("02_hiertrain", 6), ("03_edgegossip", 11), ("04_dlion", 24)],
+    [
+        ("01_dynacomm", 6),
+        ("02_hiertrain", 6),
+        ("03_edgegossip", 11),
+        ("04_dlion", 24),
+        ("05_olpb", 17),
+    ],
 )
 def test_an_executed_copy_shows_all_without_being_run(
     open_lab: OpenLab, smoke: Smoke, name: str, pictures: int

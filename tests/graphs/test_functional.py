@@ -188,3 +188,24 @@ class TestBadInput:
     def test_running_on_another_batch(self) -> None:
         with pytest.raises(ValueError, match=r"traced for inputs float32 of shape \(3, 4\)"):
             graph_of_three().run(torch.zeros(2, 4))
+
+
+class WithNumbers(nn.Module):
+    """Numbers in its code, not among what it holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x) * torch.tensor([1.0, 2.0, 3.0])
+
+
+def test_numbers_in_the_code_are_kept() -> None:
+    module, x = WithNumbers().eval(), torch.rand(2, 3)
+    (found,) = trace(module, (3,), batch_size=2).run(x)
+    assert torch.equal(found, module(x))
+    trained = trace(module, (3,), batch_size=2, training=True)
+    assert trained.backward_flops == {}
+    (loss, *_) = trained.run((x, torch.tensor([0, 2])))
+    assert torch.equal(loss, nn.functional.cross_entropy(module(x), torch.tensor([0, 2])))

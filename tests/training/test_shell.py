@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from tests.short_trainings import DIGITS
-from workbench import decentralised, dlion, dynacomm, edgegossip, hiertrain, parallel
+from workbench import decentralised, dlion, dynacomm, edgegossip, hiertrain, olpb, parallel
 from workbench.clusters import Link, full_mesh
 from workbench.datasets import partition
 from workbench.edgegossip import Platform, Predictor
@@ -93,6 +93,10 @@ SYSTEMS = {
             sgd=Sgd(0.02),
         ),
         dlion.train,
+    ),
+    "olpb": System(
+        olpb.Setup("lenet5", DATA, olpb.Pool((olpb.Node(1e9),) * 3), batch_size=16, epochs=2),
+        olpb.train,
     ),
 }
 each_system = pytest.mark.parametrize("system", SYSTEMS.values(), ids=SYSTEMS)

@@ -9,6 +9,7 @@ into buffers that the module keeps.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -77,7 +78,9 @@ def trace_training(
 
     with explained(name, copied), learning(), mode, recorder:
         found = functionalize(step)(trained, buffers, target, *given)
-    return recorder.graph(found)
+    # The tracer tells whose gradients an operator computes by autograd's nodes, which are not those
+    # of functional gradients: here operators of the backward pass have FLOPs of their own.
+    return replace(recorder.graph(found), backward_flops={})
 
 
 def _updated(parameter: Tensor, gradient: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -91,6 +91,7 @@ class Recording:
     modules: tuple[str, ...] | None  # that are the layers; None where the graph shows layers
     inputs: tuple[View, ...] = ()
     preparation: tuple[Operator, ...] = ()  # on constants alone: run once, before all runs
+    written_down: Mapping[int, torch.Tensor] = field(default_factory=dict)  # by the module's code
     name: str = ""  # of the model
     module: Callable[[], torch.nn.Module] | None = None  # with the weights to run with
 

@@ -64,6 +64,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._values: list[Value] = []
         # The weak reference keeps a storage's address from being used again, not its memory.
         self._held: dict[int, tuple[StorageWeakRef, int]] = {}  # storage -> what it holds now
+        self._written_down: dict[int, Tensor] = {}
         self._backward_flops: Counter[int] = Counter()
         self._first_nodes: list[int] = []
         self._nodes = NodeCounter()
@@ -88,12 +89,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._backward_flops,
             None if self.modules is None else tuple(self.modules),
             self._inputs,
+            written_down=self._written_down,
         )
 
     def view(self, tensor: Tensor) -> View:
         """Return what a tensor shows now."""
         held = self._held.get(tensor.untyped_storage()._cdata)
         value = held[1] if held else self._hold(tensor, "constant")
+        if held is None and type(tensor) is Tensor and not tensor.is_meta:
+            self._written_down[value] = tensor  # a number in the module's code, as it is
         shape, strides = tuple(tensor.shape), tensor.stride()
         dtype = str(tensor.dtype).removeprefix("torch.")
         offset = int(tensor.storage_offset())

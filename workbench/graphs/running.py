@@ -92,7 +92,7 @@ def sources(
     yield from ((view.value, tensor) for view, tensor in zip(graph.inputs, given, strict=True))
     held = _held(module or _traced(graph))
     written = _written(graph)
-    known = dict[int, Tensor]()
+    known = dict(graph.written_down)
     for number, value in enumerate(graph.values):
         if value.name and value.origin != "input":
             if value.name not in held:

@@ -104,7 +104,7 @@ class Testbed:
     def subtasks(
         self, model: str | Any, method: str, level: int | None = None
     ) -> tuple[Group, ...]:
-        """Elements of a method's scan, of another level if given; of DPB what modules are cut from."""
+        """Elements of a method's scan, of another level if given; or DPB cuts them into modules."""
         check_name("method", method, METHODS)
         unit = self.layers if method == "bppsa" else "operator"
         flops_per_s = 1e9 * self.constants.node_gflops
