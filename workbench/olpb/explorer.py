@@ -67,18 +67,6 @@ class Setting(Parameters):
     bandwidth_mbps: Annotated[float, Slider(1, 10_000, scale="log", step=10**0.02)] = 100.0
 
 
-def arena(setting: Setting) -> MemoryPlan:
-    """The plan that `draw` shows. Raises BudgetError: a budget that no plan was found for."""
-    return _plan(
-        setting.model,
-        setting.phase == "training",
-        setting.batch_size,
-        setting.planner,
-        setting.budget_percent,
-    )
-
-
-@lru_cache(maxsize=64)
 def _plan(
     model: str, training: bool, batch_size: int, planner: str, budget_percent: float
 ) -> MemoryPlan:
@@ -162,26 +150,30 @@ def draw(setting: Setting) -> alt.VConcatChart:
     """The arena over the steps of a plan, and seconds of a backward pass by every method."""
     # `to_dict` checks the whole against altair's schema, once.
     with debug_mode(False):
-        below_each_other = [_memory(setting), _backward(table(setting), setting)]
+        what = (setting.model, setting.phase == "training", setting.batch_size)
+        memory = _memory(*what, setting.planner, setting.budget_percent)
+        below_each_other = [memory, _backward(table(setting), setting)]
         resolve = alt.Resolve(scale=alt.ScaleResolveMap(color="independent"))
         return alt.VConcatChart(vconcat=below_each_other, resolve=resolve)
 
 
-def _memory(setting: Setting) -> alt.FacetChart | alt.Chart:
+@lru_cache(maxsize=16)
+def _memory(
+    model: str, training: bool, batch_size: int, planner: str, budget_percent: float
+) -> alt.FacetChart | alt.Chart:
     try:
-        found = arena(setting)
+        found = _plan(model, training, batch_size, planner, budget_percent)
     except BudgetError as error:
         text = alt.Chart(pl.DataFrame({"text": [str(error)]})).mark_text(limit=360)
         return text.encode(text="text:N").properties(title="No plan")
-    flow = stored_dataflow(setting.model, setting.batch_size, setting.phase == "training")
+    flow = stored_dataflow(model, batch_size, training)
     again = 100 * extra_work(flow, found)
     facts = [
         f"block {_mb(found.total_bytes)}, bound {_mb(found.bound_bytes)}",
         f"every result kept {_mb(int(flow.sizes.sum()))}",
         *([f"{again:.0f} % of the work done again"] if again else []),
     ]
-    frame = placed(found, setting.model, setting.phase == "training", setting.batch_size)
-    chart = charts.arena(frame)
+    chart = charts.arena(placed(found, model, training, batch_size))
     chart.title = [*chart.title[:1], *parts.wrapped(*facts, "below 0: held outside of the block")]
     return chart
 
