@@ -10,7 +10,7 @@ from workbench.dlion.paper.testbed import (
 from workbench.experiments import Scaled
 from workbench.experiments.data import AUTO
 
-_SMALL = Learner("cipher_small", "cipher", stands_for=5.0, local_batch=16, learning_rate=0.5)
+_SMALL = Learner("cipher_small", "cipher", stands_for=8.0, local_batch=16, learning_rate=0.5)
 _TINY = _SMALL._replace(stands_for=120.0)
 
 LEARNERS = Scaled(smoke=_TINY, default=_SMALL, paper=Learner())
