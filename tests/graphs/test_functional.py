@@ -198,7 +198,8 @@ class WithNumbers(nn.Module):
         self.linear = nn.Linear(3, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.linear(x) * torch.tensor([1.0, 2.0, 3.0])
+        found: Tensor = self.linear(x) * torch.tensor([1.0, 2.0, 3.0])
+        return found
 
 
 def test_numbers_in_the_code_are_kept() -> None:

@@ -174,4 +174,5 @@ def verdicts(frame: pl.DataFrame, prefix: str, titles: Mapping[str, str]) -> alt
         text="text:N",
         color=alt.when(dark).then(alt.value("white")).otherwise(alt.value(INK)),
     )
-    return cells + numbers
+    chart: alt.LayerChart = cells + numbers
+    return chart
