@@ -41,11 +41,11 @@ def _memory_ratio(model: str, frame: pl.DataFrame) -> Answer | None:
     return Answer(ratios["library"], detail)
 
 
-def _time_ratio(model: str, frame: pl.DataFrame) -> Answer | None:
+def _time_ratio(model: str, frame: pl.DataFrame) -> Answer:
     """Seconds to build and to execute in the arena over those of the module as it is."""
     rows = frame.filter(model=model)
     if rows.is_empty():
-        return None
+        return Answer(not_run="is timed at default scale")
     row = rows.row(0, named=True)
     ratio = (row["build_s"] + row["execution_s"]) / row["plain_s"]
     alone = row["execution_s"] / row["plain_s"]
