@@ -38,7 +38,7 @@ GOOD = epochwise(decentralised.ring(4))
         ({"shards": [np.arange(4)] * 3}, "3 shards for a cluster of 4 nodes"),
         ({"shards": [np.arange(0)] * 4}, "shard of node 0"),
         ({"shards": [np.arange(200)] * 4}, "indices from 0 to 199"),
-        ({"shards": [np.ones(3)] * 4}, "shard of node 0 is float64"),
+        ({"shards": [np.ones(3)] * 4}, "shard of node 0 is of float64; give integers"),
         ({"mixing": None}, "either mixing"),
         ({"probability": 0.5}, "either mixing"),
         ({"mixing": None, "probability": 1.5}, r"probability is 1\.5"),
