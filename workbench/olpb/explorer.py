@@ -22,6 +22,7 @@ from workbench.olpb.memory.recomputation import BudgetError
 from workbench.olpb.memory.stored import stored_dataflow
 from workbench.olpb.memory.trade import extra_work
 from workbench.olpb.paper import charts
+from workbench.olpb.paper.charts.memory import megabytes
 from workbench.olpb.paper.experiments.memory import placed
 from workbench.olpb.paper.testbed import (
     BATCH_SIZE,
@@ -169,17 +170,13 @@ def _memory(
     flow = stored_dataflow(model, batch_size, training)
     again = 100 * extra_work(flow, found)
     facts = [
-        f"block {_mb(found.total_bytes)}, bound {_mb(found.bound_bytes)}",
-        f"every result kept {_mb(int(flow.sizes.sum()))}",
+        f"block {megabytes(found.total_bytes)}, bound {megabytes(found.bound_bytes)}",
+        f"every result kept {megabytes(int(flow.sizes.sum()))}",
         *([f"{again:.0f} % of the work done again"] if again else []),
     ]
     chart = charts.arena(placed(found, model, training, batch_size))
     chart.title = [*chart.title[:1], *parts.wrapped(*facts, "below 0: held outside of the block")]
     return chart
-
-
-def _mb(size_bytes: int) -> str:
-    return f"{size_bytes / 1e6:,.3g} MB"
 
 
 def _backward(frame: pl.DataFrame, setting: Setting) -> alt.FacetChart:

@@ -328,3 +328,11 @@ def test_a_planner_of_ones_own_stands_in_the_picture(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(PLANNERS, "mine", PLANNERS["best_fit"])
     frame = experiments.arena("lenet5", planners=("mine",))
     assert "mine" in figures.svg(charts.arena(frame))
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [(1_437_000_000, "1,437 MB"), (359_400_000, "359 MB"), (53_940, "0.0539 MB"), (0, "0 MB")],
+)
+def test_megabytes_are_never_in_powers_of_ten(size_bytes: int, text: str) -> None:
+    assert charts.megabytes(size_bytes) == text

@@ -129,9 +129,14 @@ def _rectangles(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _panel(row: Mapping[str, Any]) -> str:
-    total_mb = row["total_bytes"] / MB
-    shown = f"{total_mb:,.0f}" if total_mb >= 100 else f"{total_mb:.3g}"
-    return f"{PLANNER_TITLES.get(row['planner'], row['planner'])}: {shown} MB"
+    title = PLANNER_TITLES.get(row["planner"], row["planner"])
+    return f"{title}: {megabytes(row['total_bytes'])}"
+
+
+def megabytes(size_bytes: int) -> str:
+    """As text, to three digits or to a megabyte."""
+    mb = size_bytes / MB
+    return f"{mb:,.0f} MB" if mb >= 100 else f"{mb:.3g} MB"
 
 
 def planners(frame: pl.DataFrame) -> alt.FacetChart:
