@@ -51,6 +51,5 @@ __all__ = [
 RECORDED = {
     "decoupled": Recordable(data=("mnist",)),
     "table2_times": Recordable(),
-    "trade_times": Recordable(),
 }
 """What `workbench record` offers: what a notebook shows or a claim is judged by."""
