@@ -216,7 +216,10 @@ class TestEarlyEnds:
         shared = ["epoch", "at_s", "loss"]  # gossip evaluates the last epoch at any rate
         whole = system.train(replace(system.setup, epochs=done)).epochs.select(shared)
         left = stopped.epochs.select(shared)
-        assert left.equals(whole.head(len(left)))
+        before = pl.col("epoch") < done
+        assert left.filter(before).equals(whole.filter(before))
+        # Of workers that end an epoch at the same instant, either may have been first.
+        assert set(left.rows()) <= set(whole.rows())
 
     @each_system
     def test_a_loss_that_is_no_number_has_a_way_out(self, system: System) -> None:
