@@ -15,7 +15,7 @@ from workbench.claims.claim import (
     paper_value,
     siblings,
 )
-from workbench.claims.judging import fitted_on, judge, of_frames, scorecard
+from workbench.claims.judging import fitted_on, judge, of_frames, scorecard, verdicts
 from workbench.claims.picture import picture, show, write
 from workbench.claims.rule import (
     OTHER_TOLERANCE,
@@ -57,5 +57,6 @@ __all__ = [
     "stored_answers",
     "tolerance",
     "verdict",
+    "verdicts",
     "write",
 ]

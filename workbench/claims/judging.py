@@ -199,6 +199,16 @@ def _judged(
 _STATED = ("id", "system", "source", "setting", "metric", "unit", "check")
 
 
+def verdicts(system: str, answers: Mapping[str, Answer]) -> dict[str, str]:
+    """The verdict on each claim on a system that the answers have a value for."""
+    claims = claims_of(system)
+    return {
+        name: judge(claim, claims.values(), answers)[0]
+        for name, claim in claims.items()
+        if name in answers and answers[name].ours is not None
+    }
+
+
 def judge(claim: Claim, own: Iterable[Claim], found: Mapping[str, Answer]) -> tuple[str, str]:
     """Return the verdict on a claim by the answers to it and its siblings, and the reason.
 

@@ -34,6 +34,7 @@ from workbench.training.setup import Setup
 from workbench.training.sgd import Sgd
 from workbench.training.shell import Built, Standing, check_losing_nothing, run
 from workbench.training.trained import DivergedError, Epochs, Trained, TrainingError
+from workbench.training.whole_batches import WholeBatches
 
 __all__ = [
     "LOSSES",
@@ -51,6 +52,7 @@ __all__ = [
     "Standing",
     "Trained",
     "TrainingError",
+    "WholeBatches",
     "average_buffers",
     "batches",
     "check_losing_nothing",

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from workbench import paths
-from workbench.claims import Answer
+from workbench.claims import Answer, verdicts
 from workbench.clusters import load_calibration
 from workbench.hiertrain.paper import calibration
 from workbench.hiertrain.paper.calibration import (
@@ -23,7 +23,6 @@ from workbench.hiertrain.paper.calibration import (
     speedup_errors,
     to_toml,
     unmet,
-    verdicts,
 )
 from workbench.hiertrain.paper.testbed import EXPLANATION, STATED, Constants, Testbed
 
@@ -33,7 +32,7 @@ STORED = load_calibration("hiertrain")
 def met(name: str) -> int:
     one = EXPLANATIONS[name]
     given = found(one.testbed(Constants.load(name)), one.batch_size)
-    return sum(COST.get(verdict) == 0 for verdict in verdicts(given).values())
+    return sum(COST.get(verdict) == 0 for verdict in verdicts("hiertrain", given).values())
 
 
 def test_the_file_is_what_the_constants_give() -> None:
@@ -118,7 +117,7 @@ def test_centring_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_claim_missed_costs_more_than_any_error_of_the_speedups() -> None:
     explanation, constants = EXPLANATIONS[EXPLANATION], Constants.load()
     given = found(explanation.testbed(constants))
-    missed = sum(COST.get(one, 1.0) for one in verdicts(given).values())
+    missed = sum(COST.get(one, 1.0) for one in verdicts("hiertrain", given).values())
     assert 10 * missed <= misfit(explanation, constants) < 10 * missed + 5
 
 
@@ -129,11 +128,11 @@ def test_errors_are_ours_minus_the_papers() -> None:
 
 def test_verdicts_are_those_of_the_scorecard() -> None:
     edge, cloud = ALEXNET[:2]
-    judged = verdicts({edge: Answer(2.2), cloud: Answer(2.4)})
+    judged = verdicts("hiertrain", {edge: Answer(2.2), cloud: Answer(2.4)})
     assert judged == {edge: "near", cloud: "trend"}  # above the other, as in the paper
-    judged = verdicts({edge: Answer(2.2), cloud: Answer(2.1)})
+    judged = verdicts("hiertrain", {edge: Answer(2.2), cloud: Answer(2.1)})
     assert judged == {edge: "near", cloud: "not reproduced"}
-    assert verdicts({"hiertrain.fig11.cores": Answer(False)}) == {
+    assert verdicts("hiertrain", {"hiertrain.fig11.cores": Answer(False)}) == {
         "hiertrain.fig11.cores": "not reproduced"
     }
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import Smoke
 from tests.expectations import assert_tells_every_step, stored_frames
+from workbench.claims import verdicts
 from workbench.experiments import ExperimentInterrupted, Scaled
 from workbench.hiertrain import PLANNERS, iteration
 from workbench.hiertrain.paper import calibration, charts, experiments
@@ -148,7 +149,7 @@ def test_sensitivity_is_the_count_of_claims(stored: Frames) -> None:
     assert frame["constant"].unique(maintain_order=True).to_list() == list(one.ranges)
     (row,) = frame.filter(constant="edge_core_gflops", shift_percent=-10).rows(named=True)
     shifted = replace(constants, edge_core_gflops=0.9 * constants.edge_core_gflops)
-    judged = calibration.verdicts(calibration.found(Testbed(shifted)))
+    judged = verdicts("hiertrain", calibration.found(Testbed(shifted)))
     assert row["met"] == sum(one in ("near", "holds") for one in judged.values())
     assert row["trend"] == sum(one == "trend" for one in judged.values())
     assert (row["claims"], row["fitted"]) == (len(judged), constants.edge_core_gflops)

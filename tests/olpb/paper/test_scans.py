@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from workbench import figures
-from workbench.claims import answered, claims_of
+from workbench.claims import answered, claims_of, verdicts
 from workbench.clusters import load_calibration
 from workbench.olpb.paper import calibration
 from workbench.olpb.paper.answers import scans as answers
@@ -46,7 +46,7 @@ def test_constants_are_fitted_on_fig_9_alone() -> None:
 def test_the_file_is_what_the_constants_give() -> None:
     for name in (EXPLANATION, "each"):
         one, constants = calibration.EXPLANATIONS[name], Constants.load(name)
-        judged = calibration.verdicts(calibration.found(one, constants))
+        judged = verdicts("olpb", calibration.found(one, constants))
         met = {
             "fitted": sum(judged[claim] in calibration.MET for claim in calibration.FITTED),
             "predicted": sum(judged[claim] in calibration.MET for claim in calibration.PREDICTED),

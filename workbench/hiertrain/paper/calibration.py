@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing import get_context
 
-from workbench.claims import Answer, Claim, answered, claims_of, judge
+from workbench.claims import Answer, Claim, answered, claims_of, verdicts
 from workbench.clusters.testbeds import calibration_toml, write_calibration
 from workbench.hiertrain.costs.problem import FloatArray
 from workbench.hiertrain.paper.answers import ANSWERS
@@ -124,16 +124,6 @@ def found(
     return answered(ANSWERS, _claims(), frames)[0]
 
 
-def verdicts(answers: Mapping[str, Answer]) -> dict[str, str]:
-    """Verdict on each claim that the answers have a value for, by the rule of the scorecard."""
-    claims = _claims()
-    return {
-        name: judge(claim, claims.values(), answers)[0]
-        for name, claim in claims.items()
-        if name in answers and answers[name].ours is not None
-    }
-
-
 def speedup_errors(answers: Mapping[str, Answer]) -> dict[str, float]:
     """Ours minus the paper's of each speed-up that is answered."""
     claims = _claims()
@@ -164,7 +154,7 @@ def missed(explanation: Explanation, constants: Constants) -> float:
 
 def unmet(explanation: Explanation, constants: Constants) -> float:
     """Claims fitted on that are not met, a trend like any other."""
-    judged = verdicts(_fitted(explanation, constants))
+    judged = verdicts("hiertrain", _fitted(explanation, constants))
     return float(sum(COST.get(judged[claim], 1.0) > 0 for claim in explanation.fitted_on))
 
 
@@ -174,7 +164,7 @@ def _fitted(explanation: Explanation, constants: Constants) -> dict[str, Answer]
 
 
 def _missed(explanation: Explanation, answers: Mapping[str, Answer]) -> float:
-    judged = verdicts(answers)
+    judged = verdicts("hiertrain", answers)
     return sum(COST.get(judged[claim], 1.0) for claim in explanation.fitted_on)
 
 
@@ -252,7 +242,7 @@ def to_toml(fitted: Mapping[str, Constants]) -> str:
     tables: dict[str, dict[str, object]] = {}
     for name, constants in fitted.items():
         answers = _found_by(name, constants)
-        judged = verdicts(answers)
+        judged = verdicts("hiertrain", answers)
         tables[f"constants.{name}"] = dict(vars(constants))
         tables[f"claims_met.{name}  # of Figs. 7 to 11"] = {
             **{
@@ -299,7 +289,7 @@ def main() -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         fitted = dict(zip(EXPLANATIONS, pool.map(fit, EXPLANATIONS), strict=True))
     for name, constants in fitted.items():
-        judged = verdicts(_found_by(name, constants))
+        judged = verdicts("hiertrain", _found_by(name, constants))
         met = sum(COST.get(one) == 0 for one in judged.values())
         print(f"{name}: {constants}; {met} of {len(judged)} claims met")
     print(f"written: {write_calibration('hiertrain', to_toml(fitted))}")

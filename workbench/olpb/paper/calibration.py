@@ -21,7 +21,7 @@ from typing import Any
 
 import polars as pl
 
-from workbench.claims import Answer, Claim, answered, claims_of, judge
+from workbench.claims import Answer, Claim, answered, claims_of, verdicts
 from workbench.clusters.testbeds import calibration_toml, write_calibration
 from workbench.names import choose
 from workbench.olpb.paper.answers.scans import ANSWERS, OLPB
@@ -133,16 +133,6 @@ def found(explanation: Explanation, constants: Constants) -> dict[str, Answer]:
     return answered(ANSWERS, _claims(), frames)[0]
 
 
-def verdicts(answers: Mapping[str, Answer]) -> dict[str, str]:
-    """Verdict on each claim that the answers have a value for, by the rule of the scorecard."""
-    claims = _claims()
-    return {
-        name: judge(claim, claims.values(), answers)[0]
-        for name, claim in claims.items()
-        if name in answers and answers[name].ours is not None
-    }
-
-
 def violated(frame: pl.DataFrame) -> int:
     """Inequalities of Fig. 9's two orders that do not hold, of sixteen."""
     seconds = frame.pivot(on="method", index="model", values="backward_s")
@@ -158,7 +148,7 @@ def misfit(explanation: Explanation, constants: Constants) -> tuple[float, float
     """What `fit` makes least: claims of Fig. 9 missed, in sixteenths; the reduction's error."""
     frame = fig9_frame(explanation.testbed(constants))
     answers = answered(ANSWERS, _claims(), {"fig9": frame})[0]
-    judged = verdicts(answers)
+    judged = verdicts("olpb", answers)
     wrong = sum(judged[claim] not in MET for claim in FITTED)
     ours, paper = float(answers[REDUCTION].ours or 0), float(_claims()[REDUCTION].value)
     return wrong + violated(frame) / 16, math.log(max(ours, 1.0) / paper) ** 2
@@ -228,7 +218,7 @@ def to_toml(fitted: Mapping[str, Constants]) -> str:
     for name, constants in fitted.items():
         explanation = EXPLANATIONS[name]
         answers = found(explanation, constants)
-        judged = verdicts(answers)
+        judged = verdicts("olpb", answers)
         tables[f"constants.{name}"] = dict(vars(constants))
         tables[f"intervals.{name}  # in which no more of Fig. 9 is missed"] = {
             constant: "[{:.3g}, {:.3g}]".format(*plateau(explanation, constants, constant))
@@ -262,7 +252,7 @@ def main() -> None:
     for name, explanation in EXPLANATIONS.items():
         fitted[name] = constants = fit(name)
         answers = found(explanation, constants)
-        judged = {claim.removeprefix("olpb."): one for claim, one in verdicts(answers).items()}
+        judged = verdicts("olpb", answers)
         print(f"{name}: {constants}; {misfit(explanation, constants)}; {judged}", flush=True)
     print(f"written: {write_calibration('olpb', to_toml(fitted))}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING
 
 from workbench import training
@@ -17,9 +16,6 @@ from workbench.olpb.costs.subtasks import Pool
 from workbench.olpb.programs.cluster import cluster_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from workbench.clusters import Cluster
 
 GRADIENTS = ("autograd", "scan")
@@ -27,19 +23,17 @@ COUNTINGS = ("paper", "arithmetic")
 
 
 @dataclass(frozen=True)
-class Setup(training.Setup):
+class Setup(training.WholeBatches):
     """A training on a pool of nodes.
 
     Attributes
     ----------
-    model, dataset, sgd, seed
-        As for `workbench.training.Setup`.
+    model, dataset, sgd, seed, epochs, iterations
+        As for `workbench.training.WholeBatches`.
     pool
         The nodes. The server computes as fast as the fastest of them.
-    batch_size, epochs
-        Passes over the samples; those that fill no batch are left out, others each time.
-    iterations
-        Stop after so many instead; what is begun of an epoch then counts as one.
+    batch_size
+        Samples of an iteration.
     evaluate_every
         Iterations from one evaluation to the next; by default one at the end of each epoch.
     level, scan
@@ -72,7 +66,6 @@ class Setup(training.Setup):
 
     pool: Pool
     batch_size: int = 32
-    iterations: int | None = None
     evaluate_every: int | None = None
     level: int = LEVEL
     scan: str = "hillis_steele"
@@ -87,11 +80,10 @@ class Setup(training.Setup):
 
     def __post_init__(self) -> None:
         check_kind("pool", self.pool, Pool, "a Pool, such as Pool((Node(1e9),) * 4)")
-        super().__post_init__()
         self._check_counts(batch_size=1, level=1, modules=1)
-        for name in ("iterations", "evaluate_every"):
-            if getattr(self, name) is not None:
-                self._check_counts(**{name: 1})
+        super().__post_init__()
+        if self.evaluate_every is not None:
+            self._check_counts(evaluate_every=1)
         check_truth("random_delays", self.random_delays)
         if not 0 <= check_number("operator_flops", self.operator_flops) < math.inf:
             raise ValueError(f"operator_flops is {self.operator_flops}; it must be at least 0")
@@ -104,19 +96,11 @@ class Setup(training.Setup):
                 "counting='arithmetic' needs the products of the scan; give gradients='scan', or "
                 "counting='paper'"
             )
-        samples = len(self.dataset.y_train)
-        if samples < self.batch_size:
-            raise ValueError(
-                f"{self.dataset.name} has {samples} training samples, less than one batch of "
-                f"{self.batch_size}; use more samples or a smaller batch"
-            )
 
     @property
-    def epoch_ends(self) -> tuple[int, ...]:
-        """Iterations up to the end of each epoch."""
-        per_epoch = len(self.dataset.y_train) // self.batch_size
-        ends = accumulate([per_epoch] * self._epochs)
-        return tuple(min(end, self.iterations or end) for end in ends)
+    def samples_per_batch(self) -> int:
+        """As given."""
+        return self.batch_size
 
     @property
     def evaluated(self) -> tuple[int, ...]:
@@ -127,21 +111,6 @@ class Setup(training.Setup):
         return tuple(sorted({*range(self.evaluate_every, last, self.evaluate_every), last}))
 
     @property
-    def batches(self) -> list[NDArray[np.int64]]:
-        """Indices of each iteration's samples."""
-        drawn = (
-            training.batches(self.dataset, self.batch_size, self.seed, epoch)
-            for epoch in range(self._epochs)
-        )
-        whole = (one for one in chain.from_iterable(drawn) if len(one) == self.batch_size)
-        return list(islice(whole, self.epoch_ends[-1]))
-
-    @property
     def cluster(self) -> Cluster:
         """The pool's nodes, and the server."""
         return cluster_of(self.pool)
-
-    @property
-    def _epochs(self) -> int:
-        per_epoch = len(self.dataset.y_train) // self.batch_size
-        return self.epochs if self.iterations is None else -(-self.iterations // per_epoch)

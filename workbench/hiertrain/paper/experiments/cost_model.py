@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from workbench.claims import load_claims, tolerance
+from workbench.claims import load_claims, tolerance, verdicts
 from workbench.experiments import grid, sweep
 from workbench.hiertrain.paper import calibration
 from workbench.hiertrain.paper.testbed import (
@@ -126,7 +126,7 @@ def _explained(explanation: str, **_: object) -> list[dict[str, object]]:
     one = calibration.EXPLANATIONS[explanation]
     answers = calibration.found(one.testbed(Constants.load(explanation)), one.batch_size)
     rows: list[dict[str, object]] = []
-    for claim, verdict in calibration.verdicts(answers).items():
+    for claim, verdict in verdicts("hiertrain", answers).items():
         number = claim in calibration.SPEEDUPS
         rows.append(
             {
@@ -167,7 +167,7 @@ def _shifted(constant: str, shift_percent: int, **_: object) -> dict[str, float]
     one, constants = calibration.EXPLANATIONS[EXPLANATION], Constants.load()
     fitted = getattr(constants, constant)
     shifted = replace(constants, **{constant: fitted * (1 + shift_percent / 100)})
-    judged = calibration.verdicts(calibration.found(one.testbed(shifted), one.batch_size))
+    judged = verdicts("hiertrain", calibration.found(one.testbed(shifted), one.batch_size))
     return {
         "fitted": fitted,
         "met": sum(calibration.COST.get(verdict) == 0 for verdict in judged.values()),

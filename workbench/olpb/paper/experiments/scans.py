@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from workbench.claims import claims_of
+from workbench.claims import claims_of, verdicts
 from workbench.experiments import Scaled, grid, sweep
 from workbench.names import choose
 from workbench.olpb.algorithms.schedules import Schedule
@@ -308,7 +308,7 @@ def explanations() -> pl.DataFrame:
 def _explained(explanation: str, **_: object) -> Iterator[dict[str, object]]:
     one = calibration.EXPLANATIONS[explanation]
     answers = calibration.found(one, Constants.load(explanation))
-    for claim, verdict in calibration.verdicts(answers).items():
+    for claim, verdict in verdicts("olpb", answers).items():
         ours = answers[claim].ours
         yield {
             "claim": claim,
