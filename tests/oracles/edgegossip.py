@@ -86,15 +86,18 @@ def hebbian(
     chosen: Sequence[Sequence[Array]],
     rate: float,
     shrinking: float,
-    start: float,
+    start: tuple[Array, Array],
 ) -> tuple[Array, Array]:
     """Singular vectors by the generalised Hebbian algorithm, one value after the other.
+
+    Of the values less the mean of each feature, in the range of 8-bit pixels.
 
     ``chosen[k][e]``: features that iteration e of dimension k learns from, a row for each point.
     """
     count, features = values.shape
-    u, v = np.full((count, len(chosen)), start), np.full((features, len(chosen)), start)
-    largest = max(abs(float(one)) for one in values.ravel()) or 1.0
+    u, v = start[0].copy(), start[1].copy()
+    span = max(float(one) for one in values.ravel()) - min(float(one) for one in values.ravel())
+    means = [sum(float(values[i, j]) for i in range(count)) / count for j in range(features)]
     for k, iterations in enumerate(chosen):
         for table in iterations:
             for i in range(count):
@@ -102,7 +105,7 @@ def hebbian(
                     guess = 0.0
                     for dimension in range(k + 1):
                         guess += u[i, dimension] * v[j, dimension]
-                    error = values[i, j] / largest - guess
+                    error = (values[i, j] - means[j]) / span * 255 - guess
                     before = u[i, k]
                     u[i, k] += rate * (error * v[j, k] - shrinking * u[i, k])
                     v[j, k] += rate * (error * before - shrinking * v[j, k])

@@ -37,6 +37,22 @@ def complete(nodes: int) -> nx.Graph:
     return nx.complete_graph(nodes)
 
 
+def nearest(nodes: int, peers: int) -> nx.Graph:
+    """Every node with the `peers` nearest on a ring, half of them on either side.
+
+    Raises
+    ------
+    ValueError
+        The number of peers is not even and positive.
+    """
+    import networkx as nx
+
+    nodes, count = _checked(nodes), whole(peers)
+    if count is None or count < 2 or count % 2:
+        raise ValueError(f"peers is {peers!r}; give an even number, half of them on either side")
+    return nx.circulant_graph(nodes, range(1, min(count // 2, nodes // 2) + 1))
+
+
 def star(nodes: int) -> nx.Graph:
     """Node 0 with every other."""
     import networkx as nx

@@ -61,7 +61,8 @@ class Setting(Parameters):
 def draw(setting: Setting) -> alt.VConcatChart:
     """One epoch of plain gossip, the same with EdgeGossip, and what each platform keeps.
 
-    The epoch is one in which points are aggregated already. By the cost model.
+    The epoch is one in which points are aggregated already, each platform knows how fast all others
+    are, and all wait for the slowest. By the cost model.
     """
     model = setting.model
     deployment, plain, ours = _epochs(setting)
@@ -104,9 +105,7 @@ def _epochs(setting: Setting) -> tuple[Deployment, list[Epoch], list[Epoch]]:
     ours = Aggregating(
         setting.aggregation_ratio, (), forward_share(), STATED["assumed"]["window_s"]
     )
-    plain, edge = (
-        course(there, deployment.points, 1, deployment.exchange_s, how) for how in (None, ours)
-    )
+    plain, edge = (deployment.course(1, how) for how in (None, ours))
     return deployment, plain, edge
 
 

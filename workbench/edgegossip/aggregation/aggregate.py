@@ -16,6 +16,7 @@ from workbench.edgegossip.aggregation.aggregation import (
     Indices,
     check_ratio,
 )
+from workbench.edgegossip.aggregation.apart import apart
 from workbench.edgegossip.aggregation.divider import Divider
 from workbench.edgegossip.aggregation.means import subset_means
 from workbench.edgegossip.aggregation.shares import shares
@@ -52,10 +53,11 @@ def aggregate(
 ) -> Aggregation:
     """Group similar points of the same class and take the mean of each group.
 
-    The points are reduced all together, then divided class by class, into ``N / ratio`` subsets
-    (rounded down) in all; a class gets its share by its size, at least one. Empty subsets, as of
-    equal points, are dropped, so there may be fewer than asked for. Every point is in exactly one
-    subset. Aggregated points are means of the original features (Eq. 1), not of the reduced ones.
+    The points are reduced, then divided into ``N / ratio`` subsets (rounded down) in all, at least
+    one for each class: by clusters of the whole set, or class by class, each into its share by its
+    size. Every point is in exactly one subset, and a subset holds one class. Empty subsets, as of
+    equal points, are dropped, so there may be fewer than asked for. Aggregated points are means of
+    the original features (Eq. 1), not of the reduced ones.
 
     Parameters
     ----------
@@ -65,7 +67,7 @@ def aggregate(
     y
         Their classes, (N,), whole numbers.
     technique
-        A name in `TECHNIQUES`, or a reducer and a divider of your own, as a pair.
+        A name in `TECHNIQUES`; or a reducer and a divider of your own, as a pair or a `Technique`.
     ratio
         Original points for each aggregated one, from 1 to N.
     seed
@@ -112,7 +114,7 @@ def timed_aggregate(
         began_s = time.perf_counter()
         reduced = _reduced(how, points, ratio, seed)
         reduced_s = time.perf_counter()
-        members, labels = _divided(how.divide, reduced, classes, int(len(points) / ratio), seed)
+        members, labels = _divided(how, reduced, classes, int(len(points) / ratio), seed)
         divided_s = time.perf_counter()
         means = subset_means(points, members, len(labels))
         ended_s = time.perf_counter()
@@ -123,6 +125,8 @@ def timed_aggregate(
 def _technique(technique: object) -> Technique:
     if isinstance(technique, str):
         return choose("technique", technique, TECHNIQUES)
+    if isinstance(technique, Technique):
+        return technique
     if isinstance(technique, tuple) and len(technique) == 2 and all(map(callable, technique)):
         return Technique(*technique)
     raise ValueError(
@@ -178,25 +182,32 @@ def _reduced(technique: Technique, points: FloatArray, ratio: float, seed: int) 
 
 
 def _divided(
-    divide: Divider, reduced: FloatArray, classes: Indices, subsets: int, seed: int
+    how: Technique, reduced: FloatArray, classes: Indices, subsets: int, seed: int
 ) -> tuple[Indices, Indices]:
     """Subset of each point, class after class, and class of each subset."""
     names, sizes = np.unique(classes, return_counts=True)
-    members, labels = np.empty(len(classes), np.int64), list[int]()
-    for number, (name, parts) in enumerate(
-        zip(names, shares(sizes.tolist(), subsets), strict=True)
-    ):
-        own = np.flatnonzero(classes == name)
-        subset = np.asarray(divide(reduced[own], parts, _seed(seed, DIVIDE, number)))
-        if subset.shape != own.shape or subset.dtype.kind not in "iu":
-            raise ValueError(
-                f"the divider gave {subset.dtype} of shape {subset.shape} for {len(own)} points; "
-                "it must give the number of a subset for each"
-            )
-        found, compact = np.unique(subset, return_inverse=True)
-        members[own] = len(labels) + compact
-        labels += [int(name)] * len(found)
-    return members, np.array(labels, np.int64)
+    found = np.zeros(len(classes), np.int64)
+    if how.together:
+        parts = max(subsets, len(names))
+        found = _subsets(how.divide, apart(reduced, classes), parts, _seed(seed, DIVIDE))
+    else:
+        each = shares(sizes.tolist(), subsets)
+        for number, (name, parts) in enumerate(zip(names, each, strict=True)):
+            own = classes == name
+            found[own] = _subsets(how.divide, reduced[own], parts, _seed(seed, DIVIDE, number))
+    # A subset of several classes is one of each.
+    pairs, members = np.unique(np.stack([classes, found]), axis=1, return_inverse=True)
+    return members.reshape(-1).astype(np.int64), pairs[0]
+
+
+def _subsets(divide: Divider, points: FloatArray, parts: int, seed: int) -> Indices:
+    subset = np.asarray(divide(points, parts, seed))
+    if subset.shape != (len(points),) or subset.dtype.kind not in "iu":
+        raise ValueError(
+            f"the divider gave {subset.dtype} of shape {subset.shape} for {len(points)} points; "
+            "it must give the number of a subset for each"
+        )
+    return subset
 
 
 def _seed(seed: int, *purpose: int) -> int:

@@ -15,6 +15,7 @@ from workbench.edgegossip.aggregation.incremental_svd import VALUES_SHARE, dimen
 from workbench.edgegossip.aggregation.kmeans import ITERATIONS as KMEANS_ITERATIONS
 from workbench.edgegossip.aggregation.simhash import LENGTH
 from workbench.edgegossip.aggregation.single_svd import VALUES
+from workbench.edgegossip.aggregation.techniques import FAST, TECHNIQUES
 from workbench.names import check_name
 
 if TYPE_CHECKING:
@@ -23,11 +24,16 @@ if TYPE_CHECKING:
 SELECTED = ("svd_kmeans", "incremental_svd_lsh", "hash_kmeans")
 """The techniques that the paper selects, and that Table 3 covers."""
 
+COUNTED = (*SELECTED, *(name + FAST for name in SELECTED if name + FAST in TECHNIQUES))
+
 
 def operations(
-    technique: str, points: int, features: int, ratio: float = 10
+    technique: str, points: int, features: int, ratio: float = 10, classes: int = 10
 ) -> tuple[float, float]:
     """Return the operations of reducing and of dividing, up to a factor (Table 3).
+
+    As they are run: k-means in d' + 1 dimensions, the class being one, where it divides all points
+    together; in d' where each class is divided on its own.
 
     Deviation: the table writes d for the dimension in which points are divided; they have been
     reduced by then, so d' is meant.
@@ -35,29 +41,36 @@ def operations(
     Parameters
     ----------
     technique
-        One of `SELECTED`; the table has no other.
+        One of `COUNTED`; the table has no other.
     points, features
         N and d.
     ratio
         Original points for each aggregated one.
+    classes
+        Of equal size; they count where each is divided on its own.
 
     Raises
     ------
     workbench.names.UnknownNameError
         The table does not have this technique.
     ValueError
-        Less than one point or feature, or a ratio below 1.
+        Less than one point, feature or class, or a ratio below 1.
     """
-    check_name("technique of Table 3", technique, SELECTED)
+    check_name("technique of Table 3", technique, COUNTED)
     ratio = check_ratio(ratio)
-    if min(points, features) < 1:
-        raise ValueError(f"{points} points of {features} features; there must be at least one")
-    if technique == "incremental_svd_lsh":
+    if min(points, features, classes) < 1:
+        raise ValueError(
+            f"{points} points of {features} features in {classes} classes; there must be at least "
+            "one of each"
+        )
+    together = TECHNIQUES[technique].together
+    each = points if together else max(1.0, points / classes)  # that are divided at once
+    if technique.startswith("incremental_svd"):
         kept = dimensions(features, ratio)
         learnt = kept * SVD_ITERATIONS * max(1.0, VALUES_SHARE * features) * points
-        return learnt, kept * points * math.log2(points)
-    kept, each = (VALUES, features**1.5) if technique == "svd_kmeans" else (LENGTH, features)
-    return points * each, kept * (points / ratio) * KMEANS_ITERATIONS * points
+        return learnt, kept * points * math.log2(each)
+    kept, one = (VALUES, features**1.5) if technique.startswith("svd") else (LENGTH, features)
+    return points * one, (kept + together) * (each / ratio) * KMEANS_ITERATIONS * points
 
 
 def generation(

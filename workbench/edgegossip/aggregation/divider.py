@@ -1,4 +1,4 @@
-"""Interface of the dividers: points of one class into subsets."""
+"""Interface of the dividers: points into subsets of similar ones."""
 
 from __future__ import annotations
 

@@ -23,5 +23,7 @@ def gaussian_mixture(x: FloatArray, parts: int, seed: int = 0) -> Indices:
     if len(x) == 1:
         return np.zeros(1, np.int64)  # scikit-learn wants two
     # scikit-learn's regularisation of the covariances is meant for variances of about 1.
-    even = ((x - x.mean(axis=0)) / (x.std() or 1.0)).astype(np.float64)
+    # Most features decide, not one in which classes are far apart.
+    scale = np.median(x.std(axis=0)) or x.std() or 1.0
+    even = ((x - x.mean(axis=0)) / scale).astype(np.float64)
     return fitted_labels(GaussianMixture(parts, max_iter=ITERATIONS, random_state=seed), even)

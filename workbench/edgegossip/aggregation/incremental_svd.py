@@ -5,10 +5,11 @@ The generalised Hebbian algorithm (Gorrell, EACL 2006), with the parameters of H
 the dimension being learnt along the error of one value.
 
 Deviation: numbers that the paper does not explain are read as in the well-known use of this
-algorithm on ratings: the constant 0.015 shrinks both factors at each step, and both start at 0.1.
-Values are scaled so that the largest is 1, since large ones make the steps diverge. An iteration
-draws 1 % of each point's values with replacement. Points are learnt from in blocks, those of a
-block at the same time.
+algorithm on ratings: the constant 0.015 shrinks both factors at each step. Features are centred, as
+for PCA, and scaled to the range of 8-bit pixels: to values up to 1 the rate of 0.001 is too small
+to learn from 20 iterations, whatever else is chosen. Both factors start at random, of about 1,
+which is small beside what is learnt. An iteration draws 1 % of each point's values with
+replacement. Points are learnt from in blocks, those of a block at the same time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ ITERATIONS = 20
 VALUES_SHARE = 0.01
 LEARNING_RATE = 0.001
 SHRINKING = 0.015
-START = 0.1
+START = 1.0
+RANGE = 255.0
+"""From the smallest to the largest value: pixels of 8 bits."""
 
 
 def incremental_svd(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
@@ -61,11 +64,11 @@ def factors(
     """Learn u (N, d') and v (d, d') from `drawn` of the `values` (N, d) of each point an iteration.
 
     Points of a `block` are learnt from at the same time; 1 is the plain algorithm. `rng` draws (N,
-    drawn) features for each dimension and iteration.
+    drawn) features for each dimension and iteration. u v^T approximates the values `scaled`.
     """
     count, features = values.shape
-    largest = float(np.abs(values).max()) or 1.0
-    u, v = np.full((count, dimensions), START), np.full((features, dimensions), START)
+    values = scaled(values)
+    u, v = (START * rng.standard_normal((size, dimensions)) for size in (count, features))
     for last in range(dimensions):
         for _ in range(iterations):
             chosen = rng.integers(0, features, (count, drawn))
@@ -74,8 +77,15 @@ def factors(
                 row = np.arange(first, min(first + block, count))
                 for at in chosen[rows].T:
                     guess = np.einsum("ij,ij->i", u[rows, : last + 1], v[at, : last + 1])
-                    error = values[row, at] / largest - guess
+                    error = values[row, at] - guess
                     own, other = u[rows, last].copy(), v[at, last]
                     u[rows, last] += LEARNING_RATE * (error * other - SHRINKING * own)
                     np.add.at(v[:, last], at, LEARNING_RATE * (error * own - SHRINKING * other))
     return u, v
+
+
+def scaled(values: FloatArray) -> NDArray[np.float64]:
+    """Values in the range of 8-bit pixels, each feature less its mean."""
+    step = RANGE / (float(np.ptp(values)) or 1.0)
+    found: NDArray[np.float64] = (values - values.mean(axis=0, dtype=np.float64)) * step
+    return found

@@ -10,9 +10,6 @@ def shares(sizes: Sequence[int], subsets: int) -> list[int]:
 
     Rounded down, then one more to whichever is furthest below the exact share. More classes than
     subsets get one each, which makes more subsets than asked for.
-
-    Deviation: the paper divides the whole set and says that a subset holds one class only, not how;
-    here the points of each class are divided.
     """
     points = sum(sizes)
     if not sizes or min(sizes) < 1 or not 1 <= subsets <= points:

@@ -11,6 +11,14 @@ from workbench.edgegossip.algorithms.failures import Handover, Policy, TooManyFa
 
 THRESHOLD, FAILED_SHARE = 0.001, 0.1  # Sec. 3.3
 
+BALANCERS = ("with_ranking", "literal")
+"""Whether an epoch's ranking counts, or Alg. 1 holds to the letter."""
+
+
+def ranking_share(balancer: str, forward_share: float, ratio: float) -> float:
+    """Seconds of ranking over those of learning from all points, as a balancer takes them."""
+    return forward_share / ratio if balancer == "with_ranking" else 0.0
+
 
 @dataclass(frozen=True, init=False)
 class Balance:
@@ -69,7 +77,7 @@ class Ratios:
     points
         Data points that the platform holds, after any handing over.
     ratios
-        r_i: share of them to be processed. 1 of the fastest, 0 of a failed platform.
+        r_i: share of them to be learnt from. 1 of the fastest, 0 of a failed platform.
     failed
         F[i]: whether it counts as failed.
     epoch_s
@@ -90,8 +98,17 @@ def balance(
     threshold: float = THRESHOLD,
     failed_share: float = FAILED_SHARE,
     on_failures: str | Policy = "stop",
+    ranking_share: float = 0.0,
 ) -> Ratios:
-    """Set each platform's ratio so that all take as long as the fastest: r_i = T_1 / T_i.
+    """Set each platform's ratio so that all take as long as the fastest.
+
+    To the letter, without a `ranking_share`, r_i = T_1 / T_i, the share of its points that a
+    platform learns from in the time of the fastest. But before it learns it evaluates its
+    aggregated points, all of them, however small its ratio; a platform 5 times slower than the
+    fastest would then always be late.
+
+    Deviation: with the `ranking_share` g, T_i (r_i + g) is the same of all, so that r_i = T_1 / T_i
+    - g (1 - T_1 / T_i). Where nothing is left, a platform learns from one point.
 
     A platform of a throughput below `threshold` counts as failed. As long as no more than
     `failed_share` of the platforms have, their data is left out of the epoch; beyond that, a
@@ -111,6 +128,8 @@ def balance(
     on_failures
         A name in `POLICIES` (``stop``, ``reassign``), or a function of points, throughput and
         which have failed that gives the points after handing over and the handovers.
+    ranking_share
+        g: seconds of ranking before an epoch, over those of learning from all points.
 
     Raises
     ------
@@ -120,6 +139,8 @@ def balance(
         A threshold or a share that cannot be, a policy that is none.
     """
     policy = check_balancer(threshold, failed_share, on_failures)
+    if not 0 <= check_number("ranking_share", ranking_share) < math.inf:
+        raise ValueError(f"ranking_share is {ranking_share}; give a finite number, at least 0")
     failed = tuple(rate < threshold for rate in state.throughput)
     points, handovers = state.points, tuple[Handover, ...]()
     if sum(failed) / len(state) > failed_share:
@@ -137,10 +158,16 @@ def balance(
         )
     fastest_s = min(busy_s)
     ratios = tuple(
-        0.0 if out else fastest_s / seconds if seconds > 0 else 1.0
-        for seconds, out in zip(epoch_s, failed, strict=True)
+        0.0 if out else _ratio(fastest_s / seconds, ranking_share, count) if seconds > 0 else 1.0
+        for seconds, out, count in zip(epoch_s, failed, points, strict=True)
     )
     return Ratios(points, ratios, failed, epoch_s, handovers)
+
+
+def _ratio(literal: float, ranking_share: float, points: int) -> float:
+    if not ranking_share:
+        return literal
+    return max(literal - ranking_share * (1 - literal), 1 / points)
 
 
 def check_balancer(threshold: float, failed_share: float, on_failures: str | Policy) -> Policy:

@@ -1,23 +1,33 @@
 """How long epochs take, without learning: who waits for whom (Han et al. 2021, Secs. 2.1, 3.3).
 
 In an epoch a platform ranks by the losses of aggregated points, learns from a share of its points,
-sends the model to all others, and waits for theirs. The slowest decides; EdgeGossip's balancer sets
-the shares from predicted throughputs. The times equal those of a simulated training on a complete
-graph where every platform has at least as many aggregated points as classes.
+sends the model to its peers, and waits for theirs: all others, or the nearest on a ring. The
+balancer sets the shares from predicted throughputs, as reports have brought them by then. The times
+equal those of a simulated training where every platform has at least as many aggregated points as
+classes.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.checks import check_number, whole
 from workbench.edgegossip.aggregation.aggregation import check_ratio
-from workbench.edgegossip.algorithms.balancer import Balance, balance
+from workbench.edgegossip.algorithms.balancer import (
+    BALANCERS,
+    Balance,
+    balance,
+    ranking_share,
+)
 from workbench.edgegossip.algorithms.quota import quota
-from workbench.edgegossip.costs.platforms import Platform
+from workbench.edgegossip.costs.platforms import Platform, ring_peers
+from workbench.edgegossip.prediction.predictor import throughput
+from workbench.names import check_name
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,14 +59,21 @@ class Aggregating:
     generation_s: tuple[float, ...] = ()  # of aggregating on each platform, at speed 1
     forward_share: float = 1 / 3
     window_s: float = 60.0  # over which contention is averaged
+    balancer: str = "with_ranking"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ratio", check_ratio(self.ratio))
+        check_name("balancer", self.balancer, BALANCERS)
         counted = {"forward_share": self.forward_share, "window_s": self.window_s}
         counted |= {f"generation_s[{at}]": one for at, one in enumerate(self.generation_s)}
         for name, value in counted.items():
             if not 0 <= check_number(name, value) < math.inf:
                 raise ValueError(f"{name} is {value}; give a finite number of at least 0")
+
+    @property
+    def ranking_share(self) -> float:
+        """What the balancer takes ranking for, over learning from all points."""
+        return ranking_share(self.balancer, self.forward_share, self.ratio)
 
 
 def course(
@@ -65,11 +82,14 @@ def course(
     epochs: int,
     exchange_s: float,
     aggregating: Aggregating | None = None,
+    *,
+    peers: int | None = None,
 ) -> list[Epoch]:
     """Epochs of a training, by epoch, then by platform.
 
-    `exchange_s` is the time from a platform's end of learning until all others have its model; none
-    waits for its own. Without `aggregating` it is plain gossip, learning from all points.
+    `exchange_s` is the time from a platform's end of learning until its peers have its model: the
+    `peers` nearest on a ring, None for all. Without `aggregating` it is plain gossip, learning from
+    all points.
     """
     number = whole(epochs)
     if number is None or number < 1:
@@ -81,40 +101,90 @@ def course(
             f"{count} platforms, {len(points)} numbers of points, {len(generation_s)} seconds of "
             "aggregating; give at least one platform, and one of each for each"
         )
-    nodes = range(count)
+    near = ring_peers(count, peers)
+    news = _News(near, exchange_s, direct=all(len(one) == count - 1 for one in near))
     speeds = [one.speed for one in platforms]
     known = [one.predictor.start() for one in platforms]
-    start_s, finish_s = [0.0] * count, [0.0] * count
-    rows: list[Epoch] = []
-    for epoch in range(1, number + 1):
-        ratios, samples = [1.0] * count, list(points)
-        if aggregating is not None:
-            rates = [
-                one.throughput(known[i], finish_s[i], aggregating.window_s)
-                for i, one in enumerate(platforms)
+    if aggregating is not None:
+        news.first(
+            [
+                one.throughput(k, 0.0, aggregating.window_s)
+                for one, k in zip(platforms, known, strict=True)
             ]
-            ratios = list(balance(Balance(points, rates)).ratios)
-            samples = [quota(n, r) for n, r in zip(points, ratios, strict=True)]
-        select_s, learn_s = [0.0] * count, [0.0] * count
-        for i, one in enumerate(platforms):
-            if aggregating is not None:
-                cost_s = one.sample_s * aggregating.forward_share
-                cost_s *= int(points[i] / aggregating.ratio)
-                if epoch == 1 and generation_s:
-                    cost_s += generation_s[i]
-                select_s[i] = speeds[i].seconds_for(cost_s, start_s[i])
-            began_s = start_s[i] + select_s[i]
-            learn_s[i] = speeds[i].seconds_for(samples[i] * one.sample_s, began_s)
-            finish_s[i] = began_s + learn_s[i]
-            known[i] = one.observe(known[i], samples[i], learn_s[i], finish_s[i])
-        arrived_s = [finish + exchange_s for finish in finish_s]
-        end_s = [max([finish_s[i], *(arrived_s[j] for j in nodes if j != i)]) for i in nodes]
-        rows += [
-            Epoch(epoch, i, ratios[i], samples[i], start_s[i], select_s[i], learn_s[i], end_s[i])
-            for i in nodes
+        )
+    unheard = [throughput([one.predictor.start().seconds]) for one in platforms]
+    finish_s: list[dict[int, float]] = [{} for _ in range(number + 1)]
+    begun: dict[tuple[int, int], Epoch] = {}
+    rows: list[Epoch] = []
+    learning: list[tuple[float, int, int]] = []  # heap: end of learning, platform, epoch
+
+    def begin(i: int, epoch: int, start_s: float) -> None:
+        one, ratio, samples, select_s = platforms[i], 1.0, points[i], 0.0
+        if aggregating is not None:
+            rates = [news.heard[i].get(j, (0, rate))[1] for j, rate in enumerate(unheard)]
+            balanced = balance(Balance(points, rates), ranking_share=aggregating.ranking_share)
+            ratio = balanced.ratios[i]
+            samples = quota(points[i], ratio)
+            cost_s = one.sample_s * aggregating.forward_share * int(points[i] / aggregating.ratio)
+            if epoch == 1 and generation_s:
+                cost_s += generation_s[i]
+            select_s = speeds[i].seconds_for(cost_s, start_s)
+        learn_s = speeds[i].seconds_for(samples * one.sample_s, start_s + select_s)
+        begun[i, epoch] = Epoch(epoch, i, ratio, samples, start_s, select_s, learn_s, math.nan)
+        heappush(learning, (start_s + select_s + learn_s, i, epoch))
+
+    for i in range(count):
+        begin(i, 1, 0.0)
+    while learning:
+        now_s, i, epoch = heappop(learning)
+        finish_s[epoch][i] = now_s
+        if aggregating is not None:
+            one, row = platforms[i], begun[i, epoch]
+            known[i] = one.observe(known[i], row.samples, row.learn_s, now_s)
+            rate = one.throughput(known[i], now_s, aggregating.window_s)
+            news.send(i, epoch, rate, now_s)
+        for j in (i, *near[i]):
+            done = finish_s[epoch]
+            if j not in done or any(peer not in done for peer in near[j]):
+                continue
+            end_s = max(done[j], *(done[peer] + exchange_s for peer in near[j]), 0.0)
+            rows.append(begun.pop((j, epoch))._replace(end_s=end_s))
+            news.read(j, end_s)
+            if epoch < number:
+                begin(j, epoch + 1, end_s)
+    return sorted(rows)
+
+
+class _News:
+    """Reports of throughput as they spread: each message carries all that its sender has heard."""
+
+    def __init__(self, near: Sequence[Sequence[int]], travel_s: float, *, direct: bool) -> None:
+        self.near, self.travel_s = near, travel_s
+        self.direct = direct  # all hear all: what else a message carries is never newer
+        self.heard: list[dict[int, tuple[int, float]]] = [{} for _ in near]
+        self._mail: list[deque[tuple[float, dict[int, tuple[int, float]]]]] = [
+            deque() for _ in near
         ]
-        start_s = end_s
-    return rows
+
+    def first(self, rates: Sequence[float]) -> None:
+        """Exchange reports once before the first epoch."""
+        self.heard = [{j: (0, rates[j]) for j in (i, *near)} for i, near in enumerate(self.near)]
+
+    def send(self, i: int, epoch: int, rate: float, now_s: float) -> None:
+        """Send what is known after an epoch; to be called in order of time."""
+        self.read(i, now_s)
+        self.heard[i][i] = epoch, rate
+        carried = {i: (epoch, rate)} if self.direct else dict(self.heard[i])
+        for peer in self.near[i]:
+            self._mail[peer].append((now_s + self.travel_s, carried))
+
+    def read(self, i: int, now_s: float) -> None:
+        """Take in what has arrived."""
+        mail, heard = self._mail[i], self.heard[i]
+        while mail and mail[0][0] <= now_s:
+            for node, report in mail.popleft()[1].items():
+                if node != i and report[0] >= heard.get(node, report)[0]:
+                    heard[node] = report
 
 
 def total_s(epochs: Sequence[Epoch]) -> float:

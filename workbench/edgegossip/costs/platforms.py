@@ -74,14 +74,24 @@ class Platform:
         return self.predictor.observe(baseline, contention, seconds / samples)
 
 
-def exchange_s(
-    platforms: int, model_bytes: float, uplink_bps: float, overhead_s: float = 0.0
-) -> float:
-    """Seconds from a platform's end of an epoch until all others have its model.
+def exchange_s(peers: int, model_bytes: float, uplink_bps: float, overhead_s: float = 0.0) -> float:
+    """Seconds from a platform's end of an epoch until all its peers have its model.
 
     It sends to all at once, over its one uplink.
     """
-    return overhead_s + (platforms - 1) * model_bytes * 8 / uplink_bps if platforms > 1 else 0.0
+    return overhead_s + peers * model_bytes * 8 / uplink_bps if peers else 0.0
+
+
+def ring_peers(platforms: int, peers: int | None = None) -> list[list[int]]:
+    """With whom each exchanges models: with the `peers` nearest on a ring; None for all others."""
+    if peers is not None and (peers < 2 or peers % 2):
+        raise ValueError(f"peers is {peers}; give an even number, half of them on either side")
+    reach = platforms if peers is None else peers // 2
+    numbers = range(platforms)
+    return [
+        [j for j in numbers if j != i and min(abs(i - j), platforms - abs(i - j)) <= reach]
+        for i in numbers
+    ]
 
 
 def cluster(platforms: Sequence[Platform], uplink_bps: float, overhead_s: float = 0.0) -> Cluster:

@@ -81,6 +81,7 @@ class Deployment:
     overhead_s: float  # of each transmission
     # of the testbed's facts
     assumed: Mapping[str, Any] = field(default_factory=lambda: STATED["assumed"])
+    peers: int | None = None  # of each platform, the nearest on a ring; None for all
     stands_for: float = 1.0  # points of the paper for each of `points`
 
     def __post_init__(self) -> None:
@@ -97,11 +98,13 @@ class Deployment:
     def exchange_s(self) -> float:
         """Seconds that the models of an epoch take."""
         model_bytes = profile_model(self.model).param_bytes
-        return platform_room.exchange_s(
-            len(self.platforms), model_bytes, self.uplink_bps, self.overhead_s
-        )
+        others = len(self.platforms) - 1
+        peers = others if self.peers is None else min(self.peers, others)
+        return platform_room.exchange_s(peers, model_bytes, self.uplink_bps, self.overhead_s)
 
-    def aggregating(self, technique: str = "svd_kmeans", ratio: float = RATIO) -> Aggregating:
+    def aggregating(
+        self, technique: str = "svd_kmeans", ratio: float = RATIO, balancer: str = "with_ranking"
+    ) -> Aggregating:
         """What EdgeGossip adds here."""
         channels, height, width = ZOO[self.model].input_shape
         features, rate = channels * height * width, self.assumed["operations_per_s"]
@@ -110,11 +113,13 @@ class Deployment:
             for count in self.points
         )
         window_s = self.assumed["window_s"]
-        return Aggregating(ratio, made_s, forward_share(self.assumed), window_s)
+        return Aggregating(ratio, made_s, forward_share(self.assumed), window_s, balancer)
 
     def course(self, epochs: int, aggregating: Aggregating | None = None) -> list[Epoch]:
         """Course of a training of so many epochs; plain gossip without `aggregating`."""
-        return course(self.platforms, self.points, epochs, self.exchange_s, aggregating)
+        return course(
+            self.platforms, self.points, epochs, self.exchange_s, aggregating, peers=self.peers
+        )
 
     def cluster(self, model_bytes: float | None = None) -> Cluster:
         """Its network; for another model of so many bytes, one that carries it as fast."""
@@ -167,7 +172,7 @@ class Testbed:
         model: str,
         platforms: int | Sequence[str] = PLATFORMS,
         *,
-        points: int = POINTS,
+        points: int | Sequence[int] | None = None,
         uplink_mbps: float = UPLINK_MBPS,
         slower: Sequence[float] | None = None,
         seed: int = LOAD_SEED,
@@ -176,23 +181,24 @@ class Testbed:
     ) -> Deployment:
         """A model on so many platforms, or on platforms of the kinds named.
 
-        `points` of all together are dealt out evenly; each stands for `stands_for` of the paper's
-        and takes so many times as long. `slower` says how many times slower than its kind each
-        platform is. `seed` draws the co-runners, which run until `until_s`.
+        `points` of each platform are those of the testbed, unless given: one number for all, or one
+        for each. Each stands for `stands_for` of the paper's and takes so many times as long.
+        `slower` says how many times slower than its kind each platform is. `seed` draws the
+        co-runners, which run until `until_s`.
         """
         choose("model", model, ZOO)
-        named = _named(platforms)
-        if not named or points < len(named):
+        named, assumed = _named(platforms), self.facts["assumed"]
+        held = self._held(points, len(named))
+        if not named or len(held) != len(named) or min(held) < 1:
             raise ValueError(
-                f"{len(named)} platforms for {points} points; give at least one platform, and at "
-                "least a point for each"
+                f"{len(named)} platforms for {list(held)} points; give at least one platform, and "
+                "at least a point for each"
             )
         factors = [1.0] * len(named) if slower is None else list(slower)
         if len(factors) != len(named) or not all(factor > 0 for factor in factors):
             raise ValueError(
                 f"slower is {factors} for {len(named)} platforms; give one above 0 for each"
             )
-        assumed = self.facts["assumed"]
         made = tuple(
             Platform(
                 f"{kind}{at}",
@@ -202,10 +208,18 @@ class Testbed:
             )
             for at, (kind, factor) in enumerate(zip(named, factors, strict=True))
         )
-        held = tuple(points // len(named) + (at < points % len(named)) for at in range(len(named)))
         uplink_bps = check_number("uplink_mbps", uplink_mbps) * 1e6
         overhead_s = assumed["overhead_ms"] / 1e3
-        return Deployment(model, made, held, uplink_bps, overhead_s, assumed, stands_for)
+        return Deployment(
+            model, made, held, uplink_bps, overhead_s, assumed, assumed["peers"], stands_for
+        )
+
+    def _held(self, points: int | Sequence[int] | None, platforms: int) -> tuple[int, ...]:
+        if points is None:
+            stated = self.facts["assumed"]["points_per_platform"]
+            points = POINTS // max(1, platforms) if stated is None else stated
+        same = whole(points)
+        return tuple(points) if same is None else (same,) * platforms  # type: ignore[arg-type]
 
     def _load(self, seed: int, platform: int, until_s: float) -> Load:
         facts = json.dumps(self.facts["co_runners"])

@@ -46,15 +46,17 @@ from workbench.decentralised import GossipSetup, Mixing, View
 from workbench.decentralised.mixing import as_mixing
 from workbench.decentralised.selecting import Batches, shuffled
 from workbench.edgegossip.aggregation import Aggregation, aggregate
-from workbench.edgegossip.aggregation.costs import SELECTED
+from workbench.edgegossip.aggregation.costs import COUNTED
 from workbench.edgegossip.algorithms import STRATEGIES, Strategy
 from workbench.edgegossip.algorithms.balancer import (
+    BALANCERS,
     FAILED_SHARE,
     THRESHOLD,
     Balance,
     Ratios,
     balance,
     check_balancer,
+    ranking_share,
 )
 from workbench.edgegossip.algorithms.failures import Policy, held_after, of_survivors, policy_of
 from workbench.edgegossip.algorithms.losses import point_losses
@@ -102,7 +104,7 @@ class EdgeGossip:
     shards
         Training samples of each, as in the `GossipSetup`.
     technique
-        Of aggregation: one of those that Table 3 counts, `SELECTED`.
+        Of aggregation: one of those that Table 3 counts, `COUNTED`.
     ratio
         Points for each aggregated one; at most the least shard's.
     strategy
@@ -110,6 +112,9 @@ class EdgeGossip:
     order
         Of the chosen points: ``"shuffled"``, just as many as the ratio asks for, in batches; or
         ``"ranked"``, in the batches of whole subsets that were selected, largest effect first.
+    balancer
+        One of `BALANCERS`: ``"with_ranking"`` counts what ranking takes before an epoch,
+        ``"literal"`` is Alg. 1, which does not.
     threshold, failed_share, on_failures
         Of the balancer. A platform fails when it is predicted to be slower than `threshold`, or
         when its last report is more than `hops` epochs old and one who hears it directly has gone
@@ -151,6 +156,7 @@ class EdgeGossip:
     ratio: float = 10.0
     strategy: str = "accuracy_aware"
     order: str = "shuffled"
+    balancer: str = "with_ranking"
     threshold: float = THRESHOLD
     failed_share: float = FAILED_SHARE
     on_failures: str | Policy = "reassign"
@@ -164,9 +170,10 @@ class EdgeGossip:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_name("technique of Table 3", self.technique, SELECTED)
+        check_name("technique of Table 3", self.technique, COUNTED)
         check_name("strategy", self.strategy, STRATEGIES)
         check_name("order", self.order, ORDERS)
+        check_name("balancer", self.balancer, BALANCERS)
         check_balancer(self.threshold, self.failed_share, self.on_failures)
         if self.mixing is not None:
             object.__setattr__(self, "mixing", as_mixing(self.mixing))
@@ -285,7 +292,11 @@ class EdgeGossip:
             points = tuple(0 if node in failed else at for node, at in enumerate(known.points))
         now = Balance(points, known.throughput)
         policy = of_survivors(policy_of(self.on_failures), list(map(alone, self.platforms)))
-        return balance(now, self.threshold, self.failed_share, policy), failed
+        share = 0.0
+        if self.how.effects != "none":
+            ratio = self.ratio if self.how.effects == "aggregated" else 1.0
+            share = ranking_share(self.balancer, self.forward_share, ratio)
+        return balance(now, self.threshold, self.failed_share, policy, share), failed
 
     def _aggregated(self, state: State, view: View) -> tuple[State, float]:
         """The state with `held` aggregated; the seconds that this takes."""
@@ -301,6 +312,7 @@ class EdgeGossip:
             x[0].size if self.features is None else self.features,
             self.ratio,
             self.operations_per_s,
+            classes=len(np.unique(y)),
         )
         return replace(state, aggregation=made), seconds
 

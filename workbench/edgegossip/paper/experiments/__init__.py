@@ -10,6 +10,7 @@ from workbench.edgegossip.paper.experiments.cost_model import (
     explanations,
     fig6,
     fig8,
+    fig12_times,
     sensitivity,
 )
 from workbench.edgegossip.paper.experiments.prediction import (
@@ -19,7 +20,7 @@ from workbench.edgegossip.paper.experiments.prediction import (
     samples,
     sizes_text,
 )
-from workbench.edgegossip.paper.experiments.timings import fig3, fig7, table3
+from workbench.edgegossip.paper.experiments.timings import fig3, fig3_times, fig7, table3
 from workbench.edgegossip.paper.experiments.trainings import (
     dropouts,
     fig5,
@@ -38,6 +39,7 @@ __all__ = [
     "dropouts",
     "explanations",
     "fig3",
+    "fig3_times",
     "fig5",
     "fig6",
     "fig6_accuracy",
@@ -47,6 +49,7 @@ __all__ = [
     "fig10",
     "fig11",
     "fig12",
+    "fig12_times",
     "fig13",
     "samples",
     "seconds_to_accuracy",
@@ -58,13 +61,14 @@ __all__ = [
 ]
 
 RECORDED = {
-    "fig3": Recordable(data=("cifar10",)),
+    "fig3": Recordable(data=("mnist",)),
+    "fig3_times": Recordable(data=("cifar10",)),
     "fig5": Recordable(data=("cifar10", "mnist")),
     "fig6_accuracy": Recordable(data=("cifar10", "mnist")),
     "fig7": Recordable(data=("cifar10", "mnist")),
     "fig12": Recordable(data=("mnist",)),
     "fig13": Recordable(data=("mnist",)),
-    "strategies": Recordable(data=("cifar10",)),
+    "strategies": Recordable(data=("mnist",)),
     "dropouts": Recordable(data=("mnist",)),
     "samples": Recordable(derived={"fig9": fig9, "fig11": fig11}),
 }

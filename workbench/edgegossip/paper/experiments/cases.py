@@ -12,10 +12,14 @@ from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from workbench import datasets, decentralised, edgegossip
 from workbench.datasets import Dataset, partition
+from workbench.decentralised.mixing import as_mixing
+from workbench.decentralised.topologies import nearest
 from workbench.edgegossip import Setup
 from workbench.edgegossip.costs.course import Epoch
 from workbench.edgegossip.paper.experiments import scales
@@ -34,6 +38,7 @@ from workbench.experiments import data_set
 from workbench.experiments.data import loaded_once
 from workbench.profiles import profile_model
 from workbench.training import Sgd
+from workbench.training.repeatable import DEAL, derive
 from workbench.zoo import MODELS as ZOO
 
 if TYPE_CHECKING:
@@ -53,9 +58,11 @@ class Case(NamedTuple):
     ratio: float = RATIO
     strategy: str = "accuracy_aware"
     order: str = "shuffled"
+    balancer: str = "with_ranking"
     seed: int = 1  # of weights, shards, loads and all that is drawn
     slower: tuple[float, ...] | None = None  # how many times slower than its kind each platform is
     uplink_mbps: float = STATED["assumed"]["uplink_mbps"]
+    learner: str | None = None  # who learns, as itself; None for whom the scale has learn
 
     @property
     def nodes(self) -> int:
@@ -94,13 +101,13 @@ def learnt_from(scale: str, learner: str, dataset: str = "auto") -> str:
 
 def learning_at(scale: str, case: Case, dataset: str = "auto") -> Learning:
     """The learner at a scale in a case."""
-    learner = scales.LEARNERS.at(scale)[case.model]
+    learner = scales.LEARNERS.at(scale)[case.learner or case.model]
     return Learning(
         learner.model,
         learnt_from(scale, learner.model, dataset),
         scales.SAMPLES.at(scale),
         scales.TEST_SAMPLES.at(scale),
-        learner.epochs_on(case.nodes),
+        learner.epochs,
         learner.batch_size,
         learner.learning_rate,
         scales.EVALUATE_EVERY.at(scale),
@@ -109,11 +116,15 @@ def learning_at(scale: str, case: Case, dataset: str = "auto") -> Learning:
 
 @lru_cache(maxsize=256)
 def deployed(case: Case, points: int, testbed: Testbed | None = None) -> Deployment:
-    """The platforms of a case, with so many training samples for the paper's."""
+    """The platforms of a case, with so many training samples for the paper's.
+
+    Each has its part of the data on the first deployment.
+    """
+    parts = [points // PLATFORMS + (at < points % PLATFORMS) for at in range(PLATFORMS)]
     return (testbed or paper_testbed()).deployment(
         case.model,
         case.platforms,
-        points=points,
+        points=[parts[at % PLATFORMS] for at in range(case.nodes)],
         uplink_mbps=case.uplink_mbps,
         slower=case.slower,
         seed=LOAD_SEED + case.seed,
@@ -121,15 +132,31 @@ def deployed(case: Case, points: int, testbed: Testbed | None = None) -> Deploym
     )
 
 
+def shards(labels: NDArray[np.int64], platforms: int, seed: int) -> list[NDArray[np.int64]]:
+    """Samples of each platform: the data dealt out to the first four, anew to the next, and so on.
+
+    Each has 25 % of the data, as the paper's first deployment has it. Of its larger ones the paper
+    gives no shares; dealt out once, an epoch there would be short, and training faster with every
+    platform that joins, where its figure shows it slower.
+    """
+    rounds = range(-(-platforms // PLATFORMS))
+    dealt = [
+        partition.by_size(labels, [1] * PLATFORMS, seed=derive(seed, DEAL, at) if at else seed)
+        for at in rounds
+    ]
+    return [one for parts in dealt for one in parts][:platforms]
+
+
 def setup(case: Case, learning: Learning, *, patience_s: float | None = None) -> Setup:
-    """The training of a case: on the testbed, a model's exchange an epoch on a complete graph."""
+    """The training of a case: on the testbed, a model's exchange an epoch with each peer."""
     loaded = learning.data
     deployment = deployed(case, len(loaded.y_train))
     return Setup(
         learning.learner,
         loaded.fitted(ZOO[learning.learner].input_shape),
         deployment.platforms,
-        shards=partition.by_size(loaded.y_train, [1] * case.nodes, seed=case.seed),
+        shards=shards(loaded.y_train, case.nodes, case.seed),
+        mixing=as_mixing(nearest(case.nodes, deployment.peers)) if deployment.peers else None,
         network=deployment.cluster(profile_model(learning.learner).param_bytes),
         batch_size=learning.batch_size,
         epochs=learning.epochs,
@@ -148,6 +175,7 @@ def options(case: Case, learning: Learning) -> dict[str, Any]:
         "technique": case.technique,
         "ratio": case.ratio,
         "order": case.order,
+        "balancer": case.balancer,
         "forward_share": forward_share(),
         "operations_per_s": assumed["operations_per_s"],
         "stands_for": POINTS / len(learning.data.y_train),

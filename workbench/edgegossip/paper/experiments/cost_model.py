@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
 import polars as pl
 
+from workbench.edgegossip.algorithms.balancer import BALANCERS
 from workbench.edgegossip.costs.course import Epoch, selecting_share, total_s
 from workbench.edgegossip.paper import calibration
 from workbench.edgegossip.paper.calibration import speedups
 from workbench.edgegossip.paper.testbed import (
     DEPLOYMENTS,
     EPOCHS,
+    IMBALANCES,
     MODELS,
     PLATFORMS,
     RATIOS,
@@ -119,6 +121,33 @@ def _read(model: str, ratio: float, epochs: int) -> dict[str, list[Epoch]]:
     return dict(zip(READINGS, (every, every, cpus, one), strict=True))
 
 
+FIG12 = {
+    "imbalance": pl.Float64,
+    **dict.fromkeys(("gosgd_s", "literal_s", "with_ranking_s"), pl.Float64),
+}
+
+
+def fig12_times(epochs: int = EPOCHS) -> pl.DataFrame:
+    """Training times of Fig. 12: plain gossip, and EdgeGossip by both balancers.
+
+    A row per imbalance: ``imbalance, gosgd_s, literal_s`` (Alg. 1 to the letter) and
+    ``with_ranking_s`` (the balancer counts what ranking takes).
+    """
+    return sweep(
+        "Figure 12", _balanced, grid(imbalance=IMBALANCES), FIG12, shared={"epochs": epochs}
+    )
+
+
+def _balanced(imbalance: float, epochs: int, **_: object) -> dict[str, float]:
+    one = paper_testbed().deployment(
+        MODELS[0], ("cpu",) * 4, slower=(1.0, 1.0, imbalance, imbalance)
+    )
+    found = {"gosgd_s": total_s(one.course(epochs))}
+    for balancer in BALANCERS:
+        found[f"{balancer}_s"] = total_s(one.course(epochs, one.aggregating(balancer=balancer)))
+    return found
+
+
 def explanations() -> pl.DataFrame:
     """What each explanation of the speed-up predicts beside it.
 
@@ -132,7 +161,7 @@ def explanations() -> pl.DataFrame:
 
 
 def _predicted(explanation: str, **_: object) -> list[dict[str, object]]:
-    predicted = calibration.predicted(Testbed(Constants.load(explanation)))
+    testbed = calibration.EXPLANATIONS[explanation].testbed(Constants.load(explanation))
     return [
         {
             "claim": claim,
@@ -140,7 +169,7 @@ def _predicted(explanation: str, **_: object) -> list[dict[str, object]]:
             "ours": ours,
             "paper": paper,
         }
-        for claim, (ours, paper) in predicted.items()
+        for claim, (ours, paper) in calibration.predicted(testbed).items()
     ]
 
 
@@ -148,11 +177,15 @@ def _predicted(explanation: str, **_: object) -> list[dict[str, object]]:
 class _Setting:
     """All that the mean speed-up follows from."""
 
-    constants: Constants
-    assumed: Mapping[str, Any]
+    constants: Constants = field(default_factory=Constants.load)
+    assumed: Mapping[str, Any] = field(default_factory=lambda: STATED["assumed"])
     epochs: int = EPOCHS
     deployments: Sequence[int] = DEPLOYMENTS
     uplink_mbps: float = UPLINK_MBPS
+
+    def assuming(self, **assumed: Any) -> _Setting:
+        """The setting with other assumptions."""
+        return replace(self, assumed={**self.assumed, **assumed})
 
     def speedups(self) -> list[float]:
         testbed = Testbed(self.constants, {**STATED, "assumed": self.assumed})
@@ -162,41 +195,58 @@ class _Setting:
         return list(found.values())
 
 
-def _varied(factor: float) -> Iterator[tuple[str, str, _Setting]]:
-    """Name, value and setting of each number, times a factor, all else unchanged."""
-    stands = _Setting(Constants.load(), STATED["assumed"])
-    constants, assumed = stands.constants, stands.assumed
-    yield (
-        "uplink, Mbit/s",
-        f"{factor * UPLINK_MBPS:g}",
-        replace(stands, uplink_mbps=factor * UPLINK_MBPS),
-    )
-    for name, what in (
-        ("sustained_share", "share of the peak sustained"),
-        ("operations_per_s", "operations/s in aggregating"),
-    ):
-        value = factor * assumed[name]
-        yield what, f"{value:g}", replace(stands, assumed={**assumed, name: value})
-    epochs = round(factor * EPOCHS)
-    yield "epochs", str(epochs), replace(stands, epochs=epochs)
-    intensity = factor * constants.intensity
-    yield (
-        "co-runners' intensity",
-        f"{intensity:g}",
-        replace(stands, constants=replace(constants, intensity=intensity)),
-    )
+ASSUMED = {
+    "points_per_platform": "points on each platform",
+    "backward_over_forward": "backward over forward pass",
+    "sustained_share": "share of the peak sustained",
+    "operations_per_s": "operations/s in aggregating",
+}
+"""Of the testbed's assumptions those that are varied by a factor."""
+
+
+def _varied(factor: float) -> dict[str, tuple[str, _Setting]]:
+    """Value and setting of each number, times a factor, all else unchanged."""
+    stands = _Setting()
+    found = {}
+    for name, what in ASSUMED.items():
+        value = factor * stands.assumed[name]
+        value = int(value) if name == "points_per_platform" else value
+        found[what] = f"{value:,g}", stands.assuming(**{name: value})
     larger = [round(factor * count) for count in DEPLOYMENTS[1:]]
-    yield (
-        "platforms of the larger deployments",
-        ", ".join(map(str, larger)),
-        replace(stands, deployments=(DEPLOYMENTS[0], *larger)),
+    epochs, uplink_mbps = round(factor * EPOCHS), factor * UPLINK_MBPS
+    intensity, host_ms = (
+        factor * one for one in (stands.constants.intensity, stands.constants.host_ms)
     )
-    host_ms = factor * constants.host_ms
-    yield (
-        "host, ms a sample (fitted)",
-        f"{host_ms:g}",
-        replace(stands, constants=replace(constants, host_ms=host_ms)),
-    )
+    return found | {
+        "platforms of the larger deployments": (
+            ", ".join(map(str, larger)),
+            replace(stands, deployments=(DEPLOYMENTS[0], *larger)),
+        ),
+        "uplink, Mbit/s": (f"{uplink_mbps:,g}", replace(stands, uplink_mbps=uplink_mbps)),
+        "epochs": (str(epochs), replace(stands, epochs=epochs)),
+        "co-runners' intensity": (
+            f"{intensity:g}",
+            replace(stands, constants=replace(stands.constants, intensity=intensity)),
+        ),
+        "host, ms a sample (fitted)": (
+            f"{host_ms:g}",
+            replace(stands, constants=replace(stands.constants, host_ms=host_ms)),
+        ),
+    }
+
+
+def _otherwise() -> dict[str, tuple[str, _Setting]]:
+    """Value and setting of each choice made otherwise."""
+    stands = _Setting()
+    found = {
+        f"peers of each platform ({name})": (name, stands.assuming(peers=peers))
+        for name, peers in (("4", 4), ("all", None))
+    }
+    dealt = stands.assuming(points_per_platform=None)
+    return found | {
+        "data dealt out once": ("50,000 in all", dealt),
+        "data dealt out once, all peers": ("50,000 in all", dealt.assuming(peers=None)),
+    }
 
 
 SENSITIVITY = {
@@ -208,28 +258,31 @@ SENSITIVITY = {
 
 
 def sensitivity(processes: int | None = None) -> pl.DataFrame:
-    """Mean speed-up at half and at double each assumed number that it depends on.
+    """Mean speed-up at half and at double each assumed number, and with other choices.
 
     Everything else stays unchanged, also the fitted constant, which is varied in the last rows.
 
-    A row per number and factor: ``number, factor, value`` (as text; of deployments it is several)
-    and ``speedup``, the mean over the settings, with the ``least`` and the ``most`` of them.
+    A row per number and factor, and per choice (whose ``factor`` is null): ``number, factor,
+    value`` (as text; of deployments it is several) and ``speedup``, the mean over the settings,
+    with the ``least`` and the ``most`` of them.
     """
-    numbers = [number for number, _, _ in _varied(1.0)]
+    numbers = list(_varied(1.0))
     points = [{"factor": 1.0, "number": numbers[0]}, *grid(factor=(0.5, 2.0), number=numbers)]
+    points += [{"factor": None, "number": number} for number in _otherwise()]
     return sweep("Sensitivity", _gains, points, SENSITIVITY, processes=processes, then=_beside)
 
 
-def _gains(number: str, factor: float, **_: object) -> dict[str, object]:
-    value, setting = {one[0]: one[1:] for one in _varied(factor)}[number]
+def _gains(number: str, factor: float | None, **_: object) -> dict[str, object]:
+    value, setting = (_otherwise() if factor is None else _varied(factor))[number]
     gains = setting.speedups()
     return {"value": value, "speedup": fmean(gains), "least": min(gains), "most": max(gains)}
 
 
 def _beside(frame: pl.DataFrame) -> pl.DataFrame:
     """Beside each number's half and double the unchanged setting, a row for all."""
-    stands = {number: value for number, value, _ in _varied(1.0)}
+    stands = {number: value for number, (value, _) in _varied(1.0).items()}
     each = pl.DataFrame({"number": list(stands), "value": list(stands.values())})
     unvaried = frame.filter(factor=1.0).drop("number", "value").join(each, how="cross")
-    whole = pl.concat([frame.filter(pl.col("factor") != 1), unvaried.select(frame.columns)])
-    return whole.sort(pl.col("number").cast(pl.Enum(list(stands))), "factor")
+    varied = frame.filter(pl.col("factor").is_null() | (pl.col("factor") != 1))
+    whole = pl.concat([varied, unvaried.select(frame.columns)])
+    return whole.sort(pl.col("number").cast(pl.Enum([*stands, *_otherwise()])), "factor")

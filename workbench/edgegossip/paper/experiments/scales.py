@@ -9,7 +9,6 @@ from workbench.edgegossip.paper.testbed import (
     DEPLOYMENTS,
     EPOCHS,
     MODELS,
-    PLATFORMS,
     POINTS,
     STATED,
 )
@@ -23,10 +22,7 @@ class Learner(NamedTuple):
     ----------
     model
         Of the zoo.
-    epochs
-        On the first deployment. Twice as many platforms take half as many steps in an epoch, and
-        train for half as many epochs again.
-    batch_size, learning_rate
+    epochs, batch_size, learning_rate
         Of the training.
     """
 
@@ -34,10 +30,6 @@ class Learner(NamedTuple):
     epochs: int
     batch_size: int
     learning_rate: float
-
-    def epochs_on(self, platforms: int) -> int:
-        """Epochs on so many platforms."""
-        return max(1, self.epochs * (platforms + PLATFORMS) // (2 * PLATFORMS))
 
 
 class Measuring(NamedTuple):
@@ -71,12 +63,14 @@ ALL_TECHNIQUES = Scaled(smoke=MODELS[3:], default=MODELS[3:], paper=MODELS)
 """Models that are trained with each technique of aggregation; the others with the first."""
 LARGER = Scaled(smoke=(8,), default=(8,), paper=DEPLOYMENTS[1:])
 """Numbers of platforms in Fig. 6, trained."""
-FIG3 = Scaled(smoke=(MODELS[0], 2), default=(MODELS[0], 15), paper=(MODELS[1], 100))
-"""Whose learner learns from aggregated points alone, and how often it passes over them."""
-AGGREGATED = Scaled(smoke=1000, default=5000, paper=POINTS)
-"""Points at most in Fig. 7."""
-REPEATS = Scaled(smoke=1, default=3, paper=3)
-"""Fig. 7."""
+PASSES = Scaled(smoke=2, default=15, paper=40)
+"""Of LeNet-5 over the aggregated points in Fig. 3b."""
+AGGREGATED = Scaled(smoke=300, default=6000, paper=20_000)
+"""Points in Fig. 7; images are shifted copies where there are not so many."""
+DECOMPOSED = Scaled(smoke=200, default=2000, paper=8000)
+"""Points in Fig. 3a, where whole data sets are decomposed in full."""
+REPEATS = Scaled(smoke=1, default=1, paper=3)
+"""Figs. 3a and 7."""
 PROCESSES = Scaled(smoke=1, default=None, paper=None)
 """That trainings run in; None for one a core."""
 

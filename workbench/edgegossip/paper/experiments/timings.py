@@ -2,103 +2,153 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from workbench.datasets import Dataset
 from workbench.edgegossip.aggregation import TECHNIQUES, aggregate, generation, operations
+from workbench.edgegossip.aggregation.aggregation import FloatArray, Indices
 from workbench.edgegossip.aggregation.costs import SELECTED
+from workbench.edgegossip.aggregation.techniques import PAPER
 from workbench.edgegossip.paper.experiments import scales
 from workbench.edgegossip.paper.experiments.cases import data, learnt_from
 from workbench.edgegossip.paper.experiments.scales import Learner
 from workbench.edgegossip.paper.testbed import MODELS, RATIOS, STATED
-from workbench.experiments import computed, grid, keeping, sweep
+from workbench.experiments import Scaled, grid, sweep
 from workbench.experiments.data import loaded_once
 from workbench.training.repeatable import SHUFFLE
 from workbench.zoo import MODELS as ZOO
 
 _SECONDS = dict.fromkeys(("reduce_s", "divide_s", "aggregate_s", "total_s"), pl.Float64)
-FIG3: dict[str, Any] = {
-    **dict.fromkeys(("technique", "learner", "dataset"), pl.String),
-    **dict.fromkeys(("train_samples", "aggregated", "seed"), pl.Int64),
+TIMES: dict[str, Any] = {
+    **dict.fromkeys(("model", "dataset"), pl.String),
+    **dict.fromkeys(("points", "features"), pl.Int64),
+    "technique": pl.String,
+    "ratio": pl.Float64,
+    **dict.fromkeys(("repeat", "aggregated"), pl.Int64),
     **_SECONDS,
 }
 RATIO = 5.0
 """Of Fig. 3."""
 
 
-def fig3(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
-    """Eight ways to aggregate: seconds on this machine, and accuracy from what they make (Fig. 3).
+def fig3_times(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
+    """Seconds of all ways to aggregate, on this machine (Fig. 3a): the paper's, and our fast ones.
 
-    A model is trained on the aggregated points alone, one for five originals, on one machine.
-
-    Deviation: below scale ``paper`` LeNet-5 and the data of `fig5` instead of AlexNet and CIFAR-10.
-
-    A row per technique and seed: ``technique, learner, dataset, train_samples, aggregated, seed,
-    reduce_s, divide_s, aggregate_s, total_s, top1``.
-
-    Raises
-    ------
-    ExperimentInterrupted
-        At Ctrl-C, with what was timed; ``top1`` is null where nothing has learnt yet.
+    Images of AlexNet's input, one point for five. Columns as in `fig7`.
     """
-    model, passes = scales.FIG3.at(scale)
-    learner = scales.LEARNERS.at(scale)[model]
-    source = learnt_from(scale, learner.model, dataset)
-    shared: dict[str, Any] = {
-        "learner": learner.model,
-        "source": source,
-        "samples": scales.SAMPLES.at(scale),
-        "test_samples": scales.TEST_SAMPLES.at(scale),
-    }
-    fitted = _fitted(**shared)
-    generation(fitted.x_train[:64], fitted.y_train[:64], TECHNIQUES, [RATIO])  # what loads late
-    points = grid(seed=range(seed, seed + scales.SEEDS.at(scale)), technique=TECHNIQUES)
-    top1: dict[int, float] = {}
-
-    def learnt(timed: pl.DataFrame) -> pl.DataFrame:
-        found = [top1.get(at) for at in range(len(timed))]
-        return timed.with_columns(pl.Series("top1", found, pl.Float64))
-
-    timed = sweep(
-        "Figure 3, aggregating", _aggregating, points, FIG3, shared=shared, timed=True, then=learnt
+    points = grid(
+        repeat=range(scales.REPEATS.at(scale)),
+        model=MODELS[1:2],
+        technique=TECHNIQUES,
+        ratio=[RATIO],
     )
-    about = shared | {"learner": learner, "passes": passes}
-    processes = scales.PROCESSES.at(scale)
-    with keeping(lambda: learnt(timed)):
-        for at, (row,) in computed(
-            "Figure 3, learning",
-            _taught,
-            points,
-            shared=about,
-            processes=processes,
-            remember=True,
-        ):
-            top1[at] = row["top1"]
-    return learnt(timed)
+    shared = _shared(scale, scales.DECOMPOSED, seed, dataset)
+    return sweep("Figure 3, aggregating", _measured, points, TIMES, shared=shared, timed=True)
+
+
+def fig7(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
+    """Seconds of the steps of aggregating, on this machine, by technique and ratio (Fig. 7).
+
+    A row per model (whose input the images are fitted to), technique, ratio and repetition:
+    ``model, dataset, points, features, technique, ratio, repeat, aggregated, reduce_s, divide_s,
+    aggregate_s, total_s``. Where a data set has fewer images than points are timed, the others are
+    copies, shifted by some pixels.
+    """
+    points = grid(
+        repeat=range(scales.REPEATS.at(scale)), model=MODELS[:2], technique=SELECTED, ratio=RATIOS
+    )
+    shared = _shared(scale, scales.AGGREGATED, seed, dataset)
+    return sweep("Figure 7", _measured, points, TIMES, shared=shared, timed=True)
+
+
+def _shared(scale: str, count: Scaled[int], seed: int, dataset: str) -> dict[str, object]:
+    sources = {one: learnt_from(scale, one, dataset) for one in MODELS}
+    return {"sources": sources, "count": count.at(scale), "seed": seed}
+
+
+def _measured(
+    *,
+    model: str,
+    technique: str,
+    ratio: float,
+    sources: Mapping[str, str],
+    count: int,
+    seed: int,
+    **_: object,
+) -> dict[str, object]:
+    name, x, y = _images(model, sources[model], count)
+    row = generation(x, y, [technique], [ratio], seed=seed).select("aggregated", *_SECONDS)
+    about = {"dataset": name, "points": len(y), "features": x[0].size}
+    return about | row.row(0, named=True)
 
 
 @loaded_once
-def _fitted(learner: str, source: str, samples: int | None, test_samples: int | None) -> Dataset:
-    return data(source, samples, test_samples).fitted(ZOO[learner].input_shape)
+def _images(model: str, source: str, count: int) -> tuple[str, FloatArray, Indices]:
+    """So many images of a model's input shape, their classes, and where they come from."""
+    found = data(source, count, 1).fitted(ZOO[model].input_shape)
+    x, y = found.x_train, found.y_train
+    copies = range(-(-count // len(y)))
+    shifted = [np.roll(x, (at, 2 * at), axis=(-2, -1)) for at in copies]
+    return found.name, np.concatenate(shifted)[:count], np.tile(y, len(copies))[:count]
 
 
-def _aggregating(*, technique: str, seed: int, steps: object, **of_data: Any) -> dict[str, object]:
-    fitted = _fitted(**of_data)
-    times = generation(fitted.x_train, fitted.y_train, [technique], [RATIO], seed=seed)
-    about = {"dataset": fitted.name, "train_samples": len(fitted.y_train)}
-    return about | times.select("aggregated", *_SECONDS).row(0, named=True)
+FIG3: dict[str, Any] = {
+    **dict.fromkeys(("technique", "learner", "dataset"), pl.String),
+    **dict.fromkeys(("train_samples", "aggregated", "seed"), pl.Int64),
+    "top1": pl.Float64,
+}
+
+
+def fig3(
+    scale: str = "default", seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
+) -> pl.DataFrame:
+    """Accuracy of what learns from aggregated points alone, one for five, by technique (Fig. 3b).
+
+    Deviation: LeNet-5 and the data of `fig5` instead of AlexNet and CIFAR-10; at scale ``paper``
+    from as many points as `fig3_times` decomposes.
+
+    A row per technique of the paper and seed: ``technique, learner, dataset, train_samples,
+    aggregated, seed, top1``.
+    """
+    learner = scales.LEARNERS.at(scale)[MODELS[0]]
+    shared: dict[str, Any] = {
+        "learner": learner,
+        "source": learnt_from(scale, learner.model, dataset),
+        "samples": scales.DECOMPOSED.at(scale),
+        "test_samples": scales.TEST_SAMPLES.at(scale),
+        "passes": scales.PASSES.at(scale),
+    }
+    points = grid(seed=range(seed, seed + (seeds or scales.SEEDS.at(scale))), technique=PAPER)
+    processes = scales.PROCESSES.at(scale)
+    return sweep(
+        "Figure 3, learning",
+        _taught,
+        points,
+        FIG3,
+        shared=shared,
+        processes=processes,
+        remember=True,
+    )
 
 
 def _taught(
-    *, technique: str, seed: int, learner: Learner, passes: int, steps: object, **of_data: Any
-) -> dict[str, float]:
+    *,
+    technique: str,
+    seed: int,
+    learner: Learner,
+    source: str,
+    samples: int,
+    test_samples: int | None,
+    passes: int,
+    **_: object,
+) -> dict[str, object]:
     """Top-1 accuracy of a model that learns from aggregated points alone."""
     from workbench import training
 
-    fitted = _fitted(learner.model, **of_data)
+    fitted = data(source, samples, test_samples).fitted(ZOO[learner.model].input_shape)
     made = aggregate(fitted.x_train, fitted.y_train, technique, RATIO, seed)
     with training.fixed_threads():
         module = training.initialise(learner.model, seed, classes=len(fitted.classes))
@@ -113,48 +163,14 @@ def _taught(
                 training.gradient_step(flat, x[batch], y[batch], seed=step)
                 sgd.step(flat.parameters, flat.gradients, velocity)
                 step += 1
-        return {"top1": training.evaluate(flat.module, fitted.x_test, fitted.y_test).top1}
-
-
-FIG7: dict[str, Any] = {
-    **dict.fromkeys(("model", "dataset"), pl.String),
-    **dict.fromkeys(("points", "features"), pl.Int64),
-    "technique": pl.String,
-    "ratio": pl.Float64,
-    **dict.fromkeys(("repeat", "aggregated"), pl.Int64),
-    **_SECONDS,
-}
-
-
-def fig7(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
-    """Seconds of the steps of aggregating, on this machine, by technique and ratio (Fig. 7).
-
-    A row per model (whose input the images are fitted to), technique, ratio and repetition:
-    ``model, dataset, points, features, technique, ratio, repeat, aggregated, reduce_s, divide_s,
-    aggregate_s, total_s``.
-    """
-    models = [{"model": one, "source": learnt_from(scale, one, dataset)} for one in MODELS[:2]]
-    shared = {
-        "samples": scales.AGGREGATED.at(scale),
-        "test_samples": scales.TEST_SAMPLES.at(scale),
-        "repeats": scales.REPEATS.at(scale),
-        "seed": seed,
+        top1 = training.evaluate(flat.module, fitted.x_test, fitted.y_test).top1
+    return {
+        "learner": learner.model,
+        "dataset": fitted.name,
+        "train_samples": len(fitted.y_train),
+        "aggregated": len(made),
+        "top1": top1,
     }
-    return sweep("Figure 7", _measured, models, FIG7, shared=shared, timed=True)
-
-
-def _measured(
-    *, model: str, repeats: int, seed: int, steps: object, **of_data: Any
-) -> pl.DataFrame:
-    fitted = _fitted(model, **of_data)
-    measured = generation(
-        fitted.x_train, fitted.y_train, SELECTED, RATIOS, repeats=repeats, seed=seed
-    )
-    return measured.with_columns(
-        dataset=pl.lit(fitted.name),
-        points=pl.lit(len(fitted.y_train)),
-        features=pl.lit(fitted.x_train[0].size),
-    )
 
 
 def table3(measured: pl.DataFrame) -> pl.DataFrame:

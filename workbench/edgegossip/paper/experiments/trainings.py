@@ -31,6 +31,7 @@ from workbench.edgegossip.paper.experiments.cases import (
 from workbench.edgegossip.paper.frames import final
 from workbench.edgegossip.paper.testbed import IMBALANCES, MODELS, RATIOS
 from workbench.experiments import computed, keeping, sweep, whole
+from workbench.names import check_name
 from workbench.profiles import profile_model
 from workbench.runtime import Crash, Restart, SlowDown
 from workbench.training import TrainingError
@@ -74,7 +75,8 @@ def _curve(
     case, method, learning = training
     trained = train(case, learning, method, faults=faults, patience_s=patience_s)
     whole(trained.run)  # half a training would compare nothing
-    return curve(trained, len(learning.data.y_train)).drop("loss")
+    held = deployed(case, len(learning.data.y_train)).points
+    return curve(trained, sum(held)).drop("loss")
 
 
 CURVE: dict[str, Any] = {
@@ -117,7 +119,7 @@ def trainings(
     asked: list[Training] = []
     for of_seed, case in product(range(seed, seed + (seeds or scales.SEEDS.at(scale))), cases):
         one = case._replace(seed=of_seed)
-        plain = Case(one.model, one.platforms, seed=of_seed, slower=one.slower)
+        plain = Case(one.model, one.platforms, seed=of_seed, slower=one.slower, learner=one.learner)
         learning = learning_at(scale, one, dataset)
         asked += [Training(plain, "gosgd", learning), Training(one, "edgegossip", learning)]
     asked = list(dict.fromkeys(asked))
@@ -180,30 +182,49 @@ def _about(training: Training, curve: pl.DataFrame) -> pl.DataFrame:
 
 
 def fig5(
-    scale: str = "default", seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
+    scale: str = "default",
+    seed: int = 1,
+    dataset: str = "auto",
+    *,
+    seeds: int | None = None,
+    model: str | None = None,
 ) -> pl.DataFrame:
     """Accuracy against training time on the first deployment, by model and technique (Fig. 5).
 
-    Deviation: below scale ``paper`` LeNet-5 learns in the place of the others (at ``smoke`` a small
-    AlexNet in that of AlexNet), with the times of these and hence their ratios; and only some
-    models are trained with all three techniques.
+    Of all four models, or of one. Deviation: below scale ``paper`` LeNet-5 learns in the place of
+    the others (at ``smoke`` a small AlexNet in that of AlexNet), with the times of these and hence
+    their ratios; and only some models are trained with all three techniques.
 
     As `trainings` gives it.
     """
     all_techniques = scales.ALL_TECHNIQUES.at(scale)
     cases = [
-        Case(model, technique=technique)
-        for model in MODELS
-        for technique in (SELECTED if model in all_techniques else SELECTED[:1])
+        Case(one, technique=technique)
+        for one in _named(model, MODELS)
+        for technique in (SELECTED if one in all_techniques else SELECTED[:1])
     ]
     return trainings("Figure 5", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
 
 
+def _named(model: str | None, among: Sequence[str]) -> Sequence[str]:
+    return among if model is None else [check_name("model", model, among)]
+
+
 def fig6_accuracy(
-    scale: str = "default", seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
+    scale: str = "default",
+    seed: int = 1,
+    dataset: str = "auto",
+    *,
+    seeds: int | None = None,
+    model: str | None = None,
+    platforms: int | None = None,
 ) -> pl.DataFrame:
-    """Accuracy on larger deployments, LeNet-5 and AlexNet; columns as in `fig5`."""
-    cases = [Case(model, count) for count in scales.LARGER.at(scale) for model in MODELS[:2]]
+    """Accuracy on larger deployments, LeNet-5 and AlexNet, or one of them; columns as in `fig5`.
+
+    On all deployments of the scale, or with so many platforms alone.
+    """
+    counts = scales.LARGER.at(scale) if platforms is None else (platforms,)
+    cases = [Case(one, count) for count in counts for one in _named(model, MODELS[:2])]
     return trainings("Figure 6", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
 
 
@@ -233,13 +254,14 @@ def fig13(
 def strategies(
     scale: str = "default", seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
 ) -> pl.DataFrame:
-    """Strategies to choose samples, on MobileNet-v2's times; columns as in `fig5`.
+    """Strategies to choose samples, by LeNet-5 on MobileNet-v2's times; columns as in `fig5`.
 
     Not in the paper: its ranking beside choosing at random or by each point's own loss, and
     learning in the order of the ranking.
     """
-    cases = [Case(MODELS[3], strategy=name) for name in STRATEGIES]
-    cases.append(Case(MODELS[3], order="ranked"))
+    case = Case(MODELS[3], learner=MODELS[0])
+    cases = [case._replace(strategy=name) for name in STRATEGIES]
+    cases.append(case._replace(order="ranked"))
     return trainings("Strategies", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
 
 
