@@ -40,14 +40,14 @@ def test_equals_its_parts() -> None:
         "lenet5", DIGITS, who, epochs=2, batch_size=8, sgd=Sgd(0.02), seed=3, uplink_bps=1e8,
         overhead_s=0.01,
     )  # fmt: skip
-    found = train(setup, ratio=5, technique="hash_kmeans", trace=True)
+    found = train(setup, ratio=5, technique="hash_kmeans", balancer="literal", trace=True)
     shards = partition.by_size(DIGITS.y_train, [1, 1, 1], seed=3)
     gossip = GossipSetup(
         "lenet5", DIGITS, shards, cluster(who, 1e8, 0.01), batch_size=8, epochs=2,
         mixing=decentralised.metropolis_hastings(decentralised.complete(3)), sgd=Sgd(0.02), seed=3,
         sample_s=[0.01, 0.02, 0.04],
     )  # fmt: skip
-    ours = EdgeGossip(who, shards, technique="hash_kmeans", ratio=5, seed=3)
+    ours = EdgeGossip(who, shards, technique="hash_kmeans", ratio=5, balancer="literal", seed=3)
     expected = decentralised.train(gossip, ours)
     assert found.epochs.equals(expected.epochs)
     assert all(map(torch.equal, found.weights, expected.weights))

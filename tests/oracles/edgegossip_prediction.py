@@ -8,11 +8,7 @@ INFINITY = float("inf")
 def features(form: str, u: Sequence[float], cores: int) -> list[float]:
     """What is weighted, of contention in shares of its scale."""
     found = list(u)
-    if form in ("products", "share_products"):
-        for a in range(3):
-            for b in range(a, 3):
-                found.append(u[a] * u[b])
-    if form in ("share", "share_products"):
+    if form == "share":
         part_of_a_core = cores * (1 - u[0])
         found.append(1 / part_of_a_core - 1 if part_of_a_core < 1 else 0.0)
     return found

@@ -10,7 +10,7 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.edgegossip.costs.course import Aggregating, Epoch, course
+from workbench.edgegossip.costs.course import Aggregating, Epoch
 from workbench.edgegossip.costs.load import Load
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.paper import charts

@@ -200,3 +200,39 @@ class TestRefused:
     def test_policy(self) -> None:
         with pytest.raises(UnknownNameError, match="stop, reassign"):
             balance(Balance((1,), (1,)), on_failures="ignore")
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 10_000), st.floats(0.01, 1e4)), min_size=1, max_size=8),
+    st.floats(0, 0.5),
+)
+def test_ranking_and_learning_take_all_as_long_as_the_fastest(
+    platforms: list[tuple[int, float]], share: float
+) -> None:
+    points, rates = zip(*platforms, strict=True)
+    found = balance(Balance(points, rates), ranking_share=share)
+    fastest_s = min(n / rate for n, rate in platforms)
+    for n, rate, ratio in zip(points, rates, found.ratios, strict=True):
+        assert 0 < ratio <= 1
+        taken_s = (ratio + share) * n / rate
+        if ratio > 1 / n:
+            assert taken_s == pytest.approx((1 + share) * fastest_s)
+        else:  # ranking alone takes as long, or all but one point of it
+            assert taken_s >= (1 + share) * fastest_s * (1 - 1e-9)
+    assert 1.0 in found.ratios
+    literal = balance(Balance(points, rates))
+    assert balance(Balance(points, rates), ranking_share=0.0) == literal
+    assert all(
+        a <= b or a == 1 / n for a, b, n in zip(found.ratios, literal.ratios, points, strict=True)
+    )
+
+
+def test_a_failed_platform_and_one_without_points_rank_nothing() -> None:
+    found = balance(Balance([100, 100, 0], [1.0, 0.0, 1.0]), failed_share=0.5, ranking_share=0.1)
+    assert found.ratios == (1.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("share", [-0.1, float("nan"), float("inf"), "0.1"])
+def test_a_share_of_ranking_that_cannot_be_is_refused(share: Any) -> None:
+    with pytest.raises(ValueError, match="ranking_share"):
+        balance(Balance([1], [1.0]), ranking_share=share)

@@ -43,10 +43,16 @@ def test_the_file_is_what_the_constants_give() -> None:
 
 @pytest.mark.parametrize("explanation", EXPLANATIONS)
 def test_each_explanation_frees_one_constant(explanation: str) -> None:
-    constant, (low, high), make = EXPLANATIONS[explanation]
-    stored = Constants.load(explanation)
-    assert low < getattr(stored, constant) < high
-    assert make(getattr(stored, constant)) == stored
+    one, stored = EXPLANATIONS[explanation], Constants.load(explanation)
+    low, high = one.between
+    assert low < getattr(stored, one.constant) < high
+    assert one.constants(getattr(stored, one.constant)) == stored
+
+
+@pytest.mark.parametrize("explanation", EXPLANATIONS)
+def test_each_explanation_meets_the_speed_up(explanation: str) -> None:
+    testbed = EXPLANATIONS[explanation].testbed(Constants.load(explanation))
+    assert predicted(testbed)[FITTED_ON][0] == pytest.approx(paper_value(FITTED_ON), abs=0.01)
 
 
 def test_a_constant_a_little_aside_misses_on_either_side() -> None:

@@ -160,7 +160,7 @@ def test_no_form_is_clearly_better_on_sizes_held_out_than_the_one_in_use() -> No
     assert frame["form"].to_list() == [*FORMS, "boosting"]
     for column in ("error_percent", "followed_error_percent"):
         best = cast(float, frame[column].min())
-        assert frame.filter(form="share_products")[column][0] <= 1.1 * best
+        assert frame.filter(form="share")[column][0] <= 1.1 * best
     assert (frame["error_percent"].is_null() == frame["reason"].is_not_null()).all()
 
 

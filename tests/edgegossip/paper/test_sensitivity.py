@@ -16,14 +16,16 @@ from workbench.edgegossip.paper.testbed import (
 from workbench.experiments import ExperimentInterrupted
 
 STANDS = (
+    *(STATED["assumed"][name] for name in cost_model.ASSUMED),
+    DEPLOYMENTS,
     UPLINK_MBPS,
-    STATED["assumed"]["sustained_share"],
-    STATED["assumed"]["operations_per_s"],
     EPOCHS,
     Constants.load().intensity,
-    DEPLOYMENTS,
     Constants.load().host_ms,
+    STATED["assumed"]["peers"],
 )
+CHOSEN = len(STANDS) - 1
+"""How many are varied by factors; the last is not."""
 
 
 @pytest.fixture
@@ -38,13 +40,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
         assert {**testbed.facts, "assumed": None} == {**STATED, "assumed": None}
         calls.append(
             (
+                *(assumed[name] for name in cost_model.ASSUMED),
+                tuple(deployments),
                 uplink_mbps,
-                assumed["sustained_share"],
-                assumed["operations_per_s"],
                 epochs,
                 constants.intensity,
-                tuple(deployments),
                 constants.host_ms,
+                assumed["peers"],
             )
         )
         return {("m", 4): float(len(calls)), ("m", 8): 3.0 * len(calls)}
@@ -57,9 +59,9 @@ def test_each_number_is_halved_and_doubled_alone(asked: list[tuple[object, ...]]
     frame = cost_model.sensitivity(processes=1)
     first, *varied = asked
     assert first == STANDS
-    assert len(varied) == 2 * len(STANDS)
-    for at, stands in enumerate(STANDS):
-        for factor, call in zip((0.5, 2.0), varied[at :: len(STANDS)], strict=True):
+    otherwise = varied[2 * CHOSEN :]
+    for at, stands in enumerate(STANDS[:-1]):
+        for factor, call in zip((0.5, 2.0), varied[at : 2 * CHOSEN : CHOSEN], strict=True):
             wanted = (
                 (stands[0], *(int(factor * one) for one in stands[1:]))
                 if isinstance(stands, tuple)
@@ -67,8 +69,16 @@ def test_each_number_is_halved_and_doubled_alone(asked: list[tuple[object, ...]]
             )
             assert call[at] == wanted
             assert call[:at] + call[at + 1 :] == STANDS[:at] + STANDS[at + 1 :]
-    assert frame["factor"].to_list() == [0.5, 1.0, 2.0] * len(STANDS)
-    assert frame.filter(factor=1.0)["speedup"].to_list() == [2.0] * len(STANDS)
+    # Other peers, data dealt out, both.
+    assert [(call[0], call[-1]) for call in otherwise] == [
+        (12_500, 4),
+        (12_500, None),
+        (None, 2),
+        (None, None),
+    ]
+    assert {call[1:-1] for call in otherwise} == {STANDS[1:-1]}
+    assert frame["factor"].to_list() == [0.5, 1.0, 2.0] * CHOSEN + [None] * 4
+    assert frame.filter(factor=1.0)["speedup"].to_list() == [2.0] * CHOSEN
     assert (frame["least"] < frame["speedup"]).all()
     assert (frame["most"] > frame["speedup"]).all()
 
@@ -86,5 +96,5 @@ def test_ctrl_c_leaves_what_was_computed(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(ExperimentInterrupted) as stopped:
         cost_model.sensitivity(processes=1)
     kept = stopped.value.frame
-    assert kept["factor"].to_list() == [0.5, *[1.0] * len(STANDS)]
+    assert kept["factor"].to_list() == [0.5, *[1.0] * CHOSEN]
     assert set(kept["speedup"]) == {2.0}

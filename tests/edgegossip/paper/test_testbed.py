@@ -74,7 +74,7 @@ def test_a_deployment_that_grows_keeps_its_loads() -> None:
 
 def test_samples_that_stand_for_several_take_as_long() -> None:
     whole = QUIET.deployment("alexnet_cifar")
-    part = QUIET.deployment("alexnet_cifar", points=500, stands_for=100.0)
+    part = QUIET.deployment("alexnet_cifar", points=125, stands_for=100.0)
     for one, other in zip(whole.platforms, part.platforms, strict=True):
         assert other.sample_s == pytest.approx(100 * one.sample_s)
     assert part.course(2)[-1].end_s == pytest.approx(whole.course(2)[-1].end_s)
@@ -85,7 +85,7 @@ def test_a_smaller_model_travels_as_long_as_the_one_it_stands_for() -> None:
     link = one.cluster(model_bytes=1e6).nodes[0].uplink
     assert link is not None
     assert link.constant is not None
-    seconds = 3 * 1e6 * 8 / link.constant + one.overhead_s
+    seconds = 2 * 1e6 * 8 / link.constant + one.overhead_s  # two peers
     assert seconds == pytest.approx(one.exchange_s)
 
 
@@ -130,13 +130,24 @@ def test_platforms_that_are_no_number_and_no_kinds_are_refused(platforms: Any) -
 
 @pytest.mark.parametrize("given", [0, []])
 def test_no_platforms_are_refused(given: int | list[str]) -> None:
-    with pytest.raises(ValueError, match="0 platforms for 50000 points"):
+    with pytest.raises(ValueError, match=r"0 platforms for \[\] points"):
         QUIET.deployment("lenet5", given)
 
 
 def test_more_platforms_than_points_are_refused() -> None:
-    with pytest.raises(ValueError, match="4 platforms for 3 points"):
-        QUIET.deployment("lenet5", points=3)
+    with pytest.raises(ValueError, match=r"4 platforms for \[1, 1, 0, 1\] points"):
+        QUIET.deployment("lenet5", points=[1, 1, 0, 1])
+    with pytest.raises(ValueError, match=r"4 platforms for \[5, 5\] points"):
+        QUIET.deployment("lenet5", points=[5, 5])
+
+
+def test_data_may_be_dealt_out_and_all_be_peers() -> None:
+    facts = {**STATED, "assumed": STATED["assumed"] | {"points_per_platform": None, "peers": None}}
+    one = Testbed(Constants(0.2), facts).deployment("lenet5", 8)
+    assert one.points == (POINTS // 8,) * 8
+    assert one.exchange_s - one.overhead_s == pytest.approx(
+        7 / 2 * (QUIET.deployment("lenet5", 8).exchange_s - one.overhead_s)
+    )
 
 
 def test_factors_that_do_not_fit_are_refused() -> None:

@@ -12,7 +12,6 @@ import math
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,12 +38,6 @@ def linear(u: Array, cores: int) -> Array:
     return u
 
 
-def products(u: Array, cores: int) -> Array:
-    """U, its squares and its pairwise products, (N, 9)."""
-    pairs = combinations_with_replacement(range(u.shape[1]), 2)
-    return np.column_stack([u, *(u[:, a] * u[:, b] for a, b in pairs)])
-
-
 def share(u: Array, cores: int) -> Array:
     """U, and how much longer a task of one thread takes with what is left of a core, (N, 4).
 
@@ -54,20 +47,10 @@ def share(u: Array, cores: int) -> Array:
     return np.column_stack([u, np.maximum(0, 1 / left - 1)])
 
 
-def share_products(u: Array, cores: int) -> Array:
-    """Both: `products` and the last feature of `share`, (N, 10)."""
-    return np.column_stack([products(u, cores), share(u, cores)[:, -1]])
-
-
 Form = Callable[[Array, int], Array]
 """Contention (N, 3), network and disk as shares of their scale, and cores -> features (N, F)."""
 
-FORMS: dict[str, Form] = {
-    "linear": linear,
-    "products": products,
-    "share": share,
-    "share_products": share_products,
-}
+FORMS: dict[str, Form] = {"linear": linear, "share": share}
 
 
 @dataclass(frozen=True)
@@ -190,7 +173,7 @@ class Predictor:
 
 
 def fit(
-    samples: pl.DataFrame, form: str = "share_products", ridge: float = 1e-3, memory: float = 0.8
+    samples: pl.DataFrame, form: str = "share", ridge: float = 1e-3, memory: float = 0.8
 ) -> Predictor:
     """Fit a predictor by least squares of relative errors, weights not negative.
 

@@ -141,7 +141,7 @@ PREDICTIONS = {
 """Columns of predictions, by how the names of what is said of them begin."""
 
 
-def held_out(measured: pl.DataFrame, form: str = "share_products") -> pl.DataFrame:
+def held_out(measured: pl.DataFrame, form: str = "share") -> pl.DataFrame:
     """Predict the samples of each size by a fit to all other sizes, and naively.
 
     Naive predictions ignore contention: the mean time of training alone, and a moving average of
