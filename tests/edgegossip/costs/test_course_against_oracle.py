@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.oracles.edgegossip_course import balanced_ratios, plain_end_s
 from workbench import decentralised
-from workbench.edgegossip.costs.course import Aggregating, course, frame, selecting_share, total_s
+from workbench.edgegossip.costs.course import Aggregating, course, selecting_share, total_s
 from workbench.edgegossip.costs.platforms import Platform, exchange_s
 from workbench.edgegossip.paper.experiments.cases import Case, Learning, deployed, setup, train
 from workbench.edgegossip.prediction.predictor import Predictor
@@ -125,7 +125,7 @@ def test_the_share_of_ranking_leaves_the_first_epoch_out() -> None:
     assert rows[0].select_s == pytest.approx(50.05)
     assert selecting_share(rows) == pytest.approx(0.05 / 1.05)
     assert selecting_share(rows, waiting=False) == pytest.approx(0.05 / 1.05)
-    assert frame(rows)["wait_s"].to_list() == pytest.approx([0, 0, 0], abs=1e-9)
+    assert [one.wait_s for one in rows] == pytest.approx([0, 0, 0], abs=1e-9)
 
 
 def test_the_share_of_an_epoch_counts_the_waiting() -> None:

@@ -286,7 +286,7 @@ def test_the_balancer_that_counts_ranking_keeps_its_pace(stored: Frames) -> None
 
 def test_copies_fill_up_what_is_timed() -> None:
     name, x, y = timings._images("lenet5", "digits", 3000)
-    count = len(timings.data("digits", 3000, 1).y_train)
+    count = len(cases.data("digits", 3000, 1).y_train)
     assert (name, len(x), len(y)) == ("digits", 3000, 3000)
     assert count < 3000
     np.testing.assert_array_equal(y[count:], y[: 3000 - count])

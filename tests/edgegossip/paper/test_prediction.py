@@ -157,7 +157,7 @@ def test_figure_11_has_both_parts() -> None:
 def test_no_form_is_clearly_better_on_sizes_held_out_than_the_one_in_use() -> None:
     """By more than a tenth: less is within what another recording changes."""
     frame = forms(experiments.samples("smoke"))
-    assert frame["form"].to_list() == [*FORMS, "boosting"]
+    assert frame["form"].to_list() == [*FORMS]
     for column in ("error_percent", "followed_error_percent"):
         best = cast(float, frame[column].min())
         assert frame.filter(form="share")[column][0] <= 1.1 * best

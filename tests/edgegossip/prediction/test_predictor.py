@@ -144,12 +144,12 @@ class TestFit:
             assert predictor.slowdown(Contention(*u)) == pytest.approx(shared(u[None])[0], 1e-6)
 
     def test_noise_moves_the_baseline_neither_up_nor_down(self) -> None:
-        """As many samples as the paper's figure has, each off by 5 %: on average within 1 %."""
+        """As many samples as the paper's figure has, each off by 5 %: on average within 2 %."""
         found = list[float]()
         for seed in range(100):
             noisy = made(52, lambda u: 1 + u[:, 0], noise=0.05, seed=seed)
             found.append(fit(noisy).baseline_s / 0.002)
-        assert np.mean(found) == pytest.approx(1, abs=0.01)
+        assert np.mean(found) == pytest.approx(1, abs=0.02)
 
     @given(
         form=st.sampled_from(sorted(FORMS)),

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from workbench.checks import check_number, whole
 from workbench.edgegossip.aggregation.aggregation import check_ratio
@@ -28,9 +28,6 @@ from workbench.edgegossip.algorithms.quota import quota
 from workbench.edgegossip.costs.platforms import Platform, ring_peers
 from workbench.edgegossip.prediction.predictor import throughput
 from workbench.names import check_name
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class Epoch(NamedTuple):
@@ -202,10 +199,3 @@ def selecting_share(epochs: Sequence[Epoch], *, waiting: bool = True) -> float:
     if waiting:
         return select_s / sum(one.end_s - one.start_s for one in later)
     return select_s / (select_s + sum(one.learn_s for one in later))
-
-
-def frame(epochs: Sequence[Epoch]) -> pl.DataFrame:
-    """A row for each epoch of each platform: the fields of `Epoch`, and ``wait_s``."""
-    import polars as pl
-
-    return pl.DataFrame([one._asdict() | {"wait_s": one.wait_s} for one in epochs])

@@ -75,7 +75,7 @@ def fig3_times(frame: pl.DataFrame) -> alt.Chart:
             y=alt.Y("technique:N", sort=list(TECHNIQUE_TITLES.values()), title=None),
             x=alt.X(**parts.log_axis("total_s", "seconds, this machine", tickCount=4)),
             color=parts.colour("form", _FORMS),
-            shape=alt.Shape("form:N", sort=_FORMS, title=None),
+            shape=alt.Shape("form:N", sort=_FORMS, legend=None),
         )
         .properties(height=170, title=title)
     )

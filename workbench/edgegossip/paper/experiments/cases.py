@@ -30,7 +30,6 @@ from workbench.edgegossip.paper.testbed import (
     RATIO,
     STATED,
     Deployment,
-    Testbed,
     forward_share,
     paper_testbed,
 )
@@ -61,7 +60,6 @@ class Case(NamedTuple):
     balancer: str = "with_ranking"
     seed: int = 1  # of weights, shards, loads and all that is drawn
     slower: tuple[float, ...] | None = None  # how many times slower than its kind each platform is
-    uplink_mbps: float = STATED["assumed"]["uplink_mbps"]
     learner: str | None = None  # who learns, as itself; None for whom the scale has learn
 
     @property
@@ -115,17 +113,16 @@ def learning_at(scale: str, case: Case, dataset: str = "auto") -> Learning:
 
 
 @lru_cache(maxsize=256)
-def deployed(case: Case, points: int, testbed: Testbed | None = None) -> Deployment:
+def deployed(case: Case, points: int) -> Deployment:
     """The platforms of a case, with so many training samples for the paper's.
 
     Each has its part of the data on the first deployment.
     """
     parts = [points // PLATFORMS + (at < points % PLATFORMS) for at in range(PLATFORMS)]
-    return (testbed or paper_testbed()).deployment(
+    return paper_testbed().deployment(
         case.model,
         case.platforms,
         points=[parts[at % PLATFORMS] for at in range(case.nodes)],
-        uplink_mbps=case.uplink_mbps,
         slower=case.slower,
         seed=LOAD_SEED + case.seed,
         stands_for=POINTS / points,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import cast
 
-import numpy as np
 import polars as pl
 
 from workbench import atomic
@@ -198,36 +197,18 @@ FORM_ERRORS = {
 
 
 def forms(measured: pl.DataFrame) -> pl.DataFrame:
-    """Mean error on held-out sizes of each form of RG, and of gradient boosting for comparison.
+    """Mean error on held-out sizes of each form of RG.
 
     Columns ``form``, ``error_percent`` and, where t_0 is followed, ``followed_error_percent``; null
     with a ``reason`` where a form cannot be fitted.
     """
-    points, shared = grid(form=(*FORMS, "boosting")), {"measured": measured}
+    points, shared = grid(form=FORMS), {"measured": measured}
     return sweep("Forms", _errors, points, FORM_ERRORS, shared=shared, failures=ValueError)
 
 
 def _errors(form: str, measured: pl.DataFrame, **_: object) -> dict[str, float]:
-    if form == "boosting":
-        return {"error_percent": _boosting_error_percent(measured)}
     errors = pl.col("error_percent", "followed_error_percent")
     return held_out(measured, form).select(errors.mean()).row(0, named=True)
-
-
-def _boosting_error_percent(measured: pl.DataFrame) -> float:
-    from sklearn.ensemble import GradientBoostingRegressor
-
-    errors = []
-    for size in measured["size_bytes"].unique().sort():
-        if size == 0:
-            continue
-        known = measured.filter(pl.col("size_bytes") != size)
-        asked = measured.filter(pl.col("size_bytes") == size)
-        trees = GradientBoostingRegressor(random_state=0)
-        trees.fit(known.select(RESOURCES).to_numpy(), np.log(known[SECONDS].to_numpy()))
-        found_s = np.exp(trees.predict(asked.select(RESOURCES).to_numpy()))
-        errors.append(100 * np.abs(found_s / asked[SECONDS].to_numpy() - 1))
-    return float(np.concatenate(errors).mean())
 
 
 def main() -> None:
