@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.graphs.modules import NAMES, made
 from workbench.graphs import UntraceableError, trace
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.zoo import MODELS, build
@@ -93,6 +94,25 @@ def test_writes_in_place_views_and_several_inputs() -> None:
     assert module.seen.sum() == 0
     with torch.no_grad():
         same(found, list(module.eval()(*given)))
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_order_views_and_writes_matter_to(name: str, training: bool) -> None:
+    module, x, y = made(name), torch.randn(4, 4), torch.tensor([0, 1, 2, 3])
+    graph = trace(module, (4,), 4, training)
+    writes = [one.name for one in graph.operators if one.function._schema.is_mutable]
+    assert set(writes) <= {"copy_"}  # into what the module holds
+    torch.manual_seed(1)
+    found = graph.run((x, y) if training else x)
+    torch.manual_seed(1)
+    if training:
+        wanted = stepped(module, nn.functional.cross_entropy(module(x), y))
+    else:
+        with torch.no_grad():
+            wanted = [module.eval()(x)]
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_what_is_no_score_is_learnt_by_its_sum() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from workbench.graphs.graph import Operand, Operator, Recording, View
+from workbench.graphs.graph import Operand, Operator, Recording, View, trained_statistics
 from workbench.graphs.recorder import tensors_in
 
 
@@ -33,7 +33,15 @@ def step(operator: Operator, known: dict[int, Tensor]) -> None:
         read = [shown(known[view.value], view) for view in operator.reads]
         made = tensors_in(call(operator, read))
         for view, tensor in zip(operator.results, made, strict=True):
-            known.setdefault(view.value, whole(tensor) if view.offset else tensor)
+            known.setdefault(view.value, whole(tensor) if view.offset else _laid_out(tensor, view))
+
+
+def _laid_out(tensor: Tensor, view: View) -> Tensor:
+    """A result as it was traced: an operator may choose other strides for real."""
+    is_all = tensor.nbytes == tensor.untyped_storage().nbytes()
+    if tensor.stride() == view.strides or not is_all:
+        return tensor
+    return torch.empty_strided(view.shape, view.strides, dtype=tensor.dtype).copy_(tensor)
 
 
 def call(operator: Operator, read: Sequence[Tensor]) -> Any:
@@ -125,8 +133,7 @@ def _written(graph: Recording) -> set[int]:
     statistics = [
         graph.values[view.value].storage
         for one in graph.operators
-        if "batch_norm" in one.name
-        for view in one.reads
+        for view in trained_statistics(one)
     ]
     return {*made, *statistics}
 
