@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from tests.olpb.memory.flows import chain, flows
 from workbench.names import UnknownNameError
-from workbench.olpb.memory.dataflow import Dataflow
+from workbench.olpb.memory.dataflow import Dataflow, Step
+from workbench.olpb.memory.lifetimes import lifetimes
 from workbench.olpb.memory.orders import ORDERS
 from workbench.olpb.memory.plan import MemoryPlan, PlanError, certify
 from workbench.olpb.memory.planning import PLANNERS, plan_memory
-from workbench.olpb.memory.recomputation import BudgetError, cost, least_bytes
+from workbench.olpb.memory.recomputation import BudgetError, cost, least_bytes, unrolled
 
 QUICK = 0.02
 
@@ -81,6 +82,21 @@ def test_a_certificate_refuses_what_is_wrong(flow: Dataflow, data: st.DataObject
     shorter[one] -= 1
     with pytest.raises(PlanError):
         certify(MemoryPlan("wrong", replace(life, last=shorter), plan.offsets))
+
+
+def test_a_certificate_refuses_to_run_again_what_must_not() -> None:
+    """Random numbers, and what reads something that is written over in between."""
+    draw, other = Step("draw", "forward", (), (0,)), Step("read", "forward", (0,), (1,), operator=1)
+    write = Step("write", "forward", (), (2,), after=(1,), operator=2)
+    flow = Dataflow((draw, other, write), np.array([4, 4, 4]), frozenset({1, 2}))
+    for first, ran, reason in (
+        (replace(draw, is_random=True, operator=0), [0, 0, 1, 2], "step 0 runs again"),
+        (replace(draw, operator=0), [0, 1, 2, 0, 1], "step 2 runs before"),
+    ):
+        again = unrolled(replace(flow, steps=(first, other, write)), ran)
+        life = lifetimes(again, range(len(again.steps)))
+        with pytest.raises(PlanError, match=reason):
+            certify(MemoryPlan("wrong", life, np.arange(len(again.sizes)) * 4))
 
 
 @settings(max_examples=60, deadline=None)
