@@ -18,6 +18,7 @@ from workbench.olpb.memory.orders import ORDERS
 from workbench.olpb.memory.plan import MemoryPlan, PlanError, certify
 from workbench.olpb.memory.planning import PLANNERS, plan_memory
 from workbench.olpb.memory.recomputation import BudgetError, cost, least_bytes, unrolled
+from workbench.olpb.memory.stored import stored_dataflow
 
 QUICK = 0.02
 
@@ -82,6 +83,16 @@ def test_a_certificate_refuses_what_is_wrong(flow: Dataflow, data: st.DataObject
     shorter[one] -= 1
     with pytest.raises(PlanError):
         certify(MemoryPlan("wrong", replace(life, last=shorter), plan.offsets))
+
+
+def test_a_larger_budget_is_no_worse() -> None:
+    flow = stored_dataflow("resnet20_cifar", 8, training=True, optimised=False)
+    whole = plan_memory(flow, time_limit_s=0.3).total_bytes
+    smaller, larger = (
+        cost(plan_memory(flow, budget_bytes=int(share * whole)).flow).sum()
+        for share in (0.5, 0.525)
+    )
+    assert larger <= smaller
 
 
 def test_a_certificate_refuses_to_run_again_what_must_not() -> None:

@@ -113,16 +113,32 @@ def _placed(planner: str, flow: Dataflow, order: Sequence[int], time_limit_s: fl
 def _within(
     planner: str, flow: Dataflow, order: Sequence[int], budget_bytes: int, time_limit_s: float
 ) -> MemoryPlan:
-    """A plan that computes again what does not fit; with less room where packing leaves gaps."""
-    room, least = budget_bytes, None
-    for _ in range(_TRIES):
-        for again in less(flow, order, room):
+    """The plan of least work found that computes again what does not fit.
+
+    With less room, too: packing leaves gaps, and a way may find less work in less memory.
+    """
+    until_s, room = time.monotonic() + time_limit_s, budget_bytes
+    best: MemoryPlan | None = None
+    least: int | None = None
+    refused = BudgetError(f"no plan within {budget_bytes:,} bytes was found")
+    for tried in range(_TRIES):
+        if time.monotonic() > until_s and (best or tried >= _LEAST_TRIES):
+            break
+        try:
+            found = less(flow, order, room)
+        except BudgetError as error:
+            refused, found = error if not tried else refused, []
+        room = int(_LESS * room)
+        for again in found:
             plan = _placed(planner, again, range(len(again.steps)), time_limit_s / _TRIES)
-            if plan.total_bytes <= budget_bytes:
-                return plan
-            least = min(plan.total_bytes, least or plan.total_bytes)
-        room = int(room * budget_bytes / (least or budget_bytes))
-    raise BudgetError(f"no plan within {budget_bytes:,} bytes was found; one of {least:,} was")
+            if plan.total_bytes > budget_bytes:
+                least = min(plan.total_bytes, least or plan.total_bytes)
+                room = min(room, int(room * budget_bytes / plan.total_bytes))
+            elif best is None or cost(plan.flow).sum() < cost(best.flow).sum():
+                best = plan
+    if best is None:
+        raise BudgetError(f"{refused}; one of {least:,} was") if least else refused
+    return best
 
 
 def less(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> list[Dataflow]:
@@ -142,7 +158,8 @@ def less(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> list[Datafl
     return sorted(found, key=lambda one: cost(one).sum())
 
 
-_TRIES = 6
+_TRIES, _LEAST_TRIES = 6, 3
+_LESS = 0.97
 
 
 def _ordered(flow: Dataflow, order: str | Sequence[int], until_s: float) -> Sequence[int]:

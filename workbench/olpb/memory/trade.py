@@ -64,8 +64,10 @@ def trade(
         try:
             plan = planned(flow, order, budget)
         except BudgetError as error:
-            rows.append((budget, None, None, None, None, None, str(error)))
-            continue
+            if best is None:
+                rows.append((budget, None, None, None, None, None, str(error)))
+                continue
+            plan = best
         if best is None or extra_work(flow, plan) <= extra_work(flow, best):
             best = plan
         rows.append((budget, *_described(flow, best)))
