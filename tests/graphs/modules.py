@@ -45,10 +45,10 @@ def reads_before_it_writes(one: Linear, x: Tensor) -> Tensor:
 def statistics(one: Linear, x: Tensor) -> Tensor:
     """Those of one normalisation that is used three times, and read in between."""
     x = one.layer(x)
-    last: Tensor = one.norm(one.layer(x * 3))
+    last = one.norm(one.layer(x * 3))
     first = one.norm(x) * one.norm.running_mean
-    again: Tensor = one.norm(last * 5) * one.norm.running_var
-    return last + first + again
+    found: Tensor = last + first + one.norm(last * 5) * one.norm.running_var
+    return found
 
 
 def starts_with_a_normalisation(one: Linear, x: Tensor) -> Tensor:

@@ -20,7 +20,13 @@ from torch.nn import functional
 
 from workbench.graphs.graph import Recording
 from workbench.graphs.recorder import Recorder, tensors_in
-from workbench.graphs.recording import check_has_parameters, copied_with, explained, learning
+from workbench.graphs.recording import (
+    check_has_parameters,
+    check_returned,
+    copied_with,
+    explained,
+    learning,
+)
 
 Loss = Callable[..., Tensor]
 
@@ -53,6 +59,7 @@ def trace_inference(name: str, module: nn.Module, inputs: tuple[Tensor, ...]) ->
     recorder = Recorder(parameters, given, others=others)
     with explained(name, copied), torch.no_grad(), mode, recorder:
         found = functionalize(run)(unused, {**parameters, **others}, given)
+    check_returned(name, found)
     return recorder.graph(found)
 
 
@@ -101,6 +108,8 @@ def _updated(parameter: Tensor, gradient: Tensor) -> Tensor:
 
 def _default_loss(found: Any, target: Tensor) -> Tensor:
     outputs = tensors_in(found)
+    if not outputs:
+        raise ValueError("it returns no tensor to learn from")
     (first, *_) = outputs
     if len(outputs) == 1 and first.dim() == 2 and first.shape[1] > 1:
         return functional.cross_entropy(first, target)

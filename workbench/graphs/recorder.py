@@ -133,7 +133,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _add(self, func: Any, arguments: Any, out: Any, flops: int, phase: Phase) -> None:
         inputs = tensors_in(arguments)
-        out = _asked_for(func, arguments, out)
+        out = _returned(func, arguments, out)
         reads = tuple(map(self.view, inputs))
         numbers = iter(range(len(inputs)))
         read = {tensor.untyped_storage()._cdata for tensor in inputs}
@@ -197,8 +197,10 @@ def writes(func: Any) -> bool:
     return func._schema.is_mutable and torch.Tag.inplace_view not in func.tags
 
 
-def _asked_for(func: Any, arguments: Any, out: Any) -> Any:
-    """What an operator returns for real: on shapes alone, some return what is masked, too."""
+def _returned(func: Any, arguments: Any, out: Any) -> Any:
+    """What an operator returns for real: on shapes alone, some return more."""
+    if func._overloadpacket is _aten.mkldnn_rnn_layer:
+        return out[:3]  # without the workspace for gradients
     names = [one.name for one in func._schema.arguments]
     if "output_mask" not in names:
         return out
@@ -258,6 +260,12 @@ def _unfolded_bytes(args: Sequence[Any], out: Tensor) -> int:
 
 def _refuse_numbers(func: Any, tensors: list[Tensor]) -> None:
     asks = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
+    if func is _aten.index.Tensor and not any(_is_mask(one) for one in tensors[1:]):
+        return
     without_numbers = any(one.is_meta or isinstance(one, FakeTensor) for one in tensors)
     if without_numbers and any(tag in func.tags for tag in asks):
         raise RuntimeError(f"{func} asks a meta tensor for its numbers")
+
+
+def _is_mask(index: Tensor) -> bool:
+    return index.dtype in (torch.bool, torch.uint8)
