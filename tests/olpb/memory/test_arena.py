@@ -116,3 +116,8 @@ def test_other_inputs_are_refused() -> None:
     arena = Arena(plan_memory(trace("lenet5")))
     with pytest.raises(ValueError, match="was traced for inputs"):
         arena.run(torch.zeros(2, 1, 28, 28))
+
+
+def test_numbers_between_bytes_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"no multiple of 4: plan .* another alignment"):
+        Arena(plan_memory(trace("lenet5", batch_size=2, training=True), alignment=3))

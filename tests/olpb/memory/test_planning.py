@@ -19,6 +19,7 @@ from workbench.olpb.memory.plan import MemoryPlan, PlanError, certify
 from workbench.olpb.memory.planning import PLANNERS, plan_memory
 from workbench.olpb.memory.recomputation import BudgetError, cost, least_bytes, unrolled
 from workbench.olpb.memory.stored import stored_dataflow
+from workbench.olpb.memory.trade import trade
 
 QUICK = 0.02
 
@@ -138,6 +139,20 @@ class TestBadInput:
             plan_memory(_two(), "peble")
         with pytest.raises(UnknownNameError, match="order"):
             plan_memory(_two(), order="fastest")
+
+    def test_what_is_no_graph_or_order(self) -> None:
+        with pytest.raises(TypeError, match="graph is 'lenet5'"):
+            plan_memory("lenet5")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"a step of the order is 0\.0"):
+            plan_memory(_two(), order=[0.0, 1.0])  # type: ignore[list-item]
+        assert plan_memory(_two(), order=iter((0, 1))).order == (0, 1)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("alignment", [0, -64])
+    def test_alignments_that_are_none(self, alignment: int) -> None:
+        with pytest.raises(ValueError, match=f"alignment is {alignment}"):
+            plan_memory(_two(), alignment=alignment)
+        with pytest.raises(ValueError, match=f"alignment is {alignment}"):
+            trade(_two(), alignment=alignment)
 
     def test_no_time(self) -> None:
         with pytest.raises(ValueError, match="time_limit_s is 0"):

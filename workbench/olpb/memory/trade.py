@@ -10,11 +10,11 @@ import polars as pl
 
 from workbench.checks import check_whole, listed
 from workbench.graphs.operator_graph import OperatorGraph
-from workbench.olpb.memory.dataflow import ALIGNMENT, Dataflow, dataflow
+from workbench.olpb.memory.dataflow import ALIGNMENT, Dataflow
 from workbench.olpb.memory.lifetimes import lifetimes
 from workbench.olpb.memory.packing import pack
 from workbench.olpb.memory.plan import MemoryPlan, certify
-from workbench.olpb.memory.planning import less, quick_order
+from workbench.olpb.memory.planning import flow_of, less, quick_order
 from workbench.olpb.memory.recomputation import BudgetError, cost, least_bytes
 
 POINTS = 12
@@ -51,7 +51,7 @@ def trade(
 
     Raises ValueError: budgets that are no whole numbers of at least 0.
     """
-    flow = graph if isinstance(graph, Dataflow) else dataflow(graph, alignment)
+    flow = flow_of(graph, alignment)
     order = quick_order(flow)
     if budgets is None:
         chosen = _budgets(flow, order)
