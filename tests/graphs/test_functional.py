@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.graphs.modules import NAMES, made
 from workbench.graphs import UntraceableError, trace
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.zoo import MODELS, build
@@ -95,6 +97,25 @@ def test_writes_in_place_views_and_several_inputs() -> None:
         same(found, list(module.eval()(*given)))
 
 
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_order_views_and_writes_matter_to(name: str, training: bool) -> None:
+    module, x, y = made(name), torch.randn(4, 4), torch.tensor([0, 1, 2, 3])
+    graph = trace(module, (4,), 4, training)
+    writes = [one.name for one in graph.operators if one.function._schema.is_mutable]
+    assert set(writes) <= {"copy_"}  # into what the module holds
+    torch.manual_seed(1)
+    found = graph.run((x, y) if training else x)
+    torch.manual_seed(1)
+    if training:
+        wanted = stepped(module, nn.functional.cross_entropy(module(x), y))
+    else:
+        with torch.no_grad():
+            wanted = [module.eval()(x)]
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_what_is_no_score_is_learnt_by_its_sum() -> None:
     module, given = awkward()
     graph = trace(module, [(4,), (1,)], 3, training=True)
@@ -160,7 +181,72 @@ def test_what_is_read_in_two_ways_is_not_overwritten() -> None:
     assert add.may_overwrite == frozenset()
 
 
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent_layers(kind: type[nn.LSTM | nn.GRU]) -> None:
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = kind(4, 3, num_layers=2, bidirectional=True, batch_first=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            found: Tensor = self.layer(x)[0]
+            return found
+
+    module, x = Recurrent(), torch.randn(2, 5, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(trace(module, (5, 4), 2).run(x)[0], module.eval()(x))
+    found = trace(module, (5, 4), 2, training=True).run((x, torch.zeros(2, dtype=torch.int64)))
+    for one, other in zip(found, stepped(module, module.train()(x).sum()), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+class Picks(nn.Module):
+    """Rows and columns by number, and complex numbers as pairs of real ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.linear(x)[:, [2, 0, 0, 3]]
+        return torch.view_as_real(torch.fft.fft(x)).flatten(1)
+
+
+def test_numbers_pick_and_numbers_are_pairs() -> None:
+    module, x = Picks(), torch.randn(3, 4)
+    graph = trace(module, (4,), 3, training=True)
+    found = graph.run((x, torch.tensor([0, 1, 2])))
+    loss = nn.functional.cross_entropy(module(x), torch.tensor([0, 1, 2]))
+    for one, other in zip(found, stepped(module, loss), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_inputs_of_other_strides() -> None:
+    module, x = Picks(), torch.randn(4, 3).t()
+    with torch.no_grad():
+        torch.testing.assert_close(trace(module, (4,), 3).run(x)[0], module(x))
+
+
 class TestBadInput:
+    @pytest.mark.parametrize("leave", [Tensor.tolist, Tensor.numpy])
+    def test_leaving_pytorch(self, leave: Callable[[Tensor], object]) -> None:
+        class Leaves(nn.Module):
+            def forward(self, x: Tensor) -> Tensor:
+                return x + torch.tensor(leave(x.detach()))
+
+        with pytest.raises(UntraceableError, match=r"Leaves cannot be traced: .*test_functional"):
+            trace(Leaves(), (2,))
+
+    def test_nothing_returned(self) -> None:
+        class Silent(nn.Linear):
+            def forward(self, x: Tensor) -> Tensor:
+                return super().forward(x).sum().size()  # type: ignore[return-value]
+
+        with pytest.raises(ValueError, match="Silent returns no tensor"):
+            trace(Silent(2, 2), (2,))
+        with pytest.raises(ValueError, match="returns no tensor to learn from"):
+            trace(Silent(2, 2), (2,), training=True)
+
     def test_control_flow_on_data(self) -> None:
         class Asks(nn.Module):
             def __init__(self) -> None:

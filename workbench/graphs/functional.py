@@ -20,7 +20,13 @@ from torch.nn import functional
 
 from workbench.graphs.graph import Recording
 from workbench.graphs.recorder import Recorder, tensors_in
-from workbench.graphs.recording import check_has_parameters, copied_with, explained, learning
+from workbench.graphs.recording import (
+    check_has_parameters,
+    check_returned,
+    copied_with,
+    explained,
+    learning,
+)
 
 Loss = Callable[..., Tensor]
 
@@ -33,15 +39,27 @@ def trace_inference(name: str, module: nn.Module, inputs: tuple[Tensor, ...]) ->
     mode = FakeTensorMode()
     with mode:
         copied = copied_with(name, module, _faked).eval()
-        given = tuple(map(_faked, inputs))
-    parameters, buffers = dict(copied.named_parameters()), dict(copied.named_buffers())
+        given, unused = tuple(map(_faked, inputs)), torch.empty(())
+    parameters, others = dict(copied.named_parameters()), held_tensors(copied)
 
-    def forward(buffers: dict[str, Tensor], *given: Tensor) -> list[Tensor]:
-        return tensors_in(functional_call(copied, buffers, given))
+    def forward(
+        unused: Tensor, held: dict[str, Tensor], given: tuple[Tensor, ...]
+    ) -> tuple[Tensor, list[Tensor]]:
+        with torch.no_grad():
+            found = tensors_in(functional_call(copied, held, given))
+        recorder.in_backward = True
+        return unused, found
 
-    recorder = Recorder(parameters, given, others=held_tensors(copied))
+    def run(*arguments: Any) -> list[Tensor]:
+        # Below a gradient, though of nothing, functions are operators whose writes are seen.
+        _, found = grad(forward, has_aux=True)(*arguments)
+        recorder.in_backward = False
+        return list(found)
+
+    recorder = Recorder(parameters, given, others=others)
     with explained(name, copied), torch.no_grad(), mode, recorder:
-        found = functionalize(forward)(buffers, *given)
+        found = functionalize(run)(unused, {**parameters, **others}, given)
+    check_returned(name, found)
     return recorder.graph(found)
 
 
@@ -60,24 +78,25 @@ def trace_training(
         copied = copied_with(name, module, _faked).train()
         given = tuple(map(_faked, inputs))
         target = torch.empty(len(given[0]), dtype=torch.int64) if loss is None else given[0]
-    parameters, buffers = dict(copied.named_parameters()), dict(copied.named_buffers())
+    parameters, others = dict(copied.named_parameters()), held_tensors(copied)
     trained = {key: one for key, one in parameters.items() if one.requires_grad}
-    recorder = Recorder(parameters, (*given, target), others=held_tensors(copied))
+    held = {key: one for key, one in parameters.items() if key not in trained} | others
+    recorder = Recorder(parameters, (*given, target), others=others)
 
     def step(
-        trained: dict[str, Tensor], buffers: dict[str, Tensor], target: Tensor, *given: Tensor
+        trained: dict[str, Tensor], held: dict[str, Tensor], target: Tensor, *given: Tensor
     ) -> list[Tensor]:
-        def of(trained: dict[str, Tensor], buffers: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-            found = functional_call(copied, {**trained, **buffers}, given)
+        def of(trained: dict[str, Tensor], held: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+            found = functional_call(copied, {**trained, **held}, given)
             value = loss(found) if loss else _default_loss(found, target)
             return value, value
 
-        gradients, value = grad(of, has_aux=True)(trained, buffers)
+        gradients, value = grad(of, has_aux=True)(trained, held)
         recorder.phase = "update"
         return [value, *(_updated(one, gradients[key]) for key, one in trained.items())]
 
     with explained(name, copied), learning(), mode, recorder:
-        found = functionalize(step)(trained, buffers, target, *given)
+        found = functionalize(step)(trained, held, target, *given)
     # The tracer tells whose gradients an operator computes by autograd's nodes, which are not those
     # of functional gradients: here operators of the backward pass have FLOPs of their own.
     return replace(recorder.graph(found), backward_flops={})
@@ -89,6 +108,8 @@ def _updated(parameter: Tensor, gradient: Tensor) -> Tensor:
 
 def _default_loss(found: Any, target: Tensor) -> Tensor:
     outputs = tensors_in(found)
+    if not outputs:
+        raise ValueError("it returns no tensor to learn from")
     (first, *_) = outputs
     if len(outputs) == 1 and first.dim() == 2 and first.shape[1] > 1:
         return functional.cross_entropy(first, target)

@@ -79,6 +79,14 @@ class Operator:
     is_random: bool = False
 
 
+def trained_statistics(operator: Operator) -> tuple[View, ...]:
+    """Running statistics that a batch normalisation changes, which PyTorch's schema hides."""
+    if operator.name != "native_batch_norm" or not operator.arguments[0][5]:
+        return ()
+    held = operator.arguments[0][3:5]
+    return tuple(operator.reads[one.read] for one in held if isinstance(one, Operand))
+
+
 @dataclass(frozen=True, eq=False)
 class Recording:
     """A module's operators in their order, as one pass over a batch shows them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -133,13 +133,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _add(self, func: Any, arguments: Any, out: Any, flops: int, phase: Phase) -> None:
         inputs = tensors_in(arguments)
+        out = _returned(func, arguments, out)
         reads = tuple(map(self.view, inputs))
         numbers = iter(range(len(inputs)))
         read = {tensor.untyped_storage()._cdata for tensor in inputs}
         makes: dict[int, View] = {}
         for tensor in tensors_in(out):
             key = tensor.untyped_storage()._cdata
-            is_view = key in read and not func._schema.is_mutable
+            is_view = key in read and not writes(func)
             if not is_view and key not in makes:
                 self._hold(tensor, "operator")
                 makes[key] = self.view(tensor)
@@ -191,21 +192,36 @@ def tensors_in(tree: object) -> list[Tensor]:
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
 
 
-def _may_overwrite(func: Any, reads: Sequence[View], results: Sequence[View]) -> frozenset[int]:
-    """Which operands lie exactly where an elementwise result may be written.
+def writes(func: Any) -> bool:
+    """Whether an operator of PyTorch changes numbers that it reads, not only how they are seen."""
+    return func._schema.is_mutable and torch.Tag.inplace_view not in func.tags
 
-    One whose storage another operand shows, too, but otherwise, is read after it is overwritten.
-    """
+
+def _returned(func: Any, arguments: Any, out: Any) -> Any:
+    """What an operator returns for real: on shapes alone, some return more."""
+    if func._overloadpacket is _aten.mkldnn_rnn_layer:
+        return out[:3]  # without the workspace for gradients
+    names = [one.name for one in func._schema.arguments]
+    if "output_mask" not in names:
+        return out
+    args, kwargs = arguments
+    mask = (dict(zip(names, args, strict=False)) | kwargs)["output_mask"]
+    return [one for one, wanted in zip(out, mask, strict=True) if wanted]
+
+
+def _may_overwrite(func: Any, reads: Sequence[View], results: Sequence[View]) -> frozenset[int]:
+    """Which operands lie exactly where an elementwise result may be written."""
     if torch.Tag.pointwise not in func.tags or len(results) != 1:
         return frozenset()
     (made,) = results
-    others = {(read.value, read) for read in reads}
+    fits = (at for at, read in enumerate(reads) if replace(read, value=made.value) == made)
+    return seen_one_way(fits, reads)
 
-    def fits(read: View) -> bool:
-        alone = sum(value == read.value for value, _ in others) == 1
-        return alone and replace(read, value=made.value) == made
 
-    return frozenset(at for at, read in enumerate(reads) if fits(read))
+def seen_one_way(chosen: Iterable[int], reads: Sequence[View]) -> frozenset[int]:
+    """Of some operands, those that no other shows otherwise: it would be read overwritten."""
+    ways = Counter(read.value for read in set(reads))
+    return frozenset(at for at in chosen if ways[reads[at].value] == 1)
 
 
 def _flops(packet: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> int:
@@ -244,6 +260,12 @@ def _unfolded_bytes(args: Sequence[Any], out: Tensor) -> int:
 
 def _refuse_numbers(func: Any, tensors: list[Tensor]) -> None:
     asks = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
+    if func is _aten.index.Tensor and not any(_is_mask(one) for one in tensors[1:]):
+        return
     without_numbers = any(one.is_meta or isinstance(one, FakeTensor) for one in tensors)
     if without_numbers and any(tag in func.tags for tag in asks):
         raise RuntimeError(f"{func} asks a meta tensor for its numbers")
+
+
+def _is_mask(index: Tensor) -> bool:
+    return index.dtype in (torch.bool, torch.uint8)

@@ -55,9 +55,14 @@ def run(
     hooks = nullcontext() if modules is None else layers_by_module(module, modules.append)
     with learning(), recorder, explained(name, module), hooks, calls or nullcontext():
         outputs = tensors_in(module(*inputs))
+    check_returned(name, outputs)
+    return outputs
+
+
+def check_returned(name: str, outputs: Sequence[Tensor]) -> None:
+    """Refuse a module that returns no tensor."""
     if not outputs:
         raise ValueError(f"{name} returns no tensor; its forward gives what is to be learnt from")
-    return outputs
 
 
 def meta_copy(name: str, module: nn.Module) -> nn.Module:
@@ -162,7 +167,7 @@ def explained(name: str, module: nn.Module) -> Iterator[None]:
             where = f"at layer {names[part]!r} ({part})"
         where += _line(error)
         why = f"{type(error).__name__}: {str(error).rstrip('.')}"
-        if isinstance(error, RuntimeError | TypeError) and re.search(r"\bmeta\b", str(error), re.I):
+        if isinstance(error, RuntimeError | TypeError) and _NUMBERLESS.search(str(error)):
             raise UntraceableError(
                 f"{name} cannot be traced: {where}, {why}. Its control flow depends on data, or "
                 "it leaves PyTorch. Profile it by the order of its modules instead: "
@@ -173,6 +178,10 @@ def explained(name: str, module: nn.Module) -> Iterator[None]:
             f"the input does not fit {name}: {where}, {why}. Give "
             "input_shape without the batch dimension, and input_dtype if it is not float32"
         ) from error
+
+
+_NUMBERLESS = re.compile(r"\bmeta\b|doesn't have storage|unallocated storage", re.I)
+"""What PyTorch says where a tensor of shapes alone is asked for its numbers."""
 
 
 def _line(error: Exception) -> str:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from workbench.graphs.graph import Operand, Operator, Recording, View
+from workbench.graphs.graph import Operand, Operator, Recording, View, trained_statistics
 from workbench.graphs.recorder import tensors_in
 
 
@@ -33,7 +33,16 @@ def step(operator: Operator, known: dict[int, Tensor]) -> None:
         read = [shown(known[view.value], view) for view in operator.reads]
         made = tensors_in(call(operator, read))
         for view, tensor in zip(operator.results, made, strict=True):
-            known.setdefault(view.value, whole(tensor) if view.offset else tensor)
+            is_all = tensor.nbytes == tensor.untyped_storage().nbytes()
+            base = _laid_out(tensor, view) if is_all else whole(tensor) if view.offset else tensor
+            known.setdefault(view.value, base)
+
+
+def _laid_out(tensor: Tensor, view: View) -> Tensor:
+    """A tensor with the strides that were traced: those of inputs, and of results, may differ."""
+    if tensor.stride() == view.strides:
+        return tensor
+    return torch.empty_strided(view.shape, view.strides, dtype=tensor.dtype).copy_(tensor)
 
 
 def call(operator: Operator, read: Sequence[Tensor]) -> Any:
@@ -59,6 +68,10 @@ def span(view: View) -> int:
 
 def shown(base: Tensor, view: View) -> Tensor:
     """Part of a value's tensor that a view shows."""
+    dtype = getattr(torch, view.dtype)
+    if base.dtype != dtype:
+        count = 1 + sum((n - 1) * step for n, step in zip(base.shape, base.stride(), strict=True))
+        base = torch.as_strided(base, (count,), (1,)).view(dtype)
     if (tuple(base.shape), base.stride(), view.offset) == (view.shape, view.strides, 0):
         return base
     return torch.as_strided(base, view.shape, view.strides, base.storage_offset() + view.offset)
@@ -89,7 +102,8 @@ def sources(
     """Values that come from outside: inputs, and what the module holds; copies of what changes."""
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     check_inputs(graph, given)
-    yield from ((view.value, tensor) for view, tensor in zip(graph.inputs, given, strict=True))
+    pairs = zip(graph.inputs, given, strict=True)
+    yield from ((view.value, _laid_out(tensor, view)) for view, tensor in pairs)
     held = _held(module or _traced(graph))
     written = _written(graph)
     known = dict(graph.written_down)
@@ -125,8 +139,7 @@ def _written(graph: Recording) -> set[int]:
     statistics = [
         graph.values[view.value].storage
         for one in graph.operators
-        if "batch_norm" in one.name
-        for view in one.reads
+        for view in trained_statistics(one)
     ]
     return {*made, *statistics}
 

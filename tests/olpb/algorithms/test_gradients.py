@@ -208,6 +208,8 @@ class Two(nn.Linear):
         ({"module": nn.ReLU()}, "ReLU has no parameters"),
         ({"module": chain().half()}, "0.weight of Sequential is of float16; .*module.float"),
         ({"y": [0, 1]}, r"y is \[0, 1\]; give a tensor"),
+        ({"module": "chain"}, "module is 'chain'; give a module"),
+        ({"x": torch.zeros(0, 1, 6, 6), "y": torch.zeros(0)}, r"y has shape \(0,\); give at least"),
         ({"y": torch.tensor([0, 9])}, "classes 0 to 9, but Sequential tells 4 apart"),
         ({"y": torch.tensor([0])}, r"y has shape \(1,\) .*it must be of shape \(2,\)"),
         ({"y": torch.zeros(2, 3)}, r"y has shape \(2, 3\), but Sequential returns \(2, 4\)"),
@@ -223,3 +225,11 @@ def test_refusals(changes: dict[str, Any], message: str) -> None:
     given = {"module": module, "x": x, "y": y, **changes}
     with pytest.raises((ValueError, TypeError), match=message):
         scan_gradients(**given)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int32, torch.uint8])
+def test_classes_of_any_whole_kind(dtype: torch.dtype) -> None:
+    module, x, _ = example("chain")
+    y = torch.tensor([0, 1])
+    found, wanted = (scan_gradients(module, x, one) for one in (y.to(dtype), y))
+    assert found.loss == wanted.loss

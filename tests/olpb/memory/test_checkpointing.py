@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -17,7 +19,7 @@ from tests.oracles.recomputation import least_work
 from workbench.graphs import trace
 from workbench.olpb.memory.arena import Arena
 from workbench.olpb.memory.checkpointing import checkpointed
-from workbench.olpb.memory.dataflow import Dataflow, dataflow
+from workbench.olpb.memory.dataflow import Dataflow, Step, dataflow
 from workbench.olpb.memory.lifetimes import lifetimes
 from workbench.olpb.memory.planning import less, plan_memory
 from workbench.olpb.memory.recomputation import BudgetError, cost, recomputing
@@ -67,6 +69,19 @@ def test_any_dataflow_is_a_chain_of_stages_or_none(flow: Dataflow, share: float)
     budget = int(share * bound(flow))
     assert chain(flow, range(len(flow.steps))).stages == ()
     assert within(checkpointed, flow, budget) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(training_chains(6), st.integers(0, 4), SHARES)
+def test_steps_that_nobody_needs_run_once(flow: Dataflow, at: int, share: float) -> None:
+    steps = list(flow.steps)
+    at = min(at, sum(one.phase == "forward" for one in steps) - 1)
+    idle = Step("idle", "forward", steps[at].makes[:1], (len(flow.sizes),))
+    write = Step("write", "update", (), (), after=(at + 1,))
+    steps[at + 1 : at + 1] = [idle, write]
+    numbered = tuple(replace(one, operator=number) for number, one in enumerate(steps))
+    found = replace(flow, steps=numbered, sizes=np.append(flow.sizes, 1))
+    within(checkpointed, found, int(share * bound(found)))
 
 
 def test_inference_is_no_chain() -> None:

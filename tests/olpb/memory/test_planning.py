@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 
 from tests.olpb.memory.flows import chain, flows
 from workbench.names import UnknownNameError
-from workbench.olpb.memory.dataflow import Dataflow
+from workbench.olpb.memory.dataflow import Dataflow, Step
+from workbench.olpb.memory.lifetimes import lifetimes
 from workbench.olpb.memory.orders import ORDERS
 from workbench.olpb.memory.plan import MemoryPlan, PlanError, certify
 from workbench.olpb.memory.planning import PLANNERS, plan_memory
-from workbench.olpb.memory.recomputation import BudgetError, cost, least_bytes
+from workbench.olpb.memory.recomputation import BudgetError, cost, least_bytes, unrolled
+from workbench.olpb.memory.stored import stored_dataflow
+from workbench.olpb.memory.trade import trade
 
 QUICK = 0.02
 
@@ -83,6 +86,31 @@ def test_a_certificate_refuses_what_is_wrong(flow: Dataflow, data: st.DataObject
         certify(MemoryPlan("wrong", replace(life, last=shorter), plan.offsets))
 
 
+def test_a_larger_budget_is_no_worse() -> None:
+    flow = stored_dataflow("resnet20_cifar", 8, training=True, optimised=False)
+    whole = plan_memory(flow, time_limit_s=0.3).total_bytes
+    smaller, larger = (
+        cost(plan_memory(flow, budget_bytes=int(share * whole)).flow).sum()
+        for share in (0.5, 0.525)
+    )
+    assert larger <= smaller
+
+
+def test_a_certificate_refuses_to_run_again_what_must_not() -> None:
+    """Random numbers, and what reads something that is written over in between."""
+    draw, other = Step("draw", "forward", (), (0,)), Step("read", "forward", (0,), (1,), operator=1)
+    write = Step("write", "forward", (), (2,), after=(1,), operator=2)
+    flow = Dataflow((draw, other, write), np.array([4, 4, 4]), frozenset({1, 2}))
+    for first, ran, reason in (
+        (replace(draw, is_random=True, operator=0), [0, 0, 1, 2], "step 0 runs again"),
+        (replace(draw, operator=0), [0, 1, 2, 0, 1], "step 2 runs before"),
+    ):
+        again = unrolled(replace(flow, steps=(first, other, write)), ran)
+        life = lifetimes(again, range(len(again.steps)))
+        with pytest.raises(PlanError, match=reason):
+            certify(MemoryPlan("wrong", life, np.arange(len(again.sizes)) * 4))
+
+
 @settings(max_examples=60, deadline=None)
 @given(flows(), st.floats(0.2, 1.0))
 def test_within_a_budget(flow: Dataflow, share: float) -> None:
@@ -111,6 +139,20 @@ class TestBadInput:
             plan_memory(_two(), "peble")
         with pytest.raises(UnknownNameError, match="order"):
             plan_memory(_two(), order="fastest")
+
+    def test_what_is_no_graph_or_order(self) -> None:
+        with pytest.raises(TypeError, match="graph is 'lenet5'"):
+            plan_memory("lenet5")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"a step of the order is 0\.0"):
+            plan_memory(_two(), order=[0.0, 1.0])  # type: ignore[list-item]
+        assert plan_memory(_two(), order=iter((0, 1))).order == (0, 1)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("alignment", [0, -64])
+    def test_alignments_that_are_none(self, alignment: int) -> None:
+        with pytest.raises(ValueError, match=f"alignment is {alignment}"):
+            plan_memory(_two(), alignment=alignment)
+        with pytest.raises(ValueError, match=f"alignment is {alignment}"):
+            trade(_two(), alignment=alignment)
 
     def test_no_time(self) -> None:
         with pytest.raises(ValueError, match="time_limit_s is 0"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -10,9 +12,10 @@ from tests.olpb.memory.flows import chain, training_chains
 from tests.oracles.recomputation import least_work, work
 from workbench.graphs import trace
 from workbench.olpb.memory.dataflow import Dataflow
-from workbench.olpb.memory.recomputation import least_bytes
+from workbench.olpb.memory.plan import MemoryPlan
+from workbench.olpb.memory.recomputation import BudgetError, least_bytes
 from workbench.olpb.memory.stored import stored_dataflow
-from workbench.olpb.memory.trade import CLOSE, POINTS, least_reachable, trade
+from workbench.olpb.memory.trade import CLOSE, POINTS, least_reachable, planned, trade
 
 
 def test_the_curve_of_a_network() -> None:
@@ -51,6 +54,19 @@ def test_the_least_is_reached_and_nothing_below_can_be(flow: Dataflow) -> None:
     if row["extra_work"] is not None and best is not None:
         once = sum(work(flow, step) for step in range(len(flow.steps)))
         assert row["extra_work"] >= best / once - 1 - 1e-9
+
+
+def test_what_fits_a_smaller_budget_fits_a_larger_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = stored_dataflow("resnet20_cifar", 8, training=True)
+    (row,) = trade(flow, (3_000_000,)).rows()
+
+    def refusing(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> MemoryPlan:
+        if budget_bytes > 3_000_000:
+            raise BudgetError("none was found")
+        return planned(flow, order, budget_bytes)
+
+    monkeypatch.setattr("workbench.olpb.memory.trade.planned", refusing)
+    assert trade(flow, (3_000_000, 3_500_000)).rows() == [(3_500_000, *row[1:]), row]
 
 
 def test_nothing_to_trade() -> None:

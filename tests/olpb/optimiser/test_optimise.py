@@ -91,6 +91,22 @@ def test_all_together_leave_four_operators() -> None:
     assert len([one.name for one in graph.preparation]) == 3  # weight, bias, gain
 
 
+def test_what_is_added_to_its_own_convolution_is_not_overwritten() -> None:
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(2, 2, 3, padding=1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = x.exp()
+            found: Tensor = self.conv(x) + x
+            return found
+
+    graph = optimise(trace(Residual(), (2, 4, 4))).graph
+    assert [one.name for one in graph.operators] == ["exp", "convolution+add"]
+    assert graph.operators[1].may_overwrite == frozenset()
+
+
 def test_unknown_patterns() -> None:
     with pytest.raises(UnknownNameError, match="pattern"):
         optimise(trace("lenet5"), ["faster"])

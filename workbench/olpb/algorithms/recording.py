@@ -33,7 +33,7 @@ def record(
     module: nn.Module, x: Tensor | Sequence[Tensor], y: Tensor, loss: Loss | None = None
 ) -> Tape:
     """Run a copy of a module and its loss; see `gradients.scan_gradients`."""
-    name = type(module).__name__
+    name = type(check_kind("module", module, nn.Module, "a module")).__name__
     check_has_parameters(name, module)
     _check_precision(name, module)
     copied = real_copy(name, module, "cpu").double()
@@ -45,6 +45,8 @@ def record(
     inputs = tuple(_double(check_kind("x", one, Tensor, "a tensor")) for one in _several(x))
     parameters = dict(copied.named_parameters())
     target = _double(check_kind("y", y, Tensor, "a tensor"))
+    if not target.numel():
+        raise ValueError(f"y has shape {tuple(target.shape)}; give at least one sample")
     recorder = _TapeRecorder(parameters, (*inputs, target))
 
     def forward(held: dict[str, Tensor], y: Tensor, *inputs: Tensor) -> Tensor:
@@ -107,7 +109,7 @@ def _loss_for(name: str, found: Any, y: Tensor) -> Loss:
         raise ValueError(
             f"y holds classes {lowest} to {highest}, but {name} tells {scores[1]} apart, from 0"
         )
-    return functional.cross_entropy
+    return lambda found, y: functional.cross_entropy(found, y.long())
 
 
 class _TapeRecorder(Recorder):  # type: ignore[no-untyped-call]

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
+from workbench.checks import check_kind
 from workbench.graphs.graph import Operand, Operator, View
 from workbench.graphs.running import call, check_inputs, shown, sources, span
 from workbench.olpb.memory.dataflow import Step
@@ -33,7 +34,7 @@ class Arena:
     """
 
     def __init__(self, plan: MemoryPlan, module: nn.Module | None = None) -> None:
-        graph = plan.flow.graph
+        graph = check_kind("plan", plan, MemoryPlan, "one of plan_memory").flow.graph
         if graph is None:
             raise ValueError("the plan is of stored sizes: trace the graph to run it")
         self.plan, self.graph = plan, graph
@@ -106,7 +107,13 @@ class Arena:
         if view.value in self._known:
             return shown(self._known[view.value], view)
         dtype: Any = getattr(torch, view.dtype)
-        start = self._start + self._offsets[view.value]
+        offset = self._offsets[view.value]
+        if offset % dtype.itemsize:
+            raise ValueError(
+                f"a result of {view.dtype} lies at byte {offset}, no multiple of {dtype.itemsize}: "
+                "plan the memory with another alignment, such as 64"
+            )
+        start = self._start + offset
         if 0 in view.shape:
             return torch.empty(view.shape, dtype=dtype)
         typed = self.block[start : start + span(view) * dtype.itemsize].view(dtype)

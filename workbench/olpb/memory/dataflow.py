@@ -6,7 +6,7 @@ the plan (inputs, parameters, what is written into them) is none at all.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from workbench.graphs.graph import Operator, trained_statistics
 from workbench.graphs.operator_graph import OperatorGraph
 
 ALIGNMENT = 64
@@ -150,13 +151,17 @@ def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
         )
     }
     steps: list[Step] = []
-    reading: dict[int, list[int]] = {}  # steps that read a value from outside
+    reading: dict[int, list[int]] = {}  # steps that read a storage outside, or write into it
+    writing: dict[int, list[int]] = {}
     for number, one in enumerate(graph.operators):
         if not one.makes:
             continue
         reads = tuple(dict.fromkeys(buffers[v.value] for v in one.reads if v.value in buffers))
-        written = {updated.get(view.value, view.value) for view in one.makes}
-        earlier = {at for value in written for at in reading.get(value, ())}
+        read = _outside(graph, outside, (view.value for view in one.reads))
+        written = _outside(graph, outside, _written(one, updated))
+        earlier = {at for storage in written for at in reading.get(storage, ())}
+        if one.name != "native_batch_norm_backward":  # statistics of its own batch are its inputs
+            earlier |= {at for storage in read for at in writing.get(storage, ())}
         if one.is_random:  # draws from the generator that those before it have left
             earlier |= {at for at, step in enumerate(steps) if step.is_random}
         over = {one.reads[at].value for at in one.may_overwrite}
@@ -173,14 +178,26 @@ def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
                 one.is_random,
             )
         )
-        for view in one.reads:
-            if view.value in outside:
-                reading.setdefault(view.value, []).append(len(steps) - 1)
+        for storage in read:
+            reading.setdefault(storage, []).append(len(steps) - 1)
+        for storage in written:
+            writing.setdefault(storage, []).append(len(steps) - 1)
     sizes = aligned([graph.values[number].storage_bytes for number in buffers], alignment)
     kept = frozenset(buffers[v.value] for v in graph.outputs if v.value in buffers)
     return Dataflow(
         tuple(steps), sizes, kept, _held(graph, {*buffers, *updated}), graph, buffers, updated
     )
+
+
+def _written(one: Operator, updated: Mapping[int, int]) -> Iterator[int]:
+    """Values that an operator writes over, or makes."""
+    yield from (updated.get(view.value, view.value) for view in one.makes)
+    yield from (view.value for view in trained_statistics(one))
+
+
+def _outside(graph: OperatorGraph, outside: Container[int], values: Iterable[int]) -> set[int]:
+    """Storages outside of the plan that hold some of these values."""
+    return {graph.values[value].storage for value in values if value in outside}
 
 
 def aligned(sizes: ArrayLike, alignment: int) -> NDArray[np.int64]:
@@ -215,13 +232,18 @@ def _weight(graph: OperatorGraph, value: int) -> str:
 
 
 def _updated(graph: OperatorGraph) -> Mapping[int, int]:
-    """Results of the update that are written where a parameter is, and which value that is."""
+    """Results of the update that are written where a parameter is, and which value that is.
+
+    A parameter that is returned as it was stays.
+    """
+    stays = {view.value for view in graph.outputs}
     return {
         one.makes[0].value: one.reads[at].value
         for one in graph.operators
         if one.phase == "update" and len(one.makes) == 1
-        for at in sorted(one.may_overwrite, reverse=True)
-        if one.reads[at].value in graph.outside
+        for at in one.may_overwrite
+        if graph.values[one.reads[at].value].origin == "parameter"
+        and one.reads[at].value not in stays
     }
 
 

@@ -53,6 +53,8 @@ def _direct(
 ) -> Run | None:
     """A call of a form of PyTorch's function that writes where it is told to."""
     packet = function._overloadpacket
+    if packet is _aten.native_batch_norm and args[5] and not args[0].is_contiguous():
+        return None  # PyTorch 2.13's form that writes adds up means onto what is there
     if packet is _aten.relu:
         return partial(_aten.clamp_min.out, *args, 0, out=results[0])
     if packet is _aten.convolution and fits(args[0], args[1]) and not args[6]:

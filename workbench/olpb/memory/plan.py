@@ -101,9 +101,9 @@ class MemoryPlan:
 def certify(plan: MemoryPlan) -> None:
     """Prove that a plan is right, or raise `PlanError`.
 
-    Steps run after what they need. While a buffer is alive no other has a byte of its place; only
-    a result may take the place of an operand, exactly, if the operator allows it and nobody reads
-    that operand afterwards. What is returned stays.
+    Steps run after what they need, and only those again that may. While a buffer is alive no other
+    has a byte of its place; only a result may take the place of an operand, exactly, if the
+    operator allows it and nobody reads that operand afterwards. What is returned stays.
     """
     flow, life = plan.flow, plan.lifetimes
     place = np.empty(len(flow.steps), np.int64)
@@ -111,6 +111,7 @@ def certify(plan: MemoryPlan) -> None:
     for step, earlier in enumerate(flow.before):
         if any(place[one] >= place[step] for one in earlier):
             raise PlanError(f"step {step} runs before what it needs")
+    _check_again(plan, place)
     taken = _taken(plan, place)
     for buffer, readers in enumerate(flow.readers):
         first, last = life.first[buffer], life.last[buffer]
@@ -123,6 +124,18 @@ def certify(plan: MemoryPlan) -> None:
         check(pl.DataFrame(buffers), plan.offsets)
     except ValueError as error:
         raise PlanError(str(error)) from None
+
+
+def _check_again(plan: MemoryPlan, place: NDArray[np.int64]) -> None:
+    """Refuse what gives something else when it runs again, or after what it reads has changed."""
+    steps = plan.flow.steps
+    last = {steps[step].operator: at for at, step in enumerate(plan.order)}
+    for number, step in enumerate(steps):
+        again = last[step.operator] > place[number]
+        if again and (step.is_random or step.after):
+            raise PlanError(f"step {number} runs again, which it must not")
+        if any(last[steps[one].operator] > place[number] for one in step.after):
+            raise PlanError(f"step {number} runs before what must precede it runs again")
 
 
 def _taken(plan: MemoryPlan, place: NDArray[np.int64]) -> set[int]:

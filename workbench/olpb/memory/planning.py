@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.checks import check_number, check_whole
+from workbench.checks import check_kind, check_number, check_whole, listed
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.names import choose
 from workbench.olpb.memory.checkpointing import checkpointed
@@ -91,7 +91,7 @@ def plan_memory(
     chosen = choose("planner", planner, PLANNERS)
     if check_number("time_limit_s", time_limit_s) <= 0:
         raise ValueError(f"time_limit_s is {time_limit_s:g}; give seconds above 0")
-    flow = graph if isinstance(graph, Dataflow) else dataflow(graph, alignment)
+    flow = flow_of(graph, alignment)
     until_s = time.monotonic() + time_limit_s
     ordered = _ordered(flow, chosen.order if order is None else order, until_s)
     left_s = max(until_s - time.monotonic(), time_limit_s / 2)
@@ -99,6 +99,14 @@ def plan_memory(
     if budget_bytes is None or plan.total_bytes <= check_whole("budget_bytes", budget_bytes, 0):
         return plan
     return _within(planner, flow, ordered, budget_bytes, left_s)
+
+
+def flow_of(graph: OperatorGraph | Dataflow, alignment: int) -> Dataflow:
+    """Dataflow of a graph, if it is none; refuses what is neither, and wrong alignments."""
+    unit = check_whole("alignment", alignment, 1)
+    if isinstance(graph, Dataflow):
+        return graph
+    return dataflow(check_kind("graph", graph, OperatorGraph, "one that was traced"), unit)
 
 
 def _placed(planner: str, flow: Dataflow, order: Sequence[int], time_limit_s: float) -> MemoryPlan:
@@ -113,16 +121,32 @@ def _placed(planner: str, flow: Dataflow, order: Sequence[int], time_limit_s: fl
 def _within(
     planner: str, flow: Dataflow, order: Sequence[int], budget_bytes: int, time_limit_s: float
 ) -> MemoryPlan:
-    """A plan that computes again what does not fit; with less room where packing leaves gaps."""
-    room, least = budget_bytes, None
-    for _ in range(_TRIES):
-        for again in less(flow, order, room):
+    """The plan of least work found that computes again what does not fit.
+
+    With less room, too: packing leaves gaps, and a way may find less work in less memory.
+    """
+    until_s, room = time.monotonic() + time_limit_s, budget_bytes
+    best: MemoryPlan | None = None
+    least: int | None = None
+    refused = BudgetError(f"no plan within {budget_bytes:,} bytes was found")
+    for tried in range(_TRIES):
+        if time.monotonic() > until_s and (best or tried >= _LEAST_TRIES):
+            break
+        try:
+            found = less(flow, order, room)
+        except BudgetError as error:
+            refused, found = error if not tried else refused, []
+        room = int(_LESS * room)
+        for again in found:
             plan = _placed(planner, again, range(len(again.steps)), time_limit_s / _TRIES)
-            if plan.total_bytes <= budget_bytes:
-                return plan
-            least = min(plan.total_bytes, least or plan.total_bytes)
-        room = int(room * budget_bytes / (least or budget_bytes))
-    raise BudgetError(f"no plan within {budget_bytes:,} bytes was found; one of {least:,} was")
+            if plan.total_bytes > budget_bytes:
+                least = min(plan.total_bytes, least or plan.total_bytes)
+                room = min(room, int(room * budget_bytes / plan.total_bytes))
+            elif best is None or cost(plan.flow).sum() < cost(best.flow).sum():
+                best = plan
+    if best is None:
+        raise BudgetError(f"{refused}; one of {least:,} was") if least else refused
+    return best
 
 
 def less(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> list[Dataflow]:
@@ -142,11 +166,14 @@ def less(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> list[Datafl
     return sorted(found, key=lambda one: cost(one).sum())
 
 
-_TRIES = 6
+_TRIES, _LEAST_TRIES = 6, 3
+_LESS = 0.97
 
 
 def _ordered(flow: Dataflow, order: str | Sequence[int], until_s: float) -> Sequence[int]:
     if not isinstance(order, str):
+        steps = listed("order", order, "give a name, or steps by number")
+        order = [check_whole("a step of the order", step, 0) for step in steps]
         check_order(flow, order)
         return order
     choose("order", order, ORDERS)

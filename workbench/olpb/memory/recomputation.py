@@ -137,7 +137,7 @@ class _Run:
         self._uses = [sorted(int(place[one]) for one in readers) for readers in flow.readers]
         self._done = [False] * len(flow.steps)
         self._now = 0
-        self._closed: set[int] = set()  # what they read from outside has changed
+        self._closed: set[int] = set()  # steps that must not run again
         self._once = flow.kept.union(
             buffer for one in flow.steps if one.is_random or one.after for buffer in one.makes
         )
@@ -171,6 +171,8 @@ class _Run:
             self.again += self._cost[step]
         self._done[step] = True
         self._closed.update(one.after)
+        if one.is_random or one.after:
+            self._closed.add(step)
         self._resident |= {*missing}
         self._live += sum(self._sizes[buffer] for buffer in missing)
         return True

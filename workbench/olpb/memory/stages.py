@@ -26,9 +26,9 @@ class Stage:
     Attributes
     ----------
     forward, through, again, inner, backward
-        Steps: all of the forward pass; those that the output needs; those that the backward pass
-        needs, and those of them that it needs if it has the output; and those of the backward
-        pass, with the updates that follow.
+        Steps: all of the forward pass; those that the output needs, with those that nothing does;
+        those that the backward pass needs, and those of them that it needs if it has the output;
+        and those of the backward pass, with the updates that follow.
     output_bytes, saved_bytes
         Of what it gives, and of what the backward pass needs with it.
     gradient_bytes
@@ -82,7 +82,8 @@ def chain(flow: Dataflow, order: Sequence[int]) -> Chain:
     forward, backward = _passes(flow, order)
     if not backward or any(set(flow.before[at]) & {*backward} for at in forward):
         return Chain((), frozenset(), 0)
-    once = frozenset(at for at in forward if flow.steps[at].is_random or flow.steps[at].after)
+    behind = frozenset(at for at in forward if flow.steps[at].is_random or flow.steps[at].after)
+    once = behind.union(*(flow.steps[at].after for at in behind))
     made = np.array([buffer for step in forward for buffer in flow.steps[step].makes], np.int64)
     made = made[np.argsort(flow.sizes[made], kind="stable")]
     together = flow.sizes[made].cumsum()
@@ -221,7 +222,8 @@ class _Runs(NamedTuple):
         read = {b for step in self.backward for b in self.flow.steps[step].reads}
         staying = {buffer for buffer in made if not self.sizes[buffer]}
         saved = (made & read) - staying
-        through = self._needed(output | staying, once)
+        unread = set(self.forward).difference(self._needed(output | staying | saved, once))
+        through = self._needed(output | staying, unread.union(once))
         again = self._needed(saved, ())
         inner = self._needed(saved - output, ())
         input_bytes = self._bytes(given)

@@ -10,11 +10,11 @@ import polars as pl
 
 from workbench.checks import check_whole, listed
 from workbench.graphs.operator_graph import OperatorGraph
-from workbench.olpb.memory.dataflow import ALIGNMENT, Dataflow, dataflow
+from workbench.olpb.memory.dataflow import ALIGNMENT, Dataflow
 from workbench.olpb.memory.lifetimes import lifetimes
 from workbench.olpb.memory.packing import pack
 from workbench.olpb.memory.plan import MemoryPlan, certify
-from workbench.olpb.memory.planning import less, quick_order
+from workbench.olpb.memory.planning import flow_of, less, quick_order
 from workbench.olpb.memory.recomputation import BudgetError, cost, least_bytes
 
 POINTS = 12
@@ -51,7 +51,7 @@ def trade(
 
     Raises ValueError: budgets that are no whole numbers of at least 0.
     """
-    flow = graph if isinstance(graph, Dataflow) else dataflow(graph, alignment)
+    flow = flow_of(graph, alignment)
     order = quick_order(flow)
     if budgets is None:
         chosen = _budgets(flow, order)
@@ -64,8 +64,10 @@ def trade(
         try:
             plan = planned(flow, order, budget)
         except BudgetError as error:
-            rows.append((budget, None, None, None, None, None, str(error)))
-            continue
+            if best is None:
+                rows.append((budget, None, None, None, None, None, str(error)))
+                continue
+            plan = best
         if best is None or extra_work(flow, plan) <= extra_work(flow, best):
             best = plan
         rows.append((budget, *_described(flow, best)))

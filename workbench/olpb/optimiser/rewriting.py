@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import torch
 
-from workbench.graphs.graph import Operator, View
+from workbench.graphs.graph import Operator, View, trained_statistics
 from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.recorder import seen_one_way, writes
 
 Pattern = Callable[[OperatorGraph], OperatorGraph]
 """Returns an equal graph of fewer nodes; the same object where it finds nothing."""
@@ -32,12 +33,7 @@ def is_pure(operator: Operator) -> bool:
     function = operator.function
     if not isinstance(function, torch._ops.OpOverload):
         return True
-    return not (operator.is_random or function._schema.is_mutable or _trains_statistics(operator))
-
-
-def _trains_statistics(operator: Operator) -> bool:
-    args, _ = operator.arguments
-    return operator.name == "native_batch_norm" and bool(args[5])
+    return not (operator.is_random or writes(function) or trained_statistics(operator))
 
 
 def without(graph: OperatorGraph, removed: Container[int]) -> OperatorGraph:
@@ -55,10 +51,11 @@ def instead_of(graph: OperatorGraph, other: Mapping[int, int]) -> OperatorGraph:
             value = other[value]
         return view if value == view.value else replace(view, value=value)
 
-    operators = tuple(
-        replace(one, reads=tuple(map(now, one.reads)))
-        if any(view.value in other for view in one.reads)
-        else one
-        for one in graph.operators
-    )
+    def rewritten(one: Operator) -> Operator:
+        if not any(view.value in other for view in one.reads):
+            return one
+        read = tuple(map(now, one.reads))
+        return replace(one, reads=read, may_overwrite=seen_one_way(one.may_overwrite, read))
+
+    operators = tuple(map(rewritten, graph.operators))
     return replace(graph, operators=operators, outputs=tuple(map(now, graph.outputs)))

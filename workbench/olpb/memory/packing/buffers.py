@@ -83,7 +83,10 @@ def read(table: Table | Buffers) -> Buffers:
     """
     if isinstance(table, Buffers):
         return table
-    frame = table if isinstance(table, pl.DataFrame) else pl.DataFrame(table)
+    try:
+        frame = table if isinstance(table, pl.DataFrame) else pl.DataFrame(table)
+    except pl.exceptions.ShapeError as error:
+        raise ValueError(f"the buffers make no table: {error}") from None
     missing = [name for name in COLUMNS if name not in frame.columns]
     if missing:
         raise ValueError(

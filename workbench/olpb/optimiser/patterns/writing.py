@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from workbench.graphs.graph import Operand, Operator, View
@@ -74,5 +75,11 @@ def _convolution(
         results=one.results,
         function=convolve,
         arguments=((), known),
-        may_overwrite=frozenset({added.read}) if isinstance(added, Operand) else frozenset(),
+        may_overwrite=_place(read, added.read) if isinstance(added, Operand) else frozenset(),
     )
+
+
+def _place(read: Sequence[View], added: int) -> frozenset[int]:
+    """Where it may write: what is added, unless that is the image, whose neighbours it reads."""
+    once = sum(view.value == read[added].value for view in read) == 1
+    return frozenset({added}) if once else frozenset()
