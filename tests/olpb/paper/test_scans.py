@@ -92,6 +92,17 @@ def test_every_claim_has_an_answer(frames: dict[str, pl.DataFrame]) -> None:
     assert all(one.detail for one in found.values())
 
 
+def test_explanations_are_judged_as_the_figures_are() -> None:
+    # Explanations are timed by all methods; Fig. 12 shows scans alone.
+    frames = {
+        name: getattr(experiments, name)("default") for name in ("fig9", "fig10", "fig11", "fig12")
+    }
+    shown = answered(answers.ANSWERS, claims_of("olpb"), frames)[0]
+    weighed = calibration.found(calibration.EXPLANATIONS[EXPLANATION], Constants.load())
+    for claim in (*calibration.FITTED, *calibration.PREDICTED):
+        assert weighed[claim].ours == pytest.approx(shown[claim].ours), claim
+
+
 def test_other_settings_answer_nothing() -> None:
     assert answers.at_paper_setting("fig9", experiments.fig9("smoke", nodes=8)).is_empty()
     few = experiments.fig12("smoke", batch_sizes=(10,))
