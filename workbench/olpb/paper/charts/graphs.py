@@ -273,7 +273,11 @@ def _levels_of(frame: pl.DataFrame, phases: Sequence[str], *, is_first: bool) ->
         .encode(
             x=x,
             x2="end:Q",
-            y=alt.Y("bottom:Q", title="operators" if is_first else None),
+            y=alt.Y(
+                "bottom:Q",
+                title="operators" if is_first else None,
+                axis=alt.Axis(format="d", tickMinStep=1),
+            ),
             y2="top:Q",
             color=parts.colour("phase", phases),
         )
