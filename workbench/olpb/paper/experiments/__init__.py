@@ -22,6 +22,7 @@ from workbench.olpb.paper.experiments.scans import (
     fig10,
     fig11,
     fig12,
+    first_paying,
     pays,
     table1,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "fig10",
     "fig11",
     "fig12",
+    "first_paying",
     "graph",
     "levels",
     "operators",
