@@ -70,9 +70,6 @@ def _sizes(model: str, **_: object) -> dict[str, object]:
     }
 
 
-FIG9 = {**TIMES, "percent": pl.Float64}
-
-
 def fig9(
     scale: str = "default",
     batch_size: int = BATCH_SIZE,
