@@ -313,9 +313,22 @@ def test_memory_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     result = workbench_command("memory", "mine.py:net", "--input-shape", "8")
     assert result.exit_code == 0, result.output
-    assert "mine.py:net: inference, one sample of 8, 1 operators" in result.stdout
+    assert "mine.py:net: inference, one sample of 8, 1 operator " in result.stdout
     assert "parameters 72 bytes" in result.stdout
     assert "as in --input-shape 3,224,224" in refused("memory", "mine.py:net")
+
+
+def test_the_name_of_ones_own_model_is_no_markup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine[b].py").write_text("import torch\nkey = torch.nn.Linear(8, 2)\n")
+    monkeypatch.chdir(tmp_path)
+    result = workbench_command("memory", "mine[b].py:key", "--input-shape", "8")
+    assert "mine[b].py:key: inference" in result.stdout  # neither a style nor the picture of a key
+
+
+def test_help_tells_defaults() -> None:
+    assert "[default: all]" in workbench_command("memory", "--help").stdout
 
 
 @pytest.mark.parametrize(
@@ -325,7 +338,8 @@ def test_memory_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         (["lenet5", "--batch-size", "0"], "from 1 to 65536"),
         (["lenet5", "--planner", "peble"], "Did you mean 'pebble'?"),
         (["lenet5", "--budget", "64XB"], "'64XB' is no size; give bytes, as in 64MB"),
-        (["lenet5", "--time-limit", "0"], "time_limit_s is 0; give seconds above 0"),
+        (["lenet5", "--time-limit", "0"], "--time-limit 0: give seconds above 0"),
+        (["lenet5", "--time-limit", "inf"], "--time-limit inf: give seconds above 0"),
         (["lenet5", "--input-shape", "3,32,32"], "does not fit"),
     ],
 )

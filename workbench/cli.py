@@ -6,6 +6,7 @@ Nothing heavy is imported before a command needs it, so that `workbench --help` 
 from __future__ import annotations
 
 import inspect
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,7 +55,7 @@ app = typer.Typer(
 
 ResultsFolder = Annotated[
     Path | None,
-    typer.Option("--results", metavar="DIR", help="Stored results.  [default: data/results]"),
+    typer.Option("--results", metavar="DIR", help="Stored results.  \\[default: data/results]"),
 ]
 ParameterOption = Annotated[
     list[str] | None,
@@ -94,18 +95,18 @@ def reproduce(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAMES]...", help="Notebooks: 01_dynacomm, dynacomm or 01.  [default: all]"
+            metavar="[NAMES]...", help="Notebooks: 01_dynacomm, dynacomm or 01.  \\[default: all]"
         ),
     ] = None,
     *,
     scale: Annotated[
         str | None,
-        typer.Option(metavar="SCALE", help="smoke, default or paper.  [default: default]"),
+        typer.Option(metavar="SCALE", help="smoke, default or paper.  \\[default: default]"),
     ] = None,
     parameter: ParameterOption = None,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where results go.  [default: data/results]"),
+        typer.Option(metavar="DIR", help="Where results go.  \\[default: data/results]"),
     ] = None,
     jobs: Annotated[int, typer.Option(metavar="N", help="How many notebooks run at once.")] = 1,
     force: Annotated[
@@ -116,7 +117,7 @@ def reproduce(
     ] = None,
     notebooks: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where the notebooks are.  [default: notebooks]"),
+        typer.Option(metavar="DIR", help="Where the notebooks are.  \\[default: notebooks]"),
     ] = None,
 ) -> None:
     """Run notebooks and keep what they make: executed copies, figures, tables, a manifest.
@@ -146,11 +147,11 @@ def record(
     scale: Annotated[str, typer.Option(metavar="SCALE", help="smoke, default or paper.")] = "paper",
     seeds: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Trainings of each kind.  [default: the scale's]"),
+        typer.Option(metavar="N", help="Trainings of each kind.  \\[default: the scale's]"),
     ] = None,
     processes: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Trainings beside each other.  [default: one a core]"),
+        typer.Option(metavar="N", help="Trainings beside each other.  \\[default: one a core]"),
     ] = None,
     parameter: ParameterOption = None,
     force: Annotated[
@@ -158,7 +159,7 @@ def record(
         typer.Option("--force", help="Replace another recording, or do again what is finished."),
     ] = False,
     output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where it goes.  [default: data/recorded]")
+        Path | None, typer.Option(metavar="DIR", help="Where it goes.  \\[default: data/recorded]")
     ] = None,
 ) -> None:
     """Run an experiment of hours and keep its rows, for notebooks and scorecard to show.
@@ -216,7 +217,7 @@ def scorecard(
 def figures(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAMES]...", help="Notebooks or systems.  [default: all]"),
+        typer.Argument(metavar="[NAMES]...", help="Notebooks or systems.  \\[default: all]"),
     ] = None,
     *,
     format: Annotated[str, typer.Option(metavar="FORMAT", help="svg, pdf or png.")] = "svg",
@@ -224,7 +225,7 @@ def figures(
         str, typer.Option(metavar="COLUMN", help="single (3.5 in) or double (7.16 in).")
     ] = "double",
     output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where they go.  [default: figures]")
+        Path | None, typer.Option(metavar="DIR", help="Where they go.  \\[default: figures]")
     ] = None,
     results: ResultsFolder = None,
 ) -> None:
@@ -337,7 +338,10 @@ def profile(
 @app.command()
 def memory(
     model: Annotated[
-        str, typer.Argument(help="A model of the zoo, or your own, named as for workbench profile.")
+        str,
+        typer.Argument(
+            help="A model of the zoo; or your own as file.py:Name or package.module:Name."
+        ),
     ],
     *,
     input_shape: Annotated[
@@ -362,7 +366,11 @@ def memory(
         ),
     ] = None,
     planner: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this planner.  [default: all]")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only this planner; workbench planners lists them.  \\[default: all]",
+        ),
     ] = None,
     time_limit: Annotated[
         float, typer.Option(metavar="SECONDS", help="That a planner which searches may take.")
@@ -374,6 +382,9 @@ def memory(
     from workbench.zoo import MODELS
 
     PARAMETERS["batch_size"].parse(str(batch_size))
+    if not 0 < time_limit < math.inf:
+        raise ValueError(f"--time-limit {time_limit:g}: give seconds above 0")
+    budget_bytes = None if budget is None else report.parse_bytes(budget)
     shape = _parse_shapes(input_shape or ())
     module = _model(model, shape)
     found = report.survey(
@@ -382,13 +393,14 @@ def memory(
         batch_size=batch_size,
         training=training,
         planner=planner,
-        budget_bytes=None if budget is None else report.parse_bytes(budget),
+        budget_bytes=budget_bytes,
         time_limit_s=time_limit,
     )
     what = "a step of training" if training else "inference"
     batch = f"a batch of {batch_size}" if batch_size > 1 else "one sample"
     one = _shape(shape or MODELS[model].input_shape)
-    count = f"{len(found.flow.steps):,} operators"
+    operators = len(found.flow.steps)
+    count = f"{operators:,} operator{'' if operators == 1 else 's'}"
     _print(report.table(found, f"{model}: {what}, {batch} of {one}, {count}"))
 
 
@@ -421,7 +433,7 @@ def _measured(module: Any, batch_size: int, shape: Any, device: str, by: Any) ->
 def _print(table: Any) -> None:
     from rich.console import Console
 
-    console = Console()
+    console = Console(emoji=False, markup=False)  # file.py:Name is no emoji, layer[0] no style
     if not console.is_terminal:
         console.width = 160  # a file or pipe takes whole rows
     console.print(table)

@@ -98,7 +98,7 @@ def test_storing_again_gives_the_same_lines(tmp_path: Path) -> None:
     assert {line.strip(",}") for line in again} <= {line.strip(",}") for line in kept}
 
 
-@pytest.mark.parametrize("system", ["dynacomm", "hiertrain", "edgegossip", "dlion"])
+@pytest.mark.parametrize("system", ["dynacomm", "hiertrain", "edgegossip", "dlion", "olpb"])
 def test_an_explorer_draws_without_pytorch(system: str) -> None:
     code = (
         f"import sys; from workbench.{system} import explorer;"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated
@@ -13,16 +14,18 @@ from altair.utils.schemapi import debug_mode
 from workbench import figures
 from workbench.figures import parts
 from workbench.olpb.algorithms import SCANS
-from workbench.olpb.costs.arithmetic import as_arithmetic_costs, network_elements
 from workbench.olpb.costs.backward import decoupled_s, plan
+from workbench.olpb.costs.stored import stored_work
 from workbench.olpb.costs.timing import Timing, Work, scan_timing
+from workbench.olpb.memory.lifetimes import lifetimes
+from workbench.olpb.memory.packing import pack
 from workbench.olpb.memory.plan import MemoryPlan
 from workbench.olpb.memory.planning import PLANNERS, plan_memory, quick_order
 from workbench.olpb.memory.recomputation import BudgetError
 from workbench.olpb.memory.stored import stored_dataflow
 from workbench.olpb.memory.trade import extra_work
 from workbench.olpb.paper import charts
-from workbench.olpb.paper.charts.memory import megabytes
+from workbench.olpb.paper.charts.memory import PLANNER_TITLES, megabytes
 from workbench.olpb.paper.experiments.memory import placed
 from workbench.olpb.paper.testbed import (
     BATCH_SIZE,
@@ -37,7 +40,10 @@ from workbench.widgets import Slider
 
 PHASES = ("training", "inference")
 _PACKING_S = 0.02
-"""That packing is improved for, so that a slider is answered at once."""
+"""That a packing within a budget is improved for, so that a slider is answered at once."""
+_SMALL = 150
+"""Steps, up to which a round of the search for a better packing takes milliseconds. Without a
+budget a round is counted, not timed, so that the picture is the same on every machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,19 +71,31 @@ class Setting(Parameters):
         Parameter("p: mean delay of a message", "ms", low=0, high=10_000),
         Slider(0, 60, step=1, label="delay"),
     ] = DELAY_FACTOR
-    bandwidth_mbps: Annotated[float, Slider(1, 10_000, scale="log", step=10**0.02)] = 100.0
+    bandwidth_mbps: Annotated[
+        float, Slider(1, 10_000, scale="log", step=10**0.02, label="bandwidth")
+    ] = 100.0
 
 
-def _plan(
-    model: str, training: bool, batch_size: int, planner: str, budget_percent: float
-) -> MemoryPlan:
-    flow = stored_dataflow(model, batch_size, training)
-    order = quick_order(flow) if PLANNERS[planner].order == "searched" else None
-    whole = plan_memory(flow, planner, order=order, time_limit_s=_PACKING_S)
-    if budget_percent == 100:
-        return whole
-    budget = int(whole.total_bytes * budget_percent / 100)
-    return plan_memory(flow, planner, budget, order=order, time_limit_s=_PACKING_S)
+_Asked = tuple[str, int, bool]
+"""A network, a batch size and whether it is trained."""
+
+_flow = lru_cache(maxsize=8)(stored_dataflow)
+
+
+@lru_cache(maxsize=8)
+def _order(asked: _Asked) -> Sequence[int]:
+    return quick_order(_flow(*asked))
+
+
+@lru_cache(maxsize=16)
+def _plan(asked: _Asked, planner: str, budget_bytes: int | None = None) -> MemoryPlan:
+    flow, searches = _flow(*asked), PLANNERS[planner].order == "searched"
+    order = _order(asked) if searches else None
+    if order is None or budget_bytes is not None:
+        return plan_memory(flow, planner, budget_bytes, order=order, time_limit_s=_PACKING_S)
+    life = lifetimes(flow, order)
+    offsets = pack(life.items, planner, rounds=int(len(flow.steps) <= _SMALL))
+    return MemoryPlan(planner, life, offsets[life.places])
 
 
 TIMES = {
@@ -140,19 +158,15 @@ def _by_arithmetic(setting: Setting, method: str, testbed: Testbed) -> Timing:
     return scan_timing(planned, batch, replace(pool, nodes=nodes))
 
 
-@lru_cache(maxsize=64)
-def _work(model: str, unit: str, level: int, nodes: int, scan: str) -> Work:
-    """What the scan of one sample costs by arithmetic."""
-    elements = network_elements(model, 1, unit, level)
-    return as_arithmetic_costs(plan(len(elements), nodes, scan), elements)
+_work = lru_cache(maxsize=64)(stored_work)
 
 
 def draw(setting: Setting) -> alt.VConcatChart:
     """The arena over the steps of a plan, and seconds of a backward pass by every method."""
     # `to_dict` checks the whole against altair's schema, once.
     with debug_mode(False):
-        what = (setting.model, setting.phase == "training", setting.batch_size)
-        memory = _memory(*what, setting.planner, setting.budget_percent)
+        asked = (setting.model, setting.batch_size, setting.phase == "training")
+        memory = _memory(asked, setting.planner, setting.budget_percent)
         below_each_other = [memory, _backward(table(setting), setting)]
         resolve = alt.Resolve(scale=alt.ScaleResolveMap(color="independent"))
         return alt.VConcatChart(vconcat=below_each_other, resolve=resolve)
@@ -160,17 +174,20 @@ def draw(setting: Setting) -> alt.VConcatChart:
 
 @lru_cache(maxsize=16)
 def _memory(
-    model: str, training: bool, batch_size: int, planner: str, budget_percent: float
-) -> alt.FacetChart | alt.Chart:
-    try:
-        found = _plan(model, training, batch_size, planner, budget_percent)
-    except BudgetError as error:
-        text = alt.Chart(pl.DataFrame({"text": [str(error)]})).mark_text(limit=360)
-        return text.encode(text="text:N").properties(title="No plan")
-    flow = stored_dataflow(model, batch_size, training)
+    asked: _Asked, planner: str, budget_percent: float
+) -> alt.LayerChart | alt.FacetChart | alt.Chart:
+    found = _plan(asked, planner)
+    if budget_percent < 100:
+        try:
+            found = _plan(asked, planner, int(found.total_bytes * budget_percent / 100))
+        except BudgetError as error:
+            text = alt.Chart(pl.DataFrame({"text": [str(error)]})).mark_text(limit=360)
+            return text.encode(text=alt.Text("text:N")).properties(title="No plan")
+    flow, (model, batch_size, training) = _flow(*asked), asked
     again = 100 * extra_work(flow, found)
     facts = [
-        f"block {megabytes(found.total_bytes)}, bound {megabytes(found.bound_bytes)}",
+        f"block {megabytes(found.total_bytes)}, {PLANNER_TITLES.get(planner, planner)}",
+        f"dashed: bound {megabytes(found.bound_bytes)}",
         f"every result kept {megabytes(int(flow.sizes.sum()))}",
         *([f"{again:.0f} % of the work done again"] if again else []),
     ]
@@ -188,11 +205,11 @@ def _backward(frame: pl.DataFrame, setting: Setting) -> alt.FacetChart:
             "backward_s:Q",
             title="seconds",
             scale=alt.Scale(type="log", nice=False, padding=24),
-            axis=alt.Axis(format="~g", tickCount=4),
+            axis=alt.Axis(labelExpr=_LABEL, tickCount=4),
         ),
     )
     bars = base.mark_point(filled=True, size=60, color=figures.PALETTE[0])
-    texts = base.mark_text(align="left", dx=7).encode(text="text:N")
+    texts = base.mark_text(align="left", dx=7).encode(text=alt.Text("text:N"))
     title = [
         "A backward pass (cost model)",
         *parts.wrapped(f"{setting.workers} nodes", f"batch {setting.batch_size}"),
@@ -203,5 +220,19 @@ def _backward(frame: pl.DataFrame, setting: Setting) -> alt.FacetChart:
     )
 
 
+_LABEL = "format(datum.value, datum.value < 1e6 ? '~g' : '.0e')"
+
+_UNITS = {"s": 1.0, "h": 3600.0, "days": 86_400.0, "years": 365.25 * 86_400.0}
+"""Seconds, by the unit that they are told in: each from one on, hours from ten thousand seconds."""
+
+
 def _seconds(seconds: float) -> str:
-    return f"{seconds:,.3g} s" if seconds < 1e3 else f"{seconds / 3600:,.3g} h"
+    """As text, to three digits.
+
+    >>> _seconds(2_046_000.0)
+    '23.7 days'
+    """
+    units = [unit for unit in _UNITS if seconds >= (1e4 if unit == "h" else _UNITS[unit])]
+    unit = units[-1] if units else "s"
+    number = seconds / _UNITS[unit]
+    return f"{number:,.0f} {unit}" if number >= 1000 else f"{number:.3g} {unit}"

@@ -18,14 +18,15 @@ from workbench.olpb.memory.trade import trade as memory_trade
 from workbench.olpb.paper.answers import memory as answers
 from workbench.olpb.paper.charts import memory as charts
 from workbench.olpb.paper.experiments import memory as experiments
-from workbench.olpb.paper.experiments.counted import counted
+from workbench.olpb.paper.experiments.memory_table import counted, stated_table2
+from workbench.olpb.paper.experiments.memory_table import table2 as table2_of
 
 SMALL = "squeezenet_cifar"
 
 
 @pytest.fixture(scope="module")
 def table2() -> pl.DataFrame:
-    return experiments.table2(models=["resnet50"])
+    return table2_of(models=["resnet50"])
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,7 @@ def test_plans_lie_between_their_bound_and_every_result(table2: pl.DataFrame) ->
 
 def test_table_2_is_read_from_the_claims() -> None:
     claims = claims_of("olpb")
-    for model, line in experiments.stated_table2().items():
+    for model, line in stated_table2().items():
         memory = line.without_mb / line.with_mb
         seconds = (line.build_s + line.execution_s) / line.without_s
         assert memory == pytest.approx(
@@ -112,7 +113,7 @@ def test_table_2_is_read_from_the_claims() -> None:
 )
 def test_wrong_arguments_of_table_2_are_refused(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        experiments.table2(**arguments)  # type: ignore[arg-type]
+        table2_of(**arguments)  # type: ignore[arg-type]
 
 
 class Blocks(nn.Module):

@@ -27,8 +27,8 @@ from workbench.olpb.costs.backward import (
     as_paper_counts,
     decoupled_s,
     plan,
-    subtasks,
 )
+from workbench.olpb.costs.stored import stored_groups
 from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.costs.timing import DRAWS, Timing, scan_timing
 
@@ -108,7 +108,7 @@ class Testbed:
         check_name("method", method, METHODS)
         unit = self.layers if method == "bppsa" else "operator"
         flops_per_s = 1e9 * self.constants.node_gflops
-        return subtasks(
+        return stored_groups(
             model,
             self.batch_size,
             unit,

@@ -93,50 +93,12 @@ def graph(frame: pl.DataFrame) -> alt.LayerChart:
     has its own colour.
     """
     nodes = _placed(frame)
-    edges = (
-        nodes.select(pl.col("sources").alias("node"), x2="x", y2="y", target="node")
-        .explode("node")
-        .drop_nulls("node")
-        .join(nodes.select("node", "x", "y", "kind"), on="node")
-        .sort("node", "target")
-    )
     left, right = float(nodes["x"].min()), float(nodes["x"].max())  # type: ignore[arg-type]
+    rows = float(nodes["y"].max()) + 1  # type: ignore[arg-type]
     across = [left - 0.1, max(right, left + _COLUMNS) + 0.6]
     x = alt.X("x:Q", axis=None, scale=alt.Scale(nice=False, domain=across))
-    rows = float(nodes["y"].max()) + 1  # type: ignore[arg-type]
     y = alt.Y(
         "y:Q", axis=None, scale=alt.Scale(nice=False, reverse=True, domain=[-0.7, rows - 0.3])
-    )
-    lines = (
-        alt.Chart(edges)
-        .mark_rule(strokeWidth=0.5, aria=False)
-        .encode(
-            x=x,
-            y=y,
-            x2="x2:Q",
-            y2="y2:Q",
-            color=alt.when(alt.datum.kind == "operator")
-            .then(alt.value(parts.GREY))
-            .otherwise(alt.value("#cccccc")),
-        )
-    )
-    present = [fate for fate in FATES if fate in set(nodes["fate"])]
-    colours = [_FATE_COLOURS[fate] for fate in present]
-    shown = [FATES[fate] for fate in present]
-    dots = (
-        alt.Chart(nodes.with_columns(pl.col("fate").replace_strict(FATES)))
-        .mark_circle(size=36, opacity=1)
-        .encode(
-            x=x,
-            y=y,
-            color=alt.Color(
-                "fate:N",
-                title=None,
-                scale=alt.Scale(domain=shown, range=colours),
-                legend=alt.Legend(columns=2),
-            ),
-            tooltip=["name:N", "kind:N", "phase:N", "level:Q", "bytes:Q", "removed_by:N"],
-        )
     )
     named = nodes.filter(pl.col("is_main")).with_columns(_short().alias("name"))
     text = alt.Chart(named).encode(x=x, y=y, text="name:N")
@@ -149,9 +111,46 @@ def graph(frame: pl.DataFrame) -> alt.LayerChart:
     what = "a step of training" if row["training"] else "inference"
     stay = int(frame["removed_by"].null_count())
     title = [f"{model}, {what}", f"{len(frame)} nodes, of which {stay} stay"]
-    return alt.LayerChart(
-        layer=[lines, around, dots, letters], height=max(120, 17 * rows), title=title
+    layers = [_lines(nodes, x, y), around, _dots(nodes, x, y), letters]
+    return alt.LayerChart(layer=layers, height=max(120, 17 * rows), title=title)
+
+
+def _lines(nodes: pl.DataFrame, x: alt.X, y: alt.Y) -> alt.Chart:
+    """Who reads whose result; from sources in a paler grey."""
+    edges = (
+        nodes.select(pl.col("sources").alias("node"), x2="x", y2="y", target="node")
+        .explode("node")
+        .drop_nulls("node")
+        .join(nodes.select("node", "x", "y", "kind"), on="node")
+        .sort("node", "target")
     )
+    colour = (
+        alt.when(alt.datum.kind == "operator")
+        .then(alt.value(parts.GREY))
+        .otherwise(alt.value("#cccccc"))
+    )
+    lines = alt.Chart(edges).mark_rule(strokeWidth=0.5, aria=False)
+    chart: alt.Chart = lines.encode(x=x, y=y, x2="x2:Q", y2="y2:Q", color=colour)
+    return chart
+
+
+def _dots(nodes: pl.DataFrame, x: alt.X, y: alt.Y) -> alt.Chart:
+    """Nodes, coloured by what the optimiser does with them."""
+    present = [fate for fate in FATES if fate in set(nodes["fate"])]
+    scale = alt.Scale(
+        domain=[FATES[fate] for fate in present], range=[_FATE_COLOURS[fate] for fate in present]
+    )
+    chart: alt.Chart = (
+        alt.Chart(nodes.with_columns(pl.col("fate").replace_strict(FATES)))
+        .mark_circle(size=36, opacity=1)
+        .encode(
+            x=x,
+            y=y,
+            color=alt.Color("fate:N", title=None, scale=scale, legend=alt.Legend(columns=2)),
+            tooltip=["name:N", "kind:N", "phase:N", "level:Q", "bytes:Q", "removed_by:N"],
+        )
+    )
+    return chart
 
 
 def _short() -> pl.Expr:
@@ -273,7 +272,11 @@ def _levels_of(frame: pl.DataFrame, phases: Sequence[str], *, is_first: bool) ->
         .encode(
             x=x,
             x2="end:Q",
-            y=alt.Y("bottom:Q", title="operators" if is_first else None),
+            y=alt.Y(
+                "bottom:Q",
+                title="operators" if is_first else None,
+                axis=alt.Axis(format="d", tickMinStep=1),
+            ),
             y2="top:Q",
             color=parts.colour("phase", phases),
         )

@@ -7,9 +7,9 @@ import polars as pl
 
 from workbench import figures
 from workbench.figures import parts
+from workbench.olpb.paper.charts.memory import MODEL_TITLES
 
 TITLES = {"sequential": "one node", "olpb": "OLPB", "bppsa": "BPPSA"}
-MODEL_TITLES = {"lenet5": "LeNet-5"}
 
 
 def decoupled(frame: pl.DataFrame) -> alt.HConcatChart:

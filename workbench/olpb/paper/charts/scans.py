@@ -8,6 +8,7 @@ import polars as pl
 from workbench import figures
 from workbench.claims import load_claims
 from workbench.figures import parts
+from workbench.olpb.paper.charts.memory import MODEL_TITLES
 
 METHOD_TITLES = {
     "olpb_l2": "OLPB, l = 2",
@@ -15,16 +16,11 @@ METHOD_TITLES = {
     "bppsa": "BPPSA",
     "dpb": "DPB",
 }
-MODEL_TITLES = {
-    "lenet5": "LeNet-5",
-    "cifarnet": "CifarNet",
-    "squeezenet": "SqueezeNet",
-    "vgg16": "VGG16",
-    "inception_v3": "Inception-v3",
-}
 SCAN_TITLES = {"hillis_steele": "Hillis-Steele", "blelloch": "Blelloch"}
 COUNTING_TITLES = {"paper": "as the paper counts", "arithmetic": "by arithmetic"}
 _SECONDS = "s a backward pass"
+_TENS = [10.0**power for power in range(-9, 10)]
+"""Where a logarithmic axis has its labels, so that none stand in each other's way."""
 
 
 def table1(frame: pl.DataFrame) -> alt.HConcatChart:
@@ -49,7 +45,7 @@ def table1(frame: pl.DataFrame) -> alt.HConcatChart:
         )
         base = alt.Chart(drawn).encode(y=models)
         ours = base.mark_point(filled=True, size=55, color=figures.PALETTE[0]).encode(
-            x=alt.X(**parts.log_axis("ours", title))
+            x=alt.X(**parts.log_axis("ours", title, values=_TENS))
         )
         stated_ticks = base.mark_tick(color=parts.GREY, thickness=2).encode(
             x=alt.X("paper:Q", scale=alt.Scale(type="log"))
@@ -131,7 +127,7 @@ def _speedups(drawn: pl.DataFrame, speedup: str) -> alt.FacetChart:
         .mark_line(point=True)
         .encode(
             x=alt.X("nodes:Q", title="nodes", scale=alt.Scale(type="log", base=2), axis=axis),
-            y=alt.Y(**parts.log_axis(speedup, "times as fast as one node")),
+            y=alt.Y(**parts.log_axis(speedup, "times as fast as one node", values=_TENS)),
             **figures.series("name", drawn["name"].unique(maintain_order=True).to_list()),
         )
     )

@@ -1,7 +1,7 @@
 """The paper's figures and tables as frames: one function each (Zhao et al., Sec. V, VII).
 
-`graphs` counts operators, `memory` plans and measures, `scans` times backward passes by the cost
-model, `learning` trains. Ctrl-C in one of them raises
+`graphs` counts operators, `memory` plans and measures, `memory_table` for Table II, `scans` times
+backward passes by the cost model, `learning` trains. Ctrl-C in one of them raises
 `workbench.experiments.ExperimentInterrupted`, with the rows that are finished.
 """
 
@@ -11,17 +11,17 @@ from workbench.olpb.paper.experiments.learning import decoupled
 from workbench.olpb.paper.experiments.memory import (
     arena,
     planners,
-    table2,
-    table2_times,
     trade,
     trade_times,
 )
+from workbench.olpb.paper.experiments.memory_table import table2, table2_times
 from workbench.olpb.paper.experiments.scans import (
     explanations,
     fig9,
     fig10,
     fig11,
     fig12,
+    first_paying,
     pays,
     table1,
 )
@@ -35,6 +35,7 @@ __all__ = [
     "fig10",
     "fig11",
     "fig12",
+    "first_paying",
     "graph",
     "levels",
     "operators",

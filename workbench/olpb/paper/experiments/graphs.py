@@ -13,8 +13,6 @@ from workbench.claims import paper_value
 from workbench.experiments import Scaled, grid, sweep
 from workbench.graphs.graph import Operator
 from workbench.graphs.operator_graph import OperatorGraph
-from workbench.olpb.optimiser.optimise import optimise
-from workbench.olpb.optimiser.patterns import PATTERNS
 
 BATCH_SIZE = 100
 """Of the LeNet-like network; counts do not depend on it."""
@@ -50,6 +48,8 @@ def optimiser() -> pl.DataFrame:
     library's tutorial gives the paper's counts, 201 nodes and 239 edges, for another network: a
     5x5 convolution of 32 channels and linear layers of 1,024 and 10.
     """
+    from workbench.olpb.optimiser.optimise import optimise
+
     table = optimise(_lenet_like()).table
 
     def removed(count: str) -> pl.Expr:
@@ -123,6 +123,8 @@ def operators(scale: str = "default", models: Sequence[str] | None = None) -> pl
 
 
 def _counted(model: str, training: bool, **_: object) -> dict[str, int]:
+    from workbench.olpb.optimiser.optimise import optimise
+
     graph = graphs.trace(model, batch_size=2, training=training)  # one would be no batch to learn
     left = optimise(graph).graph
     kinds = dict(graph.nodes.group_by("kind").len().iter_rows())
@@ -199,6 +201,8 @@ def _levelled(graph: OperatorGraph) -> pl.DataFrame:
 
 def _removed(traced: OperatorGraph) -> dict[int, str]:
     """Operators, by number, that the optimiser removes, and the pattern that does it first."""
+    from workbench.olpb.optimiser.patterns import PATTERNS
+
     numbers: dict[object, list[int]] = {}
     for at, one in enumerate(traced.operators):
         numbers.setdefault(_identity(one), []).append(at)
@@ -246,6 +250,8 @@ def levels(
 
 
 def _by_level(model: str, training: bool, batch_size: int, **_: object) -> pl.DataFrame:
+    from workbench.olpb.optimiser.optimise import optimise
+
     traced = graphs.trace(model, batch_size=batch_size, training=training)
     nodes = _levelled(optimise(traced).graph)
     following = set(nodes.filter(kind="input")["node"])

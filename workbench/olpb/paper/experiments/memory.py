@@ -1,21 +1,17 @@
-"""Memory: Table II, every planner on every network, plans as pictures, and time for bytes."""
+"""Memory: every planner on every network, plans as pictures, and time for bytes."""
 
 from __future__ import annotations
 
-import re
 import statistics
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from workbench.checks import check_whole
-from workbench.claims import load_claims
 from workbench.experiments import Scaled, grid, sweep
-from workbench.names import check_name, choose
-from workbench.olpb.costs.library import NORMALISATION, library_graph
+from workbench.names import choose
 from workbench.olpb.memory.dataflow import Dataflow, dataflow
 from workbench.olpb.memory.plan import MemoryPlan
 from workbench.olpb.memory.planning import PLANNERS, plan_memory, quick_order
@@ -23,19 +19,12 @@ from workbench.olpb.memory.recomputation import BudgetError
 from workbench.olpb.memory.stored import stored_dataflow
 from workbench.olpb.memory.trade import extra_work
 from workbench.olpb.memory.trade import trade as memory_trade
-from workbench.olpb.paper.experiments.counted import counted
 
 if TYPE_CHECKING:
     from workbench.graphs.operator_graph import OperatorGraph
 
-SIDES: Mapping[str, int] = {"inception_v3": 299, "resnet50": 299, "mask_rcnn": 768}
-"""Pixels of an image's side in Table II, by network."""
-PAPER_BYTES, SINGLE = 8, 4
-"""Bytes a number: of results as ResNet-50's line of Table II adds up, and in single precision."""
 REPEATS = Scaled(smoke=1, default=3, paper=30)
 """Times that a network runs for its seconds."""
-TIMED = Scaled(smoke=("resnet50",), default=tuple(SIDES), paper=tuple(SIDES))
-"""Networks of Table II whose seconds are measured."""
 NETWORKS = Scaled(
     smoke=("lenet5", "cifarnet"),
     default=("cifarnet", "squeezenet", "vgg16", "googlenet", "resnet50", "inception_v3"),
@@ -73,196 +62,6 @@ RUN_SHARES = Scaled(
 """Their budgets."""
 PACKING_S = 20.0
 """Most seconds for a packing; it ends sooner where it meets the bound, as it nearly always does."""
-
-TABLE2: dict[str, Any] = {
-    "model": pl.String,
-    "image_px": pl.Int64,
-    "counting": pl.String,
-    "bytes_per_number": pl.Int64,
-    "normalisation_operators": pl.Int64,
-    "planner": pl.String,
-    "parameter_bytes": pl.Int64,
-    "without_bytes": pl.Int64,
-    "with_bytes": pl.Int64,
-    "bound_bytes": pl.Int64,
-    "paper_without_mb": pl.Float64,
-    "paper_with_mb": pl.Float64,
-}
-
-
-def table2(
-    bytes_per_number: int = PAPER_BYTES,
-    normalisation_operators: int = len(NORMALISATION),
-    models: Sequence[str] = tuple(SIDES),
-) -> pl.DataFrame:
-    """Memory of inference without and with a plan (Table II), by arithmetic.
-
-    Parameters
-    ----------
-    bytes_per_number
-        Of results in the first way of counting. Parameters are in single precision always, as in
-        Table I.
-    normalisation_operators
-        That a normalisation is in the library's granularity, each with a result of full size.
-    models
-        Of Table II.
-
-    Returns
-    -------
-        Three rows a model, by ``counting``: ``library``, every result of the library's granularity,
-        and the paper's planner; ``single``, the same at four bytes; ``workbench``, what PyTorch's
-        operators make, and the workbench's planner on the optimised graph. ``without_bytes`` keeps
-        all results, ``with_bytes`` is the plan, ``bound_bytes`` the most alive at once, all with
-        the parameters; ``paper_without_mb`` and ``paper_with_mb`` are the paper's.
-
-    Notes
-    -----
-    Results of eight bytes come to the paper's figure for ResNet-50, nearly to that for Inception-v3
-    and not to that for Mask R-CNN. The library's own documentation, where the table stands with one
-    more line, says that memory is the largest resident set of the program, in single precision; and
-    the library's Mask R-CNN has a ResNet-101. So no counting of results is what the paper measured.
-    """
-    check_whole("bytes_per_number", bytes_per_number, 1)
-    check_whole("normalisation_operators", normalisation_operators, 1)
-    shared = {
-        "bytes_per_number": bytes_per_number,
-        "normalisation_operators": normalisation_operators,
-    }
-    return sweep("Table II", _counted, grid(model=models), TABLE2, shared=shared)
-
-
-def _counted(
-    model: str, bytes_per_number: int, normalisation_operators: int, **_: object
-) -> list[dict[str, Any]]:
-    from workbench.olpb.optimiser.optimise import optimise
-
-    graph = _traced(model)
-    library = library_graph(graph, training=False, normalisation_operators=normalisation_operators)
-    numbers = dict(library.nodes.group_by("kind").agg(pl.col("numbers").sum()).iter_rows())
-    rows = []
-    for counting, size in (("library", bytes_per_number), ("single", SINGLE)):
-        plan = plan_memory(counted(library, size), "pebble", alignment=1)
-        kept = int(plan.flow.sizes.sum())
-        held = {"inputs": size * numbers["input"], "weights": SINGLE * numbers["parameter"]}
-        rows.append(_row(counting, size, plan, kept, **held))
-    every, ours = plan_memory(graph, "none"), planned(dataflow(optimise(graph).graph), "workbench")
-    held = {f"{kind}s": every.flow.held_bytes(kind) for kind in ("input", "weight")}
-    rows.append(_row("workbench", SINGLE, ours, every.total_bytes, **held))
-    stated = stated_table2()[model]
-    about = {
-        "image_px": SIDES[model],
-        "normalisation_operators": normalisation_operators,
-        "paper_without_mb": stated.without_mb,
-        "paper_with_mb": stated.with_mb,
-    }
-    return [about | row for row in rows]
-
-
-def _row(
-    counting: str, size: int, plan: MemoryPlan, kept: int, *, inputs: int, weights: int
-) -> dict[str, Any]:
-    """A row, with the bytes of all results, of the input and of the weights."""
-    return {
-        "counting": counting,
-        "bytes_per_number": size,
-        "planner": plan.planner,
-        "parameter_bytes": weights,
-        "without_bytes": kept + inputs + weights,
-        "with_bytes": plan.total_bytes + inputs + weights,
-        "bound_bytes": plan.bound_bytes + inputs + weights,
-    }
-
-
-def _traced(model: str) -> OperatorGraph:
-    """Graph of inference on an image of Table II."""
-    from workbench.graphs import trace
-
-    side = SIDES[check_name("model of Table II", model, SIDES)]
-    return trace(model, (3, side, side))
-
-
-class Stated(NamedTuple):
-    """A line of Table II, in MB and seconds."""
-
-    without_mb: float
-    with_mb: float
-    build_s: float
-    execution_s: float
-    without_s: float
-
-
-def stated_table2() -> Mapping[str, Stated]:
-    """What the paper's Table II states, by the zoo's names, from the texts of its claims."""
-    told = dict(load_claims().filter(system="olpb").select("id", "metric").iter_rows())
-
-    def numbers(model: str, claim: str) -> list[float]:
-        text = told[f"olpb.table2.{model}.{claim}"]
-        return [float(one) for one in re.findall(r"[\d.]+(?= (?:MB|s)\b)", text)]
-
-    return {
-        model: Stated(*numbers(model, "memory_ratio"), *numbers(model, "time_ratio"))
-        for model in SIDES
-    }
-
-
-TABLE2_TIMES: dict[str, Any] = {
-    "model": pl.String,
-    "image_px": pl.Int64,
-    "repeats": pl.Int64,
-    "build_s": pl.Float64,
-    "execution_s": pl.Float64,
-    "plain_s": pl.Float64,
-    "arena_bytes": pl.Int64,
-    "plain_bytes": pl.Int64,
-    "paper_build_s": pl.Float64,
-    "paper_execution_s": pl.Float64,
-    "paper_without_s": pl.Float64,
-}
-
-
-def table2_times(scale: str = "default", models: Sequence[str] | None = None) -> pl.DataFrame:
-    """Time of inference without and with a plan (Table II), on this machine.
-
-    A row a model: ``model, image_px, repeats``; ``build_s``, once, to trace the module, optimise
-    the graph, plan its memory and make the arena; ``execution_s`` there, and ``plain_s`` of the
-    module as it is, medians of repeats by turns; ``arena_bytes``, with what operators allocate
-    beside it, and ``plain_bytes``, the most that PyTorch's allocator holds, both without weights;
-    and the paper's, ``paper_build_s, paper_execution_s, paper_without_s``.
-    """
-    chosen = TIMED.at(scale) if models is None else models
-    shared = {"repeats": REPEATS.at(scale)}
-    return sweep(
-        "Table II, times", _timed, grid(model=chosen), TABLE2_TIMES, shared=shared, timed=True
-    )
-
-
-def _timed(model: str, repeats: int, **_: object) -> dict[str, Any]:
-    import torch
-
-    from workbench.graphs import trace
-    from workbench.olpb.memory.measured import measure_memory
-    from workbench.olpb.optimiser.optimise import optimise
-    from workbench.zoo import build
-
-    trace("lenet5")  # the first tracing imports
-    side = SIDES[check_name("model of Table II", model, SIDES)]
-    module = build(model, "cpu")
-    began_s = time.perf_counter()
-    graph = optimise(trace(module, (3, side, side))).graph
-    traced_s = time.perf_counter() - began_s
-    found = measure_memory(graph, torch.rand(1, 3, side, side), repeats=repeats)
-    stated = stated_table2()[model]
-    return {
-        "image_px": side,
-        "build_s": traced_s + found.build_s,
-        "execution_s": statistics.median(found.arena_s),
-        "plain_s": statistics.median(found.plain_s),
-        "arena_bytes": found.arena_bytes + found.beside_bytes,
-        "plain_bytes": found.plain_bytes,
-        "paper_build_s": stated.build_s,
-        "paper_execution_s": stated.execution_s,
-        "paper_without_s": stated.without_s,
-    }
 
 
 def planned(flow: Dataflow, planner: str) -> MemoryPlan:

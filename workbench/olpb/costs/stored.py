@@ -1,0 +1,272 @@
+"""What backward passes of the zoo cost, stored: known at once, without importing PyTorch.
+
+Groups as the paper counts them, at each level that a slider reaches; and by arithmetic the FLOPs of
+every product of Jacobians that a scan on a slider's nodes makes, with the entries of what it gives.
+`scripts/trace_zoo.py` writes the file. It bears a fingerprint of the code it was computed by: where
+that has changed, or beyond the sliders, all is computed anew.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import itertools
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench import atomic
+from workbench.checks import check_whole
+from workbench.olpb.algorithms import levels
+from workbench.olpb.algorithms.schedules import ALGORITHMS
+from workbench.olpb.costs import arithmetic, backward
+from workbench.olpb.costs.arithmetic import Elements, as_arithmetic_costs
+from workbench.olpb.costs.backward import LOSS, Group
+from workbench.olpb.costs.patterns import Pattern
+from workbench.olpb.costs.timing import Work
+from workbench.paths import DATA
+
+if TYPE_CHECKING:
+    import torch
+
+PATH = DATA / "graphs" / "backward.zip"
+LEVELS, NODES = 8, 64
+"""Most levels in a group, and most nodes of a scan, that are stored."""
+
+Integers = NDArray[np.int64]
+Arrays = Mapping[str, NDArray[Any]]
+
+_PACKAGE = Path(__file__).parents[2]
+_COMPUTING = (
+    "zoo/*.py",
+    "graphs/*.py",
+    *(f"olpb/algorithms/{name}.py" for name in ("levels", "schedules")),
+    *(f"olpb/costs/{name}.py" for name in ("arithmetic", "backward", "library", "patterns")),
+    "olpb/costs/stored.py",
+)
+_FINGERPRINT = "computed by"
+
+
+def stored_groups(
+    model: str | torch.nn.Module,
+    batch_size: int = 1,
+    unit: str = "operator",
+    level: int = 1,
+    *,
+    operator_flops: float = 0.0,
+    number_flops: float = 0.0,
+) -> tuple[Group, ...]:
+    """As `workbench.olpb.costs.backward.subtasks`, but groups that are stored have no names."""
+    found = None
+    if isinstance(model, str):
+        found = _look_up(PATH, _name("groups", model, unit, level))
+    if found is None:
+        return backward.subtasks(
+            model,
+            batch_size,
+            unit,
+            level,
+            operator_flops=operator_flops,
+            number_flops=number_flops,
+        )
+    check_whole("batch_size", batch_size, 1)
+    columns = [found[name].tolist() for name in _GROUPS]
+    return (
+        LOSS,
+        *(
+            Group(
+                (),
+                batch_size * (flops + number_flops * held) + operator_flops * operators,
+                batch_size * boundary,
+                4 * batch_size * held + parameters,
+                batch_size * learning,
+            )
+            for flops, learning, operators, held, boundary, parameters in zip(*columns, strict=True)
+        ),
+    )
+
+
+def stored_work(model: str, unit: str, level: int, nodes: int, scan: str) -> Work:
+    """What a scan of one sample costs by arithmetic, for a model of the zoo.
+
+    As `workbench.olpb.costs.arithmetic.as_arithmetic_costs` has it, for an exclusive scan on so
+    many nodes; see `network_elements` for units and levels.
+    """
+    elements = _elements(PATH, model, unit, level) if nodes <= NODES else None
+    if elements is None:
+        elements = arithmetic.network_elements(model, 1, unit, level)
+    return as_arithmetic_costs(backward.plan(len(elements), nodes, scan), elements)
+
+
+@functools.lru_cache(maxsize=16)
+def _elements(path: Path, model: str, unit: str, level: int) -> Elements | None:
+    found = _look_up(path, _name("jacobians", model, unit, level))
+    return None if found is None else _StoredElements(found)
+
+
+class _StoredElements(Elements):
+    """Elements whose products were computed before: of scans on up to `NODES` nodes."""
+
+    def __init__(self, found: Arrays) -> None:
+        self._rows = found["rows"].tolist()
+        self.gradient_numbers = int(found["gradient_numbers"][0])
+        self.parameter_flops = tuple(found["parameter_flops"].tolist())
+        products = _unpacked(found["product"], 2, len(self._rows) + 1)
+        self._entries = dict(zip(products, map(int, found["entries"]), strict=True))
+        self.patterns = tuple(self.product(at, at) for at in range(1, len(self._rows) + 1))
+        moves = _unpacked(found["move"], 3, len(self._rows) + 1)
+        self._flops = dict(zip(moves, map(int, found["flops"]), strict=True))
+
+    def product(self, first: int, last: int) -> Pattern:
+        """Pattern of combined elements, of which only how many entries it has is known."""
+        return _Counted({}, self._rows[last - 1], self._entries[first, last])
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted(Pattern):
+    entries: int = 0
+
+    @property
+    def nonzeros(self) -> int:
+        """Entries."""
+        return self.entries
+
+
+def fingerprint() -> str:
+    """Return a hash of the code that decides what a backward pass of the zoo costs.
+
+    Beside it PyTorch decides, whose version pyproject.toml fixes.
+    """
+    digest = hashlib.sha256()
+    for path in (path for pattern in _COMPUTING for path in sorted(_PACKAGE.glob(pattern))):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def costs(model: str) -> Iterator[tuple[str, Arrays]]:
+    """Compute what is to be stored of a model, by name; up to a minute for the largest."""
+    from workbench.graphs import trace
+
+    for unit, level in _units("matrix_layer"):
+        yield _name("groups", model, unit, level), _group_arrays(model, unit, level)
+    graph = trace(model)
+    flow = levels.flow(graph)
+    for unit, level in _units("layer"):
+        elements = Elements(graph, flow, unit, level)
+        yield _name("jacobians", model, unit, level), _element_arrays(elements)
+
+
+def store(found: Iterable[tuple[str, Arrays]], path: Path = PATH) -> None:
+    """Write down costs of models, the same bytes for the same costs."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
+        file.writestr(zipfile.ZipInfo(_FINGERPRINT), fingerprint())
+        for name, arrays in found:
+            content = io.BytesIO()
+            np.savez(content, **arrays)  # type: ignore[arg-type]
+            file.writestr(zipfile.ZipInfo(name), content.getvalue(), zipfile.ZIP_DEFLATED)
+    atomic.write_bytes(path, packed.getvalue())
+
+
+_GROUPS = ("flops", "parameter_flops", "operators", "held", "boundary_bytes", "parameter_bytes")
+"""Of each group, at one sample: backward FLOPs, those of them for parameters; operators, the
+numbers that they make; bytes on its boundary and of its parameters."""
+
+
+def _group_arrays(model: str, unit: str, level: int) -> Arrays:
+    def flops(**more: Any) -> Integers:
+        found = backward.subtasks(model, 1, unit, level, **more)[1:]
+        return np.array([one.backward_flops for one in found], np.int64)
+
+    found = backward.subtasks(model, 1, unit, level)[1:]
+    held = flops(number_flops=1) - flops()
+    each = (
+        flops(),
+        [one.parameter_flops for one in found],
+        flops(operator_flops=1) - flops(),
+        held,
+        [one.boundary_bytes for one in found],
+        [one.memory_bytes for one in found] - 4 * held,
+    )
+    return {name: np.array(one, np.int64) for name, one in zip(_GROUPS, each, strict=True)}
+
+
+def _element_arrays(elements: Elements) -> Arrays:
+    count = len(elements)
+    for nodes, scan in itertools.product(range(1, NODES + 1), ALGORITHMS):
+        as_arithmetic_costs(backward.plan(count, nodes, scan), elements)  # which keeps products
+    entries = {(at, at): one.nonzeros for at, one in enumerate(elements.patterns, 1)}
+    entries |= {key: one.nonzeros for key, one in elements._products.items()}
+    flops = {key: one for key, one in elements._flops.items() if key[0]}
+    return {
+        "gradient_numbers": np.array([elements.gradient_numbers]),
+        "parameter_flops": np.array(elements.parameter_flops, np.int64),
+        "rows": np.array([one.rows for one in elements.patterns], np.int64),
+        "product": _packed(entries, count),
+        "entries": _whole(entries[key] for key in sorted(entries)),
+        "move": _packed(flops, count),
+        "flops": _whole(flops[key] for key in sorted(flops)),
+    }
+
+
+def _whole(numbers: Iterable[int]) -> NDArray[Any]:
+    """Whole numbers; some products of Jacobians need more of them than 64 bits hold."""
+    found = list(numbers)
+    return np.array(found, np.int64 if max(found, default=0) < 2**63 else float)
+
+
+def _packed(keys: Iterable[tuple[int, ...]], count: int) -> Integers:
+    """Sorted tuples of numbers below `count`, each as a number; differences of these."""
+    numbers = sorted(
+        functools.reduce(lambda so_far, one: so_far * count + one, key) for key in keys
+    )
+    return np.array(numbers, np.int64) - np.array([0, *numbers[:-1]], np.int64)
+
+
+def _unpacked(differences: Integers, each: int, count: int) -> Iterator[Any]:
+    """Tuples of so many numbers below `count`, as `_packed` has them."""
+    numbers = np.cumsum(differences)
+    return zip(*(one.tolist() for one in np.unravel_index(numbers, (count,) * each)), strict=True)
+
+
+def _units(layer: str) -> list[tuple[str, int]]:
+    """Units and levels that are stored; a layer goes by its name in the counting."""
+    return [*(("operator", level) for level in range(1, LEVELS + 1)), (layer, 1)]
+
+
+def _name(counting: str, model: str, unit: str, level: int) -> str:
+    return f"{model}, {counting}, {unit}, {level}"
+
+
+@functools.lru_cache(maxsize=64)
+def _look_up(path: Path, name: str) -> Arrays | None:
+    """What is stored under a name; None if it has to be computed."""
+    if name not in _names(path):
+        return None
+    with np.load(io.BytesIO(_read(path, name))) as arrays:
+        return dict(arrays)
+
+
+@functools.cache
+def _names(path: Path) -> frozenset[str]:
+    """Names of what a file holds, if the code that it was computed by is the code as it is."""
+    if not path.exists() or _read(path, _FINGERPRINT).decode() != fingerprint():
+        return frozenset()
+    with zipfile.ZipFile(path) as file:
+        return frozenset(file.namelist())
+
+
+def _read(path: Path, name: str) -> bytes:
+    try:
+        with zipfile.ZipFile(path) as file:
+            return file.read(name)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise ValueError(
+            f"{path} is damaged ({error}): run scripts/trace_zoo.py to write it anew"
+        ) from error
