@@ -33,7 +33,7 @@ def test_clustering_costs_what_is_charged(technique: str, monkeypatch: pytest.Mo
     fit_predict = KMeans.fit_predict
 
     def counting(self: KMeans, points: NDArray[np.float64]) -> NDArray[np.int32]:
-        labels = fit_predict(self, points)
+        labels: NDArray[np.int32] = fit_predict(self, points)
         assert self.max_iter == 20
         counted.append(self.n_clusters * points.size * self.max_iter)
         return labels
