@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from workbench.graphs import UntraceableError, find_layers, follow
+from workbench.graphs import UntraceableError, find_layers, follow, trace
 from workbench.graphs.graph import Operator, Recording
 from workbench.graphs.layers import CONSTANT
 
@@ -96,3 +96,15 @@ def test_graphs_are_imported_without_torch() -> None:
     code = "import sys, workbench.graphs; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_model_by_name_has_the_same_weights_in_each_run() -> None:
+    x = torch.ones(1, 1, 28, 28)
+    one, other = trace("lenet5"), trace("lenet5")
+    for first, second in zip(one.run(x), other.run(x), strict=True):
+        assert torch.equal(first, second)
+
+
+def test_a_graph_is_shown_in_a_line() -> None:
+    graph = trace("lenet5")
+    assert repr(graph) == f"OperatorGraph(lenet5: {len(graph.operators)} operators)"

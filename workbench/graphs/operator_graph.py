@@ -36,13 +36,18 @@ class OperatorGraph(Recording):
         """Who reads whose result: ``source`` and ``target`` are nodes, each pair once."""
         return frames.edges(self)
 
+    def __repr__(self) -> str:
+        """In a line: the operators' lists would fill pages."""
+        return f"OperatorGraph({self.name}: {len(self.operators)} operators)"
+
     def run(
         self, inputs: Sequence[torch.Tensor] | torch.Tensor, module: torch.nn.Module | None = None
     ) -> tuple[torch.Tensor, ...]:
         """Run the operators one after the other on real tensors; return the graph's outputs.
 
-        With the weights of `module`, by default those of the module that was traced. Neither it
-        nor the inputs are changed. Raises ValueError: inputs of other shapes or types.
+        With the weights of `module`, by default those of the module that was traced; a model by
+        name has the same random weights each time. Neither it nor the inputs are changed. Raises
+        ValueError: inputs of other shapes or types.
         """
         from workbench.graphs.running import run
 

@@ -74,7 +74,7 @@ def trace(
         found = trace_training(name, module, inputs, loss)
     else:
         found = trace_inference(name, module, inputs)
-    with_weights = partial(build, model, "cpu") if isinstance(model, str) else lambda: module
+    with_weights = partial(_initialised, model) if isinstance(model, str) else lambda: module
     recorded = {one.name: getattr(found, one.name) for one in fields(found)}
     return OperatorGraph(**(recorded | {"name": name, "module": with_weights}))
 
@@ -163,3 +163,11 @@ def make_inputs(
         raise ValueError(f"unknown input_dtype {dtype!r}; PyTorch's names are right: 'float32'")
     make = torch.randn if kind.is_floating_point or kind.is_complex else torch.zeros
     return tuple(make((batch_size, *shape), dtype=kind, device=device) for shape in shapes)
+
+
+def _initialised(model: str) -> torch.nn.Module:
+    """A model of the zoo with the same weights each time, so that runs can be compared."""
+    from workbench.training.repeatable import FIRST_WEIGHTS, seeded
+
+    with seeded(0, FIRST_WEIGHTS):
+        return build(model, "cpu")

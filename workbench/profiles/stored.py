@@ -7,7 +7,6 @@ nothing is taken from it, and every model is traced when it is asked for.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -18,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from workbench import atomic
+from workbench import atomic, fingerprints
 from workbench.paths import DATA
 from workbench.profiles.model_profile import SCHEMA, ModelProfile
 from workbench.zoo import MODELS
@@ -53,10 +52,7 @@ def fingerprint() -> str:
 
     Beside it PyTorch decides, whose version pyproject.toml fixes.
     """
-    digest = hashlib.sha256()
-    for path in (path for pattern in _TRACING for path in sorted(_PACKAGE.glob(pattern))):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
+    return fingerprints.fingerprint(_PACKAGE, _TRACING)
 
 
 def store(models: Iterable[Costs], path: Path = PATH) -> None:

@@ -133,6 +133,13 @@ def test_within_a_budget(flow: Dataflow, share: float) -> None:
     assert len(plan.flow.kept) == len(flow.kept)
 
 
+def test_a_plan_is_shown_in_a_line() -> None:
+    shown = repr(plan_memory(_two()))
+    assert shown.startswith("MemoryPlan(workbench: ")
+    assert shown.endswith(" are alive at once)")
+    assert len(shown) < 100
+
+
 class TestBadInput:
     def test_planners_and_orders_that_are_not_there(self) -> None:
         with pytest.raises(UnknownNameError, match="Did you mean 'pebble'"):

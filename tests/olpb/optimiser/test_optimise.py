@@ -110,3 +110,8 @@ def test_what_is_added_to_its_own_convolution_is_not_overwritten() -> None:
 def test_unknown_patterns() -> None:
     with pytest.raises(UnknownNameError, match="pattern"):
         optimise(trace("lenet5"), ["faster"])
+
+
+def test_what_is_no_graph_is_refused() -> None:
+    with pytest.raises(TypeError, match="graph is 'lenet5'; give one that was traced"):
+        optimise("lenet5")  # type: ignore[arg-type]

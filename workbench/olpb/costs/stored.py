@@ -9,7 +9,6 @@ that has changed, or beyond the sliders, all is computed anew.
 from __future__ import annotations
 
 import functools
-import hashlib
 import io
 import itertools
 import zipfile
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench import atomic
+from workbench import atomic, fingerprints
 from workbench.checks import check_whole
 from workbench.olpb.algorithms import levels
 from workbench.olpb.algorithms.schedules import ALGORITHMS
@@ -143,10 +142,7 @@ def fingerprint() -> str:
 
     Beside it PyTorch decides, whose version pyproject.toml fixes.
     """
-    digest = hashlib.sha256()
-    for path in (path for pattern in _COMPUTING for path in sorted(_PACKAGE.glob(pattern))):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
+    return fingerprints.fingerprint(_PACKAGE, _COMPUTING)
 
 
 def costs(model: str) -> Iterator[tuple[str, Arrays]]:

@@ -53,6 +53,13 @@ class MemoryPlan:
         """Steps, by number in the dataflow."""
         return self.lifetimes.order
 
+    def __repr__(self) -> str:
+        """In a line: orders and offsets would fill pages."""
+        return (
+            f"MemoryPlan({self.planner}: {self.total_bytes:,} bytes, of which "
+            f"{self.bound_bytes:,} are alive at once)"
+        )
+
     @cached_property
     def total_bytes(self) -> int:
         """Bytes of the block."""

@@ -8,7 +8,6 @@ a fingerprint of the code it was traced by: where that has changed, models are t
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import zipfile
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench import atomic
+from workbench import atomic, fingerprints
 from workbench.checks import check_whole
 from workbench.names import choose
 from workbench.olpb.memory.dataflow import ALIGNMENT, Dataflow, Held, Step, aligned, dataflow
@@ -86,10 +85,7 @@ def fingerprint() -> str:
 
     Beside it PyTorch decides, whose version pyproject.toml fixes.
     """
-    digest = hashlib.sha256()
-    for path in (path for pattern in _TRACING for path in sorted(_PACKAGE.glob(pattern))):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
+    return fingerprints.fingerprint(_PACKAGE, _TRACING)
 
 
 def forms(model: str, training: bool) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from workbench.checks import check_kind
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.names import choose
 from workbench.olpb.optimiser.patterns import PATTERNS
@@ -26,8 +27,9 @@ class Optimised(NamedTuple):
 def optimise(graph: OperatorGraph, patterns: Iterable[str] = tuple(PATTERNS)) -> Optimised:
     """Optimise a graph of `workbench.graphs.trace`, to a fixed point.
 
-    Raises ValueError: a pattern that there is not.
+    Raises ValueError: a pattern that there is not; TypeError: no graph.
     """
+    check_kind("graph", graph, OperatorGraph, "one that was traced: optimise(trace('lenet5'))")
     chosen = {name: choose("pattern", name, PATTERNS) for name in patterns}
     rows = [(0, "as traced", len(graph.nodes), len(graph.edges))]
     turn, changed = 0, True
