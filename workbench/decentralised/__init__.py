@@ -13,7 +13,7 @@ from workbench.decentralised.mixing import Mixing, MixingError, metropolis_hasti
 from workbench.decentralised.recorder import EPOCHS
 from workbench.decentralised.selecting import EverySample, Learnt, Selecting, View
 from workbench.decentralised.setup import GossipSetup
-from workbench.decentralised.topologies import GRAPHS, complete, random_regular, ring, star
+from workbench.decentralised.topologies import GRAPHS, complete, nearest, random_regular, ring, star
 from workbench.decentralised.train import Built, build, train
 from workbench.training import Trained, TrainingError
 
@@ -33,6 +33,7 @@ __all__ = [
     "build",
     "complete",
     "metropolis_hastings",
+    "nearest",
     "random_regular",
     "ring",
     "star",

@@ -53,6 +53,7 @@ def small(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
         "TEST_SAMPLES": 10,
         "AGGREGATED": 100,
         "DECOMPOSED": 100,
+        "TAUGHT": 100,
     }.items():
         monkeypatch.setattr(scales, name, Scaled(value, value, value))
 

@@ -108,7 +108,7 @@ def fig3(
     """Accuracy of what learns from aggregated points alone, one for five, by technique (Fig. 3b).
 
     Deviation: LeNet-5 and the data of `fig5` instead of AlexNet and CIFAR-10; at scale ``paper``
-    from as many points as `fig3_times` decomposes.
+    from 8,000 points.
 
     A row per technique of the paper and seed: ``technique, learner, dataset, train_samples,
     aggregated, seed, top1``.
@@ -117,7 +117,7 @@ def fig3(
     shared: dict[str, Any] = {
         "learner": learner,
         "source": learnt_from(scale, learner.model, dataset),
-        "samples": scales.DECOMPOSED.at(scale),
+        "samples": scales.TAUGHT.at(scale),
         "test_samples": scales.TEST_SAMPLES.at(scale),
         "passes": scales.PASSES.at(scale),
     }
