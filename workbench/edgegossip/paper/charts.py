@@ -165,7 +165,7 @@ def fig6_accuracy(frame: pl.DataFrame) -> alt.FacetChart:
 
 
 def fig7(frame: pl.DataFrame) -> alt.FacetChart:
-    """Seconds of the steps of aggregating, by technique and ratio: medians over repetitions."""
+    """Seconds of the steps of aggregating, by technique and ratio."""
     row = frame.row(0, named=True)
     drawn = (
         frame.group_by("model", "technique", "ratio", maintain_order=True)

@@ -71,8 +71,6 @@ DECOMPOSED = Scaled(smoke=200, default=2000, paper=20_000)
 """Points in Fig. 3a, where whole data sets are decomposed in full; as in Fig. 7 at scale paper."""
 TAUGHT = Scaled(smoke=200, default=2000, paper=8000)
 """Points in Fig. 3b, which are aggregated for each seed."""
-REPEATS = Scaled(smoke=1, default=1, paper=1)
-"""Figs. 3a and 7."""
 PROCESSES = Scaled(smoke=1, default=None, paper=None)
 """That trainings run in; None for one a core."""
 

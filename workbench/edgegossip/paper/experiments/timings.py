@@ -27,7 +27,7 @@ TIMES: dict[str, Any] = {
     **dict.fromkeys(("points", "features"), pl.Int64),
     "technique": pl.String,
     "ratio": pl.Float64,
-    **dict.fromkeys(("repeat", "aggregated"), pl.Int64),
+    "aggregated": pl.Int64,
     **_SECONDS,
 }
 RATIO = 5.0
@@ -39,12 +39,7 @@ def fig3_times(scale: str = "default", seed: int = 1, dataset: str = "auto") -> 
 
     Images of AlexNet's input, one point for five. Columns as in `fig7`.
     """
-    points = grid(
-        repeat=range(scales.REPEATS.at(scale)),
-        model=MODELS[1:2],
-        technique=TECHNIQUES,
-        ratio=[RATIO],
-    )
+    points = grid(model=MODELS[1:2], technique=TECHNIQUES, ratio=[RATIO])
     shared = _shared(scale, scales.DECOMPOSED, seed, dataset)
     return sweep("Figure 3, aggregating", _measured, points, TIMES, shared=shared, timed=True)
 
@@ -52,14 +47,11 @@ def fig3_times(scale: str = "default", seed: int = 1, dataset: str = "auto") -> 
 def fig7(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
     """Seconds of the steps of aggregating, on this machine, by technique and ratio (Fig. 7).
 
-    A row per model (whose input the images are fitted to), technique, ratio and repetition:
-    ``model, dataset, points, features, technique, ratio, repeat, aggregated, reduce_s, divide_s,
-    aggregate_s, total_s``. Where a data set has fewer images than points are timed, the others are
-    copies, shifted by some pixels.
+    A row per model (whose input the images are fitted to), technique and ratio: ``model, dataset,
+    points, features, technique, ratio, aggregated, reduce_s, divide_s, aggregate_s, total_s``.
+    Where a data set has fewer images than points are timed, the others are shifted copies.
     """
-    points = grid(
-        repeat=range(scales.REPEATS.at(scale)), model=MODELS[:2], technique=SELECTED, ratio=RATIOS
-    )
+    points = grid(model=MODELS[:2], technique=SELECTED, ratio=RATIOS)
     shared = _shared(scale, scales.AGGREGATED, seed, dataset)
     return sweep("Figure 7", _measured, points, TIMES, shared=shared, timed=True)
 
