@@ -88,8 +88,9 @@ def fig3(frame: pl.DataFrame) -> alt.Chart:
     """Accuracy from aggregated points alone, by technique; a mark for each seed."""
     row = frame.row(0, named=True)
     title = _title(
-        f"{_model(row['learner'])} from one point for five, a mark for each seed",
-        f"of {row['train_samples']:,} {_data(row['dataset'])}",
+        f"{_model(row['learner'])} from one point for five of {row['train_samples']:,} "
+        f"{_data(row['dataset'])}",
+        "a mark for each seed",
     )
     named = pl.col("technique").replace_strict(TECHNIQUE_TITLES)
     return (

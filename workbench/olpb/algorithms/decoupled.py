@@ -23,6 +23,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from workbench.checks import check_whole
 
 Weights = TypeVar("Weights")
@@ -100,8 +102,8 @@ def cut(costs: Sequence[float], modules: int) -> tuple[range, ...]:
             f"{len(costs)} layers cannot be cut into {count} modules; use at most {len(costs)}"
         )
     before = [0.0, *accumulate(map(float, costs))]
-    spans = {before[b] - before[a] for a in range(len(costs)) for b in range(a + 1, len(before))}
-    candidates = sorted(spans)
+    from_to = np.subtract.outer(before, before)[np.tril_indices(len(before), -1)]
+    candidates = np.unique(from_to).tolist()  # what any span of layers costs
     low, high = 0, len(candidates) - 1
     while low < high:
         middle = (low + high) // 2
