@@ -273,7 +273,9 @@ def test_larger_deployments_take_longer_and_gain_more_as_in_the_papers_figure_6(
     """Both of GoSGD's and AlexNet's statements (Sec. 4.2); AlexNet levels off after 12."""
     frame = stored["fig6"].sort("platforms")
     for model in MODELS[:2]:
-        assert (frame.filter(model=model)["gosgd_s"].diff().drop_nulls() > 0).all()
+        times_s = frame.filter(model=model)["gosgd_s"].to_list()
+        assert times_s == sorted(times_s)
+        assert times_s[-1] > 1.05 * times_s[0]
     gains = frame.filter(model="alexnet_cifar")["speedup"].to_list()
     assert gains == sorted(gains)
     assert gains[-1] - gains[2] < 0.25 * (gains[2] - gains[0])
