@@ -84,13 +84,12 @@ def course(
     """Epochs of a training, by epoch, then by platform.
 
     `exchange_s` is how long a platform's model takes to its peers: the `peers` nearest on a ring,
-    None for all. It is sent at the end of learning, or when the one before is there. Without `aggregating` it is plain gossip, learning from
-    all points.
+    None for all. It is sent at the end of learning, or when the one before is there. Without
+    `aggregating` it is plain gossip, learning from all points.
     """
-    number = whole(epochs)
+    number, count = whole(epochs), len(platforms)
     if number is None or number < 1:
         raise ValueError(f"epochs is {epochs!r}; give a whole number of at least 1")
-    count = len(platforms)
     generation_s = aggregating.generation_s if aggregating else ()
     if not count or len(points) != count or len(generation_s) not in (0, count):
         raise ValueError(
@@ -111,14 +110,14 @@ def course(
     unheard = [throughput([one.predictor.start().seconds]) for one in platforms]
     # Of each epoch and platform: end of learning, and when its peers have the model.
     done: list[dict[int, tuple[float, float]]] = [{} for _ in range(number + 1)]
-    begun: dict[tuple[int, int], Epoch] = {}
-    rows: list[Epoch] = []
+    begun, rows = dict[tuple[int, int], Epoch](), list[Epoch]()
     events: list[tuple[float, int, int, int]] = []  # heap: when, what, platform, epoch
 
     def begin(i: int, epoch: int, start_s: float) -> None:
         one, ratio, samples, select_s = platforms[i], 1.0, points[i], 0.0
         if aggregating is not None:
-            rates = [news.heard[i].get(j, (0, rate))[1] for j, rate in enumerate(unheard)]
+            heard = news.read(i, start_s)
+            rates = [heard.get(j, (0, rate))[1] for j, rate in enumerate(unheard)]
             balanced = balance(Balance(points, rates), ranking_share=aggregating.ranking_share)
             ratio = balanced.ratios[i]
             samples = quota(points[i], ratio)
@@ -135,16 +134,15 @@ def course(
     while events:
         now_s, what, i, epoch = heappop(events)
         if what == _ENDED:
-            news.read(i, now_s)
             begin(i, epoch + 1, now_s)
             continue
-        sent_s = max(now_s, done[epoch - 1].get(i, (0.0, 0.0))[1])  # after the model before
-        done[epoch][i] = now_s, sent_s + exchange_s
+        # First in, first out.
+        done[epoch][i] = now_s, max(now_s, *done[epoch - 1].get(i, (0.0,))) + exchange_s
         if aggregating is not None:
-            one, row = platforms[i], begun[i, epoch]
-            known[i] = one.observe(known[i], row.samples, row.learn_s, now_s)
-            rate = one.throughput(known[i], now_s, aggregating.window_s)
-            news.send(i, epoch, rate, now_s, sent_s + exchange_s)
+            row = begun[i, epoch]
+            known[i] = platforms[i].observe(known[i], row.samples, row.learn_s, now_s)
+            rate = platforms[i].throughput(known[i], now_s, aggregating.window_s)
+            news.send(i, epoch, rate, now_s, done[epoch][i][1])
         for j in (i, *near[i]):
             if any(at not in done[epoch] for at in (j, *near[j])):
                 continue
@@ -179,14 +177,15 @@ class _News:
         for peer in self.near[i]:
             self._mail[peer].append((arrives_s, carried))
 
-    def read(self, i: int, now_s: float) -> None:
-        """Take in what has arrived."""
+    def read(self, i: int, now_s: float) -> dict[int, tuple[int, float]]:
+        """Take in what has arrived, and return all that is known."""
         mail, heard = self._mail[i], self.heard[i]
         self._mail[i] = [one for one in mail if one[0] > now_s]
         for _, carried in (one for one in mail if one[0] <= now_s):
             for node, report in carried.items():
                 if node != i and report[0] >= heard.get(node, report)[0]:
                     heard[node] = report
+        return heard
 
 
 def total_s(epochs: Sequence[Epoch]) -> float:
