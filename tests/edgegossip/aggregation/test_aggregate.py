@@ -208,6 +208,17 @@ def test_a_technique_of_ones_own() -> None:
     np.testing.assert_array_equal(pair.members, made.members)
 
 
+def test_clusters_of_several_classes_make_no_more_subsets() -> None:
+    """k-means may begin in no point of a small class; then each class is divided on its own."""
+
+    def mixing(x: NDArray[Any], parts: int, seed: int) -> NDArray[np.int64]:
+        return np.arange(len(x)) % parts
+
+    x, y = np.random.default_rng(0).random((30, 4)), np.arange(30) // 6
+    made = aggregate(x, y, Technique(lambda x, ratio, seed: x, mixing, together=True), 5)
+    assert len(made) == 6
+
+
 class TestRefused:
     X = np.zeros((4, 3))
     Y = np.array([0, 0, 1, 1])

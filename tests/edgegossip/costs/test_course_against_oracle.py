@@ -9,11 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.edgegossip_course import balanced_ratios, plain_end_s
-from workbench import decentralised
+from workbench import decentralised, edgegossip
 from workbench.edgegossip.costs.course import Aggregating, course, selecting_share, total_s
 from workbench.edgegossip.costs.platforms import Platform, exchange_s
-from workbench.edgegossip.paper.experiments.cases import Case, Learning, deployed, setup, train
+from workbench.edgegossip.paper.experiments.cases import (
+    Case,
+    Learning,
+    deployed,
+    options,
+    setup,
+    train,
+)
 from workbench.edgegossip.prediction.predictor import Predictor
+from workbench.profiles import profile_model
 
 LEARNING = Learning("lenet5", "digits", 240, 20, epochs=3, batch_size=16, evaluate_every=100)
 
@@ -89,6 +97,26 @@ def test_simulated_edgegossip_takes_what_the_model_says(strategy: str, of: Case)
         "random_points": Aggregating(forward_share=0.0),
     }
     for row in one.course(3, adds[strategy]):
+        found = trained.epochs.filter(epoch=row.epoch, node=row.node)
+        assert found["samples"].item() == row.samples
+        assert found["at_s"].item() == pytest.approx(row.end_s, rel=1e-9)
+
+
+def test_a_model_waits_for_the_one_before_on_a_slow_network() -> None:
+    """An epoch of few points is over before the last model is through."""
+    case, learning = Case("alexnet_cifar", 8, ratio=5.0), LEARNING._replace(epochs=3)
+    one = replace(deployed(case, 240), uplink_bps=1e8)
+    made = setup(case, learning)
+    network = one.cluster(profile_model("lenet5").param_bytes)
+    trained = edgegossip.train(replace(made, network=network), **options(case, learning))
+    rows = one.course(3, one.aggregating(ratio=5.0))
+    ends_s = {(row.epoch, row.node): row.end_s - row.wait_s for row in rows}
+    assert any(
+        ends_s[epoch, node] < ends_s[epoch - 1, node] + one.exchange_s
+        for epoch, node in ends_s
+        if epoch > 1
+    )
+    for row in rows:
         found = trained.epochs.filter(epoch=row.epoch, node=row.node)
         assert found["samples"].item() == row.samples
         assert found["at_s"].item() == pytest.approx(row.end_s, rel=1e-9)

@@ -399,3 +399,9 @@ def test_unknown_scale_is_refused(make: Callable[[str], pl.DataFrame]) -> None:
 @pytest.mark.parametrize("name", ["fig5", "fig7", "dropouts"])
 def test_what_may_take_long_tells_every_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_tells_every_step(lambda: make(name), monkeypatch)
+
+
+@pytest.mark.parametrize("platforms", [0, -1, 2.5, "8", True])
+def test_larger_deployments_are_so_many_platforms(platforms: Any) -> None:
+    with pytest.raises(ValueError, match=r"platforms is .* whole number of at least 1"):
+        experiments.fig6_accuracy("smoke", platforms=platforms)

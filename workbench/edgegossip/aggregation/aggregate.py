@@ -186,17 +186,18 @@ def _divided(
 ) -> tuple[Indices, Indices]:
     """Subset of each point, class after class, and class of each subset."""
     names, sizes = np.unique(classes, return_counts=True)
-    found = np.zeros(len(classes), np.int64)
+    found, parts = np.zeros(len(classes), np.int64), max(subsets, len(names))
     if how.together:
-        parts = max(subsets, len(names))
         found = _subsets(how.divide, apart(reduced, classes), parts, _seed(seed, DIVIDE))
     else:
         each = shares(sizes.tolist(), subsets)
-        for number, (name, parts) in enumerate(zip(names, each, strict=True)):
+        for number, (name, share) in enumerate(zip(names, each, strict=True)):
             own = classes == name
-            found[own] = _subsets(how.divide, reduced[own], parts, _seed(seed, DIVIDE, number))
+            found[own] = _subsets(how.divide, reduced[own], share, _seed(seed, DIVIDE, number))
     # A subset of several classes is one of each.
     pairs, members = np.unique(np.stack([classes, found]), axis=1, return_inverse=True)
+    if how.together and pairs.shape[1] > parts:  # a small class has begun no cluster of its own
+        return _divided(how._replace(together=False), reduced, classes, subsets, seed)
     return members.reshape(-1).astype(np.int64), pairs[0]
 
 

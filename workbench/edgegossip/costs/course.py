@@ -3,14 +3,13 @@
 In an epoch a platform ranks by the losses of aggregated points, learns from a share of its points,
 sends the model to its peers, and waits for theirs: all others, or the nearest on a ring. The
 balancer sets the shares from predicted throughputs, as reports have brought them by then. The times
-equal those of a simulated training where every platform has at least as many aggregated points as
-classes.
+equal those of a simulated training where every platform has points of all classes, and at least as
+many aggregated ones.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -84,14 +83,13 @@ def course(
 ) -> list[Epoch]:
     """Epochs of a training, by epoch, then by platform.
 
-    `exchange_s` is the time from a platform's end of learning until its peers have its model: the
-    `peers` nearest on a ring, None for all. Without `aggregating` it is plain gossip, learning from
-    all points.
+    `exchange_s` is how long a platform's model takes to its peers: the `peers` nearest on a ring,
+    None for all. It is sent at the end of learning, or when the one before is there. Without
+    `aggregating` it is plain gossip, learning from all points.
     """
-    number = whole(epochs)
+    number, count = whole(epochs), len(platforms)
     if number is None or number < 1:
         raise ValueError(f"epochs is {epochs!r}; give a whole number of at least 1")
-    count = len(platforms)
     generation_s = aggregating.generation_s if aggregating else ()
     if not count or len(points) != count or len(generation_s) not in (0, count):
         raise ValueError(
@@ -99,7 +97,7 @@ def course(
             "aggregating; give at least one platform, and one of each for each"
         )
     near = ring_peers(count, peers)
-    news = _News(near, exchange_s, direct=all(len(one) == count - 1 for one in near))
+    news = _News(near, direct=all(len(one) == count - 1 for one in near))
     speeds = [one.speed for one in platforms]
     known = [one.predictor.start() for one in platforms]
     if aggregating is not None:
@@ -110,15 +108,16 @@ def course(
             ]
         )
     unheard = [throughput([one.predictor.start().seconds]) for one in platforms]
-    finish_s: list[dict[int, float]] = [{} for _ in range(number + 1)]
-    begun: dict[tuple[int, int], Epoch] = {}
-    rows: list[Epoch] = []
-    learning: list[tuple[float, int, int]] = []  # heap: end of learning, platform, epoch
+    # Of each epoch and platform: end of learning, and when its peers have the model.
+    done: list[dict[int, tuple[float, float]]] = [{} for _ in range(number + 1)]
+    begun, rows = dict[tuple[int, int], Epoch](), list[Epoch]()
+    events: list[tuple[float, int, int, int]] = []  # heap: when, what, platform, epoch
 
     def begin(i: int, epoch: int, start_s: float) -> None:
         one, ratio, samples, select_s = platforms[i], 1.0, points[i], 0.0
         if aggregating is not None:
-            rates = [news.heard[i].get(j, (0, rate))[1] for j, rate in enumerate(unheard)]
+            heard = news.read(i, start_s)
+            rates = [heard.get(j, (0, rate))[1] for j, rate in enumerate(unheard)]
             balanced = balance(Balance(points, rates), ranking_share=aggregating.ranking_share)
             ratio = balanced.ratios[i]
             samples = quota(points[i], ratio)
@@ -128,60 +127,65 @@ def course(
             select_s = speeds[i].seconds_for(cost_s, start_s)
         learn_s = speeds[i].seconds_for(samples * one.sample_s, start_s + select_s)
         begun[i, epoch] = Epoch(epoch, i, ratio, samples, start_s, select_s, learn_s, math.nan)
-        heappush(learning, (start_s + select_s + learn_s, i, epoch))
+        heappush(events, (start_s + select_s + learn_s, _LEARNT, i, epoch))
 
     for i in range(count):
         begin(i, 1, 0.0)
-    while learning:
-        now_s, i, epoch = heappop(learning)
-        finish_s[epoch][i] = now_s
+    while events:
+        now_s, what, i, epoch = heappop(events)
+        if what == _ENDED:
+            begin(i, epoch + 1, now_s)
+            continue
+        # First in, first out.
+        done[epoch][i] = now_s, max(now_s, *done[epoch - 1].get(i, (0.0,))) + exchange_s
         if aggregating is not None:
-            one, row = platforms[i], begun[i, epoch]
-            known[i] = one.observe(known[i], row.samples, row.learn_s, now_s)
-            rate = one.throughput(known[i], now_s, aggregating.window_s)
-            news.send(i, epoch, rate, now_s)
+            row = begun[i, epoch]
+            known[i] = platforms[i].observe(known[i], row.samples, row.learn_s, now_s)
+            rate = platforms[i].throughput(known[i], now_s, aggregating.window_s)
+            news.send(i, epoch, rate, now_s, done[epoch][i][1])
         for j in (i, *near[i]):
-            done = finish_s[epoch]
-            if j not in done or any(peer not in done for peer in near[j]):
+            if any(at not in done[epoch] for at in (j, *near[j])):
                 continue
-            end_s = max(done[j], *(done[peer] + exchange_s for peer in near[j]), 0.0)
+            end_s = max(done[epoch][j][0], *(done[epoch][peer][1] for peer in near[j]), 0.0)
             rows.append(begun.pop((j, epoch))._replace(end_s=end_s))
-            news.read(j, end_s)
             if epoch < number:
-                begin(j, epoch + 1, end_s)
+                heappush(events, (end_s, _ENDED, j, epoch))
     return sorted(rows)
+
+
+_LEARNT, _ENDED = 0, 1  # in this order, where both are at once
 
 
 class _News:
     """Reports of throughput as they spread: each message carries all that its sender has heard."""
 
-    def __init__(self, near: Sequence[Sequence[int]], travel_s: float, *, direct: bool) -> None:
-        self.near, self.travel_s = near, travel_s
+    def __init__(self, near: Sequence[Sequence[int]], *, direct: bool) -> None:
+        self.near = near
         self.direct = direct  # all hear all: what else a message carries is never newer
         self.heard: list[dict[int, tuple[int, float]]] = [{} for _ in near]
-        self._mail: list[deque[tuple[float, dict[int, tuple[int, float]]]]] = [
-            deque() for _ in near
-        ]
+        self._mail: list[list[tuple[float, dict[int, tuple[int, float]]]]] = [[] for _ in near]
 
     def first(self, rates: Sequence[float]) -> None:
         """Exchange reports once before the first epoch."""
         self.heard = [{j: (0, rates[j]) for j in (i, *near)} for i, near in enumerate(self.near)]
 
-    def send(self, i: int, epoch: int, rate: float, now_s: float) -> None:
+    def send(self, i: int, epoch: int, rate: float, now_s: float, arrives_s: float) -> None:
         """Send what is known after an epoch; to be called in order of time."""
         self.read(i, now_s)
         self.heard[i][i] = epoch, rate
         carried = {i: (epoch, rate)} if self.direct else dict(self.heard[i])
         for peer in self.near[i]:
-            self._mail[peer].append((now_s + self.travel_s, carried))
+            self._mail[peer].append((arrives_s, carried))
 
-    def read(self, i: int, now_s: float) -> None:
-        """Take in what has arrived."""
+    def read(self, i: int, now_s: float) -> dict[int, tuple[int, float]]:
+        """Take in what has arrived, and return all that is known."""
         mail, heard = self._mail[i], self.heard[i]
-        while mail and mail[0][0] <= now_s:
-            for node, report in mail.popleft()[1].items():
+        self._mail[i] = [one for one in mail if one[0] > now_s]
+        for _, carried in (one for one in mail if one[0] <= now_s):
+            for node, report in carried.items():
                 if node != i and report[0] >= heard.get(node, report)[0]:
                     heard[node] = report
+        return heard
 
 
 def total_s(epochs: Sequence[Epoch]) -> float:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from workbench.checks import check_number, whole
+from workbench.checks import check_number, check_whole, whole
 from workbench.clusters import Cluster, load_constants, load_testbed
 from workbench.edgegossip.costs import platforms as platform_room
 from workbench.edgegossip.costs.course import Aggregating, Epoch, course
@@ -189,10 +189,9 @@ class Testbed:
         choose("model", model, ZOO)
         named, assumed = _named(platforms), self.facts["assumed"]
         held = self._held(points, len(named))
-        if not named or len(held) != len(named) or min(held) < 1:
+        if len(held) != len(named):
             raise ValueError(
-                f"{len(named)} platforms for {list(held)} points; give at least one platform, and "
-                "at least a point for each"
+                f"{len(named)} platforms for {list(held)} points; give one number for each"
             )
         factors = [1.0] * len(named) if slower is None else list(slower)
         if len(factors) != len(named) or not all(factor > 0 for factor in factors):
@@ -217,9 +216,10 @@ class Testbed:
     def _held(self, points: int | Sequence[int] | None, platforms: int) -> tuple[int, ...]:
         if points is None:
             stated = self.facts["assumed"]["points_per_platform"]
-            points = POINTS // max(1, platforms) if stated is None else stated
-        same = whole(points)
-        return tuple(points) if same is None else (same,) * platforms  # type: ignore[arg-type]
+            points = POINTS // platforms if stated is None else stated
+        if whole(points) is None and isinstance(points, Sequence):
+            return tuple(check_whole("points of a platform", one, 1) for one in points)
+        return (check_whole("points", points, 1),) * platforms
 
     def _load(self, seed: int, platform: int, until_s: float) -> Load:
         facts = json.dumps(self.facts["co_runners"])
@@ -233,14 +233,13 @@ def _drawn(facts: str, seed: int, platform: int, until_s: float, intensity: floa
 
 
 def _named(platforms: int | Sequence[str]) -> tuple[str, ...]:
-    count = whole(platforms)
-    if count is not None:
-        return kinds(count)
-    if isinstance(platforms, str) or not isinstance(platforms, Sequence):
+    listed = isinstance(platforms, Sequence) and not isinstance(platforms, str)
+    count = len(platforms) if listed else whole(platforms)  # type: ignore[arg-type]
+    if count is None or count < 1:
         raise ValueError(
-            f"platforms is {platforms!r}; give how many, a whole number, or the kind of each"
+            f"platforms is {platforms!r}; give how many, at least one, or the kind of each"
         )
-    return tuple(platforms)
+    return tuple(platforms) if listed else kinds(count)  # type: ignore[arg-type]
 
 
 def forward_share(assumed: Mapping[str, Any] = STATED["assumed"]) -> float:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
+from workbench.checks import check_whole
 from workbench.claims import tolerance
 from workbench.edgegossip.aggregation.costs import SELECTED
 from workbench.edgegossip.algorithms import STRATEGIES
@@ -223,7 +224,9 @@ def fig6_accuracy(
 
     On all deployments of the scale, or with so many platforms alone.
     """
-    counts = scales.LARGER.at(scale) if platforms is None else (platforms,)
+    counts = scales.LARGER.at(scale)
+    if platforms is not None:
+        counts = (check_whole("platforms", platforms, 1),)
     cases = [Case(one, count) for count in counts for one in _named(model, MODELS[:2])]
     return trainings("Figure 6", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
 
@@ -296,7 +299,7 @@ def with_overheads(frame: pl.DataFrame, cases: Sequence[Case]) -> pl.DataFrame:
 
 def _overheads(case: Case, seed: int, points: int, epochs: int) -> tuple[float, float, float]:
     deployment = deployed(case._replace(seed=seed), points)
-    adds = deployment.aggregating(case.technique, case.ratio)
+    adds = deployment.aggregating(case.technique, case.ratio, case.balancer)
     platforms = deployment.platforms
     aggregating_s = max(
         one.speed.seconds_for(seconds, 0.0)
