@@ -97,3 +97,13 @@ class TestLsh:
         for bucket in range(9):
             own = np.sort(x[found == bucket, 0])
             np.testing.assert_array_equal(np.diff(own), 30)
+
+
+def test_a_feature_far_apart_ends_kmeans_no_earlier() -> None:
+    """Lloyd's algorithm goes on until every point is nearest to its own mean."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.standard_normal((200, 2)), 1000.0 * (np.arange(200) % 4)])
+    labels = kmeans(x, 20)
+    means = np.stack([x[labels == one].mean(axis=0) for one in range(20)])
+    distances = np.linalg.norm(x[:, None] - means, axis=2)
+    np.testing.assert_array_equal(distances.argmin(axis=1), labels)

@@ -12,10 +12,11 @@ ITERATIONS = 20
 def kmeans(x: FloatArray, parts: int, seed: int = 0) -> Indices:
     """Divide points into the clusters of one run of Lloyd's algorithm; a `Divider`.
 
-    Started by k-means++. A cluster that loses all its points moves to the farthest point; only with
+    Started by k-means++, until no point moves. A cluster that loses all its points moves to the farthest point; only with
     fewer distinct points than clusters do some stay empty.
     """
     from sklearn.cluster import KMeans
 
     check_parts(parts, len(x))
-    return fitted_labels(KMeans(parts, n_init=1, max_iter=ITERATIONS, random_state=seed), x)
+    lloyd = KMeans(parts, n_init=1, max_iter=ITERATIONS, tol=0, random_state=seed)
+    return fitted_labels(lloyd, x)

@@ -67,8 +67,8 @@ PASSES = Scaled(smoke=2, default=15, paper=40)
 """Of LeNet-5 over the aggregated points in Fig. 3b."""
 AGGREGATED = Scaled(smoke=300, default=6000, paper=20_000)
 """Points in Fig. 7; images are shifted copies where there are not so many."""
-DECOMPOSED = Scaled(smoke=200, default=2000, paper=20_000)
-"""Points in Fig. 3a, where whole data sets are decomposed in full; as in Fig. 7 at scale paper."""
+DECOMPOSED = Scaled(smoke=200, default=2000, paper=12_000)
+"""Points in Fig. 3a, where whole data sets are decomposed in full."""
 TAUGHT = Scaled(smoke=200, default=2000, paper=8000)
 """Points in Fig. 3b, which are aggregated for each seed."""
 PROCESSES = Scaled(smoke=1, default=None, paper=None)
