@@ -12,8 +12,8 @@ ITERATIONS = 20
 def kmeans(x: FloatArray, parts: int, seed: int = 0) -> Indices:
     """Divide points into the clusters of one run of Lloyd's algorithm; a `Divider`.
 
-    Started by k-means++, until no point moves. A cluster that loses all its points moves to the farthest point; only with
-    fewer distinct points than clusters do some stay empty.
+    Started by k-means++, until no point moves. A cluster that loses all its points moves to the
+    farthest point; only with fewer distinct points than clusters do some stay empty.
     """
     from sklearn.cluster import KMeans
 
