@@ -65,7 +65,7 @@ LARGER = Scaled(smoke=(8,), default=(8,), paper=DEPLOYMENTS[1:])
 """Numbers of platforms in Fig. 6, trained."""
 PASSES = Scaled(smoke=2, default=15, paper=40)
 """Of LeNet-5 over the aggregated points in Fig. 3b."""
-AGGREGATED = Scaled(smoke=300, default=6000, paper=20_000)
+AGGREGATED = Scaled(smoke=300, default=6000, paper=POINTS)
 """Points in Fig. 7; images are shifted copies where there are not so many."""
 DECOMPOSED = Scaled(smoke=200, default=2000, paper=12_000)
 """Points in Fig. 3a, where whole data sets are decomposed in full."""
