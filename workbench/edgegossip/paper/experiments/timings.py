@@ -16,7 +16,7 @@ from workbench.edgegossip.paper.experiments import scales
 from workbench.edgegossip.paper.experiments.cases import data, learnt_from
 from workbench.edgegossip.paper.experiments.scales import Learner
 from workbench.edgegossip.paper.testbed import MODELS, RATIOS, STATED
-from workbench.experiments import Scaled, grid, sweep
+from workbench.experiments import grid, sweep
 from workbench.experiments.data import loaded_once
 from workbench.training.repeatable import SHUFFLE
 from workbench.zoo import MODELS as ZOO
@@ -39,8 +39,10 @@ def fig3_times(scale: str = "default", seed: int = 1, dataset: str = "auto") -> 
 
     Images of AlexNet's input, one point for five. Columns as in `fig7`.
     """
-    points = grid(model=MODELS[1:2], technique=TECHNIQUES, ratio=[RATIO])
-    shared = _shared(scale, scales.DECOMPOSED, seed, dataset)
+    models = MODELS[1:2]
+    points = grid(model=models, technique=TECHNIQUES, ratio=[RATIO])
+    sources = {one: learnt_from(scale, one, dataset) for one in models}
+    shared = {"sources": sources, "count": scales.DECOMPOSED.at(scale), "seed": seed}
     return sweep("Figure 3, aggregating", _measured, points, TIMES, shared=shared, timed=True)
 
 
@@ -51,14 +53,11 @@ def fig7(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.Dat
     points, features, technique, ratio, aggregated, reduce_s, divide_s, aggregate_s, total_s``.
     Where a data set has fewer images than points are timed, the others are shifted copies.
     """
-    points = grid(model=MODELS[:2], technique=SELECTED, ratio=RATIOS)
-    shared = _shared(scale, scales.AGGREGATED, seed, dataset)
+    models = MODELS[:2]
+    points = grid(model=models, technique=SELECTED, ratio=RATIOS)
+    sources = {one: learnt_from(scale, one, dataset) for one in models}
+    shared = {"sources": sources, "count": scales.AGGREGATED.at(scale), "seed": seed}
     return sweep("Figure 7", _measured, points, TIMES, shared=shared, timed=True)
-
-
-def _shared(scale: str, count: Scaled[int], seed: int, dataset: str) -> dict[str, object]:
-    sources = {one: learnt_from(scale, one, dataset) for one in MODELS}
-    return {"sources": sources, "count": count.at(scale), "seed": seed}
 
 
 def _measured(
