@@ -272,7 +272,7 @@ def planners() -> None:
 def _summary(algorithm: Any) -> str:
     """Return the first line of a function's docstring; for a sequence of functions, their names."""
     if isinstance(algorithm, tuple):
-        return ", then ".join(one.__name__ for one in algorithm)
+        return ", then ".join(one.__name__ for one in algorithm if callable(one))
     hooks = (getattr(algorithm, name, None) for name in HOOKS)
     function = algorithm if callable(algorithm) else next(filter(None, hooks))
     return (inspect.getdoc(function) or "").partition("\n")[0]

@@ -54,7 +54,7 @@ EXPLANATIONS = {
     # As the first, but nothing co-runs.
     "quiet": Explanation("host_ms", _HOST_MS, lambda value: Constants(value, intensity=0.0)),
     # As the first, but all platforms exchange models with all others.
-    "complete": Explanation("host_ms", _HOST_MS, Constants, {"peers": None}),
+    "mesh": Explanation("host_ms", _HOST_MS, Constants, {"peers": None}),
     # As that, and the data are dealt out once: the more platforms, the fewer points each.
     "dealt": Explanation(
         "host_ms", _HOST_MS, Constants, {"peers": None, "points_per_platform": None}
