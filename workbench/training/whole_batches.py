@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class WholeBatches(Setup):
+class WholeBatches(Setup, ABC):
     """A setup with batches of one size; a system's says of which, by `samples_per_batch`.
 
     Attributes
@@ -40,9 +41,9 @@ class WholeBatches(Setup):
             )
 
     @property
+    @abstractmethod
     def samples_per_batch(self) -> int:
         """Samples of an iteration, on all machines together."""
-        raise NotImplementedError
 
     @property
     def epoch_ends(self) -> tuple[int, ...]:
