@@ -241,6 +241,11 @@ def test_seeds_are_told_apart(stored: Frames, monkeypatch: pytest.MonkeyPatch) -
     assert other.filter(method="gosgd")["at_s"].to_list() != one["at_s"].to_list()
 
 
+def test_no_seeds_are_refused() -> None:
+    with pytest.raises(ValueError, match="seeds is 0"):
+        trainings.fig5("smoke", seeds=0)
+
+
 def test_equal_platforms_gain_little_and_unequal_ones_much(stored: Frames) -> None:
     found = final(stored["fig12"]).sort("imbalance")
     assert found["imbalance"].to_list() == [1, 3, 5]

@@ -149,10 +149,12 @@ def test_data_may_be_dealt_out_and_all_be_peers() -> None:
 
 
 def test_factors_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"slower is \[1.0, 0.0\] for 2 platforms"):
-        QUIET.deployment("lenet5", 2, slower=[1.0, 0.0])
-    with pytest.raises(ValueError, match=r"slower is \[1.0\] for 2 platforms"):
-        QUIET.deployment("lenet5", 2, slower=[1.0])
+    for slower in ([1.0, 0.0], [1.0], 2.0, "12", {1.0, 2.0}, [1.0, "2"]):
+        with pytest.raises(ValueError, match="slower is "):
+            QUIET.deployment("lenet5", 2, slower=slower)  # type: ignore[arg-type]
+    for stands_for in (0, float("inf"), "2"):
+        with pytest.raises(ValueError, match="stands_for is "):
+            QUIET.deployment("lenet5", 2, stands_for=stands_for)  # type: ignore[arg-type]
 
 
 def test_unknown_names_are_refused() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from workbench.checks import check_number
+from workbench.checks import check_number, whole
 from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
 from workbench.edgegossip.costs.load import Load
 from workbench.edgegossip.prediction.predictor import Baseline, Predictor, throughput
@@ -84,9 +84,12 @@ def exchange_s(peers: int, model_bytes: float, uplink_bps: float, overhead_s: fl
 
 def ring_peers(platforms: int, peers: int | None = None) -> list[list[int]]:
     """With whom each exchanges models: with the `peers` nearest on a ring; None for all others."""
-    if peers is not None and (peers < 2 or peers % 2):
-        raise ValueError(f"peers is {peers}; give an even number, half of them on either side")
-    reach = platforms if peers is None else peers // 2
+    reach = platforms
+    if peers is not None:
+        count = whole(peers)
+        if count is None or count < 2 or count % 2:
+            raise ValueError(f"peers is {peers!r}; give an even number, half on either side")
+        reach = count // 2
     numbers = range(platforms)
     return [
         [j for j in numbers if j != i and min(abs(i - j), platforms - abs(i - j)) <= reach]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from workbench.checks import check_number, check_whole, whole
+from workbench.checks import check_number, check_whole, listed, whole
 from workbench.clusters import Cluster, load_constants, load_testbed
 from workbench.edgegossip.costs import platforms as platform_room
 from workbench.edgegossip.costs.course import Aggregating, Epoch, course
@@ -193,11 +193,13 @@ class Testbed:
             raise ValueError(
                 f"{len(named)} platforms for {list(held)} points; give one number for each"
             )
-        factors = [1.0] * len(named) if slower is None else list(slower)
+        instead = f"give a number above 0 for each of {len(named)} platforms"
+        given = (1.0,) * len(named) if slower is None else listed("slower", slower, instead)
+        factors = [check_number("slower", one) for one in given]
         if len(factors) != len(named) or not all(factor > 0 for factor in factors):
-            raise ValueError(
-                f"slower is {factors} for {len(named)} platforms; give one above 0 for each"
-            )
+            raise ValueError(f"slower is {factors}; {instead}")
+        if not 0 < check_number("stands_for", stands_for) < math.inf:
+            raise ValueError(f"stands_for is {stands_for}; give a finite number above 0")
         made = tuple(
             Platform(
                 f"{kind}{at}",

@@ -118,7 +118,8 @@ def trainings(
     diverged is one row with its ``reason``.
     """
     asked: list[Training] = []
-    for of_seed, case in product(range(seed, seed + (seeds or scales.SEEDS.at(scale))), cases):
+    count = scales.SEEDS.at(scale) if seeds is None else check_whole("seeds", seeds, 1)
+    for of_seed, case in product(range(seed, seed + count), cases):
         one = case._replace(seed=of_seed)
         plain = Case(one.model, one.platforms, seed=of_seed, slower=one.slower, learner=one.learner)
         learning = learning_at(scale, one, dataset)
