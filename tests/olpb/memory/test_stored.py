@@ -29,7 +29,7 @@ def same(one: Dataflow, other: Dataflow) -> bool:
 
 def test_every_model_is_stored_by_the_code_as_it_is() -> None:
     with zipfile.ZipFile(stored.PATH) as file:
-        assert file.read("traced by").decode() == stored.fingerprint(), WRITE_ANEW
+        assert file.read("computed by").decode() == stored.fingerprint(), WRITE_ANEW
         names = [name for name in file.namelist() if name.endswith("from 1")]
     wanted = [
         f"{model}, {phase}, {graph}, from 1"

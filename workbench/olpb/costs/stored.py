@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import io
 import itertools
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench import atomic, fingerprints
+from workbench import archives, fingerprints
 from workbench.checks import check_whole
 from workbench.olpb.algorithms import levels
 from workbench.olpb.algorithms.schedules import ALGORITHMS
@@ -49,7 +48,7 @@ _COMPUTING = (
     *(f"olpb/costs/{name}.py" for name in ("arithmetic", "backward", "library", "patterns")),
     "olpb/costs/stored.py",
 )
-_FINGERPRINT = "computed by"
+_SCRIPT = "scripts/trace_zoo.py"
 
 
 def stored_groups(
@@ -160,14 +159,13 @@ def costs(model: str) -> Iterator[tuple[str, Arrays]]:
 
 def store(found: Iterable[tuple[str, Arrays]], path: Path = PATH) -> None:
     """Write down costs of models, the same bytes for the same costs."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
-        file.writestr(zipfile.ZipInfo(_FINGERPRINT), fingerprint())
-        for name, arrays in found:
-            content = io.BytesIO()
-            np.savez(content, **arrays)  # type: ignore[arg-type]
-            file.writestr(zipfile.ZipInfo(name), content.getvalue(), zipfile.ZIP_DEFLATED)
-    atomic.write_bytes(path, packed.getvalue())
+    archives.write(path, fingerprint(), ((name, _as_bytes(arrays)) for name, arrays in found))
+
+
+def _as_bytes(arrays: Arrays) -> bytes:
+    content = io.BytesIO()
+    np.savez(content, **arrays)  # type: ignore[arg-type]
+    return content.getvalue()
 
 
 _GROUPS = ("flops", "parameter_flops", "operators", "held", "boundary_bytes", "parameter_bytes")
@@ -245,24 +243,11 @@ def _look_up(path: Path, name: str) -> Arrays | None:
     """What is stored under a name; None if it has to be computed."""
     if name not in _names(path):
         return None
-    with np.load(io.BytesIO(_read(path, name))) as arrays:
+    with np.load(io.BytesIO(archives.read(path, name, _SCRIPT))) as arrays:
         return dict(arrays)
 
 
 @functools.cache
 def _names(path: Path) -> frozenset[str]:
     """Names of what a file holds, if the code that it was computed by is the code as it is."""
-    if not path.exists() or _read(path, _FINGERPRINT).decode() != fingerprint():
-        return frozenset()
-    with zipfile.ZipFile(path) as file:
-        return frozenset(file.namelist())
-
-
-def _read(path: Path, name: str) -> bytes:
-    try:
-        with zipfile.ZipFile(path) as file:
-            return file.read(name)
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise ValueError(
-            f"{path} is damaged ({error}): run scripts/trace_zoo.py to write it anew"
-        ) from error
+    return archives.names(path, fingerprint(), _SCRIPT)

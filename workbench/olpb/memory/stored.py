@@ -8,9 +8,7 @@ a fingerprint of the code it was traced by: where that has changed, models are t
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -18,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench import atomic, fingerprints
+from workbench import archives, fingerprints
 from workbench.checks import check_whole
 from workbench.names import choose
 from workbench.olpb.memory.dataflow import ALIGNMENT, Dataflow, Held, Step, aligned, dataflow
@@ -35,7 +33,7 @@ _TRACING = (
     "olpb/memory/dataflow.py",
     "olpb/memory/stored.py",
 )
-_FINGERPRINT = "traced by"
+_SCRIPT = "scripts/trace_zoo.py"
 
 
 def stored_dataflow(
@@ -117,12 +115,8 @@ def forms(model: str, training: bool) -> dict[str, str]:
 
 def store(found: Iterable[Mapping[str, str]], path: Path = PATH) -> None:
     """Write down forms of models, the same bytes for the same forms."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
-        file.writestr(zipfile.ZipInfo(_FINGERPRINT), fingerprint())
-        for name, text in (pair for one in found for pair in one.items()):
-            file.writestr(zipfile.ZipInfo(name), text, zipfile.ZIP_DEFLATED)
-    atomic.write_bytes(path, packed.getvalue())
+    members = ((name, text.encode()) for one in found for name, text in one.items())
+    archives.write(path, fingerprint(), members)
 
 
 Columns = dict[str, Any]
@@ -204,7 +198,9 @@ def _look_up(model: str, training: bool, optimised: bool, batch_size: int) -> Co
     members = _members(PATH)
     for least in (2, 1) if batch_size > 1 else (1,):
         name = _member(model, training, optimised, least)
-        if name in members and (found := _scaled(json.loads(_read(PATH, name)), batch_size)):
+        if name in members and (
+            found := _scaled(json.loads(archives.read(PATH, name, _SCRIPT)), batch_size)
+        ):
             return found
     return None
 
@@ -212,19 +208,4 @@ def _look_up(model: str, training: bool, optimised: bool, batch_size: int) -> Co
 @cache
 def _members(path: Path) -> frozenset[str]:
     """Names of what a file holds, if the code that it was traced by is the code as it is."""
-    if not path.exists():
-        return frozenset()
-    if _read(path, _FINGERPRINT).decode() != fingerprint():
-        return frozenset()
-    with zipfile.ZipFile(path) as file:
-        return frozenset(file.namelist())
-
-
-def _read(path: Path, name: str) -> bytes:
-    try:
-        with zipfile.ZipFile(path) as file:
-            return file.read(name)
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise ValueError(
-            f"{path} is damaged ({error}): run scripts/trace_zoo.py to write it anew"
-        ) from error
+    return archives.names(path, fingerprint(), _SCRIPT)
