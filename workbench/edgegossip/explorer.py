@@ -12,7 +12,6 @@ import polars as pl
 from workbench import figures
 from workbench.edgegossip.costs.course import Aggregating, Epoch
 from workbench.edgegossip.costs.load import Load
-from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.paper import charts
 from workbench.edgegossip.paper.testbed import (
     PLATFORMS,
@@ -62,7 +61,7 @@ def draw(setting: Setting) -> alt.VConcatChart:
     """One epoch of plain gossip, the same with EdgeGossip, and what each platform keeps.
 
     The epoch is one in which points are aggregated already, each platform knows how fast all others
-    are, and all wait for the slowest. By the cost model.
+    are, and each waits for its peers. By the cost model.
     """
     model = setting.model
     deployment, plain, ours = _epochs(setting)
@@ -100,17 +99,15 @@ def _epochs(setting: Setting) -> tuple[Deployment, list[Epoch], list[Epoch]]:
         setting.model, count, uplink_mbps=setting.bandwidth_mbps, slower=slower, until_s=0.0
     )
     busy = Load((0.0,), (Contention(core=setting.load),))
-    there = tuple(_with(one, busy) for one in quiet.platforms)
-    deployment = replace(quiet, platforms=there)
+    loaded = (
+        replace(one, load=busy) if one.name.startswith("cpu") else one for one in quiet.platforms
+    )
+    deployment = replace(quiet, platforms=tuple(loaded))
     ours = Aggregating(
         setting.aggregation_ratio, (), forward_share(), STATED["assumed"]["window_s"]
     )
     plain, edge = (deployment.course(1, how) for how in (None, ours))
     return deployment, plain, edge
-
-
-def _with(platform: Platform, load: Load) -> Platform:
-    return replace(platform, load=load) if platform.name.startswith("cpu") else platform
 
 
 def _spans(node: str, lane: str, epoch: Epoch) -> list[Span]:

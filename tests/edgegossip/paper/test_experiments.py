@@ -11,13 +11,26 @@ import pytest
 from tests.conftest import Smoke
 from tests.expectations import assert_tells_every_step, printed, stored_frames
 from workbench import training
+from workbench.claims import paper_value, tolerance
 from workbench.datasets import DatasetError
+from workbench.edgegossip.aggregation.single_svd import single_svd
 from workbench.edgegossip.algorithms import STRATEGIES
+from workbench.edgegossip.costs.course import total_s
 from workbench.edgegossip.paper import charts, experiments
+from workbench.edgegossip.paper.calibration import EXPLANATIONS
 from workbench.edgegossip.paper.experiments import cases, scales, timings, trainings
 from workbench.edgegossip.paper.experiments.cases import Case, learnt_from
 from workbench.edgegossip.paper.frames import final
-from workbench.edgegossip.paper.testbed import IMBALANCES, LOAD_SEED, MODELS, POINTS, paper_testbed
+from workbench.edgegossip.paper.testbed import (
+    EPOCHS,
+    IMBALANCES,
+    LOAD_SEED,
+    MODELS,
+    PLATFORMS,
+    POINTS,
+    Constants,
+    paper_testbed,
+)
 from workbench.experiments import ExperimentInterrupted, Scaled
 from workbench.experiments.finished import forget
 from workbench.names import UnknownNameError
@@ -72,7 +85,7 @@ def test_every_figure_can_be_printed(figure: str, smoke: Smoke) -> None:
         assert "a mark for each seed" in " ".join(svg.split("</tspan><tspan"))
     elif figure in SIMULATED:
         assert "(simulated)" in " ".join(svg.split("</tspan><tspan"))
-        assert "samples of digits" in svg or "of digits" in svg
+        assert "of digits" in svg
     else:
         assert "this machine" in svg or "recorded before" in svg
 
@@ -241,9 +254,10 @@ def test_seeds_are_told_apart(stored: Frames, monkeypatch: pytest.MonkeyPatch) -
     assert other.filter(method="gosgd")["at_s"].to_list() != one["at_s"].to_list()
 
 
-def test_no_seeds_are_refused() -> None:
+@pytest.mark.parametrize("figure", [experiments.fig3, experiments.fig5])
+def test_no_seeds_are_refused(figure: Callable[..., pl.DataFrame]) -> None:
     with pytest.raises(ValueError, match="seeds is 0"):
-        trainings.fig5("smoke", seeds=0)
+        figure("smoke", seeds=0)
 
 
 def test_equal_platforms_gain_little_and_unequal_ones_much(stored: Frames) -> None:
@@ -272,33 +286,68 @@ def test_strategies_are_all_there(stored: Frames) -> None:
     assert found.filter(order="ranked")["strategy"].to_list() == ["accuracy_aware"]
 
 
-def test_larger_deployments_take_longer_and_gain_more_as_in_the_papers_figure_6(
-    stored: Frames,
-) -> None:
-    """Both of GoSGD's and AlexNet's statements (Sec. 4.2); AlexNet levels off after 12."""
+def test_on_larger_deployments_gosgd_takes_longer_and_alexnet_gains_more(stored: Frames) -> None:
+    """As Fig. 6 has it; EdgeGossip's own time stays, where the paper's grows (see the notebook)."""
     frame = stored["fig6"].sort("platforms")
     for model in MODELS[:2]:
-        times_s = frame.filter(model=model)["gosgd_s"].to_list()
-        assert times_s == sorted(times_s)
-        assert times_s[-1] > 1.05 * times_s[0]
-    gains = frame.filter(model="alexnet_cifar")["speedup"].to_list()
-    assert gains == sorted(gains)
-    assert gains[-1] - gains[2] < 0.25 * (gains[2] - gains[0])
+        of_model = frame.filter(model=model)
+        assert of_model["gosgd_s"].is_sorted()
+        larger = of_model.filter(pl.col("platforms") > PLATFORMS)["edgegossip_s"]
+        assert max(larger) / min(larger) < 1.05
+    gains = frame.filter(model="alexnet_cifar")["speedup"]
+    assert gains.is_sorted()
+    steps = gains.diff().drop_nulls().to_list()
+    assert steps == sorted(steps, reverse=True)  # it levels off
+
+
+def test_in_a_mesh_both_take_longer_and_alexnet_gains_less() -> None:
+    """What the notebook says of the other explanation, by which communication grows."""
+    testbed = EXPLANATIONS["mesh"].testbed(Constants.load("mesh"))
+    gains = []
+    for platforms in (8, 20):
+        one = testbed.deployment("alexnet_cifar", platforms)
+        plain, ours = one.course(EPOCHS), one.course(EPOCHS, one.aggregating())
+        gains.append((total_s(plain), total_s(ours), total_s(plain) / total_s(ours)))
+    (plain_s, ours_s, gain), (more_s, our_more_s, less) = gains
+    assert more_s > plain_s
+    assert our_more_s > ours_s
+    assert less < gain
 
 
 def test_the_balancer_that_counts_ranking_keeps_its_pace(stored: Frames) -> None:
     frame = stored["fig12_times"].sort("imbalance")
     grown = {name: frame[name][-1] / frame[name][0] for name in frame.columns[1:]}
-    assert grown["with_ranking_s"] < grown["literal_s"] < grown["gosgd_s"]
+    similar = 1 + tolerance("x", 1.0)
+    assert grown["with_ranking_s"] <= similar < grown["literal_s"] < grown["gosgd_s"]
 
 
-def test_copies_fill_up_what_is_timed() -> None:
-    name, x, y = timings._images("lenet5", "digits", 3000)
-    count = len(cases.data("digits", 3000, 1).y_train)
+def test_means_of_a_class_fill_up_what_is_timed() -> None:
+    name, images, x, y = timings._images("lenet5", "digits", 3000)
+    found = cases.data("digits", 3000, 1)
     assert (name, len(x), len(y)) == ("digits", 3000, 3000)
-    assert count < 3000
-    np.testing.assert_array_equal(y[count:], y[: 3000 - count])
-    np.testing.assert_array_equal(x[count], np.roll(x[0], (1, 2), axis=(-2, -1)))
+    assert images == len(found.y_train) < 3000
+    np.testing.assert_array_equal(y[images:], y[: 3000 - images])
+    own = np.flatnonzero(y[:images] == y[0])
+    np.testing.assert_array_equal(x[images], (x[own[0]] + x[own[-1]]) / 2)
+    reduced = single_svd(x).round(4)  # a shifted image has the singular values of the image
+    assert len(np.unique(reduced, axis=0)) == len(np.unique(x, axis=0)) == 3000
+
+
+def test_both_readings_of_section_4_3_are_near_and_no_other(stored: Frames) -> None:
+    """What the notebook says of the choice among them."""
+    means = stored["fig8"].group_by("model", "reading").agg(pl.col("percent").mean())
+    near = {
+        reading: all(
+            abs(means.filter(model=model, reading=reading)["percent"].item() - paper)
+            <= tolerance("percent", paper)
+            for model, paper in (
+                ("lenet5", paper_value("edgegossip.fig8.lenet5")),
+                ("alexnet_cifar", paper_value("edgegossip.fig8.alexnet")),
+            )
+        )
+        for reading in experiments.READINGS
+    }
+    assert [name for name, is_near in near.items() if is_near] == ["whole epoch", "at work"]
 
 
 def test_a_faster_network_never_makes_training_longer() -> None:
@@ -337,7 +386,7 @@ def test_table_3_has_the_operations_beside_the_seconds(stored: Frames) -> None:
     row = frame.row(0, named=True)
     assert (row["technique"], row["step"]) == ("svd_kmeans", "reduce")
     assert row["operations"] == pytest.approx(scales.AGGREGATED.smoke * 784**1.5)
-    assert row["operations_per_s"] == pytest.approx(row["operations"] / row["median_s"])
+    assert row["operations_per_s"] == pytest.approx(row["operations"] / row["seconds"])
 
 
 def test_what_was_lost_is_a_mean_over_seeds_with_its_spread() -> None:

@@ -8,6 +8,7 @@ from workbench.edgegossip.paper.experiments import cost_model
 from workbench.edgegossip.paper.testbed import (
     DEPLOYMENTS,
     EPOCHS,
+    LOAD_SEED,
     STATED,
     UPLINK_MBPS,
     Constants,
@@ -23,9 +24,10 @@ STANDS = (
     Constants.load().intensity,
     Constants.load().host_ms,
     STATED["assumed"]["peers"],
+    LOAD_SEED,
 )
-CHOSEN = len(STANDS) - 1
-"""How many are varied by factors; the last is not."""
+CHOSEN = len(STANDS) - 2
+"""How many are varied by factors; the last two are not."""
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     calls: list[tuple[object, ...]] = []
 
     def speedups(
-        testbed: Testbed, epochs: int, *, deployments: Sequence[int], uplink_mbps: float
+        testbed: Testbed, epochs: int, *, deployments: Sequence[int], uplink_mbps: float, seed: int
     ) -> dict[tuple[str, int], float]:
         assumed, constants = testbed.facts["assumed"], testbed.constants
         assert {**testbed.facts, "assumed": None} == {**STATED, "assumed": None}
@@ -47,6 +49,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
                 constants.intensity,
                 constants.host_ms,
                 assumed["peers"],
+                seed,
             )
         )
         return {("m", 4): float(len(calls)), ("m", 8): 3.0 * len(calls)}
@@ -60,7 +63,7 @@ def test_each_number_is_halved_and_doubled_alone(asked: list[tuple[object, ...]]
     first, *varied = asked
     assert first == STANDS
     otherwise = varied[2 * CHOSEN :]
-    for at, stands in enumerate(STANDS[:-1]):
+    for at, stands in enumerate(STANDS[:CHOSEN]):
         for factor, call in zip((0.5, 2.0), varied[at : 2 * CHOSEN : CHOSEN], strict=True):
             wanted = (
                 (stands[0], *(int(factor * one) for one in stands[1:]))
@@ -69,15 +72,17 @@ def test_each_number_is_halved_and_doubled_alone(asked: list[tuple[object, ...]]
             )
             assert call[at] == wanted
             assert call[:at] + call[at + 1 :] == STANDS[:at] + STANDS[at + 1 :]
-    # Other peers, data dealt out, both.
-    assert [(call[0], call[-1]) for call in otherwise] == [
-        (12_500, 4),
-        (12_500, None),
-        (None, 2),
-        (None, None),
+    # Other peers, data dealt out, both, other co-runners.
+    assert [(call[0], *call[-2:]) for call in otherwise] == [
+        (12_500, 4, 1),
+        (12_500, None, 1),
+        (None, 2, 1),
+        (None, None, 1),
+        (12_500, 2, 2),
+        (12_500, 2, 3),
     ]
-    assert {call[1:-1] for call in otherwise} == {STANDS[1:-1]}
-    assert frame["factor"].to_list() == [0.5, 1.0, 2.0] * CHOSEN + [None] * 4
+    assert {call[1:CHOSEN] for call in otherwise} == {STANDS[1:CHOSEN]}
+    assert frame["factor"].to_list() == [0.5, 1.0, 2.0] * CHOSEN + [None] * 6
     assert frame.filter(factor=1.0)["speedup"].to_list() == [2.0] * CHOSEN
     assert (frame["least"] < frame["speedup"]).all()
     assert (frame["most"] > frame["speedup"]).all()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import altair as alt
 import polars as pl
@@ -31,11 +32,6 @@ TECHNIQUE_TITLES = {
     "whole_svd_lsh": "whole SVD + LSH",
     "histogram_kmeans": "histogr. + k-means",
 }
-_SHORT = {
-    "svd_kmeans": "SVD",
-    "incremental_svd_lsh": "incr. SVD",
-    "hash_kmeans": "hash",
-}  # where a panel has no room for more
 METHOD_TITLES = {"gosgd": "GoSGD", "edgegossip": "EdgeGossip"}
 READING_TITLES = {
     "whole epoch": "whole epoch (Sec. 4.3)",
@@ -65,8 +61,7 @@ def fig3_times(frame: pl.DataFrame) -> alt.Chart:
     row = frame.row(0, named=True)
     title = _title(
         "One point for five: eight ways to aggregate",
-        f"{row['points']:,} {_data(row['dataset'])} of {row['features']:,} features, timed on this "
-        "machine",
+        f"{_points(row)} of {row['features']:,} features, timed on this machine",
     )
     return (
         alt.Chart(drawn)
@@ -81,7 +76,7 @@ def fig3_times(frame: pl.DataFrame) -> alt.Chart:
     )
 
 
-_FORMS = ["the paper's", "randomised, class by class"]
+_FORMS = ["the paper's", "fast"]
 
 
 def fig3(frame: pl.DataFrame) -> alt.Chart:
@@ -108,8 +103,9 @@ def fig3(frame: pl.DataFrame) -> alt.Chart:
 
 def fig5(frame: pl.DataFrame) -> alt.FacetChart:
     """Accuracy against training time, a panel per model; each line is a mean over seeds."""
+    named = pl.col("technique").replace_strict(TECHNIQUE_TITLES, default=METHOD_TITLES["gosgd"])
     drawn = _means(frame, "model", "method", "technique").with_columns(
-        pl.col("model").replace_strict(MODEL_TITLES), series=_series()
+        pl.col("model").replace_strict(MODEL_TITLES), series=named
     )
     names = [METHOD_TITLES["gosgd"], *(TECHNIQUE_TITLES[name] for name in SELECTED)]
     return _curves(drawn, names, "model", list(MODEL_TITLES.values()), _learnt_title(frame))
@@ -168,23 +164,18 @@ def fig6_accuracy(frame: pl.DataFrame) -> alt.FacetChart:
 def fig7(frame: pl.DataFrame) -> alt.FacetChart:
     """Seconds of the steps of aggregating, by technique and ratio."""
     row = frame.row(0, named=True)
-    drawn = (
-        frame.group_by("model", "technique", "ratio", maintain_order=True)
-        .agg(pl.col(*STEP_TITLES).median())
-        .unpivot(
-            on=list(STEP_TITLES),
-            index=["model", "technique", "ratio"],
-            variable_name="step",
-            value_name="seconds",
-        )
-        .with_columns(
-            pl.col("step").replace_strict(STEP_TITLES),
-            panel=pl.format(
-                "{}: {}",
-                pl.col("model").replace_strict(MODEL_TITLES),
-                pl.col("technique").replace_strict(_SHORT),
-            ),
-        )
+    drawn = frame.unpivot(
+        on=list(STEP_TITLES),
+        index=["model", "technique", "ratio"],
+        variable_name="step",
+        value_name="seconds",
+    ).with_columns(
+        pl.col("step").replace_strict(STEP_TITLES),
+        panel=pl.format(
+            "{}: {}",
+            pl.col("model").replace_strict(MODEL_TITLES),
+            pl.col("technique").replace_strict(TECHNIQUE_TITLES).str.split(" + ").list.first(),
+        ),
     )
     bars = (
         alt.Chart(drawn)
@@ -198,7 +189,7 @@ def fig7(frame: pl.DataFrame) -> alt.FacetChart:
     )
     title = _title(
         "Time to aggregate images of the model's size",
-        f"{row['points']:,} {_data(row['dataset'])}, timed on this machine",
+        f"{_points(row)}, timed on this machine",
     )
     panels = drawn["panel"].unique(maintain_order=True).to_list()
     return parts.facets(bars, "panel", panels, title).resolve_scale(y="independent")
@@ -379,17 +370,13 @@ def strategies(frame: pl.DataFrame) -> alt.Chart:
 
 def dropouts(frame: pl.DataFrame) -> alt.FacetChart:
     """Accuracy against training time while platforms fail, a panel per scenario."""
-    ended, left_out = parts.trained(frame)
-    drawn = ended.with_columns(
-        percent=100 * pl.col("top1"),
-        low=100 * pl.col("top1"),
-        high=100 * pl.col("top1"),
-        series=pl.col("method").replace_strict(METHOD_TITLES),
+    drawn = _means(frame, "scenario", "method").with_columns(
+        series=pl.col("method").replace_strict(METHOD_TITLES)
     )
     row = frame.row(0, named=True)
     title = _title(
         "Ten platforms, some of which fail",
-        *left_out,
+        *parts.trained(frame)[1],
         f"{_model(row['learner'])} learns {row['train_samples']:,} {_data(row['dataset'])}; one "
         "seed (simulated)",
     )
@@ -428,14 +415,6 @@ def _means(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
         parts.trained(frame)[0]
         .group_by(*by, "epoch", maintain_order=True)
         .agg(pl.col("at_s").mean(), percent=top1.mean(), low=top1.min(), high=top1.max())
-    )
-
-
-def _series() -> pl.Expr:
-    return (
-        pl.when(method="gosgd")
-        .then(pl.lit(METHOD_TITLES["gosgd"]))
-        .otherwise(pl.col("technique").replace_strict(TECHNIQUE_TITLES, default=None))
     )
 
 
@@ -489,3 +468,11 @@ def _model(name: str) -> str:
 
 def _data(name: str) -> str:
     return f"samples of {datasets.title(name)}"
+
+
+def _points(row: Mapping[str, Any]) -> str:
+    """What was aggregated."""
+    images = f"{row['images']:,} {_data(row['dataset'])}"
+    if row["images"] == row["points"]:
+        return images
+    return f"{row['points']:,} points, {images} and means of two of a class"

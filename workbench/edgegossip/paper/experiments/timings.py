@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from workbench.checks import check_whole
 from workbench.edgegossip.aggregation import TECHNIQUES, aggregate, generation, operations
 from workbench.edgegossip.aggregation.aggregation import FloatArray, Indices
 from workbench.edgegossip.aggregation.costs import SELECTED
@@ -24,7 +25,7 @@ from workbench.zoo import MODELS as ZOO
 _SECONDS = dict.fromkeys(("reduce_s", "divide_s", "aggregate_s", "total_s"), pl.Float64)
 TIMES: dict[str, Any] = {
     **dict.fromkeys(("model", "dataset"), pl.String),
-    **dict.fromkeys(("points", "features"), pl.Int64),
+    **dict.fromkeys(("points", "images", "features"), pl.Int64),
     "technique": pl.String,
     "ratio": pl.Float64,
     "aggregated": pl.Int64,
@@ -39,25 +40,30 @@ def fig3_times(scale: str = "default", seed: int = 1, dataset: str = "auto") -> 
 
     Images of AlexNet's input, one point for five. Columns as in `fig7`.
     """
-    models = MODELS[1:2]
-    points = grid(model=models, technique=TECHNIQUES, ratio=[RATIO])
-    sources = {one: learnt_from(scale, one, dataset) for one in models}
-    shared = {"sources": sources, "count": scales.DECOMPOSED.at(scale), "seed": seed}
-    return sweep("Figure 3, aggregating", _measured, points, TIMES, shared=shared, timed=True)
+    count = scales.DECOMPOSED.at(scale)
+    points = grid(model=MODELS[1:2], technique=TECHNIQUES, ratio=[RATIO], count=[count])
+    return _timed("Figure 3, aggregating", points, scale, seed, dataset)
 
 
 def fig7(scale: str = "default", seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
     """Seconds of the steps of aggregating, on this machine, by technique and ratio (Fig. 7).
 
     A row per model (whose input the images are fitted to), technique and ratio: ``model, dataset,
-    points, features, technique, ratio, aggregated, reduce_s, divide_s, aggregate_s, total_s``.
-    Where a data set has fewer images than points are timed, the others are shifted copies.
+    points, images, features, technique, ratio, aggregated, reduce_s, divide_s, aggregate_s,
+    total_s``. Where a data set has fewer ``images`` than ``points`` are timed, the others are means
+    of two of a class.
     """
-    models = MODELS[:2]
-    points = grid(model=models, technique=SELECTED, ratio=RATIOS)
-    sources = {one: learnt_from(scale, one, dataset) for one in models}
-    shared = {"sources": sources, "count": scales.AGGREGATED.at(scale), "seed": seed}
-    return sweep("Figure 7", _measured, points, TIMES, shared=shared, timed=True)
+    count = scales.AGGREGATED.at(scale)
+    points = grid(model=MODELS[:2], technique=SELECTED, ratio=RATIOS, count=[count])
+    return _timed("Figure 7", points, scale, seed, dataset)
+
+
+def _timed(
+    title: str, points: list[dict[str, Any]], scale: str, seed: int, dataset: str
+) -> pl.DataFrame:
+    sources = {one["model"]: learnt_from(scale, one["model"], dataset) for one in points}
+    shared = {"sources": sources, "seed": seed}
+    return sweep(title, _measured, points, TIMES, shared=shared, timed=True)
 
 
 def _measured(
@@ -70,20 +76,30 @@ def _measured(
     seed: int,
     **_: object,
 ) -> dict[str, object]:
-    name, x, y = _images(model, sources[model], count)
+    name, images, x, y = _images(model, sources[model], count)
     row = generation(x, y, [technique], [ratio], seed=seed).select("aggregated", *_SECONDS)
-    about = {"dataset": name, "points": len(y), "features": x[0].size}
+    about = {"dataset": name, "points": len(y), "images": images, "features": x[0].size}
     return about | row.row(0, named=True)
 
 
 @loaded_once
-def _images(model: str, source: str, count: int) -> tuple[str, FloatArray, Indices]:
-    """So many images of a model's input shape, their classes, and where they come from."""
+def _images(model: str, source: str, count: int) -> tuple[str, int, FloatArray, Indices]:
+    """Where images come from, how many of them are there, and `count` of them with their classes.
+
+    Means fill up what lacks. Shifted images would not do: their singular values and histograms are
+    those of the image itself.
+    """
     found = data(source, count, 1).fitted(ZOO[model].input_shape)
     x, y = found.x_train, found.y_train
-    copies = range(-(-count // len(y)))
-    shifted = [np.roll(x, (at, 2 * at), axis=(-2, -1)) for at in copies]
-    return found.name, np.concatenate(shifted)[:count], np.tile(y, len(copies))[:count]
+    order = np.argsort(y, kind="stable")
+    of_class = np.split(order, np.flatnonzero(np.diff(y[order])) + 1)
+    parts: list[FloatArray] = [x]
+    for apart in range(1, -(-count // len(y))):
+        partner = np.empty_like(order)
+        for own in of_class:
+            partner[own] = np.roll(own, apart)
+        parts.append((x + x[partner]) / 2)
+    return found.name, len(y), np.concatenate(parts)[:count], np.tile(y, len(parts))[:count]
 
 
 FIG3: dict[str, Any] = {
@@ -112,11 +128,12 @@ def fig3(
         "test_samples": scales.TEST_SAMPLES.at(scale),
         "passes": scales.PASSES.at(scale),
     }
-    points = grid(seed=range(seed, seed + (seeds or scales.SEEDS.at(scale))), technique=PAPER)
+    count = scales.SEEDS.at(scale) if seeds is None else check_whole("seeds", seeds, 1)
+    points = grid(seed=range(seed, seed + count), technique=PAPER)
     processes = scales.PROCESSES.at(scale)
     return sweep(
         "Figure 3, learning",
-        _taught,
+        _learn,
         points,
         FIG3,
         shared=shared,
@@ -125,7 +142,7 @@ def fig3(
     )
 
 
-def _taught(
+def _learn(
     *,
     technique: str,
     seed: int,
@@ -147,8 +164,8 @@ def _taught(
         sgd = training.Sgd(learner.learning_rate, momentum=STATED["training"]["momentum"])
         velocity, step = sgd.start(flat.parameters), 0
         x, y = np.asarray(made.points, np.float32), made.labels
-        for turn in range(passes):
-            stream = np.random.SeedSequence(seed, spawn_key=(SHUFFLE, turn))
+        for epoch in range(passes):
+            stream = np.random.SeedSequence(seed, spawn_key=(SHUFFLE, epoch))
             order = np.random.default_rng(stream).permutation(len(y))
             for batch in np.split(order, range(learner.batch_size, len(y), learner.batch_size)):
                 training.gradient_step(flat, x[batch], y[batch], seed=step)
@@ -168,23 +185,15 @@ def table3(measured: pl.DataFrame) -> pl.DataFrame:
     """Operations of reducing and dividing as Table 3 counts them, beside `fig7`'s seconds.
 
     A row per model, technique, ratio and step: ``model, technique, ratio, step, operations,
-    median_s`` and ``operations_per_s`` of the two.
+    seconds`` and ``operations_per_s`` of the two; null where a step takes no time.
     """
-    medians = measured.group_by(
-        "model", "points", "features", "technique", "ratio", maintain_order=True
-    ).agg(pl.col("reduce_s", "divide_s").median())
     rows = []
-    for row in medians.iter_rows(named=True):
+    for row in measured.iter_rows(named=True):
         counted = operations(row["technique"], row["points"], row["features"], row["ratio"])
+        about = {name: row[name] for name in ("model", "technique", "ratio")}
         for step, count in zip(("reduce", "divide"), counted, strict=True):
             seconds = row[f"{step}_s"]
-            rows.append(
-                {
-                    **{name: row[name] for name in ("model", "technique", "ratio")},
-                    "step": step,
-                    "operations": count,
-                    "median_s": seconds,
-                    "operations_per_s": count / seconds if seconds else None,
-                }
-            )
+            rate = count / seconds if seconds else None
+            of_step = {"step": step, "operations": count, "seconds": seconds}
+            rows.append({**about, **of_step, "operations_per_s": rate})
     return pl.DataFrame(rows)

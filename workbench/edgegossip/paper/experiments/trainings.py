@@ -52,7 +52,7 @@ class Training(NamedTuple):
     def learnt_as(self) -> Training:
         """The training that learns the same: GoSGD's learning does not depend on times.
 
-        All wait for all, so what is learnt does not depend on how long it takes.
+        All wait for their peers, so what is learnt does not depend on how long it takes.
         """
         if self.method != "gosgd":
             return self
@@ -236,6 +236,9 @@ def fig12(
     scale: str = "default", seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
 ) -> pl.DataFrame:
     """LeNet-5 on four CPU platforms, two of them 1, 3 and 5 times slower (Fig. 12).
+
+    Deviation: the paper has fast CPU platforms 3 and 5 times as fast as slow platforms, and says
+    neither how many nor what becomes of those with GPUs; here the factors are all that differs.
 
     As `with_overheads` gives it.
     """
