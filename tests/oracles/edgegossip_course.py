@@ -6,19 +6,28 @@ from collections.abc import Sequence
 
 
 def plain_end_s(
-    points: Sequence[int], sample_s: Sequence[float], epochs: int, exchange_s: float
+    points: Sequence[int],
+    sample_s: Sequence[float],
+    epochs: int,
+    exchange_s: float,
+    reach: int | None = None,
 ) -> list[float]:
-    """When each platform has finished the last epoch, learning from all its points."""
-    platforms = range(len(points))
-    ready_s = [0.0 for _ in platforms]
+    """When each platform has finished the last epoch, learning from all its points.
+
+    It waits for those at most `reach` steps away on a ring, or for all, whose models arrive one
+    after the other.
+    """
+    count = len(points)
+    platforms = range(count)
+    ready_s, there_s = [0.0 for _ in platforms], [0.0 for _ in platforms]
     for _ in range(epochs):
         done_s = [ready_s[i] + points[i] * sample_s[i] for i in platforms]
         for i in platforms:
-            latest_s = done_s[i]
-            for j in platforms:
-                if j != i and done_s[j] + exchange_s > latest_s:
-                    latest_s = done_s[j] + exchange_s
-            ready_s[i] = latest_s
+            there_s[i] = max(done_s[i], there_s[i]) + exchange_s
+        for i in platforms:
+            steps = range(-(count if reach is None else reach), (reach or count) + 1)
+            peers = {(i + step) % count for step in steps} - {i}
+            ready_s[i] = max([done_s[i], *(there_s[j] for j in peers)])
     return ready_s
 
 

@@ -455,6 +455,16 @@ def test_what_may_take_long_tells_every_step(name: str, monkeypatch: pytest.Monk
     assert_tells_every_step(lambda: make(name), monkeypatch)
 
 
+def test_data_are_dealt_anew_to_every_four_platforms() -> None:
+    labels = np.repeat(np.arange(10), 11)
+    found = cases.shards(labels, 10, seed=1)
+    for block in (found[:4], found[4:8]):
+        assert sorted(np.concatenate(block)) == list(range(110))
+    assert not np.array_equal(found[0], found[4])
+    assert len(found[8:]) == 2
+    assert not set(found[8]) & set(found[9])
+
+
 @pytest.mark.parametrize("platforms", [0, -1, 2.5, "8", True])
 def test_larger_deployments_are_so_many_platforms(platforms: Any) -> None:
     with pytest.raises(ValueError, match=r"platforms is .* whole number of at least 1"):
