@@ -105,7 +105,7 @@ class Deployment:
     def aggregating(
         self, technique: str = "svd_kmeans", ratio: float = RATIO, balancer: str = "with_ranking"
     ) -> Aggregating:
-        """What EdgeGossip adds here."""
+        """What EdgeGossip adds here, to data of ten classes."""
         channels, height, width = ZOO[self.model].input_shape
         features, rate = channels * height * width, self.assumed["operations_per_s"]
         made_s = tuple(

@@ -1,8 +1,8 @@
 """The paper's figures and tables as frames: one function each (Han et al. 2021, Sec. 4).
 
-`cost_model` computes, `trainings` trains on the simulated testbed, `timings` and `prediction` time
-this machine. Ctrl-C in one of them raises `workbench.experiments.ExperimentInterrupted`, with the
-rows that are finished.
+`cost_model` computes, `trainings` trains on the simulated testbed, `timings` times aggregation on
+this machine and learns from what it makes, `prediction` times training beside other jobs. Ctrl-C in
+one of them raises `workbench.experiments.ExperimentInterrupted`, with the rows that are finished.
 """
 
 from workbench.edgegossip.paper.experiments.cost_model import (
