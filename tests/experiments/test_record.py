@@ -135,6 +135,25 @@ def test_a_stopped_recording_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert done == list(fleets.METHODS)
 
 
+def test_what_is_begun_again_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither other experiments' points nor its own, before they are there again."""
+    record("hiertrain", "fleet", scale="smoke", processes=1, folder=tmp_path)
+    points = tmp_path / "hiertrain" / ".fleets.points"
+    (folder,) = points.iterdir()
+    (folder / "another.json").write_text("{}")
+    before = {path.name: path.stat().st_ino for path in folder.glob("*.json")}
+    with monkeypatch.context() as patch:
+        patch.setitem(fleets.METHODS, "lower bound", interrupted)
+        with pytest.raises(ExperimentInterrupted, match="2 finished rows"):
+            record("hiertrain", "fleet", scale="smoke", processes=1, force=True, folder=tmp_path)
+    after = {path.name: path.stat().st_ino for path in folder.glob("*.json")}
+    assert after.keys() == before.keys()
+    assert sum(after[name] != before[name] for name in before) == 2
+    for name in fleets.METHODS:
+        monkeypatch.setitem(fleets.METHODS, name, interrupted)
+    record("hiertrain", "fleet", scale="smoke", processes=1, folder=tmp_path)
+
+
 @pytest.mark.parametrize("damaged", ["", "[]", "{}", "null"])
 def test_damaged_points_are_computed_again(damaged: str, tmp_path: Path) -> None:
     record("hiertrain", "fleet", scale="smoke", processes=1, folder=tmp_path)

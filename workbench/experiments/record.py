@@ -15,7 +15,8 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -116,10 +117,8 @@ def record(
     with store.sole_writer(home, [experiment], lock=f".{experiment}.lock", instead=""):
         # Experiments of a module share trainings, and rest on the same code.
         work = _points(home / f".{module.rpartition('.')[2]}.points", before, data)
-        if force and not replaces:
-            for point in work.glob("*.json"):
-                point.unlink()
-        with finished.recording(work, processes, check) as under_way:
+        again = _again(work, experiment) if force and not replaces else nullcontext(work)
+        with again as points, finished.recording(points, processes, check) as under_way:
             frame = make(**arguments)
         check()
         frames = {experiment: frame}
@@ -175,6 +174,26 @@ def _points(points: Path, inputs: Mapping[str, str], data: Mapping[str, str]) ->
     store.writable(work)
     atomic.write_text(work / "inputs", json.dumps(groups, indent=1) + "\n")
     return work
+
+
+@contextmanager
+def _again(work: Path, experiment: str) -> Iterator[Path]:
+    """Yield a folder for points that are computed again; each then replaces the one in `work`.
+
+    Those that other experiments have computed stay.
+    """
+    folder = work / f".{experiment}"
+
+    def replace() -> None:
+        for point in folder.glob("*.json"):
+            point.replace(work / point.name)
+
+    folder.mkdir(exist_ok=True)
+    replace()  # what an earlier run left when it was killed
+    try:
+        yield folder
+    finally:
+        replace()
 
 
 def _replaces(system: str, experiment: str, arguments: Mapping[str, Any], folder: Path) -> str:
