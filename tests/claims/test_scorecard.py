@@ -139,6 +139,9 @@ class TestTheScorecard:
         assert rows["toy.fig3.accuracy"].recorded_verdict == "not run"
         assert rows["toy.fig2.speedup"].recorded_verdict == ""
         assert "39 (near)" in render(card)
+        assert second.recorded_detail == second.recorded_reason != ""  # of another verdict
+        for text in (render(card), render(card, "markdown")):
+            assert f"recorded: {second.recorded_detail}" in " ".join(text.split())
         assert "| recorded |" in render(card, "markdown")
         assert "recorded" not in render(toy.card(), "markdown")
 

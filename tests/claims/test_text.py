@@ -56,6 +56,7 @@ class TestRendering:
             "timed": False,
             "recorded": None,
             "recorded_verdict": "",
+            "recorded_reason": "",
         }
         order = found[3]
         assert (order["paper"], order["ours"], order["difference"]) == ("best<second", True, None)

@@ -182,6 +182,7 @@ def _judged(
         difference = float(ours) - claim.paper
     reached, reason = judge(claim, own, found)
     earlier = recorded.get(claim.id)
+    recorded_verdict, recorded_reason = judge(claim, own, recorded) if earlier else ("", "")
     return Row(
         **{name: getattr(claim, name) for name in _STATED},
         role="input" if claim.check == "input" else "fit" if fit else "predicted",
@@ -192,7 +193,8 @@ def _judged(
         reason=reason,
         timed=answer is not None and answer.timed,
         recorded=earlier.ours if earlier else None,
-        recorded_verdict=judge(claim, own, recorded)[0] if earlier else "",
+        recorded_verdict=recorded_verdict,
+        recorded_reason=recorded_reason,
     )
 
 

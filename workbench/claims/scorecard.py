@@ -39,7 +39,7 @@ class Row:
         Why it misses, or briefly where ours comes from.
     timed
         Whether it is a measured time.
-    recorded, recorded_verdict
+    recorded, recorded_verdict, recorded_reason
         Recorded results by the same rule; None and empty where there are none.
     """
 
@@ -59,6 +59,7 @@ class Row:
     timed: bool = False
     recorded: float | bool | None = None
     recorded_verdict: str = ""
+    recorded_reason: str = ""
 
     @property
     def name(self) -> str:
@@ -85,6 +86,12 @@ class Row:
             return ""
         verdict = f" ({self.recorded_verdict})" if self.recorded_verdict != self.verdict else ""
         return f"{text_of(self.recorded)}{verdict}"
+
+    @property
+    def recorded_detail(self) -> str:
+        """The recorded reason, of an order or where the verdict differs from this run's."""
+        tells = self.check == "order" or self.recorded_verdict != self.verdict
+        return self.recorded_reason if tells else ""
 
 
 def text_of(value: float | bool | str | None, sign: str = "") -> str:
@@ -238,6 +245,7 @@ class Scorecard:
 
 def _cells(row: Row) -> dict[str, str]:
     states = [row.metric] if row.check == "order" else []
+    recorded = [f"recorded: {row.recorded_detail}"] if row.recorded_detail else []
     cells = (
         f"`{row.id}`",
         row.source,
@@ -245,7 +253,7 @@ def _cells(row: Row) -> dict[str, str]:
         row.ours_text,
         row.recorded_text,
         row.verdict,
-        "; ".join([*states, *([row.reason] if row.reason else [])]),
+        "; ".join([*states, *([row.reason] if row.reason else []), *recorded]),
     )
     return dict(zip(CLAIM_COLUMNS, cells, strict=True))
 

@@ -99,12 +99,18 @@ def _rows(rows: Sequence[Row], width: int) -> Iterator[Text]:
                 yield Text(f"      recorded: {row.recorded_text}")
             if row.verdict in EXPLAINED and row.reason != said:
                 states = f"{row.metric}: " if row.check == "order" else ""
-                indent = " " * 6
-                for part in textwrap.wrap(
-                    states + row.reason, width, initial_indent=indent, subsequent_indent=indent
-                ):
-                    yield Text(part)
+                yield from _indented(states + row.reason, width)
                 said = row.reason
+            if row.recorded_detail:
+                yield from _indented(f"recorded: {row.recorded_detail}", width)
+
+
+def _indented(text: str, width: int) -> Iterator[Text]:
+    from rich.text import Text
+
+    indent = " " * 6
+    lines = textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent)
+    yield from map(Text, lines)
 
 
 FORMATS: Mapping[str, Callable[[Scorecard], str]] = {
