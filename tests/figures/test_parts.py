@@ -6,6 +6,7 @@ from typing import Any
 
 import altair as alt
 import polars as pl
+import pytest
 
 from workbench import figures
 from workbench.figures import parts
@@ -47,3 +48,8 @@ def test_nothing_is_plus_nothing() -> None:
         "+3.44 %",
         "-2.00 %",
     ]
+
+
+@pytest.mark.parametrize(("least", "begins"), [(0.0, 0), (79.9, 0), (80.0, 80), (94.2, 90)])
+def test_the_axis_of_high_accuracies_begins_below_them(least: float, begins: int) -> None:
+    assert parts.accuracy("", least).to_dict()["scale"]["domain"] == [begins, 100]

@@ -91,11 +91,15 @@ def log_axis(field: str, title: str, **axis: Any) -> dict[str, Any]:
     }
 
 
-def accuracy(title: str = "validation accuracy, %") -> alt.Y:
-    """Return the axis of an accuracy, ``percent`` of 0 to 100."""
+def accuracy(title: str = "validation accuracy, %", least: float = 0.0) -> alt.Y:
+    """Return the axis of an accuracy, ``percent`` of 0 to 100.
+
+    Where the `least` that is drawn is 80 or more, it begins at the ten below.
+    """
     import altair as alt
 
-    return alt.Y("percent:Q", title=title, scale=alt.Scale(domain=[0, 100]))
+    begins = 10 * int(least // 10) if least >= 80 else 0
+    return alt.Y("percent:Q", title=title, scale=alt.Scale(domain=[begins, 100]))
 
 
 def over_time(drawn: pl.DataFrame, field: str, order: Sequence[str], **axis: Any) -> alt.Chart:

@@ -84,6 +84,9 @@ def test_what_is_lost_comes_with_its_error() -> None:
     found = answers(STORED | frames)["edgegossip.accuracy_loss"]
     assert found.ours == pytest.approx(0.5)
     assert found.detail == "+0.50 ± 0.00, 3 seeds, 6 settings, 240 samples of digits"
+    one = {name: frame.filter(model="lenet5") for name, frame in frames.items()}
+    detail = answers(STORED | one)["edgegossip.accuracy_loss"].detail
+    assert "2 settings of lenet5 alone, 240 samples" in detail
 
 
 @pytest.mark.parametrize(("luck", "within"), [(0.004, False), (0.006, True)])

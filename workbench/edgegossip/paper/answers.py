@@ -15,7 +15,13 @@ import polars as pl
 from workbench.claims import Answer, Table, paper_value, tolerance
 from workbench.edgegossip.aggregation.techniques import PAPER
 from workbench.edgegossip.paper.frames import final
-from workbench.edgegossip.paper.testbed import EPOCHS, IMBALANCES, RATIOS, UPLINK_MBPS
+from workbench.edgegossip.paper.testbed import (
+    EPOCHS,
+    IMBALANCES,
+    MODELS,
+    RATIOS,
+    UPLINK_MBPS,
+)
 
 SEEDS = 3
 """Fewer trainings say nothing about accuracy."""
@@ -227,7 +233,9 @@ def _accuracy_loss(fig5: pl.DataFrame, fig6_accuracy: pl.DataFrame) -> Answer:
     lost, bar = Mean.of(by_seed.to_list()), paper_value("edgegossip.accuracy_loss")
     near = lost.error is not None and abs(bar - lost.value) < lost.error
     settings = found.select("model", "platforms").n_unique()
-    detail = f"{lost}, {len(by_seed)} seeds, {settings} settings, {_data(both)}"
+    models = found["model"].unique(maintain_order=True)
+    of = "" if len(models) == len(MODELS) else f" of {', '.join(models)} alone"
+    detail = f"{lost}, {len(by_seed)} seeds, {settings} settings{of}, {_data(both)}"
     return Answer(lost.value, f"{detail}; bar within the error" if near else detail)
 
 

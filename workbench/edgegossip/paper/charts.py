@@ -347,9 +347,8 @@ def fig13(frame: pl.DataFrame) -> alt.LayerChart:
     )
     names = [f"ratio {ratio:.0f}" for ratio in RATIOS]
     lines = _lines(drawn, names).properties(height=180)
-    spread = alt.Chart(drawn).mark_rule().encode(x="at_s:Q", y="low:Q", y2="high:Q")
     return alt.LayerChart(
-        layer=[spread, lines], title=_learnt_title(frame, "LeNet-5 by aggregation ratio")
+        layer=[_spread(drawn), lines], title=_learnt_title(frame, "LeNet-5 by aggregation ratio")
     )
 
 
@@ -420,8 +419,14 @@ def _means(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
 
 def _lines(drawn: pl.DataFrame, names: Sequence[str]) -> alt.Chart:
     return parts.over_time(drawn, "series", names, format="~s", tickCount=5).encode(
-        y=parts.accuracy("top-1, %"), order=alt.Order("epoch:Q")
+        y=parts.accuracy("top-1, %", min(drawn["low"], default=0.0)), order=alt.Order("epoch:Q")
     )
+
+
+def _spread(drawn: pl.DataFrame) -> alt.Chart:
+    """From the least to the most of the seeds."""
+    least = alt.Y("low:Q", scale=alt.Scale(zero=False))  # the lines say where the axis begins
+    return alt.Chart(drawn).mark_rule().encode(x="at_s:Q", y=least, y2="high:Q")
 
 
 def _curves(
@@ -434,8 +439,7 @@ def _curves(
     height: int = 130,
 ) -> alt.FacetChart:
     """Accuracy against time with the spread over seeds, a panel for each of `panels`."""
-    spread = alt.Chart(drawn).mark_rule().encode(x="at_s:Q", y="low:Q", y2="high:Q")
-    curves = alt.layer(spread, _lines(drawn, names)).properties(height=height)
+    curves = alt.layer(_spread(drawn), _lines(drawn, names)).properties(height=height)
     return parts.facets(curves, panel, panels, title).resolve_scale(x="independent")
 
 
