@@ -52,4 +52,5 @@ def test_nothing_is_plus_nothing() -> None:
 
 @pytest.mark.parametrize(("least", "begins"), [(0.0, 0), (79.9, 0), (80.0, 80), (94.2, 90)])
 def test_the_axis_of_high_accuracies_begins_below_them(least: float, begins: int) -> None:
-    assert parts.accuracy("", least).to_dict()["scale"]["domain"] == [begins, 100]
+    axis: Any = parts.accuracy("", least).to_dict()
+    assert axis["scale"]["domain"] == [begins, 100]
