@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -253,3 +254,33 @@ def test_a_training_that_fails_is_a_row_of_what_it_is(monkeypatch: pytest.Monkey
 
 def test_max_n_of_a_case_is_a_value_of_its_own() -> None:
     assert isinstance(system(Case(n=10.0)).generate_partial_gradients, MaxN)
+
+
+def test_a_curve_is_the_same_to_the_last_bit_each_time() -> None:
+    """Whatever order evaluations of equal times come in."""
+    workers = range(6)
+    evaluations = pl.DataFrame(
+        {
+            "node": list(workers),
+            "at_s": [1.0] * 6,
+            "top1": [0.1 * (node + 1) for node in workers],
+            "loss": [1 / (node + 3) for node in workers],
+        }
+    )
+    empty = pl.DataFrame(schema={"at_s": pl.Float64, "bytes": pl.Int64})
+    curves = [
+        cases.curve(
+            cast(
+                Any,
+                SimpleNamespace(
+                    evaluations=evaluations.sample(fraction=1, shuffle=True, seed=seed),
+                    weights=workers,
+                    iterations=empty,
+                    transfers=empty,
+                ),
+            ),
+            2.0,
+        )
+        for seed in range(20)
+    ]
+    assert all(one.equals(curves[0]) for one in curves)

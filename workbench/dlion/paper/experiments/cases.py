@@ -240,7 +240,8 @@ def curve(trained: Trained, seconds: float, points: int = POINTS) -> pl.DataFram
     workers = len(trained.weights)
     rows = []
     for end_s in ends_s:
-        newest = evaluations.filter(pl.col("at_s") <= end_s).group_by("node").last()
+        known = evaluations.filter(pl.col("at_s") <= end_s)
+        newest = known.group_by("node").last().sort("node")  # sums depend on the order
         done = trained.iterations.filter(pl.col("at_s") <= end_s)
         sent = trained.transfers.filter(pl.col("at_s") <= end_s)
         whole_round = len(newest) == workers
