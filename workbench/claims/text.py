@@ -95,14 +95,13 @@ def _rows(rows: Sequence[Row], width: int) -> Iterator[Text]:
             if row.recorded_verdict and beside:
                 line.append(f"{'':<{16 - len(row.verdict)}}{row.recorded_text}")
             yield line
-            if row.recorded_verdict and not beside:
-                yield Text(f"      recorded: {row.recorded_text}")
             if row.verdict in EXPLAINED and row.reason != said:
                 states = f"{row.metric}: " if row.check == "order" else ""
                 yield from _indented(states + row.reason, width)
                 said = row.reason
-            if row.recorded_detail:
-                yield from _indented(f"recorded: {row.recorded_detail}", width)
+            value = [] if beside or not row.recorded_verdict else [row.recorded_text]
+            if recorded := [*value, *([row.recorded_detail] if row.recorded_detail else [])]:
+                yield from _indented(f"recorded: {'; '.join(recorded)}", width)
 
 
 def _indented(text: str, width: int) -> Iterator[Text]:

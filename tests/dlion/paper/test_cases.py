@@ -230,7 +230,7 @@ class TestCurve:
         assert row["seconds"] == 3000
 
     def test_seeds(self) -> None:
-        found = each_seed([Case(), Case("ako")], seed=4, seeds=2)
+        found = each_seed([Case(), Case("ako")], range(4, 6))
         assert [(one.system, one.seed) for one in found] == [
             *(("dlion", 4), ("ako", 4)),
             *(("dlion", 5), ("ako", 5)),

@@ -68,6 +68,8 @@ def test_never_slower_than_plain_but_for_what_it_adds(model: str) -> None:
     # What each epoch adds where that takes longest.
     added_s = [max(row.select_s for row in ours if row.epoch == epoch) for epoch in range(1, 6)]
     assert total_s(ours) - sum(added_s) < total_s(plain)
+    if model == "alexnet_cifar":  # which gains more than ranking and aggregating take
+        assert total_s(ours) < total_s(plain)
 
 
 LARGER = Case("alexnet_cifar", 9)

@@ -254,12 +254,6 @@ def test_seeds_are_told_apart(stored: Frames, monkeypatch: pytest.MonkeyPatch) -
     assert other.filter(method="gosgd")["at_s"].to_list() != one["at_s"].to_list()
 
 
-@pytest.mark.parametrize("figure", [experiments.fig3, experiments.fig5])
-def test_no_seeds_are_refused(figure: Callable[..., pl.DataFrame]) -> None:
-    with pytest.raises(ValueError, match="seeds is 0"):
-        figure("smoke", seeds=0)
-
-
 def test_equal_platforms_gain_little_and_unequal_ones_much(stored: Frames) -> None:
     found = final(stored["fig12"]).sort("imbalance")
     assert found["imbalance"].to_list() == [1, 3, 5]
@@ -292,6 +286,7 @@ def test_on_larger_deployments_gosgd_takes_longer_and_alexnet_gains_more(stored:
     for model in MODELS[:2]:
         of_model = frame.filter(model=model)
         assert of_model["gosgd_s"].is_sorted()
+        assert of_model["gosgd_s"][-1] > 1.05 * of_model["gosgd_s"][0]
         larger = of_model.filter(pl.col("platforms") > PLATFORMS)["edgegossip_s"]
         assert max(larger) / min(larger) < 1.05
     gains = frame.filter(model="alexnet_cifar")["speedup"]

@@ -1,5 +1,6 @@
 """The testbed: what is stated, what follows from data sheets, and what is refused."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -149,7 +150,10 @@ def test_data_may_be_dealt_out_and_all_be_peers() -> None:
 
 
 def test_factors_that_do_not_fit_are_refused() -> None:
-    for slower in ([1.0, 0.0], [1.0], 2.0, "12", {1.0, 2.0}, [1.0, "2"]):
+    for wrong in ([1.0, 0.0], [1.0]):
+        with pytest.raises(ValueError, match=rf"slower is {re.escape(str(wrong))}; .* 2 platforms"):
+            QUIET.deployment("lenet5", 2, slower=wrong)
+    for slower in (2.0, "12", {1.0, 2.0}, [1.0, "2"]):
         with pytest.raises(ValueError, match="slower is "):
             QUIET.deployment("lenet5", 2, slower=slower)  # type: ignore[arg-type]
     for stands_for in (0, float("inf"), "2"):

@@ -103,7 +103,11 @@ def fig3(frame: pl.DataFrame) -> alt.Chart:
 
 def fig5(frame: pl.DataFrame) -> alt.FacetChart:
     """Accuracy against training time, a panel per model; each line is a mean over seeds."""
-    named = pl.col("technique").replace_strict(TECHNIQUE_TITLES, default=METHOD_TITLES["gosgd"])
+    named = (
+        pl.when(method="gosgd")
+        .then(pl.lit(METHOD_TITLES["gosgd"]))
+        .otherwise(pl.col("technique").replace_strict(TECHNIQUE_TITLES, default=None))
+    )
     drawn = _means(frame, "model", "method", "technique").with_columns(
         pl.col("model").replace_strict(MODEL_TITLES), series=named
     )

@@ -23,6 +23,7 @@ from workbench.dlion.paper.experiments.cases import (
 )
 from workbench.dlion.paper.experiments.trainings import trainings
 from workbench.experiments import sweep
+from workbench.experiments.seeds import seeds_from
 from workbench.runtime import Crash, Fault, LinkDown, Restart
 from workbench.training import TrainingError
 
@@ -137,12 +138,10 @@ def failures(
     As `trainings`, and ``scenario`` and ``others``: iterations of each other worker at the end.
     """
     learning = learning_at(scale, dataset)
-    last = seed + (seeds or scales.SEEDS.at(scale))
+    chosen = seeds_from(seed, seeds, scales.SEEDS.at(scale))
     points = [
         {"scenario": name, "system": system, "seed": one, "case": Case(system, seed=one)}
-        for one, system, name in product(
-            range(seed, last), ("baseline", "dlion"), _faults(learning.seconds)
-        )
+        for one, system, name in product(chosen, ("baseline", "dlion"), _faults(learning.seconds))
     ]
     return sweep(
         "Failures",

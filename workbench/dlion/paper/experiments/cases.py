@@ -295,6 +295,6 @@ ABOUT: dict[str, Any] = {
 }
 
 
-def each_seed(cases: Sequence[Case], seed: int, seeds: int) -> list[Case]:
-    """Every case with so many seeds, all of one seed together."""
-    return [case._replace(seed=one) for one in range(seed, seed + seeds) for case in cases]
+def each_seed(cases: Sequence[Case], seeds: Iterable[int]) -> list[Case]:
+    """Every case with each seed, all of one seed together."""
+    return [case._replace(seed=one) for one in seeds for case in cases]

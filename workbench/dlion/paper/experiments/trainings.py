@@ -30,6 +30,7 @@ from workbench.dlion.paper.testbed import (
     paper_testbed,
 )
 from workbench.experiments import sweep
+from workbench.experiments.seeds import seeds_from
 from workbench.training import TrainingError
 
 NS = (1.0, 10.0, 50.0, 100.0)
@@ -70,7 +71,8 @@ def trainings(
     learning = learning_at(scale, dataset, mobile=mobile)
     if seconds is not None:
         learning = learning._replace(seconds=seconds)
-    wanted = each_seed(list(dict.fromkeys(cases)), seed, seeds or scales.SEEDS.at(scale))
+    chosen = seeds_from(seed, seeds, scales.SEEDS.at(scale))
+    wanted = each_seed(list(dict.fromkeys(cases)), chosen)
     points = [
         {"system": case.system, "environment": case.environment, "seed": case.seed, "case": case}
         for case in wanted

@@ -13,6 +13,7 @@ import polars as pl
 
 from workbench.experiments import data_set, grid, sweep, whole
 from workbench.experiments.data import loaded_once
+from workbench.experiments.seeds import seeds_from
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.algorithms.jalad import BITS
 from workbench.hiertrain.costs.iteration import iteration
@@ -193,7 +194,7 @@ def accuracy(
         The data is neither here nor to be had; no other is taken in its place.
     """
     shared = _sizes(scale, dataset, batch_size, edge_cloud_mbps)
-    points = grid(seed=_seeds(scale, seed, seeds), planner=PLANNERS)
+    points = grid(seed=seeds_from(seed, seeds, scales.SEEDS.at(scale)), planner=PLANNERS)
     schema = _SETTING | {"planner": pl.String, "policy": pl.String} | _EPOCHS
     processes = scales.PROCESSES.at(scale)
     return sweep(
@@ -239,7 +240,8 @@ def jalad_bits(
         for bits in scales.BITS.at(scale)
         for gradient_bits in dict.fromkeys((bits, 32))
     ]
-    points = [{"seed": own, **one} for own in _seeds(scale, seed, seeds) for one in bits]
+    each = seeds_from(seed, seeds, scales.SEEDS.at(scale))
+    points = [{"seed": own, **one} for own in each for one in bits]
     counts = dict.fromkeys(("bits", "gradient_bits", "cut"), pl.Int64)
     schema = _SETTING | counts | {"iteration_s": pl.Float64} | _EPOCHS
     processes = scales.PROCESSES.at(scale)
@@ -267,10 +269,6 @@ def _in_bits(bits: int, gradient_bits: int, **setting: Any) -> pl.DataFrame:
     return epochs.with_columns(
         cut=pl.lit(cut), iteration_s=pl.lit(iteration_s), reason=pl.lit(reason, pl.String)
     )
-
-
-def _seeds(scale: str, first: int, count: int | None) -> range:
-    return range(first, first + (count or scales.SEEDS.at(scale)))
 
 
 def _sizes(scale: str, dataset: str, batch_size: int, edge_cloud_mbps: float) -> dict[str, Any]:

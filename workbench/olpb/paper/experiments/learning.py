@@ -11,6 +11,7 @@ import polars as pl
 
 from workbench.experiments import Scaled, data_set, grid, sweep, whole
 from workbench.experiments.data import loaded_once
+from workbench.experiments.seeds import seeds_from
 from workbench.olpb.paper.testbed import DPB_MODULES, NODES, variant
 from workbench.runtime.progress import Steps
 from workbench.training import TrainingError
@@ -100,7 +101,7 @@ def decoupled(
     }
     cases: list[dict[str, Any]] = [{"method": "sequential", "modules": None}]
     cases += [{"method": "dpb", "modules": count} for count in MODULES]
-    chosen = range(seed, seed + (seeds or SEEDS.at(scale)))
+    chosen = seeds_from(seed, seeds, SEEDS.at(scale))
     points = [{**one, **case} for one in grid(seed=chosen) for case in cases]
     return sweep(
         "Late gradients", _trained, points, DECOUPLED, shared=shared, failures=TrainingError
