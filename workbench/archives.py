@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from workbench import atomic
+from workbench.errors import UserError
 
 _COMPUTED_BY = "computed by"
 
@@ -36,4 +37,4 @@ def read(path: Path, name: str, script: str) -> bytes:
         with zipfile.ZipFile(path) as file:
             return file.read(name)
     except (zipfile.BadZipFile, KeyError) as error:
-        raise ValueError(f"{path} is damaged ({error}): run {script} to write it anew") from error
+        raise UserError(f"{path} is damaged ({error}): run {script} to write it anew") from error

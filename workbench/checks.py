@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from workbench.errors import UserError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -27,11 +29,11 @@ def check_number(name: str, value: object) -> float:
     if type(value) is float:
         return value
     if not is_number(value):
-        raise ValueError(f"{name} is {value!r}; give a number")
+        raise UserError(f"{name} is {value!r}; give a number")
     try:
         return float(cast(Real, value))
     except OverflowError:
-        raise ValueError(f"{name} has more digits than a float holds; give a number") from None
+        raise UserError(f"{name} has more digits than a float holds; give a number") from None
 
 
 def whole(value: Any) -> int | None:
@@ -48,7 +50,7 @@ def check_whole(name: str, value: object, least: int) -> int:
     """Return the whole number for `name`, NumPy's included, as an int of at least `least`."""
     number = whole(value)
     if number is None or number < least:
-        raise ValueError(f"{name} is {value!r}; it must be a whole number of at least {least}")
+        raise UserError(f"{name} is {value!r}; it must be a whole number of at least {least}")
     return number
 
 
@@ -59,7 +61,7 @@ def check_truth(name: str, value: object) -> None:
     import numpy as np
 
     if not isinstance(value, np.bool_):
-        raise ValueError(f"{name} is {value!r}; give True or False")
+        raise UserError(f"{name} is {value!r}; give True or False")
 
 
 def listed(name: str, value: Any, instead: str) -> tuple[Any, ...]:
@@ -72,10 +74,10 @@ def listed(name: str, value: Any, instead: str) -> tuple[Any, ...]:
     if kind is tuple or kind is list:
         return tuple(value)
     if isinstance(value, set | frozenset | Mapping):
-        raise ValueError(f"{name} is {value!r}, where order counts; {instead}")
+        raise UserError(f"{name} is {value!r}, where order counts; {instead}")
     several = isinstance(value, Iterable) and getattr(value, "ndim", None) != 0
     if not several or isinstance(value, str | bytes):
-        raise ValueError(f"{name} is {value!r}; {instead}")
+        raise UserError(f"{name} is {value!r}; {instead}")
     return tuple(value)
 
 
@@ -99,17 +101,17 @@ def check_layers(name: str, values: object, columns: int | None = None) -> NDArr
             raise TypeError(found.dtype)
         array = np.array(found, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} takes numbers, not {values!r}") from None
+        raise UserError(f"{name} takes numbers, not {values!r}") from None
     each = () if columns is None else (columns,)
     shape = array.shape
     if not array.size or len(shape) != 1 + len(each) or shape[1:] != each:
         row = "one number" if columns is None else f"a row of {columns} numbers"
-        raise ValueError(
+        raise UserError(
             f"{name} takes {row} per layer, at least one layer; got an array of shape {shape}"
         )
     wrong = np.argwhere(~(np.isfinite(array) & (array >= 0)))
     if len(wrong):
         where, value = wrong[0][0] + 1, array[tuple(wrong[0])]
-        raise ValueError(f"{name} of layer {where} is {value}; it must be finite and not negative")
+        raise UserError(f"{name} of layer {where} is {value}; it must be finite and not negative")
     array.setflags(write=False)
     return array

@@ -16,9 +16,9 @@ import typer
 from typer.core import TyperGroup
 
 import workbench
+from workbench.errors import UserError
 from workbench.names import check_name
 from workbench.own_model import load_model
-from workbench.refusals import is_refusal
 
 if TYPE_CHECKING:
     from workbench.profiles import LayerTimes, ModelProfile
@@ -37,9 +37,7 @@ class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except ValueError as error:
-            if not is_refusal(error):
-                raise
+        except UserError as error:
             typer.echo(f"workbench: {error}", err=True)
             raise typer.Exit(WRONG_INPUT) from None
 
@@ -319,9 +317,9 @@ def profile(
 
     PARAMETERS["batch_size"].parse(str(batch_size))
     if save is not None and save.is_dir():
-        raise ValueError(f"--save {save}: this is a folder; give a file")
+        raise UserError(f"--save {save}: this is a folder; give a file")
     if save is not None and not save.resolve().parent.is_dir():
-        raise ValueError(f"--save {save}: there is no folder {save.resolve().parent}")
+        raise UserError(f"--save {save}: there is no folder {save.resolve().parent}")
     shape = _parse_shapes(input_shape or ())
     module = _model(model, shape)
 
@@ -383,7 +381,7 @@ def memory(
 
     PARAMETERS["batch_size"].parse(str(batch_size))
     if not 0 < time_limit < math.inf:
-        raise ValueError(f"--time-limit {time_limit:g}: give seconds above 0")
+        raise UserError(f"--time-limit {time_limit:g}: give seconds above 0")
     budget_bytes = None if budget is None else report.parse_bytes(budget)
     shape = _parse_shapes(input_shape or ())
     module = _model(model, shape)
@@ -409,7 +407,7 @@ def _model(name: str, shape: Any) -> Any:
     if ":" not in name and not name.endswith(".py"):
         return name
     if shape is None:
-        raise ValueError(f"{name}: give the shape of a sample, as in --input-shape 3,224,224")
+        raise UserError(f"{name}: give the shape of a sample, as in --input-shape 3,224,224")
     return load_model(name)
 
 
@@ -511,7 +509,7 @@ def _parse_shapes(texts: Sequence[str]) -> Any:
 def _parse_shape(text: str) -> tuple[int, ...]:
     sizes = text.replace("x", ",").replace("×", ",").split(",")
     if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
-        raise ValueError(f"--input-shape {text}: give whole numbers, as in --input-shape 3,224,224")
+        raise UserError(f"--input-shape {text}: give whole numbers, as in --input-shape 3,224,224")
     return tuple(map(int, sizes))
 
 
@@ -519,7 +517,7 @@ def _stored(folder: Path | None) -> Path:
     from workbench.results import default_folder
 
     if folder is not None and not folder.is_dir():
-        raise ValueError(f"--results {folder}: there is no such folder")
+        raise UserError(f"--results {folder}: there is no such folder")
     return folder or default_folder()
 
 
@@ -529,9 +527,9 @@ def _assignments(texts: Sequence[str]) -> dict[str, str]:
         name, equals, value = text.partition("=")
         name = name.strip()
         if not (equals and name):
-            raise ValueError(f"-p {text}: write it as name=value, as in -p batch_size=16")
+            raise UserError(f"-p {text}: write it as name=value, as in -p batch_size=16")
         if name in values:
-            raise ValueError(f"parameter {name!r} is given twice: {values[name]} and {value}")
+            raise UserError(f"parameter {name!r} is given twice: {values[name]} and {value}")
         values[name] = value
     return values
 

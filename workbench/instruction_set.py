@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from workbench.errors import UserError
+
 VARIABLE: Final = "WORKBENCH_INSTRUCTION_SET"
 """``avx2``, or ``native`` for whatever the processor has; by default AVX2 where there is AVX2."""
 
@@ -86,9 +88,9 @@ def record(*, new_process: bool = False) -> dict[str, str]:
 def _chosen() -> str:
     chosen = os.environ.get(VARIABLE, "").lower() or ("avx2" if _has_avx2() else "native")
     if chosen not in ("avx2", "native"):
-        raise ValueError(f"{VARIABLE} is {chosen!r}; give 'avx2' or 'native'")
+        raise UserError(f"{VARIABLE} is {chosen!r}; give 'avx2' or 'native'")
     if chosen == "avx2" and not _has_avx2():
-        raise ValueError(f"{VARIABLE} is 'avx2', which this machine lacks; give 'native'")
+        raise UserError(f"{VARIABLE} is 'avx2', which this machine lacks; give 'native'")
     return chosen
 
 

@@ -6,10 +6,12 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from workbench.errors import UserError
+
 T = TypeVar("T")
 
 
-class UnknownNameError(ValueError):
+class UnknownNameError(UserError):
     """A name without a registry entry; the message lists those that exist."""
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from workbench.errors import UserError
 from workbench.names import check_name
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def load_model(named: str) -> torch.nn.Module:
     """
     where, _, name = named.rpartition(":")
     if not (where and name):
-        raise ValueError(f"{named}: name your own model as file.py:Name or package.module:Name")
+        raise UserError(f"{named}: name your own model as file.py:Name or package.module:Name")
     loaded = _from_file(named, Path(where)) if where.endswith(".py") else _imported(named, where)
     public = [one for one in vars(loaded) if not one.startswith("_")]
     made: Any = getattr(loaded, check_name(f"name in {where}", name, public))
@@ -38,20 +39,20 @@ def load_model(named: str) -> torch.nn.Module:
         try:
             inspect.signature(made).bind()
         except TypeError as error:
-            raise ValueError(
+            raise UserError(
                 f"{named}: it is called without arguments, but {error}; name a function that "
                 "needs none"
             ) from None
         with _explained(f"{named}: calling it"):
             made = made()
     if not isinstance(made, torch.nn.Module):
-        raise ValueError(f"{named}: gives a {type(made).__name__}, not a torch.nn.Module")
+        raise UserError(f"{named}: gives a {type(made).__name__}, not a torch.nn.Module")
     return made
 
 
 def _from_file(named: str, path: Path) -> ModuleType:
     if not path.is_file():
-        raise ValueError(f"{named}: there is no file {path}")
+        raise UserError(f"{named}: there is no file {path}")
     sys.path.append(str(path.resolve().parent))
     own = f"own model in {path.stem}"  # so that it takes no other module's name
     spec = importlib.util.spec_from_file_location(own, path)
@@ -73,7 +74,7 @@ def _imported(named: str, where: str) -> ModuleType:
         missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
         if missing is None or not f"{where}.".startswith(f"{missing}."):
             raise
-        raise ValueError(f"{named}: there is no module {missing!r}") from None
+        raise UserError(f"{named}: there is no module {missing!r}") from None
 
 
 @contextmanager
@@ -85,4 +86,4 @@ def _explained(what: str) -> Iterator[None]:
         last = traceback.extract_tb(error.__traceback__)[-1]
         inside = not last.filename.startswith("<")  # importlib's own, below which nothing ran
         line = f" ({last.filename}, line {last.lineno})" if inside else ""
-        raise ValueError(f"{what} raises {type(error).__name__}: {error}{line}") from error
+        raise UserError(f"{what} raises {type(error).__name__}: {error}{line}") from error

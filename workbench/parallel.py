@@ -16,7 +16,7 @@ from itertools import islice
 from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
-from workbench.refusals import marking_refusals
+from workbench.errors import UserError
 from workbench.runtime.threads import THREADS_VARIABLE
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ def as_finished(
         ``LOKY_MAX_CPU_COUNT`` says. One process, and a single call, run in this process.
     """
     if processes is not None and processes < 1:
-        raise ValueError(f"{processes} processes compute nothing; give at least 1, or None")
+        raise UserError(f"{processes} processes compute nothing; give at least 1, or None")
     import joblib
 
     count = min(len(calls), processes or joblib.cpu_count())
@@ -64,7 +64,7 @@ def as_finished(
         while True:
             with _ctrl_c_later():
                 for at, arguments in islice(left, AHEAD * count - len(running)):
-                    running[executor.submit(marking_refusals, function, *arguments)] = at
+                    running[executor.submit(function, *arguments)] = at
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:

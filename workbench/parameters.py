@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
 
+from workbench.errors import UserError
 from workbench.names import check_name
 from workbench.paths import expanded
 
@@ -66,7 +67,7 @@ class Parameter:
 
     def __post_init__(self) -> None:
         if not self.low <= self.high:
-            raise ValueError(f"{self.name}: the range {self.low:g} to {self.high:g} is empty")
+            raise UserError(f"{self.name}: the range {self.low:g} to {self.high:g} is empty")
 
     def among(self, options: Callable[[], Iterable[str]]) -> Parameter:
         """Return the same parameter with these names as its valid ones."""
@@ -95,7 +96,7 @@ class Parameter:
             return self.check(text)
         if self.kind is bool:
             if text.lower() not in ("true", "false"):
-                raise ValueError(f"{self.name}={text}: must be {self.allowed}")
+                raise UserError(f"{self.name}={text}: must be {self.allowed}")
             return text.lower() == "true"
         return self.check(self._read_number(text), text)
 
@@ -116,7 +117,7 @@ class Parameter:
                 return value
         elif isinstance(value, int | float) and isinstance(value, self.kind) and self._holds(value):
             return value
-        raise ValueError(f"{self.name}={text}: must be {self.allowed}")
+        raise UserError(f"{self.name}={text}: must be {self.allowed}")
 
     def _holds(self, number: float) -> bool:
         over = number > self.low if self.above else number >= self.low
@@ -125,7 +126,7 @@ class Parameter:
     def _read_number(self, text: str) -> int | float:
         pattern = r"[+-]?\d{1,18}" if self.kind is int else r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?"
         if re.fullmatch(pattern, text, re.ASCII | re.IGNORECASE) is None:
-            raise ValueError(f"{self.name}={text}: must be {self.allowed}")
+            raise UserError(f"{self.name}={text}: must be {self.allowed}")
         return int(text) if self.kind is int else float(text)
 
     def _name(self, text: str) -> str:
@@ -135,7 +136,7 @@ class Parameter:
         if self.file_suffix and text.endswith(self.file_suffix):
             file = expanded(text)
             if not file.is_file():
-                raise ValueError(f"{self.name}={text}: there is no such file")
+                raise UserError(f"{self.name}={text}: there is no such file")
             return str(file.resolve())  # notebooks run in a folder of their own
         if text not in known and self.file_suffix:
             known.append(f"PATH{self.file_suffix}")
@@ -218,14 +219,14 @@ class Parameters:
         names = [field.name for field in fields(cls)]
         missing = ", ".join(name for name in names if name not in variables)
         if missing:
-            raise ValueError(f"no value for {missing}; the parameters are {', '.join(names)}")
+            raise UserError(f"no value for {missing}; the parameters are {', '.join(names)}")
         return cls(**{name: variables[name] for name in names})
 
 
 def check_known(name: str, known: Collection[Parameter]) -> None:
     """Refuse the name of a parameter that cannot be set; the message lists those that can."""
     if name == DRIVER_PARAMETER:
-        raise ValueError(
+        raise UserError(
             f"parameter {name!r} is set by `workbench reproduce` itself; "
             "use --output DIR to choose where results go"
         )
@@ -234,7 +235,7 @@ def check_known(name: str, known: Collection[Parameter]) -> None:
     except ValueError as error:
         nearest = str(error).partition(" Known:")[0]
         valid = f"Valid parameters:\n{listing(known)}" if known else "There are none to set"
-        raise ValueError(f"{nearest} {valid}") from None
+        raise UserError(f"{nearest} {valid}") from None
 
 
 def own(name: str, default: object, known: Mapping[str, Parameter] = PARAMETERS) -> Parameter:
@@ -244,7 +245,7 @@ def own(name: str, default: object, known: Mapping[str, Parameter] = PARAMETERS)
     for kind in (bool, int, float, str):
         if type(default) is kind:
             return Parameter("of this notebook alone", name=name, kind=kind)
-    raise ValueError(
+    raise UserError(
         f"parameter {name!r} has the default {default!r}; "
         "a notebook's parameter must be a bool, int, float or str"
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from workbench.errors import UserError
+
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "data"
 
@@ -14,4 +16,4 @@ def expanded(path: str | os.PathLike[str]) -> Path:
     try:
         return Path(path).expanduser()
     except RuntimeError:
-        raise ValueError(f"{path}: there is no home folder of that user") from None
+        raise UserError(f"{path}: there is no home folder of that user") from None

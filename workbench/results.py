@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench import atomic, paths
+from workbench.errors import UserError
 from workbench.names import check_name
 from workbench.parameters import Value
 
@@ -88,7 +89,7 @@ class Results:
         Raises ValueError: `name` is not made of small letters, digits and underscores.
         """
         if re.fullmatch(r"[a-z][a-z0-9_]*", name) is None:
-            raise ValueError(f"result {name!r}: a name has small letters, digits and _ only")
+            raise UserError(f"result {name!r}: a name has small letters, digits and _ only")
         self.frames[name] = frame
         if self.folder is not None:
             atomic.write_parquet(self.folder / f"{name}.parquet", frame)
@@ -309,7 +310,7 @@ def export_figures(
     check_name("column", column, figures.COLUMNS)
     kept = stored(results)
     if not kept:
-        raise ValueError(f"{results} holds no results yet; `workbench reproduce` makes them")
+        raise UserError(f"{results} holds no results yet; `workbench reproduce` makes them")
     systems = {one.system: one for one in kept.values()}
     chosen = [
         systems.get(name) or kept[check_name("notebook", name, {**kept, **systems})]
@@ -325,12 +326,12 @@ def export_figures(
             try:
                 chart = json.loads(specification.read_text(encoding="utf-8"))
                 if not isinstance(chart, dict):
-                    raise ValueError("holds no Vega-Lite specification")
+                    raise UserError("holds no Vega-Lite specification")
                 written.append(figures.save(chart, path, column, format))
             except ValueError as error:
                 failed.append(f"{specification}: {error}")
     if failed:
-        raise ValueError("\n".join([f"{len(written)} figures written, but not:", *failed]))
+        raise UserError("\n".join([f"{len(written)} figures written, but not:", *failed]))
     return written
 
 

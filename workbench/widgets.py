@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from workbench.errors import UserError
 from workbench.names import check_name
 from workbench.parameters import Parameters, annotated, declared
 
@@ -72,22 +73,22 @@ class Slider:
         numbers = {"minimum": self.minimum, "maximum": self.maximum, "value": self.value}
         for name, number in numbers.items():
             if not math.isfinite(number):
-                raise ValueError(f"slider's {name} is {number}, not a finite number")
+                raise UserError(f"slider's {name} is {number}, not a finite number")
             if self.integer and number != int(number):
-                raise ValueError(f"slider of integers has the {name} {number}")
+                raise UserError(f"slider of integers has the {name} {number}")
         if not self.minimum < self.maximum:
-            raise ValueError(f"slider's minimum {self.minimum} is not below {self.maximum}")
+            raise UserError(f"slider's minimum {self.minimum} is not below {self.maximum}")
         if not self.minimum <= self.value <= self.maximum:
-            raise ValueError(
+            raise UserError(
                 f"slider starts at {self.value}, outside {self.minimum} to {self.maximum}"
             )
         if self.scale == "log" and self.minimum <= 0:
-            raise ValueError(f"a logarithmic slider starts above 0, not at {self.minimum}")
+            raise UserError(f"a logarithmic slider starts above 0, not at {self.minimum}")
         least = 1.0 if self.scale == "log" else 0.0
         if self.step is not None and not least < self.step < math.inf:
-            raise ValueError(f"a step on a {self.scale} scale is above {least:g}, not {self.step}")
+            raise UserError(f"a step on a {self.scale} scale is above {least:g}, not {self.step}")
         if self.integer and self.scale == "linear" and self.step not in (None, int(self.step or 0)):
-            raise ValueError(f"slider of integers has the step {self.step}")
+            raise UserError(f"slider of integers has the step {self.step}")
 
     @property
     def settings(self) -> tuple[float, ...]:
@@ -165,9 +166,9 @@ class Menu:
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", tuple(self.options))
         if not self.options:
-            raise ValueError("a menu needs at least one option")
+            raise UserError("a menu needs at least one option")
         if len(set(self.options)) < len(self.options):
-            raise ValueError(f"a menu lists an option twice: {', '.join(self.options)}")
+            raise UserError(f"a menu lists an option twice: {', '.join(self.options)}")
         if self.value is not None:
             check_name("menu option", self.value, self.options)
 
@@ -232,7 +233,7 @@ def _by_name(draw: Draw, given: Controls) -> tuple[Draw, Mapping[str, Control]]:
         setting = type(given)
         return lambda **values: draw(setting(**values)), controls(given)
     if not given:
-        raise ValueError("an explorer needs at least one control")
+        raise UserError("an explorer needs at least one control")
     try:
         inspect.signature(draw).bind(**given)
     except TypeError as error:
@@ -364,7 +365,7 @@ def measure_ms(draw: Draw, controls: Controls, repeats: int = 5) -> pl.DataFrame
     from workbench.runtime import progress
 
     if repeats < 1:
-        raise ValueError(f"repeats is {repeats}; at least 1 drawing is needed to time one")
+        raise UserError(f"repeats is {repeats}; at least 1 drawing is needed to time one")
     draw, controls = _by_name(draw, controls)
     figures.theme()
     first = {name: control.read(_start(control)) for name, control in controls.items()}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from workbench.errors import UserError
 from workbench.names import check_name
 
 if TYPE_CHECKING:
@@ -47,11 +48,11 @@ class Answer:
             object.__setattr__(self, "ours", plain())
         if self.ours is None:
             if not (self.detail or self.not_run):
-                raise ValueError("an answer without a value says why, in detail or not_run")
+                raise UserError("an answer without a value says why, in detail or not_run")
         elif self.not_run:
-            raise ValueError(f"an answer has a value, {self.ours}, or did not run; not both")
+            raise UserError(f"an answer has a value, {self.ours}, or did not run; not both")
         elif not math.isfinite(self.ours):
-            raise ValueError(f"ours is {self.ours}; where there is no value give None and a detail")
+            raise UserError(f"ours is {self.ours}; where there is no value give None and a detail")
 
 
 Table = Mapping[str, tuple[str | tuple[str, ...], Callable[..., Answer | None]]]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench import paths
+from workbench.errors import UserError
 from workbench.names import check_name
 
 if TYPE_CHECKING:
@@ -46,14 +47,14 @@ class Claim:
 
     def __post_init__(self) -> None:
         if not self.id.startswith(f"{self.system}."):
-            raise ValueError(f"the id {self.id!r} does not begin with its system, {self.system!r}")
+            raise UserError(f"the id {self.id!r} does not begin with its system, {self.system!r}")
         check_name("check", self.check, CHECKS)
         if self.check == "range":
             low, high = self.bounds
             if low > high:
-                raise ValueError(f"{self.id}: the range {self.value} runs from high to low")
+                raise UserError(f"{self.id}: the range {self.value} runs from high to low")
         elif self.check != "order" and re.fullmatch(_NUMBER, self.value) is None:
-            raise ValueError(
+            raise UserError(
                 f"{self.id}: the check {self.check!r} needs a number, not {self.value!r}"
             )
 
@@ -67,7 +68,7 @@ class Claim:
         """The lowest and highest value of a range."""
         found = re.fullmatch(f"({_NUMBER})-({_NUMBER})", self.value)
         if found is None:
-            raise ValueError(f"{self.id}: a range is LOW-HIGH, not {self.value!r}")
+            raise UserError(f"{self.id}: a range is LOW-HIGH, not {self.value!r}")
         return float(found[1]), float(found[2])
 
 
@@ -83,15 +84,15 @@ def load_claims(path: Path | None = None) -> pl.DataFrame:
     frame = pl.read_csv(path, infer_schema=False).fill_null("")
     absent = [name for name in COLUMNS if name not in frame.columns]
     if absent:
-        raise ValueError(f"{path.name} lacks the columns {', '.join(absent)}")
+        raise UserError(f"{path.name} lacks the columns {', '.join(absent)}")
     seen: dict[str, int] = {}
     for line, record in enumerate(frame.select(COLUMNS).iter_rows(named=True), start=2):
         try:
             claim = Claim(**record)
         except ValueError as error:
-            raise ValueError(f"{path.name}, line {line}: {error}") from None
+            raise UserError(f"{path.name}, line {line}: {error}") from None
         if claim.id in seen:
-            raise ValueError(
+            raise UserError(
                 f"{path.name}, line {line}: {claim.id!r} stands in line {seen[claim.id]} already"
             )
         seen[claim.id] = line

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from workbench import atomic, figures
 from workbench.claims.rule import VERDICTS, tolerance
 from workbench.claims.scorecard import Row, Scorecard
+from workbench.errors import UserError
 from workbench.figures import PALETTE
 from workbench.widgets import Explorer
 
@@ -80,14 +81,14 @@ def picture(card: Scorecard, *, timed: bool = True) -> alt.ConcatChart:
     if dots:
         views.append(_dots(dots, numbers=bool(alone)))
     if not views:
-        raise ValueError("no claim has a number or an ordering to draw")
+        raise UserError("no claim has a number or an ordering to draw")
     return alt.concat(*views, columns=2, bounds="flush", spacing=_APART, title=_title(card, rows))
 
 
 def write(card: Scorecard, path: Path) -> Path:
     """Draw the claims that are the same on every machine to an SVG file, with names as tooltips."""
     if path.is_dir() or path.suffix.lower() != ".svg":
-        raise ValueError(f"{path}: the picture is SVG; give a file that ends in .svg")
+        raise UserError(f"{path}: the picture is SVG; give a file that ends in .svg")
     drawn = figures.svg(picture(card, timed=False))
     titled = re.sub(
         r'(<path aria-label="([^"]*)" role="graphics-symbol" aria-roledescription="point"[^>]*)/>',

@@ -12,6 +12,7 @@ from workbench.checks import whole
 from workbench.clusters.checks import check_link, check_nodes, link_items
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
+from workbench.errors import UserError
 from workbench.names import check_name
 
 if TYPE_CHECKING:
@@ -21,11 +22,11 @@ Name = int | str
 """A node by its index or its name."""
 
 
-class UnknownNodeError(ValueError):
+class UnknownNodeError(UserError):
     """No such node in the cluster; the message lists those that exist."""
 
 
-class MissingLinkError(ValueError):
+class MissingLinkError(UserError):
     """No link leads from one node to the other; the message lists where links lead."""
 
 
@@ -61,22 +62,22 @@ class Cluster:
     ) -> None:
         object.__setattr__(self, "nodes", check_nodes(nodes))
         if not self.nodes:
-            raise ValueError("a cluster needs at least one node")
+            raise UserError("a cluster needs at least one node")
         twice = sorted(name for name, count in Counter(self.names).items() if count > 1)
         if twice:
-            raise ValueError(f"two nodes are called {twice[0]!r}; names must differ")
+            raise UserError(f"two nodes are called {twice[0]!r}; names must differ")
         found: dict[tuple[int, int], Link] = {}
         for (source, target), link in link_items(links):
             pair = self.index(source), self.index(target)
             if not isinstance(link, Link):
                 check_link(f"the link from {self.names[pair[0]]} to {self.names[pair[1]]}", link)
             if pair[0] == pair[1]:
-                raise ValueError(
+                raise UserError(
                     f"a link leads from {self.nodes[pair[0]].name} to itself; a node's messages "
                     "to itself need none"
                 )
             if pair in found:
-                raise ValueError(f"two links lead from {source} to {target}; give one")
+                raise UserError(f"two links lead from {source} to {target}; give one")
             found[pair] = link
         object.__setattr__(self, "links", {pair: found[pair] for pair in sorted(found)})
 
@@ -165,7 +166,7 @@ class Cluster:
 def check_cluster(cluster: object) -> Cluster:
     """Return a cluster as it is; a ValueError for anything else."""
     if not isinstance(cluster, Cluster):
-        raise ValueError(f"cluster is {cluster!r}; give a Cluster")
+        raise UserError(f"cluster is {cluster!r}; give a Cluster")
     return cluster
 
 

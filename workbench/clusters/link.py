@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from workbench.checks import check_number, listed
 from workbench.clusters.schedule import Schedule, capacity
+from workbench.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -53,17 +54,17 @@ class Link:
             over_time = capacity("bandwidth_bps", self.bandwidth_bps)
             object.__setattr__(self, "bandwidth_bps", over_time)
         elif not check_number("bandwidth_bps", self.bandwidth_bps) > 0:
-            raise ValueError(
+            raise UserError(
                 f"bandwidth_bps is {self.bandwidth_bps}; it must be above 0 bits per second"
             )
         for name in ("overhead_s", "tensor_s", "latency_s"):
             seconds = check_number(name, getattr(self, name))
             if not 0 <= seconds < math.inf:
-                raise ValueError(f"{name} is {seconds}; it must be finite and at least 0")
+                raise UserError(f"{name} is {seconds}; it must be finite and at least 0")
         if not check_number("split_bytes", self.split_bytes) >= 0:
-            raise ValueError(f"split_bytes is {self.split_bytes}; it must be at least 0")
+            raise UserError(f"split_bytes is {self.split_bytes}; it must be at least 0")
         if not 0 < check_number("whole_share", self.whole_share) <= 1:
-            raise ValueError(f"whole_share is {self.whole_share}; it must be above 0 and at most 1")
+            raise UserError(f"whole_share is {self.whole_share}; it must be above 0 and at most 1")
         for name in ("bandwidth_bps", "overhead_s", "tensor_s", "whole_share", "latency_s"):
             number = getattr(self, name)
             if type(number) not in (int, float, Schedule):  # single precision would spread
@@ -119,9 +120,9 @@ class Link:
 def _refuse(sizes: tuple[object, ...], start_s: object) -> NoReturn:
     for place, size in enumerate(sizes):
         if not 0 <= check_number(f"the size of tensor {place}", size) < math.inf:
-            raise ValueError(
+            raise UserError(
                 f"the size of tensor {place} is {size}; bytes are finite and not negative"
             )
     if not 0 <= check_number("start_s", start_s) < math.inf:
-        raise ValueError(f"start_s is {start_s}; it must be finite and at least 0")
-    raise ValueError(f"{len(sizes)} tensors have more bits than a float holds; give bytes")
+        raise UserError(f"start_s is {start_s}; it must be finite and at least 0")
+    raise UserError(f"{len(sizes)} tensors have more bits than a float holds; give bytes")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from workbench.checks import is_number, whole
 from workbench.clusters.schedule import Schedule, capacity
+from workbench.errors import UserError
 
 Given = float | Schedule | Sequence[tuple[float, float]]
 
@@ -42,10 +43,10 @@ class Node:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name):
-            raise ValueError(f"a node needs a name, such as 'worker0', not {self.name!r}")
+            raise UserError(f"a node needs a name, such as 'worker0', not {self.name!r}")
         cores = whole(self.cores)
         if cores is None or cores < 1:
-            raise ValueError(
+            raise UserError(
                 f"cores of {self.name} is {self.cores!r}; it must be a whole number, at least 1"
             )
         object.__setattr__(self, "cores", cores)

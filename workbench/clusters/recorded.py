@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+from workbench.errors import UserError
+
 
 def read_pairs(path: Path) -> list[tuple[float, float]]:
     """Read two columns of numbers; a first row of which neither cell is a number is a heading.
@@ -22,9 +24,9 @@ def read_pairs(path: Path) -> list[tuple[float, float]]:
                 if len(row) == 2 and all(map(_is_number, row)):
                     pairs.append((float(row[0]), float(row[1])))
                 elif not (heading and len(row) == 2):
-                    raise ValueError(f"{path}, line {line}: {','.join(row)!r} is not start_s,value")
+                    raise UserError(f"{path}, line {line}: {','.join(row)!r} is not start_s,value")
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is no text in UTF-8; save it in that encoding") from None
+        raise UserError(f"{path} is no text in UTF-8; save it in that encoding") from None
     return pairs
 
 

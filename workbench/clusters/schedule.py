@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from workbench.checks import check_number, listed
 from workbench.clusters.recorded import read_pairs
+from workbench.errors import UserError
 
 MOST_SAMPLES = 10_000_000
 """Values that `Schedule.sampled` takes at most: more fill the memory."""
@@ -51,29 +52,29 @@ class Schedule:
             object.__setattr__(self, name, tuple(check_number(what, x) for x in numbers))
         starts_s, values = self.starts_s, self.values
         if not values:
-            raise ValueError("the schedule is empty; give at least one (start_s, value)")
+            raise UserError("the schedule is empty; give at least one (start_s, value)")
         if len(starts_s) != len(values):
-            raise ValueError(f"{len(starts_s)} starts for {len(values)} values; each needs one")
+            raise UserError(f"{len(starts_s)} starts for {len(values)} values; each needs one")
         for start_s, value in zip(starts_s, values, strict=True):
             if not math.isfinite(start_s):
-                raise ValueError(f"a piece of the schedule starts at {start_s} s; give seconds")
+                raise UserError(f"a piece of the schedule starts at {start_s} s; give seconds")
             if not (math.isfinite(value) and value >= 0):
-                raise ValueError(
+                raise UserError(
                     f"the schedule is {value} from {start_s} s on; values are finite and "
                     "not negative"
                 )
         if starts_s[0] != 0:
-            raise ValueError(
+            raise UserError(
                 f"the schedule starts at {starts_s[0]} s; its first value must start at 0 s"
             )
         for before_s, after_s in pairwise(starts_s):
             if not before_s < after_s:
-                raise ValueError(
+                raise UserError(
                     f"the schedule is not in order: {after_s} s comes after {before_s} s; "
                     "every start must be later than the one before"
                 )
         if values[-1] == 0:
-            raise ValueError(
+            raise UserError(
                 f"the schedule is 0 for ever from {starts_s[-1]} s on, so what waits for it "
                 "would never end; let its last value be above 0"
             )
@@ -90,12 +91,12 @@ class Schedule:
         if isinstance(what, Schedule):
             return what
         if callable(what):
-            raise ValueError(
+            raise UserError(
                 f"{what!r} is a function; sample it with Schedule.sampled(function, step_s=..., "
                 "end_s=...)"
             )
         if isinstance(what, str | bytes | Path):
-            raise ValueError(
+            raise UserError(
                 f"{what!r} is no schedule; give a number, pairs of (start_s, value), or read a "
                 "file with Schedule.from_csv"
             )
@@ -103,13 +104,13 @@ class Schedule:
             unordered = isinstance(what, set | frozenset | Mapping)
             pairs = [] if unordered else _rows(what)
             if unordered or not all(_is_pair(pair) for pair in pairs):
-                raise ValueError(
+                raise UserError(
                     f"{what!r} is no schedule; give pairs of (start_s, value), such as "
                     "[(0, 1e6), (5, 2e6)]"
                 )
             return cls(tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs))
         if isinstance(what, bool) or not isinstance(what, Real):
-            raise ValueError(f"{what!r} is no schedule; give a number or pairs of (start_s, value)")
+            raise UserError(f"{what!r} is no schedule; give a number or pairs of (start_s, value)")
         return cls((0.0,), (float(what),))
 
     @classmethod
@@ -130,14 +131,14 @@ class Schedule:
             out of range, or a file in another encoding.
         """
         if not isinstance(path, str | Path):
-            raise ValueError(f"path is {path!r}; give a file, such as 'trace.csv'")
+            raise UserError(f"path is {path!r}; give a file, such as 'trace.csv'")
         if not 0 < check_number("scale", scale) < math.inf:
-            raise ValueError(f"scale is {scale}; it must be above 0 and finite")
+            raise UserError(f"scale is {scale}; it must be above 0 and finite")
         pairs = [(start_s, value * scale) for start_s, value in read_pairs(Path(path))]
         try:
             return cls.of(pairs)
         except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
+            raise UserError(f"{path}: {error}") from None
 
     @classmethod
     def sampled(
@@ -150,11 +151,11 @@ class Schedule:
         """
         for name, seconds in (("step_s", step_s), ("end_s", end_s)):
             if not 0 < check_number(name, seconds) < math.inf:
-                raise ValueError(f"{name} is {seconds}; it must be above 0 s")
+                raise UserError(f"{name} is {seconds}; it must be above 0 s")
         if not callable(function):
-            raise ValueError(f"{function!r} is no function of time; for values, use Schedule.of")
+            raise UserError(f"{function!r} is no function of time; for values, use Schedule.of")
         if end_s / step_s > MOST_SAMPLES:
-            raise ValueError(
+            raise UserError(
                 f"{end_s:g} s in steps of {step_s:g} s make {end_s / step_s:,.0f} values; sample "
                 f"at most {MOST_SAMPLES:,}: in longer steps, or up to an earlier end"
             )
@@ -227,7 +228,7 @@ class Schedule:
     def scaled(self, factor: float, from_s: float, to_s: float) -> Schedule:
         """The same with its values times `factor` between two times (`to_s` may be infinite)."""
         if not 0 <= check_number("factor", factor) < math.inf:
-            raise ValueError(f"factor is {factor}; it must be finite and at least 0")
+            raise UserError(f"factor is {factor}; it must be finite and at least 0")
         _check_time("from_s", from_s)
         _check_time("to_s", to_s)
         edges = {edge_s for edge_s in (from_s, to_s) if math.isfinite(edge_s)}
@@ -252,16 +253,16 @@ class Schedule:
 
 def _check_time(name: str, seconds: object) -> None:
     if not check_number(name, seconds) >= 0:
-        raise ValueError(
+        raise UserError(
             f"{name} is {seconds}; a schedule starts at 0 s, so give a time from then on"
         )
 
 
 def _refuse_service(amount: object, from_s: object) -> NoReturn:
     if not check_number("the amount to serve", amount) >= 0:
-        raise ValueError(f"the amount to serve is {amount}; it must be at least 0")
+        raise UserError(f"the amount to serve is {amount}; it must be at least 0")
     _check_time("from_s", from_s)
-    raise ValueError(f"from_s is {from_s}; give a finite time")
+    raise UserError(f"from_s is {from_s}; give a finite time")
 
 
 def _rows(pairs: Iterable[Any]) -> list[Any]:
@@ -280,4 +281,4 @@ def capacity(name: str, value: float | Schedule | Sequence[tuple[float, float]])
     try:
         return Schedule.of(value)
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+        raise UserError(f"{name}: {error}") from None

@@ -9,6 +9,7 @@ from workbench.clusters.checks import check_link, check_nodes, check_pairs
 from workbench.clusters.cluster import Cluster, Name
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
+from workbench.errors import UserError
 
 
 def named(prefix: str, count: int) -> list[Node]:
@@ -22,7 +23,7 @@ def members(prefix: str, nodes: int | Sequence[Node]) -> list[Node]:
     if count is None:
         return list(check_nodes(nodes))
     if count < 0:
-        raise ValueError(f"{count} nodes called {prefix}; give how many, at least 0")
+        raise UserError(f"{count} nodes called {prefix}; give how many, at least 0")
     return named(prefix, count)
 
 
@@ -41,7 +42,7 @@ def star(
     """
     ends, hubs = members("worker", workers), members("server", servers)
     if not (ends and hubs):
-        raise ValueError(
+        raise UserError(
             f"a star has {len(ends)} workers and {len(hubs)} servers; give at least one of each"
         )
     links: dict[tuple[Name, Name], Link] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.datasets.dataset import Dataset
+from workbench.errors import UserError
 
 
 def check_dataset(
@@ -18,17 +19,17 @@ def check_dataset(
     """
     fitted = "" if input_shape is None else f".fitted({tuple(input_shape)})"
     if isinstance(dataset, str):
-        raise ValueError(
+        raise UserError(
             f"dataset is the name {dataset!r}; give datasets.load({dataset!r}){fitted}, of images "
             f"as {model} takes them"
         )
     if not isinstance(dataset, Dataset):
         what = "None" if dataset is None else f"of type {type(dataset).__name__}"
-        raise ValueError(
+        raise UserError(
             f"dataset is {what}; give a datasets.Dataset, such as datasets.load('digits'){fitted}"
         )
     if input_shape is not None and dataset.input_shape != tuple(input_shape):
-        raise ValueError(
+        raise UserError(
             f"{dataset.name} has images {dataset.input_shape}, {model} takes {tuple(input_shape)}; "
             f"use dataset{fitted}"
         )

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workbench.datasets.fitting import fit_images
+from workbench.errors import UserError
 
 Images = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
 
-class DatasetError(ValueError):
+class DatasetError(UserError):
     """A data set that is missing, cannot be fetched, or has another content."""
 
 

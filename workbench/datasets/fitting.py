@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.errors import UserError
+
 Images = NDArray[np.float32]
 
 
@@ -20,14 +22,14 @@ def fit_images(images: Images, input_shape: Sequence[int]) -> Images:
     """
     shape = tuple(input_shape)
     if len(shape) != 3 or not all(size > 0 for size in shape):
-        raise ValueError(f"images have a shape of channels, height, width, not {shape}")
+        raise UserError(f"images have a shape of channels, height, width, not {shape}")
     if shape == images.shape[1:]:
         return images
     channels, height, width = shape
     images = _with_size(images, height, width)
     had = images.shape[1]
     if had not in (1, channels) and channels != 1:
-        raise ValueError(f"images of {had} channels do not give {channels}")
+        raise UserError(f"images of {had} channels do not give {channels}")
     if channels == 1 and had > 1:
         images = images.mean(axis=1, keepdims=True, dtype=np.float32)
     return np.ascontiguousarray(np.broadcast_to(images, (len(images), *shape)))

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workbench.checks import check_number, whole
+from workbench.errors import UserError
 
 Shards = tuple[NDArray[np.int64], ...]
 
@@ -41,14 +42,14 @@ def by_size(labels: ArrayLike, shares: Sequence[float], *, seed: int) -> Shards:
     """
     count, weights = len(_checked(labels, 1)), np.asarray(shares, dtype=float)
     if weights.ndim != 1 or not weights.size or not (np.isfinite(weights) & (weights > 0)).all():
-        raise ValueError(f"shares are {shares!r}; give each node one above 0, such as [1, 1, 2]")
+        raise UserError(f"shares are {shares!r}; give each node one above 0, such as [1, 1, 2]")
     exact = weights / weights.sum() * count
     sizes = np.floor(exact).astype(np.int64)
     left = count - int(sizes.sum())
     sizes[np.argsort(sizes - exact, kind="stable")[:left]] += 1
     if not sizes.all():
         node = int(np.flatnonzero(sizes == 0)[0])
-        raise ValueError(
+        raise UserError(
             f"node {node} would get none of {count} samples: its share is "
             f"{weights[node] / weights.sum():.3g}. Give it more, or use fewer nodes"
         )
@@ -68,13 +69,13 @@ def by_class(labels: ArrayLike, nodes: int, *, classes_per_node: int = 2, seed: 
     """
     each = whole(classes_per_node)
     if each is None or each < 1:
-        raise ValueError(
+        raise UserError(
             f"classes_per_node is {classes_per_node!r}; give a whole number of at least 1"
         )
     found = _checked(labels, nodes)
     pieces = nodes * each
     if len(found) < pieces:
-        raise ValueError(
+        raise UserError(
             f"{len(found)} samples do not make {pieces} pieces for {nodes} nodes with "
             f"{each} classes each; use fewer nodes or more samples"
         )
@@ -96,7 +97,7 @@ def dirichlet(labels: ArrayLike, nodes: int, alpha: float, *, seed: int) -> Shar
     sample from whichever node has most.
     """
     if not 0 < check_number("alpha", alpha) < math.inf:
-        raise ValueError(f"alpha is {alpha}; it must be above 0 and finite")
+        raise UserError(f"alpha is {alpha}; it must be above 0 and finite")
     found = _checked(labels, nodes)
     rng = np.random.default_rng(seed)
     owner = np.empty(len(found), dtype=np.int64)
@@ -120,17 +121,17 @@ def dirichlet(labels: ArrayLike, nodes: int, alpha: float, *, seed: int) -> Shar
 def _checked(labels: ArrayLike, nodes: int) -> NDArray[np.int64]:
     found = np.asarray(labels)
     if found.ndim != 1 or not np.issubdtype(found.dtype, np.integer):
-        raise ValueError(
+        raise UserError(
             f"labels are {found.dtype} of shape {found.shape}; give one whole number a sample, "
             "such as dataset.y_train"
         )
     holders = whole(nodes)
     if holders is None:
-        raise ValueError(f"nodes is {nodes!r}; give how many, a whole number")
+        raise UserError(f"nodes is {nodes!r}; give how many, a whole number")
     if holders < 1:
-        raise ValueError(f"nodes is {nodes}; at least one must hold the samples")
+        raise UserError(f"nodes is {nodes}; at least one must hold the samples")
     if len(found) < holders:
-        raise ValueError(
+        raise UserError(
             f"{nodes} nodes cannot share {len(found)} samples; each needs at least one. "
             "Use fewer nodes or more samples"
         )

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from workbench.errors import UserError
+
 if TYPE_CHECKING:
     import networkx as nx
 
 TOLERANCE = 1e-9  # of sums of weights, far above their rounding and far below what matters
 
 
-class MixingError(ValueError):
+class MixingError(UserError):
     """A matrix that does not mix: averages would drift, or a model would leave their range."""
 
 

@@ -16,6 +16,7 @@ from workbench.clusters.cluster import check_cluster
 from workbench.decentralised.heartbeat import check_patience
 from workbench.decentralised.mixing import Mixing, as_mixing
 from workbench.decentralised.shards import check_shards
+from workbench.errors import UserError
 from workbench.profiles import LayerTimes
 from workbench.training import Sgd
 
@@ -133,34 +134,34 @@ class GossipSetup(training.Setup):
         instead = "give one number for all nodes, or one for each"
         numbers = [value] if is_number(value) else listed(name, value, instead)
         if not all(map(is_number, numbers)):
-            raise ValueError(f"{name} is {value!r}; {instead}")
+            raise UserError(f"{name} is {value!r}; {instead}")
         numbers = self._each(value)
         if len(numbers) != self.nodes:
-            raise ValueError(
+            raise UserError(
                 f"{name} has {len(numbers)} numbers for {self.nodes} nodes; give one for all, or "
                 "one for each"
             )
         if not all(0 < number < math.inf for number in numbers):
-            raise ValueError(f"{name} is {value}; it must be above 0 and finite")
+            raise UserError(f"{name} is {value}; it must be above 0 and finite")
 
     def _check_exchange(self) -> None:
         if (self.mixing is None) == (self.probability is None):
-            raise ValueError(
+            raise UserError(
                 "give either mixing, for one exchange an epoch, or probability, for GoSGD"
             )
         if self.mixing is not None:
             mixing = as_mixing(self.mixing)
             object.__setattr__(self, "mixing", mixing)
             if len(mixing) != self.nodes:
-                raise ValueError(f"mixing is for {len(mixing)} nodes, not for {self.nodes}")
+                raise UserError(f"mixing is for {len(mixing)} nodes, not for {self.nodes}")
             for node in range(self.nodes):
                 for target in mixing.targets(node):
                     self.cluster.link(node, target)
             return
         probability = check_number("probability", self.probability)
         if not 0 <= probability <= 1:
-            raise ValueError(f"probability is {probability}; it must be between 0 and 1")
+            raise UserError(f"probability is {probability}; it must be between 0 and 1")
         object.__setattr__(self, "probability", probability)
         for node, name in enumerate(self.cluster.names):
             if self.nodes > 1 and not self.cluster.targets(node):
-                raise ValueError(f"no link leads from {name}, so it could send its model to nobody")
+                raise UserError(f"no link leads from {name}, so it could send its model to nobody")

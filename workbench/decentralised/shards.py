@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.checks import listed
+from workbench.errors import UserError
 
 if TYPE_CHECKING:
     from workbench.clusters import Cluster
@@ -31,23 +32,23 @@ def check_shards(
         )
     )
     if len(found) != len(cluster):
-        raise ValueError(
+        raise UserError(
             f"{len(found)} shards for a cluster of {len(cluster)} nodes; each node needs one"
         )
     count = len(dataset.y_train)
     for node, shard in enumerate(found):
         if shard.ndim != 1 or not len(shard):
-            raise ValueError(
+            raise UserError(
                 f"the shard of node {node} is of shape {shard.shape}; give the indices of at "
                 "least one sample"
             )
         if not np.issubdtype(shard.dtype, np.integer):
-            raise ValueError(
+            raise UserError(
                 f"the shard of node {node} is of {shard.dtype}; give integers, the indices of its "
                 "samples"
             )
         if shard.min() < 0 or shard.max() >= count:
-            raise ValueError(
+            raise UserError(
                 f"the shard of node {node} has indices from {shard.min()} to {shard.max()}, "
                 f"but {dataset.name} has training samples 0 to {count - 1}"
             )

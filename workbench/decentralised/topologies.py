@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from workbench.checks import whole
+from workbench.errors import UserError
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -49,7 +50,7 @@ def nearest(nodes: int, peers: int) -> nx.Graph:
 
     nodes, count = _checked(nodes), whole(peers)
     if count is None or count < 2 or count % 2:
-        raise ValueError(f"peers is {peers!r}; give an even number, half of them on either side")
+        raise UserError(f"peers is {peers!r}; give an even number, half of them on either side")
     return nx.circulant_graph(nodes, range(1, min(count // 2, nodes // 2) + 1))
 
 
@@ -74,12 +75,12 @@ def random_regular(nodes: int, degree: int = DEGREE, *, seed: int = 0) -> nx.Gra
 
     nodes, peers = _checked(nodes), whole(degree)
     if peers is None:
-        raise ValueError(f"degree is {degree!r}; give a whole number of peers")
+        raise UserError(f"degree is {degree!r}; give a whole number of peers")
     degree = peers
     connected = degree > 1 or nodes == degree + 1
     if not (0 <= degree < nodes and nodes * degree % 2 == 0 and connected):
         unless = ", the degree unless one is given" if degree == DEGREE else ""
-        raise ValueError(
+        raise UserError(
             f"no connected graph has {nodes} nodes with {degree} peers each{unless}; the degree is "
             "below the number of nodes, one of the two even, and 1 for two nodes alone. Try "
             f"random_regular({nodes}, {min(2, nodes - 1)})"
@@ -88,7 +89,7 @@ def random_regular(nodes: int, degree: int = DEGREE, *, seed: int = 0) -> nx.Gra
         graph = nx.random_regular_graph(degree, nodes, seed=seed + 1_000_003 * attempt)
         if nx.is_connected(graph):
             return graph
-    raise ValueError(f"no draw of {nodes} nodes with {degree} peers each was connected")
+    raise UserError(f"no draw of {nodes} nodes with {degree} peers each was connected")
 
 
 GRAPHS: dict[str, Callable[[int], nx.Graph]] = {
@@ -102,7 +103,7 @@ GRAPHS: dict[str, Callable[[int], nx.Graph]] = {
 def _checked(nodes: object) -> int:
     count = whole(nodes)
     if count is None:
-        raise ValueError(f"nodes is {nodes!r}; give how many, a whole number")
+        raise UserError(f"nodes is {nodes!r}; give how many, a whole number")
     if count < 1:
-        raise ValueError(f"a graph of {count} nodes; it needs at least one")
+        raise UserError(f"a graph of {count} nodes; it needs at least one")
     return count

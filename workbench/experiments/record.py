@@ -24,6 +24,7 @@ from typing import Any
 import polars as pl
 
 from workbench import atomic, instruction_set, paths, results, systems
+from workbench.errors import UserError
 from workbench.experiments import finished
 from workbench.experiments.data import data_set, digest
 from workbench.experiments.recorded import FOLDER, Manifest, changes, load
@@ -90,15 +91,15 @@ def record(
     make = choose("experiment", experiment, experiments(system))
     module = make.__module__
     if processes is not None and processes < 1:
-        raise ValueError(f"--processes {processes}: must be at least 1")
+        raise UserError(f"--processes {processes}: must be at least 1")
     arguments = _arguments(system, make, scale, seeds, options or {})
     if instruction_set.late:
         late = ", ".join(f"{name} is {how}" for name, how in instruction_set.late.items())
-        raise ValueError(f"{late}: rows would have other bits; use the command `workbench record`")
+        raise UserError(f"{late}: rows would have other bits; use the command `workbench record`")
     home = folder / system
     replaces = _replaces(system, experiment, arguments, folder)
     if replaces and not force:
-        raise ValueError(f"{home / experiment} {replaces}; --force replaces it")
+        raise UserError(f"{home / experiment} {replaces}; --force replaces it")
     offered = importlib.import_module(f"workbench.{system}.paper.experiments").RECORDED[experiment]
     versions = origin.versions()
     revision, dirty = origin.revision(paths.ROOT)
@@ -109,7 +110,7 @@ def record(
     def check() -> None:
         now = inputs.fingerprint_of_rows(system, module, paths.ROOT, versions)
         if changed := changes(before, data, now):
-            raise ValueError(
+            raise UserError(
                 f"{', '.join(changed)} changed while {experiment} ran; points finished before are "
                 "kept for that version, others dropped: record it again"
             )
@@ -222,18 +223,18 @@ def _arguments(
     arguments["scale"] = known["scale"].check(scale)
     for name, text in options.items():
         if name == "scale":
-            raise ValueError(f"-p scale={text}: give the scale as --scale {text}")
+            raise UserError(f"-p scale={text}: give the scale as --scale {text}")
         check_name(f"parameter of {experiment}", name, [one for one in taken if one in known])
         arguments[name] = known[name].parse(text)
     if seeds is not None:
         if "seeds" not in taken:
-            raise ValueError(
+            raise UserError(
                 f"--seeds {seeds}: {experiment} runs once; give its seed by -p seed=1"
                 if "seed" in taken
                 else f"--seeds {seeds}: there is no chance in {experiment}"
             )
         if seeds < 1:
-            raise ValueError(f"--seeds {seeds}: must be at least 1")
+            raise UserError(f"--seeds {seeds}: must be at least 1")
         arguments["seeds"] = seeds
     return arguments
 

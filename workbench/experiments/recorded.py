@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from workbench import paths, results
+from workbench.errors import UserError
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -159,13 +160,13 @@ def load(system: str, experiment: str, folder: Path = FOLDER) -> Recorded | None
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, AttributeError):
-        raise ValueError(f"{here / results.MANIFEST} is damaged; {again}") from None
+        raise UserError(f"{here / results.MANIFEST} is damaged; {again}") from None
     if manifest is None:
-        raise ValueError(f"{here} is of another version of the workbench; {again}")
+        raise UserError(f"{here} is of another version of the workbench; {again}")
     for name, digest in manifest.frames.items():
         path = here / f"{name}.parquet"
         if results.file_digest(path) != digest:
-            raise ValueError(f"{path} is missing or no longer what was recorded; {again}")
+            raise UserError(f"{path} is missing or no longer what was recorded; {again}")
     frames = {name: pl.read_parquet(here / f"{name}.parquet") for name in manifest.frames}
     return Recorded(frames, manifest)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from workbench.errors import UserError
 from workbench.figures.picture import Picture, draw
 from workbench.figures.style import PX_PER_INCH, specification
 from workbench.names import choose
@@ -38,7 +39,7 @@ def fitted(chart: Figure, column: str) -> Picture:
         picture = _scaled(spec, target)
         if picture.width <= target:
             return picture.centred(target)
-    raise ValueError(
+    raise UserError(
         f"the chart needs at least {picture.width / PX_PER_INCH:.2f} in, more than the {column} "
         f"column's {COLUMNS[column]} in: shorten its labels or legend, or facet it into fewer "
         "columns" + ('; or take column "double"' if column == "single" else "")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from workbench.errors import UserError
+
 PALETTE: Final = ("#17315f", "#e38b2c", "#8f2f3c", "#9dbfe6", "#2a7f74", "#f2dd9c")
 """Colours of categories, in order of use: dark and light take turns, and no two share a grey."""
 
@@ -28,7 +30,7 @@ def series(field: str, order: Sequence[str], title: str | None = None) -> dict[s
 
     names = list(order)
     if len(names) > len(PALETTE):
-        raise ValueError(
+        raise UserError(
             f"{len(names)} lines in one plot, but {len(PALETTE)} colours that can be told apart "
             "in print: show fewer, or facet"
         )

@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, functionalize, grad
 from torch.nn import functional
 
+from workbench.errors import UserError
 from workbench.graphs.graph import Recording
 from workbench.graphs.recorder import Recorder, tensors_in
 from workbench.graphs.recording import (
@@ -109,7 +110,7 @@ def _updated(parameter: Tensor, gradient: Tensor) -> Tensor:
 def _default_loss(found: Any, target: Tensor) -> Tensor:
     outputs = tensors_in(found)
     if not outputs:
-        raise ValueError("it returns no tensor to learn from")
+        raise UserError("it returns no tensor to learn from")
     (first, *_) = outputs
     if len(outputs) == 1 and first.dim() == 2 and first.shape[1] > 1:
         return functional.cross_entropy(first, target)

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from workbench.errors import UserError
+
 if TYPE_CHECKING:
     import torch
 
 
-class UntraceableError(ValueError):
+class UntraceableError(UserError):
     """A module whose graph depends on the numbers it computes with."""
 
 

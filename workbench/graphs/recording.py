@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from workbench.errors import UserError
 from workbench.graphs.graph import Recording, UntraceableError
 from workbench.graphs.recorder import Recorder, tensors_in
 
@@ -39,7 +40,7 @@ def record(
             with recorder:
                 run_backward(outputs)
         except RuntimeError as error:
-            raise ValueError(f"the backward pass of {name} fails: {error}") from error
+            raise UserError(f"the backward pass of {name} fails: {error}") from error
     return recorder.graph(outputs)
 
 
@@ -62,7 +63,7 @@ def run(
 def check_returned(name: str, outputs: Sequence[Tensor]) -> None:
     """Refuse a module that returns no tensor."""
     if not outputs:
-        raise ValueError(f"{name} returns no tensor; its forward gives what is to be learnt from")
+        raise UserError(f"{name} returns no tensor; its forward gives what is to be learnt from")
 
 
 def meta_copy(name: str, module: nn.Module) -> nn.Module:
@@ -90,7 +91,7 @@ def real_copy(name: str, module: nn.Module, device: str) -> nn.Module:
     """Copy of a module in training mode on `device`, with its weights."""
     check_has_parameters(name, module)
     if any(tensor.is_meta for tensor in (*module.parameters(), *module.buffers())):
-        raise ValueError(f"{name} is on the meta device and holds no weights to compute with")
+        raise UserError(f"{name} is on the meta device and holds no weights to compute with")
     return _copied(name, module, {}).train().to(device)
 
 
@@ -98,16 +99,16 @@ def check_has_parameters(name: str, module: nn.Module) -> None:
     """Refuse a module without parameters, or whose parameters have no shape yet."""
     parameters = list(module.parameters())
     if not parameters:
-        raise ValueError(f"{name} has no parameters, so it has no layers to plan for")
+        raise UserError(f"{name} has no parameters, so it has no layers to plan for")
     if any(isinstance(parameter, nn.UninitializedParameter) for parameter in parameters):
-        raise ValueError(f"{name} has lazy layers without a shape yet; run it once on an input")
+        raise UserError(f"{name} has lazy layers without a shape yet; run it once on an input")
 
 
 def _copied(name: str, module: nn.Module, memo: dict[int, Any]) -> nn.Module:
     try:
         return copy.deepcopy(module, memo)
     except (TypeError, RuntimeError) as error:
-        raise ValueError(
+        raise UserError(
             f"{name} cannot be copied, and the original is not touched: {error}"
         ) from error
 
@@ -174,7 +175,7 @@ def explained(name: str, module: nn.Module) -> Iterator[None]:
                 'profile_model(…, by="modules") and measure_layer_times(…, by="modules"), '
                 "or `workbench profile --by modules`, run it for real"
             ) from error
-        raise ValueError(
+        raise UserError(
             f"the input does not fit {name}: {where}, {why}. Give "
             "input_shape without the batch dimension, and input_dtype if it is not float32"
         ) from error

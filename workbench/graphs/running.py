@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
+from workbench.errors import UserError
 from workbench.graphs.graph import Operand, Operator, Recording, View, trained_statistics
 from workbench.graphs.recorder import tensors_in
 
@@ -110,7 +111,7 @@ def sources(
     for number, value in enumerate(graph.values):
         if value.name and value.origin != "input":
             if value.name not in held:
-                raise ValueError(f"{graph.name}: the module holds no {value.name!r}")
+                raise UserError(f"{graph.name}: the module holds no {value.name!r}")
             tensor = held[value.name].detach()
             known[number] = tensor.clone() if value.storage in written else tensor
     with torch.no_grad():
@@ -124,7 +125,7 @@ def check_inputs(graph: Recording, given: Sequence[Tensor]) -> None:
     wanted = [(view.shape, view.dtype) for view in graph.inputs]
     found = [(tuple(one.shape), str(one.dtype).removeprefix("torch.")) for one in given]
     if wanted != found:
-        raise ValueError(
+        raise UserError(
             f"{graph.name} was traced for inputs {_forms(wanted)}; it is given {_forms(found)}"
         )
 
@@ -146,7 +147,7 @@ def _written(graph: Recording) -> set[int]:
 
 def _traced(graph: Recording) -> nn.Module:
     if graph.module is None:
-        raise ValueError(f"{graph.name} has no weights to run with: give run(…) a module")
+        raise UserError(f"{graph.name} has no weights to run with: give run(…) a module")
     return graph.module()
 
 

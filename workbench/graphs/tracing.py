@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from workbench.checks import check_whole
+from workbench.errors import UserError
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.names import check_name, choose
 from workbench.zoo import MODELS, build
@@ -139,7 +140,7 @@ def input_shapes(
         known = choose("model", model, MODELS)
         input_shape = known.input_shape if input_shape is None else input_shape
     elif input_shape is None:
-        raise ValueError(
+        raise UserError(
             f"input_shape is missing: {type(model).__name__} does not tell the shape of its "
             "input. Give that of one sample, without the batch: input_shape=(3, 224, 224)"
         )
@@ -148,7 +149,7 @@ def input_shapes(
     shapes = tuple(several) or (one,)
     for shape in shapes:
         if not all(isinstance(size, int) and size > 0 for size in shape):
-            raise ValueError(f"input_shape {input_shape} is not made of positive whole numbers")
+            raise UserError(f"input_shape {input_shape} is not made of positive whole numbers")
     return shapes
 
 
@@ -160,7 +161,7 @@ def make_inputs(
 
     kind = getattr(torch, dtype, None)
     if not isinstance(kind, torch.dtype):
-        raise ValueError(f"unknown input_dtype {dtype!r}; PyTorch's names are right: 'float32'")
+        raise UserError(f"unknown input_dtype {dtype!r}; PyTorch's names are right: 'float32'")
     make = torch.randn if kind.is_floating_point or kind.is_complex else torch.zeros
     return tuple(make((batch_size, *shape), dtype=kind, device=device) for shape in shapes)
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import polars as pl
 
 from workbench import atomic
+from workbench.errors import UserError
 
 
 class LayerTable:
@@ -28,18 +29,18 @@ class LayerTable:
     def __post_init__(self) -> None:
         table = self.table
         if dict(table.schema) != self.SCHEMA:
-            raise ValueError(f"{self.KIND} has the columns {self.SCHEMA}, not {dict(table.schema)}")
+            raise UserError(f"{self.KIND} has the columns {self.SCHEMA}, not {dict(table.schema)}")
         if not len(table):
-            raise ValueError("a table of layers has at least one row")
+            raise UserError("a table of layers has at least one row")
         repeated = table.filter(pl.col("layer").is_duplicated())
         if len(repeated):
-            raise ValueError(f"layer names are unique, but {repeated['layer'][0]!r} appears twice")
+            raise UserError(f"layer names are unique, but {repeated['layer'][0]!r} appears twice")
         for column in table.columns[1:]:
             number = pl.col(column).cast(pl.Float64)
             wrong = table.filter(~((number >= 0) & number.is_finite()).fill_null(False))
             if len(wrong):
                 layer, value = wrong["layer"][0], wrong[column][0]
-                raise ValueError(
+                raise UserError(
                     f"{column} of layer {layer!r} is {value}, not a number of at least 0"
                 )
 
@@ -74,7 +75,7 @@ class LayerTable:
         about = json.loads(pl.read_parquet_metadata(Path(path)).get("workbench", "{}"))
         found = about.pop("kind", "another program's table")
         if found != cls.KIND:
-            raise ValueError(f"{path} holds not {cls.KIND} but {found}")
+            raise UserError(f"{path} holds not {cls.KIND} but {found}")
         return cls(table=pl.read_parquet(Path(path)), **about)  # type: ignore[call-arg]
 
     def _about(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from workbench.checks import check_whole
+from workbench.errors import UserError
 from workbench.profiles.layer_table import LayerTable
 from workbench.profiles.model_profile import ModelProfile
 
@@ -54,7 +55,7 @@ class LayerTimes(LayerTable):
         object.__setattr__(self, "batch_size", check_whole("batch_size", self.batch_size, 1))
         super().__post_init__()
         if self.iteration_s is not None and not 0 < self.iteration_s < math.inf:
-            raise ValueError(f"iteration_s is {self.iteration_s}, not a positive number of seconds")
+            raise UserError(f"iteration_s is {self.iteration_s}, not a positive number of seconds")
 
     @property
     def forward_s(self) -> float:
@@ -103,7 +104,7 @@ class LayerTimes(LayerTable):
             ("backward_over_forward", backward_over_forward),
         ):
             if number is not None and not 0 < number < math.inf:
-                raise ValueError(f"{what} is {number}, not a positive number")
+                raise UserError(f"{what} is {number}, not a positive number")
         forward_s = pl.col("forward_flops") * (batch_size / flops_per_s)
         backward_s = (
             pl.col("backward_flops") * (batch_size / flops_per_s)

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from workbench.checks import check_whole
+from workbench.errors import UserError
 from workbench.graphs import By, find_layers, follow, input_shapes
 from workbench.graphs.tracing import check_by, make_inputs
 from workbench.profiles.layer_times import SCHEMA, LayerTimes
@@ -54,7 +55,7 @@ def measure_layer_times(
     check_by(by)
     batch_size = check_whole("batch_size", batch_size, 1)
     if warmup < 0 or repeats < 1:
-        raise ValueError(f"warmup={warmup}, repeats={repeats}: at least 0 and at least 1, please")
+        raise UserError(f"warmup={warmup}, repeats={repeats}: at least 0 and at least 1, please")
 
     from workbench.graphs.recording import learning, real_copy, record
     from workbench.profiles import stopwatch
@@ -70,7 +71,7 @@ def measure_layer_times(
         graph = record(title, module, inputs, by_modules=not by_graph, backward=not by_graph)
         layers = find_layers(graph)
         if expected is not None and expected.names != layers.names:
-            raise ValueError(
+            raise UserError(
                 f"{title} runs as {len(layers.names)} layers here, but its graph has "
                 f'{len(expected.names)}: this device fuses some of them. Measure it by="modules"'
             )
@@ -106,9 +107,9 @@ def _check_device(device: str) -> None:
 
     kind = device.split(":", maxsplit=1)[0]
     if kind not in ("cpu", "cuda"):
-        raise ValueError(f"device is {device!r}; 'cpu' and 'cuda' can be measured")
+        raise UserError(f"device is {device!r}; 'cpu' and 'cuda' can be measured")
     if kind == "cuda" and not torch.cuda.is_available():
-        raise ValueError(
+        raise UserError(
             f"device {device!r} was asked for, but PyTorch finds no CUDA GPU on this machine; "
             "measure on device='cpu', or install a PyTorch built for CUDA"
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from workbench.errors import UserError
 from workbench.profiles.layer_table import LayerTable
 
 InputShape = tuple[int, ...] | tuple[tuple[int, ...], ...]
@@ -64,7 +65,7 @@ class ModelProfile(LayerTable):
         if not self.tensor_bytes:
             object.__setattr__(self, "tensor_bytes", tuple(starmap(_shared_evenly, sizes)))
         elif [(sum(layer), len(layer)) for layer in self.tensor_bytes] != sizes:
-            raise ValueError("tensor_bytes do not add up to the table's param_bytes and _tensors")
+            raise UserError("tensor_bytes do not add up to the table's param_bytes and _tensors")
 
     @property
     def param_bytes(self) -> int:

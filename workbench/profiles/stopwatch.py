@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from workbench.errors import UserError
 from workbench.graphs.autograd_nodes import NodeCounter, next_node, nodes_behind, owner
 from workbench.graphs.recorder import tensors_in
 from workbench.graphs.recording import layers_by_module, run_backward
@@ -119,7 +120,7 @@ def by_operators(layers: Sequence[int]) -> Marking:
         with OperatorMarks(laps, layers) as marks:
             yield
         if marks.seen != len(layers):
-            raise ValueError(
+            raise UserError(
                 f"the module ran {marks.seen} layers, but {len(layers)} when it was "
                 'traced: it changes from run to run. Measure it by="modules"'
             )

@@ -18,6 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workbench import atomic, fingerprints
+from workbench.errors import UserError
 from workbench.paths import DATA
 from workbench.profiles.model_profile import SCHEMA, ModelProfile
 from workbench.zoo import MODELS
@@ -74,7 +75,7 @@ def _load(path: Path) -> dict[str, Costs]:
     try:
         models = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(
+        raise UserError(
             f"{path} is damaged ({error}): run scripts/profile_zoo.py to write it anew"
         ) from error
     if models.pop("traced by", None) != fingerprint():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from workbench.errors import UserError
 from workbench.profiles.model_profile import SCHEMA, ModelProfile
 
 
@@ -34,12 +35,12 @@ def synthetic_profile(
 
     """
     if layers < 1:
-        raise ValueError(f"a chain has at least 1 layer, not {layers}")
+        raise UserError(f"a chain has at least 1 layer, not {layers}")
     if not 0 <= spread < np.inf:
-        raise ValueError(f"spread is {spread}, not a number of at least 0")
+        raise UserError(f"spread is {spread}, not a number of at least 0")
     means = np.array([mean_param_bytes, mean_output_bytes, mean_forward_flops])
     if not np.all((means > 0) & np.isfinite(means)):
-        raise ValueError(f"the means are {means.tolist()}, not positive numbers")
+        raise UserError(f"the means are {means.tolist()}, not positive numbers")
 
     generator = np.random.default_rng(seed)
     # exp(normal(m, s)) has the mean exp(m + s²/2).

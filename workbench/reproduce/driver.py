@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench import results
+from workbench.errors import UserError
 from workbench.parameters import Value
 from workbench.reproduce import origin
 from workbench.reproduce.display import shown
@@ -79,7 +80,7 @@ def reproduce(
 
     console = console or Console()
     if jobs < 1:
-        raise ValueError(f"--jobs {jobs}: must be at least 1")
+        raise UserError(f"--jobs {jobs}: must be at least 1")
     folder = notebooks_folder(notebooks)
     chosen = find(folder, names)
     values = resolve(chosen, scale, given or {})

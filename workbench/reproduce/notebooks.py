@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from workbench import parameters, results, systems
+from workbench.errors import UserError
 from workbench.names import check_name
 from workbench.parameters import DRIVER_PARAMETER, Parameter, Value
 
@@ -61,7 +62,7 @@ def notebooks_folder(folder: Path | None = None) -> Path:
         if notebook_paths(place):
             return place.resolve()
     where = " or ".join(str(place) for place in dict.fromkeys(places))
-    raise ValueError(f"no notebooks in {where}; name their folder with --notebooks DIR")
+    raise UserError(f"no notebooks in {where}; name their folder with --notebooks DIR")
 
 
 def notebook_paths(folder: Path) -> dict[str, Path]:
@@ -90,7 +91,7 @@ def find(folder: Path, names: Sequence[str] = ()) -> list[Notebook]:
         bare = Path(name).name.removesuffix(".ipynb")
         if bare in short and bare not in paths:
             if len(short[bare]) > 1:
-                raise ValueError(f"notebook {name!r} may be any of {', '.join(short[bare])}")
+                raise UserError(f"notebook {name!r} may be any of {', '.join(short[bare])}")
             bare = short[bare][0]
         if bare not in paths:
             check_name("notebook", bare, [*paths, *(one for one in short if not one.isdigit())])
@@ -117,11 +118,11 @@ def read_notebook(path: Path) -> Notebook:
         )
         version = (content["nbformat"], content["nbformat_minor"])
         if version[0] != 4 or not isinstance(content["metadata"], dict):
-            raise ValueError(f"version {version}")
+            raise UserError(f"version {version}")
     except OSError as error:
-        raise ValueError(f"cannot read {path}: {error.strerror}") from None
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is not a Jupyter notebook (nbformat 4): {error!r}") from None
+        raise UserError(f"{path} is not a Jupyter notebook (nbformat 4): {error!r}") from None
     source = next((source for _, source, tags in cells if "parameters" in tags), "")
     declared = _declared(source, path)
     keeps = declared.pop(DRIVER_PARAMETER, None) is not None
@@ -130,7 +131,7 @@ def read_notebook(path: Path) -> Notebook:
         own = {name: parameters.own(name, default, known) for name, default in declared.items()}
         defaults = {name: own[name].check(value) for name, value in declared.items()}
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise UserError(f"{path}: {error}") from None
     return Notebook(path, text, cells, own, defaults, keeps)
 
 
@@ -139,7 +140,7 @@ def _declared(source: str, path: Path) -> dict[str, object]:
     try:
         statements = ast.parse(source).body
     except SyntaxError as error:
-        raise ValueError(f"{path}: the parameters cell is not Python: {error}") from None
+        raise UserError(f"{path}: the parameters cell is not Python: {error}") from None
     for statement in statements:
         match statement:
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
@@ -151,7 +152,7 @@ def _declared(source: str, path: Path) -> dict[str, object]:
         try:
             declared[name] = ast.literal_eval(value)
         except (ValueError, TypeError):
-            raise ValueError(
+            raise UserError(
                 f"{path}: the default of parameter {name!r} must be a plain value, "
                 f"not {ast.unparse(value)}"
             ) from None

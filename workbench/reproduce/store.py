@@ -11,17 +11,19 @@ import tempfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from workbench.errors import UserError
+
 
 def writable(folder: Path) -> None:
     """Make a folder, if need be, or refuse one that cannot be written (ValueError)."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise ValueError(f"cannot write to {folder}: there is a file in its place") from None
+        raise UserError(f"cannot write to {folder}: there is a file in its place") from None
     except OSError as error:
-        raise ValueError(f"cannot write to {folder}: {error.strerror}") from None
+        raise UserError(f"cannot write to {folder}: {error.strerror}") from None
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise ValueError(f"cannot write to {folder}: it is not yours to write to")
+        raise UserError(f"cannot write to {folder}: it is not yours to write to")
 
 
 @contextlib.contextmanager
@@ -43,18 +45,18 @@ def sole_writer(
     try:
         file = (output / lock).open("a+")
     except OSError as error:
-        raise ValueError(f"cannot write to {error.filename}: {error.strerror}") from None
+        raise UserError(f"cannot write to {error.filename}: {error.strerror}") from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise ValueError(
+            raise UserError(
                 f"another run (process {file.read().strip() or 'unknown'}) is writing to {output}; "
                 f"wait for it to end{instead}"
             ) from None
         except OSError as error:
-            raise ValueError(
+            raise UserError(
                 f"cannot lock {output}: {error.strerror}; "
                 "choose a folder on another disk with --output DIR"
             ) from None

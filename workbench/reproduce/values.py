@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from workbench import parameters, systems
+from workbench.errors import UserError
 from workbench.parameters import Parameter, Value
 from workbench.reproduce.notebooks import Notebook
 
@@ -21,7 +22,7 @@ def resolve(
     """
     if scale is not None:
         if "scale" in given:
-            raise ValueError("the scale is given twice: by --scale and by -p scale=…")
+            raise UserError("the scale is given twice: by --scale and by -p scale=…")
         given = {"scale": scale, **given}
     known: list[Parameter] = []
     for one in (one for notebook in notebooks for one in notebook.parameters.values()):
@@ -33,7 +34,7 @@ def resolve(
             if name in parameters.PARAMETERS:
                 parameters.PARAMETERS[name].parse(text)  # what is wrong everywhere comes first
             chosen = ", ".join(notebook.name for notebook in notebooks)
-            raise ValueError(
+            raise UserError(
                 f"parameter {name!r} belongs to none of the chosen notebooks ({chosen}). "
                 f"Their parameters:\n{parameters.listing(known)}"
             )
@@ -48,7 +49,7 @@ def resolve(
         except ValueError as error:
             if names.count(one.name) == 1:
                 raise
-            raise ValueError(f"{notebook.name}: {error}") from None  # others take it
+            raise UserError(f"{notebook.name}: {error}") from None  # others take it
 
     return {
         notebook.name: {name: value(notebook, one) for name, one in notebook.parameters.items()}

@@ -7,12 +7,13 @@ import math
 from typing import Any, NoReturn
 
 from workbench.checks import is_number
+from workbench.errors import UserError
 
 
 def check_seconds(what: str, seconds: Any) -> None:
     """Refuse what is no finite number of seconds, at least 0."""
     if not (is_number(seconds) and 0 <= seconds < math.inf):
-        raise ValueError(f"{what} is {seconds!r}; it must be a finite number, not negative")
+        raise UserError(f"{what} is {seconds!r}; it must be a finite number, not negative")
 
 
 def refuse_endless(what: str) -> NoReturn:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from workbench.checks import check_number, check_whole
 from workbench.clusters.cluster import check_cluster
+from workbench.errors import UserError
 from workbench.runtime.faults import Crash, Fault, LinkDown, Restart, SlowDown
 from workbench.runtime.streams import Purpose, stream
 
@@ -67,7 +68,7 @@ def draw_faults(
     numbers |= {name: seconds for name, seconds in every.items() if seconds is not None}
     for name, above_0 in numbers.items():
         if not 0 < check_number(name, above_0) < math.inf:
-            raise ValueError(f"{name} is {above_0}; it must be above 0 and finite")
+            raise UserError(f"{name} is {above_0}; it must be above 0 and finite")
     _check_count(
         cluster,
         until_s,
@@ -103,7 +104,7 @@ def _check_count(
         if every_s is not None
     )
     if expected > MOST_FAULTS:
-        raise ValueError(
+        raise UserError(
             f"about {expected:.3g} faults would be drawn for {len(cluster)} nodes and "
             f"{len(cluster.links)} links until {until_s:g} s; at most {MOST_FAULTS:,} are. Give a "
             "shorter until_s, or longer times between faults"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import simpy
 
+from workbench.errors import UserError
 from workbench.runtime.faults import Crash, Fault, LinkDown, Lossy, Restart, SlowDown
 from workbench.runtime.kernel import FIRST
 from workbench.runtime.streams import Purpose, stream
@@ -54,7 +55,7 @@ def _crashes(state: State, host: Host, faults: list[Crash | Restart]) -> None:
         crashes = isinstance(fault, Crash)
         if crashes != (place % 2 == 0):
             there = "up" if place % 2 == 0 else "down"
-            raise ValueError(f"{fault}: {host.name} is {there} already then")
+            raise UserError(f"{fault}: {host.name} is {there} already then")
         if crashes:
             comes_back = place + 1 < len(faults)
             _at(

@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.checks import check_number, whole
 from workbench.clusters.cluster import Name
+from workbench.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class SlowDown(Fault):
         _check_nodes(self, self.node)
         _interval(self, self.from_s, self.to_s)
         if not 0 < check_number(f"factor of {self}", self.factor) < math.inf:
-            raise ValueError(f"factor of {self} must be above 0 and finite: how many times slower")
+            raise UserError(f"factor of {self} must be above 0 and finite: how many times slower")
 
 
 @dataclass(frozen=True)
@@ -105,25 +106,25 @@ class Lossy(Fault):
         _check_nodes(self, self.source, self.target)
         _interval(self, self.from_s, self.to_s)
         if not 0 <= check_number(f"probability of {self}", self.probability) <= 1:
-            raise ValueError(f"probability of {self} must be between 0 and 1")
+            raise UserError(f"probability of {self} must be between 0 and 1")
 
 
 def _check_nodes(fault: object, *nodes: Any) -> None:
     for node in nodes:
         if not isinstance(node, str) and whole(node) is None:
-            raise ValueError(f"{fault}: {node!r} is no node; give its index or its name")
+            raise UserError(f"{fault}: {node!r} is no node; give its index or its name")
 
 
 def _instant(fault: object, at_s: float) -> None:
     if not 0 <= check_number(f"at_s of {fault}", at_s) < math.inf:
-        raise ValueError(f"{fault}: at_s must be finite and not negative")
+        raise UserError(f"{fault}: at_s must be finite and not negative")
 
 
 def _interval(fault: object, from_s: float, to_s: float) -> None:
     for name, seconds in (("from_s", from_s), ("to_s", to_s)):
         check_number(f"{name} of {fault}", seconds)
     if not (0 <= from_s < math.inf and from_s < to_s):
-        raise ValueError(f"{fault}: from_s must be finite, not negative, and before to_s")
+        raise UserError(f"{fault}: from_s must be finite, not negative, and before to_s")
 
 
 def check_faults(faults: Any) -> tuple[Fault, ...]:
@@ -132,14 +133,14 @@ def check_faults(faults: Any) -> tuple[Fault, ...]:
     Raises ValueError: a single fault, or anything that is no fault.
     """
     if isinstance(faults, str | Fault | Set | Mapping) or not isinstance(faults, Iterable):
-        raise ValueError(
+        raise UserError(
             f"faults is {faults!r}; give a list, such as [Crash('worker0', at_s=5)], since those "
             "of one instant happen in their order"
         )
     found = tuple(faults)
     for fault in found:
         if not isinstance(fault, Crash | Restart | SlowDown | LinkDown | Lossy):
-            raise ValueError(
+            raise UserError(
                 f"{fault!r} is no fault; give Crash, Restart, SlowDown, LinkDown or Lossy"
             )
     return found

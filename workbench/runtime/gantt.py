@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from workbench import figures
+from workbench.errors import UserError
 from workbench.names import check_name
 from workbench.runtime.sublanes import sublanes
 
@@ -60,7 +61,7 @@ def gantt(
     own_s = last if isinstance(last, float) else 0.0
     last_s = own_s if end_s is None else end_s
     if not last_s >= own_s or (end_s is not None and last_s <= 0):
-        raise ValueError(f"end_s is {end_s}, but the trace runs until {own_s} s: give a later end")
+        raise UserError(f"end_s is {end_s}, but the trace runs until {own_s} s: give a later end")
     scale, unit = next((factor, unit) for least, factor, unit in _UNITS if last_s >= least)
     spans, rows = _spans(frame, colour, scale)
     present = spans["kind"].unique(maintain_order=True).to_list()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from workbench.checks import check_truth, is_number, listed, whole
+from workbench.errors import UserError
 
 MOST_BYTES = 1e30
 
@@ -49,7 +50,7 @@ class Message:
 
     def __post_init__(self) -> None:
         if type(self.sender) is not int and whole(self.sender) is None:
-            raise ValueError(
+            raise UserError(
                 f"the sender of a message is {self.sender!r}; give the node's index, as in "
                 "Message(context.node, topic, payload, size_bytes)"
             )
@@ -57,18 +58,18 @@ class Message:
         if type(control) is not bool:
             check_truth(f"control of message {self.topic!r}", control)
         if not isinstance(self.topic, str):
-            raise ValueError(
+            raise UserError(
                 f"the topic of a message is {self.topic!r}; give text, and what it carries as its "
                 "payload: Message(sender, topic, payload, size_bytes)"
             )
         size = self.size_bytes  # most often a float: a quick look spares most messages a call
         if not ((type(size) is float and 0 <= size <= MOST_BYTES) or _is_size(size)):
-            raise ValueError(
+            raise UserError(
                 f"message {self.topic!r} has a size of {self.size_bytes!r} bytes; sizes are "
                 f"numbers, not negative, at most {MOST_BYTES:g}"
             )
         if self.control and self.size_bytes:
-            raise ValueError(
+            raise UserError(
                 f"control message {self.topic!r} has {self.size_bytes} bytes; what has a size is "
                 "no control message"
             )
@@ -79,13 +80,13 @@ class Message:
             object.__setattr__(self, "tensor_bytes", listed("tensor_bytes", sizes, instead))
         if self.tensor_bytes:
             if not all(map(_is_size, self.tensor_bytes)):
-                raise ValueError(
+                raise UserError(
                     f"message {self.topic!r} has tensors of {self.tensor_bytes} bytes; sizes are "
                     f"numbers, not negative, at most {MOST_BYTES:g}"
                 )
             total = sum(self.tensor_bytes)
             if not math.isclose(total, self.size_bytes, rel_tol=1e-9):
-                raise ValueError(
+                raise UserError(
                     f"message {self.topic!r} has tensors of {total} bytes together, not its "
                     f"size of {self.size_bytes}"
                 )

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 
+from workbench.errors import UserError
+
 if TYPE_CHECKING:
     from rich.live import Live
 
@@ -33,7 +35,7 @@ def check_progress(progress: Any) -> None:
     except ValueError:  # a function of C's, which does not say what it takes
         fits = True
     if not fits:
-        raise ValueError(
+        raise UserError(
             f"progress is {progress!r}; give True, or a function of virtual seconds and events, "
             "such as lambda now_s, events: print(now_s)"
         )

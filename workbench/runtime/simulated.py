@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import simpy
 from simpy.events import Timeout
 
+from workbench.errors import UserError
 from workbench.runtime.arguments import (
     check_seconds,
     check_spawned,
@@ -129,7 +130,7 @@ class SimulatedContext:
                 "Message(context.node, topic, payload, size_bytes)"
             )
         if message.sender != host.index:
-            raise ValueError(
+            raise UserError(
                 f"{host.name} is node {host.index}, but sends a message {message.topic!r} whose "
                 f"sender is {message.sender}; make it with sender=context.node"
             )
@@ -212,7 +213,7 @@ class SimulatedContext:
     async def first(self, *works: Awaitable[T]) -> tuple[int, T]:
         """Wait for the first of several."""
         if not works:
-            raise ValueError("first is given nothing to wait for; give tasks or coroutines")
+            raise UserError("first is given nothing to wait for; give tasks or coroutines")
         for one in works:
             if not isinstance(one, SimulatedTask):
                 check_spawned(one, "first")

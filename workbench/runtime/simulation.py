@@ -14,6 +14,7 @@ import simpy
 
 from workbench.checks import check_number, check_truth, check_whole
 from workbench.clusters import Cluster
+from workbench.errors import UserError
 from workbench.runtime.fault_injection import inject
 from workbench.runtime.faults import check_faults
 from workbench.runtime.host import Host
@@ -116,9 +117,9 @@ class Simulation:
         """
         end_s = math.inf if until_s is None else check_number("until_s", until_s)
         if math.isnan(end_s):
-            raise ValueError("until_s is nan; give the seconds at which to stop")
+            raise UserError("until_s is nan; give the seconds at which to stop")
         if not end_s >= self.env.now:
-            raise ValueError(f"until_s is {until_s}, but {self.env.now} s are over already")
+            raise UserError(f"until_s is {until_s}, but {self.env.now} s are over already")
         if self._midway and self.state.failure is None:
             raise SimulationError(
                 f"the simulation was cut off in the middle of an event at {self.env.now:g} s, so "

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from workbench.checks import check_truth, check_whole
+from workbench.errors import UserError
 from workbench.runtime.arguments import refuse_async
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Synchronized(Generic[S]):
         self._value: S = value
         other = _held.get(id(value))
         if other is not None and other._value is value and not _is_immutable(value):
-            raise ValueError(
+            raise UserError(
                 f"two Synchronized hold the same {type(value).__name__}, so that none waits for "
                 "the other; give both nodes the one that there is"
             )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from workbench import atomic
+from workbench.errors import UserError
 from workbench.runtime.chrome import chrome_trace
 
 if TYPE_CHECKING:
@@ -47,10 +48,10 @@ class Trace:
 
     def __post_init__(self) -> None:
         if dict(self.frame.schema) != SCHEMA:
-            raise ValueError(f"a trace has the columns {SCHEMA}, not {dict(self.frame.schema)}")
+            raise UserError(f"a trace has the columns {SCHEMA}, not {dict(self.frame.schema)}")
         backwards = self.frame.filter(~(pl.col("start_s") <= pl.col("end_s")))
         if len(backwards):
-            raise ValueError(f"span ends before it starts: {backwards.row(0, named=True)}")
+            raise UserError(f"span ends before it starts: {backwards.row(0, named=True)}")
 
     @classmethod
     def of(cls, spans: Iterable[Span]) -> Trace:

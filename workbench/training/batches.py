@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from workbench.checks import check_whole
 from workbench.datasets.dataset import Dataset
+from workbench.errors import UserError
 from workbench.training.repeatable import DRAW, SHUFFLE
 
 
@@ -52,9 +53,9 @@ def batches(
     )
     seed, epoch = check_whole("seed", seed, 0), check_whole("epoch", epoch, 0)
     if (worker := check_whole("worker", worker, 0)) >= workers:
-        raise ValueError(f"worker {worker} is not one of 0 to {workers - 1}")
+        raise UserError(f"worker {worker} is not one of 0 to {workers - 1}")
     if count < workers:
-        raise ValueError(
+        raise UserError(
             f"{workers} workers cannot share {count} samples; each needs at least one. "
             "Use fewer workers or more samples"
         )

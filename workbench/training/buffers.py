@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from workbench.errors import UserError
+
 if TYPE_CHECKING:
     import torch
 
@@ -28,7 +30,7 @@ def set_buffers(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> 
     shapes = [{name: tuple(b.shape) for name, b in one.items()} for one in (own, values)]
     if shapes[0] != shapes[1]:
         wrong = sorted(name for name, _ in set(shapes[0].items()) ^ set(shapes[1].items()))
-        raise ValueError(f"buffers of another module: {', '.join(wrong)} are not in both alike")
+        raise UserError(f"buffers of another module: {', '.join(wrong)} are not in both alike")
     for name, buffer in own.items():
         buffer.detach().copy_(values[name])
 
@@ -41,7 +43,7 @@ def average_buffers(sets: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, tor
     import torch
 
     if not sets or any(one.keys() != sets[0].keys() for one in sets):
-        raise ValueError("buffers of at least one replica, all of the same module, are averaged")
+        raise UserError("buffers of at least one replica, all of the same module, are averaged")
     averaged: dict[str, torch.Tensor] = {}
     for name, first in sets[0].items():
         stacked = torch.stack([one[name] for one in sets])

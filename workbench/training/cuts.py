@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from workbench.errors import UserError
 from workbench.graphs.layers import CONSTANT
 
 if TYPE_CHECKING:
@@ -79,13 +80,13 @@ class LayeredCalls:
         for call, layer in zip(self.graph.calls, self._layers, strict=True):
             alone = {first_uses[index] for index in call.operators if index in first_uses}
             if len(alone) > 1:
-                raise ValueError(
+                raise UserError(
                     f"{self.name} cannot be cut: {call.name!r} alone makes layers {min(alone)} to "
                     f"{max(alone)}; build it of smaller parts"
                 )
             last = max((read_in[self._storage(number)] for number in call.writes), default=0)
             if last > layer and self._on_samples(call):
-                raise ValueError(
+                raise UserError(
                     f"{self.name} cannot be cut: {call.name!r} of layer {layer} changes in place "
                     f"what layer {last} needs unchanged; let it return a new tensor"
                 )
@@ -189,7 +190,7 @@ class LayeredCalls:
             else:
                 continue
             names = (call.name for call in self.graph.calls if number in call.results)
-            raise ValueError(
+            raise UserError(
                 f"{self.name} cannot be cut behind layer {cut}: {next(names, 'an input')!r} of "
                 f"shape {view.shape} {why}"
             )

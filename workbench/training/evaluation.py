@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from workbench.checks import check_whole
+from workbench.errors import UserError
 from workbench.training.losses import Loss, check_outputs, cross_entropy
 from workbench.training.tensors import as_tensor, check_pairs
 
@@ -59,7 +60,7 @@ def evaluate(
     count = check_pairs(x, y)
     batch_size = check_whole("batch_size", batch_size, 1)
     if not isinstance(model, torch.nn.Module):
-        raise ValueError(
+        raise UserError(
             f"model is of type {type(model).__name__}; give a torch.nn.Module, such as "
             "training.initialise(...) returns"
         )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from workbench.errors import UserError
 from workbench.graphs import By
 from workbench.training.layout import Layout, model_layout
 
@@ -73,7 +74,7 @@ class FlatModel:
         for view in self.views:
             held = view.owner.get(view.key)
             if held is not view.parameter or held.data_ptr() != view.address:
-                raise ValueError(
+                raise UserError(
                     f"{type(self.module).__name__} was converted, moved or given another "
                     f"{view.key!r}, so that its parameters are no longer views of the flat "
                     "vector; flatten it again"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from workbench.checks import check_whole
+from workbench.errors import UserError
 from workbench.training.flat_model import FlatModel
 from workbench.training.losses import Loss, check_outputs, cross_entropy
 from workbench.training.repeatable import STEP, seeded
@@ -48,7 +49,7 @@ def gradient_step(
 
     check_pairs(x, y)
     if not isinstance(flat, FlatModel):
-        raise ValueError(
+        raise UserError(
             f"flat is of type {type(flat).__name__}; give training.flatten(module, input_shape)"
         )
     if seed is not None:

@@ -14,6 +14,7 @@ from itertools import accumulate, pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
+from workbench.errors import UserError
 from workbench.graphs import By, find_layers, follow
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Layout:
         Raises ValueError: no such layers.
         """
         if not 1 <= first <= last <= len(self):
-            raise ValueError(f"layers {first} to {last} are not within 1 to {len(self)}")
+            raise UserError(f"layers {first} to {last} are not within 1 to {len(self)}")
         return slice(self.starts[first - 1], self.starts[last])
 
     @cached_property
@@ -94,7 +95,7 @@ def model_layout(
     named = dict(module.named_parameters())
     kinds = {parameter.dtype for parameter in named.values()}
     if len(kinds) > 1:
-        raise ValueError(
+        raise UserError(
             f"{type(module).__name__} has parameters of types "
             f"{', '.join(sorted(map(str, kinds)))}; one flat vector holds one type, so convert it "
             "first: module.float()"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from workbench.errors import UserError
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -39,12 +41,12 @@ def check_outputs(outputs: object, labels: Tensor) -> Tensor:
             if isinstance(outputs, torch.Tensor)
             else f"type {type(outputs).__name__}"
         )
-        raise ValueError(
+        raise UserError(
             f"the model gives outputs of {found} for {len(labels)} samples; "
             "a classifier gives a tensor of samples x classes"
         )
     if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < outputs.shape[1]:
-        raise ValueError(
+        raise UserError(
             f"labels go from {int(labels.min())} to {int(labels.max())}, but the model has "
             f"{outputs.shape[1]} outputs, for labels from 0"
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.checks import check_whole
 from workbench.datasets.checks import check_dataset
+from workbench.errors import UserError
 from workbench.names import choose
 from workbench.profiles import profile_model
 from workbench.training.losses import check_outputs
@@ -50,7 +51,7 @@ def initialise(
 
     seed = check_whole("seed", seed, 0)
     if not (isinstance(model, str) or callable(model)):  # as modules are
-        raise ValueError(
+        raise UserError(
             f"model is {model!r}; give the name of one in the zoo, a torch.nn.Module, or "
             "a function that makes one"
         )
@@ -61,20 +62,20 @@ def initialise(
         factory = choose("model", model, MODELS).factory if isinstance(model, str) else model
         made = factory(**options)
     if not isinstance(made, nn.Module):
-        raise ValueError(f"{factory!r} makes no torch.nn.Module but {type(made).__name__}")
+        raise UserError(f"{factory!r} makes no torch.nn.Module but {type(made).__name__}")
     return made
 
 
 def _reset(module: torch.nn.Module, options: dict[str, Any]) -> None:
     if options:
-        raise ValueError(f"options {', '.join(options)} are for a model yet to be made")
+        raise UserError(f"options {', '.join(options)} are for a model yet to be made")
     parts = [
         (name or type(module).__name__, part, getattr(part, "reset_parameters", None))
         for name, part in module.named_modules()
     ]
     for name, part, reset in parts:
         if reset is None and any(p is not None for p in part._parameters.values()):
-            raise ValueError(
+            raise UserError(
                 f"{name} ({type(part).__name__}) has parameters but no reset_parameters(), so they "
                 "cannot be drawn anew; give the function that makes the module instead of it"
             )
@@ -110,7 +111,7 @@ def check_model(model: object, dataset: object, seed: int, *, in_own_type: bool 
         check_dataset(dataset, named.name, named.input_shape)
         return
     if not callable(model):  # as modules are
-        raise ValueError(
+        raise UserError(
             f"model is {model!r}; give the name of one in the zoo, a torch.nn.Module, or "
             "a function that makes one"
         )
@@ -127,13 +128,13 @@ def _check_outputs(model: Model, dataset: Dataset, seed: int, in_own_type: bool)
         with torch.no_grad(), seeded(seed):
             found = module(sample.to(like.dtype) if in_own_type else sample)
     except Exception as error:
-        raise ValueError(
+        raise UserError(
             f"the model does not take samples of shape {dataset.input_shape}, as "
             f"{dataset.name} has: {error}"
         ) from error
     outputs = check_outputs(found, torch.zeros(len(sample), dtype=torch.int64)).shape[1]
     if outputs < (classes := len(dataset.classes)):
-        raise ValueError(
+        raise UserError(
             f"the model has {outputs} outputs, {dataset.name} has {classes} classes; "
             "each class needs an output"
         )

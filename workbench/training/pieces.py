@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from workbench.errors import UserError
 from workbench.graphs import find_layers, follow, input_shapes
 from workbench.training.cuts import LayeredCalls
 
@@ -52,11 +53,11 @@ class Pieces:
             The module's outputs where `last` is the last layer.
         """
         if not 1 <= first <= last <= len(self):
-            raise ValueError(f"layers {first} to {last} are not within 1 to {len(self)}")
+            raise UserError(f"layers {first} to {last} are not within 1 to {len(self)}")
         calls = self.calls
         wanted = len(calls.entering(first))
         if len(tensors) != wanted:
-            raise ValueError(
+            raise UserError(
                 f"layer {first} of {calls.name} takes {wanted} tensors, not {len(tensors)}"
             )
         return calls.run(self.module, first, last, tuple(tensors))
@@ -97,7 +98,7 @@ class Pieces:
         name = type(self.module).__name__
         calls = LayeredCalls(name, trace_calls(self.module, self._shapes, self._dtype))
         if len(calls) != len(self):
-            raise ValueError(
+            raise UserError(
                 f"{name} has {len(calls)} layers as it is set now, but {len(self)} in training; "
                 "set the modes of its parts alike: module.train() or module.eval()"
             )

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.errors import UserError
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -46,9 +48,9 @@ def quantise(tensor: Tensor, bits: int) -> Quantised:
     import torch
 
     if isinstance(bits, bool) or bits not in BITS:
-        raise ValueError(f"bits is {bits!r}; a value takes 1 to 16 bits")
+        raise UserError(f"bits is {bits!r}; a value takes 1 to 16 bits")
     if not tensor.is_floating_point() or not tensor.numel():
-        raise ValueError(
+        raise UserError(
             f"{tensor.dtype} of shape {tuple(tensor.shape)} cannot be quantised; give at least "
             "one value in floating point"
         )
@@ -56,7 +58,7 @@ def quantise(tensor: Tensor, bits: int) -> Quantised:
     low, high = exact.min(), exact.max()
     range_ = float(high - low)
     if not math.isfinite(range_):
-        raise ValueError(
+        raise UserError(
             f"values from {float(low)} to {float(high)} cannot be quantised; they and their range "
             "must be finite"
         )

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from workbench.errors import UserError
+
 if TYPE_CHECKING:
     import torch
 
@@ -39,7 +41,7 @@ def global_state() -> torch.Tensor:
 def derive(seed: int, *purpose: int) -> int:
     """Return a seed of 63 bits for one purpose of a run."""
     if seed < 0 or any(part < 0 for part in purpose):
-        raise ValueError(f"a seed and what it is for are at least 0, not {(seed, *purpose)}")
+        raise UserError(f"a seed and what it is for are at least 0, not {(seed, *purpose)}")
     state = np.random.SeedSequence(seed, spawn_key=purpose).generate_state(1, np.uint64)
     return int(state[0]) >> 1
 
@@ -79,7 +81,7 @@ def fixed_threads(count: int = 1) -> Iterator[None]:
     import torch
 
     if count < 1:
-        raise ValueError(f"PyTorch computes with at least one thread, not {count}")
+        raise UserError(f"PyTorch computes with at least one thread, not {count}")
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

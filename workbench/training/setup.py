@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from workbench.checks import check_number, check_whole
+from workbench.errors import UserError
 from workbench.training.models import check_model, make_model, profile_of
 from workbench.training.sgd import Sgd
 
@@ -55,7 +56,7 @@ class Setup:
         self._check_counts(epochs=1, seed=0)
         check_model(self.model, self.dataset, self.seed, in_own_type=self.in_own_type)
         if not isinstance(self.sgd, Sgd):
-            raise ValueError(f"sgd is {self.sgd!r}; give a training.Sgd, such as Sgd(0.02)")
+            raise UserError(f"sgd is {self.sgd!r}; give a training.Sgd, such as Sgd(0.02)")
 
     def _check_counts(self, **least: int) -> None:
         for name, smallest in least.items():
@@ -65,7 +66,7 @@ class Setup:
         for name in names:
             number = check_number(name, getattr(self, name))
             if not 0 < number < math.inf:
-                raise ValueError(f"{name} is {number}; it must be finite and above 0")
+                raise UserError(f"{name} is {number}; it must be finite and above 0")
             object.__setattr__(self, name, number)
 
     def made(self) -> torch.nn.Module:

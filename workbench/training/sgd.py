@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workbench.checks import check_number, check_truth
+from workbench.errors import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,14 +46,14 @@ class Sgd:
 
     def __post_init__(self) -> None:
         if not 0 < check_number("learning_rate", self.learning_rate) < math.inf:
-            raise ValueError(f"learning_rate is {self.learning_rate}; it must be above 0")
+            raise UserError(f"learning_rate is {self.learning_rate}; it must be above 0")
         if not 0 <= check_number("momentum", self.momentum) < 1:
-            raise ValueError(f"momentum is {self.momentum}; it must be at least 0 and below 1")
+            raise UserError(f"momentum is {self.momentum}; it must be at least 0 and below 1")
         if not 0 <= check_number("weight_decay", self.weight_decay) < math.inf:
-            raise ValueError(f"weight_decay is {self.weight_decay}; it must be at least 0")
+            raise UserError(f"weight_decay is {self.weight_decay}; it must be at least 0")
         check_truth("nesterov", self.nesterov)
         if self.nesterov and not self.momentum:
-            raise ValueError("nesterov needs a momentum above 0")
+            raise UserError("nesterov needs a momentum above 0")
 
     def start(self, parameters: Tensor) -> Tensor:
         """Return the state before the first step: zeros."""
@@ -66,7 +67,7 @@ class Sgd:
 
         if not parameters.shape == gradients.shape == velocity.shape:
             shapes = [tuple(one.shape) for one in (parameters, gradients, velocity)]
-            raise ValueError(f"parameters, gradients and velocity have the shapes {shapes}")
+            raise UserError(f"parameters, gradients and velocity have the shapes {shapes}")
         with torch.no_grad():
             towards = gradients
             if self.weight_decay:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from workbench.clusters import Cluster
+from workbench.errors import UserError
 from workbench.runtime import (
     Crash,
     Fault,
@@ -173,7 +174,7 @@ def check_losing_nothing(faults: Iterable[Fault], otherwise: str = DELAYING) -> 
     found = check_faults(faults)
     for fault in found:
         if isinstance(fault, LOSING):
-            raise ValueError(
+            raise UserError(
                 f"{fault} loses messages that others would wait for without end; {otherwise}"
             )
     return found

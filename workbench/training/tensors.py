@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.errors import UserError
+
 if TYPE_CHECKING:
     import torch
 
@@ -28,7 +30,7 @@ def check_pairs(x: NDArray[Any] | torch.Tensor, y: NDArray[Any] | torch.Tensor) 
 
     for name, value in (("x", x), ("y", y)):
         if not (isinstance(value, np.ndarray | torch.Tensor) and value.ndim):
-            raise ValueError(f"{name} is {value!r}; give an array or tensor, a row for each sample")
+            raise UserError(f"{name} is {value!r}; give an array or tensor, a row for each sample")
     if len(x) != len(y) or not len(x):
-        raise ValueError(f"{len(x)} samples and {len(y)} labels; one label each, at least one")
+        raise UserError(f"{len(x)} samples and {len(y)} labels; one label each, at least one")
     return len(x)

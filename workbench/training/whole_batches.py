@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING
 
+from workbench.errors import UserError
 from workbench.training.batches import batches
 from workbench.training.setup import Setup
 
@@ -35,7 +36,7 @@ class WholeBatches(Setup, ABC):
             self._check_counts(iterations=1)
         samples = len(self.dataset.y_train)
         if samples < self.samples_per_batch:
-            raise ValueError(
+            raise UserError(
                 f"{self.dataset.name} has {samples} training samples, less than one batch of "
                 f"{self.samples_per_batch}; use more samples or a smaller batch"
             )

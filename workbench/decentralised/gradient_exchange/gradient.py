@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.decentralised.gradient_exchange.part import Part, Values
+from workbench.errors import UserError
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +54,14 @@ class Gradient:
         Raises ValueError: a mask that is no boolean array of the gradient's length; other values.
         """
         if getattr(mask, "dtype", None) != np.bool_ or mask.shape != self.values.shape:
-            raise ValueError(
+            raise UserError(
                 f"mask is {getattr(mask, 'dtype', type(mask).__name__)} of shape "
                 f"{np.shape(mask)}; give a boolean for each of the {len(self.values):,} values of "
                 "the gradient"
             )
         chosen = self.values if values is None else np.asarray(values, self.values.dtype)
         if chosen.shape != self.values.shape:
-            raise ValueError(
+            raise UserError(
                 f"values are of shape {chosen.shape}; give as many as the gradient has, "
                 f"{len(self.values):,}"
             )

@@ -18,6 +18,7 @@ import numpy as np
 from workbench.checks import check_number
 from workbench.decentralised.largest import largest
 from workbench.decentralised.model_exchange.all_gather import copied
+from workbench.errors import UserError
 
 if TYPE_CHECKING:
     from workbench.decentralised.gradient_exchange.part import Values
@@ -34,7 +35,7 @@ class ChocoSgd:
     def __post_init__(self) -> None:
         for name in ("share", "consensus_rate"):
             if not 0 < check_number(name, value := getattr(self, name)) <= 1:
-                raise ValueError(f"{name} is {value}; it must be above 0 and at most 1")
+                raise UserError(f"{name} is {value}; it must be above 0 and at most 1")
 
     def __call__(self, peer: Peer) -> Copies:
         """Begin at a worker."""

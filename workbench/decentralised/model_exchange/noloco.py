@@ -24,6 +24,7 @@ import numpy as np
 from workbench.checks import check_number, check_whole
 from workbench.decentralised.model_exchange.all_gather import all_gather
 from workbench.decentralised.model_exchange.matching import partner
+from workbench.errors import UserError
 
 if TYPE_CHECKING:
     from workbench.decentralised.gradient_exchange.part import Values
@@ -42,11 +43,11 @@ class NoLoCo:
     def __post_init__(self) -> None:
         check_whole("every", self.every, 1)
         if not 0 < check_number("rate", self.rate) < np.inf:
-            raise ValueError(f"rate is {self.rate}; it must be above 0")
+            raise UserError(f"rate is {self.rate}; it must be above 0")
         if not 0 <= check_number("momentum", self.momentum) < 1:
-            raise ValueError(f"momentum is {self.momentum}; it must be at least 0 and below 1")
+            raise UserError(f"momentum is {self.momentum}; it must be at least 0 and below 1")
         if not 0 <= check_number("consensus_rate", self.consensus_rate) < np.inf:
-            raise ValueError(f"consensus_rate is {self.consensus_rate}; it must be at least 0")
+            raise UserError(f"consensus_rate is {self.consensus_rate}; it must be at least 0")
 
     def __call__(self, peer: Peer) -> PairedSteps:
         """Begin at a worker."""

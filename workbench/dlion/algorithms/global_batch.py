@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from workbench.checks import check_number, check_whole
+from workbench.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,10 @@ class Growth:
         check_whole("every_epochs", self.every_epochs, 1)
         check_whole("warm_up_epochs", self.warm_up_epochs, 0)
         if not 1 <= check_number("speed_up_factor", self.speed_up_factor) < math.inf:
-            raise ValueError(f"speed_up_factor is {self.speed_up_factor}; it must be at least 1")
+            raise UserError(f"speed_up_factor is {self.speed_up_factor}; it must be at least 1")
         for name in ("warm_up_share", "speed_up_share"):
             if not 0 <= check_number(name, getattr(self, name)) <= 1:
-                raise ValueError(
+                raise UserError(
                     f"{name} is {getattr(self, name)}; it is a share of the training data, from 0 "
                     "to 1"
                 )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workbench.checks import check_number, check_whole
+from workbench.errors import UserError
 from workbench.names import check_name
 
 WHOM = ("all", "worst")
@@ -40,7 +41,7 @@ class Transfer:
         for name, least in (("period", 1), ("losses", 1), ("early_until", 0), ("early_period", 1)):
             check_whole(name, getattr(self, name), least)
         if not 0 <= check_number("share", self.share) <= 1:
-            raise ValueError(
+            raise UserError(
                 f"share is {self.share}; it is lambda, the share of the best weights, from 0 to 1"
             )
         check_name("whom", self.whom, WHOM)

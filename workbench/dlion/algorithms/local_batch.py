@@ -20,6 +20,7 @@ from fractions import Fraction
 from statistics import fmean
 
 from workbench.checks import check_number, check_whole, listed
+from workbench.errors import UserError
 
 NOISE = 1e-9
 """Share of the seconds that is timing noise."""
@@ -36,12 +37,12 @@ def relative_power(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     for at_s in listed("seconds", seconds, "give one a batch"):
         check_number("seconds", at_s)
     if len(set(sizes)) < 2 or len(sizes) != len(seconds):
-        raise ValueError(
+        raise UserError(
             f"{len(seconds)} times of the batch sizes {list(sizes)}; give a time for each of at "
             "least two different sizes"
         )
     if not (all(0 <= one < math.inf for one in seconds) and max(seconds) > 0):
-        raise ValueError(f"seconds are {list(seconds)}; batches take some, not below 0 and finite")
+        raise UserError(f"seconds are {list(seconds)}; batches take some, not below 0 and finite")
     mean_size, mean_s = fmean(sizes), fmean(seconds)
     off = [size - mean_size for size in sizes]
     slope_s = sum(one * (each_s - mean_s) for one, each_s in zip(off, seconds, strict=True))
@@ -60,10 +61,10 @@ def local_batch_sizes(global_batch: int, power: Sequence[float]) -> tuple[int, .
     """
     shares = [check_number("power", one) for one in listed("power", power, "give one a worker")]
     if not shares or not all(0 < one < math.inf for one in shares):
-        raise ValueError(f"power is {list(power)}; give each worker's, above 0 and finite")
+        raise UserError(f"power is {list(power)}; give each worker's, above 0 and finite")
     batch = check_whole("global_batch", global_batch, 1)
     if batch < len(shares):
-        raise ValueError(
+        raise UserError(
             f"a global batch of {batch} samples for {len(shares)} workers; each needs at least one"
         )
     fractions = [Fraction(one) for one in shares]  # equal remainders are equal

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from workbench.checks import check_number
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
 from workbench.decentralised.gradient_exchange.part import Part, Values, encoded_bytes
+from workbench.errors import UserError
 
 STEPS = 10_000
 """N goes in hundredths of a percent."""
@@ -29,7 +30,7 @@ def check_n(n: object) -> float:
     """Return N, from 0 to 100."""
     number = check_number("N", n)
     if not 0 <= number <= 100:
-        raise ValueError(f"N is {number:g}; it is a percentage, from 0 to 100")
+        raise UserError(f"N is {number:g}; it is a percentage, from 0 to 100")
     return number
 
 
@@ -42,7 +43,7 @@ def max_n(gradient: Values, n: float) -> NDArray[np.bool_]:
     """
     values = np.asarray(gradient)
     if values.dtype.kind not in "iuf":
-        raise ValueError(f"gradient is an array of {values.dtype}; give real numbers")
+        raise UserError(f"gradient is an array of {values.dtype}; give real numbers")
     selected = ranks(values.ravel()) >= least_rank(check_n(n))
     return selected.reshape(values.shape)
 

@@ -12,6 +12,7 @@ from workbench.dlion.algorithms.global_batch import DOUBLING, Growth
 from workbench.dlion.algorithms.knowledge_transfer import Transfer
 from workbench.dlion.algorithms.synchronisation import BOUNDED, Synchronisation
 from workbench.dlion.algorithms.weighted_update import WEIGHTINGS
+from workbench.errors import UserError
 from workbench.names import check_name
 
 
@@ -42,7 +43,7 @@ class Batching:
         sizes = listed("sizes", self.sizes, "give batch sizes, such as (4, 8, 16)")
         object.__setattr__(self, "sizes", tuple(check_whole("sizes", one, 1) for one in sizes))
         if len(set(self.sizes)) < 2:
-            raise ValueError(f"sizes are {self.sizes}; time batches of at least two sizes")
+            raise UserError(f"sizes are {self.sizes}; time batches of at least two sizes")
         check_name("weighting", self.weighting, WEIGHTINGS)
 
 
@@ -79,10 +80,10 @@ class System:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.title, str) and self.title):
-            raise ValueError(f"title is {self.title!r}; give the system a name")
+            raise UserError(f"title is {self.title!r}; give the system a name")
         check_truth("acknowledged", self.acknowledged)
         if (self.generate_partial_gradients is None) == (self.exchange_models is None):
-            raise ValueError(
+            raise UserError(
                 f"{self.title} needs one of generate_partial_gradients, for gradients, and "
                 "exchange_models, for models"
             )
@@ -90,7 +91,7 @@ class System:
             hook = getattr(self, name)
             needed = hook is not None or name == "synch_training"
             if needed and not (callable(hook) and _makes_callables(hook)):
-                raise ValueError(
+                raise UserError(
                     f"{name} of {self.title} is {hook!r}; give a function, or a class with __call__"
                 )
         if self.batching is not None:

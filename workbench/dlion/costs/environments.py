@@ -17,6 +17,7 @@ from typing import Any
 from workbench.checks import check_number, check_whole, is_number, listed, whole
 from workbench.clusters import Cluster, Link, Node, Schedule, load_testbed
 from workbench.clusters.node import Given
+from workbench.errors import UserError
 
 Pairs = tuple[tuple[float, float], ...]
 """(start_s, value), ascending from 0 s on."""
@@ -61,13 +62,13 @@ class Environment:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.title, str) and self.title):
-            raise ValueError(f"title is {self.title!r}; give the environment a name")
+            raise UserError(f"title is {self.title!r}; give the environment a name")
         if self.unit not in UNITS:
-            raise ValueError(f"unit is {self.unit!r}; workers compute with {' or '.join(UNITS)}")
+            raise UserError(f"unit is {self.unit!r}; workers compute with {' or '.join(UNITS)}")
         each = "give one entry for each worker, such as (24, 24, 12)"
         cores, mbps = listed("cores", self.cores, each), listed("mbps", self.mbps, each)
         if len(cores) < 2 or len(cores) != len(mbps):
-            raise ValueError(
+            raise UserError(
                 f"cores of {len(cores)} workers and mbps of {len(mbps)}; give both of each worker, "
                 "at least two"
             )
@@ -132,9 +133,9 @@ class Environment:
             A share or factor out of range.
         """
         if not 0 < check_number("link_share", link_share) <= 1:
-            raise ValueError(f"link_share is {link_share}; give a share above 0 and at most 1")
+            raise UserError(f"link_share is {link_share}; give a share above 0 and at most 1")
         if not 0 < check_number("carries", carries) < math.inf:
-            raise ValueError(f"carries is {carries}; give a finite factor above 0")
+            raise UserError(f"carries is {carries}; give a finite factor above 0")
         bps = 1e6 * link_share * carries
         interfaces = [Schedule.of(mbps) for mbps in self.mbps]
         nodes = []
@@ -159,9 +160,9 @@ def speed_up(cores: float, parallel_share: float = PARALLEL_SHARE) -> float:
     Raises ValueError: cores that are not above 0, or p, `parallel_share`, outside [0, 1].
     """
     if not 0 < check_number("cores", cores) < math.inf:
-        raise ValueError(f"cores is {cores}; give a finite number above 0")
+        raise UserError(f"cores is {cores}; give a finite number above 0")
     if not 0 <= check_number("parallel_share", parallel_share) <= 1:
-        raise ValueError(f"parallel_share is {parallel_share}; give a share from 0 to 1")
+        raise UserError(f"parallel_share is {parallel_share}; give a share from 0 to 1")
     return 1 / ((1 - parallel_share) + parallel_share / cores)
 
 
@@ -176,7 +177,7 @@ def stress(cores: int, occupied: Sequence[tuple[float, float]]) -> Pairs:
     left = []
     for start_s, busy in _rows("occupied", occupied):
         if not 0 <= check_number("occupied cores", busy) < count:
-            raise ValueError(
+            raise UserError(
                 f"stress occupies {busy} of {count} cores from {start_s} s on; give at least 0, "
                 "and leave some to the worker"
             )
@@ -191,7 +192,7 @@ def tc(mbps: Sequence[tuple[float, float]]) -> Pairs:
     """
     for start_s, limit in _rows("mbps", mbps):
         if not check_number("mbps", limit) > 0:
-            raise ValueError(f"tc limits to {limit} Mbit/s from {start_s} s on; give some above 0")
+            raise UserError(f"tc limits to {limit} Mbit/s from {start_s} s on; give some above 0")
     return _checked("mbps", mbps)
 
 
@@ -200,7 +201,7 @@ def _rows(name: str, pairs: Any) -> tuple[Any, ...]:
     rows = listed(name, pairs, instead)
     for row in rows:
         if not (isinstance(row, tuple | list) and len(row) == 2):
-            raise ValueError(f"{name} has {row!r}; {instead}")
+            raise UserError(f"{name} has {row!r}; {instead}")
     return rows
 
 
@@ -208,7 +209,7 @@ def _checked(name: str, pairs: Sequence[tuple[float, float]]) -> Pairs:
     try:
         schedule = Schedule.of(pairs)
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+        raise UserError(f"{name}: {error}") from None
     return tuple(zip(schedule.starts_s, schedule.values, strict=True))
 
 
@@ -219,27 +220,27 @@ def _over_time(name: str, entry: Any, lack: str) -> Given:
     else:
         values = list(entry.values) if isinstance(entry, Schedule) else [entry]
     if any(is_number(value) and value <= 0 for value in values):
-        raise ValueError(f"{lack}: {name} is {entry!r}; give some above 0, at all times")
+        raise UserError(f"{lack}: {name} is {entry!r}; give some above 0, at all times")
     try:
         schedule = Schedule.of(entry)
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+        raise UserError(f"{name}: {error}") from None
     return schedule.values[0] if len(set(schedule.values)) == 1 else schedule
 
 
 def _pairs_mbps(rates: Any, workers: int) -> dict[tuple[int, int], float]:
     if not isinstance(rates, Mapping):
-        raise ValueError(f"pairs_mbps is {rates!r}; map pairs to Mbit/s, such as {{(0, 1): 190}}")
+        raise UserError(f"pairs_mbps is {rates!r}; map pairs to Mbit/s, such as {{(0, 1): 190}}")
     found = {}
     for pair, mbps in rates.items():
         ends = {whole(end) for end in pair} if isinstance(pair, tuple) and len(pair) == 2 else set()
         if len(ends) != 2 or not ends <= set(range(workers)):
-            raise ValueError(
+            raise UserError(
                 f"pairs_mbps has {pair!r}; give (sender, receiver), two different workers of 0 to "
                 f"{workers - 1}"
             )
         if not 0 < check_number(f"pairs_mbps of {pair}", mbps) < math.inf:
-            raise ValueError(f"pairs_mbps of {pair} is {mbps}; give finite Mbit/s above 0")
+            raise UserError(f"pairs_mbps of {pair} is {mbps}; give finite Mbit/s above 0")
         found[int(pair[0]), int(pair[1])] = float(mbps)
     return found
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from workbench.dlion.algorithms.synchronisation import MUST, Progress
 from workbench.dlion.costs.network import Network
+from workbench.errors import UserError
 
 ROUNDING = 1e-12
 """Of the time; events that are no further apart are one."""
@@ -124,7 +125,7 @@ class Course:
         due_s = min(*ends_s, self._later[0][0] if self._later else math.inf)
         seconds = min(seconds, due_s - self.now_s)
         if seconds == math.inf:
-            raise ValueError(f"all workers wait, and nothing is on its way; {MUST}")
+            raise UserError(f"all workers wait, and nothing is on its way; {MUST}")
         for worker, end_s in enumerate(ends_s):
             if end_s == math.inf:
                 carries = self._busy & self.network.at_worker[worker]
@@ -247,7 +248,7 @@ class Course:
             counts = [len(begins_s) for begins_s in self.begins_s]
             if sum(counts) > STUCK:
                 last = counts.index(min(counts))
-                raise ValueError(f"worker {last} waits for ever while others go on; {MUST}")
+                raise UserError(f"worker {last} waits for ever while others go on; {MUST}")
         settled = history[len(history) // 3]
         found = self._between(settled, self._snapshot(), repeats=False)
         if least_s is None:

@@ -26,6 +26,7 @@ from workbench.dlion.algorithms.system import System
 from workbench.dlion.costs.fluid import Course, Mean
 from workbench.dlion.costs.network import Network, network
 from workbench.dlion.costs.traffic import LinkBytes, Traffic, knowledge, may_be_ahead, traffic
+from workbench.errors import UserError
 from workbench.names import choose
 
 
@@ -55,7 +56,7 @@ class Workload:
             value = check_number(name, getattr(self, name))
             if not (0 <= value < math.inf and (value or name == "host_s")):
                 least = "at least 0" if name == "host_s" else "above 0"
-                raise ValueError(f"{name} is {value:g}; it must be finite and {least}")
+                raise UserError(f"{name} is {value:g}; it must be finite and {least}")
             object.__setattr__(self, name, value)
         object.__setattr__(self, "local_batch", check_whole("local_batch", self.local_batch, 1))
 
@@ -236,12 +237,12 @@ def _inputs(
     check_kind("system", chosen, System, "the name of one of SYSTEMS, or a System")
     check_kind("workload", workload, Workload, "a Workload, as in Workload(5e6, 0.01)")
     if len(check_cluster(cluster)) < 2:
-        raise ValueError("the cluster has one worker; an exchange takes at least two")
+        raise UserError("the cluster has one worker; an exchange takes at least two")
     at_s, seed = check_number("at_s", at_s), check_whole("seed", seed, 0)
     if not 0 <= at_s < math.inf:
-        raise ValueError(f"at_s is {at_s}; give a time of at least 0 s")
+        raise UserError(f"at_s is {at_s}; give a time of at least 0 s")
     if share is not None and not 0 < check_number("share", share) <= 1:
-        raise ValueError(f"share is {share}; give that of a gradient's values, up to 1")
+        raise UserError(f"share is {share}; give that of a gradient's values, up to 1")
     batches, own_s, start_s = _computing(cluster, workload, chosen, at_s)
     links = network(cluster, at_s)
     sent = traffic(chosen, links, workload.model_bytes, own_s, share=share, seed=seed)
@@ -276,7 +277,7 @@ def _computing(
     speeds = [node.speed_over_time.at(at_s) for node in cluster.nodes]
     for node, speed in zip(cluster.nodes, speeds, strict=True):
         if speed == 0:
-            raise ValueError(f"{node.name} has a speed of 0 at {at_s:g} s; give another at_s")
+            raise UserError(f"{node.name} has a speed of 0 at {at_s:g} s; give another at_s")
     host_s = workload.host_s
     each_s = [workload.sample_s / speed for speed in speeds]
     batches, start_s = (workload.local_batch,) * len(speeds), 0.0

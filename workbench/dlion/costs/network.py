@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import permutations
 
 from workbench.clusters import Cluster, Schedule
+from workbench.errors import UserError
 from workbench.runtime.max_min import max_min_rates
 
 UNLIMITED_BPS = 1e300  # finite, so that differences are numbers
@@ -77,7 +78,7 @@ def network(cluster: Cluster, at_s: float = 0.0) -> Network:
     def bps(what: str, rate: float | Schedule | None) -> float:
         found = rate.at(at_s) if isinstance(rate, Schedule) else rate
         if found == 0:
-            raise ValueError(f"{what} carries nothing at {at_s:g} s; give another at_s")
+            raise UserError(f"{what} carries nothing at {at_s:g} s; give another at_s")
         return UNLIMITED_BPS if found is None else min(found, UNLIMITED_BPS)
 
     nodes, names = cluster.nodes, cluster.names

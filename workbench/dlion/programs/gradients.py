@@ -14,6 +14,7 @@ from workbench.decentralised.gradient_exchange.gradient import Gradient, Links
 from workbench.decentralised.gradient_exchange.monitor import Monitor
 from workbench.decentralised.gradient_exchange.part import Part
 from workbench.dlion.algorithms.weighted_update import WEIGHTINGS, equal
+from workbench.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +95,7 @@ class GradientExchange:
             )
         for peer, part in parts.items():
             if peer not in range(len(job.learners)):
-                raise ValueError(f"{hook} has a part for {peer!r}; links.peers has who is there")
+                raise UserError(f"{hook} has a part for {peer!r}; links.peers has who is there")
             if not isinstance(part, Part | None):
                 raise TypeError(
                     f"{hook} has {type(part).__name__} for worker {peer}; give gradient.whole, "

@@ -20,6 +20,7 @@ from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.programs.job import Job, Recorder
 from workbench.dlion.programs.program import program
 from workbench.dlion.training.setup import Setup
+from workbench.errors import UserError
 from workbench.names import choose
 from workbench.runtime import DeadlockError, Fault, Run, SimulationError, Synchronized
 from workbench.training import Sgd, Standing, TrainingError
@@ -213,7 +214,7 @@ def build(setup: Setup, system: str | System = "dlion") -> Built:
     chosen = choose("system", system, SYSTEMS) if isinstance(system, str) else system
     check_kind("system", chosen, System, "the name of one of SYSTEMS, or a System")
     if chosen.exchange_models is None and setup.sgd != Sgd(setup.sgd.learning_rate):
-        raise ValueError(
+        raise UserError(
             f"{chosen.title} applies peers' gradients as they arrive, by their learning rate "
             f"alone; give sgd=Sgd({setup.sgd.learning_rate:g}) without momentum or decay"
         )

@@ -19,6 +19,7 @@ from workbench.decentralised.heartbeat import check_patience
 from workbench.decentralised.shards import check_shards
 from workbench.dlion.algorithms.global_batch import GlobalBatch, Growth, step
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
+from workbench.errors import UserError
 from workbench.names import check_name, choose
 from workbench.profiles import LayerTimes
 from workbench.training import Sgd
@@ -105,7 +106,7 @@ class Setup(training.Setup):
         limits = [name for name in optional if getattr(self, name) is not None]
         self._check_positive(*limits, "flops_per_s", "backward_over_forward", "stands_for")
         if not 0 <= check_number("host_s", self.host_s) < math.inf:
-            raise ValueError(f"host_s is {self.host_s}; it must be at least 0 s and finite")
+            raise UserError(f"host_s is {self.host_s}; it must be at least 0 s and finite")
         check_name("first_weights", self.first_weights, FIRST)
         if self.shards is not None:
             object.__setattr__(
@@ -117,7 +118,7 @@ class Setup(training.Setup):
             check_patience(self.patience_s, batch_s * self.stands_for)
         available = len(self.dataset.y_train)
         if available < self.workers:
-            raise ValueError(
+            raise UserError(
                 f"{self.workers} workers cannot share the {available} samples of "
                 f"{self.dataset.name}"
             )
@@ -128,18 +129,18 @@ class Setup(training.Setup):
         where = self.environment
         if (where is None) == (self.cluster is None):
             which = "neither" if where is None else "both"
-            raise ValueError(
+            raise UserError(
                 f"{which} of environment and cluster given; give either environment, the name "
                 "of one of ENVIRONMENTS, or a cluster"
             )
         if isinstance(where, Cluster):
-            raise ValueError("environment is a Cluster; give it as cluster=")
+            raise UserError("environment is a Cluster; give it as cluster=")
         if isinstance(self.cluster, Environment):
-            raise ValueError("cluster is an Environment; give it as environment=")
+            raise UserError("cluster is an Environment; give it as environment=")
         if isinstance(where, str):
             where = choose("environment", where, ENVIRONMENTS)
         if not (where is None or isinstance(where, Environment)):
-            raise ValueError(
+            raise UserError(
                 f"environment is {where!r}; give the name of one of ENVIRONMENTS, an Environment, "
                 "or a Cluster as cluster="
             )

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from workbench.checks import check_kind, check_layers, check_number
 from workbench.dynacomm.costs.plan import Plan, check_plan
+from workbench.errors import UserError
 
 if TYPE_CHECKING:
     from workbench.clusters import Link
@@ -64,17 +65,17 @@ class LayerCosts:
         for name, values in vectors.items():
             object.__setattr__(self, name, check_layers(name, values))
         if not 0 <= (overhead_s := check_number("overhead_s", overhead_s)) < math.inf:
-            raise ValueError(f"overhead_s is {overhead_s}; seconds are finite and not negative")
+            raise UserError(f"overhead_s is {overhead_s}; seconds are finite and not negative")
         object.__setattr__(self, "overhead_s", overhead_s)
         lengths = {name: len(getattr(self, name)) for name in VECTORS}
         if len(set(lengths.values())) > 1:
-            raise ValueError(f"every layer needs all four costs, but the lengths differ: {lengths}")
+            raise UserError(f"every layer needs all four costs, but the lengths differ: {lengths}")
         with np.errstate(over="ignore"):
             longest_s = self.layers * self.overhead_s + sum(
                 float(getattr(self, name).sum()) for name in VECTORS
             )
         if not np.isfinite(longest_s):
-            raise ValueError("the costs are finite but their sum is not; give them in seconds")
+            raise UserError("the costs are finite but their sum is not; give them in seconds")
 
     @property
     def layers(self) -> int:
@@ -227,7 +228,7 @@ def check_profiled(profile: object, times: object, link: object) -> None:
     times = check_kind("times", times, LayerTimes, "LayerTimes, such as LayerTimes.from_flops(...)")
     check_kind("link", link, Link, "a Link, such as Link(bandwidth_bps=1e6)")
     if profile.layers != times.layers:
-        raise ValueError(
+        raise UserError(
             f"profile of {profile.name} ({len(profile)} layers) and times of {times.name} "
             f"({len(times)} layers) do not name the same layers; make both from one model"
         )

@@ -9,6 +9,7 @@ from itertools import pairwise
 import polars as pl
 
 from workbench.checks import check_kind, check_whole, listed
+from workbench.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,9 @@ class Plan:
             except (TypeError, ValueError, OverflowError):  # text, not finite
                 cuts = ()
             if cuts != numbers:
-                raise ValueError(f"{name} {numbers} are layer numbers; they must be whole")
+                raise UserError(f"{name} {numbers} are layer numbers; they must be whole")
             if any(cut < 1 for cut in cuts) or any(a >= b for a, b in pairwise(cuts)):
-                raise ValueError(
+                raise UserError(
                     f"{name} {cuts} must be increasing layer numbers from 1 on; "
                     "l cuts between layers l and l+1"
                 )
@@ -51,7 +52,7 @@ class Plan:
         for name in ("forward_cuts", "backward_cuts"):
             cuts = getattr(self, name)
             if cuts and cuts[-1] >= layers:
-                raise ValueError(
+                raise UserError(
                     f"{name} has a cut behind layer {cuts[-1]}, "
                     f"but a model of {layers} layers is cut behind 1 to {layers - 1}"
                 )

@@ -16,6 +16,7 @@ from functools import lru_cache
 from workbench.clusters import Link, load_constants, load_testbed
 from workbench.dynacomm.costs.iteration import Iteration, LayerCosts, iteration, layer_costs
 from workbench.dynacomm.costs.plan import Plan
+from workbench.errors import UserError
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
 
 EXPLANATION = "key_granularity"
@@ -76,7 +77,7 @@ class Testbed:
     def __post_init__(self) -> None:
         for name in ("workers", "servers"):
             if not getattr(self, name) >= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; at least 1 is needed")
+                raise UserError(f"{name} is {getattr(self, name)}; at least 1 is needed")
 
     @property
     def link(self) -> Link:

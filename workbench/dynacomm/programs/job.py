@@ -13,6 +13,7 @@ import numpy as np
 from workbench.checks import check_kind, check_layers, check_number, check_whole, listed, whole
 from workbench.dynacomm.costs.iteration import FloatArray, check_profiled
 from workbench.dynacomm.programs.shards import Shards
+from workbench.errors import UserError
 
 if TYPE_CHECKING:
     from workbench.clusters import Link
@@ -68,7 +69,7 @@ class Job:
 
     def __post_init__(self) -> None:
         if not isinstance(self.shards, Shards):
-            raise ValueError(
+            raise UserError(
                 f"shards is {self.shards!r}; give Shards, such as split_evenly(layers, servers)"
             )
         for name in VECTORS:
@@ -82,20 +83,20 @@ class Job:
         object.__setattr__(self, "tensors", counts)
         lengths = [len(getattr(self, name)) for name in VECTORS]
         if set(lengths) != {self.shards.layers}:
-            raise ValueError(
+            raise UserError(
                 "forward_s, backward_s, pull_bytes and push_bytes have the lengths "
                 f"{lengths}, but the shards are of {self.shards.layers} layers"
             )
         if not 0 <= check_number("aggregation_s", self.aggregation_s) < math.inf:
-            raise ValueError(
+            raise UserError(
                 f"aggregation_s is {self.aggregation_s}; seconds are finite and not negative"
             )
         if self.tensors and len(self.tensors) != self.layers:
-            raise ValueError(f"tensors counts {len(self.tensors)} layers of {self.layers}")
+            raise UserError(f"tensors counts {len(self.tensors)} layers of {self.layers}")
         self._check_nodes()
         iterations = whole(self.iterations)
         if iterations is None or iterations < 1 or not self.workers:
-            raise ValueError(
+            raise UserError(
                 f"{self.iterations!r} iterations of {len(self.workers)} workers: a job has at "
                 "least one iteration and one worker"
             )
@@ -103,13 +104,13 @@ class Job:
 
     def _check_nodes(self) -> None:
         if len(self.servers) != self.shards.servers:
-            raise ValueError(
+            raise UserError(
                 f"{self.shards.servers} shards for {len(self.servers)} servers; one each is needed"
             )
         nodes = (*self.workers, *self.servers)
         twice = [node for node, count in Counter(nodes).items() if count > 1]
         if twice:
-            raise ValueError(
+            raise UserError(
                 f"node {twice[0]} is named twice among the workers {self.workers} and the servers "
                 f"{self.servers}; every node is one worker or one server"
             )

@@ -11,6 +11,7 @@ import numpy as np
 
 from workbench.checks import check_whole, listed
 from workbench.dynacomm.costs.iteration import FloatArray
+from workbench.errors import UserError
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +28,7 @@ class Shards:
         except (TypeError, ValueError):
             share = np.empty(0)
         if share.ndim != 2 or not share.size:
-            raise ValueError(
+            raise UserError(
                 f"share is {self.share!r}; give a table of shares, a row for each server and a "
                 "column for each layer"
             )
@@ -35,18 +36,18 @@ class Shards:
         starts = listed("starts", self.starts, "give the first element of each layer, and the end")
         starts = tuple(check_whole("a start of a layer", one, 0) for one in starts)
         if any(low > high for low, high in pairwise(starts)):
-            raise ValueError(f"starts {starts} go back; each layer begins where the last one ends")
+            raise UserError(f"starts {starts} go back; each layer begins where the last one ends")
         object.__setattr__(self, "starts", starts)
         empty = np.flatnonzero(~self.share.any(axis=1))
         if empty.size:
-            raise ValueError(
+            raise UserError(
                 f"server {empty[0]} of {self.servers} would hold no layer of {self.layers}; "
                 "use fewer servers"
             )
         if not np.allclose(self.share.sum(axis=0), 1) or (self.share < 0).any():
-            raise ValueError("every layer must be shared out whole, in shares from 0 to 1")
+            raise UserError("every layer must be shared out whole, in shares from 0 to 1")
         if self.starts and len(self.starts) != self.layers + 1:
-            raise ValueError(f"starts has {len(self.starts)} bounds for {self.layers} layers")
+            raise UserError(f"starts has {len(self.starts)} bounds for {self.layers} layers")
 
     @property
     def servers(self) -> int:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from workbench.checks import check_kind, whole
 from workbench.dynacomm.costs.plan import Plan, check_plan, runs
 from workbench.dynacomm.programs.job import Job
+from workbench.errors import UserError
 from workbench.runtime import Message, Synchronized
 
 if TYPE_CHECKING:
@@ -255,7 +256,7 @@ def server(job: Job, position: int, store: Store | None = None) -> Program:
     """
     _check_job(job)
     if (place := whole(position)) is None or not 0 <= place < job.shards.servers:
-        raise ValueError(
+        raise UserError(
             f"position is {position!r}; the job has servers at positions 0 to "
             f"{job.shards.servers - 1}"
         )

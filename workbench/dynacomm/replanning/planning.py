@@ -18,6 +18,7 @@ from workbench.dynacomm.replanning import profiling
 from workbench.dynacomm.replanning.clairvoyant import fastest, timed
 from workbench.dynacomm.replanning.known_link import KnownLink
 from workbench.dynacomm.replanning.profiling import Profile
+from workbench.errors import UserError
 
 if TYPE_CHECKING:
     from workbench.clusters import Link
@@ -39,7 +40,7 @@ WITHIN_S = 1e-6
 def check_planning(planning_s: float) -> None:
     """Refuse seconds of planning that are negative or not finite."""
     if not 0 <= check_number("planning_s", planning_s) < math.inf:
-        raise ValueError(f"planning_s is {planning_s}; seconds are finite and not negative")
+        raise UserError(f"planning_s is {planning_s}; seconds are finite and not negative")
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Replanned:
 
     def __post_init__(self) -> None:
         if self.every < 1:
-            raise ValueError(f"every is {self.every}; it must be at least 1 iteration")
+            raise UserError(f"every is {self.every}; it must be at least 1 iteration")
         check_planning(self.planning_s)
 
     def begin(self) -> tuple[Profile, Plan]:
@@ -95,7 +96,7 @@ class Clairvoyant:
     def __post_init__(self) -> None:
         for link in (self.pull, self.push):
             if link.latency_s or (link.tensor_s and self.job.tensors):
-                raise ValueError(
+                raise UserError(
                     f"the link has latency_s {link.latency_s} and tensor_s {link.tensor_s}; a "
                     "clairvoyant plan knows bandwidth and overhead only, so both must be 0"
                 )

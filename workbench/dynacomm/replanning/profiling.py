@@ -21,6 +21,7 @@ import numpy as np
 from workbench.dynacomm.costs.iteration import FloatArray, LayerCosts
 from workbench.dynacomm.replanning.layer_seconds import estimate
 from workbench.dynacomm.replanning.rates import Moments, Rate, fit, moments
+from workbench.errors import UserError
 
 if TYPE_CHECKING:
     from workbench.dynacomm.programs.job import Job
@@ -50,7 +51,7 @@ class Profile:
 
     def __post_init__(self) -> None:
         if self.window < 1:
-            raise ValueError(f"window is {self.window}; it must be at least 1 iteration")
+            raise UserError(f"window is {self.window}; it must be at least 1 iteration")
 
     @classmethod
     def before(cls, job: Job, pull: Rate, push: Rate | None = None, window: int = 1) -> Profile:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from workbench.errors import UserError
+
 ONE_SIZE = 0.01
 """Sizes that differ by less, as a share of the largest, cannot separate overhead and bandwidth."""
 
@@ -25,11 +27,11 @@ class Rate:
     def __post_init__(self) -> None:
         for name in ("overhead_s", "tensor_s"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(
+                raise UserError(
                     f"{name} is {getattr(self, name)}; it must be finite and at least 0"
                 )
         if not self.bandwidth_bps > 0:
-            raise ValueError(f"bandwidth_bps is {self.bandwidth_bps}; it must be above 0")
+            raise UserError(f"bandwidth_bps is {self.bandwidth_bps}; it must be above 0")
 
     def transfer_s(self, size_bytes: float) -> float:
         """Seconds of one transmission, its overhead included, its tensors not."""

@@ -18,6 +18,7 @@ from workbench.dynacomm.replanning.profiling import Profile
 from workbench.dynacomm.replanning.rates import Rate
 from workbench.dynacomm.training.learning import ServerEpochs, ServerStore, WorkerReplica
 from workbench.dynacomm.training.setup import Setup
+from workbench.errors import UserError
 from workbench.names import choose
 from workbench.runtime import Fault, Run, Synchronized
 from workbench.training import Standing, Trained
@@ -153,7 +154,7 @@ def build(
     flat = training.flatten(setup.made(), setup.dataset.input_shape)
     most = max(high - low for low, high in pairwise(flat.layout.starts))
     if setup.servers > most:
-        raise ValueError(
+        raise UserError(
             f"servers is {setup.servers}; the largest layer has {most} parameters to share out, so "
             "give at most as many servers"
         )
@@ -199,7 +200,7 @@ def _interval(replan_every: Every, planner: str) -> int | Literal["epoch"] | Non
         return replan_every
     count = whole(replan_every)
     if count is None or count < 1:
-        raise ValueError(
+        raise UserError(
             f"replan_every is {replan_every!r}; give a whole number of iterations of at least 1, "
             "'epoch', None to keep the first plan, or 'auto'"
         )

@@ -11,6 +11,7 @@ from workbench.clusters import Cluster, Link, Node, Schedule, star
 from workbench.dynacomm.costs.iteration import LayerCosts, layer_costs
 from workbench.dynacomm.programs.job import Job, plain
 from workbench.dynacomm.programs.shards import split_evenly
+from workbench.errors import UserError
 from workbench.profiles import LayerTimes
 
 
@@ -55,14 +56,14 @@ class Setup(training.Setup):
         self._check_counts(workers=1, servers=1, batch_size=1)
         self._check_positive("flops_per_s", "backward_over_forward")
         if not isinstance(self.link, Link):
-            raise ValueError(f"link is {self.link!r}; give a clusters.Link")
+            raise UserError(f"link is {self.link!r}; give a clusters.Link")
         self._check_speeds()
 
     def _check_speeds(self) -> None:
         instead = "give one number for each worker, such as (1.0, 0.5)"
         object.__setattr__(self, "speeds", listed("speeds", self.speeds, instead))
         if self.speeds and len(self.speeds) != self.workers:
-            raise ValueError(
+            raise UserError(
                 f"speeds has {len(self.speeds)} numbers for {self.workers} workers; give one "
                 "each, or none"
             )

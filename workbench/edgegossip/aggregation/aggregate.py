@@ -21,6 +21,7 @@ from workbench.edgegossip.aggregation.divider import Divider
 from workbench.edgegossip.aggregation.means import subset_means
 from workbench.edgegossip.aggregation.shares import shares
 from workbench.edgegossip.aggregation.techniques import TECHNIQUES, Reducer, Technique
+from workbench.errors import UserError
 from workbench.names import choose
 from workbench.training.repeatable import derive
 
@@ -103,7 +104,7 @@ def timed_aggregate(
     ratio = check_ratio(ratio)
     seed = _whole(seed)
     if ratio > len(points):
-        raise ValueError(
+        raise UserError(
             f"ratio {ratio:g} asks for less than one aggregated point from {len(points)} points; "
             f"give 1 to {len(points)}"
         )
@@ -129,7 +130,7 @@ def _technique(technique: object) -> Technique:
         return technique
     if isinstance(technique, tuple) and len(technique) == 2 and all(map(callable, technique)):
         return Technique(*technique)
-    raise ValueError(
+    raise UserError(
         f"technique is {technique!r}; give a name ({', '.join(TECHNIQUES)}), or a pair of "
         "functions, a reducer and a divider"
     )
@@ -138,7 +139,7 @@ def _technique(technique: object) -> Technique:
 def _whole(seed: object) -> int:
     found = whole(seed)
     if found is None or found < 0:
-        raise ValueError(f"seed is {seed!r}; give a whole number of at least 0")
+        raise UserError(f"seed is {seed!r}; give a whole number of at least 0")
     return found
 
 
@@ -153,18 +154,18 @@ def _checked(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, Indices]:
     if points.dtype.kind in "iub" or points.dtype == np.float16:
         points = points.astype(np.float32)
     if points.dtype.kind != "f" or points.ndim < 2 or not points.size:
-        raise ValueError(
+        raise UserError(
             f"x is {points.dtype} of shape {points.shape}; it must hold numbers, a row of "
             "features or an image for each point, at least one point"
         )
     finite = np.isfinite(points.reshape(len(points), -1)).all(axis=1)
     if not finite.all():
-        raise ValueError(
+        raise UserError(
             f"x holds NaN or infinite features in {np.count_nonzero(~finite)} of {len(points)} "
             f"points, first in point {int(np.argmin(finite))}"
         )
     if classes.dtype.kind not in "iu" or classes.shape != (len(points),):
-        raise ValueError(
+        raise UserError(
             f"y is {classes.dtype} of shape {classes.shape}; it must be whole numbers, "
             f"one class for each of the {len(points)} points"
         )
@@ -174,7 +175,7 @@ def _checked(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, Indices]:
 def _reduced(technique: Technique, points: FloatArray, ratio: float, seed: int) -> NDArray[Any]:
     reduced = np.asarray(technique.reduce(points, ratio, _seed(seed, REDUCE)))
     if reduced.ndim != 2 or len(reduced) != len(points) or not np.isfinite(reduced).all():
-        raise ValueError(
+        raise UserError(
             f"the reducer made an array of shape {reduced.shape} of {len(points)} points; "
             "it must give a row of finite numbers for each"
         )
@@ -204,7 +205,7 @@ def _divided(
 def _subsets(divide: Divider, points: FloatArray, parts: int, seed: int) -> Indices:
     subset = np.asarray(divide(points, parts, seed))
     if subset.shape != (len(points),) or subset.dtype.kind not in "iu":
-        raise ValueError(
+        raise UserError(
             f"the divider gave {subset.dtype} of shape {subset.shape} for {len(points)} points; "
             "it must give the number of a subset for each"
         )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.checks import check_number
+from workbench.errors import UserError
 
 FloatArray = NDArray[np.floating[Any]]
 Indices = NDArray[np.int64]
@@ -50,19 +51,19 @@ class Aggregation:
         object.__setattr__(self, "ratio", check_ratio(self.ratio))
         count = len(self.points)
         if self.points.ndim < 2 or not self.points.size or not np.isfinite(self.points).all():
-            raise ValueError(
+            raise UserError(
                 f"points of shape {self.points.shape} must be finite, "
                 "a row for each aggregated point, at least one"
             )
         for name, needed in (("labels", (count,)), ("members", (len(self.members),))):
             array = getattr(self, name)
             if array.dtype != np.int64 or array.shape != needed:
-                raise ValueError(
+                raise UserError(
                     f"{name} is {array.dtype} of shape {array.shape}; it must be int64, {needed}"
                 )
         found = np.unique(self.members)
         if not np.array_equal(found, np.arange(count)):
-            raise ValueError(
+            raise UserError(
                 f"members must name each of the {count} subsets, 0 to {count - 1}, and no other; "
                 f"they name {len(found)}"
             )
@@ -107,7 +108,7 @@ def check_ratio(ratio: object) -> float:
     """Return an aggregation ratio as a float of at least 1."""
     value = check_number("ratio", ratio)
     if not 1 <= value < np.inf:
-        raise ValueError(
+        raise UserError(
             f"ratio is {value:g}; it says how many original points one aggregated point stands "
             "for, so give a finite number of at least 1"
         )

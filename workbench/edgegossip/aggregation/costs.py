@@ -16,6 +16,7 @@ from workbench.edgegossip.aggregation.kmeans import ITERATIONS as KMEANS_ITERATI
 from workbench.edgegossip.aggregation.simhash import LENGTH
 from workbench.edgegossip.aggregation.single_svd import VALUES
 from workbench.edgegossip.aggregation.techniques import FAST, TECHNIQUES
+from workbench.errors import UserError
 from workbench.names import check_name
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def operations(
     check_name("technique of Table 3", technique, COUNTED)
     ratio = check_ratio(ratio)
     if min(points, features, classes) < 1:
-        raise ValueError(
+        raise UserError(
             f"{points} points of {features} features in {classes} classes; there must be at least "
             "one of each"
         )
@@ -106,7 +107,7 @@ def generation(
     import polars as pl
 
     if repeats < 1:
-        raise ValueError(f"repeats is {repeats}; measure at least once")
+        raise UserError(f"repeats is {repeats}; measure at least once")
     names, values, rows = list(techniques), [check_ratio(ratio) for ratio in ratios], []
     for name in names:
         timed_aggregate(np.arange(8.0).reshape(4, 2), [0, 0, 1, 1], name, 2, seed)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench.edgegossip.aggregation.aggregation import FloatArray, Indices
+from workbench.errors import UserError
 
 Divider = Callable[[FloatArray, int, int], Indices]
 """Reduced points, (n, d'); subsets asked for, 1 to n; seed, below 2^32 -> subset of each, (n,).
@@ -21,7 +22,7 @@ for more than there are points, it raises `ValueError`.
 def check_parts(parts: int, points: int) -> None:
     """Refuse to divide points into more subsets than there are, or into none."""
     if not 1 <= parts <= points:
-        raise ValueError(
+        raise UserError(
             f"{points} points cannot be divided into {parts} subsets; ask for 1 to {points}"
         )
 

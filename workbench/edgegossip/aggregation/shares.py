@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from workbench.errors import UserError
+
 
 def shares(sizes: Sequence[int], subsets: int) -> list[int]:
     """Share `subsets` out among classes in proportion to their sizes, at least one each.
@@ -13,7 +15,7 @@ def shares(sizes: Sequence[int], subsets: int) -> list[int]:
     """
     points = sum(sizes)
     if not sizes or min(sizes) < 1 or not 1 <= subsets <= points:
-        raise ValueError(
+        raise UserError(
             f"{subsets} subsets cannot be shared out among classes of {list(sizes)} points; "
             "each class needs a point, each subset too"
         )

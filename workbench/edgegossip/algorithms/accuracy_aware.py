@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from workbench.edgegossip.aggregation.aggregation import Aggregation, Indices
 from workbench.edgegossip.algorithms.quota import check_batch_size, checked_effects, quota
+from workbench.errors import UserError
 
 
 def ranked(effects: ArrayLike) -> Indices:
@@ -56,7 +57,7 @@ def selected(
     """
     subsets = np.asarray(order)
     if not np.array_equal(np.sort(subsets), np.arange(len(aggregation))):
-        raise ValueError(
+        raise UserError(
             f"order must name each of the {len(aggregation)} subsets once; "
             f"got {subsets.dtype} of shape {subsets.shape}"
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from workbench.checks import check_number, whole
 from workbench.edgegossip.algorithms.failures import Handover, Policy, TooManyFailedError, policy_of
+from workbench.errors import UserError
 
 THRESHOLD, FAILED_SHARE = 0.001, 0.1  # Sec. 3.3
 
@@ -45,18 +46,18 @@ class Balance:
         counts = [whole(count) for count in points]
         rates = [check_number("throughput", rate) for rate in throughput]
         if not counts or len(counts) != len(rates):
-            raise ValueError(
+            raise UserError(
                 f"{len(counts)} platforms by points, {len(rates)} by throughput; give both for "
                 "each platform, at least one"
             )
         for platform, (count, rate) in enumerate(zip(counts, rates, strict=True)):
             if count is None or count < 0:
-                raise ValueError(
+                raise UserError(
                     f"points of platform {platform} are {points[platform]!r}; "
                     "give a whole number, at least 0"
                 )
             if not 0 <= rate < math.inf:
-                raise ValueError(
+                raise UserError(
                     f"throughput of platform {platform} is {rate}; "
                     "give points per second, finite and at least 0"
                 )
@@ -140,7 +141,7 @@ def balance(
     """
     policy = check_balancer(threshold, failed_share, on_failures)
     if not 0 <= check_number("ranking_share", ranking_share) < math.inf:
-        raise ValueError(f"ranking_share is {ranking_share}; give a finite number, at least 0")
+        raise UserError(f"ranking_share is {ranking_share}; give a finite number, at least 0")
     failed = tuple(rate < threshold for rate in state.throughput)
     points, handovers = state.points, tuple[Handover, ...]()
     if sum(failed) / len(state) > failed_share:
@@ -173,7 +174,7 @@ def _ratio(literal: float, ranking_share: float, points: int) -> float:
 def check_balancer(threshold: float, failed_share: float, on_failures: str | Policy) -> Policy:
     """Return the policy; refuse what `balance` does not take."""
     if not 0 < check_number("threshold", threshold) < math.inf:
-        raise ValueError(f"threshold is {threshold}; give points per second above 0")
+        raise UserError(f"threshold is {threshold}; give points per second above 0")
     if not 0 <= check_number("failed_share", failed_share) <= 1:
-        raise ValueError(f"failed_share is {failed_share}; give a share from 0 to 1")
+        raise UserError(f"failed_share is {failed_share}; give a share from 0 to 1")
     return policy_of(on_failures)

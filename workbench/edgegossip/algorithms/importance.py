@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from workbench.edgegossip.aggregation.aggregation import Indices
 from workbench.edgegossip.algorithms.quota import checked_effects, in_batches, quota
+from workbench.errors import UserError
 
 
 def importance_sample(
@@ -29,7 +30,7 @@ def importance_sample(
     """
     weights = checked_effects(losses)
     if weights.min() < 0 or weights.max() == np.inf:
-        raise ValueError(
+        raise UserError(
             f"losses from {weights.min():g} to {weights.max():g} give no probabilities; "
             "they must be finite and not negative"
         )

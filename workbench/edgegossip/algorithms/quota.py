@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from workbench.checks import check_number, whole
 from workbench.edgegossip.aggregation.aggregation import Indices
+from workbench.errors import UserError
 
 
 def quota(points: int, ratio: float) -> int:
@@ -17,7 +18,7 @@ def quota(points: int, ratio: float) -> int:
     Ratios are quotients of floats, so 0.07 of 100 points, 7.000000000000001, is 7.
     """
     if not 0 <= check_number("ratio", ratio) <= 1:
-        raise ValueError(f"ratio is {ratio}; it is the share of points to be processed, 0 to 1")
+        raise UserError(f"ratio is {ratio}; it is the share of points to be processed, 0 to 1")
     return math.ceil(points * ratio * (1 - 1e-12))
 
 
@@ -25,7 +26,7 @@ def check_batch_size(batch_size: int) -> int:
     """Return a batch size of at least 1 as an int."""
     size = whole(batch_size)
     if size is None or size < 1:
-        raise ValueError(f"batch_size is {batch_size!r}; give a whole number of at least 1")
+        raise UserError(f"batch_size is {batch_size!r}; give a whole number of at least 1")
     return size
 
 
@@ -34,9 +35,9 @@ def checked_effects(effects: ArrayLike, count: int | None = None) -> NDArray[np.
     array = np.asarray(effects, dtype=np.float64)
     if array.ndim != 1 or not array.size or count not in (None, array.size):
         wanted = "at least one" if count is None else f"{count} of them"
-        raise ValueError(f"effects have shape {array.shape}; give one number each, {wanted}")
+        raise UserError(f"effects have shape {array.shape}; give one number each, {wanted}")
     if np.isnan(array).any():
-        raise ValueError(
+        raise UserError(
             f"effects hold NaN in {np.count_nonzero(np.isnan(array))} of {array.size} places; "
             "has training diverged? A smaller learning rate may help"
         )

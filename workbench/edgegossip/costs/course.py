@@ -26,6 +26,7 @@ from workbench.edgegossip.algorithms.balancer import (
 from workbench.edgegossip.algorithms.quota import quota
 from workbench.edgegossip.costs.platforms import Platform, ring_peers
 from workbench.edgegossip.prediction.predictor import throughput
+from workbench.errors import UserError
 from workbench.names import check_name
 
 
@@ -64,7 +65,7 @@ class Aggregating:
         counted |= {f"generation_s[{at}]": one for at, one in enumerate(self.generation_s)}
         for name, value in counted.items():
             if not 0 <= check_number(name, value) < math.inf:
-                raise ValueError(f"{name} is {value}; give a finite number of at least 0")
+                raise UserError(f"{name} is {value}; give a finite number of at least 0")
 
     @property
     def ranking_share(self) -> float:
@@ -89,10 +90,10 @@ def course(
     """
     number, count = whole(epochs), len(platforms)
     if number is None or number < 1:
-        raise ValueError(f"epochs is {epochs!r}; give a whole number of at least 1")
+        raise UserError(f"epochs is {epochs!r}; give a whole number of at least 1")
     generation_s = aggregating.generation_s if aggregating else ()
     if not count or len(points) != count or len(generation_s) not in (0, count):
-        raise ValueError(
+        raise UserError(
             f"{count} platforms, {len(points)} numbers of points, {len(generation_s)} seconds of "
             "aggregating; give at least one platform, and one of each for each"
         )

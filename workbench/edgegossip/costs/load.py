@@ -20,6 +20,7 @@ from workbench.checks import check_number
 from workbench.clusters import Schedule
 from workbench.edgegossip.prediction.contention import Contention
 from workbench.edgegossip.prediction.predictor import Predictor
+from workbench.errors import UserError
 from workbench.training.repeatable import LOAD
 
 WORKLOADS = ("wordcount", "sort")
@@ -47,7 +48,7 @@ class Load:
 
     def __post_init__(self) -> None:
         if len(self.starts_s) != len(self.contentions):
-            raise ValueError(
+            raise UserError(
                 f"{len(self.starts_s)} starts for {len(self.contentions)} contentions; "
                 "give each contention its start"
             )
@@ -86,7 +87,7 @@ def draw_load(
     all. Each platform has draws of its own, so a deployment that grows keeps those it had.
     """
     if not 0 <= check_number("intensity", intensity) < math.inf:
-        raise ValueError(f"intensity is {intensity}; give a finite number, at least 0")
+        raise UserError(f"intensity is {intensity}; give a finite number, at least 0")
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LOAD, platform)))
     low, high = math.log10(facts["least_bytes"]), math.log10(facts["most_bytes"])
     starts_s, contentions, at_s = [0.0], [Contention()], 0.0

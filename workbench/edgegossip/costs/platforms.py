@@ -11,6 +11,7 @@ from workbench.checks import check_number, whole
 from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
 from workbench.edgegossip.costs.load import Load
 from workbench.edgegossip.prediction.predictor import Baseline, Predictor, throughput
+from workbench.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,9 @@ class Platform:
             ("load", self.load, Load),
         ):
             if not isinstance(value, kind):
-                raise ValueError(f"{what} of {self.name} is {value!r}; give a {kind.__name__}")
+                raise UserError(f"{what} of {self.name} is {value!r}; give a {kind.__name__}")
         if not 0 < check_number("slower", self.slower) < math.inf:
-            raise ValueError(f"slower of {self.name} is {self.slower}; give a number above 0")
+            raise UserError(f"slower of {self.name} is {self.slower}; give a number above 0")
 
     @property
     def sample_s(self) -> float:
@@ -88,7 +89,7 @@ def ring_peers(platforms: int, peers: int | None = None) -> list[list[int]]:
     if peers is not None:
         count = whole(peers)
         if count is None or count < 2 or count % 2:
-            raise ValueError(f"peers is {peers!r}; give an even number, half on either side")
+            raise UserError(f"peers is {peers!r}; give an even number, half on either side")
         reach = count // 2
     numbers = range(platforms)
     return [

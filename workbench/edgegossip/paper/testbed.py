@@ -23,6 +23,7 @@ from workbench.edgegossip.costs.generation import generation_s
 from workbench.edgegossip.costs.load import Load, draw_load
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.prediction.predictor import Predictor
+from workbench.errors import UserError
 from workbench.names import choose
 from workbench.profiles import profile_model
 from workbench.zoo import MODELS as ZOO
@@ -86,11 +87,11 @@ class Deployment:
 
     def __post_init__(self) -> None:
         if not 0 < check_number("uplink", self.uplink_bps) < math.inf:
-            raise ValueError(
+            raise UserError(
                 f"the uplink is {self.uplink_bps / 1e6:g} Mbit/s; give a finite number above 0"
             )
         if not 0 <= check_number("overhead", self.overhead_s) < math.inf:
-            raise ValueError(
+            raise UserError(
                 f"the overhead of a transmission is {self.overhead_s} s; give at least 0 s"
             )
 
@@ -190,16 +191,16 @@ class Testbed:
         named, assumed = _named(platforms), self.facts["assumed"]
         held = self._held(points, len(named))
         if len(held) != len(named):
-            raise ValueError(
+            raise UserError(
                 f"{len(named)} platforms for {list(held)} points; give one number for each"
             )
         instead = f"give a number above 0 for each of {len(named)} platforms"
         given = (1.0,) * len(named) if slower is None else listed("slower", slower, instead)
         factors = [check_number("slower", one) for one in given]
         if len(factors) != len(named) or not all(factor > 0 for factor in factors):
-            raise ValueError(f"slower is {factors}; {instead}")
+            raise UserError(f"slower is {factors}; {instead}")
         if not 0 < check_number("stands_for", stands_for) < math.inf:
-            raise ValueError(f"stands_for is {stands_for}; give a finite number above 0")
+            raise UserError(f"stands_for is {stands_for}; give a finite number above 0")
         made = tuple(
             Platform(
                 f"{kind}{at}",
@@ -238,7 +239,7 @@ def _named(platforms: int | Sequence[str]) -> tuple[str, ...]:
     listed = isinstance(platforms, Sequence) and not isinstance(platforms, str)
     count = len(platforms) if listed else whole(platforms)  # type: ignore[arg-type]
     if count is None or count < 1:
-        raise ValueError(
+        raise UserError(
             f"platforms is {platforms!r}; give how many, at least one, or the kind of each"
         )
     return tuple(platforms) if listed else kinds(count)  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from workbench.checks import check_number, whole
 from workbench.edgegossip.prediction.child_process import ChildProcess, child_process
+from workbench.errors import UserError
 from workbench.names import check_name
 
 SPLIT_BYTES = 1 << 20
@@ -127,9 +128,9 @@ class CoRunners:
         check_name("workload", workload, (REST, *WORKLOADS))
         size = whole(size_bytes)
         if size is None or size < 0:
-            raise ValueError(f"size_bytes is {size_bytes!r}; give a whole number, at least 0")
+            raise UserError(f"size_bytes is {size_bytes!r}; give a whole number, at least 0")
         if not 0 <= check_number("every_s", every_s) < math.inf:
-            raise ValueError(f"every_s is {every_s}; give seconds, at least 0")
+            raise UserError(f"every_s is {every_s}; give seconds, at least 0")
         share = -(-size // len(self.processes))
         for process in self.processes:
             process.send(f"{workload} {share} {every_s}")
@@ -153,9 +154,9 @@ def co_runners(processes: int | None = None) -> Iterator[CoRunners]:
     """
     count = whole(os.cpu_count() if processes is None else processes)
     if count is None or count < 1:
-        raise ValueError(f"processes is {processes!r}; give a whole number of at least 1, or None")
+        raise UserError(f"processes is {processes!r}; give a whole number of at least 1, or None")
     if os.name != "posix":
-        raise ValueError("co-runners need a POSIX system, such as Linux or macOS")
+        raise UserError("co-runners need a POSIX system, such as Linux or macOS")
     with contextlib.ExitStack() as ending:  # in reverse: first the processes, then their folder
         folder = ending.enter_context(tempfile.TemporaryDirectory(prefix="workbench-"))
         started = [ending.enter_context(child_process(serve, folder)) for _ in range(count)]

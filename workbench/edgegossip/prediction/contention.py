@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
 
 from workbench.checks import check_number
+from workbench.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,10 @@ class Contention:
         for field in fields(self):
             value = check_number(field.name, getattr(self, field.name))
             if not 0 <= value < math.inf:
-                raise ValueError(f"{field.name} is {value}; give a finite number, at least 0")
+                raise UserError(f"{field.name} is {value}; give a finite number, at least 0")
             object.__setattr__(self, field.name, value)
         if self.core > 1:
-            raise ValueError(f"core is {self.core}; give the share of all cores' time, at most 1")
+            raise UserError(f"core is {self.core}; give the share of all cores' time, at most 1")
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def between(earlier: Counters, later: Counters) -> Contention:
     """
     gone = Counters(*(b - a for a, b in zip(astuple(earlier), astuple(later), strict=True)))
     if not (gone.at_s > 0 and gone.cores_s > 0):
-        raise ValueError(
+        raise UserError(
             f"{gone.at_s:g} s between two readings, in which the cores counted {gone.cores_s:g} s; "
             "contention needs some time: read less often"
         )

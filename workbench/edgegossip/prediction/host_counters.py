@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from workbench.edgegossip.prediction.contention import Counters, Source
+from workbench.errors import UserError
 
 _NETWORK, _DISKS = Path("/sys/class/net"), Path("/sys/block")
 _GONE = (FileNotFoundError, ProcessLookupError)  # a process, or a thread, that has ended
@@ -104,7 +105,7 @@ def process_tree(pid: int) -> Callable[[], Used]:
     try:
         alive = _alive_by_kernel(pid) if _lists_children(pid) else _alive_by_psutil(pid)
     except (*_GONE, psutil.NoSuchProcess):
-        raise ValueError(f"there is no process {pid}; exclude one that runs") from None
+        raise UserError(f"there is no process {pid}; exclude one that runs") from None
 
     def read() -> Used:
         nonlocal last

@@ -25,6 +25,7 @@ from typing import NamedTuple, TypeVar
 from workbench.edgegossip.prediction.contention import Contention, Counters, Source, between
 from workbench.edgegossip.prediction.host_counters import host_counters
 from workbench.edgegossip.prediction.store import Store
+from workbench.errors import UserError
 
 T = TypeVar("T")
 
@@ -125,12 +126,12 @@ class Monitor:
         window_s: float = WINDOW_S,
     ) -> None:
         if not 0 < interval_s <= window_s < math.inf:
-            raise ValueError(
+            raise UserError(
                 f"interval_s is {interval_s:g} and window_s {window_s:g}; "
                 "give positive seconds, the window no shorter than the interval"
             )
         if not isinstance(store, Store | str | Path | None):
-            raise ValueError(f"store is {store!r}; give a Store, the path of its file, or None")
+            raise UserError(f"store is {store!r}; give a Store, the path of its file, or None")
         self.platform, self.interval_s = platform, interval_s
         self._place, self._store = store, store if isinstance(store, Store) else None
         self.sample_costs: deque[Cost] = deque(maxlen=KEPT)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from workbench.checks import check_number, whole
 from workbench.edgegossip.prediction.contention import Contention
+from workbench.errors import UserError
 from workbench.names import choose
 
 if TYPE_CHECKING:
@@ -105,18 +106,18 @@ class Predictor:
         form = choose("form", self.form, FORMS)
         cores = whole(self.cores)
         if cores is None or cores < 1:
-            raise ValueError(f"cores is {self.cores!r}; give a whole number of at least 1")
+            raise UserError(f"cores is {self.cores!r}; give a whole number of at least 1")
         object.__setattr__(self, "weights", tuple(map(float, self.weights)))
         features = form(np.zeros((1, 3)), cores).shape[1]
         if len(self.weights) != features or not all(0 <= w < math.inf for w in self.weights):
-            raise ValueError(
+            raise UserError(
                 f"weights are {self.weights}; the form {self.form!r} needs {features}, each finite "
                 "and not negative"
             )
         for name in ("network_scale", "disk_scale", "baseline_s"):
             _positive(name, getattr(self, name))
         if not 0 <= check_number("memory", self.memory) < 1:
-            raise ValueError(f"memory is {self.memory}; give a number from 0 to less than 1")
+            raise UserError(f"memory is {self.memory}; give a number from 0 to less than 1")
 
     def slowdown(self, contention: Contention) -> float:
         """RG(U): how many times as long as without contention; at least 1."""
@@ -169,7 +170,7 @@ class Predictor:
         try:
             return cls(**tomllib.loads(text))
         except TypeError as error:
-            raise ValueError(f"this TOML describes no predictor ({error})") from error
+            raise UserError(f"this TOML describes no predictor ({error})") from error
 
 
 def fit(
@@ -205,13 +206,13 @@ def fit(
 
     choose("form", form, FORMS)
     if not check_number("ridge", ridge) >= 0:
-        raise ValueError(f"ridge is {ridge}; give a number of at least 0")
+        raise UserError(f"ridge is {ridge}; give a number of at least 0")
     u, seconds, cores = _columns(samples)
     scale = np.array([1.0, *(top if top > 0 else 1.0 for top in u[:, 1:].max(axis=0))])
     features = FORMS[form](u / scale, cores)
     count, unknowns = len(features), features.shape[1] + 1
     if count < unknowns:
-        raise ValueError(
+        raise UserError(
             f"{count} samples cannot tell the {unknowns} numbers of the form {form!r}; "
             f"give at least {unknowns}, better several times as many, or a simpler form"
         )
@@ -225,7 +226,7 @@ def fit(
     )
     baseline_s, *weights = found / size
     if not baseline_s > 0:
-        raise ValueError(
+        raise UserError(
             f"all {count} samples were taken under contention (the least of cores is "
             f"{u[:, 0].min():.0%}), so the time without cannot be told; add some taken alone"
         )
@@ -244,7 +245,7 @@ def throughput(seconds: Iterable[float]) -> float:
     """Return p, samples per second: the sum of 1 / t_i over the executors of a platform."""
     each = [_positive("seconds", one) for one in seconds]
     if not each:
-        raise ValueError("a platform without executors has no throughput; give one's seconds")
+        raise UserError("a platform without executors has no throughput; give one's seconds")
     return math.fsum(1 / one for one in each)
 
 
@@ -252,9 +253,9 @@ def _columns(samples: pl.DataFrame) -> tuple[Array, Array, int]:
     """Contention (N, 3), seconds (N,), and cores."""
     missing = {*RESOURCES, SECONDS, "cores"} - set(samples.columns)
     if missing:
-        raise ValueError(f"the samples have no column {', '.join(sorted(missing))}")
+        raise UserError(f"the samples have no column {', '.join(sorted(missing))}")
     if samples.is_empty():
-        raise ValueError("there are no samples; fit needs a row for each")
+        raise UserError("there are no samples; fit needs a row for each")
     columns = {name: samples[name].cast(float).to_numpy() for name in (*RESOURCES, SECONDS)}
     for name, column in columns.items():
         wrong = ~(np.isfinite(column) & (column >= 0))
@@ -263,14 +264,14 @@ def _columns(samples: pl.DataFrame) -> tuple[Array, Array, int]:
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             least = "above 0" if name == SECONDS else "at least 0"
-            raise ValueError(f"{name} of sample {row} is {column[row]}; it must be finite, {least}")
+            raise UserError(f"{name} of sample {row} is {column[row]}; it must be finite, {least}")
     if (columns["core"] > 1).any():
-        raise ValueError(
+        raise UserError(
             f"core is up to {columns['core'].max()}; it is a share of all cores' time, at most 1"
         )
     cores = samples["cores"].unique().to_list()
     if len(cores) != 1:
-        raise ValueError(f"the samples come from machines of {cores} cores; fit one for each")
+        raise UserError(f"the samples come from machines of {cores} cores; fit one for each")
     u = np.column_stack([columns[name] for name in RESOURCES])
     return u, columns[SECONDS], cores[0]
 
@@ -278,5 +279,5 @@ def _columns(samples: pl.DataFrame) -> tuple[Array, Array, int]:
 def _positive(name: str, number: object) -> float:
     value = check_number(name, number)
     if not 0 < value < math.inf:
-        raise ValueError(f"{name} is {value}; give a positive, finite number")
+        raise UserError(f"{name} is {value}; give a positive, finite number")
     return value

@@ -24,6 +24,7 @@ from workbench.edgegossip.prediction.contention import Source, between
 from workbench.edgegossip.prediction.host_counters import host_counters
 from workbench.edgegossip.prediction.monitor import timed
 from workbench.edgegossip.prediction.store import Store
+from workbench.errors import UserError
 from workbench.experiments.interrupted import keeping
 from workbench.names import check_name
 from workbench.runtime import progress
@@ -102,7 +103,7 @@ def profiling_runs(
     _check_seconds("seconds_per_point", seconds_per_point, 0.1)
     _check_seconds("every_s", every_s, 0.01)
     if (whole(repeats) or 0) < 1:
-        raise ValueError(f"repeats is {repeats!r}; give a whole number of at least 1")
+        raise UserError(f"repeats is {repeats!r}; give a whole number of at least 1")
     shuffled = random.Random(seed)
     rows: list[tuple[object, ...]] = []
     with (
@@ -124,7 +125,7 @@ def profiling_runs(
 def _points(sizes: Sequence[int], workloads: Sequence[str]) -> list[Point]:
     for size in sizes:
         if (whole(size) or 0) < 1:
-            raise ValueError(f"sizes has {size!r}; give bytes of input, whole and at least 1")
+            raise UserError(f"sizes has {size!r}; give bytes of input, whole and at least 1")
     for workload in workloads:
         check_name("workload", workload, WORKLOADS)
     return [ALONE, *((workload, int(size)) for workload in workloads for size in sizes)]
@@ -132,7 +133,7 @@ def _points(sizes: Sequence[int], workloads: Sequence[str]) -> list[Point]:
 
 def _check_seconds(name: str, value: float, least: float) -> None:
     if not least <= check_number(name, value) < math.inf:
-        raise ValueError(f"{name} is {value}; give seconds, at least {least}")
+        raise UserError(f"{name} is {value}; give seconds, at least {least}")
 
 
 @dataclass(frozen=True)

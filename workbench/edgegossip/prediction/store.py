@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from workbench.edgegossip.prediction.contention import Contention
+from workbench.errors import UserError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,7 +52,7 @@ class Store:
             # from its own thread; the lock keeps threads apart.
             self._connection = sqlite3.connect(self.path, timeout=5.0, check_same_thread=False)
         except (OSError, sqlite3.OperationalError) as error:
-            raise ValueError(
+            raise UserError(
                 f"no store can be made at {self.path} ({error}); give a file, such as "
                 "contention.sqlite, in a folder that may be written"
             ) from error
@@ -65,7 +66,7 @@ class Store:
                 self._connection.execute(_INDEX)
         except sqlite3.DatabaseError as error:
             self._connection.close()
-            raise ValueError(
+            raise UserError(
                 f"{self.path} is no store of contention, or none that may be written ({error}); "
                 "give another file"
             ) from error

@@ -14,6 +14,7 @@ from workbench.decentralised import GossipSetup, Mixing
 from workbench.decentralised.hops import diameter, fault_diameter
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.prediction.predictor import Baseline, throughput
+from workbench.errors import UserError
 
 
 class Report(NamedTuple):
@@ -100,19 +101,19 @@ def hops_of(setup: GossipSetup, hops: int | None = None) -> int:
     """
     mixing = setup.mixing
     if mixing is None:
-        raise ValueError(
+        raise UserError(
             "EdgeGossip balances epoch by epoch, but with probability (GoSGD) no exchange is "
             "waited for, so reports may come late or never; give GossipSetup mixing instead, such "
             f"as mixing=decentralised.complete({setup.nodes})"
         )
     longest = diameter(mixing)
     if longest > setup.nodes:  # infinite
-        raise ValueError(
+        raise UserError(
             "some nodes never hear of each other by this mixing, so their platforms cannot be "
             f"balanced; give a connected graph, such as mixing=decentralised.ring({setup.nodes})"
         )
     if hops is not None and hops < longest:
-        raise ValueError(
+        raise UserError(
             f"hops is {hops}, but news takes up to {longest:.0f} exchanges by this mixing, so "
             "platforms that work would count as failed; give as many, or leave hops out"
         )

@@ -70,6 +70,7 @@ from workbench.edgegossip.programs.membership import (
     check_shards,
 )
 from workbench.edgegossip.programs.reporting import Report, alone, hops_of, rates
+from workbench.errors import UserError
 from workbench.names import check_name
 from workbench.training.repeatable import AGGREGATE, SELECT, derive
 from workbench.training.trained import DivergedError
@@ -181,20 +182,20 @@ class EdgeGossip:
         object.__setattr__(self, "shards", check_shards(self.platforms, self.shards))
         for name in ("stands_for", "operations_per_s"):
             if not 0 < check_number(name, getattr(self, name)) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}; give a finite number above 0")
+                raise UserError(f"{name} is {getattr(self, name)}; give a finite number above 0")
         if not 1 <= check_number("ratio", self.ratio) < math.inf:
-            raise ValueError(f"ratio is {self.ratio}; give a finite number, at least 1")
+            raise UserError(f"ratio is {self.ratio}; give a finite number, at least 1")
         for name in ("forward_share", "window_s"):
             if not 0 <= check_number(name, getattr(self, name)) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}; give a number of at least 0")
+                raise UserError(f"{name} is {getattr(self, name)}; give a number of at least 0")
         for name, least in (("hops", 1), ("features", 1), ("seed", 0)):
             value = getattr(self, name)
             count = least if value is None and name != "seed" else whole(value)
             if count is None or count < least:
-                raise ValueError(f"{name} is {value!r}; give a whole number of at least {least}")
+                raise UserError(f"{name} is {value!r}; give a whole number of at least {least}")
         for platform, shard in zip(self.platforms, self.shards, strict=True):
             if self.how.effects != "points" and len(shard) < self.ratio:
-                raise ValueError(
+                raise UserError(
                     f"{platform.name} has {len(shard)} points, less than one aggregated point "
                     f"at the ratio {self.ratio:g}; give it more points, or a smaller ratio"
                 )
@@ -212,7 +213,7 @@ class EdgeGossip:
         hops = hops_of(setup, self.hops)
         assert setup.mixing is not None  # or there were no hops
         if self.mixing is not None and not np.array_equal(self.mixing.matrix, setup.mixing.matrix):
-            raise ValueError("mixing is another than the setup's; leave it out, or give the same")
+            raise UserError("mixing is another than the setup's; leave it out, or give the same")
         return replace(self, hops=hops, mixing=setup.mixing)
 
     @property

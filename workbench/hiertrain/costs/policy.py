@@ -10,6 +10,7 @@ from itertools import groupby
 import polars as pl
 
 from workbench.checks import listed
+from workbench.errors import UserError
 from workbench.hiertrain.costs.problem import TIERS, Problem
 
 SCHEMA = {"tier": pl.String, "first_layer": pl.Int64, "last_layer": pl.Int64, "samples": pl.Int64}
@@ -53,7 +54,7 @@ class Policy(ABC):
 
     def _check_batch(self, problem: Problem) -> None:
         if self.batch_size != problem.batch:
-            raise ValueError(
+            raise UserError(
                 f"the policy shares out {self.batch_size} samples, "
                 f"but the problem's batch is {problem.batch}"
             )
@@ -91,7 +92,7 @@ class Hybrid(Policy):
     def __post_init__(self) -> None:
         order = listed("order", self.order, "give the tiers of workers o, s and l")
         if len(order) != len(TIERS) or any(tier not in order for tier in TIERS):
-            raise ValueError(
+            raise UserError(
                 f"order {order} names the tiers of workers o, s and l: "
                 f"each of {', '.join(TIERS)} once"
             )
@@ -99,18 +100,18 @@ class Hybrid(Policy):
         for name in ("m_s", "m_l", "b_o", "b_s", "b_l"):
             object.__setattr__(self, name, whole(name, getattr(self, name), least=0))
         if self.m_s > self.m_l:
-            raise ValueError(
+            raise UserError(
                 f"m_s is {self.m_s} and m_l is {self.m_l}; the short task must not be longer "
                 "than the long one, so swap workers s and l"
             )
         for last, samples in (("m_s", "b_s"), ("m_l", "b_l")):
             if getattr(self, last) == 0 and getattr(self, samples) > 0:
-                raise ValueError(
+                raise UserError(
                     f"{last} is 0, so that worker takes no part and {samples} must be 0, "
                     f"not {getattr(self, samples)}"
                 )
         if self.batch_size == 0:
-            raise ValueError("b_o, b_s and b_l are all 0; an iteration has at least one sample")
+            raise UserError("b_o, b_s and b_l are all 0; an iteration has at least one sample")
 
     @property
     def batch_size(self) -> int:
@@ -126,7 +127,7 @@ class Hybrid(Policy):
     def check(self, problem: Problem) -> None:
         """Refuse a problem of fewer layers or another batch."""
         if self.m_l > problem.layers:
-            raise ValueError(f"m_l is {self.m_l}, but the model has only {problem.layers} layers")
+            raise UserError(f"m_l is {self.m_l}, but the model has only {problem.layers} layers")
         self._check_batch(problem)
 
     def rows(self, layers: int | None = None) -> list[Row]:
@@ -172,16 +173,16 @@ class Chain(Policy):
     def __post_init__(self) -> None:
         tiers = listed("tiers", self.tiers, "name one tier per layer, at least one layer")
         if not tiers:
-            raise ValueError("tiers is empty; name one tier per layer, at least one layer")
+            raise UserError("tiers is empty; name one tier per layer, at least one layer")
         object.__setattr__(self, "tiers", tiers)
         for layer, tier in enumerate(self.tiers, start=1):
             if tier not in TIERS:
-                raise ValueError(f"layer {layer} is on {tier!r}; the tiers are {', '.join(TIERS)}")
+                raise UserError(f"layer {layer} is on {tier!r}; the tiers are {', '.join(TIERS)}")
         object.__setattr__(self, "batch", whole("batch", self.batch, least=1))
         for name in ("bits", "gradient_bits"):
             bits = getattr(self, name)
             if bits is not None and bits not in (*range(1, 17), 32):
-                raise ValueError(f"{name} is {bits}; values take 1 to 16 bits, or 32 as they are")
+                raise UserError(f"{name} is {bits}; values take 1 to 16 bits, or 32 as they are")
 
     @property
     def batch_size(self) -> int:
@@ -191,7 +192,7 @@ class Chain(Policy):
     def check(self, problem: Problem) -> None:
         """Refuse a problem of other layers or another batch."""
         if len(self.tiers) != problem.layers:
-            raise ValueError(
+            raise UserError(
                 f"the policy places {len(self.tiers)} layers, but the model has {problem.layers}"
             )
         self._check_batch(problem)
@@ -229,5 +230,5 @@ def whole(name: str, value: object, least: int) -> int:
     except TypeError:
         number = least - 1
     if isinstance(value, bool) or number < least:
-        raise ValueError(f"{name} is {value!r}, not a whole number of at least {least}")
+        raise UserError(f"{name} is {value!r}, not a whole number of at least {least}")
     return number

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workbench.checks import check_layers
+from workbench.errors import UserError
 
 FloatArray = NDArray[np.float64]
 Pair = tuple[str, str]
@@ -95,9 +96,9 @@ class Problem:
         lengths |= {f"update_s of {tier}": len(self.update_s[tier]) for tier in TIERS}
         lengths |= {name: len(getattr(self, name)) for name in ("param_bytes", "output_bytes")}
         if len(set(lengths.values())) > 1:
-            raise ValueError(f"all describe the same layers, but the lengths differ: {lengths}")
+            raise UserError(f"all describe the same layers, but the lengths differ: {lengths}")
         if not math.isfinite(self._longest_s()):
-            raise ValueError("the costs are finite but their sum is not; give seconds and bytes")
+            raise UserError("the costs are finite but their sum is not; give seconds and bytes")
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle without the read-only views of the mappings, which cannot be pickled."""
@@ -181,9 +182,9 @@ def check_problem(problem: object) -> None:
 def checked_bandwidth(what: str, bandwidth: object, unit: str) -> float:
     """Return a bandwidth as a float; refuse what is not positive and finite."""
     if isinstance(bandwidth, bool) or not isinstance(bandwidth, Real):
-        raise ValueError(f"{what} is {bandwidth!r}; give it as a number of {unit}")
+        raise UserError(f"{what} is {bandwidth!r}; give it as a number of {unit}")
     if not 0 < float(bandwidth) < math.inf:
-        raise ValueError(f"{what} is {bandwidth}; it must be positive and finite")
+        raise UserError(f"{what} is {bandwidth}; it must be positive and finite")
     return float(bandwidth)
 
 
@@ -193,10 +194,10 @@ def _problem(values: Mapping[str, Any]) -> Problem:
 
 def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ValueError(f"{name} takes one number, not {value!r}")
+        raise UserError(f"{name} takes one number, not {value!r}")
     number = float(value)
     if not 0 <= number < math.inf:
-        raise ValueError(f"{name} is {number}; it must be finite and not negative")
+        raise UserError(f"{name} is {number}; it must be finite and not negative")
     return number
 
 
@@ -205,7 +206,7 @@ def _per_tier(
 ) -> Mapping[str, FloatArray]:
     if not isinstance(values, Mapping) or set(values) != set(TIERS):
         found = ", ".join(map(str, values)) if isinstance(values, Mapping) else repr(values)
-        raise ValueError(f"{name} takes numbers for each of {', '.join(TIERS)}; got {found}")
+        raise UserError(f"{name} takes numbers for each of {', '.join(TIERS)}; got {found}")
     return MappingProxyType(
         {tier: check_layers(f"{name} of {tier}", values[tier], columns) for tier in TIERS}
     )
@@ -214,31 +215,29 @@ def _per_tier(
 def _per_pair(bandwidths: Mapping[Pair, float]) -> Mapping[Pair, float]:
     example = "{('device', 'edge'): 5e6, ('edge', 'cloud'): 3e6, ('device', 'cloud'): 3e6}"
     if not isinstance(bandwidths, Mapping):
-        raise ValueError(
-            f"bandwidth_bps is {bandwidths!r}; give one for each pair, as in {example}"
-        )
+        raise UserError(f"bandwidth_bps is {bandwidths!r}; give one for each pair, as in {example}")
     found: dict[Pair, float] = {}
     for names, bandwidth_bps in bandwidths.items():
         if not isinstance(names, tuple) or len(names) != 2:
-            raise ValueError(
+            raise UserError(
                 f"bandwidth_bps names {names!r}, which is no pair of tiers; give {example}"
             )
         a, b = names
         pair = _pair(a, b)
         if pair in found:
-            raise ValueError(f"bandwidth_bps names {a} and {b} twice; it is the same both ways")
+            raise UserError(f"bandwidth_bps names {a} and {b} twice; it is the same both ways")
         what = f"bandwidth_bps between {a} and {b}"
         found[pair] = checked_bandwidth(what, bandwidth_bps, "bits per second")
     missing = [f"{a} and {b}" for a, b in PAIRS if (a, b) not in found]
     if missing:
-        raise ValueError(f"bandwidth_bps is missing between {'; '.join(missing)}")
+        raise UserError(f"bandwidth_bps is missing between {'; '.join(missing)}")
     return MappingProxyType({pair: found[pair] for pair in PAIRS})
 
 
 def _pair(a: str, b: str) -> Pair:
     pair = (a, b) if (a, b) in PAIRS else (b, a)
     if pair not in PAIRS:
-        raise ValueError(f"no link between {a!r} and {b!r}; the tiers are {', '.join(TIERS)}")
+        raise UserError(f"no link between {a!r} and {b!r}; the tiers are {', '.join(TIERS)}")
     return pair
 
 
@@ -248,7 +247,7 @@ def _batch(batch: int) -> int:
     except TypeError:
         number = 0
     if isinstance(batch, bool) or number < 1:
-        raise ValueError(f"batch is {batch!r}, not a whole number of samples of at least 1")
+        raise UserError(f"batch is {batch!r}, not a whole number of samples of at least 1")
     return number
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from workbench.errors import UserError
 from workbench.hiertrain.costs.problem import TIERS, Problem, checked_bandwidth
 from workbench.names import choose
 
@@ -157,9 +158,9 @@ def problem_of_times(
     _check_profile(profile)
     for tier, found in _each_tier("times", times, positive=False).items():
         if not isinstance(found, LayerTimes):
-            raise ValueError(f"times of {tier} is {found!r}; give LayerTimes")
+            raise UserError(f"times of {tier} is {found!r}; give LayerTimes")
         if found.layers != profile.layers:
-            raise ValueError(
+            raise UserError(
                 f"times of {tier} are of {found.name} ({len(found)} layers), the profile is of "
                 f"{profile.name} ({len(profile)} layers); make both from one model"
             )
@@ -190,18 +191,18 @@ def _check_profile(profile: object) -> None:
 
     if not isinstance(profile, ModelProfile):
         model = repr(profile) if isinstance(profile, str) else "model"
-        raise ValueError(f"the profile is {profile!r}; give one, as by profile_model({model})")
+        raise UserError(f"the profile is {profile!r}; give one, as by profile_model({model})")
 
 
 def _each_tier(name: str, values: Mapping[str, T], positive: bool = True) -> Mapping[str, T]:
     if not isinstance(values, Mapping) or set(values) != set(TIERS):
         found = ", ".join(map(str, values)) if isinstance(values, Mapping) else repr(values)
-        raise ValueError(f"{name} takes one entry for each of {', '.join(TIERS)}; got {found}")
+        raise UserError(f"{name} takes one entry for each of {', '.join(TIERS)}; got {found}")
     for tier, number in values.items() if positive else ():
         if isinstance(number, bool) or not isinstance(number, Real):
-            raise ValueError(f"{name} of {tier} is {number!r}; give it as a number")
+            raise UserError(f"{name} of {tier} is {number!r}; give it as a number")
         if not 0 < float(number) < math.inf:
-            raise ValueError(f"{name} of {tier} is {number}; it must be positive and finite")
+            raise UserError(f"{name} of {tier} is {number}; it must be positive and finite")
     return values
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import polars as pl
 
+from workbench.errors import UserError
 from workbench.hiertrain.costs.policy import Hybrid
 from workbench.hiertrain.fleet.fleet import Fleet
 from workbench.hiertrain.fleet.joint import joint, seconds
@@ -116,12 +117,12 @@ def _check(fleet: Fleet, what: str, by_device: Mapping[str, object]) -> None:
         check_name(f"device in {what}", name, fleet.by_name)
     missing = [name for name in fleet.by_name if name not in by_device]
     if missing:
-        raise ValueError(f"{what} has nothing for {', '.join(missing)}; give one to every device")
+        raise UserError(f"{what} has nothing for {', '.join(missing)}; give one to every device")
     for name, value in by_device.items():
         if what == "edges":
             check_name("edge", str(value), fleet.edges)
             if value not in fleet.reached(name):
-                raise ValueError(
+                raise UserError(
                     f"device {name!r} has no link to edge {value!r}; "
                     f"it reaches {', '.join(fleet.reached(name))}"
                 )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from workbench.errors import UserError
 from workbench.hiertrain.costs.profiled import problem_of
 from workbench.hiertrain.fleet.fleet import Device, Fleet
 from workbench.names import check_name
@@ -73,9 +74,9 @@ def fleet_of(
         As for `Fleet` and `problem_of`; a capacity that is not positive.
     """
     if not edges:
-        raise ValueError("a fleet has at least one edge; none was given")
+        raise UserError("a fleet has at least one edge; none was given")
     if not cloud_capacity_flops_per_s > 0:
-        raise ValueError(
+        raise UserError(
             f"cloud_capacity_flops_per_s is {cloud_capacity_flops_per_s}; it must be positive"
         )
     part = min(cloud_flops_per_s, cloud_capacity_flops_per_s / max(len(devices), 1))

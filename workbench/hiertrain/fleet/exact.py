@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from itertools import product
 
+from workbench.errors import UserError
 from workbench.hiertrain.fleet.assignment import Assignment, planned
 from workbench.hiertrain.fleet.fleet import Fleet, check_fleet
 from workbench.hiertrain.fleet.value import Value
@@ -13,7 +14,7 @@ LIMIT = 1000
 """Most assignments that are tried by default."""
 
 
-class TooManyError(ValueError):
+class TooManyError(UserError):
     """More assignments than are to be tried."""
 
 

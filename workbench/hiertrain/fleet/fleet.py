@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from workbench.errors import UserError
 from workbench.hiertrain.costs.problem import Problem
 from workbench.hiertrain.costs.profiled import ROUTES, through_edge
 from workbench.hiertrain.fleet.plans import Plans
@@ -37,7 +38,7 @@ class Device:
     def __post_init__(self) -> None:
         object.__setattr__(self, "problems", dict(self.problems))
         if not self.problems:
-            raise ValueError(
+            raise UserError(
                 f"device {self.name!r} has no link to any edge; give it a problem for each edge "
                 "that it reaches, or leave it out"
             )
@@ -45,7 +46,7 @@ class Device:
         for edge, problem in rest:
             differing = _differing(one, problem)
             if differing:
-                raise ValueError(
+                raise UserError(
                     f"device {self.name!r} has another {differing} with edge {edge!r} than with "
                     f"{first!r}; a device trains one model with one batch at one speed"
                 )
@@ -87,16 +88,16 @@ class Fleet:
     def __post_init__(self) -> None:
         edges: object = self.edges
         if isinstance(edges, str):
-            raise ValueError(f"edges is {self.edges!r}; give a sequence of names")
+            raise UserError(f"edges is {self.edges!r}; give a sequence of names")
         object.__setattr__(self, "devices", tuple(self.devices))
         object.__setattr__(self, "edges", tuple(self.edges))
         check_name("route", self.route, ROUTES)
         for what, names in (("device", [one.name for one in self.devices]), ("edge", self.edges)):
             if not names:
-                raise ValueError(f"a fleet has at least one {what}; none was given")
+                raise UserError(f"a fleet has at least one {what}; none was given")
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
-                raise ValueError(f"several {what}s are called {', '.join(twice)}; rename them")
+                raise UserError(f"several {what}s are called {', '.join(twice)}; rename them")
         uplinks_bps: dict[str, tuple[str, float]] = {}
         for device in self.devices:
             for edge, problem in device.problems.items():
@@ -114,13 +115,13 @@ class Fleet:
         uplink_bps = links["edge", "cloud"]
         other, other_bps = uplinks_bps.setdefault(edge, (device, uplink_bps))
         if not math.isclose(uplink_bps, other_bps, rel_tol=1e-9):
-            raise ValueError(
+            raise UserError(
                 f"the uplink of edge {edge!r} has {other_bps:g} bit/s for device {other!r} and "
                 f"{uplink_bps:g} for {device!r}; it is one link, so give its whole bandwidth"
             )
         way_bps = through_edge(links["device", "edge"], uplink_bps, self.route)
         if not math.isclose(way_bps, links["device", "cloud"], rel_tol=1e-9):
-            raise ValueError(
+            raise UserError(
                 f"between device {device!r} and the cloud there are "
                 f"{links['device', 'cloud']:g} bit/s, but by way of edge {edge!r} it is "
                 f"{way_bps:g} (route {self.route!r}): use through_edge"

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from workbench.clusters import load_constants, load_testbed
+from workbench.errors import UserError
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import whole
@@ -76,7 +77,7 @@ class Testbed:
 
     def __post_init__(self) -> None:
         if self.edge_cores not in range(1, CORES + 1):
-            raise ValueError(f"edge_cores is {self.edge_cores}; the edge server has 1 to {CORES}")
+            raise UserError(f"edge_cores is {self.edge_cores}; the edge server has 1 to {CORES}")
         whole("devices", self.devices, least=1)
         for name in ("device_edge_mbps", "edge_cloud_mbps"):
             checked_bandwidth(name, getattr(self, name), "Mbit/s")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from workbench.errors import UserError
 from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS, Problem
 from workbench.hiertrain.programs import chain as chain_programs
@@ -73,7 +74,7 @@ def programs_of(
     check_name("sharing", sharing, SHARING)
     policy.check(problem)
     if iterations < 1:
-        raise ValueError(f"iterations is {iterations}; there is at least one")
+        raise UserError(f"iterations is {iterations}; there is at least one")
     source = TIERS.index("device") if sharing == "interfaces" else len(TIERS)
     job = Job(problem, policy, iterations, source)
     learners = [Idle() for _ in TIERS] if learners is None else list(learners)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from workbench import training
 from workbench.checks import check_kind
+from workbench.errors import UserError
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS
@@ -143,7 +144,7 @@ def build(setup: Setup, policy: Policy | str = "hiertrain") -> Built:
     pieces = training.cut(module, shape, input_dtype=dtype)
     name = setup.model if isinstance(setup.model, str) else type(module).__name__
     if len(pieces) != problem.layers:
-        raise ValueError(
+        raise UserError(
             f"the problem has {problem.layers} layers, but {name} has {len(pieces)}; make it of "
             "the model's profile: problem_of(profile_model(...), ...)"
         )
@@ -195,7 +196,7 @@ def _check_ties(name: str, pieces: training.Pieces, policy: Chain) -> None:
     for layer, (used, tier) in enumerate(zip(pieces.parameters, policy.tiers, strict=True), 1):
         for weight in sorted(used):
             if tiers.setdefault(weight, tier) != tier:
-                raise ValueError(
+                raise UserError(
                     f"{name} uses {weight!r} in layer {layer} on the {tier} and in an earlier one "
                     f"on the {tiers[weight]}; give layers that share a weight to one tier, or use "
                     "a Hybrid"

@@ -19,10 +19,11 @@ from itertools import accumulate
 
 import numpy as np
 
+from workbench.errors import UserError
 from workbench.olpb.costs.subtasks import Pool, Subtask
 
 
-class AssignmentError(ValueError):
+class AssignmentError(UserError):
     """Subtasks that the nodes' memory does not hold."""
 
 
@@ -48,11 +49,11 @@ def assign(
     """
     there = [number for number in range(len(pool.nodes)) if number not in left]
     if not there:
-        raise ValueError("no node is left to compute on; give a pool with more nodes")
+        raise UserError("no node is left to compute on; give a pool with more nodes")
     speeds = [pool.nodes[number].flops_per_s for number in there]
     for number, speed in zip(there, speeds, strict=True):
         if not 0 < speed < math.inf:
-            raise ValueError(f"flops_per_s of node {number} is {speed}; it must be above 0")
+            raise UserError(f"flops_per_s of node {number} is {speed}; it must be above 0")
     rooms = [_room(pool, number) for number in there]
     _check_each(subtasks, max(rooms))
     held = [0, *accumulate(one.memory_bytes for one in subtasks)]

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench.checks import check_whole
+from workbench.errors import UserError
 from workbench.names import choose
 
 AT_ONCE_BYTES = 4 << 20
@@ -81,7 +82,7 @@ def chain_gradients(
     with torch.enable_grad():
         value = loss(leaf)
     if not torch.isfinite(value).all():
-        raise ValueError(f"the loss is {value.item():g}; gradients of it are no numbers")
+        raise UserError(f"the loss is {value.item():g}; gradients of it are no numbers")
     (added,) = torch.autograd.grad(value, leaf)
     with torch.no_grad():
         slopes = 1 - states.square() if rnn.nonlinearity == "tanh" else (states > 0).to(x.dtype)
@@ -156,16 +157,16 @@ BACKWARD: Mapping[str, Backward] = {"scan": _scan, "sequential": _sequential}
 
 def _check(rnn: nn.RNN, x: Tensor) -> None:
     if not isinstance(rnn, nn.RNN) or rnn.mode not in ("RNN_TANH", "RNN_RELU"):
-        raise ValueError(f"a chain is an nn.RNN, not {type(rnn).__name__}")
+        raise UserError(f"a chain is an nn.RNN, not {type(rnn).__name__}")
     if rnn.num_layers != 1 or rnn.bidirectional or rnn.batch_first:
-        raise ValueError(f"{rnn} is no chain: give one of one layer and direction, steps first")
+        raise UserError(f"{rnn} is no chain: give one of one layer and direction, steps first")
     if x.dim() != 3 or x.shape[2] != rnn.input_size or not len(x):
-        raise ValueError(
+        raise UserError(
             f"x has shape {tuple(x.shape)}; it must be (steps, samples, {rnn.input_size})"
         )
     weight = rnn.weight_hh_l0
     if weight.dtype not in (torch.float32, torch.float64) or x.dtype != weight.dtype:
-        raise ValueError(
+        raise UserError(
             f"x is of {x.dtype} and the network of {weight.dtype}; both must be of the same, "
             "float32 or float64"
         )

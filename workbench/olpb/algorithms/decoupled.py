@@ -26,6 +26,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from workbench.checks import check_whole
+from workbench.errors import UserError
 
 Weights = TypeVar("Weights")
 Pass = TypeVar("Pass")
@@ -53,7 +54,7 @@ class Module(Generic[Weights, Pass]):
     def __post_init__(self) -> None:
         check_whole("modules", self.modules, 1)
         if check_whole("place", self.place, 0) >= self.modules:
-            raise ValueError(f"place {self.place} is not one of 0 to {self.modules - 1}")
+            raise UserError(f"place {self.place} is not one of 0 to {self.modules - 1}")
 
     @property
     def late(self) -> int:
@@ -72,7 +73,7 @@ def forward(state: Module[Weights, Pass], run: Callable[[Weights], Pass]) -> Mod
     Raises ValueError: the batch before has not gone backward, though its gradient was due.
     """
     if state.due:
-        raise ValueError(f"module {state.place} goes backward before it passes another batch on")
+        raise UserError(f"module {state.place} goes backward before it passes another batch on")
     return replace(state, passes=(*state.passes, run(state.weights)))
 
 
@@ -98,7 +99,7 @@ def cut(costs: Sequence[float], modules: int) -> tuple[range, ...]:
     """
     count = check_whole("modules", modules, 1)
     if count > len(costs):
-        raise ValueError(
+        raise UserError(
             f"{len(costs)} layers cannot be cut into {count} modules; use at most {len(costs)}"
         )
     before = [0.0, *accumulate(map(float, costs))]

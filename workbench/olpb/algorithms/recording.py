@@ -20,6 +20,7 @@ from torch.nn import functional
 from torch.utils._pytree import tree_map_only
 
 from workbench.checks import check_kind
+from workbench.errors import UserError
 from workbench.graphs.autograd_nodes import nodes_behind
 from workbench.graphs.graph import UntraceableError
 from workbench.graphs.recorder import Recorder, tensors_in
@@ -46,7 +47,7 @@ def record(
     parameters = dict(copied.named_parameters())
     target = _double(check_kind("y", y, Tensor, "a tensor"))
     if not target.numel():
-        raise ValueError(f"y has shape {tuple(target.shape)}; give at least one sample")
+        raise UserError(f"y has shape {tuple(target.shape)}; give at least one sample")
     recorder = _TapeRecorder(parameters, (*inputs, target))
 
     def forward(held: dict[str, Tensor], y: Tensor, *inputs: Tensor) -> Tensor:
@@ -58,9 +59,9 @@ def record(
     with learning(), recorder:
         value = forward(held, target, *inputs)
     if not isinstance(value, Tensor) or value.numel() != 1:
-        raise ValueError(f"the loss of {name} is {_form(value)}; it must be a single number")
+        raise UserError(f"the loss of {name} is {_form(value)}; it must be a single number")
     if not torch.isfinite(value).all():
-        raise ValueError(
+        raise UserError(
             f"the loss of {name} is {value.item():g}; gradients of it are no numbers. Look for "
             "weights or inputs that are not finite, or too large"
         )
@@ -71,7 +72,7 @@ def _check_precision(name: str, module: nn.Module) -> None:
     for key, tensor in module.named_parameters():
         if tensor.dtype not in (torch.float32, torch.float64):
             kind = str(tensor.dtype).removeprefix("torch.")
-            raise ValueError(
+            raise UserError(
                 f"{key} of {name} is of {kind}; gradients are taken in float64, which autograd "
                 "would not meet in less than float32: give module.float()"
             )
@@ -93,20 +94,20 @@ def _form(value: object) -> str:
 def _loss_for(name: str, found: Any, y: Tensor) -> Loss:
     """Cross entropy for classes, else squared errors; refuses a `y` that fits neither."""
     if not isinstance(found, Tensor):
-        raise ValueError(f"{name} returns {type(found).__name__}, no tensor: give loss=…")
+        raise UserError(f"{name} returns {type(found).__name__}, no tensor: give loss=…")
     scores, given = tuple(found.shape), tuple(y.shape)
     if y.is_floating_point():
         if scores != given:
-            raise ValueError(f"y has shape {given}, but {name} returns {scores}")
+            raise UserError(f"y has shape {given}, but {name} returns {scores}")
         return functional.mse_loss
     if len(scores) < 2 or given != (scores[0], *scores[2:]):
-        raise ValueError(
+        raise UserError(
             f"y has shape {given} and holds whole numbers, classes; for what {name} returns, of "
             f"shape {scores}, it must be of shape {(*scores[:1], *scores[2:])}"
         )
     lowest, highest = int(y.min()), int(y.max())
     if lowest < 0 or highest >= scores[1]:
-        raise ValueError(
+        raise UserError(
             f"y holds classes {lowest} to {highest}, but {name} tells {scores[1]} apart, from 0"
         )
     return lambda found, y: functional.cross_entropy(found, y.long())
@@ -176,7 +177,7 @@ class _TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
                 needed |= {view.value for view in call.written_into}
                 kept.append(call)
         if not kept:
-            raise ValueError(f"the loss of {name} depends on none of its parameters that learn")
+            raise UserError(f"the loss of {name} depends on none of its parameters that learn")
         return Tape(graph, tuple(reversed(kept)), self._learnt, loss.item())
 
     def _check_gradients(self, name: str, loss: Tensor) -> None:

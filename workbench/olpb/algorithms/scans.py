@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from workbench.errors import UserError
 from workbench.olpb.algorithms.schedules import Schedule, schedule
 
 T = TypeVar("T")
@@ -76,7 +77,7 @@ def run(
 ) -> Scan[T]:
     """Run a schedule on one machine, move by move, and price its moves and messages."""
     if len(elements) != planned.elements:
-        raise ValueError(f"the schedule is for {planned.elements} elements, not {len(elements)}")
+        raise UserError(f"the schedule is for {planned.elements} elements, not {len(elements)}")
     known = dict(enumerate(elements))
     steps = work = critical_flops = all_flops = 0
     for stage in planned.stages:

@@ -32,6 +32,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from workbench.checks import check_whole
+from workbench.errors import UserError
 from workbench.names import choose
 
 Prefix = int | None
@@ -158,10 +159,10 @@ def _checked_runs(elements: int, runs: Sequence[range]) -> tuple[range, ...]:
     start = 0
     for run in runs:
         if not isinstance(run, range) or (run and (run.start, run.step) != (start, 1)):
-            raise ValueError(f"run {run!r} of a node does not begin at element {start}")
+            raise UserError(f"run {run!r} of a node does not begin at element {start}")
         start += len(run)
     if start != elements or not runs:
-        raise ValueError(f"runs {list(runs)} hold {start} elements, not {elements}, in their order")
+        raise UserError(f"runs {list(runs)} hold {start} elements, not {elements}, in their order")
     return tuple(runs)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from workbench.errors import UserError
 from workbench.graphs import trace
 from workbench.graphs.graph import Recording
 from workbench.olpb.algorithms import levels
@@ -135,5 +136,5 @@ def _network_elements(
 ) -> Elements:
     graph = trace(model, input_shape, batch_size)
     if not graph.parameters:
-        raise ValueError(f"{graph.name} has no parameters, so there are no gradients to compute")
+        raise UserError(f"{graph.name} has no parameters, so there are no gradients to compute")
     return Elements(graph, levels.flow(graph), unit, level)

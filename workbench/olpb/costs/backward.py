@@ -17,6 +17,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from workbench.checks import check_whole
+from workbench.errors import UserError
 from workbench.names import check_name
 from workbench.olpb.algorithms.decoupled import cut
 from workbench.olpb.algorithms.schedules import Schedule, schedule
@@ -239,7 +240,7 @@ def decoupled_s(elements: Sequence[Subtask], pool: Pool, modules: int = MODULES)
     Raises ValueError: more modules than subtasks or nodes.
     """
     if check_whole("modules", modules, 1) > len(pool.nodes):
-        raise ValueError(f"{modules} modules need as many nodes; the pool has {len(pool.nodes)}")
+        raise UserError(f"{modules} modules need as many nodes; the pool has {len(pool.nodes)}")
     flops = tuple(one.backward_flops for one in elements[1:])
     runs = _cut(flops, modules)
     seconds = [

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, cast
 import polars as pl
 
 from workbench.checks import check_whole
+from workbench.errors import UserError
 from workbench.graphs import OperatorGraph, trace
 from workbench.graphs.tracing import input_shapes
 from workbench.zoo import build
@@ -129,11 +130,11 @@ def library_graph(
         graph = trace(seen, shapes, batch_size)
         named = model
     elif any(one.phase != "forward" for one in graph.operators):
-        raise ValueError(f"{graph.name} is a step of training; give its graph of inference")
+        raise UserError(f"{graph.name} is a step of training; give its graph of inference")
     else:
         named = graph.name
     if not graph.parameters:
-        raise ValueError(f"{named} has no parameters, so there are no gradients to count")
+        raise UserError(f"{named} has no parameters, so there are no gradients to count")
     counted = _Counted(graph, normalisation_operators)
     for operator in graph.operators:
         counted.add(operator)
@@ -217,7 +218,7 @@ class _Counted:
         """Softmax, where a network ends in scores, and cross entropy; or a sum."""
         outputs = [view for view in self.graph.outputs if self._carries(view)]
         if not outputs:
-            raise ValueError(f"{self.graph.name} returns nothing that its parameters change")
+            raise UserError(f"{self.graph.name} returns nothing that its parameters change")
         (first, *others), ends = outputs, [self._node(view) for view in outputs]
         numbers = prod(first.shape)
         scores = not others and len(first.shape) == 2 and first.shape[1] > 1

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from workbench.checks import check_whole
+from workbench.errors import UserError
 from workbench.names import check_name
 from workbench.olpb.algorithms.schedules import Schedule
 from workbench.olpb.costs.subtasks import Pool
@@ -71,7 +72,7 @@ def chain_work(planned: Schedule, chain: Chain, counting: str = "arithmetic") ->
     """
     check_name("counting", counting, COUNTINGS)
     if planned.elements != chain.steps + 1:
-        raise ValueError(
+        raise UserError(
             f"a chain of {chain.steps} steps has {chain.steps + 1} elements; the schedule is for "
             f"{planned.elements}"
         )

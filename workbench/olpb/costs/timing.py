@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.checks import check_whole
+from workbench.errors import UserError
 from workbench.olpb.algorithms.schedules import Schedule
 from workbench.olpb.costs.subtasks import Pool
 
@@ -107,7 +108,7 @@ def scan_timing(
     given = (len(pool.nodes), len(work.move_flops), len(work.value_bytes), len(work.after_flops))
     wanted = (planned.nodes, planned.work, values, planned.elements)
     if given != wanted:
-        raise ValueError(
+        raise UserError(
             f"a schedule of {wanted[0]} nodes, {wanted[1]} moves, {wanted[2]} values and "
             f"{wanted[3]} elements is priced with {given}; give one for each"
         )

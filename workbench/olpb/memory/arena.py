@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from workbench.checks import check_kind
+from workbench.errors import UserError
 from workbench.graphs.graph import Operand, Operator, View
 from workbench.graphs.running import call, check_inputs, shown, sources, span
 from workbench.olpb.memory.dataflow import Step
@@ -36,7 +37,7 @@ class Arena:
     def __init__(self, plan: MemoryPlan, module: nn.Module | None = None) -> None:
         graph = check_kind("plan", plan, MemoryPlan, "one of plan_memory").flow.graph
         if graph is None:
-            raise ValueError("the plan is of stored sizes: trace the graph to run it")
+            raise UserError("the plan is of stored sizes: trace the graph to run it")
         self.plan, self.graph = plan, graph
         self.block = torch.empty(plan.total_bytes + _ALIGNED, dtype=torch.uint8)
         self._start = -self.block.data_ptr() % _ALIGNED
@@ -109,7 +110,7 @@ class Arena:
         dtype: Any = getattr(torch, view.dtype)
         offset = self._offsets[view.value]
         if offset % dtype.itemsize:
-            raise ValueError(
+            raise UserError(
                 f"a result of {view.dtype} lies at byte {offset}, no multiple of {dtype.itemsize}: "
                 "plan the memory with another alignment, such as 64"
             )

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from workbench.errors import UserError
 from workbench.graphs.graph import Operator, trained_statistics
 from workbench.graphs.operator_graph import OperatorGraph
 
@@ -251,8 +252,8 @@ def check_order(flow: Dataflow, order: Sequence[int]) -> None:
     """Refuse an order that leaves out a step, or runs one before what it needs."""
     place = {step: at for at, step in enumerate(order)}
     if len(order) != len(flow.steps) or place.keys() != set(range(len(flow.steps))):
-        raise ValueError(f"the order has not each of the {len(flow.steps)} steps once")
+        raise UserError(f"the order has not each of the {len(flow.steps)} steps once")
     for step, earlier in enumerate(flow.before):
         late = [one for one in earlier if place[one] > place[step]]
         if late:
-            raise ValueError(f"the order runs step {step} before step {late[0]}, which it needs")
+            raise UserError(f"the order runs step {step} before step {late[0]}, which it needs")

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from workbench.checks import check_whole
+from workbench.errors import UserError
 from workbench.graphs.functional import LEARNING_RATE, Loss
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.recorder import tensors_in
@@ -133,7 +134,7 @@ def _plain(
 ) -> Callable[[], object]:
     """The module's own inference, or a step of training with PyTorch's SGD."""
     if graph.module is None:
-        raise ValueError(f"{graph.name} has no weights to run with: trace a module")
+        raise UserError(f"{graph.name} has no weights to run with: trace a module")
     module = copy.deepcopy(graph.module())
     if all(one.phase == "forward" for one in graph.operators):
         module.eval()

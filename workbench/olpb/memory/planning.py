@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.checks import check_kind, check_number, check_whole, listed
+from workbench.errors import UserError
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.names import choose
 from workbench.olpb.memory.checkpointing import checkpointed
@@ -90,7 +91,7 @@ def plan_memory(
     """
     chosen = choose("planner", planner, PLANNERS)
     if check_number("time_limit_s", time_limit_s) <= 0:
-        raise ValueError(f"time_limit_s is {time_limit_s:g}; give seconds above 0")
+        raise UserError(f"time_limit_s is {time_limit_s:g}; give seconds above 0")
     flow = flow_of(graph, alignment)
     until_s = time.monotonic() + time_limit_s
     ordered = _ordered(flow, chosen.order if order is None else order, until_s)

@@ -18,10 +18,11 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.errors import UserError
 from workbench.olpb.memory.dataflow import Dataflow, Step
 
 
-class BudgetError(ValueError):
+class BudgetError(UserError):
     """A budget that no way of computing again, of those tried, meets."""
 
 

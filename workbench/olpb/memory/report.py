@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from workbench.errors import UserError
 from workbench.names import choose
 from workbench.olpb.memory.dataflow import Dataflow, dataflow
 from workbench.olpb.memory.lifetimes import lifetimes
@@ -33,7 +34,7 @@ def parse_bytes(text: str) -> int:
     """
     found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)", text.strip().replace(",", "").lower())
     if found is None or found[2] not in _UNITS or (size := float(found[1]) * _UNITS[found[2]]) < 1:
-        raise ValueError(f"{text!r} is no size; give bytes, as in 64MB, 64 MiB or 0.5GB")
+        raise UserError(f"{text!r} is no size; give bytes, as in 64MB, 64 MiB or 0.5GB")
     return round(size)
 
 

@@ -18,6 +18,7 @@ import polars as pl
 
 from workbench.checks import check_number, check_whole
 from workbench.clusters import load_constants, load_testbed
+from workbench.errors import UserError
 from workbench.names import check_name
 from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.olpb.costs.backward import (
@@ -90,7 +91,7 @@ class Testbed:
         check_whole("nodes", self.nodes, 1)
         check_whole("batch_size", self.batch_size, 1)
         if check_number("delay_factor", self.delay_factor) < 0:
-            raise ValueError(f"delay_factor is {self.delay_factor}; it must be 0 or more")
+            raise UserError(f"delay_factor is {self.delay_factor}; it must be 0 or more")
         check_name("scan", self.scan, ALGORITHMS)
         check_name("cost of a move", self.moves, MOVES)
         check_name("unit", self.layers, UNITS)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from workbench.checks import check_whole
+from workbench.errors import UserError
 from workbench.olpb.algorithms.decoupled import Module, backward, forward
 from workbench.olpb.costs.subtasks import Pool
 from workbench.olpb.programs.cluster import Delays, seconds
@@ -100,7 +101,7 @@ def nodes_of(modules: Sequence[ModuleWork], pool: Pool) -> tuple[int, ...]:
     Raises ValueError: fewer nodes than modules, or one that fits on none that is free.
     """
     if len(modules) > len(pool.nodes):
-        raise ValueError(
+        raise UserError(
             f"{len(modules)} modules need a node each, and the pool has {len(pool.nodes)}; give "
             "more nodes, or cut the network into fewer modules"
         )
@@ -111,7 +112,7 @@ def nodes_of(modules: Sequence[ModuleWork], pool: Pool) -> tuple[int, ...]:
         needed = modules[module].memory_bytes
         fitting = [node for node in free if _room(pool, node) >= needed]
         if not fitting:
-            raise ValueError(
+            raise UserError(
                 f"module {module} needs {needed:,} bytes, and no free node has as many; give "
                 "nodes with more memory, or a smaller batch"
             )
@@ -143,7 +144,7 @@ def programs_of(
     iterations = check_whole("iterations", iterations, 1)
     learning = [Idle() for _ in modules] if learners is None else list(learners)
     if len(learning) != len(modules):
-        raise ValueError(f"{len(learning)} learners are not one for each of {len(modules)} modules")
+        raise UserError(f"{len(learning)} learners are not one for each of {len(modules)} modules")
     nodes, delays = nodes_of(modules, pool), Delays(pool, random_delays)
     return {
         nodes[number]: _program(_Place(number, nodes, modules, delays, learner), iterations)

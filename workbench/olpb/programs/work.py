@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from workbench.checks import check_number, check_whole, listed
+from workbench.errors import UserError
 from workbench.names import check_name
 from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule
 from workbench.olpb.costs.backward import MOVES, Group
@@ -149,7 +150,7 @@ class Job:
         subtasks = listed("subtasks", self.subtasks, "give the loss's gradient and the groups")
         object.__setattr__(self, "subtasks", subtasks)
         if not subtasks:
-            raise ValueError("there are no subtasks; give the loss's gradient and the groups")
+            raise UserError("there are no subtasks; give the loss's gradient and the groups")
         patience_s = self.patience_s
         if patience_s is None:
             slowest = min(node.flops_per_s for node in self.pool.nodes)
@@ -157,7 +158,7 @@ class Job:
             patience_s = flops / slowest + len(subtasks) * self.pool.dispatch_s + self.pool.delay_s
             patience_s = patience_s or 1.0
         if not check_number("patience_s", patience_s) > 0:
-            raise ValueError(f"patience_s is {patience_s}; it must be above 0")
+            raise UserError(f"patience_s is {patience_s}; it must be above 0")
         object.__setattr__(self, "patience_s", patience_s)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import training
 from workbench.checks import check_kind
+from workbench.errors import UserError
 from workbench.names import check_name
 from workbench.olpb.algorithms.decoupled import cut
 from workbench.olpb.algorithms.levels import groups
@@ -153,7 +154,7 @@ def build(setup: Setup, method: str = "olpb", *, learning: bool = True) -> Built
     if method in SCANNING:
         return _scanning(setup, method, learning)
     if not learning:
-        raise ValueError(f"{method} scans nothing; leave learning=False to {', '.join(SCANNING)}")
+        raise UserError(f"{method} scans nothing; leave learning=False to {', '.join(SCANNING)}")
     return _decoupled(setup, method, setup.modules if method == "dpb" else 1)
 
 
@@ -282,7 +283,7 @@ def _check_ties(pieces: training.Pieces, spans: Iterable[range]) -> None:
     for place, span in enumerate(spans):
         for weight in sorted(frozenset[str]().union(*pieces.parameters[span.start : span.stop])):
             if places.setdefault(weight, place) != place:
-                raise ValueError(
+                raise UserError(
                     f"{weight!r} is used in module {places[weight]} and in module {place}; cut "
                     "the network into fewer modules, or train it with another method"
                 )
@@ -295,7 +296,7 @@ def _checked(faults: Iterable[Fault], method: str) -> tuple[Fault, ...]:
     for fault in found:
         losing = isinstance(fault, LinkDown | Lossy)
         if losing or (isinstance(fault, Crash) and fault.node in (SERVER, -1)):
-            raise ValueError(
+            raise UserError(
                 f"{fault} loses what others would wait for without end; a node may crash, the "
                 "server and links may not"
             )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from workbench import training
 from workbench.checks import check_kind, check_number, check_truth
+from workbench.errors import UserError
 from workbench.names import check_name
 from workbench.olpb.algorithms.methods import LEVEL, MODULES
 from workbench.olpb.algorithms.schedules import ALGORITHMS
@@ -86,13 +87,13 @@ class Setup(training.WholeBatches):
             self._check_counts(evaluate_every=1)
         check_truth("random_delays", self.random_delays)
         if not 0 <= check_number("operator_flops", self.operator_flops) < math.inf:
-            raise ValueError(f"operator_flops is {self.operator_flops}; it must be at least 0")
+            raise UserError(f"operator_flops is {self.operator_flops}; it must be at least 0")
         check_name("scan", self.scan, ALGORITHMS)
         check_name("way of finding gradients", self.gradients, GRADIENTS)
         check_name("counting", self.counting, COUNTINGS)
         check_name("cost of a move", self.moves, MOVES)
         if (self.gradients, self.counting) == ("autograd", "arithmetic"):
-            raise ValueError(
+            raise UserError(
                 "counting='arithmetic' needs the products of the scan; give gradients='scan', or "
                 "counting='paper'"
             )

@@ -26,6 +26,7 @@ from workbench.dynacomm.replanning.mobile_trace import TRACE
 from workbench.dynacomm.replanning.planning import Clairvoyant, Replanned
 from workbench.dynacomm.replanning.profiling import Profile
 from workbench.dynacomm.replanning.rates import Rate
+from workbench.errors import UserError
 from workbench.experiments import ExperimentInterrupted, data_set, grid, sweep, whole
 from workbench.profiles import profile_model
 from workbench.runtime import Run, simulate
@@ -58,7 +59,7 @@ def cluster_of(testbed: Testbed, speeds: Sequence[float] | None = None) -> Clust
     rate_bps = testbed.bandwidth_mbps * 1e6 * testbed.constants.link_efficiency
     of_workers = [1.0] * testbed.workers if speeds is None else list(speeds)
     if len(of_workers) != testbed.workers:
-        raise ValueError(f"{len(of_workers)} speeds for {testbed.workers} workers; give one each")
+        raise UserError(f"{len(of_workers)} speeds for {testbed.workers} workers; give one each")
 
     def nodes(kind: str, speeds: Sequence[float]) -> list[Node]:
         return [
@@ -277,7 +278,7 @@ def fig11_simulated(
     model; in the simulation it transfers alone when the others are done.
     """
     if not 0 < slowest <= 1:
-        raise ValueError(f"slowest is {slowest}; it is a speed above 0 and at most 1")
+        raise UserError(f"slowest is {slowest}; it is a speed above 0 and at most 1")
     points = [
         {"case": case, "last": last, **point}
         for case, last in (("equal", 1.0), ("unequal", slowest))

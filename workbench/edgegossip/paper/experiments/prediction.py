@@ -16,6 +16,7 @@ from workbench.edgegossip.paper.experiments.scales import PAPER_SIZES_BYTES, Mea
 from workbench.edgegossip.prediction.contention import Contention
 from workbench.edgegossip.prediction.predictor import FORMS, RESOURCES, SECONDS, Predictor, fit
 from workbench.edgegossip.prediction.profiling_runs import ALONE, SCHEMA, profiling_runs
+from workbench.errors import UserError
 from workbench.experiments import grid, sweep
 from workbench.paths import DATA
 
@@ -153,7 +154,7 @@ def held_out(measured: pl.DataFrame, form: str = "share") -> pl.DataFrame:
     """
     sizes = [size for size in measured["size_bytes"].unique().sort() if size > 0]
     if len(sizes) < 2:
-        raise ValueError(f"samples of the sizes {sizes}; holding one out needs at least two")
+        raise UserError(f"samples of the sizes {sizes}; holding one out needs at least two")
     ordered, parts = measured.sort("order"), []
     naive = _predictions(ordered, _without_contention(ordered))
     for size in sizes:
@@ -173,7 +174,7 @@ def held_out(measured: pl.DataFrame, form: str = "share") -> pl.DataFrame:
 def _without_contention(measured: pl.DataFrame) -> Predictor:
     alone = measured.filter(size_bytes=0)
     if alone.is_empty():
-        raise ValueError("no sample of the training alone (size_bytes of 0); measure some")
+        raise UserError("no sample of the training alone (size_bytes of 0); measure some")
     alone_s = cast(float, alone[SECONDS].mean())
     return Predictor("linear", alone["cores"][0], 1.0, 1.0, (0.0, 0.0, 0.0), alone_s)
 

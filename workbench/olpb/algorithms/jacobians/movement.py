@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
+from workbench.errors import UserError
 from workbench.olpb.algorithms.jacobians.sparse import from_entries, numbers
 from workbench.olpb.algorithms.tape import Call
 
@@ -15,7 +16,7 @@ def movement(call: Call, read: int) -> csr_array:
     given = call.reads[read]
     each = torch.arange(1, given.numel() + 1, dtype=torch.float64).reshape(given.shape)
     if given.numel() >= 2**24:
-        raise ValueError(f"{call.name} reads {given.numel()} numbers; at most 2^24 can be followed")
+        raise UserError(f"{call.name} reads {given.numel()} numbers; at most 2^24 can be followed")
     with torch.no_grad():
         numbered, zeroed = (
             numbers(call.again({read: one.to(given.dtype)})[0]).reshape(-1)

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from torch import Tensor
 
+from workbench.errors import UserError
+
 Numbers = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
@@ -17,7 +19,7 @@ MOST_ENTRIES = 200_000_000
 def check_entries(name: str, count: int) -> None:
     """Refuse a Jacobian that does not fit into memory."""
     if count > MOST_ENTRIES:
-        raise ValueError(
+        raise UserError(
             f"the Jacobian of {name} has {count:,} entries; at most {MOST_ENTRIES:,} are held: "
             "give a smaller batch or smaller inputs"
         )

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from workbench.checks import check_number, check_whole
+from workbench.errors import UserError
 
 Ints = NDArray[np.int64]
 Table = pl.DataFrame | Mapping[str, Any] | Sequence[Any]
@@ -43,7 +44,7 @@ class Buffers:
             upper < lower, lambda row: f"ends at {upper[row]}, before it begins at {lower[row]}"
         )
         if (total := size.sum(dtype=np.float64)) > MOST_BYTES:
-            raise ValueError(
+            raise UserError(
                 f"the buffers have {total:.3g} bytes together; at most {MOST_BYTES} fit"
             )
 
@@ -69,7 +70,7 @@ class Effort:
 
     def __post_init__(self) -> None:
         if not check_number("time_limit_s", self.time_limit_s) > 0:
-            raise ValueError(f"time_limit_s is {self.time_limit_s}; give seconds above 0")
+            raise UserError(f"time_limit_s is {self.time_limit_s}; give seconds above 0")
         if self.rounds is not None:
             check_whole("rounds", self.rounds, least=0)
         check_whole("seed", self.seed, least=0)
@@ -86,10 +87,10 @@ def read(table: Table | Buffers) -> Buffers:
     try:
         frame = table if isinstance(table, pl.DataFrame) else pl.DataFrame(table)
     except pl.exceptions.ShapeError as error:
-        raise ValueError(f"the buffers make no table: {error}") from None
+        raise UserError(f"the buffers make no table: {error}") from None
     missing = [name for name in COLUMNS if name not in frame.columns]
     if missing:
-        raise ValueError(
+        raise UserError(
             f"the buffers have no column {', '.join(missing)}; they need {', '.join(COLUMNS)}"
         )
     lower, upper, size = (_whole(name, frame[name]) for name in COLUMNS)
@@ -98,21 +99,21 @@ def read(table: Table | Buffers) -> Buffers:
 
 def _whole(name: str, column: pl.Series) -> Ints:
     if not (column.dtype.is_numeric() or column.dtype == pl.Null):
-        raise ValueError(f"column {name} holds {column.dtype}; give whole numbers")
+        raise UserError(f"column {name} holds {column.dtype}; give whole numbers")
     if column.null_count():
         row = int(column.is_null().arg_max() or 0)
-        raise ValueError(f"column {name} has no value in row {row}; give whole numbers")
+        raise UserError(f"column {name} has no value in row {row}; give whole numbers")
     values = column.to_numpy()
     if values.dtype.kind not in "iu":
         values = values.astype(np.float64)
         wrong = np.flatnonzero(~(np.isfinite(values) & (values == np.floor(values))))
         if len(wrong):
-            raise ValueError(
+            raise UserError(
                 f"column {name} has {values[wrong[0]]} in row {wrong[0]}; give whole numbers"
             )
     far = np.flatnonzero(np.abs(values.astype(np.float64)) > MOST_BYTES)
     if len(far):
-        raise ValueError(
+        raise UserError(
             f"column {name} has {values[far[0]]} in row {far[0]}; the farthest is {MOST_BYTES}"
         )
     return values.astype(np.int64)
@@ -121,4 +122,4 @@ def _whole(name: str, column: pl.Series) -> Ints:
 def _refuse(wrong: NDArray[np.bool_], reason: Callable[[int], str]) -> None:
     rows = np.flatnonzero(wrong)
     if len(rows):
-        raise ValueError(f"the buffer in row {rows[0]} {reason(int(rows[0]))}")
+        raise UserError(f"the buffer in row {rows[0]} {reason(int(rows[0]))}")

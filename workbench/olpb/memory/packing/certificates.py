@@ -7,6 +7,7 @@ from bisect import bisect_left, insort
 import numpy as np
 from numpy.typing import ArrayLike
 
+from workbench.errors import UserError
 from workbench.olpb.memory.packing.buffers import Buffers, Ints, Table, read
 
 
@@ -36,7 +37,7 @@ def check(buffers: Table | Buffers, offsets: ArrayLike) -> None:
     offset = _offsets(given, offsets)
     if (offset < 0).any():
         row = int(np.flatnonzero(offset < 0)[0])
-        raise ValueError(f"the buffer in row {row} has the offset {offset[row]}; it is at least 0")
+        raise UserError(f"the buffer in row {row} has the offset {offset[row]}; it is at least 0")
     rows = np.flatnonzero(given.takes_memory)
     events = sorted(
         [(int(given.upper[row]), 0, int(row)) for row in rows]
@@ -52,7 +53,7 @@ def check(buffers: Table | Buffers, offsets: ArrayLike) -> None:
             continue
         for _, other in alive[max(place - 1, 0) : place + 1]:
             if first[row] < last[other] and first[other] < last[row]:
-                raise ValueError(
+                raise UserError(
                     f"at step {step} the buffers in rows {other} and {row} overlap: bytes "
                     f"{first[other]} to {last[other]} and {first[row]} to {last[row]}"
                 )
@@ -62,7 +63,7 @@ def check(buffers: Table | Buffers, offsets: ArrayLike) -> None:
 def _offsets(buffers: Buffers, offsets: ArrayLike) -> Ints:
     found = np.asarray(offsets)
     if found.shape != (len(buffers),) or (found.dtype.kind not in "iu" and found.size):
-        raise ValueError(
+        raise UserError(
             f"the offsets are {found.dtype} of shape {found.shape}; give a whole number for each "
             f"of {len(buffers)} buffers"
         )
