@@ -85,25 +85,40 @@ def sections(path: Path) -> list[tuple[str, str, list[str]]]:
     return found
 
 
+def run_names(path: Path) -> dict[str, bool]:
+    """Return the experiments that a notebook shows as run or recorded; whether it runs them."""
+    code = "\n".join(sources(path, "code"))
+    calls = re.findall(r"\bruns\.show\(\s*experiments\.(\w+)([^\n]*)", code)
+    system = system_of(path.stem)
+    return {
+        name: "live=True" in options or recorded.load(system, name) is None
+        for name, options in calls
+    }
+
+
 def kept_names(path: Path) -> tuple[set[str], set[str]]:
     """Return the names of the frames and of the figures that a notebook's cells keep."""
     code = "\n".join(sources(path, "code"))
-    figures = set(re.findall(r"\bresults\.show\(\s*\"(\w+)\"", code)) | scorecards(code)
-    return figures | set(re.findall(r"\bresults\.keep\(\s*\"(\w+)\"", code)), figures
+    runs = run_names(path)
+    shown = set(re.findall(r"\bresults\.show\(\s*\"(\w+)\"", code)) | scorecards(code)
+    kept = set(re.findall(r"\bresults\.keep\(\s*\"(\w+)\"", code))
+    return shown | kept | {name for name in runs if runs[name]}, shown | set(runs)
 
 
 def count_of_pictures(path: Path) -> int:
-    """Figures, the explorer's own, and those that are recorded."""
-    shown = re.findall(r'recorded\.show\("(\w+)", "(\w+)"', "\n".join(sources(path, "code")))
-    kept = [names for names in shown if recorded.load(*names) is not None]
-    return len(kept_names(path)[1] | {"explorer"}) + len(kept)
+    """Figures, the explorer's own, and what is recorded beside what was run."""
+    system = system_of(path.stem)
+    found = [recorded.load(system, name) for name, here in run_names(path).items() if here]
+    beside = [one for one in found if one is not None and one.scale == "paper"]
+    return len(kept_names(path)[1] | {"explorer"}) + len(beside)
 
 
 def timed_figures(path: Path) -> set[str]:
     """Return the names of the figures that a notebook says to hold timings of this machine."""
     code = "\n".join(sources(path, "code"))
     timed = set(re.findall(r"\bresults\.show\(\s*\"(\w+)\"[^\n]*timings=True", code))
-    return timed | scorecards(code)
+    asked = re.findall(r"\bruns\.show\(\s*experiments\.(\w+)[^\n]*timings=True", code)
+    return timed | {name for name in asked if run_names(path)[name]} | scorecards(code)
 
 
 def scorecards(code: str) -> set[str]:

@@ -101,12 +101,24 @@ def reproduce(
         str | None,
         typer.Option(metavar="SCALE", help="smoke, default or paper.  \\[default: default]"),
     ] = None,
+    trainings: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHICH",
+            help="one of each system, the others shown as recorded; or all.  \\[default: one]",
+        ),
+    ] = None,
     parameter: ParameterOption = None,
     output: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Where results go.  \\[default: data/results]"),
     ] = None,
-    jobs: Annotated[int, typer.Option(metavar="N", help="How many notebooks run at once.")] = 1,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="How many notebooks run at once.  \\[default: 2, or 1 core]"
+        ),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Run also notebooks whose inputs have not changed.")
     ] = False,
@@ -127,7 +139,7 @@ def reproduce(
     report = run(
         names or (),
         scale=scale,
-        given=_assignments(parameter or ()),
+        given=_assignments(parameter or ()) | ({"trainings": trainings} if trainings else {}),
         notebooks=notebooks,
         output=output,
         figures=figures,

@@ -26,6 +26,8 @@ SCALES = {
     "paper": "the paper's own sizes: hours, or a cluster",
 }
 
+TRAININGS = ("one", "all")
+
 DATASETS = ("digits", "cluttered_digits", "mnist", "fashion_mnist", "cifar10")
 
 DRIVER_PARAMETER = "output"
@@ -195,6 +197,13 @@ class _Shared:
             "what is learnt from; auto: digits, cluttered_digits or the paper's own, by scale",
             options=lambda: ("auto", *DATASETS),
             file_suffix=".npz",
+        ),
+    ]
+    trainings: Annotated[
+        str,
+        Parameter(
+            "which experiments train here: one of each system, the others shown as recorded; or all",
+            options=lambda: TRAININGS,
         ),
     ]
 

@@ -118,10 +118,18 @@ class Results:
             Whether it holds timings of this machine, so that it differs from run to run: it is
             kept apart, and not copied to ``figures/``.
         """
+        self.keep(name, frame)
+        return self.draw(name, chart(frame), column=column, timings=timings)
+
+    def draw(
+        self, name: str, drawn: ChartType, *, column: Column = "double", timings: bool = False
+    ) -> Figure:
+        """Keep a figure whose frame is not this notebook's own, such as a recorded one.
+
+        See `show`.
+        """
         from workbench import figures
 
-        self.keep(name, frame)
-        drawn = chart(frame)
         shown = picture(drawn, f"{self.system}: {name} (figure)", column)
         if self.folder is not None:
             specification = figures.specification(drawn)

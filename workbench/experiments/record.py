@@ -207,6 +207,8 @@ def _replaces(system: str, experiment: str, arguments: Mapping[str, Any], folder
         return ""
     there, seeds = dict(found.manifest.arguments), len(found.manifest.seeds)
     wanted = dict(arguments)
+    if found.scale != "paper" and wanted["scale"] == "paper":
+        return ""
     if (wanted.get("seeds") or 0) >= seeds:
         there.pop("seeds", None)
         wanted.pop("seeds", None)

@@ -10,6 +10,7 @@ True
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ import polars as pl
 
 from workbench import paths, results
 from workbench.errors import UserError
+from workbench.experiments.data import AUTO, digest_here
+from workbench.names import check_name
+from workbench.parameters import SCALES, TRAININGS
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -105,6 +109,29 @@ class Recorded:
         """The experiment's rows."""
         return self.frames[self.manifest.experiment]
 
+    @property
+    def scale(self) -> str:
+        """Scale at which it was recorded."""
+        return str(self.manifest.arguments["scale"])
+
+    def answers(self, asked: Mapping[str, Any]) -> bool:
+        """Whether it is of what is asked for: of these arguments, at this scale or a larger one.
+
+        Any data set answers ``"auto"``; of several seeds the one that is asked for is among them.
+        """
+        sizes = list(SCALES)
+        for name, value in asked.items():
+            own = self.manifest.arguments.get(name)
+            if name == "scale":
+                if sizes.index(self.scale) < sizes.index(value):
+                    return False
+            elif name == "seed":
+                if value != own and value not in self.manifest.seeds:
+                    return False
+            elif value not in (own, AUTO):
+                return False
+        return True
+
     @cached_property
     def changed(self) -> tuple[str, ...]:
         """Groups of inputs that have changed since the rows were made; ``code`` is one."""
@@ -135,8 +162,6 @@ def changes(
     inputs: Mapping[str, str], data: Mapping[str, str], now: Mapping[str, str]
 ) -> list[str]:
     """Name what differs from `now`, and data sets that differ from those here without a network."""
-    from workbench.experiments.data import digest_here
-
     changed = [name for name in now if now[name] != inputs.get(name)]
     here = {source: digest_here(source) for source in data}
     return changed + [f"data set {one}" for one in data if here[one] not in (None, data[one])]
@@ -191,20 +216,65 @@ def load_all(system: str, folder: Path = FOLDER) -> tuple[dict[str, Recorded], d
     return found, faults
 
 
-def show(
-    system: str,
-    experiment: str,
-    chart: Callable[[pl.DataFrame], ChartType],
-    folder: Path = FOLDER,
-) -> results.Figure | None:
-    """Describe a recorded figure and draw it; print what to do where there is none."""
-    try:
-        found = load(system, experiment, folder)
-    except ValueError as error:
-        print(error)
-        return None
-    if found is None:
-        print(f"not recorded; `workbench record {system} {experiment}` does so")
-        return None
-    print(found)
-    return results.picture(chart(found.frame), f"{system}: {experiment} (recorded figure)")
+class Shown(NamedTuple):
+    """What an experiment came to, and its figure; Jupyter shows the figure."""
+
+    frame: pl.DataFrame
+    figure: results.Figure
+
+    def _repr_mimebundle_(self, **options: object) -> dict[str, str]:
+        return self.figure._repr_mimebundle_(**options)
+
+
+@dataclass(frozen=True)
+class Trainings:
+    """Shows a notebook's experiments of trainings: as recorded, or run on this machine.
+
+    Attributes
+    ----------
+    which
+        ``"one"``: those marked `live` and those without a recording of what is asked for run here;
+        others are shown as recorded. ``"all"``: all run here; what is recorded at scale ``paper``
+        is drawn as well.
+    """
+
+    results: results.Results
+    which: str = "one"
+    folder: Path = FOLDER
+
+    def __post_init__(self) -> None:
+        check_name("trainings", self.which, TRAININGS)
+
+    def show(
+        self,
+        make: Callable[..., pl.DataFrame],
+        chart: Callable[[pl.DataFrame], ChartType],
+        *arguments: Any,
+        live: bool = False,
+        timings: bool = False,
+        **named: Any,
+    ) -> Shown:
+        """Show an experiment of these arguments under its own name; say where its rows are from.
+
+        `timings` is for rows that hold timings of this machine, where they are made here.
+        """
+        name, system = make.__name__, self.results.system
+        asked = inspect.signature(make).bind(*arguments, **named).arguments
+        try:
+            found = load(system, name, self.folder)
+        except ValueError as error:
+            print(error)
+            found = None
+        if found and self.which == "one" and not live and found.answers(asked):
+            print(found)
+            print("trainings=all runs it here")
+            return Shown(found.frame, self.results.draw(name, chart(found.frame)))
+        frame = make(*arguments, **named)
+        here = self.results.show(name, frame, chart, timings=timings)
+        if found and found.scale == "paper":
+            from IPython.display import display
+
+            print(found)
+            about = f"{system}: {name} (recorded figure)"
+            display(results.picture(chart(found.frame), about))  # type: ignore[no-untyped-call]
+        return Shown(frame, here)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -36,7 +37,7 @@ def reproduce(
     notebooks: Path | None = None,
     output: Path | None = None,
     figures: Path | None = None,
-    jobs: int = 1,
+    jobs: int | None = None,
     force: bool = False,
     console: Console | None = None,
     heartbeat_s: float = 15.0,
@@ -62,7 +63,7 @@ def reproduce(
     figures
         A folder that also gets all SVG figures, as ``SYSTEM_FIGURE.svg``.
     jobs
-        How many notebooks run at once.
+        How many notebooks run at once; two by default, where there are two cores.
     force
         Run also what has not changed.
     console
@@ -79,6 +80,7 @@ def reproduce(
     from rich.console import Console
 
     console = console or Console()
+    jobs = min(2, os.cpu_count() or 1) if jobs is None else jobs
     if jobs < 1:
         raise UserError(f"--jobs {jobs}: must be at least 1")
     folder = notebooks_folder(notebooks)

@@ -61,6 +61,7 @@ __all__ = [
 RECORDED = {
     "fig9a": Recordable(),
     "fig10": Recordable(data=("cifar10",)),
+    "fig11_simulated": Recordable(),
     "replanning": Recordable(),
     "fig12": Recordable(derived={"fig12_slopes": slopes}),
     "table1": Recordable(),
