@@ -202,7 +202,7 @@ class _Shared:
     trainings: Annotated[
         str,
         Parameter(
-            "which experiments train here: one of each system, the others shown as recorded; or all",
+            "what trains here: one experiment of a system, others are shown as recorded; or all",
             options=lambda: TRAININGS,
         ),
     ]

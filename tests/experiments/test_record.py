@@ -258,7 +258,7 @@ def test_what_is_offered_is_shown_or_judged(system: str) -> None:
     (notebook,) = (ROOT / "notebooks").glob(f"*_{system}.ipynb")
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     text = "".join(line for cell in cells for line in cell["source"])
-    shown = set(re.findall(rf'recorded\.show\("{system}", "(\w+)"', text))
+    shown = set(re.findall(r"runs\.show\(\s*experiments\.(\w+)", text))
     offered = {name: one for name, one in module.RECORDED.items() if name != "mean"}
     assert shown <= offered.keys()
     for name, one in offered.items():
@@ -348,22 +348,68 @@ def test_what_was_altered_is_not_taken_for_nothing(
             recorded.load("hiertrain", "fleet", tmp_path)
         found, faults = recorded.load_all("hiertrain", tmp_path)
         assert (found, list(faults)) == ({}, ["fleet"])
-        assert recorded.show("hiertrain", "fleet", charts.fig9a, tmp_path) is None
+        with pytest.raises(NotRunError):
+            shows("hiertrain", tmp_path).show(fleet, charts.fig9a, "smoke")
         assert says in capsys.readouterr().out
     record("hiertrain", "fleet", scale="smoke", processes=1, folder=tmp_path)  # makes it anew
     assert loaded("hiertrain", "fleet", tmp_path).frame.equals(frame)
 
 
-def test_a_notebook_shows_what_is_recorded(
+class NotRunError(Exception):
+    """Raised where an experiment runs that should be shown as recorded, or the other way round."""
+
+
+def fleet(scale: str, seed: int = 1) -> pl.DataFrame:
+    raise NotRunError
+
+
+def fig9a(scale: str, model: str = "resnet152", bandwidth_mbps: float = 1e4) -> pl.DataFrame:
+    raise NotRunError
+
+
+def shows(system: str, folder: Path, which: str = "one") -> recorded.Trainings:
+    return recorded.Trainings(results.Results(system), which, folder)
+
+
+def test_a_notebook_shows_what_answers_its_parameters_and_runs_the_rest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert recorded.show("dynacomm", "fig9a", charts.fig9a, tmp_path) is None
-    assert "`workbench record dynacomm fig9a`" in capsys.readouterr().out
+    with pytest.raises(NotRunError):  # nothing is recorded yet
+        shows("dynacomm", tmp_path).show(fig9a, charts.fig9a, "smoke")
     record("dynacomm", "fig9a", scale="smoke", processes=1, folder=tmp_path)
-    figure = recorded.show("dynacomm", "fig9a", charts.fig9a, tmp_path)
-    assert figure is not None
-    assert "<svg" in figure.svg
+    runs = shows("dynacomm", tmp_path)
+    shown = runs.show(fig9a, charts.fig9a, "smoke")
+    kept = loaded("dynacomm", "fig9a", tmp_path)
+    assert shown.frame.equals(kept.frame)
+    assert "<svg" in shown._repr_mimebundle_()["image/svg+xml"]
     assert "recorded on" in capsys.readouterr().out
+    assert runs.results.frames == {}  # it is not a result of this run
+    for arguments in (("default",), ("smoke", "vgg19"), ("smoke", "resnet152", 1e3)):
+        with pytest.raises(NotRunError):
+            runs.show(fig9a, charts.fig9a, *arguments)
+    with pytest.raises(NotRunError):
+        runs.show(fig9a, charts.fig9a, "smoke", live=True)
+    with pytest.raises(NotRunError):
+        shows("dynacomm", tmp_path, "all").show(fig9a, charts.fig9a, "smoke")
+    with pytest.raises(UnknownNameError, match="unknown trainings 'some'"):
+        shows("dynacomm", tmp_path, "some")
+
+
+def test_a_recording_answers_its_own_seeds_and_any_choice_of_data(tmp_path: Path) -> None:
+    record("hiertrain", "mean", scale="smoke", seeds=2, processes=1, folder=tmp_path)
+    found = loaded("hiertrain", "mean", tmp_path)
+    assert found.answers({"scale": "smoke", "seed": 2, "dataset": "auto"})
+    assert not found.answers({"scale": "smoke", "seed": 3, "dataset": "auto"})
+    assert not found.answers({"scale": "smoke", "seed": 1, "dataset": "mnist"})
+    assert not found.answers({"scale": "paper", "seed": 1, "dataset": "auto"})
+
+
+def test_a_recording_at_the_papers_scale_takes_the_place_of_a_smaller_one(tmp_path: Path) -> None:
+    record("hiertrain", "fleet", scale="smoke", processes=1, folder=tmp_path)
+    record("hiertrain", "fleet", scale="paper", processes=1, folder=tmp_path)
+    assert loaded("hiertrain", "fleet", tmp_path).scale == "paper"
+    with pytest.raises(ValueError, match="holds another recording"):
+        record("hiertrain", "fleet", scale="smoke", processes=1, folder=tmp_path)
 
 
 def test_the_scorecard_has_a_column_for_what_is_recorded_at_the_papers_scale(

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _TICK_S = 0.25
 
+MINUTES = {("smoke", "one"): 2, ("default", "one"): 6, ("default", "all"): 25}
+"""What all notebooks take on two cores, by scale and which trainings run; said at the start."""
+
 
 def reproduce(
     names: Sequence[str] = (),
@@ -93,6 +96,7 @@ def reproduce(
     with one_interrupt(), sole_writer(output, notebook_paths(folder)):
         tasks = plan(chosen, values, folder.parent, output, force)
         progress = {task.notebook.name: task.progress for task in tasks}
+        console.print(announced(tasks, values), soft_wrap=True)
         with shown(console, progress, heartbeat_s) as refresh:
             interrupted = carry_out(tasks, jobs, refresh)
         outcomes = tuple(outcome(output, name, one) for name, one in progress.items())
@@ -102,6 +106,20 @@ def reproduce(
     report = Report(outcomes, interrupted, tuple(copied))
     print_report(console, report, output, figures)
     return report
+
+
+def announced(tasks: Sequence[NotebookTask], values: Mapping[str, Mapping[str, Value]]) -> str:
+    """Say what runs, and how long all of it takes where that is known."""
+    waiting = sum(task.progress.status == "waiting" for task in tasks)
+    asked = {(one.get("scale"), one.get("trainings", "one")) for one in values.values()}
+    scale, which = max(asked, key=str)
+    text = f"{waiting} of {len(tasks)} notebooks to run at scale {scale}"
+    if which == "one":
+        text += "; one training of each system runs here, others are shown as recorded"
+    minutes = MINUTES.get((str(scale), str(which)))
+    if minutes and waiting > 1:
+        text += f"; all notebooks take about {minutes} minutes on two quiet cores"
+    return text
 
 
 def plan(
