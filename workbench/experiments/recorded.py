@@ -258,23 +258,42 @@ class Trainings:
 
         `timings` is for rows that hold timings of this machine, where they are made here.
         """
-        name, system = make.__name__, self.results.system
-        asked = inspect.signature(make).bind(*arguments, **named).arguments
-        try:
-            found = load(system, name, self.folder)
-        except ValueError as error:
-            print(error)
-            found = None
-        if found and self.which == "one" and not live and found.answers(asked):
-            print(found)
-            print("trainings=all runs it here")
-            return Shown(found.frame, self.results.draw(name, chart(found.frame)))
-        frame = make(*arguments, **named)
-        here = self.results.show(name, frame, chart, timings=timings)
+        name = make.__name__
+        frame, found, here = self._rows(make, live, arguments, named)
+        if not here:
+            return Shown(frame, self.results.draw(name, chart(frame)))
+        figure = self.results.show(name, frame, chart, timings=timings)
         if found and found.scale == "paper":
             from IPython.display import display
 
             print(found)
-            about = f"{system}: {name} (recorded figure)"
+            about = f"{self.results.system}: {name} (recorded figure)"
             display(results.picture(chart(found.frame), about))  # type: ignore[no-untyped-call]
-        return Shown(frame, here)
+        return Shown(frame, figure)
+
+    def table(
+        self, make: Callable[..., pl.DataFrame], *arguments: Any, **named: Any
+    ) -> pl.DataFrame:
+        """Return the rows of an experiment, as `show` does; those made here are kept."""
+        frame, _, here = self._rows(make, False, arguments, named)
+        return self.results.keep(make.__name__, frame) if here else frame
+
+    def _rows(
+        self,
+        make: Callable[..., pl.DataFrame],
+        live: bool,
+        arguments: tuple[Any, ...],
+        named: Mapping[str, Any],
+    ) -> tuple[pl.DataFrame, Recorded | None, bool]:
+        """Return rows, what is recorded, and whether the rows were made here."""
+        try:
+            found = load(self.results.system, make.__name__, self.folder)
+        except ValueError as error:
+            print(error)
+            found = None
+        asked = inspect.signature(make).bind(*arguments, **named).arguments
+        if found and self.which == "one" and not live and found.answers(asked):
+            print(found)
+            print("trainings=all runs it here")
+            return found.frame, found, False
+        return make(*arguments, **named), found, True
