@@ -152,7 +152,10 @@ def reproduce(
 @app.command()
 def record(
     system: Annotated[str, typer.Argument(help="A system or its notebook: edgegossip, …")],
-    experiment: Annotated[str, typer.Argument(help="What to run: fig13, …")],
+    experiment: Annotated[
+        str | None,
+        typer.Argument(help="What to run: fig13, …  \\[default: all that has no recording]"),
+    ] = None,
     *,
     scale: Annotated[str, typer.Option(metavar="SCALE", help="smoke, default or paper.")] = "paper",
     seeds: Annotated[
@@ -178,25 +181,31 @@ def record(
     """
     from workbench.experiments import ExperimentInterrupted, recorded
     from workbench.experiments.record import record as run
+    from workbench.experiments.record import unrecorded
 
+    home = output or recorded.FOLDER
+    names = [experiment] if experiment else unrecorded(system, home)
+    if not names:
+        typer.echo(f"all experiments of {system} are recorded; name one to record it again")
     try:
-        folder = run(
-            system,
-            experiment,
-            scale=scale,
-            seeds=seeds,
-            processes=processes,
-            options=_assignments(parameter or ()),
-            force=force,
-            folder=output or recorded.FOLDER,
-        )
+        for name in names:
+            folder = run(
+                system,
+                name,
+                scale=scale,
+                seeds=seeds,
+                processes=processes,
+                options=_assignments(parameter or ()),
+                force=force,
+                folder=home,
+            )
+            found = recorded.load(folder.parent.name, name, home)
+            typer.echo(f"{folder}: {found}")
     except ExperimentInterrupted as stopped:
         rows = len(stopped.frame)
         finished = f"{rows} row{'' if rows == 1 else 's'} finished"
         typer.echo(f"stopped with {finished}; the same command goes on", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    found = recorded.load(folder.parent.name, experiment, folder.parent.parent)
-    typer.echo(f"{folder}: {found}")
 
 
 @app.command()

@@ -412,6 +412,21 @@ def test_a_recording_at_the_papers_scale_takes_the_place_of_a_smaller_one(tmp_pa
         record("hiertrain", "fleet", scale="smoke", processes=1, folder=tmp_path)
 
 
+def test_without_a_name_all_is_recorded_that_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = {name: hiertrain.RECORDED[name] for name in ("fleet", "mean")}
+    monkeypatch.setattr(hiertrain, "RECORDED", two)
+    record("hiertrain", "fleet", scale="smoke", processes=1, folder=tmp_path)
+    before = (tmp_path / "hiertrain" / "fleet" / results.MANIFEST).read_bytes()
+    asked = ("hiertrain", "--scale", "smoke", "--processes", "1", "--output", str(tmp_path))
+    done = command(*asked)
+    assert done.exit_code == 0
+    assert set(recorded.load_all("hiertrain", tmp_path)[0]) == {"fleet", "mean"}
+    assert (tmp_path / "hiertrain" / "fleet" / results.MANIFEST).read_bytes() == before
+    assert "all experiments of hiertrain are recorded" in command(*asked).stdout
+
+
 def test_the_scorecard_has_a_column_for_what_is_recorded_at_the_papers_scale(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,12 @@ def experiments(system: str) -> dict[str, Experiment]:
     return {name: getattr(module, name) for name in module.RECORDED}
 
 
+def unrecorded(system: str, folder: Path = FOLDER) -> list[str]:
+    """Return the experiments of a system that have no recording, at any scale."""
+    system = results.system_of(system)
+    return [name for name in experiments(system) if load(system, name, folder) is None]
+
+
 def record(
     system: str,
     experiment: str,
@@ -102,7 +108,7 @@ def record(
         raise UserError(f"{home / experiment} {replaces}; --force replaces it")
     offered = importlib.import_module(f"workbench.{system}.paper.experiments").RECORDED[experiment]
     versions = origin.versions()
-    revision, dirty = origin.revision(paths.ROOT)
+    revision, dirty = origin.revision(paths.ROOT, "data/recorded")
     before = inputs.fingerprint_of_rows(system, module, paths.ROOT, versions)
     asked = {data_set(scale, one, arguments["dataset"]) for one in offered.data}
     data = {source: digest(source) for source in sorted(asked)}

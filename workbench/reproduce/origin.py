@@ -29,14 +29,16 @@ def versions() -> dict[str, str]:
     return found
 
 
-def revision(root: Path) -> tuple[str | None, bool | None]:
+def revision(root: Path, *unread: str) -> tuple[str | None, bool | None]:
     """Return git's revision of `root`, and whether what a run reads differs from it.
 
-    Both are None outside git.
+    Both are None outside git. No run reads ``figures/``; `unread` are other such folders.
     """
     try:
         head = _git(root, "rev-parse", "HEAD")
-        changed = _git(root, "status", "--porcelain", "--", ".", ":!figures")
+        changed = _git(
+            root, "status", "--porcelain", "--", ".", *(f":!{one}" for one in ("figures", *unread))
+        )
     except (OSError, subprocess.CalledProcessError):
         return None, None
     return head, bool(changed)
