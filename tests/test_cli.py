@@ -182,6 +182,9 @@ def test_figures_refuse_unknown_names(tmp_path: Path) -> None:
     store(tmp_path)
     assert "Did you mean 'pdf'" in refused("figures", "--results", str(tmp_path), "--format", "pfd")
     assert "no such folder" in refused("figures", "--results", str(tmp_path / "nowhere"))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "Did you mean 'dynacomm'?" in refused("figures", "dynacom", "--results", str(empty))
 
 
 def test_scorecard_is_a_list_of_claims(tmp_path: Path) -> None:
@@ -277,6 +280,7 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ("arguments", "message"),
     [
         (["resnet51"], "Did you mean 'resnet50'?"),
+        (["nofile.py:Foo"], "there is no file nofile.py"),
         (["lenet5", "--batch-size", "0"], "from 1 to 65536"),
         (["lenet5", "--by", "grapf"], "Did you mean 'graph'?"),
         (["lenet5", "--measure", "--device", "tpu"], "tpu"),

@@ -105,10 +105,15 @@ def test_nothing_stored_is_no_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 1}', '{"format": 2}'])
-def test_a_spoilt_manifest_counts_as_none(tmp_path: Path, content: str) -> None:
+def test_a_spoilt_manifest_is_damage(tmp_path: Path, content: str) -> None:
     store(tmp_path)
-    (tmp_path / "01_toy" / "manifest.json").write_text(content)
+    path = tmp_path / "01_toy" / "manifest.json"
+    path.write_text(content)
     assert results.stored(tmp_path) == {}
+    assert results.damaged(tmp_path, "toy") == [path]
+    assert results.damaged(tmp_path, "other") == []
+    with pytest.raises(ValueError, match="manifest.json cannot be read: run `workbench reproduce`"):
+        results.export_figures(tmp_path, tmp_path / "out")
 
 
 @pytest.mark.parametrize("field", ["system", "parameters", "inputs", "versions", "outputs"])

@@ -249,10 +249,14 @@ def figures(
     results: ResultsFolder = None,
 ) -> None:
     """Export stored figures in the size and format of a paper; nothing is run."""
-    from workbench.results import export_figures, repository
+    from workbench.reproduce.notebooks import find, notebooks_folder
+    from workbench.results import export_figures, repository, stored
 
+    folder = _stored(results)
+    if not stored(folder):
+        find(notebooks_folder(None), names or ())  # a wrong name is told before that
     written = export_figures(
-        _stored(results),
+        folder,
         output or repository() / "figures",
         names or (),
         format=format,
@@ -427,9 +431,10 @@ def _model(name: str, shape: Any) -> Any:
     """Return the user's own module, or the name of one of the zoo."""
     if ":" not in name and not name.endswith(".py"):
         return name
+    module = load_model(name)
     if shape is None:
         raise UserError(f"{name}: give the shape of a sample, as in --input-shape 3,224,224")
-    return load_model(name)
+    return module
 
 
 def _measured(module: Any, batch_size: int, shape: Any, device: str, by: Any) -> LayerTimes:

@@ -260,9 +260,13 @@ def load(results: Path, system: str) -> dict[str, pl.DataFrame]:
 
 
 def damaged(results: Path, system: str) -> list[Path]:
-    """Return a system's stored frames that are missing or were changed after the run."""
+    """Return a system's stored frames and manifests that are missing, altered or unreadable."""
     frames = _frames(results, system)
-    return [path for path, digest in frames.items() if file_digest(path) != digest]
+    folders = [one for one in results.glob("[!.]*/") if system_of(one.name) == system]
+    broken = [one / MANIFEST for one in folders if read_manifest(one) is None]
+    return [path for path in broken if path.exists()] + [
+        path for path, digest in frames.items() if file_digest(path) != digest
+    ]
 
 
 def _frames(results: Path, system: str) -> dict[Path, str]:
@@ -318,6 +322,9 @@ def export_figures(
     check_name("column", column, figures.COLUMNS)
     kept = stored(results)
     if not kept:
+        broken = sorted(str(path) for path in results.glob(f"[!.]*/{MANIFEST}"))
+        if broken:
+            raise UserError(f"{', '.join(broken)} cannot be read: run `workbench reproduce`")
         raise UserError(f"{results} holds no results yet; `workbench reproduce` makes them")
     systems = {one.system: one for one in kept.values()}
     chosen = [
