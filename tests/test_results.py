@@ -112,7 +112,7 @@ def test_a_spoilt_manifest_is_damage(tmp_path: Path, content: str) -> None:
     assert results.stored(tmp_path) == {}
     assert results.damaged(tmp_path, "toy") == [path]
     assert results.damaged(tmp_path, "other") == []
-    with pytest.raises(ValueError, match="manifest.json cannot be read: run `workbench reproduce`"):
+    with pytest.raises(ValueError, match="cannot be read: run `workbench reproduce`"):
         results.export_figures(tmp_path, tmp_path / "out")
 
 
