@@ -95,6 +95,16 @@ def test_the_example_runs_by_itself(example: str, fresh: Clone) -> None:
     run(fresh, sys.executable, "-c", example)
 
 
+def test_the_example_of_planners_tells_them_apart(fresh: Clone) -> None:
+    (example,) = (one for one in EXAMPLES if "PLANNERS.items()" in one and "dynacomm" in one)
+    printed = run(fresh, sys.executable, "-c", example)
+    found = re.findall(r"^(\w+) +([\d.]+) ms$", printed, re.MULTILINE)
+    times_ms = {name: float(text) for name, text in found}
+    assert len(set(times_ms.values())) == len(times_ms) > 3
+    assert min(times_ms, key=lambda name: times_ms[name]) == "dynacomm"
+    assert all(f"{round(one):,}" in PROSE for one in times_ms.values())
+
+
 def test_its_links_lead_somewhere() -> None:
     links = re.findall(r"\]\(([^)\s]+)\)", PROSE)
     assert links
