@@ -1,4 +1,6 @@
-"""How soon a moved slider shows another chart, in a real browser: ``python benchmarks/explorers.py``.
+"""How soon a moved slider shows another chart, in a real browser.
+
+Run ``python benchmarks/explorers.py``, or name systems.
 
 JupyterLab serves each system's notebook. Every slider is moved by keys, every menu set to each of
 its options; timed is what a user waits for: from the key to the last change of the drawing, with
@@ -33,7 +35,7 @@ MOVES = 8
 
 WATCH = """() => {
     const seen = { asked: 0, changed: 0 };
-    const ask = event => { if (!event.repeat) { seen.asked = performance.now(); seen.changed = 0; } };
+    const ask = () => { seen.asked = performance.now(); seen.changed = 0; };
     window.addEventListener('keydown', ask, true);
     window.addEventListener('change', ask, true);
     new MutationObserver(() => { seen.changed = performance.now(); }).observe(
