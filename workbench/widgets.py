@@ -21,11 +21,11 @@ from workbench.names import check_name
 from workbench.parameters import Parameters, annotated, declared
 
 if TYPE_CHECKING:
-    import altair as alt
     import ipywidgets
     import polars as pl
     from altair.typing import ChartType
 
+    from workbench.live_chart import LiveChart
     from workbench.results import Figure
 
     Draw = Callable[..., ChartType]
@@ -263,7 +263,7 @@ class Explorer:
     """
 
     controls: Mapping[str, ipywidgets.Widget]
-    chart: alt.JupyterChart
+    chart: LiveChart
     status: ipywidgets.HTML
     widget: ipywidgets.VBox
     picture: Figure | None = None
@@ -275,8 +275,8 @@ class Explorer:
         if not self.controls:
             text = "A chart: run this cell to see more where the pointer is."
         shown = self.picture
-        if shown is None and self.chart.chart is not None:
-            shown = picture(self.chart.chart, text)  # type: ignore[arg-type]  # what `draw` made
+        if shown is None and self.chart.spec is not None:
+            shown = picture(self.chart.spec, text)
         return {
             **self.widget._repr_mimebundle_(**options),
             **(shown._repr_mimebundle_() if shown else {}),
@@ -307,20 +307,16 @@ def explorer(draw: Draw, controls: Controls, picture: Figure | None = None) -> E
     TypeError
         A control's name is no parameter of `draw`, or a parameter has no control.
     """
-    import altair as alt
     import ipywidgets
 
     from workbench import figures
+    from workbench.live_chart import LiveChart
 
     draw, controls = _by_name(draw, controls)
     figures.theme()
-    alt.JupyterChart.enable_offline()
     widgets = {name: control.widget(name) for name, control in controls.items()}
     status = ipywidgets.HTML()
-    chart = alt.JupyterChart(
-        None,  # type: ignore[arg-type]  # nothing yet, which altair's annotation forgets
-        embed_options={"actions": False, "renderer": "svg"},
-    )
+    chart = LiveChart()
     answers_ms: list[float] = []
     asked: dict[str, Any] = {}
     drawn: dict[str, Any] = {}
@@ -332,7 +328,7 @@ def explorer(draw: Draw, controls: Controls, picture: Figure | None = None) -> E
         asked.update(values)
         before_s = time.perf_counter()
         try:
-            chart.chart = draw(**values)
+            chart.show(draw(**values))
         except Exception as error:  # shown to the reader of the notebook
             status.value = _error_text(error, values, controls, drawn)
             return

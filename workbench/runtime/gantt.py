@@ -77,7 +77,9 @@ def gantt(
         shown = [kind for kind in kinds if kind in present] if present != rows else []
         layers = [_bars(chart, kinds, end, unit, few=few, legend=shown, sized=sized)]
         if few:
-            layers.append(_texts(chart, kinds, end / plot_px))
+            room = pl.col("label").str.len_chars() * (_CHARACTER_PX * end / plot_px)
+            fitting = alt.Chart(spans.filter(pl.col("length") > room)).encode(y=_lane(rows))
+            layers.append(_texts(fitting, kinds))
         return alt.LayerChart(layer=layers, height=_ROW_PX * max(len(rows), 1), **heading)
 
 
@@ -159,14 +161,13 @@ def _bars(
     return bars
 
 
-def _texts(chart: alt.Chart, kinds: list[str], per_px: float) -> alt.Chart:
-    """Labels in the middle of the bars that have room for them, in the ink that shows."""
+def _texts(chart: alt.Chart, kinds: list[str]) -> alt.Chart:
+    """Labels in the middle of the bars, in the ink that shows."""
     import altair as alt
 
     inks = ["white" if _dark(colour) else figures.INK for colour in _colours(len(kinds))]
     texts: alt.Chart = (
         chart.mark_text(baseline="middle")
-        .transform_filter(f"datum.length > length(datum.label) * {_CHARACTER_PX * per_px:.8g}")
         .transform_calculate(middle="(datum.start + datum.end) / 2", ink=_switch(kinds, inks))
         .encode(x=alt.X("middle:Q"), text=alt.Text("label:N"), color=alt.Color("ink:N", scale=None))
     )

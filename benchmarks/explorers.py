@@ -1,0 +1,107 @@
+"""How soon a moved slider shows another chart, in a real browser.
+
+Run ``python benchmarks/explorers.py``, or name systems.
+
+JupyterLab serves each system's notebook. Every slider is moved by keys, every menu set to each of
+its options; timed is what a user waits for: from the key to the last change of the drawing, with
+the kernel, the message there and back and the browser's drawing in between. The bar is 100 ms for
+the median answer of every control of every system.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.browser.harness import (  # noqa: E402
+    CHROMIUM_ARGUMENTS,
+    Lab,
+    find_chromium,
+    jupyterlab,
+    opened,
+)
+from workbench import systems  # noqa: E402
+from workbench.widgets import Menu, Slider, controls  # noqa: E402
+
+BAR_MS = 100.0
+MOVES = 8
+
+WATCH = """() => {
+    const seen = { asked: 0, changed: 0 };
+    const ask = () => { seen.asked = performance.now(); seen.changed = 0; };
+    window.addEventListener('keydown', ask, true);
+    window.addEventListener('change', ask, true);
+    new MutationObserver(() => { seen.changed = performance.now(); }).observe(
+        document.querySelector('.vega-embed').parentElement,
+        { subtree: true, childList: true, attributes: true, characterData: true });
+    window.answer_ms = () => seen.changed && performance.now() - seen.changed > 250
+        ? seen.changed - seen.asked : 0;
+}"""
+
+
+def answer_ms(lab: Lab) -> float:
+    """Milliseconds from the latest key to the last change, once nothing has changed for a while."""
+    lab.page.wait_for_function("window.answer_ms() > 0", timeout=20_000)
+    found: float = lab.page.evaluate("window.answer_ms()")
+    return found
+
+
+def measured(lab: Lab, name: str, control: Slider | Menu) -> list[float]:
+    described = control.label or name.replace("_", " ")
+    times_ms = []
+    if isinstance(control, Menu):
+        for option in [*control.options[1:], control.options[0]]:
+            if option != lab.setting(described):
+                lab.choose(described, option)
+                times_ms.append(answer_ms(lab))
+        return times_ms
+    for move in range(MOVES):
+        lab.press(described, "ArrowLeft" if move % 4 < 2 else "ArrowRight")
+        try:
+            times_ms.append(answer_ms(lab))
+        except Exception:  # a slider at its end, or of whole numbers, need not change the chart
+            continue
+    return times_ms
+
+
+def main() -> None:
+    missed = []
+    with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
+        folder, state = Path(home, "notebooks"), Path(home, "state")
+        folder.mkdir(), state.mkdir()
+        browser = playwright.chromium.launch(
+            executable_path=find_chromium(playwright), args=CHROMIUM_ARGUMENTS
+        )
+        print(f"{'system':12} {'control':24} {'median':>8} {'worst':>8}   ms")
+        with jupyterlab(folder, state) as server:
+            for system in sys.argv[1:] or systems.systems():
+                notebook = next(ROOT.glob(f"notebooks/*_{system}.ipynb"))
+                with opened(browser, server, notebook) as lab:
+                    lab.run_through("explore(explorer.draw")
+                    lab.settled()
+                    lab.page.evaluate(WATCH)
+                    module = __import__(f"workbench.{system}.explorer", fromlist=["Setting"])
+                    for name, control in controls(module.Setting()).items():
+                        times_ms = measured(lab, name, control)
+                        if not times_ms:
+                            print(f"{system:12} {name:24} no answer")
+                            continue
+                        middle = median(times_ms)
+                        if middle > BAR_MS:
+                            missed.append(f"{system}.{name}")
+                        print(
+                            f"{system:12} {name:24} {middle:8.0f} {max(times_ms):8.0f}", flush=True
+                        )
+        browser.close()
+    print(f"bar {BAR_MS:.0f} ms", f"missed by {', '.join(missed)}" if missed else "met by all")
+
+
+if __name__ == "__main__":
+    main()
