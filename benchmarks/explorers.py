@@ -75,7 +75,8 @@ def main() -> None:
     missed = []
     with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
         folder, state = Path(home, "notebooks"), Path(home, "state")
-        folder.mkdir(), state.mkdir()
+        folder.mkdir()
+        state.mkdir()
         browser = playwright.chromium.launch(
             executable_path=find_chromium(playwright), args=CHROMIUM_ARGUMENTS
         )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _VIEW_KEYS = frozenset({"mark", "layer", "hconcat", "vconcat", "concat", "facet", "spec"})
 
 
-class LiveChart(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not annotated
+class LiveChart(anywidget.AnyWidget):
     """A chart shown by the Vega that vl-convert brings, so without a network.
 
     Attributes
@@ -100,7 +100,7 @@ def split(spec: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict
         scale = found.get("scale")
         ends = scale.get("domain") if isinstance(scale, Mapping) else None
         if isinstance(ends, list) and all(isinstance(one, int | float) for one in ends):
-            found["scale"] = {**scale, "domain": [named(one) for one in ends]}
+            found["scale"] = {**found["scale"], "domain": [named(one) for one in ends]}
         return found
 
     template = without_values(spec)

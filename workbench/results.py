@@ -142,7 +142,7 @@ class Results:
         return shown
 
 
-def picture(chart: ChartType, alt: str, column: Column = "double") -> Figure:
+def picture(chart: ChartType | Mapping[str, Any], alt: str, column: Column = "double") -> Figure:
     """Draw a chart as Jupyter shows it, with an alternative text."""
     import vl_convert
 

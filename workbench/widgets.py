@@ -22,7 +22,6 @@ from workbench.parameters import Parameters, annotated, declared
 
 if TYPE_CHECKING:
     import ipywidgets
-    import polars as pl
     from altair.typing import ChartType
 
     from workbench.live_chart import LiveChart
@@ -92,7 +91,7 @@ class Slider:
 
     @property
     def settings(self) -> tuple[float, ...]:
-        """The values to try in a measurement: lowest, first, highest."""
+        """The values to try: lowest, first, highest."""
         return tuple(map(self.read, (self.minimum, self.value, self.maximum)))
 
     def read(self, raw: float) -> float:
@@ -174,7 +173,7 @@ class Menu:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """The values to try in a measurement: all."""
+        """The values to try: all."""
         return self.options
 
     def read(self, raw: str) -> str:
@@ -345,51 +344,6 @@ def explorer(draw: Draw, controls: Controls, picture: Figure | None = None) -> E
     update()
     panel = ipywidgets.Box(list(widgets.values()), layout={"flex_flow": "row wrap"})
     return Explorer(widgets, chart, status, ipywidgets.VBox([panel, chart, status]), picture)
-
-
-def measure_ms(draw: Draw, controls: Controls, repeats: int = 5) -> pl.DataFrame:
-    """Time `draw` from values to specification, as `explorer` does, without a browser.
-
-    Each control in turn goes through its settings (a slider's lowest, first and highest; every
-    option of a menu) while the others keep their first values. Each chart is drawn `repeats` times,
-    at least 1, after one drawing that is not counted. Returns a row per setting:
-    ``control, setting, median_ms, worst_ms``.
-    """
-    import polars as pl
-
-    from workbench import figures
-    from workbench.runtime import progress
-
-    if repeats < 1:
-        raise UserError(f"repeats is {repeats}; at least 1 drawing is needed to time one")
-    draw, controls = _by_name(draw, controls)
-    figures.theme()
-    first = {name: control.read(_start(control)) for name, control in controls.items()}
-    rows = []
-    settings = {name: list(dict.fromkeys(one.settings)) for name, one in controls.items()}
-    with progress.steps("Explorer", sum(map(len, settings.values()))) as step:
-        for name, setting in ((name, one) for name, all_ in settings.items() for one in all_):
-            values = {**first, name: setting}
-            shown = setting if isinstance(setting, str) else f"{setting:g}"
-            step(f"{name} {shown}")
-            draw(**values).to_dict()
-            times_ms = []
-            for _ in range(repeats):
-                before_s = time.perf_counter()
-                draw(**values).to_dict()
-                times_ms.append((time.perf_counter() - before_s) * 1e3)
-            rows.append((name, shown, median(times_ms), max(times_ms)))
-    schema = {
-        "control": pl.String,
-        "setting": pl.String,
-        "median_ms": pl.Float64,
-        "worst_ms": pl.Float64,
-    }
-    return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _start(control: Control) -> Any:
-    return control.options[0] if isinstance(control, Menu) and not control.value else control.value
 
 
 def _timing_text(answers_ms: list[float]) -> str:

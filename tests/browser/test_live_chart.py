@@ -27,7 +27,12 @@ def plain(marks: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("system", systems.systems())
 def test_changed_drawing_equals_a_fresh_one(system: str, open_lab: OpenLab, tmp_path: Path) -> None:
-    common = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
+    common: dict[str, object] = {
+        "cell_type": "code",
+        "execution_count": None,
+        "metadata": {},
+        "outputs": [],
+    }
     sources = (EXPLORER.format(system), "app.chart")
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     notebook = {

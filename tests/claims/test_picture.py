@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -127,4 +128,4 @@ class TestThePicture:
         bundle = shown._repr_mimebundle_()
         assert "image/svg+xml" in bundle
         assert "where the pointer is" in bundle["text/plain"]
-        assert '"tooltip"' in shown.chart.chart.to_json()  # type: ignore[union-attr]
+        assert '"tooltip"' in json.dumps(shown.chart.spec)

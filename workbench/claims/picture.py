@@ -101,13 +101,14 @@ def write(card: Scorecard, path: Path) -> Path:
 
 def show(card: Scorecard, results: Results) -> Explorer:
     """Keep a notebook's scorecard and draw it, with names as tooltips where widgets are shown."""
-    import altair as alt
     import ipywidgets
+
+    from workbench.live_chart import LiveChart
 
     kept = results.show("scorecard", card.frame, lambda _: picture(card), timings=True)
     figures.theme()
-    alt.JupyterChart.enable_offline()
-    chart = alt.JupyterChart(picture(card), embed_options={"actions": False, "renderer": "svg"})
+    chart = LiveChart()
+    chart.show(picture(card))
     return Explorer({}, chart, ipywidgets.HTML(), ipywidgets.VBox([chart]), kept)
 
 
