@@ -18,7 +18,7 @@ from workbench.decentralised.selecting import EverySample, Selecting
 from workbench.decentralised.setup import GossipSetup
 from workbench.runtime import Fault, Run, SimulationError, Synchronized
 from workbench.training import Standing, Trained
-from workbench.training.draws import must_stay_in_order
+from workbench.training.draws import may_run_in_parallel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -143,11 +143,11 @@ def build(setup: GossipSetup, selecting: Selecting[Any] | None = None) -> Built:
     chosen = (EverySample(setup.seed) if selecting is None else selecting).fitted(setup)
     flat = training.flatten(setup.made(), setup.dataset.input_shape)
     data, first = setup.dataset, flat.parameters
-    in_order = must_stay_in_order(flat, data)
+    parallel = may_run_in_parallel(setup, flat)
     learners = [
         Synchronized(
-            Learner(node, setup.seed, flat.replica(), first, data, setup.sgd, name, in_order),
-            in_order=in_order,
+            Learner(node, setup.seed, flat.replica(), first, data, setup.sgd, name, parallel),
+            parallel=parallel,
         )
         for node, name in enumerate(setup.cluster.names)
     ]

@@ -118,17 +118,16 @@ class Context(Protocol):
         lane, label
             Of its span in the trace; an empty lane records none.
         on
-            The state of this node that `work` changes. Work may then run on another thread, beside
-            that of other nodes, with the same results; whoever reads the state waits for it.
-            Work that draws from a global generator needs a state made with ``in_order=True``.
+            The state of this node that `work` changes; whoever reads it waits for the work. On one
+            made with ``parallel=True``, work may run on another thread, beside that of other
+            nodes, with the same results.
 
         Raises
         ------
         ValueError
-            A cost that is negative or not finite.
+            A cost that is negative or not finite; work that broke the promise of its state.
         TypeError
-            Work that is no function, or a coroutine function; with `on`, work that could reach
-            anything but its state; a lane or label that is no text.
+            Work that is no function, or a coroutine function; a lane or label that is no text.
         OverflowError
             It would end after more seconds than a float holds.
         """

@@ -25,7 +25,7 @@ from workbench.runtime.mailbox import Wait
 from workbench.runtime.messages import Message, Transfer
 from workbench.runtime.streams import Purpose, stream
 from workbench.runtime.tasks import CutOff, SimulatedTask
-from workbench.runtime.threads import Synchronized, check_isolated
+from workbench.runtime.threads import Synchronized
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,7 +95,8 @@ class SimulatedContext:
                     value.close()
                     refuse_async(work)
             else:
-                check_isolated(work, on)
+                if not isinstance(on, Synchronized):
+                    raise TypeError(f"compute is given {on!r} as `on`; give Synchronized(state)")
                 item = host.state.threads.start(work, on)
             took_s = host.speed.seconds_for(cost_s, start_s)
             if not start_s + took_s < math.inf:

@@ -134,6 +134,7 @@ class Simulation:
         try:
             with _rare_collections(len(self.hosts)):
                 self._step_to(end_s, progress)
+            self.state.threads.settle()
         except _ProgressFailedError as error:
             raise error.cause from None
         except KeyboardInterrupt:

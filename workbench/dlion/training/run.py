@@ -24,7 +24,7 @@ from workbench.errors import UserError
 from workbench.names import choose
 from workbench.runtime import DeadlockError, Fault, Run, SimulationError, Synchronized
 from workbench.training import Sgd, Standing, TrainingError
-from workbench.training.draws import must_stay_in_order
+from workbench.training.draws import may_run_in_parallel
 from workbench.training.models import make_model
 from workbench.training.repeatable import FIRST_WEIGHTS, derive
 from workbench.training.trained import DivergedError, schema
@@ -220,7 +220,7 @@ def build(setup: Setup, system: str | System = "dlion") -> Built:
         )
     data = setup.dataset
     flat = training.flatten(setup.made(), data.input_shape)
-    in_order = must_stay_in_order(flat, data)
+    parallel = may_run_in_parallel(setup, flat)
     learners = []
     for node, name in enumerate(setup.network.names):
         replica = flat.replica()
@@ -228,9 +228,9 @@ def build(setup: Setup, system: str | System = "dlion") -> Built:
             drawn = make_model(setup.model, data, derive(setup.seed, FIRST_WEIGHTS, node))
             _copy(drawn, replica.module)
         own = Learner(
-            node, setup.seed, replica, replica.parameters.clone(), data, setup.sgd, name, in_order
+            node, setup.seed, replica, replica.parameters.clone(), data, setup.sgd, name, parallel
         )
-        learners.append(Synchronized(own, in_order=in_order))
+        learners.append(Synchronized(own, parallel=parallel))
     growth = CONSTANT if chosen.batching is None else chosen.batching.growth
     job = Job(
         setup=setup,
