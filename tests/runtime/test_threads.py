@@ -261,7 +261,7 @@ class Draws:
 
 GENERATORS: dict[str, Callable[[], object]] = {
     "Python": random.random,
-    "NumPy": np.random.rand,  # noqa: NPY002
+    "NumPy": np.random.rand,
     "PyTorch": lambda: torch.rand(1),
 }
 

@@ -90,7 +90,9 @@ def hooked() -> nn.Module:
 
 
 def weighted() -> nn.Module:
-    return nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))
+    module = nn.Linear(3, 2)
+    nn.utils.parametrizations.weight_norm(module)
+    return module
 
 
 @pytest.mark.parametrize("name", MODELS)
