@@ -44,7 +44,8 @@ class Context(Protocol):
     """One node as its program sees it, simulated or real.
 
     A program is an ``async def`` that takes its `Context` and awaits nothing but what the
-    methods below return; its return value is its node's result. Where a program is cut off (by a
+    methods below return; its return value is its node's result. A context is of use in its own run
+    alone: kept for longer, it raises a UserError. Where a program is cut off (by a
     crash, or a task by its program's end), ``finally`` still runs but can await nothing; what it
     spawns then never begins, and what it sends as its node crashes is lost.
     """
@@ -179,8 +180,8 @@ class Context(Protocol):
     def sleep(self, seconds: float) -> Awaitable[None]:
         """Wait without occupying a core.
 
-        A loop in which no time passes, such as endless sleeps of 0 s, ends the run with an error
-        that names the node.
+        A loop in which no time passes, such as endless sleeps of 0 s or of 1e-300 s, ends the run
+        with an error that names the node.
 
         Raises
         ------

@@ -9,7 +9,8 @@ Deviation: the end, and failures, which the paper leaves open. A node that has f
 still comes until all peers have finished, or been silent for `patience_s`. One that restarts
 fetches a peer's model, epoch and half its alpha, or begins with alpha 0 if nobody answers: it then
 takes over the first model that comes, and what it sends before that counts for nothing. The alpha
-of a crashed node or a lost message is gone. On a link slower than its traffic every message in the queue holds a copy of the model.
+of a crashed node or a lost message is gone. On a link slower than its traffic every message in the
+queue holds a copy of the model.
 """
 
 from __future__ import annotations
