@@ -37,7 +37,6 @@ from workbench.decentralised.gradient_exchange.part import Part, Values
 from workbench.decentralised.learner import Learner
 from workbench.dlion import ENVIRONMENTS, SYSTEMS, Setup, System, Trained, train
 from workbench.dlion.training.run import build
-from workbench.training.draws import Steps
 
 ROUNDS, BAR_PERCENT = 7, 15.0
 CASES = {"cipher": (10, 0.8), "cipher_small": (30, 0.02)}
@@ -173,8 +172,6 @@ def noted(setup: Setup, system: System) -> tuple[Log, Trained]:
     with ExitStack() as stack:
         for name in NOTED:
             stack.enter_context(mock.patch.object(Learner, name, noting(name)))
-        # What is noted is one list for all workers, which nobody else's work may look at otherwise.
-        stack.enter_context(mock.patch("workbench.runtime.simulated.check_isolated"))
         learnt = train(setup, replace(system, generate_partial_gradients=generate), threads=1)
     return log, learnt
 
@@ -262,8 +259,8 @@ def beside_steps_s(setup: Setup, system: System) -> tuple[float, int]:
         return call
 
     with (
-        mock.patch.object(Steps, "step", timed(Steps.step)),
-        mock.patch.object(Steps, "evaluate", timed(Steps.evaluate)),
+        mock.patch(f"{Learner.__module__}.gradient_step", timed(training.gradient_step)),
+        mock.patch(f"{Learner.__module__}.evaluate", timed(training.evaluate)),
     ):
         gc.collect()
         began_s = time.process_time()

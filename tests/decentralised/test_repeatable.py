@@ -87,21 +87,26 @@ class FickleEvaluated(Fickle):
 
 @pytest.mark.parametrize("model", [Fickle, FickleEvaluated])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_model_that_draws_later_than_in_a_first_step_is_refused(
+def test_promised_model_that_draws_after_its_first_step_is_refused(
     threads: int, model: type[Fickle]
 ) -> None:
     setup = replace(epochwise(decentralised.ring(3)), model=model)
-    with pytest.raises(TrainingError, match=r"node\d's model draws .* but did not in a first one"):
-        train(setup, threads=threads)
+    assert len(train(setup, threads=threads).epochs) == 9
+    with pytest.raises(TrainingError, match="drew from the global generator of PyTorch"):
+        train(replace(setup, parallel=True), threads=threads)
 
 
-def test_what_else_draws_meanwhile_is_not_laid_at_the_models_door() -> None:
+@pytest.mark.parametrize("threads", [1, 3])
+def test_hook_that_draws_beside_parallel_steps_is_refused(threads: int) -> None:
     class Draws(EverySample):
         def step(self, state: None, epoch: int, view: View) -> tuple[None, Batches, float]:
             torch.rand(3)
             return super().step(state, epoch, view)
 
-    assert len(train(epochwise(decentralised.ring(3)), Draws(3), threads=3).epochs) == 9
+    setup = epochwise(decentralised.ring(3))
+    with pytest.raises(TrainingError, match="or run work in order"):
+        train(setup, Draws(3), threads=threads)
+    assert len(train(replace(setup, parallel=False), Draws(3), threads=threads).epochs) == 9
 
 
 COUNTED = itertools.count()
@@ -119,7 +124,7 @@ class Counting(torch.nn.Module):
         return out
 
 
-def test_a_model_that_reaches_beyond_itself_stays_in_order(
+def test_model_of_ones_own_runs_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = []

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.decentralised.setups import cluster, epochwise
-from workbench import datasets, decentralised
-from workbench.clusters import MissingLinkError
-from workbench.decentralised import EverySample, View
+from workbench import datasets, decentralised, dlion
+from workbench.clusters import Cluster, Link, MissingLinkError, Node
+from workbench.decentralised import EverySample, GossipSetup, View
 from workbench.decentralised.recorder import Spread
 from workbench.names import UnknownNameError
 from workbench.profiles import LayerTimes
@@ -230,3 +230,18 @@ def test_what_is_no_setup_is_refused() -> None:
 def test_what_has_no_order_is_refused_where_order_counts(changes: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="where order counts; give"):
         epochwise(decentralised.ring(2), **changes)
+
+
+def test_tables_have_the_nodes_names() -> None:
+    digits = datasets.load("digits").limit(train=20, test=10).fitted((1, 28, 28))
+    nodes = [Node("laptop"), Node("pi")]
+    where = Cluster(nodes, {("laptop", "pi"): Link(1e9), ("pi", "laptop"): Link(1e9)})
+    shards = [range(10), range(10, 20)]
+    gossip = GossipSetup("lenet5", digits, shards, where, mixing=decentralised.ring(2))
+    found = dlion.train(dlion.Setup("lenet5", digits, cluster=where, iterations=2, local_batch=5))
+    epochs = [decentralised.train(gossip).epochs, found.epochs]
+    for table in (*epochs, found.iterations, found.evaluations):
+        named = set(table.select("node", "name").iter_rows())
+        assert named == {(0, "laptop"), (1, "pi")}
+    arrived = found.transfers.select("source", "source_name", "target", "target_name")
+    assert set(arrived.iter_rows()) == {(0, "laptop", 1, "pi"), (1, "pi", 0, "laptop")}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import math
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from tests.event_loop import in_event_loop
 from tests.runtime.test_simulate import MBPS, idle, pair, receives, sends
 from workbench.clusters import Cluster, Link, Node
+from workbench.errors import UserError
 from workbench.runtime import (
     Context,
     CutOffWarning,
@@ -331,6 +334,102 @@ def test_a_loop_in_which_no_time_passes_is_refused(
     with pytest.raises(ProgramError, match=r"two \(node 1\) failed at 2 s.*no time passes") as told:
         simulate(pair(MBPS), [sends(1e6), program], until_s=until_s)
     assert told.value.run.links[0].messages == 1
+
+
+@pytest.mark.parametrize("seconds", [1e-300, 1e-17])
+def test_sleeps_that_hardly_move_the_clock_are_refused(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulation, "MOST_AT_ONCE", 100_000)
+
+    async def program(context: Context) -> None:
+        while True:
+            await context.sleep(seconds)
+
+    with pytest.raises(ProgramError, match=r"two \(node 1\) failed at .*less than a picosecond"):
+        simulate(pair(MBPS), [sends(1e6), program])
+
+
+def test_sleep_too_short_for_the_clock_is_no_loop() -> None:
+    async def program(context: Context) -> float:
+        for _ in range(1000):
+            await context.sleep(1e-300)
+        await context.sleep(1)
+        return context.now_s()
+
+    assert simulate(pair(MBPS), [program, idle]).results[0] == 1
+
+
+class Waiting:
+    """An awaitable that Python does not warn of when nobody awaits it."""
+
+    def __await__(self) -> Generator[None]:
+        yield
+
+
+USES: dict[str, Any] = {
+    "compute": lambda context: context.compute(int, cost_s=1),
+    "receive": lambda context: context.receive(),
+    "sleep": lambda context: context.sleep(1),
+    "first": lambda context: context.first(context.sleep(1)),
+    "send": lambda context: context.send(0, Message(0, "x")),
+    "spawn": lambda context: context.spawn(Waiting()),
+    "watch": lambda context: context.watch(),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+class TestKeptContext:
+    @staticmethod
+    def run_with(kept: Context, use: Any) -> None:
+        async def other(context: Context) -> None:
+            found = use(kept)
+            if inspect.isawaitable(found):
+                await found
+
+        simulate(pair(MBPS), [idle, other])
+
+    def test_of_a_run_that_has_ended_is_refused(self, use: Any) -> None:
+        kept: list[Context] = []
+
+        async def keeps(context: Context) -> None:
+            kept.append(context)
+
+        simulate(pair(MBPS), [keeps, idle])
+        with pytest.raises(ProgramError, match="this context of one belongs to a run that has end"):
+            self.run_with(kept[0], use)
+        if use is USES["send"]:
+            with pytest.raises(UserError, match="a program uses the context that it is called"):
+                use(kept[0])
+
+    def test_of_a_run_that_goes_on_is_refused_in_another(self, use: Any) -> None:
+        async def outer(context: Context) -> str:
+            with pytest.raises(ProgramError, match="this context of one belongs to another run"):
+                self.run_with(context, use)
+            await context.sleep(1)
+            return "went on"
+
+        assert simulate(pair(MBPS), [outer, idle]).results[0] == "went on"
+
+
+def test_kept_task_is_refused_unless_it_is_done() -> None:
+    kept: list[Any] = []
+
+    async def keeps(context: Context) -> None:
+        kept.extend(map(context.spawn, (done(), context.sleep(9))))
+        await context.sleep(1)
+
+    async def done() -> int:
+        return 3
+
+    async def awaits(context: Context) -> int:
+        found: int = await kept[0]
+        with pytest.raises(UserError, match="this task belongs to a run that has ended"):
+            await kept[1]
+        return found
+
+    simulate(pair(MBPS), [keeps, idle])
+    assert simulate(pair(MBPS), [awaits, idle]).results[0] == 3
 
 
 @pytest.mark.parametrize("node", [Node("one"), Node("one", uplink_bps=8e6)])

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.clusters import Cluster, Link, Node, full_mesh
+from workbench.errors import UserError
 from workbench.paths import ROOT
 from workbench.runtime import (
     Context,
@@ -25,6 +29,7 @@ from workbench.runtime import (
     Program,
     ProgramError,
     Restart,
+    Run,
     Simulation,
     Synchronized,
     simulate,
@@ -85,7 +90,7 @@ def exchange(states: list[Synchronized[State]], costs_s: list[float]) -> list[Pr
 
 
 def ran(costs_s: list[float], threads: int, **options: Any) -> Ran:
-    states = [Synchronized(State()) for _ in costs_s]
+    states = [Synchronized(State(), parallel=True) for _ in costs_s]
     cluster = full_mesh(len(costs_s), LINK)
     run = simulate(cluster, exchange(states, costs_s), trace=True, threads=threads, **options)
     assert run.trace is not None
@@ -114,7 +119,7 @@ def test_work_of_different_nodes_runs_at_once() -> None:
     async def program(context: Context) -> int:
         return await context.compute(Meeting.meet, cost_s=1, on=states[context.node])
 
-    states = [Synchronized(Meeting()) for _ in range(2)]
+    states = [Synchronized(Meeting(), parallel=True) for _ in range(2)]
     run = simulate(Cluster([Node("a"), Node("b")]), [program] * 2, threads=2)
     assert sorted(run.results.values()) == [0, 1]
 
@@ -123,8 +128,6 @@ class Product:
     """A product of matrices, and in which thread it was made."""
 
     def __init__(self) -> None:
-        import torch
-
         draws = torch.Generator().manual_seed(0)
         self.x, self.y = (torch.randn(size, generator=draws) for size in ((64, 400), (400, 120)))
 
@@ -134,10 +137,11 @@ class Product:
 
 def products() -> set[tuple[bytes, int]]:
     """Of the first work of new threads, each limited to one of PyTorch's, and of this one."""
-    import torch
 
     async def node(context: Context) -> tuple[bytes, int]:
-        return await context.compute(Product.made, cost_s=1, on=Synchronized(Product()))
+        return await context.compute(
+            Product.made, cost_s=1, on=Synchronized(Product(), parallel=True)
+        )
 
     torch.set_num_threads(1)
     found = simulate(full_mesh(2, Link(8e6)), [node, node], threads=2).results
@@ -163,10 +167,10 @@ def test_a_single_node_and_a_single_thread_use_no_other_thread() -> None:
             await context.compute(partial(State.step, add=1), cost_s=1, on=states[context.node])
 
     for nodes, threads in ((1, 4), (3, 1)):
-        states = [Synchronized(State()) for _ in range(nodes)]
+        states = [Synchronized(State(), parallel=True) for _ in range(nodes)]
         simulate(Cluster([Node(f"n{at}") for at in range(nodes)]), [program] * nodes)
         if threads == 1:
-            states = [Synchronized(State()) for _ in range(nodes)]
+            states = [Synchronized(State(), parallel=True) for _ in range(nodes)]
             cluster = Cluster([Node(f"n{at}") for at in range(nodes)])
             simulate(cluster, [program] * nodes, threads=1)
         assert {name for one in states for name in one.value.threads} == {"MainThread"}
@@ -182,7 +186,7 @@ def test_a_failure_comes_when_its_seconds_are_over(threads: int) -> None:
             step = partial(State.step, add=1)
             await context.compute(step, cost_s=0.75, on=states[context.node])
 
-    states = [Synchronized(State()) for _ in range(3)]
+    states = [Synchronized(State(), parallel=True) for _ in range(3)]
     cluster = Cluster([Node("a"), Node("b"), Node("c")])
     with pytest.raises(ProgramError, match=r"b \(node 1\) failed at 2 s: KeyError") as caught:
         simulate(cluster, [steps, fails, steps], trace=True, threads=threads)
@@ -209,7 +213,7 @@ def test_whoever_looks_at_the_state_sees_the_work_done(threads: int) -> None:
         await context.compute(partial(State.step, add=4), cost_s=1, on=own)
         return seen
 
-    states = [Synchronized(State()) for _ in range(3)]
+    states = [Synchronized(State(), parallel=True) for _ in range(3)]
     cluster = Cluster([Node(f"n{at}") for at in range(3)])
     assert set(map(tuple, simulate(cluster, [program] * 3, threads=threads).results.values())) == {
         (7,)
@@ -227,95 +231,74 @@ def test_two_cores_step_one_state_in_the_order_in_which_they_began(threads: int)
         for task in tasks:
             await task
 
-    states = [Synchronized(State()) for _ in range(2)]
+    states = [Synchronized(State(), parallel=True) for _ in range(2)]
     cluster = Cluster([Node(f"n{at}", cores=2) for at in range(2)])
     simulate(cluster, [program] * 2, threads=threads)
     assert [state.value.number for state in states] == [(1 * 3 + 1) * 3 + 2] * 2
 
 
-def test_what_is_in_order_stays_in_the_main_thread() -> None:
+def test_work_without_a_promise_stays_in_the_main_thread() -> None:
     async def program(context: Context) -> None:
         await context.compute(partial(State.step, add=1), cost_s=1, on=states[context.node])
 
-    states = [Synchronized(State(), in_order=True) for _ in range(3)]
+    states = [Synchronized(State()) for _ in range(3)]
     simulate(Cluster([Node(f"n{at}") for at in range(3)]), [program] * 3, threads=3)
     assert {name for one in states for name in one.value.threads} == {"MainThread"}
 
 
-def test_work_that_could_reach_other_things_is_refused() -> None:
-    state, array, own = State(), np.arange(3), []
+class Draws:
+    """Counts, and draws a random number whenever the count is that of `when`."""
 
-    def closure(state: State) -> None:
-        own.append(state.number)
+    def __init__(self, draw: Callable[[], object], when: int) -> None:
+        self.draw, self.when, self.steps = draw, when, 0
 
-    step: Any = State.step
-    refused: list[tuple[Any, str]] = [
-        (state.fail, "could reach more than the state"),
-        (closure, "could reach more than the state"),
-        (partial(step, add=array), "given a ndarray, which somebody else may change"),
-        (partial(step, add=[1]), "given a list"),
-        (partial(step, (1, own)), "given a tuple"),
-    ]
-    for work, message in refused:
-
-        async def program(context: Context, work: Any = work) -> None:
-            await context.compute(work, cost_s=1, on=Synchronized(State()))
-
-        with pytest.raises(ProgramError, match=message):
-            simulate(Cluster([Node("a")]), [program])
-
-    async def on_nothing(context: Context) -> None:
-        await context.compute(State.fail, cost_s=1, on=state)  # type: ignore[call-overload]
-
-    with pytest.raises(ProgramError, match=r"as `on`; give Synchronized\(state\)"):
-        simulate(Cluster([Node("a")]), [on_nothing])
-    array.flags.writeable = False
-
-    async def fine(context: Context) -> Any:
-        work = partial(step, add=(array, "text", 1.5, None, slice(3))[2])
-        return await context.compute(work, cost_s=1, on=Synchronized(State()))
-
-    assert simulate(Cluster([Node("a")]), [fine]).results == {0: 4.5}
+    def step(self) -> int:
+        self.steps += 1
+        if self.steps == self.when:
+            self.draw()
+        return self.steps
 
 
-def test_more_that_others_may_change_is_refused() -> None:
-    whole = np.zeros(3)
-    view = whole.view()
-    view.flags.writeable = False
-    of_lists = np.array([[1], None], dtype=object)
-    of_lists.flags.writeable = False
-
-    def remembers(state: State, seen: list[int] = []) -> None:  # noqa: B006
-        seen.append(state.number)
-
-    step: Any = State.step
-    refused = [(partial(step, add=one), type(one).__name__) for one in (view, of_lists)]
-    for work, kind in [*refused, (remembers, "list")]:
-
-        async def program(context: Context, work: Any = work) -> None:
-            await context.compute(work, cost_s=1, on=Synchronized(State()))
-
-        with pytest.raises(ProgramError, match=f"is given a {kind}, which somebody else"):
-            simulate(Cluster([Node("a")]), [program])
-
-    async def fine(context: Context) -> Any:
-        work = partial(_topic, message=Message(0, "a"))
-        return await context.compute(work, cost_s=1, on=Synchronized(State()))
-
-    assert simulate(Cluster([Node("a")]), [fine]).results == {0: "a"}
-    with pytest.raises(ValueError, match="in_order is 'no'; give True or False"):
-        Synchronized(1, in_order="no")  # type: ignore[arg-type]
+GENERATORS: dict[str, Callable[[], object]] = {
+    "Python": random.random,
+    "NumPy": np.random.rand,
+    "PyTorch": lambda: torch.rand(1),
+}
 
 
-NOTED: list[int] = []
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("when", [1, 30, 40])
+@pytest.mark.parametrize("name", GENERATORS)
+def test_parallel_work_draws_from_no_global_generator(name: str, when: int, threads: int) -> None:
+    def run(parallel: bool) -> Run:
+        states = [Synchronized(Draws(GENERATORS[name], when), parallel=parallel) for _ in range(2)]
+
+        async def program(context: Context) -> None:
+            for _ in range(40):
+                await context.compute(Draws.step, cost_s=1, on=states[context.node])
+
+        return simulate(full_mesh(2, LINK), [program] * 2, threads=threads)
+
+    assert run(parallel=False).ended == "done"
+    with pytest.raises(
+        ProgramError, match=f"global generator of {name} in a run .* without parallel=True"
+    ) as caught:
+        run(parallel=True)
+    assert isinstance(caught.value.__cause__, UserError)
 
 
-def _notes(state: State) -> None:
-    NOTED.append(state.number)
+def test_what_user_code_draws_before_and_between_runs_is_its_own() -> None:
+    async def program(context: Context) -> None:
+        for _ in range(2):
+            await context.compute(partial(State.step, add=1), cost_s=1, on=states[context.node])
 
-
-def _notes_within(state: State) -> list[int]:
-    return [one + len(NOTED) for one in (state.number,)]
+    states = [Synchronized(State(), parallel=True) for _ in range(2)]
+    simulation = Simulation(full_mesh(2, LINK), [program] * 2, threads=2)
+    for until_s in (0.5, 1.5, None):
+        random.random()
+        run = simulation.run(until_s)
+    simulation.close()
+    assert run.ended == "done"
 
 
 async def _is_async(state: State) -> None:
@@ -327,20 +310,21 @@ def _takes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("work", "message"),
+    ("work", "on", "message"),
     [
-        (_notes, "_notes looks at the global 'NOTED', a list, which work of other nodes"),
-        (_notes_within, "looks at the global 'NOTED'"),
-        (_is_async, "_is_async, is a coroutine function; give a plain one"),
-        (_takes_nothing, "_takes_nothing takes no argument; with `on`, work is a function of"),
+        (_is_async, Synchronized(1), "made a coroutine; give a plain function"),
+        (_takes_nothing, Synchronized(2), "takes 0 positional arguments"),
+        (State.step, State(), r"as `on`; give Synchronized\(state\)"),
     ],
 )
-def test_work_that_is_no_function_of_its_state_is_refused(work: Any, message: str) -> None:
+def test_work_that_is_no_function_of_its_state_is_refused(work: Any, on: Any, message: str) -> None:
     async def program(context: Context) -> None:
-        await context.compute(work, cost_s=1, on=Synchronized(State()))
+        await context.compute(work, cost_s=1, on=on)
 
     with pytest.raises(ProgramError, match=message):
         simulate(Cluster([Node("a")]), [program])
+    with pytest.raises(UserError, match="parallel is 'no'; give True or False"):
+        Synchronized(1, parallel="no")  # type: ignore[arg-type]
 
 
 def test_a_state_is_held_once() -> None:
@@ -352,10 +336,6 @@ def test_a_state_is_held_once() -> None:
     gc.collect()
     assert Synchronized(state).value is state
     assert Synchronized(1).value == Synchronized(1).value
-
-
-def _topic(state: State, message: Message) -> str:
-    return message.topic
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -370,7 +350,7 @@ def test_work_that_looks_at_a_synchronized_state_is_refused(threads: int) -> Non
         simulate(Cluster([Node("a"), Node("b")]), [program] * 2, threads=threads)
 
 
-PAIR = [Synchronized(State()), Synchronized(State())]
+PAIR = [Synchronized(State(), parallel=True), Synchronized(State(), parallel=True)]
 
 
 def _first() -> Synchronized[State]:
@@ -404,7 +384,7 @@ def test_ctrl_c_leaves_each_state_whole() -> None:
         raise KeyboardInterrupt
 
     for threads in (1, 3):
-        states = [Synchronized(State()) for _ in range(3)]
+        states = [Synchronized(State(), parallel=True) for _ in range(3)]
         cluster = Cluster([Node(f"n{at}") for at in range(4)])
         whole = Simulation(cluster, [*[program] * 3, interrupts], threads=threads)
         assert whole.run().interrupted

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from workbench import training
+from workbench import datasets, dynacomm, training
+from workbench.clusters import Link
 from workbench.datasets import Dataset
-from workbench.training.draws import DrawsError, Steps, draws_at_random
+from workbench.errors import UserError
+from workbench.training.draws import draws_at_random, is_known, may_run_in_parallel
+from workbench.zoo import MODELS
 
 X, Y = np.ones((2, 3), np.float32), np.array([0, 1])
 IMAGES = X.reshape(2, 3, 1, 1)
@@ -62,46 +64,87 @@ def test_a_step_that_fails_counts_as_drawing() -> None:
     assert draws_at_random(training.flatten(nn.Linear(3, 2), (3,)), X, np.array([0, 9]))
 
 
-def test_a_step_in_which_the_generator_moved_is_looked_at_again() -> None:
-    noisy = Steps(
-        training.flatten(Noisy(lambda: torch.rand(1)), (3, 1, 1)), DATA, "pi", in_order=False
-    )
-    noisy.step(np.array([0, 1]), seed=0)
-    with pytest.raises(DrawsError, match="pi's model draws from PyTorch's global generator"):
-        noisy.check()
-    flat, same = (
-        training.flatten(nn.Sequential(nn.Flatten(), nn.Linear(3, 2)), (3, 1, 1)) for _ in range(2)
-    )
-    same.parameters.copy_(flat.parameters)
-    quiet = Steps(flat, DATA, "pi", in_order=False)
-    assert quiet.step(np.array([0, 1]), seed=0) == training.gradient_step(same, IMAGES, Y)
-    assert torch.equal(flat.gradients, same.gradients)
-    quiet.suspect = np.array([1])  # as if somebody else had drawn meanwhile
-    quiet.check()
-    assert quiet.suspect is None
+class Child(nn.Linear):
+    """PyTorch's layer with code of one's own."""
 
 
-def test_threads_that_ask_for_the_global_state_do_not_wait_for_each_other() -> None:
-    script = """
-import gc, os, sys, threading, time
-import torch
-from workbench.training.repeatable import global_state
-global_state()
-gc.freeze()
-sys.setswitchinterval(1e-6)
-gc.callbacks.append(lambda phase, info: time.sleep(0))  # lets other threads run
-gc.set_threshold(1)
-def ask():
-    for _ in range(1000):
-        global_state()
-threads = [threading.Thread(target=ask, daemon=True) for _ in range(2)]
-for one in threads: one.start()
-for one in threads: one.join(30)
-sys.stdout.write(str([one.is_alive() for one in threads]))
-sys.stdout.flush()
-os._exit(0)
-"""
-    ran = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
+class Late(nn.Module):
+    """Draws in its third step of training, when whoever looked at the first one sees nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.steps = nn.Linear(784, 10), 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.steps += self.training
+        if self.steps == 3:
+            random.random()
+        out: torch.Tensor = self.layer(x.flatten(1))
+        return out
+
+
+def hooked() -> nn.Module:
+    module = nn.Linear(3, 2)
+    module.register_forward_hook(lambda *given: None)
+    return nn.Sequential(module)
+
+
+def weighted() -> nn.Module:
+    module = nn.Linear(3, 2)
+    nn.utils.parametrizations.weight_norm(module)
+    return module
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_zoo_is_known(name: str) -> None:
+    with torch.device("meta"):
+        assert is_known(MODELS[name].factory())
+
+
+@pytest.mark.parametrize(
+    ("module", "known"),
+    [
+        (nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2), nn.Dropout(0.5)), True),
+        (nn.TransformerEncoderLayer(8, 2, activation="gelu"), True),
+        (weighted(), True),
+        (nn.TransformerEncoderLayer(8, 2, activation=lambda x: x), False),
+        (nn.Sequential(nn.Linear(3, 2), Child(2, 2)), False),
+        (hooked(), False),
+        (Noisy(int), False),
+    ],
+)
+def test_known_is_code_of_pytorch_alone(module: nn.Module, known: bool) -> None:
+    assert is_known(module) is known
+
+
+def test_models_run_in_parallel_that_are_known_or_promised_and_draw_nothing() -> None:
+    flat, drops, own = (
+        training.flatten(module, (3, 1, 1))
+        for module in (
+            nn.Sequential(nn.Flatten(), nn.Linear(3, 2)),
+            nn.Sequential(nn.Flatten(), nn.Linear(3, 2), nn.Dropout()),
+            Noisy(int),
+        )
     )
-    assert ran.stdout == "[False, False]", ran.stderr
+    cases = [
+        (flat, None, True),
+        (flat, False, False),
+        (own, None, False),
+        (own, True, True),
+        (drops, None, False),
+        (drops, True, False),
+    ]
+    for model, parallel, expected in cases:
+        setup = training.Setup(model.module, DATA, parallel=parallel)
+        assert may_run_in_parallel(setup, model) is expected
+    with pytest.raises(UserError, match="parallel is 1; give True, False or None"):
+        training.Setup(flat.module, DATA, parallel=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_broken_promise_of_a_setup_is_an_error(threads: int) -> None:
+    digits = datasets.load("digits").limit(train=100, test=20).fitted((1, 28, 28))
+    setup = dynacomm.Setup(Late, digits, Link(1e8), workers=2, batch_size=10)
+    assert len(dynacomm.train(setup, threads=threads).epochs) == 1
+    with pytest.raises(training.TrainingError, match=r"generator of Python .* parallel=False"):
+        dynacomm.train(replace(setup, parallel=True), threads=threads)

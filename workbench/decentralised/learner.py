@@ -14,10 +14,11 @@ from workbench.training import (
     Evaluation,
     FlatModel,
     Sgd,
+    evaluate,
     get_buffers,
+    gradient_step,
     set_buffers,
 )
-from workbench.training.draws import Steps
 from workbench.training.repeatable import STEP, derive
 from workbench.training.trained import DivergedError
 
@@ -41,10 +42,9 @@ class Learner:
     dataset: Dataset
     sgd: Sgd
     name: str = "a node"  # of the node, for errors
-    in_order: bool = True  # steps of several nodes must not run at once
+    parallel: bool = False  # steps run beside other nodes', so that the model must draw nothing
 
     def __post_init__(self) -> None:
-        self._steps = Steps(self.flat, self.dataset, self.name, self.in_order)
         self._first_buffers = get_buffers(self.flat.module)
         self.velocity = self.sgd.start(self.flat.parameters)
         self.begin(0)
@@ -64,15 +64,18 @@ class Learner:
     def gradient(self, batch: NDArray[np.int64], updates: Updates = ()) -> float:
         """Add peers' gradients to the model, then compute that of a batch; return the mean loss."""
         self.add(updates)
-        loss = self._steps.step(
-            batch, derive(self.seed, STEP, self.node, self._restarts, self.steps)
-        )
+        loss = self._gradient_step(batch)
         if not math.isfinite(loss):
             raise DivergedError(loss, f"for {self.name} in its step {self.steps + 1}")
         self.steps += 1
         self._loss_sum += loss * len(batch)
         self._samples += len(batch)
         return loss
+
+    def _gradient_step(self, batch: NDArray[np.int64]) -> float:
+        x, y = self.dataset.x_train[batch], self.dataset.y_train[batch]
+        seed = derive(self.seed, STEP, self.node, self._restarts, self.steps)
+        return gradient_step(self.flat, x, y, seed=None if self.parallel else seed)
 
     def step(self) -> None:
         """Take a step along the gradient that was computed last."""
@@ -88,17 +91,16 @@ class Learner:
     def try_out(self, batch: NDArray[np.int64]) -> None:
         """Compute the gradient of a batch for the time that it takes; the model stays."""
         buffers = self.buffers()
-        self._steps.step(batch, derive(self.seed, STEP, self.node, self._restarts, self.steps))
+        self._gradient_step(batch)
         set_buffers(self.flat.module, buffers)
 
     def evaluate(self, updates: Updates = ()) -> Evaluation:
         """Loss and accuracy on the test samples, with peers' gradients added before."""
         self.add(updates)
-        return self._steps.evaluate()
+        return evaluate(self.flat.module, self.dataset.x_test, self.dataset.y_test)
 
     def take_loss(self) -> tuple[int, float | None]:
         """Samples since the last call, and the mean loss over them before each step."""
-        self._steps.check()
         samples, loss_sum = self._samples, self._loss_sum
         self._loss_sum, self._samples = 0.0, 0
         return samples, loss_sum / samples if samples else None

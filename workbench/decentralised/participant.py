@@ -8,7 +8,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from workbench.decentralised.learner import Learner
 from workbench.decentralised.recorder import Recorder
@@ -119,7 +118,7 @@ class Participant:
             await context.compute(_nothing, cost_s=cost_s, lane="select", label=str(epoch))
         began_s, samples = context.now_s(), 0
         own = self.job.learners[self.node]
-        for batch in map(_read_only, batches):
+        for batch in map(np.array, batches):  # a copy, since work may read it later
             if before is not None:
                 before()
             work, cost_s = partial(Learner.learn, batch=batch), len(batch) * sample_s
@@ -166,9 +165,3 @@ class Participant:
 
 def _nothing() -> None:
     return None
-
-
-def _read_only(batch: NDArray[np.int64]) -> NDArray[np.int64]:
-    own = np.array(batch)
-    own.flags.writeable = False
-    return own

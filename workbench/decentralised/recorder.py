@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from workbench.decentralised.learner import Learner
     from workbench.training import Evaluation
 
-EPOCHS = schema(("node", "test_loss", "consensus_error", "samples", "restarts"))
+EPOCHS = schema(("node", "name", "test_loss", "consensus_error", "samples", "restarts"))
 _CHUNK = 1 << 20  # elements in double precision at once
 
 
@@ -66,8 +66,8 @@ class Recorder:
     nodes: int
     epochs: int
     evaluate_every: int
-    rows: list[tuple[int, int, float, float | None, float | None, float | None, int, int]] = field(
-        default_factory=list
+    rows: list[tuple[int, int, str, float, float | None, float | None, float | None, int, int]] = (
+        field(default_factory=list)
     )
     spreads: dict[int, Spread] = field(default_factory=dict)
 
@@ -84,7 +84,8 @@ class Recorder:
             raise DivergedError(found.loss, where)
         samples, loss = learner.take_loss()
         test = (None, None) if found is None else (found.loss, found.top1)
-        self.rows.append((epoch, learner.node, at_s, loss, *test, samples, restarts))
+        at = (epoch, learner.node, learner.name, at_s)
+        self.rows.append((*at, loss, *test, samples, restarts))
         self._spread(epoch, learner.node, learner.flat.parameters)
 
     def _spread(self, epoch: int, node: int, model: Tensor) -> None:
@@ -106,7 +107,7 @@ class Recorder:
     def frame(self) -> pl.DataFrame:
         """A row per epoch and node, by epoch and then as they came."""
         rows = [
-            (*row[:6], self.spreads[row[0]].error, *row[6:])
+            (*row[:7], self.spreads[row[0]].error, *row[7:])
             for row in sorted(self.rows, key=lambda row: row[0])
         ]
         return pl.DataFrame(rows, schema=EPOCHS, orient="row")

@@ -18,7 +18,7 @@ from workbench.decentralised.selecting import EverySample, Selecting
 from workbench.decentralised.setup import GossipSetup
 from workbench.runtime import Fault, Run, SimulationError, Synchronized
 from workbench.training import Standing, Trained
-from workbench.training.draws import must_stay_in_order
+from workbench.training.draws import may_run_in_parallel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,8 +55,7 @@ class Built(training.Built["Trained[tuple[Tensor, ...]]"]):
         done = len(self.recorder.rows)
         losses = []
         if done:
-            epoch, node, _, loss, *_ = self.recorder.rows[-1]
-            name = self.cluster.names[node]
+            epoch, _, name, _, loss, *_ = self.recorder.rows[-1]
             losses = [f"{name} in epoch {epoch}" + ("" if loss is None else f": loss {loss:.3f}")]
         percent = min(100, 100 * done // planned)  # a node that restarted may pass an epoch again
         return Standing(done, planned, percent, tuple(losses), "epochs of all nodes")
@@ -85,20 +84,19 @@ def train(
     selecting
         Chooses what each node learns from in each epoch; all samples by default.
     faults, trace, threads
-        As for `workbench.runtime.simulate`. Steps of different nodes run beside each other, with
-        the same bits for any number of threads; not those of a model that draws at random
-        (dropout), or whose code reaches beyond it (global variables).
+        As for `workbench.runtime.simulate`. Which steps run beside each other, with the same bits
+        for any number of threads, says ``parallel`` of the setup.
     progress
         True to show epochs, virtual time and loss; or a function, as for `simulate`.
 
     Returns
     -------
     Trained
-        A row per epoch and node: ``epoch``, ``node``, ``at_s``, ``loss`` (mean over the epoch's
-        samples, before each step), ``test_loss, top1`` (of the node's model after the exchange;
-        null in epochs that are not evaluated), ``consensus_error`` (root of the mean squared
-        distance from their mean of the models of all nodes that have a row of this epoch; null
-        where one of them came when the first was as many epochs ahead as there are nodes),
+        A row per epoch and node: ``epoch``, ``node``, its ``name``, ``at_s``, ``loss`` (mean over
+        the epoch's samples, before each step), ``test_loss, top1`` (of the node's model after the
+        exchange; null in epochs that are not evaluated), ``consensus_error`` (root of the mean
+        squared distance from their mean of the models of all nodes that have a row of this epoch;
+        null where one of them came when the first was as many epochs ahead as there are nodes),
         ``samples`` learnt from, and ``restarts`` of the node so far. Epochs in which a node was
         down, or that it skipped, have no row of it. Weights are each node's at the end. What Ctrl-C
         interrupts has the epochs that were done.
@@ -143,11 +141,11 @@ def build(setup: GossipSetup, selecting: Selecting[Any] | None = None) -> Built:
     chosen = (EverySample(setup.seed) if selecting is None else selecting).fitted(setup)
     flat = training.flatten(setup.made(), setup.dataset.input_shape)
     data, first = setup.dataset, flat.parameters
-    in_order = must_stay_in_order(flat, data)
+    parallel = may_run_in_parallel(setup, flat)
     learners = [
         Synchronized(
-            Learner(node, setup.seed, flat.replica(), first, data, setup.sgd, name, in_order),
-            in_order=in_order,
+            Learner(node, setup.seed, flat.replica(), first, data, setup.sgd, name, parallel),
+            parallel=parallel,
         )
         for node, name in enumerate(setup.cluster.names)
     ]

@@ -50,7 +50,7 @@ class Setup(training.Setup):
 
     Attributes
     ----------
-    model, dataset, epochs, sgd, seed
+    model, dataset, epochs, sgd, seed, parallel
         As for `workbench.training.Setup`.
     platforms
         Who learns: how fast each is, and what co-runs with it.
@@ -115,6 +115,7 @@ class Setup(training.Setup):
             patience_s=self.patience_s,
             evaluate_every=self.evaluate_every,
             seed=self.seed,
+            parallel=self.parallel,
         )
 
 

@@ -44,7 +44,8 @@ class Context(Protocol):
     """One node as its program sees it, simulated or real.
 
     A program is an ``async def`` that takes its `Context` and awaits nothing but what the
-    methods below return; its return value is its node's result. Where a program is cut off (by a
+    methods below return; its return value is its node's result. A context is of use in its own run
+    alone: kept for longer, it raises a UserError. Where a program is cut off (by a
     crash, or a task by its program's end), ``finally`` still runs but can await nothing; what it
     spawns then never begins, and what it sends as its node crashes is lost.
     """
@@ -118,17 +119,16 @@ class Context(Protocol):
         lane, label
             Of its span in the trace; an empty lane records none.
         on
-            The state of this node that `work` changes. Work may then run on another thread, beside
-            that of other nodes, with the same results; whoever reads the state waits for it.
-            Work that draws from a global generator needs a state made with ``in_order=True``.
+            The state of this node that `work` changes; whoever reads it waits for the work. On one
+            made with ``parallel=True``, work may run on another thread, beside that of other
+            nodes, with the same results.
 
         Raises
         ------
         ValueError
-            A cost that is negative or not finite.
+            A cost that is negative or not finite; work that broke the promise of its state.
         TypeError
-            Work that is no function, or a coroutine function; with `on`, work that could reach
-            anything but its state; a lane or label that is no text.
+            Work that is no function, or a coroutine function; a lane or label that is no text.
         OverflowError
             It would end after more seconds than a float holds.
         """
@@ -180,8 +180,8 @@ class Context(Protocol):
     def sleep(self, seconds: float) -> Awaitable[None]:
         """Wait without occupying a core.
 
-        A loop in which no time passes, such as endless sleeps of 0 s, ends the run with an error
-        that names the node.
+        A loop in which no time passes, such as endless sleeps of 0 s or of 1e-300 s, ends the run
+        with an error that names the node.
 
         Raises
         ------

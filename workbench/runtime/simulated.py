@@ -20,12 +20,12 @@ from workbench.runtime.arguments import (
     refuse_async,
     refuse_endless,
 )
-from workbench.runtime.kernel import EXPIRY
+from workbench.runtime.kernel import EXPIRY, RUNNING
 from workbench.runtime.mailbox import Wait
 from workbench.runtime.messages import Message, Transfer
 from workbench.runtime.streams import Purpose, stream
 from workbench.runtime.tasks import CutOff, SimulatedTask
-from workbench.runtime.threads import Synchronized, check_isolated
+from workbench.runtime.threads import Synchronized
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,6 +70,14 @@ class SimulatedContext:
         """Virtual seconds since the run began."""
         return self._env.now
 
+    def _check_run(self) -> None:
+        self._env.check_running(f"this context of {self.name}")
+
+    async def _refuse_elsewhere(self) -> None:
+        refusal = self._env.refusal(f"this context of {self.name}")
+        if refusal is not None:
+            await _happens(refusal)
+
     async def compute(
         self,
         work: Callable[..., T],
@@ -80,6 +88,8 @@ class SimulatedContext:
         on: Synchronized[Any] | None = None,
     ) -> T:
         """Do the work and charge its cost in virtual seconds."""
+        if RUNNING.kernel is not self._env:
+            await self._refuse_elsewhere()
         check_seconds(f"cost_s of {label or lane}", cost_s)
         check_work(work, lane, label)
         host, env, cores = self._host, self._env, self._cores
@@ -95,7 +105,8 @@ class SimulatedContext:
                     value.close()
                     refuse_async(work)
             else:
-                check_isolated(work, on)
+                if not isinstance(on, Synchronized):
+                    raise TypeError(f"compute is given {on!r} as `on`; give Synchronized(state)")
                 item = host.state.threads.start(work, on)
             took_s = host.speed.seconds_for(cost_s, start_s)
             if not start_s + took_s < math.inf:
@@ -123,6 +134,8 @@ class SimulatedContext:
 
     def send(self, to: int | str, message: Message) -> None:
         """Queue a message on the link."""
+        if RUNNING.kernel is not self._env:
+            self._check_run()
         host = self._host
         if not isinstance(message, Message):
             raise TypeError(
@@ -154,6 +167,8 @@ class SimulatedContext:
         timeout_s: float | None = None,
     ) -> Message:
         """Wait for a message."""
+        if RUNNING.kernel is not self._env:
+            await self._refuse_elsewhere()
         if type(topic) is not str:
             check_topic(topic)
         if timeout_s is not None:
@@ -198,6 +213,8 @@ class SimulatedContext:
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
+        if RUNNING.kernel is not self._env:
+            await self._refuse_elsewhere()
         check_seconds("seconds to sleep", seconds)
         if not self._env.now + seconds < math.inf:
             refuse_endless(f"a sleep of {self.name}")
@@ -206,12 +223,15 @@ class SimulatedContext:
     def spawn(self, work: Awaitable[T]) -> SimulatedTask[T]:
         """Run a coroutine beside the program."""
         check_spawned(work)
+        self._check_run()
         task = SimulatedTask[T](self._host.cancel_task)
         task.process = self._host.run(task.run(work), work)
         return task
 
     async def first(self, *works: Awaitable[T]) -> tuple[int, T]:
         """Wait for the first of several."""
+        if RUNNING.kernel is not self._env:
+            await self._refuse_elsewhere()
         if not works:
             raise UserError("first is given nothing to wait for; give tasks or coroutines")
         for one in works:
@@ -246,6 +266,7 @@ class SimulatedContext:
 
     def watch(self) -> list[Transfer]:
         """Collect this node's transfers."""
+        self._check_run()
         transfers: list[Transfer] = []
         self._host.watchers.append(transfers)
         return transfers

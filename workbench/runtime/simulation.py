@@ -37,6 +37,8 @@ _LOOK_EVERY = range(1 << 16)
 MOST_AT_ONCE = 1_000_000
 """Events in one instant, beside `MOST_AT_ONCE_EACH` for each node and link, that are no loop."""
 MOST_AT_ONCE_EACH = 1_000
+_NO_TIME_S = 1e-12
+"""By what less the clock moves in an event on average, it stands still."""
 
 
 @contextmanager
@@ -132,8 +134,9 @@ class Simulation:
             for host in self.hosts:
                 host.start()
         try:
-            with _rare_collections(len(self.hosts)):
+            with self.env.running(), _rare_collections(len(self.hosts)):
                 self._step_to(end_s, progress)
+            self.state.threads.settle()
         except _ProgressFailedError as error:
             raise error.cause from None
         except KeyboardInterrupt:
@@ -167,8 +170,8 @@ class Simulation:
                     self._midway = False
                     self._tell(progress)
                     shown_s, self._midway = wall_s, True
-            at_once = at_once + len(_LOOK_EVERY) if env.now == looked_s else 0
-            looked_s = env.now
+            stands = env.now - looked_s < _NO_TIME_S * len(_LOOK_EVERY)
+            at_once, looked_s = at_once + len(_LOOK_EVERY) if stands else 0, env.now
             if at_once > MOST_AT_ONCE + MOST_AT_ONCE_EACH * (len(self.hosts) + len(self.pipes)):
                 self._refuse_loop()
         self._midway = False
@@ -191,9 +194,9 @@ class Simulation:
                 self.env.step()
         host = counts.most_common(1)[0][0] if counts else self.hosts[0]
         error = RuntimeError(
-            f"over {MOST_AT_ONCE:,} events and no time passes: its program waits for nothing that "
-            "takes time, such as in `while True: await context.sleep(0)`; wait for a message, or "
-            "sleep for longer"
+            f"over {MOST_AT_ONCE:,} events and no time passes, or less than a picosecond each: its "
+            "program waits for nothing that takes time, such as in `while True: await "
+            "context.sleep(0)`; wait for a message, or sleep for longer"
         )
         self.state.failure = (host.index, error)
         raise error
@@ -208,8 +211,10 @@ class Simulation:
     def close(self) -> None:
         """End all programs that still run, and wait for their work."""
         self._begun = True
-        for host in self.hosts:
-            host.cancel()
+        with self.env.running():
+            for host in self.hosts:
+                host.cancel()
+        self.env.ended = True
         self.state.threads.close()
 
     def result(self, ended: Literal["done", "stopped", "interrupted", "failed", "deadlock"]) -> Run:

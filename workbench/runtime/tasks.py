@@ -8,6 +8,8 @@ from typing import Any, Generic, TypeVar, cast
 import simpy
 from simpy.events import Process
 
+from workbench.runtime.kernel import Kernel
+
 T = TypeVar("T")
 
 
@@ -96,6 +98,9 @@ class SimulatedTask(Generic[T]):
         return cast(T, self.process.value)
 
     def __await__(self) -> Generator[simpy.Event, Any, T]:
+        refusal = None if self.done() else cast(Kernel, self.process.env).refusal("this task")
+        if refusal is not None:
+            yield refusal
         self.waiting += 1
         try:
             yield self.process

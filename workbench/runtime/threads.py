@@ -2,24 +2,21 @@
 
 A node's work may begin when the virtual core is taken, and is needed when its virtual seconds are
 over; until then the work of other nodes may run beside it. That changes nothing as long as work
-touches nothing but its own node's state, and nobody reads that state meanwhile. State is kept in a
-`Synchronized`, which lends it to one piece of work at a time and has everyone else wait; closures,
-arguments and global variables that others could change are refused. What functions that work calls
-reach, and global generators of random numbers, are not checked here: `in_order` is for these, and
-trainings find out by themselves (`workbench.training.draws`).
+touches nothing but its own node's state, and nobody reads that state meanwhile. The first is a
+promise, made by whoever makes a `Synchronized` with ``parallel=True``; where it can be checked, for
+global generators of random numbers, it is. The second is the part of `Synchronized`, which lends
+its state to one piece of work at a time and has everyone else wait.
 """
 
 from __future__ import annotations
 
-import dis
-import inspect
 import os
+import random
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import fields
-from functools import cache, partial
-from types import CodeType, CoroutineType, FunctionType, ModuleType
+from functools import partial
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
@@ -33,7 +30,8 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 THREADS_VARIABLE = "WORKBENCH_THREADS"
-
+_CHECK_EVERY = 16
+"""Pieces of work; a look at the generators takes a tenth of a millisecond."""
 
 _held: WeakValueDictionary[int, Synchronized[Any]] = WeakValueDictionary()  # by the state's id
 _working = threading.local()  # whether this thread does a node's work
@@ -49,25 +47,27 @@ class Synchronized(Generic[S]):
     ----------
     value
         The state.
-    in_order
-        Work on it runs when the program asks for it, one after the other over all nodes: for work
-        that draws from a global generator (PyTorch's, NumPy's, Python's), or calls what touches the
-        state of others.
+    parallel
+        Promises that work on it touches nothing else that changes, and that nothing in the run,
+        from then on, draws from a global generator of random numbers (PyTorch's, NumPy's,
+        Python's), which is an error. Such work may run beside that of other nodes. Otherwise work
+        runs when the program asks for it, one piece after the other over all nodes.
     """
 
-    __slots__ = ("__weakref__", "_item", "_value", "in_order")
+    __slots__ = ("__weakref__", "_item", "_value", "parallel")
 
-    def __init__(self, value: S, *, in_order: bool = False) -> None:
-        check_truth("in_order", in_order)
+    def __init__(self, value: S, *, parallel: bool = False) -> None:
+        check_truth("parallel", parallel)
         self._value: S = value
         other = _held.get(id(value))
-        if other is not None and other._value is value and not _is_immutable(value):
+        same = other is not None and other._value is value
+        if same and not isinstance(value, int | float | str | bytes | tuple | None):
             raise UserError(
                 f"two Synchronized hold the same {type(value).__name__}, so that none waits for "
                 "the other; give both nodes the one that there is"
             )
         _held[id(value)] = self
-        self.in_order = in_order
+        self.parallel = parallel
         self._item: WorkItem | None = None
 
     @property
@@ -156,11 +156,15 @@ class Threads:
         self._executor: ThreadPoolExecutor | None = None
         self._alone: WorkItem | None = None
         self._latest: WorkItem | None = None
+        self._watched: list[WorkItem] = []
+        self._before: dict[str, Any] = {}
 
     def start(self, work: Callable[[S], Any], state: Synchronized[S]) -> WorkItem:
         """Begin work on a state, now or when its result is needed at the latest."""
         item = state.prepare(work)
-        if self.count == 1 or state.in_order:
+        if state.parallel:
+            self._watch(item)
+        if self.count == 1 or not state.parallel:
             item.run()
             return item
         busy = self._latest is not None and not self._latest.done
@@ -187,6 +191,40 @@ class Threads:
         self._executor.submit(item.run)
         self._latest = item
 
+    def _watch(self, item: WorkItem) -> None:
+        if not self._before:
+            self._before = generator_states()
+        if len(self._watched) >= _CHECK_EVERY:
+            self._check()
+        self._watched.append(item)
+
+    def _check(self) -> None:
+        """Raise a UserError if a global generator has moved since the first parallel work."""
+        now = generator_states()
+        moved = [name for name, state in self._before.items() if now[name] != state]
+        if moved:
+            raise UserError(
+                f"somebody drew from the global generator of {' and '.join(moved)} in a run with "
+                "parallel work, so that results could depend on the threads. Draw from a generator "
+                "of one's own (programs have context.random), or run work in order: without "
+                "parallel=True in Synchronized, with parallel=False in the Setup of a training"
+            )
+        self._watched = [item for item in self._watched if not item.done]
+
+    def settle(self) -> None:
+        """Finish the parallel work that was begun.
+
+        Raises
+        ------
+        UserError
+            A global generator of random numbers has moved.
+        """
+        for item in self._watched:
+            item.finish()
+        if self._before:
+            self._check()
+            self._before = {}
+
     def close(self) -> None:
         """Wait for what runs, and end the threads."""
         if self._executor is not None:
@@ -206,75 +244,12 @@ def thread_count(threads: object = None) -> int:
     return check_whole(name, what, 1)
 
 
-def check_isolated(work: Any, on: Any) -> None:
-    """Refuse work that could reach more than its state: allowed are functions without a closure."""
-    if not isinstance(on, Synchronized):
-        raise TypeError(f"compute is given {on!r} as `on`; give Synchronized(state)")
-    function, arguments = work, tuple[Any, ...]()
-    if isinstance(work, partial):
-        function, arguments = work.func, (*work.args, *work.keywords.values())
-    if isinstance(function, FunctionType):
-        arguments += (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
-    if not isinstance(function, FunctionType) or function.__closure__:
-        raise TypeError(
-            f"the work of compute, {work!r}, could reach more than the state that it is given as "
-            "`on`; give a function of that state alone, such as a class's method "
-            "(Replica.learn, not replica.learn), with functools.partial for its other arguments; "
-            "or leave `on` out, so that it runs in order"
-        )
-    check_signature(function)
-    for name in _reached(function.__code__):
-        reached = function.__globals__.get(name)
-        if not (callable(reached) or isinstance(reached, ModuleType) or _is_immutable(reached)):
-            raise TypeError(
-                f"{function.__name__} looks at the global {name!r}, a {type(reached).__name__}, "
-                "which work of other nodes may change while it runs; put it into the state, or "
-                "leave `on` out"
-            )
-    for argument in arguments:
-        if not _is_immutable(argument):
-            raise TypeError(
-                f"{function.__name__} is given a {type(argument).__name__}, which somebody else "
-                "may change while it runs; give numbers, text, tuples of these, arrays that "
-                "cannot be written to (array.flags.writeable = False), or put it into the state"
-            )
-
-
-def check_signature(function: FunctionType) -> None:
-    """Refuse a coroutine function, and one that takes nothing."""
-    code = function.__code__
-    if code.co_flags & inspect.CO_COROUTINE:
-        raise TypeError(
-            f"the work of compute, {function.__name__}, is a coroutine function; give a plain one"
-        )
-    if not (code.co_argcount or code.co_flags & inspect.CO_VARARGS):
-        raise TypeError(
-            f"{function.__name__} takes no argument; with `on`, work is a function of the state"
-        )
-
-
-@cache
-def _reached(code: CodeType) -> tuple[str, ...]:
-    """Global names that code reads or sets, in inner functions too."""
-    names = {
-        step.argval
-        for step in dis.get_instructions(code)
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL")
-    }
-    inner = (one for one in code.co_consts if isinstance(one, CodeType))
-    return tuple(sorted(names.union(*map(_reached, inner))))
-
-
-def _is_immutable(value: Any) -> bool:
-    if value is None or isinstance(value, int | float | str | bytes | slice):
-        return True
-    if isinstance(value, tuple | frozenset):
-        return all(map(_is_immutable, value))
-    flags = getattr(value, "flags", None)  # of an array
-    if flags is not None:
-        base = value.base
-        own = base is None or _is_immutable(base)
-        return own and not getattr(flags, "writeable", True) and not value.dtype.hasobject
-    parameters = getattr(type(value), "__dataclass_params__", None)
-    frozen = parameters is not None and parameters.frozen
-    return frozen and all(_is_immutable(getattr(value, one.name)) for one in fields(value))
+def generator_states() -> dict[str, Any]:
+    """States of the global generators of random numbers; PyTorch's and NumPy's if imported."""
+    found: dict[str, Any] = {"Python": random.getstate()}
+    if numpy := sys.modules.get("numpy"):
+        name, key, *rest = numpy.random.get_state()
+        found["NumPy"] = (name, key.tobytes(), *rest)
+    if torch := sys.modules.get("torch"):
+        found["PyTorch"] = torch.get_rng_state().numpy().tobytes()
+    return found

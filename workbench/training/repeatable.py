@@ -6,7 +6,6 @@ Random numbers come from a generator made for one purpose, from the run's seed a
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -21,21 +20,6 @@ if TYPE_CHECKING:
 # First number of a purpose, so that two never share a stream; a data set's `limit` has 0 and 1,
 # `workbench.runtime.streams` those from 16 on.
 FIRST_WEIGHTS, SHUFFLE, STEP, AGGREGATE, SELECT, LOAD, DRAW, DEAL = 2, 3, 4, 5, 6, 7, 8, 9
-
-
-_state = threading.Lock()
-
-
-def global_state() -> torch.Tensor:
-    """State of PyTorch's global generator on the CPU, which any thread may ask for.
-
-    PyTorch waits for the generator with Python's own lock held, and may let go of that while it has
-    the generator, where garbage is collected: two threads would wait for each other for ever.
-    """
-    import torch
-
-    with _state:
-        return torch.get_rng_state()
 
 
 def derive(seed: int, *purpose: int) -> int:
@@ -61,7 +45,7 @@ def seeded(seed: int, *purpose: int) -> Iterator[None]:
     """
     import torch
 
-    before = global_state()
+    before = torch.get_rng_state()
     torch.default_generator.manual_seed(derive(seed, *purpose))
     try:
         yield

@@ -35,6 +35,13 @@ class Setup:
         Passes over all samples.
     seed
         Of weights, batches and whatever the model draws.
+    parallel
+        Whether steps of several nodes may run beside each other on this machine's cores, where
+        a system has such steps; that changes nothing but how long a training takes. True promises
+        that the model's code touches nothing but the model, and that neither it nor anything else
+        in the run draws from a global generator of random numbers; steps of a model that does so
+        in the first one (dropout) run one after the other all the same. None is True for models of
+        the zoo and of PyTorch's own layers, without hooks, and False for others.
 
     Raises
     ------
@@ -48,12 +55,15 @@ class Setup:
     epochs: int = field(default=1, kw_only=True)
     sgd: Sgd = field(default_factory=lambda: Sgd(0.02, momentum=0.9), kw_only=True)
     seed: int = field(default=0, kw_only=True)
+    parallel: bool | None = field(default=None, kw_only=True)
 
     in_own_type: ClassVar[bool] = False
     """Whether the model is given samples in its own number type; or as they are."""
 
     def __post_init__(self) -> None:
         self._check_counts(epochs=1, seed=0)
+        if self.parallel is not None and not isinstance(self.parallel, bool):
+            raise UserError(f"parallel is {self.parallel!r}; give True, False or None")
         check_model(self.model, self.dataset, self.seed, in_own_type=self.in_own_type)
         if not isinstance(self.sgd, Sgd):
             raise UserError(f"sgd is {self.sgd!r}; give a training.Sgd, such as Sgd(0.02)")

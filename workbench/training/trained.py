@@ -27,6 +27,7 @@ Weights_co = TypeVar("Weights_co", covariant=True)
 COLUMNS = {
     "epoch": pl.Int64,  # from 1
     "node": pl.Int64,
+    "name": pl.String,  # of the node
     "at_s": pl.Float64,  # virtual seconds at its end
     "loss": pl.Float64,
     "train_top1": pl.Float64,  # fractions of samples

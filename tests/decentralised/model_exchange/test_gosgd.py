@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import cycle
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from tests.decentralised.setups import (
     DIGITS,
@@ -25,7 +29,7 @@ from workbench import datasets, decentralised, training
 from workbench.clusters import Link, full_mesh
 from workbench.datasets import partition
 from workbench.decentralised import Built, EverySample, GossipSetup, Trained, View, build, train
-from workbench.decentralised.model_exchange.gosgd import WeightedModel
+from workbench.decentralised.model_exchange.gosgd import Peers, Share, WeightedModel
 from workbench.runtime import Crash, Lossy, Restart, Simulation, SlowDown
 
 
@@ -192,6 +196,57 @@ class TestFaults:
         found = train(setup, faults=[Crash(1, 1.0), Restart(1, 2.0)])
         alphas = sorted(found.run.results.values())
         assert alphas == pytest.approx([1 / 6, 1 / 6, 1 / 3])
+
+    @settings(max_examples=25, deadline=None)
+    @given(
+        times=st.dictionaries(
+            st.integers(0, 2),
+            st.lists(st.floats(0.1, 3), min_size=1, max_size=4, unique=True).map(sorted),
+            min_size=1,
+        ),
+        probability=st.sampled_from([0.0, 0.3, 1.0]),
+        patience_s=st.sampled_from([0.3, 1.0]),
+    )
+    @example({2: [0.5, 1.5]}, 0.0, 0.3)  # whose patience ends before a checkpoint comes
+    @example({0: [1.0, 1.5], 1: [1.0, 1.5], 2: [1.0, 1.5]}, 1.0, 1.0)  # no weight is left
+    def test_weights_held_and_lost_never_exceed_one(
+        self, times: dict[int, list[float]], probability: float, patience_s: float
+    ) -> None:
+        """Each node crashes and restarts in turn; what links lose is not even counted."""
+        faults = [
+            kind(node, at_s)
+            for node, at in times.items()
+            for kind, at_s in zip(cycle((Crash, Restart)), at, strict=False)
+        ]
+        setup = gosgd(decentralised.complete(3), probability, epochs=6, patience_s=patience_s)
+        with training.fixed_threads():
+            built = build(setup)
+            simulation = Simulation(setup.cluster, built.programs, seed=3, faults=faults)
+            lost, hosts = 0.0, simulation.hosts
+            for at_s in [*sorted({fault.at_s for fault in faults}), None]:
+                run = simulation.run(at_s)
+                alphas = [share.total for share in built.shares]
+                held = sum(alphas[host.index] for host in hosts if host.up or host.ended_s)
+                assert held + lost <= 1 + 1e-12
+                for fault in faults:
+                    if isinstance(fault, Crash) and fault.at_s == at_s:
+                        lost += 0 if hosts[fault.node].ended_s else alphas[fault.node]
+            simulation.close()
+        assert run.ended == "done"
+        assert all(one.flat.parameters.isfinite().all() for one in built.learners)
+
+    def test_node_without_weight_takes_over_the_first_model_that_comes(self) -> None:
+        """As the paper's weighted mean has it, of weights 0 and alpha; 0 and 0 changes nothing."""
+        built = build(gosgd(decentralised.ring(2), 0.0))
+        learner = built.learners[0]
+        own, other = learner.snapshot(), torch.ones_like(learner.snapshot())
+        participant: Any = SimpleNamespace(learner=learner, hear=lambda reports: None)
+        peers: Any = SimpleNamespace(share=Share(0.0), participant=participant)
+        for alpha, expected in ((0.0, own), (0.25, other)):
+            peers.share.inbox.append(WeightedModel(alpha, other, {}))
+            Peers.merge(peers)
+            assert (learner.snapshot() == expected).all()
+            assert peers.share.alpha == peers.share.total == alpha
 
     def test_survivors_keep_what_they_hold(self) -> None:
         setup = gosgd(decentralised.complete(3), 0.5, epochs=5, patience_s=1.0)

@@ -35,11 +35,10 @@ def test_worker_iteration_and_epoch_are_named(monkeypatch: pytest.MonkeyPatch) -
     def breaks(*args: Any, **kwargs: Any) -> float:
         nonlocal steps
         steps += 1
-        return whole(*args, **kwargs) if steps < 17 else math.nan
+        return whole(*args, **kwargs) if steps < 16 else math.nan
 
-    # Two workers of three iterations an epoch, behind a step that tells whether the model draws:
-    # the 17th is worker1's of iteration 8.
-    monkeypatch.setattr("workbench.training.draws.gradient_step", breaks)
+    # Two workers of three iterations an epoch: the 16th step is worker1's of iteration 8.
+    monkeypatch.setattr("workbench.dynacomm.training.learning.gradient_step", breaks)
     setup = replace(LENET, workers=2, epochs=5)
     with pytest.raises(TrainingError, match="for worker1 in iteration 8, epoch 3; ") as raised:
         train(setup, threads=1)

@@ -7,8 +7,10 @@ and alpha. Over nodes and messages in flight, the alphas sum to 1.
 
 Deviation: the end, and failures, which the paper leaves open. A node that has finished merges what
 still comes until all peers have finished, or been silent for `patience_s`. One that restarts
-fetches a peer's model, epoch and half its alpha; the alpha of a crashed node or a lost message is
-gone. On a link slower than its traffic every message in the queue holds a copy of the model.
+fetches a peer's model, epoch and half its alpha, or begins with alpha 0 if nobody answers: it then
+takes over the first model that comes, and what it sends before that counts for nothing. The alpha
+of a crashed node or a lost message is gone. On a link slower than its traffic every message in the
+queue holds a copy of the model.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ def gosgd(job: Job, probability: float, share: Share) -> Program:
     async def program(context: Context) -> float:
         participant, epochs = Participant(job, context), job.setup.epochs
         peers = Peers(participant, probability, share)
-        share.alpha, share.inbox = first_alpha, []
+        share.alpha, share.inbox = 0.0 if context.restarts else first_alpha, []
         if context.restarts:
             order = context.random.permutation(list(context.peers))
             checkpoint = await participant.rejoin(order.tolist())
@@ -109,7 +111,7 @@ class Peers:
         arrived, self.share.inbox = self.share.inbox, []
         for model in arrived:
             total = self.share.alpha + model.alpha
-            if model.alpha:  # halved a thousand times, a weight rounds to nothing
+            if model.alpha:  # 0 after a restart, or when halved a thousand times
                 self.participant.learner.merge(model.parameters, model.alpha / total)
             self.share.alpha = total
             self.participant.hear(model.reports)

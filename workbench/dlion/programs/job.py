@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from workbench.decentralised.learner import Learner
     from workbench.dlion.algorithms.system import System
     from workbench.dlion.training.setup import Setup
-    from workbench.runtime import Synchronized
+    from workbench.runtime import Message, Synchronized
     from workbench.training import Evaluation
 
 EVALUATIONS = {
     "at_s": pl.Float64,
     "node": pl.Int64,
+    "name": pl.String,
     "iteration": pl.Int64,
     "top1": pl.Float64,
     "loss": pl.Float64,
@@ -29,6 +30,7 @@ EVALUATIONS = {
 ITERATIONS = {
     "at_s": pl.Float64,
     "node": pl.Int64,
+    "name": pl.String,
     "iteration": pl.Int64,
     "samples": pl.Int64,
     "global_batch": pl.Int64,
@@ -38,7 +40,9 @@ ITERATIONS = {
 TRANSFERS = {
     "at_s": pl.Float64,
     "source": pl.Int64,
+    "source_name": pl.String,
     "target": pl.Int64,
+    "target_name": pl.String,
     "topic": pl.String,
     "iteration": pl.Int64,
     "values": pl.Int64,
@@ -48,23 +52,38 @@ TRANSFERS = {
 
 @dataclass
 class Recorder:
-    """Rows of a run, as they come."""
+    """Rows of a run, as they come; `names` are those of the nodes."""
 
-    evaluations: list[tuple[float, int, int, float, float]] = field(default_factory=list)
-    iterations: list[tuple[float, int, int, int, int, float, int]] = field(default_factory=list)
-    transfers: list[tuple[float, int, int, str, int, int, int]] = field(default_factory=list)
+    names: Sequence[str]
+    evaluations: list[tuple[float, int, str, int, float, float]] = field(default_factory=list)
+    iterations: list[tuple[float, int, str, int, int, int, float, int]] = field(
+        default_factory=list
+    )
+    transfers: list[tuple[float, int, str, int, str, str, int, int, int]] = field(
+        default_factory=list
+    )
+
+    def learnt(self, at_s: float, node: int, iteration: int, *row: Any) -> None:
+        """Note a worker's iteration: its batch, the global one, the loss, its restarts."""
+        self.iterations.append((at_s, node, self.names[node], iteration, *row))
+
+    def heard(self, at_s: float, target: int, message: Message, *row: int) -> None:
+        """Note what has arrived: of which iteration of its sender, and of how many values."""
+        ends = (message.sender, self.names[message.sender], target, self.names[target])
+        self.transfers.append((at_s, *ends, message.topic, *row, int(message.size_bytes)))
 
     def evaluated(self, at_s: float, node: int, iteration: int, found: Evaluation) -> None:
         """Note a worker's accuracy and loss on the test samples."""
         if not math.isfinite(found.loss):
-            where = f"for worker {node} on the test samples after iteration {iteration}"
+            where = f"for {self.names[node]} on the test samples after iteration {iteration}"
             raise DivergedError(found.loss, where)
-        self.evaluations.append((at_s, node, iteration, found.top1, found.loss))
+        row = (iteration, found.top1, found.loss)
+        self.evaluations.append((at_s, node, self.names[node], *row))
 
     def close(self, at_s: float, learners: Sequence[Learner]) -> None:
         """Evaluate every worker at the end of a run, with all that has arrived by then."""
         last = dict.fromkeys(range(len(learners)), 0)
-        last.update({node: iteration for _, node, iteration, *_ in self.iterations})
+        last.update({node: iteration for _, node, _, iteration, *_ in self.iterations})
         for node, learner in enumerate(learners):
             self.evaluated(at_s, node, last[node], learner.evaluate())
 

@@ -136,7 +136,7 @@ class Training:
         worker, now_s = self.worker, self.context.now_s()
         job, recorder = worker.job, worker.job.recorder
         row = (worker.samples, worker.global_batch, loss, self.context.restarts)
-        recorder.iterations.append((now_s, worker.node, iteration, *row))
+        recorder.learnt(now_s, worker.node, iteration, *row)
         if not iteration % job.setup.evaluate_every and iteration < job.last_iteration:
             found = await self.context.compute(
                 partial(Learner.evaluate, updates=worker.take_inbox()),

@@ -109,8 +109,7 @@ class Worker:
         newest = self.progress.newest
         if message.sender in newest:
             newest[message.sender] = max(iteration, newest[message.sender])
-        row = (message.sender, self.node, message.topic, iteration, values, int(message.size_bytes))
-        self.job.recorder.transfers.append((self.context.now_s(), *row))
+        self.job.recorder.heard(self.context.now_s(), self.node, message, iteration, values)
 
     def tell(self, topic: str, payload: Any = None, to: int | None = None) -> None:
         """Send a few numbers to a peer, or to all that are there."""

@@ -24,7 +24,7 @@ from workbench.errors import UserError
 from workbench.names import choose
 from workbench.runtime import DeadlockError, Fault, Run, SimulationError, Synchronized
 from workbench.training import Sgd, Standing, TrainingError
-from workbench.training.draws import must_stay_in_order
+from workbench.training.draws import may_run_in_parallel
 from workbench.training.models import make_model
 from workbench.training.repeatable import FIRST_WEIGHTS, derive
 from workbench.training.trained import DivergedError, schema
@@ -32,7 +32,7 @@ from workbench.training.trained import DivergedError, schema
 if TYPE_CHECKING:
     from workbench.runtime.progress import Progress
 
-EPOCHS = schema(("node", "samples", "restarts"))
+EPOCHS = schema(("node", "name", "samples", "restarts"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,18 +42,20 @@ class Trained(training.Trained[NDArray[np.float32]]):
     Attributes
     ----------
     epochs
-        A row for each worker and epoch, if it was there at the end: ``epoch``, ``node``, ``at_s``,
-        ``loss`` (mean over its samples), ``top1`` (of its newest evaluation by then; null before
-        any), ``samples`` that it learnt from, ``restarts``.
+        A row for each worker and epoch, if it was there at the end: ``epoch``, ``node``, its
+        ``name``, ``at_s``, ``loss`` (mean over its samples), ``top1`` (of its newest evaluation by
+        then; null before any), ``samples`` that it learnt from, ``restarts``.
     weights
         Of all workers at the end, (workers, parameters).
     evaluations
-        ``at_s, node, iteration, top1, loss`` on the test samples.
+        ``at_s, node, name, iteration, top1, loss`` on the test samples.
     iterations
-        ``at_s, node, iteration, samples`` (the local batch), ``global_batch, loss, restarts``.
+        ``at_s, node, name, iteration, samples`` (the local batch), ``global_batch, loss,
+        restarts``.
     transfers
-        What arrived: ``at_s, source, target, topic`` (``gradient``, ``weights``, ``model``),
-        ``iteration`` of the sender, ``values`` and ``bytes``.
+        What arrived: ``at_s``, ``source`` and ``target`` with ``source_name`` and ``target_name``,
+        ``topic`` (``gradient``, ``weights``, ``model``), ``iteration`` of the sender, ``values``
+        and ``bytes``.
     """
 
     evaluations: pl.DataFrame
@@ -81,8 +83,8 @@ class Built(training.Built[Trained]):
         rows, setup = self.job.recorder.iterations, self.job.setup
         losses = []
         if rows:
-            _, node, iteration, *_, loss, _ = rows[-1]
-            losses = [f"{self.cluster.names[node]}'s loss {loss:.3f} in iteration {iteration}"]
+            _, _, name, iteration, *_, loss, _ = rows[-1]
+            losses = [f"{name}'s loss {loss:.3f} in iteration {iteration}"]
         if math.isfinite(self.job.last_iteration):
             planned = int(self.job.last_iteration) * setup.workers
             percent = 100 * len(rows) // planned
@@ -131,7 +133,7 @@ def _epochs(iterations: pl.DataFrame, evaluations: pl.DataFrame, samples: int) -
     )
     weighted = (pl.col("loss") * pl.col("samples")).sum() / pl.col("samples").sum()
     done = (
-        rows.group_by("epoch", "node", maintain_order=True)
+        rows.group_by("epoch", "node", "name", maintain_order=True)
         .agg(
             pl.col("at_s", "restarts", "after", "iteration").last(),
             loss=weighted,
@@ -220,7 +222,7 @@ def build(setup: Setup, system: str | System = "dlion") -> Built:
         )
     data = setup.dataset
     flat = training.flatten(setup.made(), data.input_shape)
-    in_order = must_stay_in_order(flat, data)
+    parallel = may_run_in_parallel(setup, flat)
     learners = []
     for node, name in enumerate(setup.network.names):
         replica = flat.replica()
@@ -228,15 +230,15 @@ def build(setup: Setup, system: str | System = "dlion") -> Built:
             drawn = make_model(setup.model, data, derive(setup.seed, FIRST_WEIGHTS, node))
             _copy(drawn, replica.module)
         own = Learner(
-            node, setup.seed, replica, replica.parameters.clone(), data, setup.sgd, name, in_order
+            node, setup.seed, replica, replica.parameters.clone(), data, setup.sgd, name, parallel
         )
-        learners.append(Synchronized(own, in_order=in_order))
+        learners.append(Synchronized(own, parallel=parallel))
     growth = CONSTANT if chosen.batching is None else chosen.batching.growth
     job = Job(
         setup=setup,
         system=chosen,
         learners=learners,
-        recorder=Recorder(),
+        recorder=Recorder(setup.network.names),
         sample_s=setup.seconds_per_sample,
         variables=tuple(one for one in flat.layout.tensor_slices.values() if one.stop > one.start),
         last_iteration=setup.last_iteration(growth),

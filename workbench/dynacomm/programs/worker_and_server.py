@@ -160,7 +160,7 @@ def worker(
         raise TypeError(
             f"planning is {planning!r}; give Fixed(plan), or a Planning such as Replanned(...)"
         )
-    own = replica if isinstance(replica, Synchronized | None) else _in_order(replica)
+    own = replica if isinstance(replica, Synchronized | None) else _synchronized(replica)
 
     async def program(context: Context) -> Report:
         report = Report()
@@ -192,8 +192,8 @@ def worker(
     return program
 
 
-def _in_order(replica: Replica) -> Synchronized[Replica]:
-    return Synchronized(replica, in_order=True)
+def _synchronized(replica: Replica) -> Synchronized[Replica]:
+    return Synchronized(replica)
 
 
 def _learn(replica: Replica, iteration: int) -> None:

@@ -16,8 +16,8 @@ from workbench.training import (
     Sgd,
     average_buffers,
     get_buffers,
+    gradient_step,
 )
-from workbench.training.draws import Steps
 from workbench.training.repeatable import STEP, derive
 
 if TYPE_CHECKING:
@@ -36,12 +36,9 @@ class WorkerReplica:
     seed: tuple[int, int]  # the run's and the worker's number: of what the model draws (dropout)
     epoch_ends: Sequence[int]  # iterations up to the end of each epoch
     name: str = "worker"  # of the worker, for errors
-    in_order: bool = True  # steps of several workers must not run at once
+    parallel: bool = False  # steps run beside other workers', so that the model must draw nothing
     losses: list[float] = field(default_factory=list)  # of each iteration so far
     buffers: dict[str, Tensor] = field(default_factory=dict)  # at the end of the last epoch
-
-    def __post_init__(self) -> None:
-        self._steps = Steps(self.flat, self.dataset, self.name, self.in_order)
 
     def write(self, pieces: Pieces) -> None:
         """Copy pulled parameters in."""
@@ -50,7 +47,9 @@ class WorkerReplica:
 
     def learn(self, iteration: int) -> None:
         """Compute the gradient of this iteration's batch."""
-        loss = self._steps.step(self.batches[iteration], self.draws(iteration))
+        batch, seed = self.batches[iteration], None if self.parallel else self.draws(iteration)
+        x, y = self.dataset.x_train[batch], self.dataset.y_train[batch]
+        loss = gradient_step(self.flat, x, y, seed=seed)
         epoch = bisect_right(self.epoch_ends, iteration)
         if not math.isfinite(loss):
             raise DivergedError(
@@ -71,7 +70,6 @@ class WorkerReplica:
         Unchanged until the next `learn`: that needs parameters which the servers make from all
         gradients.
         """
-        self._steps.check()
         return [(part, self.flat.gradients[part]) for part in where]
 
 

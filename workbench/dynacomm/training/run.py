@@ -22,7 +22,7 @@ from workbench.errors import UserError
 from workbench.names import choose
 from workbench.runtime import Fault, Run, Synchronized
 from workbench.training import Standing, Trained
-from workbench.training.draws import must_stay_in_order
+from workbench.training.draws import may_run_in_parallel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -161,7 +161,7 @@ def build(
     batches = [_batches(setup, one) for one in range(setup.workers)]
     epoch_ends = tuple(accumulate(len(epoch) for epoch in batches[0]))
     job = setup.job(epoch_ends[-1], flat.layout.starts)
-    in_order = must_stay_in_order(flat, setup.dataset)
+    parallel = may_run_in_parallel(setup, flat)
     replicas = [
         WorkerReplica(
             flat.replica(),
@@ -170,11 +170,11 @@ def build(
             (setup.seed, one),
             epoch_ends,
             node.name,
-            in_order,
+            parallel,
         )
         for one, node in enumerate(setup.nodes)
     ]
-    states = [Synchronized(replica, in_order=in_order) for replica in replicas]
+    states = [Synchronized(replica, parallel=parallel) for replica in replicas]
     epochs = ServerEpochs(flat, setup.dataset, replicas, setup.servers)
     vector = flat.parameters.clone()
     shared = vector, setup.sgd.start(vector), vector.clone()
