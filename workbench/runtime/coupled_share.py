@@ -1,8 +1,8 @@
 """Interfaces that depend on each other, since some transfers cross two of them.
 
-A change at one of them may change every rate, so all transfers are in arrays, and a settlement costs
-a few operations on these. A transfer's bits are counted, and its end computed, when its rate
-changes, and only then.
+A change at one of them may change every rate. A few transfers are looked at one after the other;
+many are in arrays, on which a settlement takes a few operations. In either case a transfer's bits
+are counted, and its end computed, when its own rate changes, and only then.
 """
 
 from __future__ import annotations
@@ -16,26 +16,24 @@ from workbench.runtime.arguments import refuse_endless
 from workbench.runtime.flows import SCALE, Flow, Interface, parts
 from workbench.runtime.max_min import max_min_rates, max_min_rates_of_many
 
-_FEW = 24  # transfers, of which rates are found sooner one after the other
+MANY = 40
+"""Transfers from which on arrays are faster."""
 _CAP, _LIMIT, _LEFT, _SINCE, _RATE, _END = range(6)
 
 
 class CoupledShare:
-    """Max-min fair rates of transfers that cross any of some interfaces.
+    """Max-min fair rates of a few transfers that cross any of some interfaces.
 
     `gone` counts transfers that have left: without them, the interfaces may no longer be coupled.
     """
 
-    __slots__ = ("_capacities", "_crossed", "_places", "_state", "flows", "gone", "timer")
+    __slots__ = ("_places", "flows", "gone", "timer")
 
     def __init__(self) -> None:
         self.flows: list[Flow] = []  # flows[f.place] is f
-        self._places: dict[Interface, int] = {}  # from 1 on; 0 is for none
         self.gone = 0
         self.timer: simpy.Event | None = None
-        self._state = np.empty((6, 16))
-        self._crossed = np.zeros((2, 16), np.intp)
-        self._capacities = np.full(16, math.inf)
+        self._places: dict[Interface, int] = {}
 
     def interfaces(self) -> list[Interface]:
         """Return those that are shared still."""
@@ -44,65 +42,114 @@ class CoupledShare:
     def add(self, interface: Interface) -> None:
         """Take an interface in, or note its capacity."""
         interface.share = self
-        place = self._places.setdefault(interface, len(self._places) + 1)
+        self._places.setdefault(interface, len(self._places))
+
+    def join(self, flow: Flow, _now_s: float) -> None:
+        """Let a transfer share from now on, once settled."""
+        flow.share, flow.place = self, len(self.flows)
+        self.flows.append(flow)
+
+    def update(self, flow: Flow, now_s: float) -> None:
+        """Note that a transfer's cap, its limit, or the interfaces that it shares have changed."""
+
+    def leave(self, flow: Flow, now_s: float) -> int:
+        """Take a transfer out; return the parts that it has left."""
+        flow.run_at(0.0, now_s)
+        self._remove(flow)
+        return flow.left
+
+    def _remove(self, flow: Flow) -> None:
+        last = self.flows.pop()
+        if last is not flow:
+            self.flows[flow.place], last.place = last, flow.place
+        flow.share = None
+        self.gone += 1
+
+    def settle(self, now_s: float) -> float:
+        """Set the rates after a change; return when the next transfer ends, infinity if never."""
+        places, flows = self._places, self.flows
+        crossed = [[places[one] for one in f.interfaces if one.share is self] for f in flows]
+        rates_bps = max_min_rates([f.bps for f in flows], crossed, [one.bps for one in places])
+        for flow, rate_bps in zip(flows, rates_bps, strict=True):
+            flow.run_at(rate_bps, now_s)
+        return min([flow.end_s for flow in flows], default=math.inf)
+
+    def over_limits(self) -> list[tuple[Flow, float]]:
+        """Transfers above their limits, and their rates."""
+        return [(flow, flow.rate_bps) for flow in self.flows if flow.rate_bps > flow.limit_bps]
+
+    def pop_ended(self, by_s: float) -> list[Flow]:
+        """Take out the transfers that end by a time, in the order in which they began."""
+        ended = [flow for flow in self.flows if flow.end_s <= by_s]
+        for flow in ended:
+            flow.rate_bps = 0.0
+            self._remove(flow)
+        return sorted(ended, key=lambda flow: flow.number)
+
+
+class LargeCoupledShare(CoupledShare):
+    """The same of many transfers."""
+
+    __slots__ = ("_capacities", "_crossed", "_state")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._state = np.empty((6, 2 * MANY))
+        self._crossed = np.zeros((2, 2 * MANY), np.intp)  # 0 for none, else a place and 1
+        self._capacities = np.full(2 * MANY, math.inf)
+
+    def add(self, interface: Interface) -> None:
+        """Take an interface in, or note its capacity."""
+        super().add(interface)
+        place = self._places[interface] + 1
         if place == len(self._capacities):
             self._capacities = np.append(self._capacities, np.full(place, math.inf))
         self._capacities[place] = interface.bps
 
     def join(self, flow: Flow, now_s: float) -> None:
         """Let a transfer share from now on, once settled."""
-        flow.place = len(self.flows)
+        super().join(flow, now_s)
         if flow.place == self._crossed.shape[1]:
             self._state = np.hstack([self._state, np.empty_like(self._state)])
             self._crossed = np.hstack([self._crossed, np.zeros_like(self._crossed)])
-        self.flows.append(flow)
-        flow.share = self
         end_s = math.inf if flow.left else now_s
         self._state[:, flow.place] = 0.0, 0.0, flow.left / SCALE, now_s, 0.0, end_s
         self.update(flow, now_s)
 
-    def update(self, flow: Flow, _now_s: float) -> None:
-        """Note a transfer's cap, its limit, and the interfaces that it shares."""
+    def update(self, flow: Flow, now_s: float) -> None:
+        """Note that a transfer's cap, its limit, or the interfaces that it shares have changed."""
         place = flow.place
-        self._state[_CAP, place], self._state[_LIMIT, place] = flow.bps, flow.limit_bps
-        through = [self._places[one] for one in flow.interfaces if one.share is self]
+        self._state[: _LIMIT + 1, place] = flow.bps, flow.limit_bps
+        through = [self._places[one] + 1 for one in flow.interfaces if one.share is self]
         self._crossed[:, place] = through if len(through) == 2 else (through[0], 0)
 
     def leave(self, flow: Flow, now_s: float) -> int:
         """Take a transfer out; return the parts that it has left."""
         _, _, left, since_s, rate_bps, _ = self._state[:, flow.place].tolist()
         self._remove(flow)
-        self.gone += 1
         return max(0, parts(left) - parts(rate_bps * (now_s - since_s)))
 
     def _remove(self, flow: Flow) -> None:
-        last, place = self.flows.pop(), flow.place
-        if last is not flow:
-            self.flows[place], last.place = last, place
-            self._state[:, place] = self._state[:, len(self.flows)]
-            self._crossed[:, place] = self._crossed[:, len(self.flows)]
-        flow.share = None
+        super()._remove(flow)
+        if (last := len(self.flows)) != flow.place:
+            self._state[:, flow.place] = self._state[:, last]
+            self._crossed[:, flow.place] = self._crossed[:, last]
 
-    @np.errstate(over="ignore")
     def settle(self, now_s: float) -> float:
         """Set the rates after a change; return when the next transfer ends, infinity if never."""
         count = len(self.flows)
         if not count:
             return math.inf
-        state = self._state[:, :count]
-        crossed, capacities = self._crossed[:, :count], self._capacities[: len(self._places) + 1]
-        if count > _FEW:
-            rates_bps = max_min_rates_of_many(state[_CAP], crossed, capacities)
-        else:
-            caps_bps, through = state[_CAP].tolist(), crossed.T.tolist()
-            rates_bps = np.array(max_min_rates(caps_bps, through, capacities.tolist()))
+        state, capacities = self._state[:, :count], self._capacities[: len(self._places) + 1]
+        rates_bps = max_min_rates_of_many(state[_CAP], self._crossed[:, :count], capacities)
         (changed,) = (rates_bps != state[_RATE]).nonzero()
         if len(changed):
             rates_bps = rates_bps[changed]
             _, _, left, since_s, before_bps, _ = state[:, changed]
             left = np.maximum(left - before_bps * (now_s - since_s), 0.0)
             seconds = np.where(left > 0, math.inf, 0.0)
-            np.divide(left, rates_bps, out=seconds, where=rates_bps > 0)
+            with np.errstate(over="ignore"):
+                np.divide(left, rates_bps, out=seconds, where=rates_bps > 0)
             if np.isinf(seconds[rates_bps > 0]).any():
                 refuse_endless("a transfer over a limited interface")
             state[_LEFT, changed], state[_SINCE, changed] = left, now_s
@@ -121,5 +168,4 @@ class CoupledShare:
         ended = [self.flows[place] for place in places]
         for flow in ended:
             self._remove(flow)
-        self.gone += len(ended)
         return sorted(ended, key=lambda flow: flow.number)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import simpy
 
 from workbench.clusters import Schedule
+from workbench.runtime.arguments import refuse_endless
 
 if TYPE_CHECKING:
     from workbench.runtime.fair_share import Group
@@ -83,6 +84,20 @@ class Flow:
         self.group: Group | None = None  # in a `FairShare`
         self.end = 0
         self.place = 0  # in a `CoupledShare`
+
+    def run_at(self, rate_bps: float, now_s: float) -> bool:
+        """Go on at a rate of its own; whether that changes it."""
+        if rate_bps == self.rate_bps:
+            return False
+        if self.rate_bps and now_s > self.since_s:
+            self.left = max(0, self.left - parts(self.rate_bps * (now_s - self.since_s)))
+        self.rate_bps, self.since_s = rate_bps, now_s
+        self.end_s = math.inf
+        if rate_bps:
+            self.end_s = now_s + self.left / SCALE / rate_bps
+            if not self.end_s < math.inf:
+                refuse_endless("a transfer over a limited interface")
+        return True
 
 
 class Share(Protocol):

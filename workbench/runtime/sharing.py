@@ -9,10 +9,9 @@ from functools import partial
 import simpy
 
 from workbench.clusters import Schedule
-from workbench.runtime.arguments import refuse_endless
-from workbench.runtime.coupled_share import CoupledShare
+from workbench.runtime.coupled_share import MANY, CoupledShare, LargeCoupledShare
 from workbench.runtime.fair_share import FairShare
-from workbench.runtime.flows import SCALE, Flow, Interface, Share, parts
+from workbench.runtime.flows import Flow, Interface, Share
 from workbench.runtime.kernel import LAST, Kernel
 
 _FEW = 8  # flows; an interface with more is a hub
@@ -93,6 +92,11 @@ class Sharing:
                     self._unshare(interface)
         for flow in placed:
             self._place(flow, now_s, shares)
+        for share in list(shares):
+            if type(share) is CoupledShare and len(share.flows) > MANY:
+                whole = LargeCoupledShare()
+                self._merge(share, whole)
+                shares[whole] = None
         for share in shares:
             self._set_timer(share, share.settle(now_s))
             for flow, rate_bps in share.over_limits():
@@ -140,13 +144,13 @@ class Sharing:
             if at_s < math.inf:
                 flow.change = self.env.call_at(partial(self._flow_changes, flow), at_s)
         if not through:
-            self._set_rate(flow, flow.bps, now_s)
+            self._run_alone(flow, flow.bps)
             if flow.bps > flow.limit_bps:
                 self._overrun(flow, flow.bps)
             return
         share = through[0].share
         if share is None or share is not through[-1].share:
-            share = self._share(through, now_s, shares)
+            share = self._share(through, shares)
         shares[share] = None
         if flow.share is share:
             share.update(flow, now_s)
@@ -154,50 +158,48 @@ class Sharing:
             self._displace(flow)
             share.join(flow, now_s)
 
-    def _share(
-        self, through: list[Interface], now_s: float, shares: dict[Share, None]
-    ) -> Share:
+    def _share(self, through: list[Interface], shares: dict[Share, None]) -> Share:
         """One share for interfaces; where they have several, the largest takes the others in."""
         if len(through) == 1:
-            through[0].share = FairShare(through[0], now_s)
+            through[0].share = FairShare(through[0], self.env.now)
             return through[0].share
         coupled = [one.share for one in through if isinstance(one.share, CoupledShare)]
-        whole = max(coupled, key=lambda share: len(share.flows), default=None) or CoupledShare()
+        if coupled:
+            whole = max(coupled, key=lambda share: len(share.flows))
+        else:
+            many = sum(len(one.flows) for one in through) > MANY
+            whole = LargeCoupledShare() if many else CoupledShare()
         for interface in through:
-            share = interface.share
-            if share is None:
+            if interface.share is None:
                 whole.add(interface)
-            elif share is not whole:
-                shares[share] = None
-                interfaces = share.interfaces()
-                flows = [flow for one in interfaces for flow in one.flows if flow.share is share]
-                for one in interfaces:
-                    whole.add(one)
-                for flow in flows:
-                    if flow.share is share:  # once, though it crosses two
-                        self._displace(flow)
-                        whole.join(flow, now_s)
+            elif interface.share is not whole:
+                shares[interface.share] = None
+                self._merge(interface.share, whole)
         return whole
+
+    def _merge(self, share: Share, whole: CoupledShare) -> None:
+        """Move the interfaces and flows of a share."""
+        interfaces = share.interfaces()
+        flows = dict.fromkeys(
+            flow for one in interfaces for flow in one.flows if flow.share is share
+        )
+        for interface in interfaces:
+            whole.add(interface)
+        for flow in flows:
+            self._displace(flow)
+            whole.join(flow, self.env.now)
 
     def _displace(self, flow: Flow) -> None:
         """Take a flow out of where it is, noting what it has left."""
         if flow.share is not None:
             flow.left, flow.since_s = flow.share.leave(flow, self.env.now), self.env.now
         else:
-            self._set_rate(flow, 0.0, self.env.now)
+            self._run_alone(flow, 0.0)
 
-    def _set_rate(self, flow: Flow, rate_bps: float, now_s: float) -> None:
-        """Set the rate of a flow that no shared interface limits."""
-        if rate_bps == flow.rate_bps:
+    def _run_alone(self, flow: Flow, rate_bps: float) -> None:
+        """Let a flow go on that no shared interface limits."""
+        if not flow.run_at(rate_bps, self.env.now):
             return
-        if flow.rate_bps and now_s > flow.since_s:
-            flow.left = max(0, flow.left - parts(flow.rate_bps * (now_s - flow.since_s)))
-        flow.rate_bps, flow.since_s = rate_bps, now_s
-        flow.end_s = math.inf
-        if rate_bps:
-            flow.end_s = now_s + flow.left / SCALE / rate_bps
-            if not flow.end_s < math.inf:
-                refuse_endless("a transfer over a limited interface")
         if flow.timer is not None:
             self.env.cancel(flow.timer)
             flow.timer = None
@@ -257,7 +259,11 @@ def _has_room(interface: Interface) -> bool:
     most_bps = interface.bps / count / 2
     for flow in interface.flows:
         for hub in flow.interfaces:
-            if hub is not interface and len(hub.flows) > _FEW and hub.bps / len(hub.flows) <= most_bps:
+            if (
+                hub is not interface
+                and len(hub.flows) > _FEW
+                and hub.bps / len(hub.flows) <= most_bps
+            ):
                 break
         else:
             return False
