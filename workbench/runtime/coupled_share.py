@@ -52,13 +52,8 @@ class CoupledShare:
     def update(self, flow: Flow, now_s: float) -> None:
         """Note that a transfer's cap, its limit, or the interfaces that it shares have changed."""
 
-    def leave(self, flow: Flow, now_s: float) -> int:
-        """Take a transfer out; return the parts that it has left."""
-        flow.run_at(0.0, now_s)
-        self._remove(flow)
-        return flow.left
-
-    def _remove(self, flow: Flow) -> None:
+    def leave(self, flow: Flow, now_s: float) -> None:
+        """Take a transfer out, which goes on as it says itself."""
         last = self.flows.pop()
         if last is not flow:
             self.flows[flow.place], last.place = last, flow.place
@@ -82,8 +77,7 @@ class CoupledShare:
         """Take out the transfers that end by a time, in the order in which they began."""
         ended = [flow for flow in self.flows if flow.end_s <= by_s]
         for flow in ended:
-            flow.rate_bps = 0.0
-            self._remove(flow)
+            self.leave(flow, by_s)
         return sorted(ended, key=lambda flow: flow.number)
 
 
@@ -112,8 +106,8 @@ class LargeCoupledShare(CoupledShare):
         if flow.place == self._crossed.shape[1]:
             self._state = np.hstack([self._state, np.empty_like(self._state)])
             self._crossed = np.hstack([self._crossed, np.zeros_like(self._crossed)])
-        end_s = math.inf if flow.left else now_s
-        self._state[:, flow.place] = 0.0, 0.0, flow.left / SCALE, now_s, 0.0, end_s
+        state = flow.left / SCALE, flow.since_s, flow.rate_bps, flow.end_s
+        self._state[_LEFT:, flow.place] = state
         self.update(flow, now_s)
 
     def update(self, flow: Flow, now_s: float) -> None:
@@ -123,14 +117,11 @@ class LargeCoupledShare(CoupledShare):
         through = [self._places[one] + 1 for one in flow.interfaces if one.share is self]
         self._crossed[:, place] = through if len(through) == 2 else (through[0], 0)
 
-    def leave(self, flow: Flow, now_s: float) -> int:
-        """Take a transfer out; return the parts that it has left."""
-        _, _, left, since_s, rate_bps, _ = self._state[:, flow.place].tolist()
-        self._remove(flow)
-        return max(0, parts(left) - parts(rate_bps * (now_s - since_s)))
-
-    def _remove(self, flow: Flow) -> None:
-        super()._remove(flow)
+    def leave(self, flow: Flow, now_s: float) -> None:
+        """Take a transfer out, and note how it goes on."""
+        _, _, left, flow.since_s, flow.rate_bps, flow.end_s = self._state[:, flow.place].tolist()
+        flow.left = parts(left)
+        super().leave(flow, now_s)
         if (last := len(self.flows)) != flow.place:
             self._state[:, flow.place] = self._state[:, last]
             self._crossed[:, flow.place] = self._crossed[:, last]
@@ -147,7 +138,7 @@ class LargeCoupledShare(CoupledShare):
             rates_bps = rates_bps[changed]
             _, _, left, since_s, before_bps, _ = state[:, changed]
             left = np.maximum(left - before_bps * (now_s - since_s), 0.0)
-            seconds = np.where(left > 0, math.inf, 0.0)
+            seconds = np.full(len(changed), math.inf)
             with np.errstate(over="ignore"):
                 np.divide(left, rates_bps, out=seconds, where=rates_bps > 0)
             if np.isinf(seconds[rates_bps > 0]).any():
@@ -167,5 +158,5 @@ class LargeCoupledShare(CoupledShare):
         (places,) = (self._state[_END, : len(self.flows)] <= by_s).nonzero()
         ended = [self.flows[place] for place in places]
         for flow in ended:
-            self._remove(flow)
+            self.leave(flow, by_s)
         return sorted(ended, key=lambda flow: flow.number)

@@ -95,6 +95,7 @@ class FairShare:
         """Let a transfer share from now on, once settled."""
         if now_s > self._since_s:
             self._advance(now_s)
+        flow.run_at(0.0, now_s)
         cap_bps, left = flow.bps, flow.left
         group = self._by_cap.get(cap_bps)
         if group is None:
@@ -120,23 +121,23 @@ class FairShare:
         """Note that a transfer's cap or limit may have changed."""
         assert flow.group is not None
         if flow.bps != flow.group.cap_bps:
-            flow.left = self.leave(flow, now_s)
+            self.leave(flow, now_s)
             self.join(flow, now_s)
         elif flow.limit_bps < flow.bps:
             self._limit(flow)
 
-    def leave(self, flow: Flow, now_s: float) -> int:
-        """Take a transfer out; return the parts that it has left."""
+    def leave(self, flow: Flow, now_s: float) -> None:
+        """Take a transfer out, and note what it has left."""
         self._advance(now_s)
         group = flow.group
         assert group is not None
-        left = max(0, flow.end - self._reading(group, now_s))
+        flow.left = max(0, flow.end - self._reading(group, now_s))
+        flow.since_s = now_s
         flow.group = flow.share = None
         group.size -= 1
         self._count(group, -1)
         if not group.size or group.ends[0][3] is flow:
             self._renew(group)
-        return left
 
     def settle(self, now_s: float) -> float:
         """Set the rates after transfers came or went, or the capacity changed.

@@ -114,8 +114,8 @@ class Share(Protocol):
     def update(self, flow: Flow, now_s: float) -> None:
         """Note that a flow's cap, its limit, or the interfaces that it shares may have changed."""
 
-    def leave(self, flow: Flow, now_s: float) -> int:
-        """Take a flow out; return the parts that it has left."""
+    def leave(self, flow: Flow, now_s: float) -> None:
+        """Take a flow out, which goes on as it says itself."""
 
     def settle(self, now_s: float) -> float:
         """Set the rates after a change; return when the next flow ends, if nothing changes."""

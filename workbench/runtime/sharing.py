@@ -71,21 +71,10 @@ class Sharing:
         now_s = self.env.now
         shares: dict[Share, None] = {}  # whose rates may change
         for interface in touched:
-            interface.bps = interface.capacity.at(now_s)
-            share = interface.share
-            if share is not None:
-                shares[share] = None
-            self._review(interface)
-            if not interface.shared or share is None:
-                placed |= interface.flows
-            elif isinstance(share, CoupledShare):
-                share.add(interface)
-            if interface.flows and interface.change is None:
-                at_s = interface.capacity.next_change_s(now_s)
-                if at_s < math.inf:
-                    change = partial(self._interface_changes, interface)
-                    interface.change = self.env.call_at(change, at_s)
-        for share in shares:
+            if interface.share is not None:
+                shares[interface.share] = None
+            self._review(interface, now_s, placed)
+        for share in list(shares):
             if isinstance(share, CoupledShare) and share.gone > max(_FEW, len(share.flows) // 2):
                 placed |= dict.fromkeys(share.flows)
                 for interface in share.interfaces():
@@ -95,7 +84,7 @@ class Sharing:
         for share in list(shares):
             if type(share) is CoupledShare and len(share.flows) > MANY:
                 whole = LargeCoupledShare()
-                self._merge(share, whole)
+                self._merge(share, whole, shares)
                 shares[whole] = None
         for share in shares:
             self._set_timer(share, share.settle(now_s))
@@ -104,13 +93,25 @@ class Sharing:
 
     # How interfaces limit their flows
 
-    def _review(self, interface: Interface) -> None:
-        was_shared, crowded = interface.shared, len(interface.flows) > 1
+    def _review(self, interface: Interface, now_s: float, placed: dict[Flow, None]) -> None:
+        """See how an interface limits its flows, and which of them that moves."""
+        interface.bps = interface.capacity.at(now_s)
+        crowded = len(interface.flows) > 1
         interface.roomy = crowded and not interface.full and _has_room(interface)
         interface.shared = crowded and not interface.roomy
         interface.full = False
-        if was_shared and not interface.shared:
+        share = interface.share
+        if share is None or not interface.shared:
+            placed |= interface.flows
+        elif isinstance(share, CoupledShare):
+            share.add(interface)
+        if share is not None and not interface.shared:
             self._unshare(interface)
+        if interface.change is None and interface.flows:
+            at_s = interface.capacity.next_change_s(now_s)
+            if at_s < math.inf:
+                change = partial(self._interface_changes, interface)
+                interface.change = self.env.call_at(change, at_s)
 
     def _unshare(self, interface: Interface) -> None:
         """Take an interface out of its share, with its flows, which need places."""
@@ -173,11 +174,10 @@ class Sharing:
             if interface.share is None:
                 whole.add(interface)
             elif interface.share is not whole:
-                shares[interface.share] = None
-                self._merge(interface.share, whole)
+                self._merge(interface.share, whole, shares)
         return whole
 
-    def _merge(self, share: Share, whole: CoupledShare) -> None:
+    def _merge(self, share: Share, whole: CoupledShare, shares: dict[Share, None]) -> None:
         """Move the interfaces and flows of a share."""
         interfaces = share.interfaces()
         flows = dict.fromkeys(
@@ -186,23 +186,24 @@ class Sharing:
         for interface in interfaces:
             whole.add(interface)
         for flow in flows:
-            self._displace(flow)
+            share.leave(flow, self.env.now)
             whole.join(flow, self.env.now)
+        self._set_timer(share, math.inf)
+        shares.pop(share, None)
 
     def _displace(self, flow: Flow) -> None:
         """Take a flow out of where it is, noting what it has left."""
         if flow.share is not None:
-            flow.left, flow.since_s = flow.share.leave(flow, self.env.now), self.env.now
-        else:
-            self._run_alone(flow, 0.0)
+            flow.share.leave(flow, self.env.now)
+        elif flow.timer is not None:
+            self.env.cancel(flow.timer)
+            flow.timer = None
 
     def _run_alone(self, flow: Flow, rate_bps: float) -> None:
         """Let a flow go on that no shared interface limits."""
-        if not flow.run_at(rate_bps, self.env.now):
+        if not flow.run_at(rate_bps, self.env.now) and flow.timer is not None:
             return
-        if flow.timer is not None:
-            self.env.cancel(flow.timer)
-            flow.timer = None
+        self._displace(flow)
         if rate_bps:
             flow.timer = self.env.call_at(partial(self._ends, flow), flow.end_s)
 
