@@ -16,7 +16,7 @@ from workbench.runtime.arguments import refuse_endless
 from workbench.runtime.flows import SCALE, Flow, Interface, parts
 from workbench.runtime.max_min import max_min_rates, max_min_rates_of_many
 
-MANY = 40
+MANY = 64
 """Transfers from which on arrays are faster."""
 _CAP, _LIMIT, _LEFT, _SINCE, _RATE, _END = range(6)
 
@@ -27,11 +27,12 @@ class CoupledShare:
     `gone` counts transfers that have left: without them, the interfaces may no longer be coupled.
     """
 
-    __slots__ = ("_places", "flows", "gone", "timer")
+    __slots__ = ("_places", "due_s", "flows", "gone", "timer")
 
     def __init__(self) -> None:
         self.flows: list[Flow] = []  # flows[f.place] is f
         self.gone = 0
+        self.due_s = math.inf
         self.timer: simpy.Event | None = None
         self._places: dict[Interface, int] = {}
 

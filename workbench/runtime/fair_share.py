@@ -37,11 +37,11 @@ class Group:
         "size",
     )
 
-    def __init__(self, cap_bps: float) -> None:
+    def __init__(self, cap_bps: float, now_s: float) -> None:
         self.cap_bps = cap_bps
         self.capped = False
         self.ahead = self.shown = 0
-        self.since_s = 0.0
+        self.since_s = now_s
         self.ends: list[tuple[int, int, int, Flow]] = []  # a heap; who has left is passed over
         self.size = 0
         self.cap_entry = self.end_entry = -1  # which entries of the heaps below count
@@ -68,6 +68,7 @@ class FairShare:
         "_level_ends",
         "_limits",
         "_since_s",
+        "due_s",
         "interface",
         "level_bps",
         "timer",
@@ -75,6 +76,7 @@ class FairShare:
 
     def __init__(self, interface: Interface, now_s: float) -> None:
         self.interface, self.level_bps = interface, math.inf
+        self.due_s = math.inf
         self.timer: simpy.Event | None = None
         self._by_cap: dict[float, Group] = {}
         self._clock, self._since_s = 0, now_s
@@ -99,7 +101,8 @@ class FairShare:
         cap_bps, left = flow.bps, flow.left
         group = self._by_cap.get(cap_bps)
         if group is None:
-            group = self._by_cap[cap_bps] = Group(cap_bps)
+            group = self._by_cap[cap_bps] = Group(cap_bps, now_s)
+            group.capped = cap_bps <= self.level_bps  # most likely; `settle` sees
             self._note_cap(group)
         flow.group, flow.share = group, self
         if group.capped:

@@ -30,10 +30,20 @@ class Interface:
     long as none takes more than an equal part of it.
     """
 
-    __slots__ = ("bps", "capacity", "change", "flows", "full", "roomy", "share", "shared")
+    __slots__ = (
+        "bps",
+        "capacity",
+        "change",
+        "constant",
+        "flows",
+        "full",
+        "roomy",
+        "share",
+        "shared",
+    )
 
     def __init__(self, capacity: Schedule) -> None:
-        self.capacity = capacity
+        self.capacity, self.constant = capacity, capacity.constant
         self.bps = capacity.at(0.0)
         self.flows: dict[Flow, None] = {}
         self.shared = self.roomy = False
@@ -104,6 +114,7 @@ class Share(Protocol):
     """Flows whose rates depend on each other, through interfaces that they share."""
 
     timer: simpy.Event | None  # of its next end
+    due_s: float  # when that is
 
     def interfaces(self) -> list[Interface]:
         """Return the shared interfaces."""

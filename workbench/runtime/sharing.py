@@ -14,7 +14,7 @@ from workbench.runtime.fair_share import FairShare
 from workbench.runtime.flows import Flow, Interface, Share
 from workbench.runtime.kernel import LAST, Kernel
 
-_FEW = 8  # flows; an interface with more is a hub
+_FEW = 16  # flows; an interface with more is a hub
 _ROUNDING = 2.0**-48  # of the time: 16 roundings, within which a transfer ends before a change
 
 
@@ -23,7 +23,7 @@ class Sharing:
 
     Whatever changes within one instant is settled once, at its end, and only where it matters: a
     flow that no shared interface limits, or the flows of a share. A shared interface has a
-    `FairShare`, unless a flow crosses two of them: these have a `CoupledShare`, which is made anew
+    `FairShare`, unless a flow crosses two of them: these have a `CoupledShare`, which is
     from what is left when half of its flows have left.
     """
 
@@ -75,7 +75,7 @@ class Sharing:
                 shares[interface.share] = None
             self._review(interface, now_s, placed)
         for share in list(shares):
-            if isinstance(share, CoupledShare) and share.gone > max(_FEW, len(share.flows) // 2):
+            if isinstance(share, CoupledShare) and share.gone > max(_FEW, len(share.flows)):
                 placed |= dict.fromkeys(share.flows)
                 for interface in share.interfaces():
                     self._unshare(interface)
@@ -95,19 +95,22 @@ class Sharing:
 
     def _review(self, interface: Interface, now_s: float, placed: dict[Flow, None]) -> None:
         """See how an interface limits its flows, and which of them that moves."""
-        interface.bps = interface.capacity.at(now_s)
-        crowded = len(interface.flows) > 1
-        interface.roomy = crowded and not interface.full and _has_room(interface)
-        interface.shared = crowded and not interface.roomy
+        bps, count = interface.capacity.at(now_s), len(interface.flows)
+        before = interface.bps, interface.shared
+        few = 1 < count <= (_FEW // 2 if interface.shared else _FEW)  # not to and fro
+        interface.bps = bps
+        interface.shared = count > 1 and not (few and _cannot_fill(interface))
+        interface.roomy = interface.shared and few and not interface.full and _has_room(interface)
+        interface.shared &= not interface.roomy
         interface.full = False
-        share = interface.share
-        if share is None or not interface.shared:
+        if interface.roomy or before != (bps, interface.shared):
             placed |= interface.flows
-        elif isinstance(share, CoupledShare):
-            share.add(interface)
-        if share is not None and not interface.shared:
-            self._unshare(interface)
-        if interface.change is None and interface.flows:
+        if interface.share is not None:
+            if not interface.shared:
+                self._unshare(interface)
+            elif isinstance(interface.share, CoupledShare):
+                interface.share.add(interface)
+        if interface.change is None and count:
             at_s = interface.capacity.next_change_s(now_s)
             if at_s < math.inf:
                 change = partial(self._interface_changes, interface)
@@ -211,8 +214,11 @@ class Sharing:
 
     def _set_timer(self, share: Share, due_s: float) -> None:
         if share.timer is not None:
+            if due_s == share.due_s and not share.timer.processed:
+                return
             self.env.cancel(share.timer)
             share.timer = None
+        share.due_s = due_s
         if due_s < math.inf:
             ends = partial(self._share_ends, share, due_s)
             share.timer = self.env.call_at(ends, max(due_s, self.env.now))
@@ -252,12 +258,24 @@ class Sharing:
                 self._share_ends(share, by_s)
 
 
+def _cannot_fill(interface: Interface) -> bool:
+    """Whether its flows, each as fast as it may ever be, leave some of an interface."""
+    left_bps = interface.bps
+    for flow in interface.flows:
+        cap = flow.cap
+        bps = max(cap.values) if isinstance(cap, Schedule) else cap
+        for other in flow.interfaces:
+            if other is not interface and other.constant is not None and other.constant < bps:
+                bps = other.constant
+        left_bps -= bps
+        if left_bps < 0:
+            return False
+    return True
+
+
 def _has_room(interface: Interface) -> bool:
     """Whether all flows share a hub each that gives them well below an equal part of this."""
-    count = len(interface.flows)
-    if count > _FEW:
-        return False
-    most_bps = interface.bps / count / 2
+    most_bps = interface.bps / len(interface.flows) / 2
     for flow in interface.flows:
         for hub in flow.interfaces:
             if (
