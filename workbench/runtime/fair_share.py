@@ -75,7 +75,8 @@ class FairShare:
     )
 
     def __init__(self, interface: Interface, now_s: float) -> None:
-        self.interface, self.level_bps = interface, math.inf
+        self.interface = interface
+        self.level_bps = interface.bps / max(1, len(interface.flows))  # until settled
         self.due_s = math.inf
         self.timer: simpy.Event | None = None
         self._by_cap: dict[float, Group] = {}
@@ -97,7 +98,8 @@ class FairShare:
         """Let a transfer share from now on, once settled."""
         if now_s > self._since_s:
             self._advance(now_s)
-        flow.run_at(0.0, now_s)
+        if flow.rate_bps:
+            flow.run_at(0.0, now_s)
         cap_bps, left = flow.bps, flow.left
         group = self._by_cap.get(cap_bps)
         if group is None:
