@@ -137,7 +137,7 @@ class LargeCoupledShare(CoupledShare):
         (changed,) = (rates_bps != state[_RATE]).nonzero()
         if len(changed):
             rates_bps = rates_bps[changed]
-            _, _, left, since_s, before_bps, _ = state[:, changed]
+            _, _, left, since_s, before_bps, _ = state.take(changed, axis=1)
             left = np.maximum(left - before_bps * (now_s - since_s), 0.0)
             seconds = np.full(len(changed), math.inf)
             with np.errstate(over="ignore"):

@@ -85,21 +85,23 @@ def max_min_rates_of_many(caps_bps: Vector, crossed: Places, capacities_bps: Vec
     rising = np.arange(len(caps_bps))
     one, two = crossed
     while True:
-        counts = np.bincount(one, minlength=interfaces) + np.bincount(two, minlength=interfaces)
+        counts = np.bincount(one, minlength=interfaces)
+        counts += np.bincount(two, minlength=interfaces)
         shares = left_bps / np.maximum(counts, 1)
-        of_one, of_two = shares[one], shares[two]
-        least = np.minimum(of_one, of_two)
-        bps = np.minimum(caps_bps, least)
-        open_ = np.zeros(interfaces, bool)  # a transfer has less elsewhere
-        open_[one[bps < of_one]] = True
-        open_[two[bps < of_two]] = True
-        goes_on = open_[one] & open_[two] & (bps < caps_bps)
-        if not goes_on.any():
-            rates_bps[rising] = bps
+        of_one, of_two = shares.take(one), shares.take(two)
+        bps = np.minimum(caps_bps, np.minimum(of_one, of_two))
+        rates_bps[rising] = bps
+        open_ = np.zeros(interfaces, bool)
+        for ends, most_bps in ((one, of_one), (two, of_two)):
+            open_[ends.take((bps < most_bps).nonzero()[0])] = True
+        goes_on = open_.take(one) & open_.take(two) & (bps < caps_bps)
+        later = goes_on.nonzero()[0]
+        if not len(later):
             return rates_bps
-        stays = ~goes_on
-        rates_bps[rising[stays]] = bps[stays]
+        stays = (~goes_on).nonzero()[0]
+        bps = bps.take(stays)
         for ends in (one, two):
-            left_bps -= np.bincount(ends[stays], bps[stays], interfaces)
+            left_bps -= np.bincount(ends.take(stays), bps, interfaces)
         np.maximum(left_bps, 0.0, out=left_bps)
-        one, two, rising, caps_bps = one[goes_on], two[goes_on], rising[goes_on], caps_bps[goes_on]
+        one, two, rising = one.take(later), two.take(later), rising.take(later)
+        caps_bps = caps_bps.take(later)
