@@ -104,7 +104,7 @@ class FairShare:
         group = self._by_cap.get(cap_bps)
         if group is None:
             group = self._by_cap[cap_bps] = Group(cap_bps, now_s)
-            group.capped = cap_bps <= self.level_bps  # most likely; `settle` sees
+            group.capped = cap_bps < self.level_bps  # most likely; `settle` sees
             self._note_cap(group)
         flow.group, flow.share = group, self
         if group.capped:
