@@ -21,7 +21,7 @@ from workbench.runtime.fair_share import FairShare
 from workbench.runtime.flows import SCALE, Flow, Interface
 
 NODES = 4
-PAIRS = [(one, two) for one in range(NODES) for two in range(NODES) if one != two]
+PAIRS = [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (3, 0), (3, 1)]  # to two servers, too
 
 
 def steps(least: int = 1) -> st.SearchStrategy[Steps]:
@@ -123,6 +123,18 @@ def test_an_interface_that_changes_by_hand() -> None:
     downlinks: dict[int, Steps] = {2: [(0, 40.0), (1, 0.0), (3, 80.0)]}
     came, _ = carry([Send(0, 0, 2, 10), Send(0, 1, 2, 5)], links, {}, downlinks)
     assert came == [4.0, 3.5]
+
+
+def test_an_interface_with_room_limits_the_last_of_its_flows_by_hand() -> None:
+    links = dict.fromkeys(PAIRS, Carrier([(0, 1e6)], 0.0, 0.0))
+    sends = [Send(0, 3, 0, 1), Send(0, 1, 0, 4), Send(0, 2, 0, 4)]
+    sends += [Send(0, 3, 1, 8), Send(0, 0, 1, 54), Send(0, 2, 1, 54)]
+    downlinks: dict[int, Steps] = {0: [(0, 24.0)], 1: [(0, 24.0), (6, 800.0)]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sharing, "_FEW", 2)
+        came, _ = carry(sends, links, {3: [(0, 32.0)]}, downlinks)
+    # a byte a second each; node 3's second has four from 6 s on, those beside it 48, then 50
+    assert came == pytest.approx([1.0, 3.0, 3.0, 6.5, 6.98, 6.98])
 
 
 @pytest.mark.parametrize("limited", [True, False])

@@ -24,14 +24,14 @@ _CAP, _LIMIT, _LEFT, _SINCE, _RATE, _END = range(6)
 class CoupledShare:
     """Max-min fair rates of a few transfers that cross any of some interfaces.
 
-    `gone` counts transfers that have left: without them, the interfaces may no longer be coupled.
+    `turnover` counts transfers that have come or gone, so that others may be coupled by now.
     """
 
-    __slots__ = ("_places", "due_s", "flows", "gone", "timer")
+    __slots__ = ("_places", "due_s", "flows", "timer", "turnover")
 
     def __init__(self) -> None:
         self.flows: list[Flow] = []  # flows[f.place] is f
-        self.gone = 0
+        self.turnover = 0
         self.due_s = math.inf
         self.timer: simpy.Event | None = None
         self._places: dict[Interface, int] = {}
@@ -49,6 +49,7 @@ class CoupledShare:
         """Let a transfer share from now on, once settled."""
         flow.share, flow.place = self, len(self.flows)
         self.flows.append(flow)
+        self.turnover += 1
 
     def update(self, flow: Flow, now_s: float) -> None:
         """Note that a transfer's cap, its limit, or the interfaces that it shares have changed."""
@@ -59,7 +60,7 @@ class CoupledShare:
         if last is not flow:
             self.flows[flow.place], last.place = last, flow.place
         flow.share = None
-        self.gone += 1
+        self.turnover += 1
 
     def settle(self, now_s: float) -> float:
         """Set the rates after a change; return when the next transfer ends, infinity if never."""

@@ -23,8 +23,8 @@ class Sharing:
 
     Whatever changes within one instant is settled once, at its end, and only where it matters: a
     flow that no shared interface limits, or the flows of a share. A shared interface has a
-    `FairShare`, unless a flow crosses two of them: these have a `CoupledShare`, which is
-    from what is left when half of its flows have left.
+    `FairShare`, unless a flow crosses two of them: these have a `CoupledShare`, which is taken
+    apart, and what it held looked at afresh, once as many flows have come and gone as it holds.
     """
 
     def __init__(self, env: Kernel) -> None:
@@ -70,15 +70,16 @@ class Sharing:
         self._touched, self._placed, self._called = {}, {}, False
         now_s = self.env.now
         shares: dict[Share, None] = {}  # whose rates may change
+        for share in [interface.share for interface in touched]:
+            if share is not None:
+                shares[share] = None
+                if isinstance(share, CoupledShare) and share.turnover > max(_FEW, len(share.flows)):
+                    placed |= dict.fromkeys(share.flows)
+                    for interface in share.interfaces():
+                        self._unshare(interface)
+                        touched[interface] = None
         for interface in touched:
-            if interface.share is not None:
-                shares[interface.share] = None
             self._review(interface, now_s, placed)
-        for share in list(shares):
-            if isinstance(share, CoupledShare) and share.gone > max(_FEW, len(share.flows)):
-                placed |= dict.fromkeys(share.flows)
-                for interface in share.interfaces():
-                    self._unshare(interface)
         for flow in placed:
             self._place(flow, now_s, shares)
         for share in list(shares):
@@ -96,14 +97,14 @@ class Sharing:
     def _review(self, interface: Interface, now_s: float, placed: dict[Flow, None]) -> None:
         """See how an interface limits its flows, and which of them that moves."""
         bps, count = interface.capacity.at(now_s), len(interface.flows)
-        before = interface.bps, interface.shared
+        before = interface.bps, interface.shared, interface.roomy
         few = 1 < count <= (_FEW // 2 if interface.shared else _FEW)  # not to and fro
         interface.bps = bps
         interface.shared = count > 1 and not (few and _cannot_fill(interface))
         interface.roomy = interface.shared and few and not interface.full and _has_room(interface)
         interface.shared &= not interface.roomy
         interface.full = False
-        if interface.roomy or before != (bps, interface.shared):
+        if interface.roomy or before != (bps, interface.shared, False):
             placed |= interface.flows
         if interface.share is not None:
             if not interface.shared:
@@ -118,7 +119,7 @@ class Sharing:
 
     def _unshare(self, interface: Interface) -> None:
         """Take an interface out of its share, with its flows, which need places."""
-        interface.share = None
+        interface.share, interface.shared = None, False
         for flow in interface.flows:
             self._displace(flow)
 
@@ -191,6 +192,7 @@ class Sharing:
         for flow in flows:
             share.leave(flow, self.env.now)
             whole.join(flow, self.env.now)
+        whole.turnover -= len(flows)
         self._set_timer(share, math.inf)
         shares.pop(share, None)
 
