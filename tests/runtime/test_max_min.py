@@ -17,10 +17,10 @@ Problem = tuple[list[float], list[list[int]], list[float]]
 def of_many(caps: list[float], crossed: list[list[int]], capacities: list[float]) -> list[float]:
     """The same problem in arrays, with an interface of infinite capacity in front."""
     ends = np.array([[*(end + 1 for end in through), 0][:2] for through in crossed], np.intp)
-    rates = max_min_rates_of_many(
+    rates: list[float] = max_min_rates_of_many(
         np.array(caps), ends.reshape(-1, 2).T, np.array([math.inf, *capacities])
-    )
-    return rates.tolist()
+    ).tolist()
+    return rates
 
 
 both = pytest.mark.parametrize("rates_of", [max_min_rates, of_many])

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracles.runtime import Carrier, Send, Steps, deliveries, progressive_filling
-from workbench.clusters import Cluster, Link, Node, Schedule
+from workbench.clusters import Cluster, Link, Node, Schedule, star
 from workbench.runtime import Context, Message, Program, sharing, simulate
 from workbench.runtime.coupled_share import LargeCoupledShare
 from workbench.runtime.fair_share import FairShare
@@ -126,15 +126,25 @@ def test_an_interface_that_changes_by_hand() -> None:
 
 
 def test_an_interface_with_room_limits_the_last_of_its_flows_by_hand() -> None:
-    links = dict.fromkeys(PAIRS, Carrier([(0, 1e6)], 0.0, 0.0))
-    sends = [Send(0, 3, 0, 1), Send(0, 1, 0, 4), Send(0, 2, 0, 4)]
-    sends += [Send(0, 3, 1, 8), Send(0, 0, 1, 54), Send(0, 2, 1, 54)]
-    downlinks: dict[int, Steps] = {0: [(0, 24.0)], 1: [(0, 24.0), (6, 800.0)]}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sharing, "_FEW", 2)
-        came, _ = carry(sends, links, {3: [(0, 32.0)]}, downlinks)
-    # a byte a second each; node 3's second has four from 6 s on, those beside it 48, then 50
-    assert came == pytest.approx([1.0, 3.0, 3.0, 6.5, 6.98, 6.98])
+    workers = range(20)
+    to_second = {0: 9.0, 1: 33.0}
+    came: dict[int, float] = {}
+
+    async def worker(context: Context) -> None:
+        sizes = 1.0, to_second.get(context.node, 1.0)
+        for server, size_bytes in enumerate(sizes, len(workers)):
+            context.send(server, Message(context.node, "push", None, size_bytes))
+
+    async def server(context: Context) -> None:
+        for _ in workers:
+            push = await context.receive()
+            came[push.sender] = context.now_s()
+
+    nodes = [Node(f"w{at}", uplink_bps=None if at else 32.0) for at in workers]
+    servers = [Node(f"s{at}", downlink_bps=160.0) for at in range(2)]
+    simulate(star(nodes, servers, Link(1e6)), [*[worker] * len(nodes), *[server] * 2])
+    # a byte a second each; then the uplink's four for one, and 16 for the other until 3 s
+    assert came == {at: 3.0 if at == 0 else 1.0 for at in workers} | {1: 1 + 32 / 16}
 
 
 @pytest.mark.parametrize("limited", [True, False])
