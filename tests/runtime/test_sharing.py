@@ -14,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracles.runtime import Carrier, Send, Steps, deliveries, progressive_filling
-from workbench.clusters import Cluster, Link, Node, Schedule
+from workbench.clusters import Cluster, Link, Node, Schedule, star
 from workbench.runtime import Context, Message, Program, sharing, simulate
-from workbench.runtime.fair_share import SCALE, FairShare, parts
+from workbench.runtime.coupled_share import LargeCoupledShare
+from workbench.runtime.fair_share import FairShare
+from workbench.runtime.flows import SCALE, Flow, Interface
 
-NODES = 3
-PAIRS = [(one, two) for one in range(NODES) for two in range(NODES) if one != two]
+NODES = 4
+PAIRS = [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (3, 0), (3, 1)]  # to two servers, too
 
 
 def steps(least: int = 1) -> st.SearchStrategy[Steps]:
@@ -123,6 +125,28 @@ def test_an_interface_that_changes_by_hand() -> None:
     assert came == [4.0, 3.5]
 
 
+def test_an_interface_with_room_limits_the_last_of_its_flows_by_hand() -> None:
+    workers = range(20)
+    to_second = {0: 9.0, 1: 33.0}
+    came: dict[int, float] = {}
+
+    async def worker(context: Context) -> None:
+        sizes = 1.0, to_second.get(context.node, 1.0)
+        for server, size_bytes in enumerate(sizes, len(workers)):
+            context.send(server, Message(context.node, "push", None, size_bytes))
+
+    async def server(context: Context) -> None:
+        for _ in workers:
+            push = await context.receive()
+            came[push.sender] = context.now_s()
+
+    nodes = [Node(f"w{at}", uplink_bps=None if at else 32.0) for at in workers]
+    servers = [Node(f"s{at}", downlink_bps=160.0) for at in range(2)]
+    simulate(star(nodes, servers, Link(1e6)), [*[worker] * len(nodes), *[server] * 2])
+    # a byte a second each; then the uplink's four for one, and 16 for the other until 3 s
+    assert came == {at: 3.0 if at == 0 else 1.0 for at in workers} | {1: 1 + 32 / 16}
+
+
 @pytest.mark.parametrize("limited", [True, False])
 def test_what_ends_at_the_brink_of_an_outage_ends_there(limited: bool) -> None:
     """From 0.1 to 0.3 s is less than 0.2 s in binary numbers, by a rounding."""
@@ -145,24 +169,26 @@ def test_many_transfers_with_limits_of_their_own_share_as_progressive_filling_sa
 ) -> None:
     """One interface, joined and left at the same and at other times: its virtual clock."""
     rng = np.random.default_rng(seed)
-    fair: FairShare[sharing.Flow] = FairShare(0.0)
-    now_s, flows = 0.0, dict[sharing.Flow, Fraction]()
-    caps: dict[sharing.Flow, float] = {}
+    interface = Interface(Schedule.of(1.0))
+    fair = FairShare(interface, 0.0)
+    now_s, flows = 0.0, dict[Flow, Fraction]()
+    begun = 0
     for _ in range(40):
-        capacity = float(rng.choice([0, 8, 64, 100]))
+        interface.bps = float(rng.choice([0, 8, 64, 100]))
         for _ in range(rng.integers(0, 4)):
-            flow = sharing.Flow(math.inf, (), 0.0, lambda: None)
-            flow.number, caps[flow] = len(caps), float(rng.choice([1, 2, 8, math.inf]))
             bits = int(rng.integers(0, 90))
-            fair.join(flow, caps[flow], parts(bits), now_s)
+            flow = Flow(math.inf, (interface,), bits, lambda: None)
+            flow.number = begun = begun + 1
+            flow.bps = float(rng.choice([1, 2, 8, math.inf]))
+            fair.join(flow, now_s)
             flows[flow] = Fraction(bits)
         if flows and rng.random() < 0.3:
             gone = list(flows)[rng.integers(len(flows))]
-            left = fair.leave(gone, now_s)
-            assert left / SCALE == pytest.approx(float(flows.pop(gone)), rel=1e-12, abs=1e-9)
-        due_s = fair.settle(capacity, now_s)
+            fair.leave(gone, now_s)
+            assert gone.left / SCALE == pytest.approx(float(flows.pop(gone)), rel=1e-12, abs=1e-9)
+        due_s = fair.settle(now_s)
         rates = progressive_filling(
-            [min(caps[flow], 1e9) for flow in flows], [[0]] * len(flows), [capacity]
+            [min(flow.bps, 1e9) for flow in flows], [[0]] * len(flows), [interface.bps]
         )
         ends_s = [
             now_s + float(bits / rate) if bits else now_s
@@ -178,28 +204,37 @@ def test_many_transfers_with_limits_of_their_own_share_as_progressive_filling_sa
             assert float(flows.pop(flow)) == pytest.approx(0, abs=1e-9)
 
 
-@settings(max_examples=150, deadline=None)
-@given(SENDS, LINKS, INTERFACES, INTERFACES)
+@pytest.mark.parametrize("thresholds", [(16, 64), (1, 64), (1, 0), (2, 0)])
+@settings(max_examples=75, deadline=None)
+@given(sends=SENDS, links=LINKS, uplinks=INTERFACES, downlinks=INTERFACES)
 def test_messages_arrive_when_the_naive_model_says(
+    thresholds: tuple[int, int],
     sends: list[Send],
     links: dict[tuple[int, int], Carrier],
     uplinks: dict[int, Steps],
     downlinks: dict[int, Steps],
 ) -> None:
-    came, _ = carry(sends, links, uplinks, downlinks)
+    """However few flows make a hub, or many of them are kept in arrays."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sharing, "_FEW", thresholds[0])
+        patch.setattr(sharing, "MANY", thresholds[1])
+        came, _ = carry(sends, links, uplinks, downlinks)
     expected = deliveries(sends, links, uplinks, downlinks)
     assert came == pytest.approx([float(time) for time in expected], rel=1e-12, abs=1e-12)
 
 
-@settings(max_examples=100, deadline=None)
-@given(SENDS, LINKS, INTERFACES, INTERFACES)
+@pytest.mark.parametrize("many", [64, 0])
+@settings(max_examples=60, deadline=None)
+@given(sends=SENDS, links=LINKS, uplinks=INTERFACES, downlinks=INTERFACES)
 def test_invariants(
+    many: int,
     sends: list[Send],
     links: dict[tuple[int, int], Carrier],
     uplinks: dict[int, Steps],
     downlinks: dict[int, Steps],
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sharing, "MANY", many)
         rates = _Rates(patch)
         came, run = carry(sends, links, uplinks, downlinks)
     # bytes conserved
@@ -241,21 +276,22 @@ def test_invariants(
         assert run.end_s >= first_s + Schedule.of(capacity).seconds_for(bits, first_s) - 1e-9
 
 
-def rate_bps(flow: sharing.Flow) -> float:
+def rate_bps(flow: Flow) -> float:
     """What a flow has now, wherever that is set."""
+    if isinstance(flow.share, LargeCoupledShare):
+        return float(flow.share.rates_bps()[flow.place])
     if flow.group is None:
         return flow.rate_bps
-    assert flow.fair is not None
-    assert flow.fair.fair is not None
-    return flow.group.cap_bps if flow.group.capped else flow.fair.fair.level_bps
+    assert isinstance(flow.share, FairShare)
+    return flow.group.cap_bps if flow.group.capped else flow.share.level_bps
 
 
 class _Rates:
     """Notes what every interface carries beside what it can, once each instant is settled."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.used: dict[tuple[float, sharing.Interface], tuple[float, float]] = {}
-        self.interfaces: dict[sharing.Interface, None] = {}
+        self.used: dict[tuple[float, Interface], tuple[float, float]] = {}
+        self.interfaces: dict[Interface, None] = {}
         settle = sharing.Sharing._settle
 
         def noting(this: sharing.Sharing, event: Any) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from workbench.clusters import Node
+from workbench.runtime.flows import Interface
 from workbench.runtime.mailbox import Mailbox
 from workbench.runtime.messages import Transfer
-from workbench.runtime.sharing import Interface
 from workbench.runtime.state import State
 
 

@@ -5,42 +5,20 @@ each of them has been served (Parekh and Gallager 1993, Sec. III): a transfer's 
 that clock, known when it begins and unchanged by others that come and go. Transfers whose own cap
 is below the level run at that; those of one cap form a group with a clock, so that a change touches
 groups, not transfers.
-
-Bits are counted in whole parts of 2^-64, so that sums are exact whatever their order.
 """
 
 from __future__ import annotations
 
 import math
 from heapq import heapify, heappop, heappush
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 
-SCALE = 1 << 64
+import simpy
 
-
-def parts(bits: float) -> int:
-    """Bits in whole parts."""
-    return int(math.ldexp(bits, 64))
+from workbench.runtime.flows import SCALE, Flow, Interface, parts
 
 
-class Member:
-    """A transfer that takes part; beyond `limit_bps` somebody else has to look at its rate.
-
-    `number` counts transfers in the order in which they joined.
-    """
-
-    __slots__ = ("end", "group", "limit_bps", "number")
-
-    def __init__(self) -> None:
-        self.number = self.end = 0
-        self.limit_bps = math.inf
-        self.group: Group[Any] | None = None
-
-
-M = TypeVar("M", bound=Member)
-
-
-class Group(Generic[M]):
+class Group:
     """Transfers of one cap.
 
     While they run at their cap, the group's clock shows `shown` at `since_s`; while they are held
@@ -59,20 +37,20 @@ class Group(Generic[M]):
         "size",
     )
 
-    def __init__(self, cap_bps: float) -> None:
+    def __init__(self, cap_bps: float, now_s: float) -> None:
         self.cap_bps = cap_bps
         self.capped = False
         self.ahead = self.shown = 0
-        self.since_s = 0.0
-        self.ends: list[tuple[int, int, int, M]] = []  # a heap; who has left is passed over
+        self.since_s = now_s
+        self.ends: list[tuple[int, int, int, Flow]] = []  # a heap; who has left is passed over
         self.size = 0
         self.cap_entry = self.end_entry = -1  # which entries of the heaps below count
 
 
-Entry = TypeVar("Entry", tuple[int, int, Group[Any]], tuple[float, int, Group[Any]])
+Entry = TypeVar("Entry", tuple[int, int, Group], tuple[float, int, Group])
 
 
-class FairShare(Generic[M]):
+class FairShare:
     """Max-min fair rates of transfers that share one capacity and nothing else.
 
     `level_bps` is the rate of those that are held back; infinity if none is.
@@ -90,33 +68,45 @@ class FairShare(Generic[M]):
         "_level_ends",
         "_limits",
         "_since_s",
-        "_size",
+        "due_s",
+        "interface",
         "level_bps",
+        "timer",
     )
 
-    def __init__(self, now_s: float) -> None:
-        self.level_bps = math.inf
-        self._by_cap: dict[float, Group[M]] = {}
+    def __init__(self, interface: Interface, now_s: float) -> None:
+        self.interface = interface
+        self.level_bps = interface.bps / max(1, len(interface.flows))  # until settled
+        self.due_s = math.inf
+        self.timer: simpy.Event | None = None
+        self._by_cap: dict[float, Group] = {}
         self._clock, self._since_s = 0, now_s
         self._held = 0  # transfers that are held back
         self._capped_sum = 0  # rates of the others, in parts
         self._entries = 0
-        self._size = 0
-        self._limits: list[tuple[float, int, M]] = []
-        self._level_caps: list[tuple[float, int, Group[M]]] = []
-        self._level_ends: list[tuple[int, int, Group[M]]] = []
-        self._capped_caps: list[tuple[float, int, Group[M]]] = []
-        self._capped_ends: list[tuple[float, int, Group[M]]] = []
+        self._limits: list[tuple[float, int, Flow]] = []
+        self._level_caps: list[tuple[float, int, Group]] = []
+        self._level_ends: list[tuple[int, int, Group]] = []
+        self._capped_caps: list[tuple[float, int, Group]] = []
+        self._capped_ends: list[tuple[float, int, Group]] = []
 
-    def join(self, flow: M, cap_bps: float, left: int, now_s: float) -> None:
-        """Let a transfer with `left` parts to go share from now on, once settled."""
+    def interfaces(self) -> list[Interface]:
+        """Return the one that is shared."""
+        return [self.interface]
+
+    def join(self, flow: Flow, now_s: float) -> None:
+        """Let a transfer share from now on, once settled."""
         if now_s > self._since_s:
             self._advance(now_s)
+        if flow.rate_bps:
+            flow.run_at(0.0, now_s)
+        cap_bps, left = flow.bps, flow.left
         group = self._by_cap.get(cap_bps)
         if group is None:
-            group = self._by_cap[cap_bps] = Group(cap_bps)
+            group = self._by_cap[cap_bps] = Group(cap_bps, now_s)
+            group.capped = cap_bps < self.level_bps  # most likely; `settle` sees
             self._note_cap(group)
-        flow.group = group
+        flow.group, flow.share = group, self
         if group.capped:
             end = self._reading(group, now_s) + left
             self._capped_sum += parts(cap_bps)
@@ -127,31 +117,40 @@ class FairShare(Generic[M]):
         self._entries += 1
         heappush(group.ends, (end, flow.number, self._entries, flow))
         group.size += 1
-        self._size += 1
         if group.ends[0][3] is flow:
             self._note_end(group)
+        if flow.limit_bps < cap_bps:
+            self._limit(flow)
 
-    def leave(self, flow: M, now_s: float) -> int:
-        """Take a transfer out; return the parts that it has left."""
+    def update(self, flow: Flow, now_s: float) -> None:
+        """Note that a transfer's cap or limit may have changed."""
+        assert flow.group is not None
+        if flow.bps != flow.group.cap_bps:
+            self.leave(flow, now_s)
+            self.join(flow, now_s)
+        elif flow.limit_bps < flow.bps:
+            self._limit(flow)
+
+    def leave(self, flow: Flow, now_s: float) -> None:
+        """Take a transfer out, and note what it has left."""
         self._advance(now_s)
         group = flow.group
         assert group is not None
-        left = max(0, flow.end - self._reading(group, now_s))
-        flow.group = None
+        flow.left = max(0, flow.end - self._reading(group, now_s))
+        flow.since_s = now_s
+        flow.group = flow.share = None
         group.size -= 1
-        self._size -= 1
         self._count(group, -1)
         if not group.size or group.ends[0][3] is flow:
             self._renew(group)
-        return left
 
-    def settle(self, capacity_bps: float, now_s: float) -> float:
+    def settle(self, now_s: float) -> float:
         """Set the rates after transfers came or went, or the capacity changed.
 
         Returns when the next transfer ends at these rates, in seconds; infinity if none does.
         """
         self._advance(now_s)
-        capacity = parts(capacity_bps)
+        capacity = parts(self.interface.bps)
         level_bps = self._level(capacity)
         caps = self._capped_caps  # largest first; what is held back raises the level
         while caps and (caps[0][1] != caps[0][2].cap_entry or caps[0][2].cap_bps > level_bps):
@@ -166,36 +165,29 @@ class FairShare(Generic[M]):
                 self._let_go(group, now_s)
                 level_bps = self._level(capacity)
         self.level_bps = level_bps
-        return self.due_s()
+        return self._next_end_s()
 
-    def limit(self, flow: M) -> None:
-        """Have `over_limits` report a transfer when its rate is above its `limit_bps`."""
+    def _limit(self, flow: Flow) -> None:
         self._entries += 1
         heappush(self._limits, (flow.limit_bps, self._entries, flow))
-        if len(self._limits) > 16 + 4 * self._size:
+        if len(self._limits) > 16 + 4 * len(self.interface.flows):
             self._limits = [one for one in self._limits if self._is_limited(one)]
             heapify(self._limits)
 
-    def over_limits(self) -> list[M]:
+    def over_limits(self) -> list[tuple[Flow, float]]:
         """Take out the limits that rates are above; the transfers stay."""
         found = []
         while self._limits and self._limits[0][0] < self.level_bps:
             one = heappop(self._limits)
             if self._is_limited(one):
-                found.append(one[2])
+                found.append((one[2], min(one[2].bps, self.level_bps)))
         return found
 
-    def _is_limited(self, one: tuple[float, int, M]) -> bool:
+    def _is_limited(self, one: tuple[float, int, Flow]) -> bool:
         limit_bps, _, flow = one
-        group = flow.group
-        return (
-            group is not None
-            and self._by_cap.get(group.cap_bps) is group
-            and flow.limit_bps == limit_bps
-        )
+        return flow.share is self and flow.limit_bps == limit_bps
 
-    def due_s(self) -> float:
-        """When the next transfer ends, if nothing changes."""
+    def _next_end_s(self) -> float:
         due_s = math.inf
         ends = self._level_ends
         while ends and ends[0][1] != ends[0][2].end_entry:
@@ -209,10 +201,10 @@ class FairShare(Generic[M]):
             heappop(capped)
         return min(due_s, capped[0][0]) if capped else due_s
 
-    def pop_ended(self, by_s: float) -> list[M]:
+    def pop_ended(self, by_s: float) -> list[Flow]:
         """Take out the transfers that end by a time, in the order in which they began."""
-        ended: list[M] = []
-        while self.due_s() <= by_s:
+        ended: list[Flow] = []
+        while self._next_end_s() <= by_s:
             capped = self._capped_ends
             at_cap = bool(capped) and capped[0][0] <= by_s
             group = capped[0][2] if at_cap else self._level_ends[0][2]
@@ -220,15 +212,14 @@ class FairShare(Generic[M]):
             while ends and ends[0][0] == end:  # most often all that began at once
                 flow = heappop(ends)[3]
                 if flow.group is group and flow.end == end:
-                    flow.group = None
+                    flow.group = flow.share = None
                     ended.append(flow)
                     group.size -= 1
-                    self._size -= 1
                     self._count(group, -1)
             self._renew(group)
         return sorted(ended, key=lambda flow: flow.number)
 
-    def _renew(self, group: Group[M]) -> None:
+    def _renew(self, group: Group) -> None:
         if group.size:
             self._note_end(group)
         else:
@@ -247,18 +238,18 @@ class FairShare(Generic[M]):
             return max(0, left) / (self._held * SCALE)
         return math.inf if left >= 0 else 0.0
 
-    def _count(self, group: Group[M], change: int) -> None:
+    def _count(self, group: Group, change: int) -> None:
         if group.capped:
             self._capped_sum += change * parts(group.cap_bps)
         else:
             self._held += change
 
-    def _reading(self, group: Group[M], now_s: float) -> int:
+    def _reading(self, group: Group, now_s: float) -> int:
         if group.capped:
             return group.shown + parts(group.cap_bps * (now_s - group.since_s))
         return self._clock + group.ahead
 
-    def _hold_back(self, group: Group[M], now_s: float) -> None:
+    def _hold_back(self, group: Group, now_s: float) -> None:
         reading = self._reading(group, now_s)
         self._count(group, -group.size)
         group.capped, group.ahead = False, reading - self._clock
@@ -266,7 +257,7 @@ class FairShare(Generic[M]):
         self._note_cap(group)
         self._note_end(group)
 
-    def _let_go(self, group: Group[M], now_s: float) -> None:
+    def _let_go(self, group: Group, now_s: float) -> None:
         reading = self._reading(group, now_s)
         self._count(group, -group.size)
         group.capped, group.shown, group.since_s = True, reading, now_s
@@ -274,7 +265,7 @@ class FairShare(Generic[M]):
         self._note_cap(group)
         self._note_end(group)
 
-    def _note_cap(self, group: Group[M]) -> None:
+    def _note_cap(self, group: Group) -> None:
         group.cap_entry = self._entries = self._entries + 1
         if group.capped:
             heappush(self._capped_caps, (-group.cap_bps, group.cap_entry, group))
@@ -285,7 +276,7 @@ class FairShare(Generic[M]):
                 heap[:] = [one for one in heap if one[1] == one[2].cap_entry]
                 heapify(heap)
 
-    def _note_end(self, group: Group[M]) -> None:
+    def _note_end(self, group: Group) -> None:
         group.end_entry = self._entries = self._entries + 1
         ends = group.ends
         while ends[0][3].group is not group or ends[0][3].end != ends[0][0]:  # has left

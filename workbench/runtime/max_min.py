@@ -1,36 +1,37 @@
-"""Max-min fair rates of transfers that share network interfaces."""
+"""Max-min fair rates of transfers that share network interfaces.
+
+Of such rates none can grow but at the cost of one that is no larger. All rates rise together; where
+an interface is full, or a transfer at its own cap, those concerned stay and the others go on
+(Bertsekas and Gallager, Data Networks, 1992, 6.5.2).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 
-class Allocation(NamedTuple):
-    """Bits per second of a transfer, and the interface that holds it back; None for its own cap."""
-
-    bps: float
-    bottleneck: int | None
+Vector = NDArray[np.float64]
+Places = NDArray[np.intp]
 
 
 def max_min_rates(
     caps_bps: Sequence[float],
     crossed: Sequence[Sequence[int]],
     capacities_bps: Sequence[float],
-) -> list[Allocation]:
-    """Rates of which none can grow but at the cost of one that is no larger.
+) -> list[float]:
+    """Rates, one transfer after the other.
 
-    All rates rise together; where an interface is full, or a transfer at its own cap, those
-    concerned stay and the others go on (Bertsekas and Gallager, Data Networks, 1992, 6.5.2). The
-    fullest interface is found by a heap: as others stay, an interface's share only grows.
+    The fullest interface is found by a heap: as others stay, an interface's share only grows.
 
     `caps_bps` is what each transfer reaches at most on its own link (infinity allowed if it crosses
     an interface), `crossed` the interfaces that it crosses, as indices into `capacities_bps`, none
     twice.
     """
-    rates: list[Allocation | None] = [None] * len(caps_bps)
+    rates_bps = [-1.0] * len(caps_bps)
     left_bps = list(capacities_bps)
     members: list[list[int]] = [[] for _ in capacities_bps]
     for transfer, interfaces in enumerate(crossed):
@@ -41,14 +42,14 @@ def max_min_rates(
     shares = [(left_bps[one] / count, one) for one, count in enumerate(counts) if count]
     heapify(shares)
 
-    def settle(transfer: int, rate: Allocation) -> None:
-        rates[transfer] = rate
+    def settle(transfer: int, bps: float) -> None:
+        rates_bps[transfer] = bps
         for interface in crossed[transfer]:
             counts[interface] -= 1
-            left_bps[interface] = max(0.0, left_bps[interface] - rate.bps)
+            left_bps[interface] = max(0.0, left_bps[interface] - bps)
 
     while rising:
-        if rates[rising[-1]] is not None:
+        if rates_bps[rising[-1]] >= 0:
             rising.pop()
             continue
         share_bps, fullest = shares[0] if shares else (math.inf, -1)
@@ -61,9 +62,46 @@ def max_min_rates(
                 continue
         if caps_bps[rising[-1]] <= share_bps:
             transfer = rising.pop()
-            settle(transfer, Allocation(caps_bps[transfer], None))
+            settle(transfer, caps_bps[transfer])
         else:
             for transfer in members[fullest]:
-                if rates[transfer] is None:
-                    settle(transfer, Allocation(share_bps, fullest))
-    return [rate for rate in rates if rate is not None]
+                if rates_bps[transfer] < 0:
+                    settle(transfer, share_bps)
+    return rates_bps
+
+
+def max_min_rates_of_many(caps_bps: Vector, crossed: Places, capacities_bps: Vector) -> Vector:
+    """Rates, many transfers at once.
+
+    As others stay, shares only grow. So all interfaces are full whose share is the least among
+    those that their transfers cross, and the caps of these; and a transfer stays at its cap if no
+    share is below that.
+
+    `crossed` are the two interfaces of each transfer, in rows; one of infinite capacity where it
+    crosses a single one.
+    """
+    rates_bps = np.empty(len(caps_bps))
+    left_bps, interfaces = capacities_bps.copy(), len(capacities_bps)
+    rising = np.arange(len(caps_bps))
+    one, two = crossed
+    while True:
+        counts = np.bincount(one, minlength=interfaces)
+        counts += np.bincount(two, minlength=interfaces)
+        shares = left_bps / np.maximum(counts, 1)
+        of_one, of_two = shares.take(one), shares.take(two)
+        bps = np.minimum(caps_bps, np.minimum(of_one, of_two))
+        rates_bps[rising] = bps
+        open_ = np.zeros(interfaces, bool)
+        for ends, most_bps in ((one, of_one), (two, of_two)):
+            open_[ends.take((bps < most_bps).nonzero()[0])] = True
+        goes_on = open_.take(one) & open_.take(two) & (bps < caps_bps)
+        later = goes_on.nonzero()[0]
+        if not len(later):
+            return rates_bps
+        stays = (~goes_on).nonzero()[0]
+        bps = bps.take(stays)
+        for ends in (one, two):
+            left_bps -= np.bincount(ends.take(stays), bps, interfaces)
+        np.maximum(left_bps, 0.0, out=left_bps)
+        one, two, rising = one.take(later), two.take(later), rising.take(later)
+        caps_bps = caps_bps.take(later)

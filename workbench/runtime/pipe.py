@@ -12,8 +12,8 @@ from simpy.events import Timeout
 from workbench.clusters import Link, Schedule
 from workbench.runtime.arguments import refuse_endless
 from workbench.runtime.endpoint import Endpoint
+from workbench.runtime.flows import Flow, Interface
 from workbench.runtime.messages import Message, Transfer
-from workbench.runtime.sharing import Flow, Interface
 
 if TYPE_CHECKING:
     import numpy as np

@@ -40,7 +40,7 @@ class Network:
         """Max-min fair rates of transfers on these links, none above its cap."""
         workers = len(self.at_worker)
         crossed = [(self.links[one][0], workers + self.links[one][1]) for one in links]
-        return [rate.bps for rate in max_min_rates(caps_bps, crossed, self._interfaces_bps)]
+        return max_min_rates(caps_bps, crossed, self._interfaces_bps)
 
     def least_s(self, link_bytes: Mapping[tuple[int, int], float]) -> float:
         """Seconds that the busiest link or interface takes to carry these bytes."""

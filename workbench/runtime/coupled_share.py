@@ -1,0 +1,168 @@
+"""Interfaces that depend on each other, since some transfers cross two of them.
+
+A change at one of them may change every rate. A few transfers are looked at one after the other;
+many are in arrays, on which a settlement takes a few operations. In either case a transfer's bits
+are counted, and its end computed, when its own rate changes, and only then.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import simpy
+
+from workbench.runtime.arguments import refuse_endless
+from workbench.runtime.flows import SCALE, Flow, Interface, parts
+from workbench.runtime.max_min import Vector, max_min_rates, max_min_rates_of_many
+
+MANY = 64
+"""Transfers from which on arrays are faster."""
+_CAP, _LIMIT, _LEFT, _SINCE, _RATE, _END = range(6)
+
+
+class CoupledShare:
+    """Max-min fair rates of a few transfers that cross any of some interfaces.
+
+    `turnover` counts transfers that have come or gone, so that others may be coupled by now.
+    """
+
+    __slots__ = ("_places", "due_s", "flows", "timer", "turnover")
+
+    def __init__(self) -> None:
+        self.flows: list[Flow] = []  # flows[f.place] is f
+        self.turnover = 0
+        self.due_s = math.inf
+        self.timer: simpy.Event | None = None
+        self._places: dict[Interface, int] = {}
+
+    def interfaces(self) -> list[Interface]:
+        """Return those that are shared still."""
+        return [one for one in self._places if one.share is self]
+
+    def add(self, interface: Interface) -> None:
+        """Take an interface in, or note its capacity."""
+        interface.share = self
+        self._places.setdefault(interface, len(self._places))
+
+    def join(self, flow: Flow, _now_s: float) -> None:
+        """Let a transfer share from now on, once settled."""
+        flow.share, flow.place = self, len(self.flows)
+        self.flows.append(flow)
+        self.turnover += 1
+
+    def update(self, flow: Flow, now_s: float) -> None:
+        """Note that a transfer's cap, its limit, or the interfaces that it shares have changed."""
+
+    def leave(self, flow: Flow, now_s: float) -> None:
+        """Take a transfer out, which goes on as it says itself."""
+        last = self.flows.pop()
+        if last is not flow:
+            self.flows[flow.place], last.place = last, flow.place
+        flow.share = None
+        self.turnover += 1
+
+    def settle(self, now_s: float) -> float:
+        """Set the rates after a change; return when the next transfer ends, infinity if never."""
+        places, flows = self._places, self.flows
+        crossed = [[places[one] for one in f.interfaces if one.share is self] for f in flows]
+        rates_bps = max_min_rates([f.bps for f in flows], crossed, [one.bps for one in places])
+        for flow, rate_bps in zip(flows, rates_bps, strict=True):
+            flow.run_at(rate_bps, now_s)
+        return min([flow.end_s for flow in flows], default=math.inf)
+
+    def over_limits(self) -> list[tuple[Flow, float]]:
+        """Transfers above their limits, and their rates."""
+        return [(flow, flow.rate_bps) for flow in self.flows if flow.rate_bps > flow.limit_bps]
+
+    def pop_ended(self, by_s: float) -> list[Flow]:
+        """Take out the transfers that end by a time, in the order in which they began."""
+        ended = [flow for flow in self.flows if flow.end_s <= by_s]
+        for flow in ended:
+            self.leave(flow, by_s)
+        return sorted(ended, key=lambda flow: flow.number)
+
+
+class LargeCoupledShare(CoupledShare):
+    """The same of many transfers."""
+
+    __slots__ = ("_capacities", "_crossed", "_state")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._state = np.empty((6, 2 * MANY))
+        self._crossed = np.zeros((2, 2 * MANY), np.intp)  # 0 for none, else a place and 1
+        self._capacities = np.full(2 * MANY, math.inf)
+
+    def add(self, interface: Interface) -> None:
+        """Take an interface in, or note its capacity."""
+        super().add(interface)
+        place = self._places[interface] + 1
+        if place == len(self._capacities):
+            self._capacities = np.append(self._capacities, np.full(place, math.inf))
+        self._capacities[place] = interface.bps
+
+    def join(self, flow: Flow, now_s: float) -> None:
+        """Let a transfer share from now on, once settled."""
+        super().join(flow, now_s)
+        if flow.place == self._crossed.shape[1]:
+            self._state = np.hstack([self._state, np.empty_like(self._state)])
+            self._crossed = np.hstack([self._crossed, np.zeros_like(self._crossed)])
+        state = flow.left / SCALE, flow.since_s, flow.rate_bps, flow.end_s
+        self._state[_LEFT:, flow.place] = state
+        self.update(flow, now_s)
+
+    def update(self, flow: Flow, now_s: float) -> None:
+        """Note that a transfer's cap, its limit, or the interfaces that it shares have changed."""
+        place = flow.place
+        self._state[: _LIMIT + 1, place] = flow.bps, flow.limit_bps
+        through = [self._places[one] + 1 for one in flow.interfaces if one.share is self]
+        self._crossed[:, place] = through if len(through) == 2 else (through[0], 0)
+
+    def leave(self, flow: Flow, now_s: float) -> None:
+        """Take a transfer out, and note how it goes on."""
+        _, _, left, flow.since_s, flow.rate_bps, flow.end_s = self._state[:, flow.place].tolist()
+        flow.left = parts(left)
+        super().leave(flow, now_s)
+        if (last := len(self.flows)) != flow.place:
+            self._state[:, flow.place] = self._state[:, last]
+            self._crossed[:, flow.place] = self._crossed[:, last]
+
+    def settle(self, now_s: float) -> float:
+        """Set the rates after a change; return when the next transfer ends, infinity if never."""
+        count = len(self.flows)
+        if not count:
+            return math.inf
+        state, capacities = self._state[:, :count], self._capacities[: len(self._places) + 1]
+        rates_bps = max_min_rates_of_many(state[_CAP], self._crossed[:, :count], capacities)
+        (changed,) = (rates_bps != state[_RATE]).nonzero()
+        if len(changed):
+            rates_bps = rates_bps[changed]
+            _, _, left, since_s, before_bps, _ = state.take(changed, axis=1)
+            left = np.maximum(left - before_bps * (now_s - since_s), 0.0)
+            seconds = np.full(len(changed), math.inf)
+            with np.errstate(over="ignore"):
+                np.divide(left, rates_bps, out=seconds, where=rates_bps > 0)
+            if np.isinf(seconds[rates_bps > 0]).any():
+                refuse_endless("a transfer over a limited interface")
+            state[_LEFT, changed], state[_SINCE, changed] = left, now_s
+            state[_RATE, changed], state[_END, changed] = rates_bps, now_s + seconds
+        return float(state[_END].min())
+
+    def rates_bps(self) -> Vector:
+        """Rates, by `place`."""
+        return self._state[_RATE, : len(self.flows)]
+
+    def over_limits(self) -> list[tuple[Flow, float]]:
+        """Transfers above their limits, and their rates."""
+        rates_bps = self.rates_bps()
+        (over,) = (rates_bps > self._state[_LIMIT, : len(self.flows)]).nonzero()
+        return [(self.flows[place], float(rates_bps[place])) for place in over]
+
+    def pop_ended(self, by_s: float) -> list[Flow]:
+        """Take out the transfers that end by a time, in the order in which they began."""
+        (places,) = (self._state[_END, : len(self.flows)] <= by_s).nonzero()
+        ended = [self.flows[place] for place in places]
+        for flow in ended:
+            self.leave(flow, by_s)
+        return sorted(ended, key=lambda flow: flow.number)
