@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from workbench.claims.cause import CAUSES
@@ -94,30 +95,39 @@ def _of_system(rows: Sequence[Row], width: int) -> Iterator[Text]:
 
     judged = [row for row in rows if row.verdict != "input"]
     met = sum(row.verdict in MET for row in judged)
-    yield Text(f"{rows[0].system}: {met} of {len(judged)} claims are met", style="bold")
-    cells = [(row.name, row.paper_text, row.ours_text, _verdict(row), row.beside_text) for row in rows]
+    usual = _most(row.evidence for row in judged)
+    head = f"{rows[0].system}: {met} of {len(judged)} claims are met"
+    yield Text(head + (f"; judged by {usual}, but where another is named" if usual else ""), "bold")
+    cells = [_cells(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(_HEADER, *cells, strict=True)]
     yield Text(_line(_HEADER, widths), style="dim")
-    sources: dict[str, list[tuple[Row, tuple[str, ...]]]] = {}
-    for row, line in zip(rows, cells, strict=True):
-        sources.setdefault(row.source, []).append((row, line))
-    for source, group in sources.items():
-        by = {row.evidence for row, _ in group if row.evidence}
-        yield Text(f"{source} ({by.pop()})" if len(by) == 1 else source, style="italic")
-        said = ""
+    for source in dict.fromkeys(row.source for row in rows):
+        group = [(row, line) for row, line in zip(rows, cells, strict=True) if row.source == source]
+        here = _most(row.evidence for row, _ in group) or usual
+        yield Text(source if here == usual else f"{source}: {here}", style="italic")
+        before: list[str] = []
         for row, line in group:
-            text = Text(_line(line, widths))
-            start = 2 + sum(widths[:3]) + 3 * 2
+            text, start = Text(_line(line, widths)), sum(widths[:3]) + 8
             text.stylize(STYLES[row.verdict], start, start + len(row.verdict))
             yield text
-            for why in _why(row, several=len(by) > 0):
-                if why not in said:
-                    yield from _indented(why, width)
-            said = "\n".join(_why(row, several=False)) or said
+            why = _why(row)
+            if row.evidence not in ("", here):
+                why.append(f"judged by {row.evidence}")
+            for one in why:
+                if one not in before:
+                    yield from _indented(one, width)
+            before = why or before
 
 
-def _verdict(row: Row) -> str:
-    return f"{row.verdict}, fit" if row.role == "fit" else row.verdict
+def _most(names: Iterable[str]) -> str:
+    """The most frequent name; empty where there is none."""
+    found = Counter(name for name in names if name)
+    return found.most_common(1)[0][0] if found else ""
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    verdict = f"{row.verdict}, fit" if row.role == "fit" else row.verdict
+    return (row.name, row.paper_text, row.ours_text, verdict, row.beside_text)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -126,14 +136,13 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return f"{shown}{verdict:<{widths[3]}}  {beside:>{widths[4]}}".rstrip()
 
 
-def _why(row: Row, *, several: bool) -> list[str]:
-    """Why a claim is missed or did not run; by what it was judged where that is not said above."""
-    found = [f"judged by: {row.evidence}"] if several and row.evidence else []
+def _why(row: Row) -> list[str]:
+    """Why a claim is missed or did not run."""
     if row.verdict in MET or row.verdict == "input":
-        return found
+        return []
     states = f"{row.metric}: " if row.check == "order" else ""
-    found.append(states + row.reason)
-    return found + ([f"cause {row.cause}: {row.cause_reason}"] if row.cause else [])
+    cause = [f"cause {row.cause}: {row.cause_reason}"] if row.cause else []
+    return [states + row.reason, *cause]
 
 
 def _indented(text: str, width: int) -> Iterator[Text]:
