@@ -13,7 +13,6 @@ from workbench.claims import Answer, claims_of, load_claims, of_frames, stored_a
 from workbench.dlion.paper.answers import (
     ANSWERS,
     LEAST_ITERATIONS,
-    LEAST_SAMPLES,
     at_paper_setting,
     spread,
 )
@@ -152,13 +151,6 @@ class TestGains:
 
 
 class TestTrainingsThatDoNotCount:
-    def test_on_few_samples_they_wait(self) -> None:
-        few = frame(*compared(HALF), train_samples=LEAST_SAMPLES - 1)
-        found = answers(fig11=few)["fig11.homo_a.ako"]
-        assert found.not_run == "learns from 1,000 samples or more at default scale"
-        enough = frame(*compared(HALF), train_samples=LEAST_SAMPLES)
-        assert answers(fig11=enough)["fig11.homo_a.ako"].ours is not None
-
     def test_failed_ones_are_told(self) -> None:
         failed = row(seed=2, at_s=None, reason="diverged")
         found = answers(fig11=frame(failed, *compared(HALF)))["fig11.homo_a.baseline"]
