@@ -19,9 +19,7 @@ CAUSES = {"toy.fig1": Cause("paper", "10 is not 20"), "toy.fig2.speedup": Cause(
 
 
 def best(toy: Toy, answer: str, more: str = "") -> claims.Row:
-    source = TOY_ANSWERS.replace(
-        '"toy.fig1": ("fig1", _reduction)', f'"toy.fig1": ("fig1", {answer})'
-    )
+    source = TOY_ANSWERS.replace('("fig1", _reduction)', f'("fig1", {answer})')
     toy.answer_by(source + more)
     return claims.of_frames("toy", {"fig1": FIG1}, claims=toy.claims).rows[0]
 

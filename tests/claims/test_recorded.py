@@ -44,19 +44,17 @@ def test_recordings_answer_together_what_is_of_the_same_data_and_seeds(
 
 
 @pytest.mark.parametrize(
-    ("scales", "ours", "evidence", "beside"),
+    ("scales", "judged"),
     [
-        (("paper", "default"), 39.0, "recorded at paper, 3 seeds, mnist", 30.0),
-        (("default",), 30.0, "this run, smoke scale", 21.0),
+        (("paper", "default"), (39.0, "recorded at paper, 3 seeds, mnist", 30.0)),
+        (("default",), (30.0, "this run, smoke scale", 21.0)),
     ],
 )
 def test_what_was_recorded_at_default_is_weaker_than_this_run(
     toy: Toy,
     monkeypatch: pytest.MonkeyPatch,
     scales: tuple[str, ...],
-    ours: float,
-    evidence: str,
-    beside: float,
+    judged: tuple[float, str, float],
 ) -> None:
     reductions = {"paper": [39.0, 20.0], "default": [21.0, 20.0]}
     found = {
@@ -67,7 +65,7 @@ def test_what_was_recorded_at_default_is_weaker_than_this_run(
     }
     monkeypatch.setattr(recorded, "load_all", lambda system: (found, {}))
     best, *_ = claims.of_frames("toy", {"fig1": FIG1}, scale="smoke", claims=toy.claims).rows
-    assert (best.ours, best.evidence, best.beside) == (ours, evidence, beside)
+    assert (best.ours, best.evidence, best.beside) == judged
 
 
 def test_what_only_default_answers_is_judged_by_it(
