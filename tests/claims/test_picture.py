@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.claims.helpers import FIG1, TOY_ANSWERS, Toy
 from workbench import claims, figures
-from workbench.claims import picture
-from workbench.claims.picture import COLOURS, SHAPES
+from workbench.claims import VERDICTS, picture
+from workbench.claims.picture import COLOURS, SHAPES, _beside_each_other, _lines
 from workbench.results import Results
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -37,86 +40,91 @@ def titles(path: Path) -> list[str]:
     return [one.text or "" for one in ET.parse(path).iter(f"{SVG}title")]
 
 
+def texts(chart: Any) -> list[str]:
+    drawn = ET.fromstring(figures.svg(chart))
+    return ["".join(one.itertext()) for one in drawn.iter(f"{SVG}text")]
+
+
 class TestThePicture:
-    def test_has_a_mark_for_each_claim_at_the_papers_value_and_ours(self, toy: Toy) -> None:
+    def test_has_a_mark_for_each_claim_at_ours_over_the_papers(self, toy: Toy) -> None:
         drawn = {row["claim"]: row for row in rows_of(picture(card(toy)))}
-        assert set(drawn) == {"toy.fig1.best", "toy.fig1.second", "toy.fig2.order"}
-        best = drawn["toy.fig1.best"]
-        assert (best["paper"], best["ours"], best["verdict"]) == (40.0, 30.0, "trend")
-        assert (best["label"], drawn["toy.fig1.second"]["label"]) == ("fig1.best", "")
-        assert drawn["toy.fig2.order"]["verdict"] == "holds"
+        best, second, order = (
+            drawn[f"toy.{name}"] for name in ("fig1.best", "fig1.second", "fig2.order")
+        )
+        assert best["ratio"] == pytest.approx(30 / 40)
+        assert second["ratio"] == pytest.approx(21 / 20)
+        assert (best["verdict"], order["verdict"]) == ("trend", "holds")
+        assert (best["label"], second["label"]) == ("fig1.best", "")
 
-    def test_the_band_is_what_is_near(self, toy: Toy) -> None:
-        data = picture(card(toy)).to_dict()["datasets"].values()
-        (band,) = (rows for rows in data if "least" in rows[0])
-        low, high = band[0]["paper"], band[-1]["paper"]
-        assert low < 20
-        assert high > 40
-        for row in band:
-            near = claims.tolerance("percent", row["paper"])
-            assert row["least"] == pytest.approx(max(row["paper"] - near, low))
-            assert row["most"] == pytest.approx(min(row["paper"] + near, high))
-
-    def test_says_how_many_claims_got_which_verdict(self, toy: Toy) -> None:
-        subtitle = picture(card(toy)).to_dict()["title"]["subtitle"]
-        assert subtitle[0] == "5 claims at smoke scale:"  # the input is none of ours
-        assert subtitle[1] == "1 near, 1 holds, 1 trend, 2 not run"
+    def test_says_how_many_claims_of_each_system_are_met(self, toy: Toy) -> None:
+        shown = texts(picture(card(toy)))
+        assert "2 of 5 claims of the papers are met" in shown  # the input is not judged
+        assert "2 of 5" in shown
 
     def test_leaves_out_what_a_clock_decides_where_it_has_to_be_the_same(
         self, toy: Toy, tmp_path: Path
     ) -> None:
         toy.answer_by(TIMED)
-        drawn = [row["claim"] for row in rows_of(picture(card(toy), timed=False))]
-        assert drawn == ["toy.fig1.best", "toy.fig1.second"]
         path = claims.write(card(toy), tmp_path / "scorecard.svg")
         assert sorted(titles(path)) == ["toy.fig1.best", "toy.fig1.second"]
-        assert "timed on this machine" in path.read_text()
+        assert "1 of 4" in texts(picture(card(toy), timed=False))
         before = path.read_bytes()
         assert claims.write(card(toy), path).read_bytes() == before
 
-    def test_draws_recorded_results_as_open_marks(self, toy: Toy) -> None:
-        plain, both = (
-            len(picture(one).to_dict()["concat"][0]["layer"])
-            for one in (card(toy), card(toy, **RECORDED))
-        )
-        assert both == plain + 1
-        best = next(
-            row for row in rows_of(picture(card(toy, **RECORDED))) if "best" in row["claim"]
-        )
-        assert (best["ours"], best["recorded_value"]) == (30.0, 39.0)
-
-    def test_an_open_mark_has_the_verdict_on_what_was_recorded(self, toy: Toy) -> None:
-        drawn = picture(card(toy, **RECORDED)).to_dict()
-        marks = drawn["concat"][0]["layer"][3]
-        assert marks["mark"]["filled"] is False
-        for channel in ("color", "shape"):
-            assert marks["encoding"][channel]["field"] == "recorded_verdict"
-        assert "recorded" in [one["field"] for one in marks["encoding"]["tooltip"]]
-        rows = {row["claim"]: row for row in rows_of(picture(card(toy, **RECORDED)))}
-        best, second = (rows[f"toy.fig1.{name}"] for name in ("best", "second"))
-        assert (best["verdict"], best["recorded_verdict"]) == ("trend", "near")
-        assert (second["verdict"], second["recorded_verdict"]) == ("near", "trend")
-        assert (best["recorded"], second["recorded"]) == ("39 (near)", "10 (trend)")
-
-    def test_a_claim_that_is_only_recorded_has_its_mark(self, toy: Toy) -> None:
+    def test_draws_what_claims_are_judged_by(self, toy: Toy) -> None:
         only = claims.of_frames("toy", {}, recorded=RECORDED, claims=toy.claims)
-        rows = {row["claim"]: row for row in rows_of(picture(only))}
-        best = rows["toy.fig1.best"]
-        assert (best["ours"], best["recorded_value"], best["label"]) == (None, 39.0, "")
-        assert rows["toy.fig1.second"]["label"] == "fig1.second"
-        assert figures.svg(picture(only)).startswith("<svg")
+        best, second = rows_of(picture(only))[-2:]
+        assert best["ratio"] == pytest.approx(39 / 40)
+        assert (best["verdict"], second["verdict"]) == ("near", "trend")
+        assert second["label"] == "fig1.second"
+
+    @pytest.mark.parametrize(
+        ("reductions", "ticks"),
+        [([30.0, 21.0], ["0.8", "1", "1.25"]), ([400.0, -1.0], ["no ratio", "≥ 4"])],
+    )
+    def test_what_has_no_ratio_or_a_large_one_stands_at_the_edge(
+        self, toy: Toy, reductions: list[float], ticks: list[str]
+    ) -> None:
+        frame = FIG1.with_columns(reduction=pl.Series(reductions))
+        shown = texts(picture(claims.of_frames("toy", {"fig1": frame}, claims=toy.claims)))
+        assert set(ticks) <= set(shown)
 
     def test_nothing_but_what_did_not_run_can_be_drawn(self, toy: Toy) -> None:
         empty = claims.of_frames("toy", {}, claims=toy.claims)
         assert [row["verdict"] for row in rows_of(picture(empty))] == ["not run"]
+        assert "0 of 5" in texts(picture(empty))
+
+    def test_marks_lie_beside_each_other(self) -> None:
+        px = {str(at): float(at % 17) for at in range(60)}
+        levels = _beside_each_other(px, middle=8)
+        assert min(levels.values()) == 0
+        for one, other in combinations(px, 2):
+            assert levels[one] != levels[other] or abs(px[one] - px[other]) >= 7
+
+    @given(st.lists(st.tuples(st.integers(0, 540), st.integers(0, 5)), min_size=1, max_size=5))
+    def test_labels_lie_on_no_label(self, marks: list[tuple[int, int]]) -> None:
+        names = [f"a.claim{number}" for number in range(len(marks))]
+        px = {name: float(at) for name, (at, _) in zip(names, marks, strict=True)}
+        levels = {name: level for name, (_, level) in zip(names, marks, strict=True)}
+        sides = {name: "left" if px[name] > 270 else "right" for name in names}
+        lines = _lines({name: name for name in names}, sides, px, levels)
+
+        def box(name: str) -> tuple[float, float]:
+            """From where to where a label of eight letters goes, 5.6 px each."""
+            return (px[name] - 44.8, px[name]) if px[name] > 270 else (px[name], px[name] + 44.8)
+
+        for one, other in combinations(lines, 2):
+            low, high = sorted((box(one), box(other)))
+            assert abs(lines[one] - lines[other]) >= 1.9 or low[1] <= high[0]
 
     @pytest.mark.parametrize("column", ["single", "double"])
     def test_fits_a_column(self, toy: Toy, column: str) -> None:
         assert figures.svg(picture(card(toy, **RECORDED)), column).startswith("<svg")
 
     def test_verdicts_differ_in_shape_and_in_grey(self) -> None:
-        assert len(set(SHAPES.values())) == len(SHAPES) == len(COLOURS)
-        assert set(COLOURS.values()) <= set(figures.PALETTE)  # no two of which share a grey
+        judged = VERDICTS[:4]
+        assert len({SHAPES[one] for one in judged}) == len(judged)
+        assert {COLOURS[one] for one in judged} <= set(figures.PALETTE)  # none of the same grey
 
     def test_a_notebook_keeps_it_and_shows_names_on_hovering(
         self, toy: Toy, tmp_path: Path

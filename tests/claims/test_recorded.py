@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from tests.claims.helpers import FIG1, TOY_ANSWERS, Toy, recording
@@ -20,7 +21,7 @@ def card(
 
 
 def answered(made: claims.Scorecard) -> set[str]:
-    return {row.name for row in made.rows if row.recorded is not None}
+    return {row.name for row in made.rows if row.evidence}
 
 
 @pytest.mark.parametrize(
@@ -42,12 +43,38 @@ def test_recordings_answer_together_what_is_of_the_same_data_and_seeds(
     assert ("fig2.order" in names) is together
 
 
-def test_claims_are_of_the_papers_scale(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = card(toy, monkeypatch, recording("fig1", scale="default"))
-    assert answered(made) == set()
-    (note,) = (one for one in made.notes() if one.startswith("toy fig1: recorded on 2026-01-01"))
-    assert "scale default" in note
-    assert "answers no claim" in note
+@pytest.mark.parametrize(
+    ("scales", "judged"),
+    [
+        (("paper", "default"), (39.0, "recorded at paper, 3 seeds, mnist", 30.0)),
+        (("default",), (30.0, "this run, smoke scale", 21.0)),
+    ],
+)
+def test_what_was_recorded_at_default_is_weaker_than_this_run(
+    toy: Toy,
+    monkeypatch: pytest.MonkeyPatch,
+    scales: tuple[str, ...],
+    judged: tuple[float, str, float],
+) -> None:
+    reductions = {"paper": [39.0, 20.0], "default": [21.0, 20.0]}
+    found = {
+        scale: recording(
+            "fig1", FIG1.with_columns(reduction=pl.Series(reductions[scale])), scale=scale
+        )["fig1"]
+        for scale in scales
+    }
+    monkeypatch.setattr(recorded, "load_all", lambda system: (found, {}))
+    best, *_ = claims.of_frames("toy", {"fig1": FIG1}, scale="smoke", claims=toy.claims).rows
+    assert (best.ours, best.evidence, best.beside) == judged
+
+
+def test_what_only_default_answers_is_judged_by_it(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = card(toy, monkeypatch, recording("fig1", scale="default", seeds=(1,)))
+    assert made.rows[0].verdict == "trend"
+    assert made.rows[0].evidence == "recorded at default, 1 seed, mnist"
+    assert any(one.startswith("toy fig1: recorded at default") for one in made.notes())
 
 
 def test_what_cannot_be_read_is_noted(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,9 +17,11 @@ class TestNear:
         [
             ("percent", "42.86", 38.574, 38.5),  # 10 % is 4.286
             ("percent", "20", 23.0, 23.01),  # 3 points are more than 10 %
-            ("percent", "0", -3.0, -3.01),
+            ("percent", "0", -1.0, -1.01),
+            ("percent", "3", 4.0, 4.01),  # below 10 a point is allowed
+            ("percent", "10", 13.0, 13.01),
             ("percent", "-21", -24.0, -24.01),
-            ("percentage points", "0", 3.0, 3.01),
+            ("percentage points", "0", 1.0, 1.01),
             ("x", "7.2", 8.28, 8.29),  # 15 % is 1.08
             ("samples", "24", 30.0, 30.01),  # 25 % is 6
             ("count", "313", 344.3, 344.4),  # 10 % is 31.3

@@ -8,11 +8,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.claims.helpers import FIG1, TABLE, TOY_ANSWERS, Toy, recording, verdicts
+from tests.claims.helpers import FIG1, TABLE, TOY_ANSWERS, Toy, verdicts
 from tests.conftest import Smoke
 from workbench import claims
 from workbench.claims import fitted_on, render, scorecard
-from workbench.experiments import recorded
 from workbench.names import UnknownNameError
 
 LINE_WORDS = 27  # of a reason: 12 of the rule's, 15 of an answer's
@@ -129,31 +128,51 @@ class TestTheScorecard:
             ("not run", "this system is not built yet")
         ]
 
-    def test_judges_recorded_frames_beside_by_the_same_rule(self, toy: Toy) -> None:
+    def test_judges_a_claim_once_by_what_was_recorded_at_the_papers_size(self, toy: Toy) -> None:
         earlier = {"fig1": FIG1.with_columns(reduction=pl.Series([39.0, 10.0]))}
-        card = claims.of_frames("toy", {"fig1": FIG1}, recorded=earlier, claims=toy.claims)
-        rows = {row.id: row for row in card.rows}
-        best, second = rows["toy.fig1.best"], rows["toy.fig1.second"]
-        assert (best.verdict, best.recorded, best.recorded_verdict) == ("trend", 39.0, "near")
-        assert (second.verdict, second.recorded_verdict) == ("near", "trend")
-        assert rows["toy.fig3.accuracy"].recorded_verdict == "not run"
-        assert rows["toy.fig2.speedup"].recorded_verdict == ""
-        assert "39 (near)" in render(card)
-        assert second.recorded_detail == second.recorded_reason != ""  # of another verdict
-        for text in (render(card), render(card, "markdown")):
-            assert f"recorded: {second.recorded_detail}" in " ".join(text.split())
-        assert "| recorded |" in render(card, "markdown")
-        assert "recorded" not in render(toy.card(), "markdown")
+        card = claims.of_frames(
+            "toy", {"fig1": FIG1}, scale="default", recorded=earlier, claims=toy.claims
+        )
+        rows = {row.name: row for row in card.rows}
+        best, second = rows["fig1.best"], rows["fig1.second"]
+        assert (best.verdict, best.ours, best.evidence) == ("near", 39.0, "recorded")
+        assert (best.beside, best.beside_evidence) == (30.0, "this run, default scale")
+        assert (second.verdict, second.beside) == ("trend", 21.0)  # near by this run
+        assert card.counts()["near"] == 1
+        assert rows["fig2.speedup"].beside_evidence == ""
+        assert "| beside |" in render(card, "markdown")
+        assert "beside" not in render(toy.card(), "markdown")
 
-    def test_finds_recorded_frames_and_says_how_they_came_about(
-        self, toy: Toy, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        ("scale", "judged"), [("smoke", False), ("default", False), ("paper", True)]
+    )
+    def test_a_training_below_the_papers_size_decides_nothing(
+        self, toy: Toy, scale: str, judged: bool
     ) -> None:
-        best = recording("fig1", FIG1.with_columns(reduction=pl.Series([39.0, 10.0])))
-        monkeypatch.setattr(recorded, "load_all", lambda system: (best, {}))
+        toy.answer_by(TOY_ANSWERS + 'LEARNT = ("toy.fig1",)\n')
+        card = claims.of_frames("toy", {"fig1": FIG1}, scale=scale, claims=toy.claims)
+        best = card.rows[0]
+        if judged:
+            assert (best.verdict, best.ours, best.beside) == ("trend", 30.0, None)
+        else:
+            assert (best.verdict, best.ours, best.beside) == ("not run", None, 30.0)
+            assert best.reason == "needs scale paper: `workbench record toy fig1`"
+            assert best.beside_evidence == f"this run, {scale} scale"
+        assert card.rows[3].verdict == "holds"  # nothing is learnt in fig2
+
+    def test_what_is_timed_elsewhere_is_the_same_on_every_machine(self, toy: Toy) -> None:
+        toy.answer_by(TOY_ANSWERS.replace('"from fig1")', '"from fig1", timed=True)'))
+        here, there = (
+            claims.of_frames("toy", run, recorded=recorded, claims=toy.claims).rows[3]
+            for run, recorded in (({"fig1": FIG1}, {}), ({}, {"fig1": FIG1}))
+        )
+        assert (here.timed, there.timed) == (True, False)
+
+    def test_a_caveat_is_printed_where_the_claim_is_met(self, toy: Toy) -> None:
+        toy.answer_by(TOY_ANSWERS.replace('"from fig1")', '"from fig1", caveat="of one seed")'))
         toy.store(fig1=FIG1)
-        card = toy.card()
-        assert card.rows[0].recorded == 39.0
-        assert "toy fig1: recorded on 2026-01-01, 1.0 min of computing" in render(card)
+        assert "but: of one seed" in render(toy.card())
+        assert "of one seed" in render(toy.card(), "markdown")
 
     def test_judges_frames_that_a_notebook_holds(self, toy: Toy) -> None:
         card = claims.of_frames("toy", {"fig1": FIG1}, scale="paper", claims=toy.claims)
@@ -172,9 +191,10 @@ class TestTheScorecard:
         assert card.percent_errors("fit") == [1.0]
         assert card.percent_errors("predicted") == [10.0]
         assert "fit 1.00 points (n = 1), predicted 10.00 points (n = 1)" in render(card)
-        assert [card.total(role) for role in claims.ROLES] == [1, 4, 1]
-        assert card.total() == card.total("fit") + card.total("predicted") + card.total("input")
-        assert card.total("predicted", "trend") == 1
+        by_role = [card.counts(role=role) for role in claims.ROLES]
+        assert [one["all"] for one in by_role] == [1, 4, 1]
+        assert by_role[1]["trend"] == 1
+        assert [name for name, _ in card.totals()] == [*claims.ROLES, "all"]
 
     @pytest.mark.usefixtures("toy")
     def test_calibration_on_a_claim_that_does_not_exist_is_refused(self, tmp_path: Path) -> None:

@@ -31,13 +31,14 @@ class TestRendering:
     def test_so_does_that_of_every_system(self, system: str, tmp_path: Path) -> None:
         fits_and_names_all(scorecard(tmp_path, system))
 
-    def test_a_row_reads_as_paper_ours_difference_verdict(self, toy: Toy) -> None:
+    def test_a_row_reads_as_paper_ours_verdict(self, toy: Toy) -> None:
         toy.store(fig1=FIG1)
         lines = [line.split() for line in render(toy.card()).splitlines()]
-        assert ["fig1.best", "40", "%", "30", "-10", "trend"] in lines
+        assert ["fig1.best", "40", "%", "30", "trend"] in lines
         assert ["fig2.order", "true", "true", "holds"] in lines
         assert ["fig3.accuracy", "<=", "0.5", "pp", "-", "not", "run"] in lines
-        assert ["all", "1", "1", "1", "0", "2", "1", "6"] in lines
+        assert ["all", "1", "1", "1", "0", "2", "1", "6", "0", "0", "0", "1"] in lines
+        assert ["toy:", "2", "of", "5", "claims", "are", "met"] in lines
 
     def test_json_is_a_list_of_objects(self, toy: Toy) -> None:
         toy.store(fig1=FIG1)
@@ -58,9 +59,12 @@ class TestRendering:
             "verdict": "trend",
             "reason": "",
             "timed": False,
-            "recorded": None,
-            "recorded_verdict": "",
-            "recorded_reason": "",
+            "evidence": "this run, smoke scale",
+            "beside": None,
+            "beside_evidence": "",
+            "cause": "ours",
+            "cause_reason": "not explained yet",
+            "caveat": "",
         }
         order = found[3]
         assert (order["paper"], order["ours"], order["difference"]) == ("best<second", True, None)
@@ -80,8 +84,8 @@ class TestRendering:
         assert text == card._repr_markdown_()
         tables = [line for line in text.splitlines() if line.startswith("|")]
         assert sum(line.startswith("| `toy.") for line in tables) == len(card.rows)
-        assert "| `toy.fig1.best` | Fig.\u00a01 | 40\u00a0% | 30 | trend |" in text
-        assert "| true | true | holds | best is faster than second; from fig1 |" in text
+        assert "| `toy.fig1.best` | Fig.\u00a01 | 40\u00a0% | 30 | trend | ours |" in text
+        assert "| true | true | holds |  | this run, smoke scale | best is faster than" in text
 
     def test_the_frame_keeps_numbers_as_numbers(self, toy: Toy) -> None:
         toy.store(fig1=FIG1)

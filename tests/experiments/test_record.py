@@ -427,21 +427,20 @@ def test_without_a_name_all_is_recorded_that_is_not(
     assert "all experiments of hiertrain are recorded" in command(*asked).stdout
 
 
-def test_the_scorecard_has_a_column_for_what_is_recorded_at_the_papers_scale(
+def test_the_scorecard_says_at_which_scale_its_evidence_was_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record("dynacomm", "fig10", scale="smoke", processes=1, folder=tmp_path)
     smoke = loaded("dynacomm", "fig10", tmp_path)
     arguments = {**smoke.manifest.arguments, "scale": "paper"}
-    for one, verdict in (
-        (smoke, ""),
-        (replace(smoke, manifest=replace(smoke.manifest, arguments=arguments)), "near"),
+    for one, scale in (
+        (smoke, "smoke"),
+        (replace(smoke, manifest=replace(smoke.manifest, arguments=arguments)), "paper"),
     ):
         monkeypatch.setattr(recorded, "load_all", lambda system, one=one: ({"fig10": one}, {}))
         card = of_frames("dynacomm", {})
         (row,) = (one for one in card.rows if one.id == "dynacomm.fig10.accuracy")
-        assert (row.verdict, row.recorded_verdict) == ("not run", verdict)
-        assert ("answers no claim" in card.recorded["dynacomm fig10"]) is (verdict == "")
+        assert (row.verdict, row.evidence) == ("near", f"recorded at {scale}, 1 seed, digits")
 
 
 @pytest.mark.parametrize(
