@@ -27,8 +27,8 @@ def states(first: int, growth: Growth, samples: int, iterations: int) -> list[Gl
     iterations=st.integers(1, 60),
     add=st.integers(0, 20),
     factor=st.sampled_from([1.0, 1.5, 2.0, 10.0]),
-    every=st.integers(1, 4),
-    warm_up=st.integers(0, 6),
+    every=st.integers(1, 1600),
+    warm_up=st.integers(0, 2400),
     warm_share=SHARES,
     share=SHARES,
 )
@@ -44,7 +44,7 @@ def test_counts_as_loops_do(
     warm_share: float,
     share: float,
 ) -> None:
-    growth = Growth(add, factor, every, warm_up, warm_share, share)
+    growth = Growth(add, factor, every / samples, warm_up / samples, warm_share, share)
     found = states(first, growth, samples, iterations)
     expected = oracle.global_batches(
         first, samples, iterations, add=add, factor=factor, every=every, warm_up=warm_up,
@@ -54,9 +54,10 @@ def test_counts_as_loops_do(
     sizes = [one.size for one in found]
     assert sizes == sorted(sizes)
     for one in found:
-        limit = growth.warm_up_share if one.epoch <= warm_up else max(warm_share, share)
+        learnt = one.epoch * samples + one.learnt
+        limit = warm_share if learnt <= warm_up else max(warm_share, share)
         assert one.size <= max(first, limit * samples)
-        assert one.epoch * samples + one.learnt == sum(sizes[: found.index(one)])
+        assert learnt == sum(sizes[: found.index(one)])
 
 
 def test_the_papers_limits() -> None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from workbench.clusters import load_constants, load_testbed
 from workbench.datasets import Dataset
+from workbench.dlion.algorithms.global_batch import Growth
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
 from workbench.dlion.training import Setup
 from workbench.names import choose
@@ -97,18 +98,27 @@ class Learner(NamedTuple):
         """Samples of the timed model for each of the learner's."""
         return self.stands_for * LOCAL_BATCH / self.local_batch
 
-    def epochs(self, of_paper: float, samples: int) -> int:
-        """Passes over so many samples that stand for epochs of the paper's; at least one."""
-        return max(1, round(of_paper * POINTS / (samples * self.sample_stands_for)))
+    def epochs(self, of_paper: float, samples: int) -> float:
+        """Passes over so many samples that stand for epochs of the paper's."""
+        return of_paper * POINTS / (samples * self.sample_stands_for)
 
-    def of_paper_samples(self, samples: int) -> float:
-        """Share of the paper's samples, as batches of so many see them, that the learner has.
+    def growth(
+        self, samples: int, growth: Growth, every_epochs: float, warm_up_epochs: float
+    ) -> Growth:
+        """The paper's growth of the global batch, with as many samples as the learner has.
 
-        One for Cipher itself, whose batches are shares of what it learns from.
+        Epochs and shares are of the paper's training images, whatever the data set's size: where
+        the paper's batch grows, so does this, by as large a share of it.
         """
-        if self.stands_for == 1:
-            return 1.0
-        return samples * LOCAL_BATCH / (POINTS * self.local_batch)
+        smaller = self.local_batch / LOCAL_BATCH
+        return replace(
+            growth,
+            warm_up_add=round(growth.warm_up_add * smaller),
+            every_epochs=self.epochs(every_epochs, samples),
+            warm_up_epochs=self.epochs(warm_up_epochs, samples),
+            warm_up_share=min(1.0, growth.warm_up_share * POINTS * smaller / samples),
+            speed_up_share=min(1.0, growth.speed_up_share * POINTS * smaller / samples),
+        )
 
     def iterations(self, of_paper: float) -> int:
         """Iterations that stand for so many of the paper's; at least one."""

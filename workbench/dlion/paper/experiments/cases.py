@@ -144,23 +144,12 @@ def _batching(
 ) -> Batching | None:
     if batching is None:
         return None
-    learner, growth = learning.learner, batching.growth
-    if case.growth_epochs is None:
-        of_paper = learner.of_paper_samples(samples)
-        growth = replace(
-            growth,
-            warm_up_add=round(growth.warm_up_add * learner.local_batch / LOCAL_BATCH),
-            every_epochs=learner.epochs(GROWTH_EPOCHS, samples),
-            warm_up_epochs=learner.epochs(WARM_UP_EPOCHS, samples),
-            warm_up_share=min(1.0, growth.warm_up_share / of_paper),
-            speed_up_share=min(1.0, growth.speed_up_share / of_paper),
-        )
-    else:
-        begin = learner.epochs(case.growth_epochs, samples) if case.growth_epochs else 0
-        growth = Growth(0, 2.0, learner.epochs(1, samples), begin)
+    learner, growth, epochs = learning.learner, batching.growth, (GROWTH_EPOCHS, WARM_UP_EPOCHS)
+    if case.growth_epochs is not None:
+        growth, epochs = Growth(warm_up_add=0), (1.0, case.growth_epochs)
     return replace(
         batching,
-        growth=growth,
+        growth=learner.growth(samples, growth, *epochs),
         period=learning.timing_period,
         sizes=(max(1, learner.local_batch // 4), learner.local_batch),
         weighting=case.weighting or batching.weighting,
