@@ -11,6 +11,7 @@ share of the data; the paper's first goes beyond it.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -46,7 +47,9 @@ class Growth:
         if not 0 < check_number("every_epochs", self.every_epochs) < math.inf:
             raise UserError(f"every_epochs is {self.every_epochs}; it must be finite and above 0")
         if not 0 <= check_number("warm_up_epochs", self.warm_up_epochs) < math.inf:
-            raise UserError(f"warm_up_epochs is {self.warm_up_epochs}; it must be 0 or more, finite")
+            raise UserError(
+                f"warm_up_epochs is {self.warm_up_epochs}; it must be 0 or more, finite"
+            )
         if not 1 <= check_number("speed_up_factor", self.speed_up_factor) < math.inf:
             raise UserError(
                 f"speed_up_factor is {self.speed_up_factor}; it must be at least 1 and finite"
@@ -75,7 +78,7 @@ def step(state: GlobalBatch, growth: Growth, data_samples: int) -> GlobalBatch:
     """Count an iteration of the present size, behind which the size grows if a step is due."""
     before = state.epoch * data_samples + state.learnt
     epoch, learnt = divmod(before + state.size, data_samples)
-    every = max(1, round(growth.every_epochs * data_samples))
+    every = max(1, round(min(growth.every_epochs * data_samples, sys.maxsize)))
     steps = (before + state.size) // every
     size = state.size
     if steps > before // every:

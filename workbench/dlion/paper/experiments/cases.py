@@ -21,7 +21,6 @@ from workbench.dlion.paper.experiments import scales
 from workbench.dlion.paper.testbed import (
     CANDIDATES,
     GROWTH_EPOCHS,
-    LOCAL_BATCH,
     SECONDS,
     WARM_UP_EPOCHS,
     Learner,
