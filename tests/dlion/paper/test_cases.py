@@ -151,6 +151,10 @@ FIELDS: dict[str, tuple[Any, Says]] = {
     "seed": (3, lambda setup, _: setup.seed == 3),
     "techniques": (("links",), lambda _, system: system.batching is None),
     "n": (25.0, lambda _, system: system.generate_partial_gradients.n == 25),
+    "accumulate": (
+        True,
+        lambda _, system: getattr(system.generate_partial_gradients, "left", None) is not None,
+    ),
     "weighting": ("equal", lambda _, system: system.batching.weighting == "equal"),
     "growth_epochs": (
         2,
@@ -197,7 +201,8 @@ class TestFields:
         value, says = FIELDS[name]
         setup, system, _ = given(Case())
         assert not says(setup, system if name != "n" else SYSTEMS["max10"])
-        setup, system, _ = given(Case()._replace(**{name: value}))
+        n = 25.0 if name == "accumulate" else None  # of Max N
+        setup, system, _ = given(Case(n=n)._replace(**{name: value}))
         assert says(setup, system)
 
     def test_a_case_of_few_classes_and_many_workers(self) -> None:
@@ -236,7 +241,7 @@ class Done:
             {"at_s": 3.5, "node": 0, "top1": 0.8, "loss": 0.5},
         ]
     )
-    iterations = pl.DataFrame({"at_s": [1.0, 2.0, 2.5, 3.5]})
+    iterations = pl.DataFrame({"at_s": [1.0, 2.0, 2.5, 3.5], "global_batch": [8, 8, 16, 32]})
     transfers = pl.DataFrame({"at_s": [1.5, 3.5], "bytes": [1_000_000, 500_000]})
 
 
@@ -250,6 +255,7 @@ class TestCurve:
         assert found["loss"].to_list() == pytest.approx([None, None, 1.5, 0.75])
         assert found["iterations"].to_list() == [0.5, 1.0, 1.5, 2.0]
         assert found["mbytes"].to_list() == [0.0, 1.0, 1.0, 1.5]
+        assert found["global_batch"].to_list() == [8, 8, 16, 32]
 
     def test_what_a_row_says_of_its_training(self) -> None:
         row = about(Case(techniques=("links", "transfer"), times_as_long=2.0), LEARNING)
@@ -298,7 +304,8 @@ def test_a_curve_is_the_same_to_the_last_bit_each_time() -> None:
             "loss": [1 / (node + 3) for node in workers],
         }
     )
-    empty = pl.DataFrame(schema={"at_s": pl.Float64, "bytes": pl.Int64})
+    nothing = dict.fromkeys(("bytes", "global_batch"), pl.Int64)
+    empty = pl.DataFrame(schema={"at_s": pl.Float64, **nothing})
     curves = [
         cases.curve(
             cast(

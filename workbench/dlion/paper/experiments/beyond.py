@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
@@ -81,28 +81,35 @@ def scaling(
     return trainings("More workers", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
 
 
-FIRST_WEIGHTS: Mapping[str, Mapping[str, Any]] = {
-    "own first weights": {},
-    "shared first weights": {"first_weights": "shared"},
-    "shared, few classes a worker": {"first_weights": "shared", "classes": 2},
-    "own, all wait for all": {"synchronous": True},
+_WHOLE = ("baseline", "ako", "dlion")
+EXPLANATIONS: Mapping[str, tuple[Sequence[str], Mapping[str, Any]]] = {
+    "own first weights": ((*_WHOLE, "max10"), {}),
+    "shared first weights": (_WHOLE, {"first_weights": "shared"}),
+    "shared, few classes a worker": (_WHOLE, {"first_weights": "shared", "classes": 2}),
+    "own, all wait for all": (_WHOLE, {"synchronous": True}),
+    "what Max 10 does not send adds up": (("max10",), {"n": 10.0, "accumulate": True}),
+    "Max 10 by the sentence: 10 % of the largest": (("max10",), {"n": 90.0}),
 }
+"""Whom each is about, and what it changes."""
 
 
 def explanations(
     scale: str = "default", seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
 ) -> pl.DataFrame:
-    """What may put Baseline below systems that send less; as `trainings`, and ``explanation``."""
+    """What may put Baseline below systems that send less, and Max 10 above all (Fig. 16).
+
+    As `trainings`, and ``explanation``.
+    """
     frames = [
         trainings(
             "Explanations",
-            [Case(system, **changes) for system in ("baseline", "ako", "dlion")],
+            [Case(system, **changes) for system in systems],
             scale,
             seed=seed,
             dataset=dataset,
             seeds=seeds,
         ).with_columns(explanation=pl.lit(name))
-        for name, changes in FIRST_WEIGHTS.items()
+        for name, (systems, changes) in EXPLANATIONS.items()
     ]
     return pl.concat(frames)
 

@@ -49,8 +49,8 @@ class Case(NamedTuple):
         Who, where; of weights, shards and batches.
     techniques
         Of DLion, those that are on, of ``"batching"``, ``"links"`` and ``"transfer"``.
-    n
-        Of Max N for all links.
+    n, accumulate
+        Of Max N for all links; whether what is not sent adds up.
     weighting, growth_epochs
         Of dynamic batching: name in `WEIGHTINGS`; paper's epoch from which the global batch
         doubles every epoch.
@@ -67,6 +67,7 @@ class Case(NamedTuple):
     seed: int = 1
     techniques: tuple[str, ...] | None = None
     n: float | None = None
+    accumulate: bool | None = None
     weighting: str | None = None
     growth_epochs: int | None = None
     period: int | None = None
@@ -131,7 +132,8 @@ def system_of(case: Case, learning: Learning, samples: int) -> System:
             transfer=system.transfer if "transfer" in case.techniques else None,
         )
     if case.n is not None:
-        system = replace(system, generate_partial_gradients=MaxN(case.n))
+        hook = MaxN(case.n, accumulate=bool(case.accumulate))
+        system = replace(system, generate_partial_gradients=hook)
     if case.synchronous:
         system = replace(system, synch_training=synchronous)
     batching = _batching(system.batching, case, learning, samples)
@@ -213,8 +215,10 @@ CURVE: dict[str, Any] = {
     "loss": pl.Float64,
     "iterations": pl.Float64,
     "mbytes": pl.Float64,
+    "global_batch": pl.Int64,
 }
-"""Of a curve: means over workers, and their standard deviation; what was sent by then."""
+"""Of a curve: means over workers, and their standard deviation; what was sent by then; the largest
+global batch so far, of the learner's samples."""
 
 
 def curve(trained: Trained, seconds: float, points: int = POINTS) -> pl.DataFrame:
@@ -241,6 +245,7 @@ def curve(trained: Trained, seconds: float, points: int = POINTS) -> pl.DataFram
                 "loss": newest["loss"].mean() if whole_round else None,
                 "iterations": len(done) / workers,
                 "mbytes": int(sent["bytes"].sum()) / 1e6,
+                "global_batch": done["global_batch"].max(),
             }
         )
     return pl.DataFrame(rows, schema={name: CURVE[name] for name in list(CURVE)[1:]})
@@ -266,6 +271,7 @@ ABOUT: dict[str, Any] = {
     "seed": pl.Int64,
     "techniques": pl.String,
     "n": pl.Float64,
+    "accumulate": pl.Boolean,
     "weighting": pl.String,
     **dict.fromkeys(("growth_epochs", "period"), pl.Int64),
     "share": pl.Float64,
