@@ -179,7 +179,7 @@ FIELDS: dict[str, tuple[Any, Says]] = {
 }
 
 
-def epochs_of(of_paper: float) -> int:
+def epochs_of(of_paper: float) -> float:
     return LEARNER.epochs(of_paper, 60)
 
 

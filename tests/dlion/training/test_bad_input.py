@@ -141,8 +141,9 @@ class TestExchangesOfModels:
         assert set(found.transfers["iteration"]) == {8, 16}
 
     def test_in_place_of_gradients(self) -> None:
-        other = {"generate_partial_gradients": None, "exchange_models": DiLoCo(every=8)}
-        assert replace(SYSTEMS["max10"], **other).synch_training is asynchronous
+        of = SYSTEMS["max10"]
+        found = replace(of, generate_partial_gradients=None, exchange_models=DiLoCo(every=8))
+        assert found.synch_training is asynchronous
 
     @pytest.mark.parametrize("part", [None, 5, SimpleNamespace(learnt=print)])
     def test_what_takes_no_step_is_refused(self, part: Any) -> None:
