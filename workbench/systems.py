@@ -9,6 +9,16 @@ from pathlib import Path
 from workbench.parameters import PARAMETERS, Parameter, declared
 
 
+TITLES: Mapping[str, str] = {
+    "dynacomm": "DynaComm",
+    "hiertrain": "HierTrain",
+    "edgegossip": "EdgeGossip",
+    "dlion": "DLion",
+    "olpb": "OLPB",
+}
+"""The systems as their papers write them."""
+
+
 def systems() -> list[str]:
     """Return the names of all systems: the packages that have an explorer."""
     return sorted(path.parent.name for path in Path(__file__).parent.glob("*/explorer.py"))

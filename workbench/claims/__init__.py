@@ -6,6 +6,7 @@ frames of a notebook; neither runs anything.
 """
 
 from workbench.claims.answer import Answer, Table, answered, built, stored_answers
+from workbench.claims.cause import CAUSES, Cause
 from workbench.claims.claim import (
     CHECKS,
     COLUMNS,
@@ -29,6 +30,7 @@ from workbench.claims.scorecard import ROLES, Row, Scorecard
 from workbench.claims.text import render
 
 __all__ = [
+    "CAUSES",
     "CHECKS",
     "COLUMNS",
     "OTHER_TOLERANCE",
@@ -37,6 +39,7 @@ __all__ = [
     "TOLERANCES",
     "VERDICTS",
     "Answer",
+    "Cause",
     "Claim",
     "Row",
     "Scorecard",

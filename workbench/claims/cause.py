@@ -12,7 +12,7 @@ CAUSES: Mapping[str, str] = {
     "paper": "the paper's own numbers contradict each other",
     "data": "what it takes cannot be had",
     "noise": "the spread over seeds covers the bar",
-    "ours": "ours, not yet explained",
+    "ours": "of our own making, or not explained yet",
 }
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench import results as stored_results
-from workbench.claims.answer import Answer, built, stored_answers
+from workbench.claims.answer import Answer, built, causes, learnt, stored_answers
+from workbench.claims.cause import Cause
 from workbench.claims.claim import Claim, claims_of, load_claims, siblings
-from workbench.claims.rule import verdict
+from workbench.claims.rule import MISSES, accepted, verdict
 from workbench.claims.scorecard import Row, Scorecard
 from workbench.clusters.testbeds import load_calibration
 from workbench.names import check_name
@@ -18,6 +20,9 @@ from workbench.parameters import Value
 
 if TYPE_CHECKING:
     import polars as pl
+
+PAPER = "paper"
+"""The scale of the paper's own sizes, which claims are about."""
 
 
 def scorecard(
@@ -85,6 +90,10 @@ def of_frames(
 ) -> Scorecard:
     """Judge one system's claims by frames in memory, as a notebook has them while it runs.
 
+    Each claim is judged once, by the strongest evidence that answers it: what was recorded at scale
+    ``paper``, else these frames, else what was recorded at another scale. What only a training of
+    the paper's size decides (``LEARNT``) is not judged by a smaller one.
+
     Parameters
     ----------
     frames
@@ -92,8 +101,8 @@ def of_frames(
     scale
         At which they were made.
     recorded
-        Frames of one recorded run, by the same names, judged by the same rule beside them; by
-        default those in ``data/recorded`` at scale ``paper``.
+        Frames recorded in one run at scale ``paper``, by the same names; by default those in
+        ``data/recorded``, of every scale.
     parameters
         With which `frames` were made; used to explain why a claim has no answer.
     damaged
@@ -104,31 +113,40 @@ def of_frames(
     Raises
     ------
     UnknownNameError
-        No claim is of this system, or an answer is to no claim.
+        No claim is of this system, or an answer or a cause is of no claim.
     """
     own = claims_of(system, claims)
     here = built(system)
     found, fault = stored_answers(system, own, frames) if here else ({}, "")
-    alike, made = _recorded(system) if recorded is None else ([recorded], dict[str, str]())
-    earlier = dict[str, Answer]()
-    for together in alike if here else ():
-        answers, lacking = stored_answers(system, own, together)
-        earlier |= answers
+    evidence = [_Evidence(f"this run, {scale or 'unknown'} scale", scale, found, here=True)]
+    recordings, made = _recordings(system) if recorded is None else (_given(recorded), {})
+    for one in recordings if here else ():
+        answers, lacking = stored_answers(system, own, one.frames)
+        at = 0 if one.scale == PAPER else len(evidence)
+        evidence.insert(at, _Evidence(one.name, one.scale, answers))
         if lacking:
-            named = f"{system} {', '.join(together)}, recorded"
+            named = f"{system} {', '.join(one.frames)}, recorded"
             made[named] = f"of another version, so not all claims are judged ({lacking})"
-    waiting = [name for name, one in own.items() if name not in found and one.check != "input"]
-    if waiting:
-        why = "this system is not built yet"
-        if here:
-            why = _why_unanswered(system, frames, parameters or {}, fault, damaged)
-        found |= dict.fromkeys(waiting, Answer(not_run=why))
-    fitted = fitted_on(system, own)
+    answered = {name for one in evidence for name in one.answers}
+    large = learnt(system, own) if here else {}
+    waiting = [
+        name
+        for name, one in own.items()
+        if name not in answered and one.check != "input" and set(large.get(name, ())) <= set(frames)
+    ]
+    why = "this system is not built yet"
+    if here and waiting:
+        why = _why_unanswered(system, frames, parameters or {}, fault, damaged)
+    judged_by = _JudgedBy(
+        tuple(own.values()),
+        evidence,
+        learnt=large,
+        causes=causes(system, own) if here else {},
+        fitted=fitted_on(system, own),
+        unanswered=why,
+    )
     return Scorecard(
-        rows=tuple(
-            _judged(claim, list(own.values()), found, earlier, claim.id in fitted)
-            for claim in own.values()
-        ),
+        rows=tuple(_judged(claim, judged_by) for claim in own.values()),
         scales={system: scale or "an unknown"} if frames else {},
         missing={system: _reproduce_command(system)} if here and not (frames or damaged) else {},
         not_built={},
@@ -137,24 +155,71 @@ def of_frames(
     )
 
 
-def _recorded(system: str) -> tuple[list[dict[str, pl.DataFrame]], dict[str, str]]:
-    """Return the recorded frames that answer claims, and what to say of each recording.
+@dataclass(frozen=True)
+class _Recording:
+    """Recorded frames that may be compared: of the same scale, data and seeds."""
 
-    Claims are about the scale of the paper. Those are together that may be compared: of the same
-    data and seeds.
-    """
+    name: str
+    scale: str
+    frames: dict[str, pl.DataFrame]
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """Answers by frames that may be compared, and whether this machine has just made them."""
+
+    name: str
+    scale: str | None
+    answers: Mapping[str, Answer]
+    here: bool = False
+
+
+@dataclass(frozen=True)
+class _JudgedBy:
+    """What all claims of a system are judged by; `evidence` has the strongest first."""
+
+    own: Sequence[Claim]
+    evidence: Sequence[_Evidence]
+    learnt: Mapping[str, tuple[str, ...]]
+    causes: Mapping[str, Cause]
+    fitted: Collection[str]
+    unanswered: str
+
+    def decides(self, one: _Evidence, claim: str) -> bool:
+        """Whether this evidence has an answer to a claim, and is strong enough to judge by."""
+        large = claim not in self.learnt or one.scale == PAPER
+        return large and claim in one.answers and not one.answers[claim].not_run
+
+    def waits_for(self, claim: str) -> str:
+        """What a claim waits for that no evidence decides."""
+        said = [one for one in self.evidence if claim in one.answers]
+        if claim in self.learnt:
+            system = claim.partition(".")[0]
+            record = ", ".join(f"`workbench record {system} {one}`" for one in self.learnt[claim])
+            recorded = [one.answers[claim].not_run for one in said if one.scale == PAPER]
+            return next(iter(recorded), f"needs scale paper: {record}")
+        return next((one.answers[claim].not_run for one in said), self.unanswered)
+
+
+def _given(frames: Mapping[str, pl.DataFrame]) -> list[_Recording]:
+    return [_Recording("recorded", PAPER, dict(frames))]
+
+
+def _recordings(system: str) -> tuple[list[_Recording], dict[str, str]]:
+    """Return recorded frames, those together that may be compared, and what to say of each."""
     from workbench.experiments import recorded
 
     found, faults = recorded.load_all(system)
     made = {f"{system} {name}": text for name, text in faults.items()}
-    alike: dict[str, dict[str, pl.DataFrame]] = {}
+    alike: dict[str, _Recording] = {}
     for name, one in found.items():
         made[f"{system} {name}"] = str(one)
-        if one.manifest.arguments["scale"] == "paper":
-            of = json.dumps([dict(one.manifest.data), list(one.manifest.seeds)], sort_keys=True)
-            alike.setdefault(of, {}).update(one.frames)
-        else:
-            made[f"{system} {name}"] += "; answers no claim, which takes scale paper"
+        scale, data, seeds = one.manifest.arguments["scale"], one.manifest.data, one.manifest.seeds
+        of = json.dumps([scale, dict(data), list(seeds)], sort_keys=True)
+        plural = "" if len(seeds) == 1 else "s"
+        trained = [f"{len(seeds)} seed{plural}"] if seeds else []
+        text = ", ".join([f"recorded at {scale}", *trained, *(Path(source).stem for source in data)])
+        alike.setdefault(of, _Recording(text, scale, {})).frames.update(one.frames)
     return list(alike.values()), made
 
 
@@ -168,34 +233,45 @@ def fitted_on(system: str, claims: Iterable[str]) -> frozenset[str]:
     return frozenset(check_name(f"claim in {system}.toml", one, known) for one in listed)
 
 
-def _judged(
-    claim: Claim,
-    own: Sequence[Claim],
-    found: Mapping[str, Answer],
-    recorded: Mapping[str, Answer],
-    fit: bool,
-) -> Row:
-    answer = found.get(claim.id)
-    ours = answer.ours if answer else None
+def _judged(claim: Claim, by: _JudgedBy) -> Row:
+    deciding = next((one for one in by.evidence if by.decides(one, claim.id)), None)
+    found = deciding.answers if deciding else {claim.id: Answer(not_run=by.waits_for(claim.id))}
+    others = [one for one in by.evidence if one is not deciding and claim.id in one.answers]
+    beside = next((one for one in others if one.answers[claim.id].ours is not None), None)
+    answer = found[claim.id]
+    reached, reason = judge(claim, by.own, found)
     difference = None
-    if isinstance(claim.paper, float) and ours is not None:
-        difference = float(ours) - claim.paper
-    reached, reason = judge(claim, own, found)
-    earlier = recorded.get(claim.id)
-    recorded_verdict, recorded_reason = judge(claim, own, recorded) if earlier else ("", "")
+    if isinstance(claim.paper, float) and answer.ours is not None:
+        difference = float(answer.ours) - claim.paper
+    cause = _cause(claim, answer, by.causes.get(claim.id)) if reached in MISSES else None
     return Row(
         **{name: getattr(claim, name) for name in _STATED},
-        role="input" if claim.check == "input" else "fit" if fit else "predicted",
+        role="input" if claim.check == "input" else "fit" if claim.id in by.fitted else "predicted",
         paper=claim.paper,
-        ours=ours,
+        ours=answer.ours,
         difference=difference,
         verdict=reached,
         reason=reason,
-        timed=answer is not None and answer.timed,
-        recorded=earlier.ours if earlier else None,
-        recorded_verdict=recorded_verdict,
-        recorded_reason=recorded_reason,
+        timed=answer.timed and deciding is not None and deciding.here,
+        evidence=deciding.name if deciding else "",
+        beside=beside.answers[claim.id].ours if beside else None,
+        beside_evidence=beside.name if beside else "",
+        cause=cause.kind if cause else "",
+        cause_reason=cause.why if cause else "",
     )
+
+
+def _cause(claim: Claim, answer: Answer, known: Cause | None) -> Cause:
+    """Why a claim is missed: by chance, if seeds are far enough apart; else as is known."""
+    cause = known or Cause("ours", "not explained yet")
+    if answer.spread is not None and answer.ours is not None:
+        low, high = accepted(claim)
+        if low - answer.spread <= answer.ours <= high + answer.spread:
+            why = f"± {answer.spread:.3g} over {answer.seeds} seeds"
+            cause = Cause("noise", f"{why}; {known.why}" if known else why)
+    if answer.seeds == 1 and cause.kind != "paper":
+        cause = Cause(cause.kind, f"{cause.why} (provisional: one seed)")
+    return cause
 
 
 _STATED = ("id", "system", "source", "setting", "metric", "unit", "check")

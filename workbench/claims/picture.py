@@ -1,19 +1,20 @@
-"""The scorecard as a picture: the papers' numbers against ours, and below them the orderings."""
+"""The scorecard as a picture: claims by verdict, orderings, and each number over the paper's."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench import atomic, figures
-from workbench.claims.rule import VERDICTS, tolerance
+from workbench.claims.rule import MET, MISSES, VERDICTS
 from workbench.claims.scorecard import Row, Scorecard
 from workbench.errors import UserError
-from workbench.figures import PALETTE
+from workbench.figures import INK, PALETTE
+from workbench.systems import TITLES
 from workbench.widgets import Explorer
 
 if TYPE_CHECKING:
@@ -22,67 +23,62 @@ if TYPE_CHECKING:
 
     from workbench.results import Results
 
-COLOURS = dict(zip(VERDICTS[:4], (PALETTE[0], PALETTE[4], PALETTE[1], PALETTE[2]), strict=True))
-SHAPES = dict(zip(VERDICTS[:4], ("circle", "square", "triangle-up", "diamond"), strict=True))
-FITTED_OPACITY = 0.4
+TIMED = "timed"
+"""In place of a verdict that depends on how fast this machine is."""
 
-_GREY, _BAND = "#777777", "#d5dbe6"
-_LABELLED = ("trend", "not reproduced")
-_APART = {"row": 88, "column": 56}  # room for axes and titles
-_PLOT_PX, _HEIGHT_PX, _ROW_PX, _LABEL_PX = 230, 190, 22, 100
-
-
-@dataclass(frozen=True, eq=False)
-class _Panel:
-    """A plot of the claims of some units.
-
-    `units` maps each unit to the factor of its values; the band is the first one's.
-    """
-
-    title: str
-    units: dict[str, float]
-    log: bool
-
-
-_PANELS = (
-    _Panel("%, points", {"percent": 1.0, "percentage points": 1.0}, log=False),
-    _Panel("x, counts", {"x": 1.0, "samples": 1.0, "exponent": 1.0, "count": 1.0}, log=True),
-    _Panel("seconds", {"s": 1.0, "ms": 1e-3}, log=True),
+SHOWN = (*VERDICTS[:-1], TIMED)
+COLOURS = dict(
+    zip(
+        SHOWN,
+        (PALETTE[0], PALETTE[4], PALETTE[1], PALETTE[2], "#c9c9c9", "#ececec"),
+        strict=True,
+    )
 )
+SHAPES = dict(zip(SHOWN, ("circle", "square", "triangle-up", "diamond", "cross", "cross"), strict=True))
+
+_LIGHT = {"trend", "not run", TIMED}  # whose counts are written in ink
+_NAMED = 2  # of a system's worst misses
+_WIDEST, _NARROWEST = 4.0, 1.25  # ends of an axis of ratios, and one over them
+_BARS_PX, _DOTS_PX, _RATIOS_PX = 330, 150, 540
+_LABELS_PX, _ROW_PX, _MARK_PX = 70, 20, 7
+_LETTER_PX, _LINE, _HEIGHTS = 5.6, 1.9, 40  # of labels; a line in heights of marks, and halves
+_POINT = 30
+_NO_RATIO = 0.035  # of an axis, left of it
 
 
-def picture(card: Scorecard, *, timed: bool = True) -> alt.ConcatChart:
+def picture(card: Scorecard, *, timed: bool = True) -> alt.VConcatChart:
     """Draw a scorecard: one mark per claim, colour and shape by verdict, its name as a tooltip.
 
-    Numbers are at the paper's value and ours, pale where constants were fitted on them; the band
-    around the diagonal is the tolerance of `near`. Bounds hold on or below (above) the diagonal.
-    Orderings are dots, filled where they hold; so are the few claims of a unit that is alone.
-    Recorded results, where there are any, are open marks.
+    Above, a bar for each system with its claims by verdict, beside it a dot for each ordering.
+    Below, each number as ours over the paper's, on an axis of its own for each system; what lies
+    beyond is at the axis's end, and what has no ratio, since one of the two is zero or the other
+    one's sign differs, left of it. The worst misses are named.
 
     Parameters
     ----------
     card
         Claims that are inputs of the model are left out.
     timed
-        Whether to show claims about measured times, which differ from run to run.
+        Whether to show verdicts on times that this machine measured, which differ from run to run.
 
     Raises
     ------
     ValueError
-        There is no number and no ordering to draw.
+        There is no claim to draw.
     """
     import altair as alt
 
-    rows = [row for row in card.rows if row.verdict != "input" and (timed or not row.timed)]
-    plots = {panel: _numbers(panel, rows) for panel in _PANELS}
-    views: list[Any] = [_plot(panel, shown) for panel, shown in plots.items() if len(shown) > 1]
-    alone = [shown[0][0] for shown in plots.values() if len(shown) == 1]
-    dots = [row for row in rows if row.check == "order" or row in alone]
-    if dots:
-        views.append(_dots(dots, numbers=bool(alone)))
-    if not views:
+    judged = [row for row in card.rows if row.verdict != "input"]
+    if not judged:
         raise UserError("no claim has a number or an ordering to draw")
-    return alt.concat(*views, columns=2, bounds="flush", spacing=_APART, title=_title(card, rows))
+    shown = [row for row in judged if timed or not row.timed]
+    systems = list(dict.fromkeys(row.system for row in judged))
+    above = alt.hconcat(_bars(judged, shown, systems), _dots(shown, systems), spacing=14)
+    with_numbers = [one for one in systems if any(_has_number(row, one) for row in shown)]
+    strips = [_ratios(shown, one, last=one == with_numbers[-1]) for one in with_numbers]
+    return alt.vconcat(above, *strips, spacing=10, title=_title(shown)).resolve_scale(
+        color="shared", shape="shared"
+    )
 
 
 def write(card: Scorecard, path: Path) -> Path:
@@ -111,203 +107,268 @@ def show(card: Scorecard, results: Results) -> Explorer:
     return Explorer({}, chart, ipywidgets.HTML(), ipywidgets.VBox([chart]), kept)
 
 
-def _title(card: Scorecard, rows: Sequence[Row]) -> alt.TitleParams:
+def _title(shown: Sequence[Row]) -> alt.TitleParams:
     import altair as alt
 
-    counts = [
-        f"{count} {verdict}"
-        for verdict in VERDICTS
-        if (count := sum(row.verdict == verdict for row in rows))
+    met = sum(row.verdict in MET for row in shown)
+    return alt.TitleParams(
+        f"{met} of {len(shown)} claims of the papers are met",
+        subtitle=(
+            "Bars: claims by verdict (timed: left to each machine). Right: orderings. "
+            "Below: numbers, ours over the paper's, the worst by name."
+        ),
+    )
+
+
+def _bars(judged: Sequence[Row], shown: Sequence[Row], systems: Sequence[str]) -> alt.LayerChart:
+    """Claims of each system by verdict, and how many are met of how many."""
+    import altair as alt
+    import polars as pl
+
+    records, ends = [], []
+    for system in systems:
+        counts = Counter(row.verdict for row in shown if row.system == system)
+        judged_here, total = counts.total(), sum(row.system == system for row in judged)
+        counts[TIMED] = total - judged_here
+        at = 0
+        for verdict in SHOWN:
+            count = counts[verdict]
+            record = {"system": _named(system), "verdict": verdict, "count": count}
+            records.append(record | {"from": at, "to": at + count, "middle": at + count / 2})
+            at += count
+        met = sum(counts[one] for one in MET)
+        ends.append({"system": _named(system), "at": at, "text": f"{met} of {judged_here}"})
+    most = max(one["at"] for one in ends)
+    room = most * 1.2  # for the text at a bar's end
+    scale = alt.Scale(domain=[0, room], nice=False)
+    y = _systems(systems, labels=True)
+    wide = room * 15 / _BARS_PX  # what a count of two digits takes
+    bars = alt.Chart(pl.DataFrame([one for one in records if one["count"]])).encode(y=y)
+    ends_of = alt.Chart(pl.DataFrame(ends)).encode(y=y)
+    counts_in = alt.datum["count"] > wide
+    light = alt.FieldOneOfPredicate(field="verdict", oneOf=sorted(_LIGHT))
+    return alt.layer(
+        bars.mark_bar(height=14, aria=False).encode(
+            x=alt.X("from:Q", scale=scale, axis=None), x2="to:Q", **_by_verdict(shape=False)
+        ),
+        bars.mark_text(aria=False)
+        .encode(
+            x="middle:Q",
+            text="count:Q",
+            color=alt.when(light).then(alt.value(INK)).otherwise(alt.value("white")),
+        )
+        .transform_filter(counts_in),
+        ends_of.mark_text(align="left", dx=5, fontWeight="bold", aria=False).encode(
+            x="at:Q", text="text:N"
+        ),
+    ).properties(width=_BARS_PX, height=_ROW_PX * len(systems))
+
+
+def _dots(shown: Sequence[Row], systems: Sequence[str]) -> alt.Chart:
+    """A mark for each ordering, in rows beside the bars."""
+    import altair as alt
+    import polars as pl
+
+    records, most = [], 1
+    for system in systems:
+        rows = [row for row in shown if row.system == system and row.check == "order"]
+        rows.sort(key=lambda row: SHOWN.index(row.verdict))
+        most = max(most, len(rows))
+        records += [_hover(row) | {"at": at} for at, row in enumerate(rows)]
+    frame = pl.DataFrame(records, schema=None if records else {"system": pl.String, "at": pl.Int64})
+    x = alt.X("at:Q", scale=alt.Scale(domain=[-0.7, max(most, 10)], nice=False), axis=None)
+    return (
+        alt.Chart(frame)
+        .mark_point(filled=True, size=2 * _POINT)
+        .encode(x=x, y=_systems(systems, labels=False), **_of_claim(), **_by_verdict())
+        .properties(width=_DOTS_PX, height=_ROW_PX * len(systems))
+    )
+
+
+def _ratios(shown: Sequence[Row], system: str, *, last: bool) -> alt.LayerChart:
+    """A system's numbers over the paper's, side by side and above each other."""
+    import altair as alt
+    import polars as pl
+
+    rows = [row for row in shown if _has_number(row, system)]
+    ratios = {row.id: _ratio(row) for row in rows}
+    factors = [max(one, 1 / one) for one in ratios.values() if one is not None]
+    end = min(_WIDEST, max([_NARROWEST, *(1.08 * one for one in factors)]))
+    least = math.exp(-math.log(end) * (1 + 4 * _NO_RATIO))  # where what has no ratio stands
+
+    def at(row: Row) -> float:
+        ratio = ratios[row.id]
+        return least if ratio is None else min(max(ratio, 1 / end), end)
+
+    px = {row.id: _RATIOS_PX * math.log(at(row) / least) / math.log(end / least) for row in rows}
+    levels = _beside_each_other(px, middle=_RATIOS_PX * math.log(1 / least) / math.log(end / least))
+    labels = {row.id: ".".join(row.name.split(".")[-2:]) for row in _worst(rows, ratios)}
+    sides = {name: "left" if px[name] > _RATIOS_PX / 2 else "right" for name in labels}
+    lines = _lines(labels, sides, px, levels)
+    top = max([levels[one] + 0.8 for one in levels] + [one + 1 for one in lines.values()])
+    frame = pl.DataFrame(
+        [
+            _hover(row)
+            | {"ratio": at(row), "level": float(levels[row.id]), "line": lines.get(row.id, 0.0)}
+            | {"label": labels[row.id] if row.id in lines else "", "side": sides.get(row.id, "")}
+            for row in rows
+        ]
+    )
+    ticks = [one for one in (0.25, 0.5, 0.8, 1, 1.25, 2, 4) if 1 / end <= one <= end]
+    has_none = any(one is None for one in ratios.values())
+    beyond = {
+        sign: any(one is not None and outside(one) for one in ratios.values())
+        for sign, outside in (("≤", lambda one: one < 1 / end), ("≥", lambda one: one > end))
+    }
+    texts = {one: f"{one:g}" for one in ticks} | {least: "no ratio"}
+    texts |= {1 / end: f"≤ {1 / end:g}"} if beyond["≤"] else {}
+    texts |= {end: f"≥ {end:g}"} if beyond["≥"] else {}
+    x = alt.X(
+        "ratio:Q",
+        scale=alt.Scale(type="log", domain=[least / 1.02, end * 1.02], nice=False),
+        axis=alt.Axis(
+            values=[least, *ticks] if has_none else ticks,
+            labelExpr=f"{list(texts.values())}[indexof({list(texts)}, datum.value)]",
+            title="ours / the paper's" if last else None,
+            grid=False,
+        ),
+    )
+    y = alt.Y(
+        "level:Q",
+        scale=alt.Scale(domain=[-0.8, top], nice=False),
+        title=None,
+        axis=alt.Axis(
+            values=[0],
+            labelExpr=f"'{_named(system)}'",
+            grid=False,
+            minExtent=_LABELS_PX,
+            maxExtent=_LABELS_PX,
+        ),
+    )
+    base = alt.Chart(frame).encode(x=x)
+    named = base.transform_filter(alt.datum.label != "")
+    one = alt.Chart(pl.DataFrame({"ratio": [1.0]})).mark_rule(color="#9a9a9a", aria=False)
+    layers: list[Any] = [
+        one.encode(x=x),
+        named.mark_rule(color="#9a9a9a", strokeWidth=0.5, aria=False).encode(y=y, y2="line:Q"),
+        base.mark_point(filled=True, size=_POINT).encode(y=y, **_of_claim(), **_by_verdict()),
     ]
-    scales = " and ".join(sorted(set(card.scales.values())))
-    lines = [f"{len(rows)} claims{f' at {scales} scale' if scales else ''}:"]
-    lines += figures.wrapped(", ".join(counts))
-    lines.append("band: near; pale: fitted on" + ("; open: recorded" if card.has_recorded else ""))
-    judged = [row for row in card.rows if row.verdict != "input"]
-    if len(rows) < len(judged):
-        lines.append(f"left out: {len(judged) - len(rows)} timed on this machine")
-    return alt.TitleParams("The papers' values and ours", subtitle=lines)
+    for side, dx in (("right", 3), ("left", -3)):
+        align: Any = "left" if side == "right" else "right"
+        here = named.transform_filter(alt.datum.side == side)
+        text = here.mark_text(align=align, dx=dx, baseline="middle", aria=False)
+        layers.append(text.encode(y=alt.Y("line:Q"), text="label:N"))
+    return alt.layer(*layers).properties(width=_RATIOS_PX, height=_MARK_PX * (top + 0.8))
 
 
-_Mark = tuple[Row, float, float | None, float | None]
-"""A row with the paper's number, ours and the recorded one; one of the two is there."""
+def _has_number(row: Row, system: str) -> bool:
+    return row.system == system and isinstance(row.paper, float) and row.ours is not None
 
 
-def _numbers(panel: _Panel, rows: Iterable[Row]) -> list[_Mark]:
-    found = []
-    for row in rows:
-        there = row.ours is not None or row.recorded is not None
-        if row.unit in panel.units and isinstance(row.paper, float) and there:
-            factor = panel.units[row.unit]
-            ours = None if row.ours is None else factor * float(row.ours)
-            recorded = None if row.recorded is None else factor * float(row.recorded)
-            found.append((row, factor * row.paper, ours, recorded))
+def _ratio(row: Row) -> float | None:
+    """Ours over the paper's; None where that is no positive number."""
+    assert isinstance(row.paper, float)
+    assert row.ours is not None
+    return row.ours / row.paper if row.ours * row.paper > 0 else None
+
+
+def _worst(rows: Sequence[Row], ratios: dict[str, float | None]) -> list[Row]:
+    """The misses that are most times too large or too small."""
+
+    def times_off(row: Row) -> float:
+        ratio = ratios[row.id]
+        return 0.0 if ratio is None else -abs(math.log(ratio))
+
+    missed = [row for row in rows if row.verdict in MISSES and ratios[row.id] is not None]
+    return sorted(missed, key=times_off)[:_NAMED]
+
+
+def _beside_each_other(px: dict[str, float], middle: float) -> dict[str, int]:
+    """The lowest level at which each mark touches no other; those nearest to the middle first."""
+    taken: dict[int, list[float]] = {}
+    found = {}
+    for name, at in sorted(px.items(), key=lambda one: abs(one[1] - middle)):
+        level = 0
+        while any(abs(at - other) < _MARK_PX for other in taken.get(level, ())):
+            level += 1
+        taken.setdefault(level, []).append(at)
+        found[name] = level
     return found
 
 
-def _plot(panel: _Panel, shown: Sequence[_Mark]) -> Any:
+def _lines(
+    labels: dict[str, str], sides: dict[str, str], px: dict[str, float], levels: dict[str, int]
+) -> dict[str, float]:
+    """The lowest height for each label at which it lies on no mark, no label and no line to one.
+
+    A label for which there is none is left out.
+    """
+    found: dict[str, float] = {}
+
+    def box(name: str) -> tuple[float, float]:
+        wide = _LETTER_PX * len(labels[name])
+        return (px[name] - wide, px[name]) if sides[name] == "left" else (px[name], px[name] + wide)
+
+    def is_free(name: str, line: float) -> bool:
+        low, high = box(name)
+        marks = (abs(levels[one] - line) < 1.4 and low - 6 < px[one] < high + 6 for one in px)
+        others = (
+            (low < box(one)[1] and box(one)[0] < high and abs(there - line) < _LINE)
+            or (low <= px[one] <= high and levels[one] < line < there)
+            or (box(one)[0] <= px[name] <= box(one)[1] and levels[name] < there < line)
+            for one, there in found.items()
+        )
+        return not (any(marks) or any(others))
+
+    for name in labels:
+        heights = (levels[name] + 1.5 + 0.5 * step for step in range(_HEIGHTS))
+        line = next((height for height in heights if is_free(name, height)), None)
+        if line is not None:
+            found[name] = line
+    return found
+
+
+def _named(system: str) -> str:
+    return TITLES.get(system, system)
+
+
+def _systems(systems: Sequence[str], *, labels: bool) -> alt.Y:
     import altair as alt
-    import polars as pl
 
-    values = [one for _, *numbers in shown for one in numbers if one is not None]
-    low, high = _domain(values, log=panel.log)
-    scale = alt.Scale(
-        type="log" if panel.log else "linear", domain=[low, high], nice=False, clamp=True
-    )
-    axis = alt.Axis(tickCount=4, grid=False, format="~g" if panel.log else alt.Undefined)
-    x = alt.X("paper:Q", scale=scale, axis=axis, title=f"paper, {panel.title}")
-
-    def y(field: str) -> alt.Y:
-        return alt.Y(f"{field}:Q", scale=scale, axis=axis, title=f"ours, {panel.title}")
-
-    band = alt.Chart(_band(panel, low, high)).encode(x=x)
-    frame = pl.DataFrame(
-        [_of_mark(*one) for one in shown],
-        schema_overrides={"ours": pl.Float64, "recorded_value": pl.Float64},
-        infer_schema_length=None,
-    )
-    base = alt.Chart(frame).encode(x=x, tooltip=_TOOLTIP, description="claim:N")
-    fitted = alt.FieldEqualPredicate(field="role", equal="fit")
-    opacity = alt.when(fitted).then(alt.value(FITTED_OPACITY)).otherwise(alt.value(1.0))
-    layers = [
-        band.mark_area(color=_BAND, aria=False).encode(y=y("least"), y2="most:Q"),
-        band.mark_line(color=_GREY, strokeWidth=0.75, aria=False).encode(y=y("paper")),
-        base.mark_point(filled=True, size=45).encode(
-            y=y("ours"), opacity=opacity, **_by_verdict("verdict")
-        ),
-    ]
-    if frame["recorded_value"].is_not_null().any():
-        recorded = base.mark_point(filled=False, size=90)
-        layers.append(recorded.encode(y=y("recorded_value"), **_by_verdict("recorded_verdict")))
-    away: dict[str, Any] = {"right": ("left", 6), "left": ("right", -6)}  # from the diagonal
-    for side, (align, dx) in away.items():
-        here = base.transform_filter(alt.FieldEqualPredicate(field="side", equal=side))
-        texts = here.mark_text(align=align, dx=dx, limit=_LABEL_PX)
-        layers.append(texts.encode(y=y("labelled"), text="label:N"))
-    return alt.layer(*layers).properties(width=_PLOT_PX, height=_HEIGHT_PX)
-
-
-def _of_mark(
-    row: Row, paper: float, ours: float | None, recorded: float | None
-) -> dict[str, float | str | None]:
-    """A row of the chart's data; labelled beside our number, else beside the recorded one."""
-    labelled, verdict = (recorded, row.recorded_verdict) if ours is None else (ours, row.verdict)
-    assert labelled is not None
-    name = ".".join(row.name.split(".")[-2:])
-    return {
-        **_hover(row),
-        "paper": paper,
-        "ours": ours,
-        "recorded_value": recorded,
-        "labelled": labelled,
-        "label": name if verdict in _LABELLED else "",
-        "side": "left" if labelled > paper else "right",
-    }
-
-
-def _domain(values: Sequence[float], *, log: bool) -> tuple[float, float]:
-    """Ends of both axes, a little beyond the values; percent begin at 0 or below."""
-    if log:
-        low, high = math.log(min(values)), math.log(max(values))
-        margin = max(0.08 * (high - low), 0.2)
-        return math.exp(low - margin), math.exp(high + margin)
-    low, high = min(0.0, *values), max(values)
-    margin = 0.06 * (high - low)
-    return low - margin, high + margin
-
-
-def _band(panel: _Panel, low: float, high: float, points: int = 50) -> pl.DataFrame:
-    """The tolerance of `near` along the diagonal, within the axes."""
-    import polars as pl
-
-    unit, factor = next(iter(panel.units.items()))
-    ends = (math.log(low), math.log(high)) if panel.log else (low, high)
-    steps = [ends[0] + (ends[1] - ends[0]) * at / points for at in range(points + 1)]
-    papers = [math.exp(one) for one in steps] if panel.log else steps
-    rows = []
-    for paper in papers:
-        near = factor * tolerance(unit, paper / factor)
-        rows.append((paper, max(paper - near, low), min(paper + near, high)))
-    return pl.DataFrame(rows, schema=["paper", "least", "most"], orient="row")
-
-
-def _dots(rows: Sequence[Row], *, numbers: bool) -> Any:
-    """A row of dots per system: filled where the claim holds, empty where not, small if not run."""
-    import altair as alt
-    import polars as pl
-
-    seen: dict[str, int] = {}
-    records = []
-    for row in rows:
-        seen[row.system] = seen.get(row.system, 0) + 1
-        records.append(_hover(row) | {"at": seen[row.system]})
-    frame = pl.DataFrame(records, infer_schema_length=None)
-    most = max(seen.values())
-    base = alt.Chart(frame).encode(
-        x=alt.X(
-            "at:Q",
-            scale=alt.Scale(domain=[0.5, max(most, 10) + 0.5], nice=False),
-            axis=None,
-        ),
-        y=alt.Y("system:N", sort=list(seen), title=None, axis=alt.Axis(domain=False, ticks=False)),
-        tooltip=_TOOLTIP,
-        description="claim:N",
-    )
-
-    def dots(field: str, verdict: str, **mark: Any) -> Any:
-        here = alt.FieldEqualPredicate(field=field, equal=verdict)
-        return base.mark_point(color=COLOURS.get(verdict, _GREY), **mark).transform_filter(here)
-
-    layers = [
-        dots("verdict", "not run", filled=True, size=12),
-        dots("verdict", "not reproduced", filled=False, size=50, strokeWidth=2),
-        *(dots("verdict", one, filled=True, size=50) for one in ("near", "holds", "trend")),
-    ]
-    if any(row.recorded_verdict for row in rows):
-        layers += [
-            dots("recorded_verdict", one, filled=False, size=130, strokeWidth=1) for one in COLOURS
-        ]
-    return alt.layer(*layers).properties(
-        width=_PLOT_PX,
-        height=_ROW_PX * len(seen),
-        title=alt.TitleParams(
-            "Orderings and single numbers" if numbers else "Orderings",
-            subtitle=["filled: holds; empty: does not;", "small: not run"],
-        ),
-    )
+    axis = alt.Axis(domain=False, ticks=False, minExtent=_LABELS_PX, maxExtent=_LABELS_PX)
+    order = [_named(one) for one in systems]
+    scale = alt.Scale(domain=order)
+    return alt.Y("system:N", sort=order, scale=scale, title=None, axis=axis if labels else None)
 
 
 def _hover(row: Row) -> dict[str, str]:
     return {
         "claim": row.id,
-        "system": row.system,
+        "system": _named(row.system),
         "states": row.metric,
         "stated": row.paper_text,
         "found": row.ours_text,
-        "recorded": row.recorded_text,
-        "recorded_verdict": row.recorded_verdict,
         "verdict": row.verdict,
+        "cause": row.cause,
+        "evidence": row.evidence,
+        "beside": row.beside_text,
         "role": row.role,
     }
 
 
-_TOOLTIP = [
-    "claim:N",
-    "states:N",
-    "stated:N",
-    "found:N",
-    "verdict:N",
-    "recorded:N",
-    "role:N",
-]
+def _of_claim() -> dict[str, Any]:
+    """The tooltip of a mark, and its name in an SVG."""
+    shown = ("claim", "states", "stated", "found", "verdict", "cause", "evidence", "beside", "role")
+    return {"tooltip": [f"{one}:N" for one in shown], "description": "claim:N"}
 
 
-def _by_verdict(field: str) -> dict[str, Any]:
-    """Colour and shape by a verdict, with a legend over all panels."""
+def _by_verdict(*, shape: bool = True) -> dict[str, Any]:
+    """Colour and shape by verdict, with one legend over all panels."""
     import altair as alt
 
     def channel(kind: type, values: dict[str, str]) -> Any:
         scale = alt.Scale(domain=list(values), range=list(values.values()))
-        return kind(f"{field}:N", title=None, scale=scale)
+        return kind("verdict:N", title=None, scale=scale)
 
-    return {"color": channel(alt.Color, COLOURS), "shape": channel(alt.Shape, SHAPES)}
+    colour = {"color": channel(alt.Color, COLOURS)}
+    return colour | {"shape": channel(alt.Shape, SHAPES)} if shape else colour

@@ -8,15 +8,17 @@ from collections.abc import Mapping, Sequence
 from workbench.claims.claim import Claim
 
 VERDICTS = ("near", "holds", "trend", "not reproduced", "not run", "input")
+MET, MISSES = VERDICTS[:2], VERDICTS[2:4]
 
-# What `near` allows: this much in the claim's unit, or this share of the paper's value if more.
-TOLERANCES: Mapping[str, tuple[float, float]] = {
-    "percent": (3.0, 0.10),
-    "percentage points": (3.0, 0.10),
-    "x": (0.0, 0.15),
-    "samples": (0.0, 0.25),
+# What `near` allows: this share of the paper's value; of percent also some points.
+TOLERANCES: Mapping[str, float] = {
+    "percent": 0.10,
+    "percentage points": 0.10,
+    "x": 0.15,
+    "samples": 0.25,
 }
-OTHER_TOLERANCE = (0.0, 0.10)
+OTHER_TOLERANCE = 0.10
+POINTS, POINTS_BELOW_TEN = 3.0, 1.0  # the second of a paper's value below 10
 
 # The value at which a claim of this unit says "no difference".
 REFERENCES: Mapping[str, float] = {"percent": 0.0, "percentage points": 0.0, "x": 1.0}
@@ -24,8 +26,23 @@ REFERENCES: Mapping[str, float] = {"percent": 0.0, "percentage points": 0.0, "x"
 
 def tolerance(unit: str, paper: float) -> float:
     """Return how far from the paper's value is `near`, in the claim's unit; see `verdict`."""
-    absolute, relative = TOLERANCES.get(unit, OTHER_TOLERANCE)
-    return max(absolute, relative * abs(paper))
+    relative = TOLERANCES.get(unit, OTHER_TOLERANCE) * abs(paper)
+    if unit not in ("percent", "percentage points"):
+        return relative
+    return max(POINTS_BELOW_TEN if abs(paper) < 10 else POINTS, relative)
+
+
+def accepted(claim: Claim) -> tuple[float, float]:
+    """Return the least and the largest number by which a claim is met."""
+    if claim.check == "range":
+        return claim.bounds
+    value = float(claim.value)
+    if claim.check == "at_most":
+        return -math.inf, value
+    if claim.check == "at_least":
+        return value, math.inf
+    allowed = tolerance(claim.unit, value)
+    return value - allowed, value + allowed
 
 
 def verdict(
@@ -36,12 +53,13 @@ def verdict(
     ========  ====================================================================================
     check     rule
     ========  ====================================================================================
-    near      `near` within the larger of 3 points and 10 % of the paper's value (percent,
-              percentage points), 15 % (x), 25 % (samples), 10 % (all else). A number that misses
-              is `trend` if its ordering holds: it lies on the paper's side of no difference (0 for
-              percent, 1 for x), and above or below each sibling as in the paper, siblings whose
-              paper's values are near each other left aside. With nothing to be ordered by, or
-              the wrong way round, it is `not reproduced`.
+    near      `near` within 15 % of the paper's value (x), 25 % (samples), 10 % (all else); percent
+              and percentage points also within 3 points, or 1 point where the paper's value is
+              below 10. A number that misses is `trend` if its ordering holds: it lies on the
+              paper's side of no difference (0 for percent, 1 for x), and above or below each
+              sibling as in the paper, siblings whose paper's values are near each other left
+              aside. With nothing to be ordered by, or the wrong way round, it is
+              `not reproduced`.
     at_most   `holds` if ours is no more than the paper's value, else `not reproduced`
     at_least  `holds` if ours is no less, else `not reproduced`
     range     `holds` from the low to the high end, both included, else `not reproduced`
@@ -63,12 +81,7 @@ def verdict(
             return ("holds", "") if ours else ("not reproduced", "the order does not hold")
         case "near":
             return _near(claim, ours, beside)
-        case "range":
-            low, high = claim.bounds
-        case "at_most":
-            low, high = -math.inf, float(claim.value)
-        case "at_least":
-            low, high = float(claim.value), math.inf
+    low, high = accepted(claim)
     if low <= ours <= high:
         return "holds", ""
     side, bound = ("above", high) if ours > high else ("below", low)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from workbench.claims.cause import CAUSES
 from workbench.claims.rule import VERDICTS
 
 if TYPE_CHECKING:
@@ -21,7 +23,10 @@ ROLES = {
 }
 """What a claim is to the workbench."""
 
-CLAIM_COLUMNS = ("claim", "source", "paper", "ours", "recorded", "verdict", "what it says, and why")
+CLAIM_COLUMNS = (
+    *("claim", "source", "paper", "ours", "verdict", "cause", "evidence", "beside"),
+    "what it says, and why",
+)
 _SYMBOLS = {"percent": "%", "percentage points": "pp", "exponent": "", "count": ""}
 _NAMED = 5  # of a list of claims, before the rest is counted
 _SHORT_CELL = 18
@@ -38,9 +43,14 @@ class Row:
     reason
         Why it misses, or briefly where ours comes from.
     timed
-        Whether it is a measured time.
-    recorded, recorded_verdict, recorded_reason
-        Recorded results by the same rule; None and empty where there are none.
+        Whether it is a time measured by this machine's run.
+    evidence
+        What it is judged by, such as ``recorded at paper, 3 seeds, mnist``; empty if it did not
+        run.
+    beside, beside_evidence
+        What weaker evidence gives, which is not judged; None and empty where there is none.
+    cause, cause_reason
+        Of a miss, by name as in `workbench.claims.cause.CAUSES`, and what shows it; else empty.
     """
 
     id: str
@@ -57,9 +67,11 @@ class Row:
     verdict: str
     reason: str
     timed: bool = False
-    recorded: float | bool | None = None
-    recorded_verdict: str = ""
-    recorded_reason: str = ""
+    evidence: str = ""
+    beside: float | bool | None = None
+    beside_evidence: str = ""
+    cause: str = ""
+    cause_reason: str = ""
 
     @property
     def name(self) -> str:
@@ -80,18 +92,9 @@ class Row:
         return text_of(self.ours)
 
     @property
-    def recorded_text(self) -> str:
-        """The recorded value, and its verdict where it differs from this run's."""
-        if not self.recorded_verdict:
-            return ""
-        verdict = f" ({self.recorded_verdict})" if self.recorded_verdict != self.verdict else ""
-        return f"{text_of(self.recorded)}{verdict}"
-
-    @property
-    def recorded_detail(self) -> str:
-        """The recorded reason, of an order or where the verdict differs from this run's."""
-        tells = self.check == "order" or self.recorded_verdict != self.verdict
-        return self.recorded_reason if tells else ""
+    def beside_text(self) -> str:
+        """The value beside; empty where there is none."""
+        return text_of(self.beside) if self.beside_evidence else ""
 
 
 def text_of(value: float | bool | str | None, sign: str = "") -> str:
@@ -134,9 +137,15 @@ class Scorecard:
     unanswered: tuple[str, ...]
     recorded: Mapping[str, str] = field(default_factory=dict)
 
-    def total(self, role: str | None = None, verdict: str | None = None) -> int:
-        """Return how many rows have this role and verdict; None counts all."""
-        return sum(role in (None, row.role) and verdict in (None, row.verdict) for row in self.rows)
+    def counts(self, **where: str) -> dict[str, int]:
+        """Return how many rows with these fields have each verdict, all there are, each cause."""
+        rows = [row for row in self.rows if where.items() <= vars(row).items()]
+        verdicts, causes = Counter(row.verdict for row in rows), Counter(row.cause for row in rows)
+        return {
+            **{one: verdicts[one] for one in VERDICTS},
+            "all": len(rows),
+            **{one: causes[one] for one in CAUSES},
+        }
 
     def percent_errors(self, role: str) -> list[float]:
         """Return |ours - paper| in points of each percent claim of this role that has a number."""
@@ -149,7 +158,7 @@ class Scorecard:
 
     @property
     def frame(self) -> pl.DataFrame:
-        """A row per claim; `paper`, `ours` and `recorded` are null where they are no numbers.
+        """A row per claim; `paper`, `ours` and `beside` are null unless they are numbers.
 
         For an order, `holds` replaces `ours`.
         """
@@ -158,7 +167,7 @@ class Scorecard:
         def number(value: float | bool | str | None) -> float | None:
             return None if isinstance(value, bool | str) or value is None else float(value)
 
-        numbers = ("paper", "ours", "recorded")
+        numbers = ("paper", "ours", "beside")
         schema: dict[str, type[pl.DataType]] = dict.fromkeys(Row.__annotations__, pl.String)
         schema |= dict.fromkeys((*numbers, "difference"), pl.Float64) | {"timed": pl.Boolean}
         records = [
@@ -169,17 +178,16 @@ class Scorecard:
         ]
         return pl.DataFrame(records, schema=schema | {"holds": pl.Boolean})
 
-    def totals(self) -> list[tuple[str, ...]]:
-        """Return a line per role and one for all: claims by verdict (`VERDICTS`), and in total."""
-        roles: Sequence[str | None] = [role for role in ROLES if self.total(role)] + [None]
-        return [
-            (
-                role or "all",
-                *(str(self.total(role, one)) for one in VERDICTS),
-                str(self.total(role)),
-            )
-            for role in roles
+    def totals(self) -> list[tuple[str, dict[str, int]]]:
+        """Return `counts` with a name: of each role, each system if there are several, and all."""
+        fields = ("role", ROLES), ("system", dict.fromkeys(row.system for row in self.rows))
+        found = [
+            (name, self.counts(**{field: name}))
+            for field, names in fields
+            for name in names
+            if field == "role" or len(names) > 1
         ]
+        return [*((name, one) for name, one in found if one["all"]), ("all", self.counts())]
 
     def notes(self) -> Iterator[str]:
         """Yield how far off the percent claims are, at which scale, and what is missing."""
@@ -214,29 +222,23 @@ class Scorecard:
 
     def to_markdown(self) -> str:
         """Return a table per role, a line per claim; then the totals and what is missing."""
-        columns = [one for one in CLAIM_COLUMNS if one != "recorded" or self.has_recorded]
         parts = []
         for role, meaning in ROLES.items():
-            body = [
-                [cell for name, cell in _cells(row).items() if name in columns]
-                for row in self.rows
-                if row.role == role
-            ]
+            body = [_cells(row) for row in self.rows if row.role == role]
             if body:
-                shown = _markdown_table(columns, body, right=[columns.index("ours")])
-                parts.append(f"**{role}**: {meaning}\n\n{shown}")
-        header = ("totals", *VERDICTS, "all")
-        parts.append(_markdown_table(header, self.totals(), right=range(1, len(header))))
+                shown = [name for name in CLAIM_COLUMNS if any(cells[name] for cells in body)]
+                lines = [[cells[name] for name in shown] for cells in body]
+                table = _markdown_table(shown, lines, right=[shown.index("ours")])
+                parts.append(f"**{role}**: {meaning}\n\n{table}")
+        header = ("totals", *self.counts())
+        body = [(name, *map(str, counts.values())) for name, counts in self.totals()]
+        parts.append(_markdown_table(header, body, right=range(1, len(header))))
         parts.append("\n".join(f"- {note}" for note in self.notes()))
         return "\n\n".join(parts) + "\n"
 
-    @property
-    def has_recorded(self) -> bool:
-        """Whether recorded results answer any claim."""
-        return any(row.recorded_verdict for row in self.rows)
-
     def __repr__(self) -> str:
-        counts = [f"{self.total(verdict=one)} {one}" for one in VERDICTS if self.total(verdict=one)]
+        found = self.counts()
+        counts = [f"{found[one]} {one}" for one in VERDICTS if found[one]]
         return f"Scorecard of {len(self.rows)} claims: {', '.join(counts)}"
 
     def _repr_markdown_(self) -> str:
@@ -244,16 +246,13 @@ class Scorecard:
 
 
 def _cells(row: Row) -> dict[str, str]:
-    states = [row.metric] if row.check == "order" else []
-    recorded = [f"recorded: {row.recorded_detail}"] if row.recorded_detail else []
+    beside = f"{row.beside_text} ({row.beside_evidence})" if row.beside_evidence else ""
+    says = [row.metric] if row.check == "order" else []
+    says += [row.reason] if row.reason else []
+    says += [row.cause_reason] if row.cause_reason else []
     cells = (
-        f"`{row.id}`",
-        row.source,
-        row.paper_text,
-        row.ours_text,
-        row.recorded_text,
-        row.verdict,
-        "; ".join([*states, *([row.reason] if row.reason else []), *recorded]),
+        *(f"`{row.id}`", row.source, row.paper_text, row.ours_text, row.verdict, row.cause),
+        *(row.evidence, beside, "; ".join(says)),
     )
     return dict(zip(CLAIM_COLUMNS, cells, strict=True))
 

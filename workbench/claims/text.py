@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from workbench.claims.rule import VERDICTS
-from workbench.claims.scorecard import ROLES, Row, Scorecard, text_of
+from workbench.claims.cause import CAUSES
+from workbench.claims.rule import MET, VERDICTS
+from workbench.claims.scorecard import ROLES, Row, Scorecard
 from workbench.names import choose
 
 if TYPE_CHECKING:
@@ -23,8 +25,8 @@ STYLES: Mapping[str, str] = {
     "not run": "dim",
     "input": "cyan",
 }
-EXPLAINED = ("trend", "not reproduced", "not run")
 NARROWEST, PIPED_WIDTH = 80, 100
+_HEADER = ("", "paper", "ours", "verdict", "beside")
 
 
 def render(card: Scorecard, format: str = "table") -> str:
@@ -37,9 +39,9 @@ def render(card: Scorecard, format: str = "table") -> str:
 
 
 def terminal_table(card: Scorecard) -> str:
-    """Return the scorecard for a terminal: a line per claim by role and source, then the totals.
+    """Return the scorecard for a terminal: a line per claim by system and source, then the totals.
 
-    What is missed or did not run has a second line that says why.
+    What is missed or did not run has further lines that say why.
     """
     from rich.console import Console
 
@@ -56,52 +58,91 @@ def terminal_table(card: Scorecard) -> str:
 def _lines(card: Scorecard, width: int) -> Iterator[Text]:
     from rich.text import Text
 
-    for role, meaning in ROLES.items():
-        rows = [row for row in card.rows if row.role == role]
-        if rows:
-            yield Text(f"{role}: {meaning}", style="bold")
-            yield from _rows(rows, width)
-            yield Text("")
-    columns = [f"{name:>{max(len(name), 5)}}" for name in (*VERDICTS, "all")]
-    yield Text(f"{'totals':<10} {'  '.join(columns)}", style="bold")
-    for role, *counts in card.totals():
-        cells = [f"{count:>{len(column)}}" for count, column in zip(counts, columns, strict=True)]
-        yield Text(f"{role:<10} {'  '.join(cells)}")
-    yield Text("")
+    for system in dict.fromkeys(row.system for row in card.rows):
+        yield from _of_system([row for row in card.rows if row.system == system], width)
+        yield Text("")
     for note in card.notes():
         yield from (Text(line) for line in textwrap.wrap(note, width, break_long_words=False))
+    yield Text("")
+    yield from _explained(card, width)
+    yield Text("")
+    names = tuple(card.counts())
+    columns = [f"{name:>{max(len(name), 5)}}" for name in names]
+    verdicts = "  ".join(columns[: -len(CAUSES)])
+    yield Text(f"{'':<11}{'':{len(verdicts)}}   causes of misses", style="dim")
+    yield Text(f"{'totals':<11}{'  '.join(columns)}", style="bold")
+    for name, counts in card.totals():
+        cells = [f"{n:>{len(one)}}" for n, one in zip(counts.values(), columns, strict=True)]
+        yield Text(f"{name:<11}{'  '.join(cells)}", style="bold" if name == "all" else "")
 
 
-def _rows(rows: Sequence[Row], width: int) -> Iterator[Text]:
-    """Lay rows out by source, in the order of first appearance."""
+def _explained(card: Scorecard, width: int) -> Iterator[Text]:
+    """What the words of the table mean, as far as they occur."""
     from rich.text import Text
 
-    id_width = max(len(row.name) for row in rows)
-    head = f"  {'':<{id_width}} {'paper':>15} {'ours':>10} {'diff.':>8}  "
-    longest = max((len(row.recorded_text) for row in rows if row.recorded_verdict), default=0)
-    beside = bool(longest) and len(head) + 16 + longest <= width  # else on a line of its own
-    yield Text(f"{head}verdict{'         recorded' if beside else ''}", style="dim")
-    sources: dict[str, list[Row]] = {}
-    for row in rows:
-        sources.setdefault(f"{row.system}, {row.source}", []).append(row)
-    for source, group in sources.items():
-        yield Text(source, style="italic")
-        said = ""
-        for row in group:
-            off = "" if row.difference is None else text_of(row.difference, sign="+")
-            numbers = f"{row.paper_text:>15} {row.ours_text:>10} {off:>8}"
-            line = Text(f"  {row.name:<{id_width}} {numbers}  ")
-            line.append(row.verdict, style=STYLES[row.verdict])
-            if row.recorded_verdict and beside:
-                line.append(f"{'':<{16 - len(row.verdict)}}{row.recorded_text}")
-            yield line
-            if row.verdict in EXPLAINED and row.reason != said:
-                states = f"{row.metric}: " if row.check == "order" else ""
-                yield from _indented(states + row.reason, width)
-                said = row.reason
-            value = [] if beside or not row.recorded_verdict else [row.recorded_text]
-            if recorded := [*value, *([row.recorded_detail] if row.recorded_detail else [])]:
-                yield from _indented(f"recorded: {'; '.join(recorded)}", width)
+    words = {name: meaning for name, meaning in ROLES.items() if card.counts(role=name)["all"]}
+    words |= {f"cause {name}": text for name, text in CAUSES.items() if card.counts()[name]}
+    if any(row.beside_evidence for row in card.rows):
+        words["beside"] = "by weaker evidence: this machine's run, a training too small to judge by"
+    for name, meaning in words.items():
+        text = f"{name}: {meaning}"
+        yield from (Text(line, style="dim") for line in textwrap.wrap(text, width))
+
+
+def _of_system(rows: Sequence[Row], width: int) -> Iterator[Text]:
+    """Lay a system's rows out by source, in the order of first appearance."""
+    from rich.text import Text
+
+    judged = [row for row in rows if row.verdict != "input"]
+    met = sum(row.verdict in MET for row in judged)
+    usual = _most(row.evidence for row in judged)
+    head = f"{rows[0].system}: {met} of {len(judged)} claims are met"
+    yield Text(head + (f"; judged by {usual}, but where another is named" if usual else ""), "bold")
+    cells = [_cells(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(_HEADER, *cells, strict=True)]
+    yield Text(_line(_HEADER, widths), style="dim")
+    for source in dict.fromkeys(row.source for row in rows):
+        group = [(row, line) for row, line in zip(rows, cells, strict=True) if row.source == source]
+        here = _most(row.evidence for row, _ in group) or usual
+        yield Text(source if here == usual else f"{source}: {here}", style="italic")
+        before: list[str] = []
+        for row, line in group:
+            text, start = Text(_line(line, widths)), sum(widths[:3]) + 8
+            text.stylize(STYLES[row.verdict], start, start + len(row.verdict))
+            yield text
+            why = _why(row)
+            if row.evidence not in ("", here):
+                why.append(f"judged by {row.evidence}")
+            for one in why:
+                if one not in before:
+                    yield from _indented(one, width)
+            before = why or before
+
+
+def _most(names: Iterable[str]) -> str:
+    """The most frequent name; empty where there is none."""
+    found = Counter(name for name in names if name)
+    return found.most_common(1)[0][0] if found else ""
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    verdict = f"{row.verdict}, fit" if row.role == "fit" else row.verdict
+    return (row.name, row.paper_text, row.ours_text, verdict, row.beside_text)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    name, paper, ours, verdict, beside = cells
+    shown = f"  {name:<{widths[0]}}  {paper:>{widths[1]}}  {ours:>{widths[2]}}  "
+    return f"{shown}{verdict:<{widths[3]}}  {beside:>{widths[4]}}".rstrip()
+
+
+def _why(row: Row) -> list[str]:
+    """Why a claim is missed or did not run."""
+    if row.verdict in MET or row.verdict == "input":
+        return []
+    states = f"{row.metric}: " if row.check == "order" else ""
+    cause = [f"cause {row.cause}: {row.cause_reason}"] if row.cause else []
+    return [states + row.reason, *cause]
 
 
 def _indented(text: str, width: int) -> Iterator[Text]:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from workbench.checks import check_whole
-from workbench.claims import tolerance
 from workbench.edgegossip.aggregation.costs import SELECTED
 from workbench.edgegossip.algorithms import STRATEGIES
 from workbench.edgegossip.costs.course import selecting_share, total_s
@@ -401,8 +400,8 @@ def table(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
     )
 
 
-BELOW_POINTS = tolerance("percentage points", 0.0)
-"""So far below GoSGD's last accuracy is what both have to reach: as near as counts as near."""
+BELOW_POINTS = 3.0
+"""So far below GoSGD's last accuracy is what both have to reach."""
 
 _KEY = ("model", "platforms", "imbalance", "seed")
 _OURS = ("technique", "ratio", "strategy", "order")
