@@ -218,7 +218,9 @@ def _recordings(system: str) -> tuple[list[_Recording], dict[str, str]]:
         of = json.dumps([scale, dict(data), list(seeds)], sort_keys=True)
         plural = "" if len(seeds) == 1 else "s"
         trained = [f"{len(seeds)} seed{plural}"] if seeds else []
-        text = ", ".join([f"recorded at {scale}", *trained, *(Path(source).stem for source in data)])
+        text = ", ".join(
+            [f"recorded at {scale}", *trained, *(Path(source).stem for source in data)]
+        )
         alike.setdefault(of, _Recording(text, scale, {})).frames.update(one.frames)
     return list(alike.values()), made
 

@@ -34,7 +34,9 @@ COLOURS = dict(
         strict=True,
     )
 )
-SHAPES = dict(zip(SHOWN, ("circle", "square", "triangle-up", "diamond", "cross", "cross"), strict=True))
+SHAPES = dict(
+    zip(SHOWN, ("circle", "square", "triangle-up", "diamond", "cross", "cross"), strict=True)
+)
 
 _LIGHT = {"trend", "not run", TIMED}  # whose counts are written in ink
 _NAMED = 2  # of a system's worst misses

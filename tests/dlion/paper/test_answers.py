@@ -13,7 +13,6 @@ from workbench.claims import Answer, claims_of, load_claims, of_frames, stored_a
 from workbench.dlion.paper.answers import (
     ANSWERS,
     LEAST_ITERATIONS,
-    LEAST_SAMPLES,
     at_paper_setting,
     spread,
 )
@@ -70,13 +69,13 @@ HALF = {"baseline": [0.4], "hop": [0.5], "gaia": [0.48], "ako": [0.6], "dlion": 
 
 class TestAllClaims:
     def test_each_is_answered_or_says_what_it_waits_for(self) -> None:
-        """Trainings on few samples say nothing of accuracy; the others answer."""
+        """Small trainings say nothing of what is learnt; the others answer."""
         names = {
             one
             for needed, _ in ANSWERS.values()
             for one in ([needed] if isinstance(needed, str) else needed)
         }
-        card = of_frames("dlion", {name: small.frame(name) for name in names})
+        card = of_frames("dlion", {name: small.frame(name) for name in names}, recorded={})
         assert card.unanswered == ()
         assert len(card.rows) == load_claims().filter(system="dlion").height == 68
         waiting = {row.id for row in card.rows if row.verdict == "not run"}
@@ -152,12 +151,22 @@ class TestGains:
 
 
 class TestTrainingsThatDoNotCount:
-    def test_on_few_samples_they_wait(self) -> None:
-        few = frame(*compared(HALF), train_samples=LEAST_SAMPLES - 1)
-        found = answers(fig11=few)["fig11.homo_a.ako"]
-        assert found.not_run == "learns from 1,000 samples or more at default scale"
-        enough = frame(*compared(HALF), train_samples=LEAST_SAMPLES)
-        assert answers(fig11=enough)["fig11.homo_a.ako"].ours is not None
+    @pytest.mark.parametrize("scale", ["smoke", "default"])
+    def test_small_ones_decide_nothing_of_what_is_learnt(self, scale: str) -> None:
+        frames = {"fig11": frame(*compared(HALF))}
+        card = of_frames("dlion", frames, scale=scale, recorded={})
+        (row,) = [one for one in card.rows if one.id == "dlion.fig11.homo_a.ako"]
+        assert row.verdict == "not run"
+        assert row.reason == "needs scale paper: `workbench record dlion fig11`"
+        assert row.beside == pytest.approx(0)
+
+    def test_what_was_recorded_before_the_batch_grew_says_so(self) -> None:
+        rows = frame(*compared(HALF), train_samples=10_000)
+        told = ", the global batch never grew"
+        before = rows.drop("global_batch")
+        for of, says in ((rows, False), (before, True), (before.head(0), False)):
+            found = answers(fig11=of)
+            assert all(one.detail.endswith(told) == says for one in found.values())
 
     def test_failed_ones_are_told(self) -> None:
         failed = row(seed=2, at_s=None, reason="diverged")

@@ -11,8 +11,7 @@ from statistics import fmean, stdev
 
 import polars as pl
 
-from workbench.claims import Answer, Table, paper_value
-from workbench.claims.cause import Cause
+from workbench.claims import Answer, Cause, Table, paper_value
 from workbench.dlion.paper.frames import ended, final, seconds_to, target_of
 from workbench.dlion.paper.testbed import (
     COMPARED_IN,
@@ -58,9 +57,11 @@ def of_trainings(answer: Callable[..., Answer | None]) -> Callable[..., Answer |
             if not failed:
                 raise
             return Answer(not_run="rests on trainings that failed")
-        if found is None or not failed:
+        if found is None or found.ours is None:
             return found
-        return replace(found, detail=f"{found.detail}; left out: {failed} that failed")
+        left_out = f"; left out: {failed} that failed" if failed else ""
+        seeds = found.seeds or well["seed"].n_unique()
+        return replace(found, detail=found.detail + left_out, seeds=seeds)
 
     return checked
 

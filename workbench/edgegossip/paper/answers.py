@@ -236,7 +236,9 @@ def _accuracy_loss(fig5: pl.DataFrame, fig6_accuracy: pl.DataFrame) -> Answer:
     models = found["model"].unique(maintain_order=True)
     of = "" if len(models) == len(MODELS) else f" of {', '.join(models)} alone"
     detail = f"{lost}, {len(by_seed)} seeds, {settings} settings{of}, {_data(both)}"
-    return Answer.over_seeds(by_seed.to_list(), f"{detail}; bar within the error" if near else detail)
+    return Answer.over_seeds(
+        by_seed.to_list(), f"{detail}; bar within the error" if near else detail
+    )
 
 
 def _data(frame: pl.DataFrame) -> str:
