@@ -238,7 +238,8 @@ class Done:
         [
             {"at_s": 1.0, "node": 0, "top1": 0.2, "loss": 2.0},
             {"at_s": 2.5, "node": 1, "top1": 0.4, "loss": 1.0},
-            {"at_s": 3.5, "node": 0, "top1": 0.8, "loss": 0.5},
+            {"at_s": 3.5, "node": 0, "top1": 0.1, "loss": 9.0},
+            {"at_s": 3.5, "node": 0, "top1": 0.8, "loss": 0.5},  # in the same second, later
         ]
     )
     iterations = pl.DataFrame({"at_s": [1.0, 2.0, 2.5, 3.5], "global_batch": [8, 8, 16, 32]})

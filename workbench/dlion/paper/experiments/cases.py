@@ -228,7 +228,7 @@ def curve(trained: Trained, seconds: float, points: int = POINTS) -> pl.DataFram
     accuracy as much later than it was reached.
     """
     ends_s = [seconds * (at + 1) / points for at in range(points)]
-    evaluations = trained.evaluations.sort("at_s")
+    evaluations = trained.evaluations.sort("at_s", maintain_order=True)  # of equal times the last
     workers = len(trained.weights)
     rows = []
     for end_s in ends_s:
