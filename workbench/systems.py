@@ -8,7 +8,6 @@ from pathlib import Path
 
 from workbench.parameters import PARAMETERS, Parameter, declared
 
-
 TITLES: Mapping[str, str] = {
     "dynacomm": "DynaComm",
     "hiertrain": "HierTrain",

@@ -39,12 +39,14 @@ class Answer:
         Briefly, where `ours` comes from, or why there is none.
     not_run
         If the claim cannot be answered yet: what it waits for.
+    caveat
+        What is to be known of it also where the claim is met.
     timed
         Whether it is a measured time, which differs from run to run.
     seeds
         Of how many trainings, alike but for their seed, `ours` is the mean; None if of none.
     spread
-        Half the range over these seeds, in the claim's unit; None of fewer than two.
+        Half the range over these seeds, or over repeats, in the claim's unit; None if not known.
     """
 
     ours: float | bool | None = None
@@ -53,6 +55,7 @@ class Answer:
     timed: bool = False
     seeds: int | None = None
     spread: float | None = None
+    caveat: str = ""
 
     def __post_init__(self) -> None:
         plain = getattr(self.ours, "item", None)  # of NumPy's numbers, whose bool is not Python's
@@ -67,10 +70,10 @@ class Answer:
             raise UserError(f"ours is {self.ours}; where there is no value give None and a detail")
 
     @classmethod
-    def over_seeds(cls, values: Sequence[float], detail: str = "") -> Answer:
+    def over_seeds(cls, values: Sequence[float], detail: str = "", *, caveat: str = "") -> Answer:
         """The mean of a number that each seed has, and how far seeds are apart."""
         spread = (max(values) - min(values)) / 2 if len(values) > 1 else None
-        return cls(fmean(values), detail, seeds=len(values), spread=spread)
+        return cls(fmean(values), detail, seeds=len(values), spread=spread, caveat=caveat)
 
 
 Table = Mapping[str, tuple[str | tuple[str, ...], Callable[..., Answer | None]]]

@@ -213,13 +213,15 @@ def _recordings(system: str) -> tuple[list[_Recording], dict[str, str]]:
     made = {f"{system} {name}": text for name, text in faults.items()}
     alike: dict[str, _Recording] = {}
     for name, one in found.items():
-        made[f"{system} {name}"] = str(one)
         scale, data, seeds = one.manifest.arguments["scale"], one.manifest.data, one.manifest.seeds
         of = json.dumps([scale, dict(data), list(seeds)], sort_keys=True)
         plural = "" if len(seeds) == 1 else "s"
         trained = [f"{len(seeds)} seed{plural}"] if seeds else []
         text = ", ".join(
             [f"recorded at {scale}", *trained, *(Path(source).stem for source in data)]
+        )
+        made[f"{system} {name}"] = "; changed since: ".join(
+            [text, *([", ".join(one.changed)] if one.changed else [])]
         )
         alike.setdefault(of, _Recording(text, scale, {})).frames.update(one.frames)
     return list(alike.values()), made
@@ -258,6 +260,7 @@ def _judged(claim: Claim, by: _JudgedBy) -> Row:
         evidence=deciding.name if deciding else "",
         beside=beside.answers[claim.id].ours if beside else None,
         beside_evidence=beside.name if beside else "",
+        caveat=answer.caveat,
         cause=cause.kind if cause else "",
         cause_reason=cause.why if cause else "",
     )
@@ -269,7 +272,8 @@ def _cause(claim: Claim, answer: Answer, known: Cause | None) -> Cause:
     if answer.spread is not None and answer.ours is not None:
         low, high = accepted(claim)
         if low - answer.spread <= answer.ours <= high + answer.spread:
-            why = f"± {answer.spread:.3g} over {answer.seeds} seeds"
+            of = f"{answer.seeds} seeds" if answer.seeds else "repeats"
+            why = f"± {answer.spread:.3g} over {of}"
             cause = Cause("noise", f"{why}; {known.why}" if known else why)
     if answer.seeds == 1 and cause.kind != "paper":
         cause = Cause(cause.kind, f"{cause.why} (provisional: one seed)")

@@ -19,7 +19,6 @@ from workbench.widgets import Explorer
 
 if TYPE_CHECKING:
     import altair as alt
-    import polars as pl
 
     from workbench.results import Results
 
@@ -322,7 +321,7 @@ def _lines(
         )
         return not (any(marks) or any(others))
 
-    for name in labels:
+    for name in sorted(labels, key=lambda one: abs(px[one] - _RATIOS_PX / 2)):  # inner ones lower
         heights = (levels[name] + 1.5 + 0.5 * step for step in range(_HEIGHTS))
         line = next((height for height in heights if is_free(name, height)), None)
         if line is not None:

@@ -42,6 +42,8 @@ class Row:
         Ours less the paper's, in the claim's unit.
     reason
         Why it misses, or briefly where ours comes from.
+    caveat
+        What is to be known of it also where it is met.
     timed
         Whether it is a time measured by this machine's run.
     evidence
@@ -72,6 +74,7 @@ class Row:
     beside_evidence: str = ""
     cause: str = ""
     cause_reason: str = ""
+    caveat: str = ""
 
     @property
     def name(self) -> str:
@@ -200,8 +203,12 @@ class Scorecard:
             yield f"Mean absolute error of the percent claims: {', '.join(means)}."
         for system, scale in self.scales.items():
             yield f"{system}: results made at {scale} scale."
+        alike: dict[tuple[str, str], list[str]] = {}
         for name, made in self.recorded.items():
-            yield f"{name}: {made}."
+            system, _, experiment = name.partition(" ")
+            alike.setdefault((system, made), []).append(experiment)
+        for (system, made), experiments in alike.items():
+            yield f"{system} {', '.join(experiments)}: {made}."
         for system, command in self.missing.items():
             yield f"{system}: no stored results. To make them: {command}"
         if self.unanswered:
@@ -249,7 +256,7 @@ def _cells(row: Row) -> dict[str, str]:
     beside = f"{row.beside_text} ({row.beside_evidence})" if row.beside_evidence else ""
     says = [row.metric] if row.check == "order" else []
     says += [row.reason] if row.reason else []
-    says += [row.cause_reason] if row.cause_reason else []
+    says += [one for one in (row.cause_reason, row.caveat) if one]
     cells = (
         *(f"`{row.id}`", row.source, row.paper_text, row.ours_text, row.verdict, row.cause),
         *(row.evidence, beside, "; ".join(says)),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from workbench.claims.cause import CAUSES
-from workbench.claims.rule import MET, VERDICTS
+from workbench.claims.rule import MET
 from workbench.claims.scorecard import ROLES, Row, Scorecard
 from workbench.names import choose
 
@@ -96,8 +96,9 @@ def _of_system(rows: Sequence[Row], width: int) -> Iterator[Text]:
     judged = [row for row in rows if row.verdict != "input"]
     met = sum(row.verdict in MET for row in judged)
     usual = _most(row.evidence for row in judged)
-    head = f"{rows[0].system}: {met} of {len(judged)} claims are met"
-    yield Text(head + (f"; judged by {usual}, but where another is named" if usual else ""), "bold")
+    yield Text(f"{rows[0].system}: {met} of {len(judged)} claims are met", "bold")
+    if usual:
+        yield Text(f"  Judged by: {usual}, unless another is named.", "dim")
     cells = [_cells(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(_HEADER, *cells, strict=True)]
     yield Text(_line(_HEADER, widths), style="dim")
@@ -112,7 +113,7 @@ def _of_system(rows: Sequence[Row], width: int) -> Iterator[Text]:
             yield text
             why = _why(row)
             if row.evidence not in ("", here):
-                why.append(f"judged by {row.evidence}")
+                why.append(f"judged by: {row.evidence}")
             for one in why:
                 if one not in before:
                     yield from _indented(one, width)
@@ -137,12 +138,13 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _why(row: Row) -> list[str]:
-    """Why a claim is missed or did not run."""
+    """Why a claim is missed or did not run, and what is to be known in any case."""
+    caveat = [f"but: {row.caveat}"] if row.caveat else []
     if row.verdict in MET or row.verdict == "input":
-        return []
+        return caveat
     states = f"{row.metric}: " if row.check == "order" else ""
     cause = [f"cause {row.cause}: {row.cause_reason}"] if row.cause else []
-    return [states + row.reason, *cause]
+    return [states + row.reason, *cause, *caveat]
 
 
 def _indented(text: str, width: int) -> Iterator[Text]:

@@ -150,7 +150,7 @@ def test_without_its_growth_dlion_gains_too_little() -> None:
         claim = f"dlion.{figure}.{environment}.{system}"
         assert float(answers()[claim].ours or 0) < paper_value(claim)
         assert "global_batch" not in frames()[figure].columns  # recorded before
-        assert "the global batch never grew" in answers()[claim].detail
+        assert "the global batch never grew" in answers()[claim].caveat
 
 
 def test_max_10_sends_next_to_nothing() -> None:

@@ -61,7 +61,8 @@ def of_trainings(answer: Callable[..., Answer | None]) -> Callable[..., Answer |
             return found
         left_out = f"; left out: {failed} that failed" if failed else ""
         seeds = found.seeds or well["seed"].n_unique()
-        return replace(found, detail=found.detail + left_out, seeds=seeds)
+        detail, caveat = found.detail + left_out, _caveat(well)
+        return replace(found, detail=detail, seeds=seeds, caveat=caveat)
 
     return checked
 
@@ -118,16 +119,19 @@ def _ratio(environment: str, system: str, fig12: pl.DataFrame) -> Answer | None:
 
 
 def _learnt(frame: pl.DataFrame) -> str:
-    """What learnt what; and, of a frame that does not say, that the global batch never grew.
+    row = frame.row(0, named=True)
+    return f"{row['learner']} on {row['train_samples']:,} of {row['dataset']}"
 
-    Before frames had its size, it grew to 1 % of the data that there were, not of the paper's.
+
+def _caveat(frame: pl.DataFrame) -> str:
+    """That the global batch never grew, in a frame from when it grew to 1 % of whatever there was.
+
+    Such a frame does not have its size.
     """
     row = frame.row(0, named=True)
-    text = f"{row['learner']} on {row['train_samples']:,} of {row['dataset']}"
-    grew = "global_batch" in frame.columns or row["stands_for"] != 1
-    if grew or STATED["batches"]["warm_up_limit"] * row["train_samples"] > _FIRST_BATCH:
-        return text
-    return f"{text}, the global batch never grew"
+    most = STATED["batches"]["warm_up_limit"] * row["train_samples"]
+    grew = "global_batch" in frame.columns or row["stands_for"] != 1 or most > _FIRST_BATCH
+    return "" if grew else f"recorded while the global batch never grew beyond {_FIRST_BATCH}"
 
 
 def _by(frame: pl.DataFrame, column: str) -> dict[object, float]:

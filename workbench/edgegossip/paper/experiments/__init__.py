@@ -31,6 +31,7 @@ from workbench.edgegossip.paper.experiments.trainings import (
     strategies,
     table,
 )
+from workbench.edgegossip.paper.frames import seconds_until
 from workbench.experiments.recorded import Recordable
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "fig13",
     "samples",
     "seconds_to_accuracy",
+    "seconds_until",
     "sensitivity",
     "sizes_text",
     "strategies",
