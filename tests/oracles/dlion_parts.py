@@ -51,7 +51,7 @@ def global_batches(
     warm_up_most: int,
     speed_up_most: int,
 ) -> list[tuple[int, int]]:
-    """Size of each iteration, and how many epochs are over before it; every and warm_up in samples."""
+    """Size of each iteration, and epochs that are over before it; every and warm_up in samples."""
     size, learnt, found = first, 0, []
     for _ in range(iterations):
         found.append((size, learnt // samples))

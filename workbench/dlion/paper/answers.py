@@ -373,7 +373,8 @@ def _growth() -> Cause:
         "ours",
         f"recorded while the global batch stayed at its first {_FIRST_BATCH} samples, where the "
         f"paper's grows to {most:.0f}, and its dynamic batching saves {min(saved):g} to "
-        f"{max(saved):g} % of the time (Fig. 14); to be recorded again",
+        f"{max(saved):g} % of the time (Fig. 14); what that is worth here shows once "
+        "it is recorded again",
     )
 
 
