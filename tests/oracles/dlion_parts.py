@@ -51,17 +51,16 @@ def global_batches(
     warm_up_most: int,
     speed_up_most: int,
 ) -> list[tuple[int, int]]:
-    """Size of each iteration, and how many epochs are over before it."""
-    size, learnt, epochs, found = first, 0, 0, []
+    """Size of each iteration, and epochs that are over before it; every and warm_up in samples."""
+    size, learnt, found = first, 0, []
     for _ in range(iterations):
-        found.append((size, epochs))
-        due = False
+        found.append((size, learnt // samples))
+        due = 0
         for _ in range(size):
             learnt += 1
-            if learnt % samples == 0:
-                epochs += 1
-                due = due or epochs % every == 0
-        if due and epochs <= warm_up:
+            if learnt % every == 0:
+                due = learnt
+        if 0 < due <= warm_up:
             size = max(size, min(size + add, warm_up_most))
         elif due:
             size = max(size, min(math.floor(size * factor), speed_up_most))

@@ -37,22 +37,3 @@ def test_who_asks_whom(losses: dict[int, float]) -> None:
 )
 def test_periods(transfer: Transfer, due: list[int]) -> None:
     assert [one for one in range(1, 21) if transfer.is_due(one)] == due
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"share": 1.5}, r"share is 1\.5; it is lambda, .* from 0 to 1"),
-        ({"share": -0.1}, r"is -0\.1; it is lambda"),
-        ({"share": float("nan")}, "is nan; it is lambda"),
-        ({"share": "all"}, "share is 'all'; give a number"),
-        ({"period": 0}, "period is 0"),
-        ({"losses": 0}, "losses is 0"),
-        ({"early_until": -1}, "early_until is -1"),
-        ({"early_period": 0}, "early_period is 0"),
-        ({"whom": "worse"}, "Did you mean 'worst'"),
-    ],
-)
-def test_refused(changes: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Transfer(**changes)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What Gaia, Ako and Top-k send over many gradients: nothing is lost, nothing is sent twice."""
+"""What Gaia, Max N, Ako and Top-k send over many gradients: nothing lost, nothing twice."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from workbench.decentralised.largest import count_of, largest
 from workbench.dlion.algorithms.ako import FIRST, Blocks, blocks
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.gaia import Significant, is_significant
+from workbench.dlion.algorithms.max_n import MaxN, max_n
 from workbench.dlion.algorithms.top_k import TopK
 
 Rows = list[list[float]]
@@ -61,6 +62,28 @@ class TestGaia:
         weights = np.array([0.0, 0.0, 1.0, -1.0, 1e9, 1.0, 1.0])
         expected = [False, True, False, True, False, False, False]
         assert is_significant(updates, weights).tolist() == expected
+
+
+class TestMaxN:
+    @given(ROWS, st.sampled_from([0.0, 10.0, 60.0, 100.0]))
+    def test_what_is_not_sent_adds_up(self, rows: Rows, n: float) -> None:
+        hook, size = MaxN(n, accumulate=True), len(rows[0])
+        left = np.zeros(size, np.float32)
+        for row in rows:
+            parts = hook(gradient(row), links(1, 2))
+            assert parts[1] is parts[2]
+            left = left + np.array(row, np.float32)
+            selected, found = max_n(left, n), dense(parts[1], size)
+            assert np.array_equal(found, np.where(selected, left, 0))
+            left[selected] = 0
+            assert hook.left is not None
+            assert hook.left.values is not None
+            assert np.array_equal(hook.left.values, left)
+
+    def test_by_default_it_is_forgotten(self) -> None:
+        hook = MaxN(10)
+        sent = [dense(hook(gradient([1.0, 9.0]), links(1))[1], 2).tolist() for _ in range(10)]
+        assert sent == [[0, 9]] * 10
 
 
 class TestAko:

@@ -48,10 +48,6 @@ def test_weights_of_gradients() -> None:
     assert sum(WEIGHTINGS["by_samples"](one, 2, 12, 3) for one in (2, 4, 6)) == 1
 
 
-class NotCallable:
-    pass
-
-
 class Callable:
     def __call__(self, *arguments: Any) -> dict[int, Any]:
         return {}
@@ -60,65 +56,6 @@ class Callable:
 def test_functions_and_classes() -> None:
     for hook in (whole, partial(whole), Callable, Callable()):
         assert System("mine", hook).generate_partial_gradients is hook
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"generate_partial_gradients": None}, "mine needs one of generate_partial_gradients"),
-        ({"exchange_models": whole}, "mine needs one of generate_partial_gradients"),
-        ({"generate_partial_gradients": "max_n"}, "of mine is 'max_n'; give a function"),
-        ({"generate_partial_gradients": NotCallable}, r"of mine is <class .*NotCallable'>; give a"),
-        ({"synch_training": 5}, "synch_training of mine is 5; give a function"),
-        ({"title": 3}, "title is 3; give the system a name"),
-        ({"title": ""}, "title is ''; give the system a name"),
-        ({"acknowledged": "no"}, "acknowledged is 'no'; give True or False"),
-        ({"synch_training": None}, "synch_training of mine is None; give a function"),
-    ],
-)
-def test_no_hook(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        System(**{"title": "mine", "generate_partial_gradients": whole, **changes})
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"batching": True}, "batching is True; give a Batching, or None"),
-        ({"transfer": 100}, "transfer is 100; give a Transfer, or None"),
-    ],
-)
-def test_no_technique(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(TypeError, match=message):
-        System(**{"title": "mine", "generate_partial_gradients": whole, **changes})
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"period": 0}, "period is 0"),
-        ({"sizes": (4,)}, r"sizes are \(4,\); time batches of at least two sizes"),
-        ({"sizes": (4, 4)}, "at least two sizes"),
-        ({"sizes": (0, 4)}, "sizes is 0"),
-        ({"sizes": 4}, r"sizes is 4; give batch sizes, such as \(4, 8, 16\)"),
-        ({"sizes": {4, 8}}, "where order counts"),
-        ({"weighting": "dynamik"}, "Did you mean 'dynamic'"),
-    ],
-)
-def test_no_batching(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Batching(**changes)
-
-
-def test_no_growth() -> None:
-    with pytest.raises(TypeError, match="growth is 2; give a Growth"):
-        Batching(growth=2)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("staleness", [-1, 1.5, "5", None])
-def test_no_bound(staleness: Any) -> None:
-    with pytest.raises(ValueError, match="staleness is"):
-        Bounded(staleness)
 
 
 def test_equal_values_are_equal() -> None:

@@ -69,7 +69,7 @@ HALF = {"baseline": [0.4], "hop": [0.5], "gaia": [0.48], "ako": [0.6], "dlion": 
 
 class TestAllClaims:
     def test_each_is_answered_or_says_what_it_waits_for(self) -> None:
-        """Trainings below the paper's size say nothing of accuracy; the others answer."""
+        """Small trainings say nothing of what is learnt; the others answer."""
         names = {
             one
             for needed, _ in ANSWERS.values()
@@ -151,6 +151,22 @@ class TestGains:
 
 
 class TestTrainingsThatDoNotCount:
+    @pytest.mark.parametrize("scale", ["smoke", "default"])
+    def test_small_ones_decide_nothing_of_what_is_learnt(self, scale: str) -> None:
+        frames = {"fig11": frame(*compared(HALF))}
+        card = of_frames("dlion", frames, scale=scale, recorded={})
+        (row,) = [one for one in card.rows if one.id == "dlion.fig11.homo_a.ako"]
+        assert row.verdict == "not run"
+        assert row.reason == "needs scale paper: `workbench record dlion fig11`"
+        assert row.beside == pytest.approx(0)
+
+    def test_what_was_recorded_before_the_batch_grew_says_so(self) -> None:
+        rows = frame(*compared(HALF), train_samples=10_000)
+        for of, says in ((rows, False), (rows.drop("global_batch"), True)):
+            found = answers(fig11=of).values()
+            assert found
+            assert all(("never grew beyond 192" in one.caveat) == says for one in found)
+
     def test_failed_ones_are_told(self) -> None:
         failed = row(seed=2, at_s=None, reason="diverged")
         found = answers(fig11=frame(failed, *compared(HALF)))["fig11.homo_a.baseline"]

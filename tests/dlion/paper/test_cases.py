@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import astuple, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,9 +14,10 @@ import pytest
 from workbench.dlion import Growth, Setup, System
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.algorithms.baseline import whole
+from workbench.dlion.algorithms.global_batch import GlobalBatch, step
 from workbench.dlion.algorithms.max_n import MaxN, per_link
 from workbench.dlion.algorithms.synchronisation import synchronous
-from workbench.dlion.paper.experiments import cases
+from workbench.dlion.paper.experiments import cases, scales
 from workbench.dlion.paper.experiments.cases import (
     ABOUT,
     CURVE,
@@ -28,7 +29,7 @@ from workbench.dlion.paper.experiments.cases import (
     run,
     system_of,
 )
-from workbench.dlion.paper.testbed import CANDIDATES, Learner, paper_testbed
+from workbench.dlion.paper.testbed import CANDIDATES, LOCAL_BATCH, Learner, paper_testbed
 from workbench.names import UnknownNameError
 from workbench.runtime import Crash
 from workbench.training import TrainingError
@@ -68,7 +69,8 @@ class TestSystem:
 
     def test_epochs_are_the_learners(self) -> None:
         growth = system(Case()).batching.growth
-        assert (growth.every_epochs, growth.warm_up_epochs) == (1, 12)  # 0.6 / 0.8, 10 / 0.8
+        assert growth.every_epochs == pytest.approx(0.6 / 0.8)
+        assert growth.warm_up_epochs == pytest.approx(10 / 0.8)
         assert growth.speed_up_factor == 2
 
     def test_the_global_batch_grows_by_as_large_a_share_of_it(self) -> None:
@@ -81,11 +83,35 @@ class TestSystem:
         learning = LEARNING._replace(learner=Learner(), timing_period=100)
         found = cast(Any, system_of(Case(), learning, 50_000))
         stated = cast(Any, SYSTEMS["dlion"])
-        oftener = replace(stated.batching.growth, every_epochs=1, warm_up_epochs=10)
+        oftener = replace(stated.batching.growth, every_epochs=0.6, warm_up_epochs=10)
         assert found.batching.growth == oftener
         assert found.batching.period == stated.batching.period
         assert (found.transfer.period, found.transfer.losses) == (100, 20)
         assert found.transfer.early_until == 0
+
+    @pytest.mark.parametrize("growth_epochs", [None, 2])
+    @pytest.mark.parametrize(
+        ("scale", "samples"),
+        [("smoke", 240), ("default", 1500), ("paper", 10_000), ("paper", 50_000)],
+    )
+    def test_the_global_batch_grows_at_every_scale_as_the_papers(
+        self, scale: str, samples: int, growth_epochs: int | None
+    ) -> None:
+        """From 192 to 1 % of 50,000, or doubled behind the third epoch of them."""
+        assert scales.SAMPLES.at(scale) in (samples, None)
+        learner = scales.LEARNERS.at(scale)
+        learning = LEARNING._replace(learner=learner)
+        growth = cast(
+            Any, system_of(Case(growth_epochs=growth_epochs), learning, samples)
+        ).batching.growth
+        state, sizes = GlobalBatch(6 * learner.local_batch), []
+        for _ in range(learner.iterations(820)):
+            state = step(state, growth, samples)
+            sizes.append(state.size * LOCAL_BATCH / learner.local_batch)
+        assert sizes == sorted(sizes)
+        assert sizes[-1] > 192
+        most = samples * LOCAL_BATCH / learner.local_batch  # all that there are
+        assert sizes[-1] == min(500 if growth_epochs is None else 384, most)
 
     @pytest.mark.parametrize(
         ("techniques", "hook", "batching", "transfer"),
@@ -125,10 +151,14 @@ FIELDS: dict[str, tuple[Any, Says]] = {
     "seed": (3, lambda setup, _: setup.seed == 3),
     "techniques": (("links",), lambda _, system: system.batching is None),
     "n": (25.0, lambda _, system: system.generate_partial_gradients.n == 25),
+    "accumulate": (
+        True,
+        lambda _, system: getattr(system.generate_partial_gradients, "left", None) is not None,
+    ),
     "weighting": ("equal", lambda _, system: system.batching.weighting == "equal"),
     "growth_epochs": (
         2,
-        lambda _, system: system.batching.growth == Growth(0, 2.0, epochs_of(1), epochs_of(2)),
+        lambda _, system: doubling(system.batching.growth) == (0, 2, epochs_of(1), epochs_of(2)),
     ),
     "period": (50, lambda _, system: system.transfer.period == 5),
     "share": (0.5, lambda _, system: system.transfer.share == 0.5),
@@ -149,8 +179,13 @@ FIELDS: dict[str, tuple[Any, Says]] = {
 }
 
 
-def epochs_of(of_paper: float) -> int:
+def epochs_of(of_paper: float) -> float:
     return LEARNER.epochs(of_paper, 60)
+
+
+def doubling(growth: Growth) -> tuple[float, ...]:
+    """Without the shares of the data, which are as always."""
+    return astuple(growth)[:4]
 
 
 def most_classes(setup: Setup) -> int:
@@ -166,7 +201,8 @@ class TestFields:
         value, says = FIELDS[name]
         setup, system, _ = given(Case())
         assert not says(setup, system if name != "n" else SYSTEMS["max10"])
-        setup, system, _ = given(Case()._replace(**{name: value}))
+        n = 25.0 if name == "accumulate" else None  # of Max N
+        setup, system, _ = given(Case(n=n)._replace(**{name: value}))
         assert says(setup, system)
 
     def test_a_case_of_few_classes_and_many_workers(self) -> None:
@@ -177,7 +213,7 @@ class TestFields:
     def test_doubling_from_the_beginning(self) -> None:
         _, system, _ = given(Case(growth_epochs=0))
         assert system.batching is not None
-        assert system.batching.growth == Growth(0, 2.0, epochs_of(1), 0)
+        assert doubling(system.batching.growth) == (0, 2.0, epochs_of(1), 0)
 
     def test_faults_and_patience_get_there(self) -> None:
         faults = [Crash(1, 5.0)]
@@ -202,10 +238,11 @@ class Done:
         [
             {"at_s": 1.0, "node": 0, "top1": 0.2, "loss": 2.0},
             {"at_s": 2.5, "node": 1, "top1": 0.4, "loss": 1.0},
-            {"at_s": 3.5, "node": 0, "top1": 0.8, "loss": 0.5},
+            {"at_s": 3.5, "node": 0, "top1": 0.1, "loss": 9.0},
+            {"at_s": 3.5, "node": 0, "top1": 0.8, "loss": 0.5},  # in the same second, later
         ]
     )
-    iterations = pl.DataFrame({"at_s": [1.0, 2.0, 2.5, 3.5]})
+    iterations = pl.DataFrame({"at_s": [1.0, 2.0, 2.5, 3.5], "global_batch": [8, 8, 16, 32]})
     transfers = pl.DataFrame({"at_s": [1.5, 3.5], "bytes": [1_000_000, 500_000]})
 
 
@@ -219,6 +256,7 @@ class TestCurve:
         assert found["loss"].to_list() == pytest.approx([None, None, 1.5, 0.75])
         assert found["iterations"].to_list() == [0.5, 1.0, 1.5, 2.0]
         assert found["mbytes"].to_list() == [0.0, 1.0, 1.0, 1.5]
+        assert found["global_batch"].to_list() == [8, 8, 16, 32]
 
     def test_what_a_row_says_of_its_training(self) -> None:
         row = about(Case(techniques=("links", "transfer"), times_as_long=2.0), LEARNING)
@@ -267,7 +305,8 @@ def test_a_curve_is_the_same_to_the_last_bit_each_time() -> None:
             "loss": [1 / (node + 3) for node in workers],
         }
     )
-    empty = pl.DataFrame(schema={"at_s": pl.Float64, "bytes": pl.Int64})
+    nothing = dict.fromkeys(("bytes", "global_batch"), pl.Int64)
+    empty = pl.DataFrame(schema={"at_s": pl.Float64, **nothing})
     curves = [
         cases.curve(
             cast(

@@ -12,6 +12,8 @@ import pytest
 from tests.dlion.paper import small
 from workbench import figures
 from workbench.dlion.paper import charts
+from workbench.dlion.paper.frames import final
+from workbench.experiments import recorded
 
 COMPARED = ("fig11", "fig12", "fig13", "fig15", "fig16")
 DRAWN = {
@@ -55,6 +57,16 @@ def test_what_learnt_what_is_said(name: str) -> None:
     assert f"small Cipher with {timed}'s times, an iteration for {each.stands_for:g}" in told
     assert "60 samples of digits;" in told
     assert "one seed (simulated)" in told
+
+
+def test_first_weights_of_the_constants_in_use_alone() -> None:
+    of = recorded.load("dlion", "candidates")
+    assert of is not None
+    svg = figures.svg(charts.first_weights(of.frame), "double")
+    for first, title in (("own", "own"), ("shared", "the same for all")):
+        in_use = final(of.frame).filter(candidate="0.1, 1600 ms", first_weights=first)
+        assert title in svg
+        assert all(f">{100 * one:.1f}<" in svg for one in in_use["top1"])
 
 
 @pytest.mark.parametrize("name", small.CONTROLLERS)

@@ -104,7 +104,7 @@ def test_a_growing_global_batch(weighting: str) -> None:
     growth = Growth(6, 2.0, 1, 2, 0.25, 0.5)
     of = setup(1, 2, 3, local_batch=4, iterations=24)
     expected = dlion_parts.global_batches(
-        12, 96, 24, add=6, factor=2.0, every=1, warm_up=2, warm_up_most=24, speed_up_most=48
+        12, 96, 24, add=6, factor=2.0, every=96, warm_up=192, warm_up_most=24, speed_up_most=48
     )
     assert {size for size, _ in expected} == {12, 18, 24, 48}
     sizes = [[size // 6, size // 3, size // 2] for size, _ in expected]

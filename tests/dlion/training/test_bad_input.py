@@ -3,93 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.dlion.trainings import DIGITS, RATE, SAMPLE_S, linear, mesh, setup
-from workbench import datasets
-from workbench.clusters import Cluster, Link, Node
-from workbench.dlion import ENVIRONMENTS, Setup, System, TrainingError, synchronous, train
+from tests.dlion.trainings import RATE, SAMPLE_S, setup
+from workbench.decentralised.model_exchange.diloco import DiLoCo
+from workbench.dlion import (
+    SYSTEMS,
+    Batching,
+    System,
+    TrainingError,
+    asynchronous,
+    synchronous,
+    train,
+)
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.costs.iteration import Workload, iteration
 from workbench.names import UnknownNameError
 from workbench.runtime import Crash, SlowDown
 from workbench.training import Sgd
-
-ONE_WAY = Cluster([Node("a"), Node("b")], {("a", "b"): Link(1e6)})
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"cluster": None}, "neither of environment and cluster given; give either environment"),
-        ({"environment": "homo_a"}, "both of environment and cluster given; give either env"),
-        (
-            {"cluster": None, "environment": "homo_aa"},
-            "environment 'homo_aa'. Did you mean 'homo_a",
-        ),
-        ({"cluster": None, "environment": 5}, "environment is 5; give the name of one of ENVIRON"),
-        (
-            {"cluster": None, "environment": mesh(1, 1)},
-            "^environment is a Cluster; give it as cluster=$",
-        ),
-        (
-            {"cluster": ENVIRONMENTS["homo_a"]},
-            "^cluster is an Environment; give it as environment=$",
-        ),
-        ({"cluster": 5}, "cluster is 5; give a Cluster"),
-        ({"cluster": ONE_WAY}, "no link leads from b to a; links lead from b to: nowhere"),
-        ({"seconds": 0}, r"seconds is 0\.0; it must be finite and above 0"),
-        ({"seconds": False}, "seconds is False; give a number"),
-        ({"seconds": -1.0}, r"seconds is -1\.0; it must be finite and above 0"),
-        ({"seconds": float("inf")}, "seconds is inf; it must be finite"),
-        ({"seconds": float("nan")}, "seconds is nan; it must be finite"),
-        ({"seconds": "long"}, "seconds is 'long'; give a number"),
-        ({"iterations": 0}, "iterations is 0; it must be a whole number of at least 1"),
-        ({"iterations": 2.5}, r"iterations is 2\.5"),
-        ({"iterations": "9"}, "iterations is '9'"),
-        ({"epochs": 0}, "epochs is 0"),
-        ({"local_batch": 0}, "local_batch is 0"),
-        ({"local_batch": 8.0}, r"local_batch is 8\.0"),
-        ({"evaluate_every": 0}, "evaluate_every is 0"),
-        ({"sample_s": 0}, r"sample_s is 0\.0; it must be finite and above 0"),
-        ({"sample_s": -1}, "sample_s is -1"),
-        ({"sample_s": "slow"}, "sample_s is 'slow'; give a number"),
-        ({"host_s": -1}, "host_s is -1; it must be at least 0 s"),
-        ({"host_s": float("inf")}, "host_s is inf"),
-        ({"flops_per_s": 0}, "flops_per_s is 0"),
-        ({"backward_over_forward": -2}, "backward_over_forward is -2"),
-        ({"patience_s": 0}, r"patience_s is 0\.0; it must be finite and above 0"),
-        (
-            {"patience_s": 6e-6, "local_batch": 8, "sample_s": 0.001},
-            "patience_s is 6e-06, .* thousands of heartbeats .* at least 8e-06, .* of 0.008 s",
-        ),
-        ({"patience_s": float("inf")}, "patience_s is inf; it must be finite"),
-        ({"first_weights": "Own"}, "Did you mean 'own'"),
-        ({"sgd": 0.1}, r"sgd is 0\.1; give a training\.Sgd"),
-        ({"seed": -1}, "seed is -1"),
-        ({"shards": [np.arange(9)]}, "1 shards for a cluster of 3 nodes; each node needs one"),
-        ({"shards": [np.arange(9), np.arange(9), np.arange(0)]}, "the shard of node 2 is .* at l"),
-        (
-            {"shards": [np.arange(9), np.arange(9), np.ones(3)]},
-            "node 2 is of float64; give integers, ",
-        ),
-        ({"shards": [[0], [1], ["a"]]}, "node 2 is of <U1; give integers, the indices of its sam"),
-        ({"shards": [[0], [1], [96]]}, "node 2 has indices from 96 to 96, but"),
-        ({"shards": [[0], [1], [-1]]}, "node 2 has indices from -1 to -1, but"),
-        ({"shards": 5}, "shards is 5; give the indices"),
-        ({"dataset": "digits"}, "dataset is the name 'digits'"),
-        ({"model": "cipher_smal"}, "Did you mean 'cipher_small'"),
-        ({"dataset": datasets.load("digits").limit(train=2)}, "3 workers cannot share the 2 sam"),
-    ],
-)
-def test_no_setup(changes: dict[str, Any], message: str) -> None:
-    good = {"model": linear, "dataset": DIGITS, "cluster": mesh(1, 1, 1), "iterations": 2}
-    with pytest.raises(ValueError, match=message):
-        Setup(**{**good, **changes})
 
 
 def test_no_system() -> None:
@@ -189,11 +126,35 @@ def test_other_deadlocks_are_reported_whole() -> None:
         async def learnt(self, iteration: int) -> None:
             await self.peer.receive("nothing", iteration, self.peer.there)
 
-    def exchange(peer: Any) -> Waits:
-        return Waits(peer)
-
     with pytest.raises(TrainingError, match=r"deadlock: .*\n.*worker0"):
-        train(setup(), System("mine", exchange_models=exchange))
+        train(setup(), System("mine", exchange_models=Waits))
+
+
+class TestExchangesOfModels:
+    """Rounds of several iterations: nobody waits for models in between."""
+
+    def test_rounds_longer_than_a_bound(self) -> None:
+        own = System("mine", exchange_models=DiLoCo(every=8))
+        assert own.synch_training is asynchronous
+        found = train(setup(iterations=20), own)
+        assert found.run.results == dict.fromkeys(range(3), 20)
+        assert set(found.transfers["iteration"]) == {8, 16}
+
+    def test_in_place_of_gradients(self) -> None:
+        of = SYSTEMS["max10"]
+        found = replace(of, generate_partial_gradients=None, exchange_models=DiLoCo(every=8))
+        assert found.synch_training is asynchronous
+
+    @pytest.mark.parametrize("part", [None, 5, SimpleNamespace(learnt=print)])
+    def test_what_takes_no_step_is_refused(self, part: Any) -> None:
+        with pytest.raises(TrainingError, match=r"exchange_models of mine returned .*async def"):
+            train(setup(), System("mine", exchange_models=lambda peer: part))
+
+
+def test_batches_of_more_than_there_is_are_not_timed() -> None:
+    large = replace(SYSTEMS["dlion"], batching=Batching(sizes=(4, 10**9)))
+    with pytest.raises(ValueError, match=r"batches of 1000000000 samples.* hold 96; give Batching"):
+        train(setup(), large)
 
 
 def test_one_that_never_lets_go_ends_with_patience() -> None:

@@ -11,6 +11,7 @@ share of the data; the paper's first goes beyond it.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,27 +29,31 @@ class Growth:
         Samples that a step of the warm-up adds.
     speed_up_factor
         What a step of the speed-up multiplies by, at least 1.
-    every_epochs
-        From one step to the next.
-    warm_up_epochs
-        Before the speed-up.
+    every_epochs, warm_up_epochs
+        From one step to the next; before the speed-up. Fractions are of the training data.
     warm_up_share, speed_up_share
         Of the training data, up to which each phase grows.
     """
 
     warm_up_add: int = 64
     speed_up_factor: float = 2.0
-    every_epochs: int = 3
-    warm_up_epochs: int = 3
+    every_epochs: float = 3
+    warm_up_epochs: float = 3
     warm_up_share: float = 0.01
     speed_up_share: float = 0.1
 
     def __post_init__(self) -> None:
         check_whole("warm_up_add", self.warm_up_add, 0)
-        check_whole("every_epochs", self.every_epochs, 1)
-        check_whole("warm_up_epochs", self.warm_up_epochs, 0)
+        if not 0 < check_number("every_epochs", self.every_epochs) < math.inf:
+            raise UserError(f"every_epochs is {self.every_epochs}; it must be finite and above 0")
+        if not 0 <= check_number("warm_up_epochs", self.warm_up_epochs) < math.inf:
+            raise UserError(
+                f"warm_up_epochs is {self.warm_up_epochs}; it must be 0 or more, finite"
+            )
         if not 1 <= check_number("speed_up_factor", self.speed_up_factor) < math.inf:
-            raise UserError(f"speed_up_factor is {self.speed_up_factor}; it must be at least 1")
+            raise UserError(
+                f"speed_up_factor is {self.speed_up_factor}; it must be at least 1 and finite"
+            )
         for name in ("warm_up_share", "speed_up_share"):
             if not 0 <= check_number(name, getattr(self, name)) <= 1:
                 raise UserError(
@@ -70,18 +75,21 @@ class GlobalBatch(NamedTuple):
 
 
 def step(state: GlobalBatch, growth: Growth, data_samples: int) -> GlobalBatch:
-    """Count an iteration of the present size; the size grows at the ends of some epochs."""
-    learnt = state.learnt + state.size
-    if learnt < data_samples:
-        return state._replace(learnt=learnt)
-    epoch = state.epoch + learnt // data_samples
-    due = epoch // growth.every_epochs > state.epoch // growth.every_epochs
-    size = _grown(state.size, growth, epoch, data_samples) if due else state.size
-    return GlobalBatch(size, epoch, learnt % data_samples)
+    """Count an iteration of the present size, behind which the size grows if a step is due."""
+    before = state.epoch * data_samples + state.learnt
+    epoch, learnt = divmod(before + state.size, data_samples)
+    every = max(1, round(min(growth.every_epochs * data_samples, sys.maxsize)))
+    steps = (before + state.size) // every
+    size = state.size
+    if steps > before // every:
+        size = _grown(size, growth, steps * every / data_samples, data_samples)
+    return GlobalBatch(size, epoch, learnt)
 
 
-def _grown(size: int, growth: Growth, epoch: int, data_samples: int) -> int:
-    warming_up = epoch <= growth.warm_up_epochs
-    share = growth.warm_up_share if warming_up else growth.speed_up_share
-    larger = size + growth.warm_up_add if warming_up else int(size * growth.speed_up_factor)
-    return max(size, min(larger, int(share * data_samples)))
+def _grown(size: int, growth: Growth, epochs: float, data_samples: int) -> int:
+    """The size behind a step that was due after so many epochs."""
+    warming_up = epochs <= growth.warm_up_epochs
+    limit = int((growth.warm_up_share if warming_up else growth.speed_up_share) * data_samples)
+    if warming_up:
+        return max(size, min(size + growth.warm_up_add, limit))
+    return max(size, int(min(size * growth.speed_up_factor, limit)))

@@ -9,13 +9,15 @@ Deviation: the text says "greater than or equal to N % of the maximum", its exam
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.checks import check_number
+from workbench.checks import check_number, check_truth
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
+from workbench.decentralised.gradient_exchange.leftover import Leftover
 from workbench.decentralised.gradient_exchange.part import Part, Values, encoded_bytes
 from workbench.errors import UserError
 
@@ -101,13 +103,17 @@ class Ranks:
         step = int(np.searchsorted(self.bytes_by_step[:STEPS], budget_bytes, side="right")) - 1
         return max(least_n, 100 * step / STEPS)
 
+    def selected(self, n: float) -> NDArray[np.bool_]:
+        """Which values N selects, flat."""
+        return self._ranks >= least_rank(n)
+
     def part(self, n: float) -> Part:
         """The values that N selects."""
         least = least_rank(n)
         if least not in self._parts:
             whole = least <= 0
             self._parts[least] = (
-                self._gradient.whole if whole else self._gradient.part(self._ranks >= least)
+                self._gradient.whole if whole else self._gradient.part(self.selected(n))
             )
         return self._parts[least]
 
@@ -122,12 +128,20 @@ def per_link(gradient: Gradient, links: Links) -> Parts:
 
 
 class MaxN:
-    """Max N of the same N for all links."""
+    """Max N of the same N for all links.
 
-    def __init__(self, n: float) -> None:
-        self.n = check_n(n)
+    With `accumulate` what is not sent adds up until it is, as in Gaia; by default it is forgotten.
+    """
+
+    def __init__(self, n: float, *, accumulate: bool = False) -> None:
+        check_truth("accumulate", accumulate)
+        self.n, self.left = check_n(n), Leftover() if accumulate else None
 
     def __call__(self, gradient: Gradient, links: Links) -> Mapping[int, Part]:
         """Send all peers the same part."""
-        part = Ranks(gradient).part(self.n)
+        if self.left is None:
+            part = Ranks(gradient).part(self.n)
+        else:
+            total = replace(gradient, values=self.left.plus(gradient.values))
+            part = self.left.take(gradient, Ranks(total).selected(self.n))
         return dict.fromkeys(links.peers, part)

@@ -10,7 +10,7 @@ from workbench.decentralised.gradient_exchange.gradient import PartialGradients
 from workbench.decentralised.model_exchange.peer import ModelExchange
 from workbench.dlion.algorithms.global_batch import DOUBLING, Growth
 from workbench.dlion.algorithms.knowledge_transfer import Transfer
-from workbench.dlion.algorithms.synchronisation import BOUNDED, Synchronisation
+from workbench.dlion.algorithms.synchronisation import BOUNDED, Synchronisation, asynchronous
 from workbench.dlion.algorithms.weighted_update import WEIGHTINGS
 from workbench.errors import UserError
 from workbench.names import check_name
@@ -59,7 +59,8 @@ class System:
         Which parts of a gradient go to which peer: a function; or, to remember something, a class
         or an instance that is called, of which every worker has its own. None sends no gradients.
     synch_training
-        Whether the next iteration may begin.
+        Whether the next iteration may begin. By default `Bounded` for gradients; exchanges of
+        models wait by themselves, where their algorithms do.
     acknowledged
         Whether peers say when something arrived.
     batching
@@ -67,7 +68,8 @@ class System:
     transfer
         None: no weights are transferred.
     exchange_models
-        In place of gradients: what makes a worker's part in an exchange of models.
+        In place of gradients: makes a worker's part in an exchange of models, a `ModelExchange`,
+        from a `Peer`.
     """
 
     title: str
@@ -87,19 +89,39 @@ class System:
                 f"{self.title} needs one of generate_partial_gradients, for gradients, and "
                 "exchange_models, for models"
             )
-        for name in ("generate_partial_gradients", "synch_training", "exchange_models"):
-            hook = getattr(self, name)
-            needed = hook is not None or name == "synch_training"
-            if needed and not (callable(hook) and _makes_callables(hook)):
-                raise UserError(
-                    f"{name} of {self.title} is {hook!r}; give a function, or a class with __call__"
-                )
+        self._check_hooks()
         if self.batching is not None:
             check_kind("batching", self.batching, Batching, "a Batching, or None")
         if self.transfer is not None:
             check_kind("transfer", self.transfer, Transfer, "a Transfer, or None")
 
+    def _check_hooks(self) -> None:
+        gradients, models = self.generate_partial_gradients, self.exchange_models
+        if gradients is not None and not (callable(gradients) and _makes(gradients, "__call__")):
+            raise UserError(
+                f"generate_partial_gradients of {self.title} is {gradients!r}; give a function, or "
+                "a class with __call__"
+            )
+        if models is not None and not (callable(models) and _makes(models, "learnt")):
+            raise UserError(
+                f"exchange_models of {self.title} is {models!r}; give what makes a worker's part "
+                "from its peer, such as DiLoCo(every=50)"
+            )
+        waits = self.synch_training
+        if not callable(waits) or isinstance(waits, type):
+            raise UserError(
+                f"synch_training of {self.title} is {waits!r}; give a function of a Progress, such "
+                "as Bounded(5)"
+            )
+        if models is not None and waits is BOUNDED:  # the default
+            object.__setattr__(self, "synch_training", asynchronous)
+        elif models is not None and waits is not asynchronous:
+            raise UserError(
+                f"synch_training of {self.title} is {waits!r}, but models do not come in every "
+                "iteration, and exchange_models waits by itself; leave synch_training out"
+            )
 
-def _makes_callables(hook: object) -> bool:
-    """Whether instances are callable, of what is a class."""
-    return not isinstance(hook, type) or any("__call__" in vars(one) for one in hook.__mro__)
+
+def _makes(hook: object, method: str) -> bool:
+    """Whether instances have this method, of what is a class."""
+    return not isinstance(hook, type) or any(method in vars(one) for one in hook.__mro__)

@@ -9,12 +9,14 @@ Deviation: neither clipping nor a warm-up of the sparsity; momentum is 0 unless 
 
 import numpy as np
 
+from workbench.checks import check_number
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
 from workbench.decentralised.gradient_exchange.leftover import Leftover
 from workbench.decentralised.gradient_exchange.part import Values
 from workbench.decentralised.largest import largest
 from workbench.dlion.algorithms.synchronisation import synchronous
 from workbench.dlion.algorithms.system import System
+from workbench.errors import UserError
 
 SHARE = 0.01
 
@@ -23,6 +25,10 @@ class TopK:
     """Send everyone the largest share of the accumulated velocity."""
 
     def __init__(self, share: float = SHARE, momentum: float = 0.0) -> None:
+        if not 0 < check_number("share", share) <= 1:
+            raise UserError(f"share is {share}; it must be above 0 and at most 1")
+        if not 0 <= check_number("momentum", momentum) < 1:
+            raise UserError(f"momentum is {momentum}; it must be at least 0 and below 1")
         self.share, self.momentum = share, momentum
         self.velocity: Values | None = None
         self.left = Leftover()

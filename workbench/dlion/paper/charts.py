@@ -12,6 +12,7 @@ from workbench import datasets, figures
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.costs.environments import ENVIRONMENTS
 from workbench.dlion.paper.frames import final, seconds_to, target_of
+from workbench.dlion.paper.testbed import CANDIDATES, paper_testbed
 from workbench.figures import parts
 
 SYSTEM_TITLES = {name: one.title for name, one in SYSTEMS.items()}
@@ -301,10 +302,20 @@ def scaling(frame: pl.DataFrame) -> alt.FacetChart:
 
 
 def explanations(frame: pl.DataFrame) -> alt.FacetChart:
-    """Final accuracy by what may put Baseline below the others."""
-    drawn = frame.with_columns(pl.col("system").replace(SYSTEM_TITLES))
-    subject = "What may put Baseline below systems that send less, Homo A"
-    return _panels(drawn, "explanation", "system", subject)
+    """Final accuracy by what may put Baseline below the others, and Max 10 above them."""
+    drawn = frame.with_columns(
+        pl.when("accumulate")
+        .then(pl.lit("the rest adds up"))
+        .when(pl.col("n").is_not_null())
+        .then(pl.lit("by the sentence"))
+        .when(system="max10")
+        .then(pl.lit("by the examples"))
+        .otherwise(pl.col("system").replace(SYSTEM_TITLES))
+        .alias("system")
+    )
+    subject = "What may put Baseline below systems that send less, and Max 10 above, Homo A"
+    chart: alt.FacetChart = _panels(drawn, "explanation", "system", subject)
+    return chart.resolve_scale(y="independent")
 
 
 def candidates(frame: pl.DataFrame) -> alt.FacetChart:
@@ -315,6 +326,16 @@ def candidates(frame: pl.DataFrame) -> alt.FacetChart:
     )
     subject = "Constants that are weighed, and first weights, Homo A"
     return _panels(drawn, "constants", "system", subject)
+
+
+def first_weights(frame: pl.DataFrame) -> alt.FacetChart:
+    """Final accuracy in Homo A with the constants in use, by whose first weights."""
+    in_use = next(name for name, one in CANDIDATES.items() if one == paper_testbed().constants)
+    titles = {"own": "each worker's own", "shared": "the same for all"}
+    drawn = frame.filter(candidate=in_use).with_columns(
+        pl.col("system").replace(SYSTEM_TITLES), pl.col("first_weights").replace(titles)
+    )
+    return _panels(drawn, "first_weights", "system", "First weights, Homo A")
 
 
 def failures(frame: pl.DataFrame) -> alt.FacetChart:

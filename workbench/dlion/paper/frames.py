@@ -45,7 +45,16 @@ def seconds_to(frame: pl.DataFrame, target: float) -> float | None:
 
 def _training(frame: pl.DataFrame) -> list[str]:
     deciding = (
-        *("system", "environment", "seed", "techniques", "n", "weighting", "growth_epochs"),
+        *(
+            "system",
+            "environment",
+            "seed",
+            "techniques",
+            "n",
+            "accumulate",
+            "weighting",
+            "growth_epochs",
+        ),
         *("period", "share", "whom", "early", "candidate", "first_weights", "synchronous"),
         *("classes", "workers", "panel"),
     )

@@ -16,8 +16,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from workbench.claims import paper_value, tolerance
 from workbench.clusters import load_constants, load_testbed
 from workbench.datasets import Dataset
+from workbench.dlion.algorithms.global_batch import Growth
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
 from workbench.dlion.training import Setup
 from workbench.names import choose
@@ -97,18 +99,27 @@ class Learner(NamedTuple):
         """Samples of the timed model for each of the learner's."""
         return self.stands_for * LOCAL_BATCH / self.local_batch
 
-    def epochs(self, of_paper: float, samples: int) -> int:
-        """Passes over so many samples that stand for epochs of the paper's; at least one."""
-        return max(1, round(of_paper * POINTS / (samples * self.sample_stands_for)))
+    def epochs(self, of_paper: float, samples: int) -> float:
+        """Passes over so many samples that stand for epochs of the paper's."""
+        return of_paper * POINTS / (samples * self.sample_stands_for)
 
-    def of_paper_samples(self, samples: int) -> float:
-        """Share of the paper's samples, as batches of so many see them, that the learner has.
+    def growth(
+        self, samples: int, growth: Growth, every_epochs: float, warm_up_epochs: float
+    ) -> Growth:
+        """The paper's growth of the global batch, with as many samples as the learner has.
 
-        One for Cipher itself, whose batches are shares of what it learns from.
+        Epochs and shares are of the paper's training images, whatever the data set's size: where
+        the paper's batch grows, so does this, by as large a share of it.
         """
-        if self.stands_for == 1:
-            return 1.0
-        return samples * LOCAL_BATCH / (POINTS * self.local_batch)
+        smaller = self.local_batch / LOCAL_BATCH
+        return replace(
+            growth,
+            warm_up_add=round(growth.warm_up_add * smaller),
+            every_epochs=self.epochs(every_epochs, samples),
+            warm_up_epochs=self.epochs(warm_up_epochs, samples),
+            warm_up_share=min(1.0, growth.warm_up_share * POINTS * smaller / samples),
+            speed_up_share=min(1.0, growth.speed_up_share * POINTS * smaller / samples),
+        )
 
     def iterations(self, of_paper: float) -> int:
         """Iterations that stand for so many of the paper's; at least one."""
@@ -178,6 +189,73 @@ class Testbed:
     def with_constants(self, **changes: float) -> Testbed:
         """The same with other constants."""
         return replace(self, constants=replace(self.constants, **changes))
+
+
+class Pace(NamedTuple):
+    """How many iterations Table 3 leaves to whoever sends whole gradients, and what Fig. 11 needs.
+
+    A worker sends its gradient to all peers through one interface. Hop is at most its staleness
+    bound ahead of what arrived of any worker, so no faster than the slowest interface and that. In
+    an iteration of Baseline computation comes on top, which takes no longer than communication does
+    on the LAN: there the paper finds accuracy "bounded more by network capacity than compute
+    capacity" (Sec. 5.2.3).
+
+    Attributes
+    ----------
+    exchange_s
+        Of whole gradients through the slowest interface, in each phase.
+    hop_most, baseline_least
+        Iterations in the paper's seconds.
+    allowed
+        How many times as many Hop's can be.
+    stated, stated_near
+        How many times as accurate Hop is, by the gains over both; and at least, with both as far
+        off as the scorecard's `near` allows.
+    """
+
+    exchange_s: tuple[float, ...]
+    hop_most: float
+    baseline_least: float
+    allowed: float
+    stated: float
+    stated_near: float
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether hardly more iterations would have to be far more accurate."""
+        return self.stated_near > self.allowed
+
+
+def pace(figure: str, environment: str) -> Pace:
+    """The pace in an environment of the CPU cluster, and the gains that a figure states there."""
+    phases = STATED["dynamic"]["environments"].get(environment, {"phases": [environment]})["phases"]
+    machines, environments = STATED["machines"], STATED["environments"]
+    bits = 8 * STATED["models"]["cipher_bytes"] * (machines["count"] - 1)
+    slowest = [min(environments[one].get("mbps", [machines["lan_mbps"]])) for one in phases]
+    exchange_s = tuple(bits / (1e6 * mbps) for mbps in slowest)
+    lan_s, phase_s = bits / (1e6 * machines["lan_mbps"]), SECONDS / len(phases)
+    hop_most = sum(phase_s / one for one in exchange_s) + STATED["compared"]["hop_staleness"]
+    baseline_least = sum(phase_s / (one + lan_s) for one in exchange_s)
+    baseline, hop = (
+        paper_value(f"dlion.{figure}.{environment}.{of}") for of in ("baseline", "hop")
+    )
+    least, most = baseline - tolerance("percent", baseline), hop + tolerance("percent", hop)
+    return Pace(
+        exchange_s,
+        hop_most,
+        baseline_least,
+        hop_most / baseline_least,
+        (100 + baseline) / (100 + hop),
+        (100 + least) / (100 + most),
+    )
+
+
+COMPARED_IN = {
+    "fig11": ("homo_a", "hetero_sys_a", "hetero_sys_b"),
+    "fig15": ("homo_b", "hetero_net_a"),
+    "fig18": ("dynamic_sys_a", "dynamic_sys_b"),
+}
+"""Environments in which each figure compares all systems' gains."""
 
 
 @lru_cache

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from workbench.decentralised.gradient_exchange.part import Values
-    from workbench.decentralised.model_exchange.peer import Arrays
+    from workbench.decentralised.model_exchange.peer import Arrays, ModelExchange
     from workbench.dlion.programs.worker import Worker
     from workbench.runtime import Message
 
 TOPIC = "model"
+
+
+def join(worker: Worker, exchange: Callable[..., ModelExchange]) -> ModelExchange:
+    """Have a worker take part in an exchange of models.
+
+    Raises TypeError: `exchange` made something else than a worker's part.
+    """
+    part = exchange(ModelPeer(worker))
+    if not iscoroutinefunction(getattr(part, "learnt", None)):
+        raise TypeError(
+            f"exchange_models of {worker.job.system.title} returned {type(part).__name__}; give an "
+            "object with `async def learnt(self, iteration)`, which takes the worker's step"
+        )
+    return part
 
 
 class ModelPeer:

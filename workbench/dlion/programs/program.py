@@ -18,7 +18,7 @@ from workbench.decentralised.learner import Learner
 from workbench.decentralised.rejoining import fetch
 from workbench.dlion.programs.batch_sizes import BatchSizes, State
 from workbench.dlion.programs.gradients import GradientExchange
-from workbench.dlion.programs.model_peer import ModelPeer
+from workbench.dlion.programs.model_peer import join
 from workbench.dlion.programs.transfers import Transfers
 from workbench.dlion.programs.worker import Worker
 
@@ -72,7 +72,7 @@ class Training:
         if system.generate_partial_gradients is not None:
             self.gradients = GradientExchange(worker, system.generate_partial_gradients)
         elif system.exchange_models is not None:
-            self.models = system.exchange_models(ModelPeer(worker))
+            self.models = join(worker, system.exchange_models)
         self._latest_s: deque[float] = deque(maxlen=LATEST)
         self._done: set[int] = set()
 

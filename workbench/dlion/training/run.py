@@ -220,6 +220,11 @@ def build(setup: Setup, system: str | System = "dlion") -> Built:
             f"{chosen.title} applies peers' gradients as they arrive, by their learning rate "
             f"alone; give sgd=Sgd({setup.sgd.learning_rate:g}) without momentum or decay"
         )
+    if chosen.batching is not None and max(chosen.batching.sizes) > setup.samples:
+        raise UserError(
+            f"batching times batches of {max(chosen.batching.sizes)} samples, but the workers hold "
+            f"{setup.samples}; give Batching(sizes=...) with smaller ones"
+        )
     data = setup.dataset
     flat = training.flatten(setup.made(), data.input_shape)
     parallel = may_run_in_parallel(setup, flat)

@@ -122,6 +122,11 @@ class Setup(training.Setup):
                 f"{self.workers} workers cannot share the {available} samples of "
                 f"{self.dataset.name}"
             )
+        if self.local_batch > available:
+            raise UserError(
+                f"local_batch is {self.local_batch}, but {self.dataset.name} has {available} "
+                "samples to learn from; give at most as many"
+            )
 
     @cached_property
     def network(self) -> Cluster:

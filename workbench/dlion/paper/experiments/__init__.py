@@ -14,7 +14,7 @@ from workbench.dlion.paper.experiments.beyond import (
     weightings,
 )
 from workbench.dlion.paper.experiments.controllers import fig6, fig8, fig19, fig20
-from workbench.dlion.paper.experiments.cost_model import predicted, table1, table2, table3
+from workbench.dlion.paper.experiments.cost_model import hop, predicted, table1, table2, table3
 from workbench.dlion.paper.experiments.trainings import (
     candidates,
     fig5,
@@ -54,6 +54,7 @@ __all__ = [
     "fig19",
     "fig20",
     "fig21",
+    "hop",
     "predicted",
     "scaling",
     "table1",

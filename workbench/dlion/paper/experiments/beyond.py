@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
@@ -81,28 +81,40 @@ def scaling(
     return trainings("More workers", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
 
 
-FIRST_WEIGHTS: Mapping[str, Mapping[str, Any]] = {
-    "own first weights": {},
-    "shared first weights": {"first_weights": "shared"},
-    "shared, few classes a worker": {"first_weights": "shared", "classes": 2},
-    "own, all wait for all": {"synchronous": True},
+def _with(**changes: Any) -> list[Case]:
+    return [Case(system, **changes) for system in ("baseline", "ako", "dlion")]
+
+
+EXPLANATIONS: Mapping[str, Sequence[Case]] = {
+    "own first weights": _with(),
+    "shared first weights": _with(first_weights="shared"),
+    "shared, few classes a worker": _with(first_weights="shared", classes=2),
+    "own, all wait for all": _with(synchronous=True),
+    "Max 10": [
+        Case("max10"),
+        Case("max10", n=10.0, accumulate=True),
+        Case("max10", n=90.0),  # by the paper's sentence: at least 10 % of the largest
+    ],
 }
 
 
 def explanations(
     scale: str = "default", seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
 ) -> pl.DataFrame:
-    """What may put Baseline below systems that send less; as `trainings`, and ``explanation``."""
+    """What may put Baseline below systems that send less, and Max 10 above all (Fig. 16).
+
+    As `trainings`, and ``explanation``.
+    """
     frames = [
         trainings(
             "Explanations",
-            [Case(system, **changes) for system in ("baseline", "ako", "dlion")],
+            cases,
             scale,
             seed=seed,
             dataset=dataset,
             seeds=seeds,
         ).with_columns(explanation=pl.lit(name))
-        for name, changes in FIRST_WEIGHTS.items()
+        for name, cases in EXPLANATIONS.items()
     ]
     return pl.concat(frames)
 

@@ -21,7 +21,6 @@ from workbench.dlion.paper.experiments import scales
 from workbench.dlion.paper.testbed import (
     CANDIDATES,
     GROWTH_EPOCHS,
-    LOCAL_BATCH,
     SECONDS,
     WARM_UP_EPOCHS,
     Learner,
@@ -50,8 +49,8 @@ class Case(NamedTuple):
         Who, where; of weights, shards and batches.
     techniques
         Of DLion, those that are on, of ``"batching"``, ``"links"`` and ``"transfer"``.
-    n
-        Of Max N for all links.
+    n, accumulate
+        Of Max N for all links; whether what is not sent adds up.
     weighting, growth_epochs
         Of dynamic batching: name in `WEIGHTINGS`; paper's epoch from which the global batch
         doubles every epoch.
@@ -68,6 +67,7 @@ class Case(NamedTuple):
     seed: int = 1
     techniques: tuple[str, ...] | None = None
     n: float | None = None
+    accumulate: bool | None = None
     weighting: str | None = None
     growth_epochs: int | None = None
     period: int | None = None
@@ -132,7 +132,8 @@ def system_of(case: Case, learning: Learning, samples: int) -> System:
             transfer=system.transfer if "transfer" in case.techniques else None,
         )
     if case.n is not None:
-        system = replace(system, generate_partial_gradients=MaxN(case.n))
+        hook = MaxN(case.n, accumulate=bool(case.accumulate))
+        system = replace(system, generate_partial_gradients=hook)
     if case.synchronous:
         system = replace(system, synch_training=synchronous)
     batching = _batching(system.batching, case, learning, samples)
@@ -144,23 +145,12 @@ def _batching(
 ) -> Batching | None:
     if batching is None:
         return None
-    learner, growth = learning.learner, batching.growth
-    if case.growth_epochs is None:
-        of_paper = learner.of_paper_samples(samples)
-        growth = replace(
-            growth,
-            warm_up_add=round(growth.warm_up_add * learner.local_batch / LOCAL_BATCH),
-            every_epochs=learner.epochs(GROWTH_EPOCHS, samples),
-            warm_up_epochs=learner.epochs(WARM_UP_EPOCHS, samples),
-            warm_up_share=min(1.0, growth.warm_up_share / of_paper),
-            speed_up_share=min(1.0, growth.speed_up_share / of_paper),
-        )
-    else:
-        begin = learner.epochs(case.growth_epochs, samples) if case.growth_epochs else 0
-        growth = Growth(0, 2.0, learner.epochs(1, samples), begin)
+    learner, growth, epochs = learning.learner, batching.growth, (GROWTH_EPOCHS, WARM_UP_EPOCHS)
+    if case.growth_epochs is not None:
+        growth, epochs = Growth(warm_up_add=0), (1.0, case.growth_epochs)
     return replace(
         batching,
-        growth=growth,
+        growth=learner.growth(samples, growth, *epochs),
         period=learning.timing_period,
         sizes=(max(1, learner.local_batch // 4), learner.local_batch),
         weighting=case.weighting or batching.weighting,
@@ -225,8 +215,10 @@ CURVE: dict[str, Any] = {
     "loss": pl.Float64,
     "iterations": pl.Float64,
     "mbytes": pl.Float64,
+    "global_batch": pl.Int64,
 }
-"""Of a curve: means over workers, and their standard deviation; what was sent by then."""
+"""Of a curve: means over workers, and their standard deviation; what was sent by then; the largest
+global batch so far, of the learner's samples."""
 
 
 def curve(trained: Trained, seconds: float, points: int = POINTS) -> pl.DataFrame:
@@ -236,7 +228,7 @@ def curve(trained: Trained, seconds: float, points: int = POINTS) -> pl.DataFram
     accuracy as much later than it was reached.
     """
     ends_s = [seconds * (at + 1) / points for at in range(points)]
-    evaluations = trained.evaluations.sort("at_s")
+    evaluations = trained.evaluations.sort("at_s", maintain_order=True)  # of equal times the last
     workers = len(trained.weights)
     rows = []
     for end_s in ends_s:
@@ -253,6 +245,7 @@ def curve(trained: Trained, seconds: float, points: int = POINTS) -> pl.DataFram
                 "loss": newest["loss"].mean() if whole_round else None,
                 "iterations": len(done) / workers,
                 "mbytes": int(sent["bytes"].sum()) / 1e6,
+                "global_batch": done["global_batch"].max(),
             }
         )
     return pl.DataFrame(rows, schema={name: CURVE[name] for name in list(CURVE)[1:]})
@@ -278,6 +271,7 @@ ABOUT: dict[str, Any] = {
     "seed": pl.Int64,
     "techniques": pl.String,
     "n": pl.Float64,
+    "accumulate": pl.Boolean,
     "weighting": pl.String,
     **dict.fromkeys(("growth_epochs", "period"), pl.Int64),
     "share": pl.Float64,

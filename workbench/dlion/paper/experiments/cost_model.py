@@ -18,7 +18,7 @@ from workbench.dlion.algorithms import COMPARED, SYSTEMS, synchronisation
 from workbench.dlion.costs.environments import ENVIRONMENTS
 from workbench.dlion.costs.iteration import Workload, iteration
 from workbench.dlion.paper.experiments.cases import Case, learning_at, system_of
-from workbench.dlion.paper.testbed import STATED, paper_testbed
+from workbench.dlion.paper.testbed import COMPARED_IN, STATED, pace, paper_testbed
 from workbench.dlion.training import train
 from workbench.experiments import sweep
 from workbench.profiles import profile_model
@@ -68,6 +68,29 @@ def statements(hook: Callable[..., Any]) -> int:
 
 def _is_docstring(one: ast.stmt) -> bool:
     return isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
+
+
+def hop() -> pl.DataFrame:
+    """Why the gains over Baseline and Hop contradict each other: `testbed.Pace`, by environment.
+
+    Columns ``figure, environment``, those of a pace (``exchange_s`` of its slowest phase) and
+    ``contradicts``.
+    """
+    found = [
+        (figure, environment, pace(figure, environment))
+        for figure, environments in COMPARED_IN.items()
+        for environment in environments
+    ]
+    return pl.DataFrame(
+        {
+            "figure": figure,
+            "environment": environment,
+            **one._asdict(),
+            "exchange_s": max(one.exchange_s),
+            "contradicts": one.contradicts,
+        }
+        for figure, environment, one in found
+    )
 
 
 def table2() -> pl.DataFrame:

@@ -65,8 +65,8 @@ def trainings(
 
     A row per instant of each training: what it is (`ABOUT`: null where a system is left as it is)
     and `CURVE`: ``reason`` of one that failed, ``at_s`` (virtual seconds), ``top1`` (mean over the
-    workers), ``top1_sd`` (over the workers), ``loss``, ``iterations`` (of a worker, on average) and
-    ``mbytes`` that arrived.
+    workers), ``top1_sd`` (over the workers), ``loss``, ``iterations`` (of a worker, on average),
+    ``mbytes`` that arrived and ``global_batch``, the largest so far.
     """
     learning = learning_at(scale, dataset, mobile=mobile)
     if seconds is not None:

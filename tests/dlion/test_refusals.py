@@ -1,0 +1,156 @@
+"""One contract for all public values: a wrong argument is refused, by its name, in one line."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.dlion.trainings import DIGITS, linear, mesh
+from workbench.decentralised.model_exchange.choco_sgd import ChocoSgd
+from workbench.decentralised.model_exchange.diloco import DiLoCo
+from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd
+from workbench.decentralised.model_exchange.noloco import NoLoCo
+from workbench.dlion import (
+    ENVIRONMENTS,
+    Batching,
+    Bounded,
+    Environment,
+    Growth,
+    Setup,
+    System,
+    Transfer,
+)
+from workbench.dlion.algorithms.baseline import whole
+from workbench.dlion.algorithms.max_n import MaxN
+from workbench.dlion.algorithms.top_k import TopK
+from workbench.dlion.costs.iteration import Workload
+
+Made = Callable[..., Any]
+GOOD: dict[Made, dict[str, Any]] = {
+    Growth: {},
+    Batching: {},
+    Transfer: {},
+    Bounded: {},
+    TopK: {},
+    MaxN: {"n": 10},
+    DiLoCo: {},
+    NoLoCo: {},
+    ChocoSgd: {},
+    MoshpitSgd: {},
+    Environment: {"title": "x", "cores": (1, 2), "mbps": (1, 2)},
+    Workload: {"model_bytes": 1e3, "sample_s": 0.1},
+    System: {"title": "mine", "generate_partial_gradients": whole},
+    Setup: {"model": linear, "dataset": DIGITS, "cluster": mesh(1, 1, 1), "iterations": 2},
+}
+"""Each value, and arguments that it takes."""
+
+WRONG: dict[str, tuple[Any, ...]] = {
+    "int": (-1, 1.5, "2", [1], math.nan, True, None),
+    "float": (-1.0, math.nan, math.inf, "2", [1], True, None),
+    "bool": ("no", 1, None),
+    "str": (5, ""),
+    "other": (5, "mean"),
+}
+"""By what an argument is annotated with."""
+
+MORE: dict[Made, list[dict[str, Any]]] = {
+    Growth: [
+        {"speed_up_factor": 0.5},
+        {"every_epochs": 0},
+        {"warm_up_share": 1.1},
+        {"speed_up_share": 1.1},
+    ],
+    Batching: [
+        {"period": 0},
+        {"sizes": (4,)},
+        {"sizes": (4, 4)},
+        {"sizes": (0, 4)},
+        {"sizes": {4, 8}},
+        {"weighting": "dynamik"},
+    ],
+    Transfer: [
+        {"share": 1.5},
+        {"period": 0},
+        {"losses": 0},
+        {"early_period": 0},
+        {"whom": "worse"},
+    ],
+    TopK: [{"share": 0}, {"share": 2}, {"momentum": 1}],
+    MaxN: [{"n": 101}],
+    DiLoCo: [{"every": 0}],
+    NoLoCo: [{"every": 0}, {"rate": 0}, {"momentum": 1}],
+    ChocoSgd: [{"share": 0}, {"share": 2}, {"consensus_rate": 0}],
+    MoshpitSgd: [{"every": 0}, {"dimensions": 0}],
+    System: [
+        {"generate_partial_gradients": None},
+        {"generate_partial_gradients": int},
+        {"exchange_models": DiLoCo()},  # beside gradients
+        {"generate_partial_gradients": None, "exchange_models": DiLoCo},
+        {
+            "generate_partial_gradients": None,
+            "exchange_models": DiLoCo(),
+            "synch_training": Bounded(),
+        },
+        {"synch_training": Bounded},
+        {"synch_training": None},
+    ],
+    Setup: [
+        *({"cluster": None, "environment": one} for one in ("homo_aa", 5, mesh(1, 1))),
+        {"cluster": None},
+        {"environment": "homo_a"},  # beside a cluster
+        {"cluster": ENVIRONMENTS["homo_a"]},
+        {"local_batch": 0},
+        {"local_batch": 10**9},
+        {"iterations": 0},
+        {"epochs": 0},
+        {"evaluate_every": 0},
+        {"seconds": 0},
+        {"sample_s": 0},
+        {"patience_s": 0},
+        {"patience_s": 6e-6, "local_batch": 8, "sample_s": 0.001},
+        {"shards": [np.arange(9)]},
+        {"shards": [np.arange(9), np.arange(9), np.arange(0)]},
+        {"shards": [np.arange(9), np.arange(9), np.ones(3)]},
+        {"shards": [[0], [1], ["a"]]},
+        {"shards": [[0], [1], [96]]},
+        {"shards": [[0], [1], [-1]]},
+    ],
+}
+"""Out of the range that an argument has beside its kind, or beside others."""
+
+
+def cases() -> Iterator[tuple[Made, dict[str, Any]]]:
+    for made in GOOD:
+        for name, parameter in inspect.signature(made).parameters.items():
+            options = str(parameter.annotation).split(" | ")
+            kind = next((one for one in options if one in WRONG), "other")
+            for wrong in WRONG[kind]:
+                if not (wrong is None and "None" in options):
+                    yield made, {name: wrong}
+    for made, several in MORE.items():
+        for changes in several:
+            yield made, changes
+
+
+def told(case: tuple[Made, dict[str, Any]]) -> str:
+    made, changes = case
+    return f"{made.__name__}-" + "-".join(
+        f"{name}={value!r:.20}" for name, value in changes.items()
+    )
+
+
+@pytest.mark.parametrize("case", list(cases()), ids=told)
+def test_wrong_arguments_are_refused_by_name_in_a_line(case: tuple[Made, dict[str, Any]]) -> None:
+    made, changes = case
+    made(**GOOD[made])
+    with pytest.raises((ValueError, TypeError)) as caught:
+        made(**GOOD[made] | changes)
+    said = str(caught.value)
+    assert "\n" not in said
+    assert any(name.removesuffix("s") in said for name in changes)
+    assert "__init__" not in said
