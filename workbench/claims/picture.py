@@ -115,6 +115,7 @@ def _title(shown: Sequence[Row]) -> alt.TitleParams:
     met = sum(row.verdict in MET for row in shown)
     return alt.TitleParams(
         f"{met} of {len(shown)} claims of the papers are met",
+        frame="bounds",
         subtitle=[
             "Left: all claims; right: those that state an order; below: numbers,",
             "ours over the paper's, the worst by name. Timed: left to each machine.",
