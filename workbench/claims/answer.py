@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.errors import UserError
 from workbench.names import check_name
 
 if TYPE_CHECKING:
@@ -48,11 +47,13 @@ class Answer:
             object.__setattr__(self, "ours", plain())
         if self.ours is None:
             if not (self.detail or self.not_run):
-                raise UserError("an answer without a value says why, in detail or not_run")
+                raise AssertionError("an answer without a value says why, in detail or not_run")
         elif self.not_run:
-            raise UserError(f"an answer has a value, {self.ours}, or did not run; not both")
+            raise AssertionError(f"an answer has a value, {self.ours}, or did not run; not both")
         elif not math.isfinite(self.ours):
-            raise UserError(f"ours is {self.ours}; where there is no value give None and a detail")
+            raise AssertionError(
+                f"ours is {self.ours}; where there is no value give None and a detail"
+            )
 
 
 Table = Mapping[str, tuple[str | tuple[str, ...], Callable[..., Answer | None]]]
