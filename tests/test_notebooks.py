@@ -104,8 +104,10 @@ def kept_names(path: Path) -> tuple[set[str], set[str]]:
     runs = run_names(path).items()
     shown = set(re.findall(r"\bresults\.show\(\s*\"(\w+)\"", code)) | scorecards(code)
     kept = set(re.findall(r"\bresults\.keep\(\s*\"(\w+)\"", code))
+    drawn = set(re.findall(r"\bresults\.draw\(\s*\"(\w+)\"", code))
+    drawn |= set(re.findall(r"\bfigure=\"(\w+)\"", code))
     here = {name for name, (is_here, _) in runs if is_here}
-    return shown | kept | here, shown | {name for name, (_, is_drawn) in runs if is_drawn}
+    return shown | kept | here, shown | drawn | {name for name, (_, is_drawn) in runs if is_drawn}
 
 
 def count_of_pictures(path: Path) -> int:

@@ -15,9 +15,9 @@ class TestAnswer:
         assert type(number.ours) is float
 
     def test_refuses_what_says_nothing(self) -> None:
-        with pytest.raises(ValueError, match="without a value says why"):
+        with pytest.raises(AssertionError, match="without a value says why"):
             Answer()
-        with pytest.raises(ValueError, match="or did not run; not both"):
+        with pytest.raises(AssertionError, match="or did not run; not both"):
             Answer(1.0, not_run="needs the training runtime")
-        with pytest.raises(ValueError, match="ours is nan"):
+        with pytest.raises(AssertionError, match="ours is nan"):
             Answer(float("nan"))

@@ -18,7 +18,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from workbench.claims.cause import Cause
-from workbench.errors import UserError
 from workbench.names import check_name
 
 if TYPE_CHECKING:
@@ -63,11 +62,13 @@ class Answer:
             object.__setattr__(self, "ours", plain())
         if self.ours is None:
             if not (self.detail or self.not_run):
-                raise UserError("an answer without a value says why, in detail or not_run")
+                raise AssertionError("an answer without a value says why, in detail or not_run")
         elif self.not_run:
-            raise UserError(f"an answer has a value, {self.ours}, or did not run; not both")
+            raise AssertionError(f"an answer has a value, {self.ours}, or did not run; not both")
         elif not math.isfinite(self.ours):
-            raise UserError(f"ours is {self.ours}; where there is no value give None and a detail")
+            raise AssertionError(
+                f"ours is {self.ours}; where there is no value give None and a detail"
+            )
 
     @classmethod
     def over_seeds(cls, values: Sequence[float], detail: str = "", *, caveat: str = "") -> Answer:

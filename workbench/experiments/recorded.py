@@ -252,24 +252,27 @@ class Trainings:
         *arguments: Any,
         live: bool = False,
         timings: bool = False,
+        figure: str = "",
         **named: Any,
     ) -> Shown:
-        """Show an experiment of these arguments under its own name; say where its rows are from.
+        """Show an experiment of these arguments; say where its rows are from.
 
-        `timings` is for rows that hold timings of this machine, where they are made here.
+        The figure has the experiment's name unless `figure` is another. `timings` is for rows that
+        hold timings of this machine, where they are made here.
         """
-        name = make.__name__
+        name = figure or make.__name__
         frame, found, here = self._rows(make, live, arguments, named)
         if not here:
             return Shown(frame, self.results.draw(name, chart(frame)))
-        figure = self.results.show(name, frame, chart, timings=timings)
+        self.results.keep(make.__name__, frame)
+        shown = self.results.draw(name, chart(frame), timings=timings)
         if found and found.scale == "paper":
             from IPython.display import display
 
             print(found)
             about = f"{self.results.system}: {name} (recorded figure)"
             display(results.picture(chart(found.frame), about))  # type: ignore[no-untyped-call]
-        return Shown(frame, figure)
+        return Shown(frame, shown)
 
     def table(
         self, make: Callable[..., pl.DataFrame], *arguments: Any, **named: Any

@@ -13,7 +13,6 @@ import polars as pl
 from rich.console import Console
 
 from workbench import parallel
-from workbench.errors import UserError
 from workbench.experiments import finished
 from workbench.experiments.finished import Row, Rows
 from workbench.experiments.interrupted import ExperimentInterrupted, keeping
@@ -75,7 +74,7 @@ def sweep(
         At Ctrl-C, with the rows of the points that were finished.
     """
     if failures and "reason" not in schema:
-        raise UserError(f"{title}: failures need a column 'reason' in the schema")
+        raise AssertionError(f"{title}: failures need a column 'reason' in the schema")
     everywhere = shared or {}
     found: dict[int, Rows] = {}
 

@@ -97,5 +97,5 @@ def test_refusals() -> None:
     with pytest.raises(ValueError, match="modules is 0"):
         cut([1.0], 0)
     state = forward(Module[int, int](1, 2, 7), lambda weights: weights)
-    with pytest.raises(ValueError, match="module 1 goes backward before"):
+    with pytest.raises(AssertionError, match="module 1 goes backward before"):
         forward(state, lambda weights: weights)

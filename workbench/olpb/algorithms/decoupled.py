@@ -70,10 +70,12 @@ class Module(Generic[Weights, Pass]):
 def forward(state: Module[Weights, Pass], run: Callable[[Weights], Pass]) -> Module[Weights, Pass]:
     """Pass a batch forward, and keep what `run` makes of it with the current weights.
 
-    Raises ValueError: the batch before has not gone backward, though its gradient was due.
+    Raises AssertionError: the batch before has not gone backward, though its gradient was due.
     """
     if state.due:
-        raise UserError(f"module {state.place} goes backward before it passes another batch on")
+        raise AssertionError(
+            f"module {state.place} goes backward before it passes another batch on"
+        )
     return replace(state, passes=(*state.passes, run(state.weights)))
 
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from workbench import archives, fingerprints
 from workbench.checks import check_whole
-from workbench.errors import UserError
 from workbench.names import choose
 from workbench.olpb.memory.dataflow import ALIGNMENT, Dataflow, Held, Step, aligned, dataflow
 from workbench.paths import DATA
@@ -107,7 +106,7 @@ def forms(model: str, training: bool) -> dict[str, str]:
         if forms[1] is None or _scaled(forms[1], 3) != three:
             forms = {1: one, 2: _affine(two, three, 2)}
             if forms[2] is None or _scaled(forms[2], 5) != traced(5)[optimised]:
-                raise UserError(f"{model}: its bytes or FLOPs are not affine in the batch")
+                raise AssertionError(f"{model}: its bytes or FLOPs are not affine in the batch")
         for least, form in forms.items():
             name = _member(model, training, optimised, least)
             found[name] = json.dumps(form, separators=(",", ":"))
