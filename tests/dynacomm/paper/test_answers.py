@@ -7,7 +7,14 @@ import pytest
 
 from tests.conftest import Smoke
 from tests.expectations import stored_frames
-from workbench.claims import Answer, claims_of, load_claims, of_frames, stored_answers
+from workbench.claims import (
+    Answer,
+    claims_of,
+    load_claims,
+    of_frames,
+    paper_value,
+    stored_answers,
+)
 from workbench.dynacomm.paper import experiments
 from workbench.dynacomm.paper.testbed import MODELS
 
@@ -34,7 +41,9 @@ def test_only_what_is_timed_at_full_size_is_missing_at_smoke_scale() -> None:
 def test_the_worst_of_the_four_losses_counts() -> None:
     percents = dict(zip(MODELS, (0.5, -1.0, 2.5, 1.0), strict=True))
     table = pl.DataFrame({"model": list(percents), "loss_percent": list(percents.values())})
-    assert answers({"table2": table})["dynacomm.table2.loss"].ours == 2.5
+    timed = table.with_columns(iteration_s=2.0, iteration_iqr_s=0.04)
+    found = answers({"table2": timed})["dynacomm.table2.loss"]
+    assert (found.ours, found.spread) == (2.5, 1.0)
 
 
 def test_accuracies_that_differ_at_one_epoch_would_be_noticed() -> None:
@@ -147,3 +156,29 @@ def test_a_plan_too_late_for_the_window_would_be_noticed() -> None:
     late = STORED["table1"].with_columns(window_ms=pl.col("mean_ms") / 2)
     assert answers(STORED)["dynacomm.table1.window"].ours is True
     assert answers(STORED | {"table1": late})["dynacomm.table1.window"].ours is False
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "model"),
+    [(32, "vgg19"), (32, "inception_v4"), (32, "resnet152"), *((16, model) for model in MODELS)],
+)
+def test_the_papers_iterations_are_means_of_two_percentages(batch_size: int, model: str) -> None:
+    whole, forward, backward = (
+        paper_value(f"dynacomm.{part}{batch_size}.{model}.dynacomm")
+        for part in ("iter", "fwd", "bwd")
+    )
+    assert (forward + backward) / 2 == pytest.approx(whole, abs=0.0101)  # stated to a hundredth
+
+
+def test_by_such_means_our_peak_is_level_from_16_to_28() -> None:
+    def reduced(make: Callable[[int], pl.DataFrame], batch_size: int) -> float:
+        rows = make(batch_size).filter(model="resnet152", planner="dynacomm")
+        return float(rows["reduced_percent"].item())
+
+    means = {
+        size: (reduced(experiments.fig5, size) + reduced(experiments.fig6, size)) / 2
+        for size in (8, 12, 16, 20, 24, 28, 32, 40)
+    }
+    level = [means[size] for size in (16, 20, 24, 28)]
+    assert max(level) - min(level) < 0.5
+    assert min(level) > max(means[size] for size in (8, 12, 32, 40)) + 1

@@ -4,6 +4,8 @@ import polars as pl
 import pytest
 
 from workbench.edgegossip.paper.experiments.trainings import BELOW_POINTS, seconds_to_accuracy
+from workbench.edgegossip.paper.frames import seconds_until
+from workbench.experiments import recorded
 
 ABOUT = {"model": "m", "learner": "m", "platforms": 4, "imbalance": 1.0, "kept": 0.5}
 PLAIN = {"method": "gosgd", "technique": None, "ratio": None, "strategy": None, "order": None}
@@ -60,3 +62,23 @@ def test_cases_are_told_apart() -> None:
     )
     found = seconds_to_accuracy(pl.concat([FIRST, other]), "technique")
     assert found.select("technique", "edgegossip_s").rows() == [("t", 12), ("u", 24)]
+
+
+def test_ranking_takes_longer_than_gossip_and_random_points_as_recorded() -> None:
+    found = recorded.load("edgegossip", "strategies")
+    assert found is not None
+    seconds = {
+        (strategy, order): [at_s and round(at_s) for at_s in reached]
+        for _, strategy, order, *reached in seconds_until(found.frame, (95, 97, 98)).rows()
+    }
+    assert seconds[None, None] == [77, 123, 160]
+    assert seconds["accuracy_aware", "shuffled"] == [127, 224, 224]
+    assert seconds["random_points", "shuffled"] == [22, 29, 46]
+    assert seconds["accuracy_aware", "ranked"] == [None] * 3  # of one seed
+
+
+def test_seconds_until_an_accuracy_are_means_of_seeds_that_all_get_there() -> None:
+    second = curves({10.0: 0.88}, {4.0: 0.4}, seed=2)
+    plain, ours = seconds_until(pl.concat([FIRST, second]), (88, 87)).rows()
+    assert plain == ("gosgd", None, None, 15.0, 15.0)
+    assert ours == ("edgegossip", "s", "o", None, None)

@@ -7,10 +7,17 @@ import pytest
 
 from tests.conftest import Smoke
 from tests.expectations import stored_frames
-from workbench.claims import Answer, claims_of, load_claims, of_frames, stored_answers
-from workbench.hiertrain.paper import experiments
-from workbench.hiertrain.paper.answers import NONE_PERCENT
-from workbench.hiertrain.paper.testbed import MODELS
+from workbench.claims import (
+    Answer,
+    claims_of,
+    load_claims,
+    of_frames,
+    stored_answers,
+    verdicts,
+)
+from workbench.hiertrain.paper import calibration, experiments
+from workbench.hiertrain.paper.answers import CAUSES, NONE_PERCENT
+from workbench.hiertrain.paper.testbed import MODELS, Constants
 
 STORED: dict[str, pl.DataFrame] = {}
 
@@ -215,3 +222,29 @@ def test_seconds_of_table_2() -> None:
     changed = with_value("table2", "median_ms", 1500.0, model=MODELS["alexnet"])
     assert value("table2.alexnet", table2=changed) == 1.5
     assert value("table2.lenet5", table2=changed) == value("table2.lenet5")
+
+
+@pytest.mark.parametrize(
+    ("claim", "row"),
+    [("fig9.plus_at_low", 0), ("fig7.alexnet.all_cloud", 1), ("fig8.lenet5.all_cloud", 2)],
+)
+def test_causes_have_the_numbers_of_the_contradictions(claim: str, row: int) -> None:
+    needed, allowed = experiments.contradictions().select("needed", "allowed").row(row)
+    assert needed > allowed
+    why = CAUSES[f"hiertrain.{claim}"].why
+    assert f"{needed:.3g}" in why
+    assert f"{allowed:.3g}" in why
+
+
+def test_what_meets_jointdnn_plus_at_low_bandwidth_misses_the_speed_ups() -> None:
+    one = calibration.EXPLANATIONS["flops_only"]
+    slower = Constants(**one.fixed, device_gflops=0.1, edge_core_gflops=2.3)
+    judged = verdicts("hiertrain", calibration.found(one.testbed(slower), models=("alexnet",)))
+    assert judged["hiertrain.fig9.plus_at_low"] == "holds"
+    for claim in ("fig7.alexnet.all_edge", "fig7.alexnet.all_cloud", "fig11.cores"):
+        assert judged[f"hiertrain.{claim}"] == "not reproduced"
+
+
+def test_a_link_for_every_pair_is_never_slower_than_the_model() -> None:
+    frame = experiments.fig6().filter(planner="hiertrain", sharing="none")
+    assert frame["difference_percent"].max() <= 1e-9  # type: ignore[operator]
