@@ -19,6 +19,7 @@ from workbench.widgets import Explorer
 
 if TYPE_CHECKING:
     import altair as alt
+    from altair.typing import ChartType
 
     from workbench.results import Results
 
@@ -123,12 +124,13 @@ def _title(shown: Sequence[Row]) -> alt.TitleParams:
     )
 
 
-def _bars(judged: Sequence[Row], shown: Sequence[Row], systems: Sequence[str]) -> alt.LayerChart:
+def _bars(judged: Sequence[Row], shown: Sequence[Row], systems: Sequence[str]) -> ChartType:
     """Claims of each system by verdict, and how many are met of how many."""
     import altair as alt
     import polars as pl
 
-    records, ends = [], []
+    records: list[dict[str, Any]] = []
+    ends: list[dict[str, Any]] = []
     for system in systems:
         counts = Counter(row.verdict for row in shown if row.system == system)
         judged_here, total = counts.total(), sum(row.system == system for row in judged)
@@ -188,7 +190,7 @@ def _dots(shown: Sequence[Row], systems: Sequence[str]) -> alt.Chart:
     )
 
 
-def _ratios(shown: Sequence[Row], system: str, *, last: bool) -> alt.LayerChart:
+def _ratios(shown: Sequence[Row], system: str, *, last: bool) -> ChartType:
     """A system's numbers over the paper's, side by side and above each other."""
     import altair as alt
     import polars as pl
@@ -219,10 +221,8 @@ def _ratios(shown: Sequence[Row], system: str, *, last: bool) -> alt.LayerChart:
     )
     ticks = [one for one in (0.25, 0.5, 0.8, 1, 1.25, 2, 4) if 1 / end <= one <= end]
     has_none = any(one is None for one in ratios.values())
-    beyond = {
-        sign: any(one is not None and outside(one) for one in ratios.values())
-        for sign, outside in (("≤", lambda one: one < 1 / end), ("≥", lambda one: one > end))
-    }
+    there = [one for one in ratios.values() if one is not None]
+    beyond = {"≤": any(one < 1 / end for one in there), "≥": any(one > end for one in there)}
     texts = {one: f"{one:g}" for one in ticks} | {least: "no ratio"}
     texts |= {1 / end: f"≤ {1 / end:g}"} if beyond["≤"] else {}
     texts |= {end: f"≥ {end:g}"} if beyond["≥"] else {}

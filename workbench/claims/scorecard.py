@@ -231,10 +231,10 @@ class Scorecard:
         """Return a table per role, a line per claim; then the totals and what is missing."""
         parts = []
         for role, meaning in ROLES.items():
-            body = [_cells(row) for row in self.rows if row.role == role]
-            if body:
-                shown = [name for name in CLAIM_COLUMNS if any(cells[name] for cells in body)]
-                lines = [[cells[name] for name in shown] for cells in body]
+            described = [_cells(row) for row in self.rows if row.role == role]
+            if described:
+                shown = [name for name in CLAIM_COLUMNS if any(one[name] for one in described)]
+                lines = [[one[name] for name in shown] for one in described]
                 table = _markdown_table(shown, lines, right=[shown.index("ours")])
                 parts.append(f"**{role}**: {meaning}\n\n{table}")
         header = ("totals", *self.counts())

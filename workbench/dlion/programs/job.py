@@ -59,9 +59,7 @@ class Recorder:
     iterations: list[tuple[float, int, str, int, int, int, float, int]] = field(
         default_factory=list
     )
-    transfers: list[tuple[float, int, str, int, str, str, int, int, int]] = field(
-        default_factory=list
-    )
+    transfers: list[tuple[Any, ...]] = field(default_factory=list)
 
     def learnt(self, at_s: float, node: int, iteration: int, *row: Any) -> None:
         """Note a worker's iteration: its batch, the global one, the loss, its restarts."""
