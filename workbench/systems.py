@@ -8,19 +8,19 @@ from pathlib import Path
 
 from workbench.parameters import PARAMETERS, Parameter, declared
 
-TITLES: Mapping[str, str] = {
-    "dynacomm": "DynaComm",
-    "hiertrain": "HierTrain",
-    "edgegossip": "EdgeGossip",
-    "dlion": "DLion",
-    "olpb": "OLPB",
-}
-"""The systems as their papers write them."""
-
 
 def systems() -> list[str]:
     """Return the names of all systems: the packages that have an explorer."""
     return sorted(path.parent.name for path in Path(__file__).parent.glob("*/explorer.py"))
+
+
+def title(system: str) -> str:
+    """Return a system's name as its paper writes it, by which its package's docstring begins."""
+    try:
+        about = importlib.import_module(f"workbench.{system}").__doc__ or ""
+    except ModuleNotFoundError:  # a system that is not built yet
+        return system
+    return about.partition(":")[0] or system
 
 
 def parameters(system: str) -> dict[str, Parameter]:

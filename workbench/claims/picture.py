@@ -14,12 +14,11 @@ from workbench.claims.rule import MET, MISSES, VERDICTS
 from workbench.claims.scorecard import Row, Scorecard
 from workbench.errors import UserError
 from workbench.figures import INK, PALETTE
-from workbench.systems import TITLES
+from workbench.systems import title
 from workbench.widgets import Explorer
 
 if TYPE_CHECKING:
     import altair as alt
-    from altair.typing import ChartType
 
     from workbench.results import Results
 
@@ -41,6 +40,7 @@ SHAPES = dict(
 _LIGHT = {"trend", "not run", TIMED}  # whose counts are written in ink
 _NAMED = 2  # of a system's worst misses
 _WIDEST, _NARROWEST = 4.0, 1.25  # ends of an axis of ratios, and one over them
+_TICKS = (0.25, 0.5, 0.8, 1, 1.25, 2, 4)
 _BARS_PX, _DOTS_PX, _RATIOS_PX = 330, 150, 540
 _LABELS_PX, _ROW_PX, _MARK_PX = 70, 20, 7
 _LETTER_PX, _LINE, _HEIGHTS = 5.6, 1.9, 40  # of labels; a line in heights of marks, and halves
@@ -48,7 +48,7 @@ _POINT = 30
 _NO_RATIO = 0.035  # of an axis, left of it
 
 
-def picture(card: Scorecard, *, timed: bool = True) -> alt.VConcatChart:
+def picture(card: Scorecard, *, timed: bool = True) -> Any:
     """Draw a scorecard: one mark per claim, colour and shape by verdict, its name as a tooltip.
 
     Above, a bar for each system with its claims by verdict, beside it a dot for each ordering.
@@ -124,13 +124,12 @@ def _title(shown: Sequence[Row]) -> alt.TitleParams:
     )
 
 
-def _bars(judged: Sequence[Row], shown: Sequence[Row], systems: Sequence[str]) -> ChartType:
+def _bars(judged: Sequence[Row], shown: Sequence[Row], systems: Sequence[str]) -> Any:
     """Claims of each system by verdict, and how many are met of how many."""
     import altair as alt
     import polars as pl
 
-    records: list[dict[str, Any]] = []
-    ends: list[dict[str, Any]] = []
+    records, ends = list[dict[str, Any]](), list[dict[str, Any]]()
     for system in systems:
         counts = Counter(row.verdict for row in shown if row.system == system)
         judged_here, total = counts.total(), sum(row.system == system for row in judged)
@@ -138,11 +137,11 @@ def _bars(judged: Sequence[Row], shown: Sequence[Row], systems: Sequence[str]) -
         at = 0
         for verdict in SHOWN:
             count = counts[verdict]
-            record = {"system": _named(system), "verdict": verdict, "count": count}
+            record = {"system": title(system), "verdict": verdict, "count": count}
             records.append(record | {"from": at, "to": at + count, "middle": at + count / 2})
             at += count
         met = sum(counts[one] for one in MET)
-        ends.append({"system": _named(system), "at": at, "text": f"{met} of {judged_here}"})
+        ends.append({"system": title(system), "at": at, "text": f"{met} of {judged_here}"})
     most = max(one["at"] for one in ends)
     room = most * 1.2  # for the text at a bar's end
     scale = alt.Scale(domain=[0, room], nice=False)
@@ -169,7 +168,7 @@ def _bars(judged: Sequence[Row], shown: Sequence[Row], systems: Sequence[str]) -
     ).properties(width=_BARS_PX, height=_ROW_PX * len(systems))
 
 
-def _dots(shown: Sequence[Row], systems: Sequence[str]) -> alt.Chart:
+def _dots(shown: Sequence[Row], systems: Sequence[str]) -> Any:
     """A mark for each ordering, in rows beside the bars."""
     import altair as alt
     import polars as pl
@@ -190,16 +189,17 @@ def _dots(shown: Sequence[Row], systems: Sequence[str]) -> alt.Chart:
     )
 
 
-def _ratios(shown: Sequence[Row], system: str, *, last: bool) -> ChartType:
+def _ratios(shown: Sequence[Row], system: str, *, last: bool) -> Any:
     """A system's numbers over the paper's, side by side and above each other."""
     import altair as alt
     import polars as pl
 
     rows = [row for row in shown if _has_number(row, system)]
     ratios = {row.id: _ratio(row) for row in rows}
-    factors = [max(one, 1 / one) for one in ratios.values() if one is not None]
-    end = min(_WIDEST, max([_NARROWEST, *(1.08 * one for one in factors)]))
-    least = math.exp(-math.log(end) * (1 + 4 * _NO_RATIO))  # where what has no ratio stands
+    known = [one for one in ratios.values() if one is not None]
+    end = min(_WIDEST, max([_NARROWEST, *(1.08 * max(one, 1 / one) for one in known)]))
+    beside = len(known) < len(rows)  # what has no ratio stands left of the axis's end
+    least = math.exp(-math.log(end) * (1 + 4 * _NO_RATIO * beside))
 
     def at(row: Row) -> float:
         ratio = ratios[row.id]
@@ -219,18 +219,15 @@ def _ratios(shown: Sequence[Row], system: str, *, last: bool) -> ChartType:
             for row in rows
         ]
     )
-    ticks = [one for one in (0.25, 0.5, 0.8, 1, 1.25, 2, 4) if 1 / end <= one <= end]
-    has_none = any(one is None for one in ratios.values())
-    there = [one for one in ratios.values() if one is not None]
-    beyond = {"≤": any(one < 1 / end for one in there), "≥": any(one > end for one in there)}
-    texts = {one: f"{one:g}" for one in ticks} | {least: "no ratio"}
-    texts |= {1 / end: f"≤ {1 / end:g}"} if beyond["≤"] else {}
-    texts |= {end: f"≥ {end:g}"} if beyond["≥"] else {}
+    texts = {one: f"{one:g}" for one in _TICKS if 1 / end <= one <= end}
+    texts |= {least: "no ratio"} if beside else {}
+    texts |= {1 / end: f"≤ {1 / end:g}"} if any(one < 1 / end for one in known) else {}
+    texts |= {end: f"≥ {end:g}"} if any(one > end for one in known) else {}
     x = alt.X(
         "ratio:Q",
         scale=alt.Scale(type="log", domain=[least / 1.02, end * 1.02], nice=False),
         axis=alt.Axis(
-            values=[least, *ticks] if has_none else ticks,
+            values=list(texts),
             labelExpr=f"{list(texts.values())}[indexof({list(texts)}, datum.value)]",
             title="ours / the paper's" if last else None,
             grid=False,
@@ -242,14 +239,14 @@ def _ratios(shown: Sequence[Row], system: str, *, last: bool) -> ChartType:
         title=None,
         axis=alt.Axis(
             values=[0],
-            labelExpr=f"'{_named(system)}'",
+            labelExpr=f"'{title(system)}'",
             grid=False,
             minExtent=_LABELS_PX,
             maxExtent=_LABELS_PX,
         ),
     )
     base = alt.Chart(frame).encode(x=x)
-    named = base.transform_filter(alt.datum.label != "")
+    named = base.transform_filter(alt.FieldOneOfPredicate("label", list(labels.values())))
     one = alt.Chart(pl.DataFrame({"ratio": [1.0]})).mark_rule(color="#9a9a9a", aria=False)
     layers: list[Any] = [
         one.encode(x=x),
@@ -331,15 +328,11 @@ def _lines(
     return found
 
 
-def _named(system: str) -> str:
-    return TITLES.get(system, system)
-
-
 def _systems(systems: Sequence[str], *, labels: bool) -> alt.Y:
     import altair as alt
 
     axis = alt.Axis(domain=False, ticks=False, minExtent=_LABELS_PX, maxExtent=_LABELS_PX)
-    order = [_named(one) for one in systems]
+    order = [title(one) for one in systems]
     scale = alt.Scale(domain=order)
     return alt.Y("system:N", sort=order, scale=scale, title=None, axis=axis if labels else None)
 
@@ -347,7 +340,7 @@ def _systems(systems: Sequence[str], *, labels: bool) -> alt.Y:
 def _hover(row: Row) -> dict[str, str]:
     return {
         "claim": row.id,
-        "system": _named(row.system),
+        "system": title(row.system),
         "states": row.metric,
         "stated": row.paper_text,
         "found": row.ours_text,

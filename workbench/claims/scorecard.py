@@ -238,8 +238,8 @@ class Scorecard:
                 table = _markdown_table(shown, lines, right=[shown.index("ours")])
                 parts.append(f"**{role}**: {meaning}\n\n{table}")
         header = ("totals", *self.counts())
-        body = [(name, *map(str, counts.values())) for name, counts in self.totals()]
-        parts.append(_markdown_table(header, body, right=range(1, len(header))))
+        totals = [(name, *map(str, counts.values())) for name, counts in self.totals()]
+        parts.append(_markdown_table(header, totals, right=range(1, len(header))))
         parts.append("\n".join(f"- {note}" for note in self.notes()))
         return "\n\n".join(parts) + "\n"
 
