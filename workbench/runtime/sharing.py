@@ -80,8 +80,12 @@ class Sharing:
                         touched[interface] = None
         for interface in touched:
             self._review(interface, now_s, placed)
+        before = set(shares)
         for flow in placed:
             self._place(flow, now_s, shares)
+        for share in shares:
+            if isinstance(share, CoupledShare) and share not in before:
+                share.turnover = 0
         for share in list(shares):
             if type(share) is CoupledShare and len(share.flows) > MANY:
                 whole = LargeCoupledShare()
