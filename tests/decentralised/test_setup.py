@@ -236,7 +236,7 @@ def test_tables_have_the_nodes_names() -> None:
     digits = datasets.load("digits").limit(train=20, test=10).fitted((1, 28, 28))
     nodes = [Node("laptop"), Node("pi")]
     where = Cluster(nodes, {("laptop", "pi"): Link(1e9), ("pi", "laptop"): Link(1e9)})
-    shards = [range(10), range(10, 20)]
+    shards = [np.arange(10), np.arange(10, 20)]
     gossip = GossipSetup("lenet5", digits, shards, where, mixing=decentralised.ring(2))
     found = dlion.train(dlion.Setup("lenet5", digits, cluster=where, iterations=2, local_batch=5))
     epochs = [decentralised.train(gossip).epochs, found.epochs]
