@@ -371,7 +371,7 @@ USES: dict[str, Any] = {
     "compute": lambda context: context.compute(int, cost_s=1),
     "receive": lambda context: context.receive(),
     "sleep": lambda context: context.sleep(1),
-    "first": lambda context: context.first(context.sleep(1)),
+    "first": lambda context: context.first(Waiting()),
     "send": lambda context: context.send(0, Message(0, "x")),
     "spawn": lambda context: context.spawn(Waiting()),
     "watch": lambda context: context.watch(),

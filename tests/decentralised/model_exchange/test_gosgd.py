@@ -221,15 +221,14 @@ class TestFaults:
             built = build(setup)
             simulation = Simulation(setup.cluster, built.programs, seed=3, faults=faults)
             lost, hosts = 0.0, simulation.hosts
-            for at_s in [*sorted({fault.at_s for fault in faults}), None]:
+            for at_s in [*sorted({at_s for at in times.values() for at_s in at}), None]:
                 run = simulation.run(at_s)
                 alphas = [share.total for share in built.shares]
                 held = sum(alphas[host.index] for host in hosts if host.up or host.ended_s)
                 assert held + lost <= 1 + 1e-12
-                for fault in faults:
-                    if isinstance(fault, Crash) and fault.at_s == at_s:
-                        node = int(fault.node)
-                        lost += 0 if hosts[node].ended_s else alphas[node]
+                for host in hosts:
+                    if Crash(host.index, at_s or 0) in faults and not host.ended_s:
+                        lost += alphas[host.index]
             simulation.close()
         assert run.ended == "done"
         assert all(one.flat.parameters.isfinite().all() for one in built.learners)

@@ -65,10 +65,25 @@ class Recorder:
         """Note a worker's iteration: its batch, the global one, the loss, its restarts."""
         self.iterations.append((at_s, node, self.names[node], iteration, *row))
 
-    def heard(self, at_s: float, target: int, message: Message, *row: int) -> None:
-        """Note what has arrived: of which iteration of its sender, and of how many values."""
-        ends = (message.sender, self.names[message.sender], target, self.names[target])
-        self.transfers.append((at_s, *ends, message.topic, *row, int(message.size_bytes)))
+    def heard(
+        self, at_s: float, target: int, message: Message, iteration: int, values: int
+    ) -> None:
+        """Note what has arrived, by the iteration of its sender."""
+        source, topic, size_bytes = message.sender, message.topic, int(message.size_bytes)
+        names = self.names
+        self.transfers.append(
+            (
+                at_s,
+                source,
+                names[source],
+                target,
+                names[target],
+                topic,
+                iteration,
+                values,
+                size_bytes,
+            )
+        )
 
     def evaluated(self, at_s: float, node: int, iteration: int, found: Evaluation) -> None:
         """Note a worker's accuracy and loss on the test samples."""

@@ -111,9 +111,8 @@ def train(
     progress
         True to show epochs, virtual time and loss; or a function, as for `simulate`.
     threads
-        As for `simulate`. Steps of different workers run beside each other, with the same bits for
-        any number of threads; not those of a model that draws at random (dropout), or whose code
-        reaches beyond it.
+        As for `simulate`. Which steps run beside each other, with the same bits for any number of
+        threads, says ``parallel`` of the setup.
 
     Returns
     -------
