@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.training.modules import CLASSES, Awkward, Dropping
+from tests.training.modules import Dropping
 from workbench import datasets
 from workbench.names import UnknownNameError
 from workbench.profiles import profile_model
@@ -19,13 +19,16 @@ def own() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
 
 
-def test_a_module_is_copied_and_drawn_anew() -> None:
+def test_a_module_is_copied_with_its_weights_and_a_function_draws_them() -> None:
     module = own()
-    first, again, made = (make_model(model, DIGITS, 3) for model in (module, module, own))
-    assert first is not module is not again
-    for weights in zip(*(one.parameters() for one in (first, again, made)), strict=True):
-        assert torch.equal(weights[0], weights[1])
-        assert torch.equal(weights[0], weights[2])
+    kept = weights(module).clone()
+    for seed in (3, 4):
+        made = make_model(module, DIGITS, seed)
+        assert made is not module
+        assert torch.equal(weights(made), kept)
+    drawn = weights(make_model(own, DIGITS, 3))
+    assert torch.equal(drawn, weights(make_model(own, DIGITS, 3)))
+    assert not torch.equal(drawn, weights(make_model(own, DIGITS, 4)))
 
 
 def test_one_of_the_zoo_gets_an_output_for_each_class() -> None:
@@ -67,30 +70,10 @@ def test_options_reach_the_model() -> None:
     assert model(torch.zeros(1, 1, 28, 28)).shape == (1, 3)
 
 
-def test_a_module_draws_its_weights_anew_in_place() -> None:
-    module = Dropping()
-    assert initialise(module, 9) is module
-    first = weights(module).clone()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.zero_()
-    assert torch.equal(weights(initialise(module, 9)), first)
-    assert torch.equal(weights(initialise(Dropping(), 9)), first)
-
-
-def test_a_module_that_cannot_is_refused_whole() -> None:
-    module = Awkward()
-    before = weights(module).clone()
-    with pytest.raises(ValueError, match=r"Awkward.*no reset_parameters.*function that makes"):
-        initialise(module, 1)
-    assert torch.equal(weights(module), before)
-    assert initialise(Awkward, 1)(torch.zeros(2, 5)).shape == (2, CLASSES)
-
-
-def test_what_is_no_model_is_refused() -> None:
+def test_anything_but_a_model_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="lenet5"):
         initialise("lenet", 1)
-    with pytest.raises(ValueError, match="are for a model yet to be made"):
-        initialise(nn.Linear(2, 2), 1, classes=3)
+    with pytest.raises(ValueError, match="Linear has its weights already; give the function"):
+        initialise(nn.Linear(2, 2), 1)
     with pytest.raises(ValueError, match=r"makes no torch\.nn\.Module but dict"):
         initialise(dict, 1)  # type: ignore[arg-type]

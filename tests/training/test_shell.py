@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 import pickle
@@ -31,7 +32,16 @@ from workbench.runtime import (
     SimulationError,
     SlowDown,
 )
-from workbench.training import Setup, Sgd, Standing, Trained, TrainingError, shell
+from workbench.training import (
+    Setup,
+    Sgd,
+    Standing,
+    Trained,
+    TrainingError,
+    flatten,
+    initialise,
+    shell,
+)
 from workbench.training.shell import check_losing_nothing
 from workbench.training.trained import COLUMNS, SHARED, DivergedError
 
@@ -112,6 +122,22 @@ def models(trained: Trained[Any]) -> list[torch.Tensor]:
 def counted(trained: Trained[Any]) -> pl.DataFrame:
     """What progress counts: epochs, or iterations of all workers."""
     return trained.iterations if isinstance(trained, dlion.Trained) else trained.epochs
+
+
+class TestFirstWeights:
+    @each_system
+    def test_a_module_goes_on_from_its_own_and_stays_as_it_is(self, system: System) -> None:
+        """A step too small to move a weight shows where a training began."""
+        module = initialise("lenet5", 77)
+        flat = flatten(copy.deepcopy(module), (1, 28, 28)).parameters.clone()
+        tiny = Sgd(1e-30)
+        begun = system.train(replace(system.setup, model=module, epochs=1, sgd=tiny))
+        learnt = system.train(replace(system.setup, model=module, epochs=1))
+        for trained, stays in ((begun, True), (learnt, False)):
+            for weights in torch.cat([one.reshape(-1, len(flat)) for one in models(trained)]):
+                assert torch.equal(weights.to(flat.dtype), flat) is stays
+        same = zip(module.parameters(), initialise("lenet5", 77).parameters(), strict=True)
+        assert all(torch.equal(*pair) for pair in same)
 
 
 class TestColumns:

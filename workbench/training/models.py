@@ -27,16 +27,14 @@ if TYPE_CHECKING:
 
 
 def initialise(
-    model: str | torch.nn.Module | Callable[..., torch.nn.Module], seed: int, **options: Any
+    model: str | Callable[..., torch.nn.Module], seed: int, **options: Any
 ) -> torch.nn.Module:
     """Return a model with weights drawn from a seed; the global generator keeps its state.
 
     Parameters
     ----------
     model
-        Name in `workbench.zoo.MODELS`; or a function that makes a module, which is best for one's
-        own; or a module, whose parts then draw their weights anew, in place, each as PyTorch
-        does by default (``reset_parameters``).
+        Name in `workbench.zoo.MODELS`; or a function that makes a module.
     **options
         For the function that makes the module: ``classes=10``.
 
@@ -45,53 +43,46 @@ def initialise(
     workbench.names.UnknownNameError
         No such model in the zoo.
     ValueError
-        No model, no seed, or a part of the module has parameters but no ``reset_parameters``.
+        Neither a name nor a function; a module, which has its weights already; no seed.
     """
     from torch import nn
 
     seed = check_whole("seed", seed, 0)
-    if not (isinstance(model, str) or callable(model)):  # as modules are
+    if isinstance(model, nn.Module):
         raise UserError(
-            f"model is {model!r}; give the name of one in the zoo, a torch.nn.Module, or "
-            "a function that makes one"
+            f"this {type(model).__name__} has its weights already; give the function that makes "
+            "it, which draws them"
         )
+    _check_kind(model)
+    factory = choose("model", model, MODELS).factory if isinstance(model, str) else model
     with seeded(seed, FIRST_WEIGHTS):
-        if isinstance(model, nn.Module):
-            _reset(model, options)
-            return model
-        factory = choose("model", model, MODELS).factory if isinstance(model, str) else model
         made = factory(**options)
     if not isinstance(made, nn.Module):
         raise UserError(f"{factory!r} makes no torch.nn.Module but {type(made).__name__}")
     return made
 
 
-def _reset(module: torch.nn.Module, options: dict[str, Any]) -> None:
-    if options:
-        raise UserError(f"options {', '.join(options)} are for a model yet to be made")
-    parts = [
-        (name or type(module).__name__, part, getattr(part, "reset_parameters", None))
-        for name, part in module.named_modules()
-    ]
-    for name, part, reset in parts:
-        if reset is None and any(p is not None for p in part._parameters.values()):
-            raise UserError(
-                f"{name} ({type(part).__name__}) has parameters but no reset_parameters(), so they "
-                "cannot be drawn anew; give the function that makes the module instead of it"
-            )
-    for _, _, reset in parts:
-        if reset is not None:
-            reset()
+def _check_kind(model: object) -> None:
+    if not (isinstance(model, str) or callable(model)):  # as modules are
+        raise UserError(
+            f"model is {model!r}; give the name of one in the zoo, a torch.nn.Module, or "
+            "a function that makes one"
+        )
 
 
 def make_model(model: Model, dataset: Dataset, seed: int) -> torch.nn.Module:
     """Return the model with its first weights, a new one each time.
 
-    One of the zoo gets as many outputs as the data set has classes; a module is copied.
+    A module is copied with the weights that it has. Those of a name or a function are drawn from
+    the seed; a model of the zoo gets as many outputs as the data set has classes.
     """
+    from torch import nn
+
+    if isinstance(model, nn.Module):
+        return copy.deepcopy(model)
     if isinstance(model, str):
         return initialise(model, seed, classes=len(dataset.classes))
-    return initialise(copy.deepcopy(model), seed)
+    return initialise(model, seed)
 
 
 def profile_of(model: Model, dataset: Dataset, seed: int) -> ModelProfile:
@@ -110,11 +101,7 @@ def check_model(model: object, dataset: object, seed: int, *, in_own_type: bool 
         named = choose("model", model, MODELS)
         check_dataset(dataset, named.name, named.input_shape)
         return
-    if not callable(model):  # as modules are
-        raise UserError(
-            f"model is {model!r}; give the name of one in the zoo, a torch.nn.Module, or "
-            "a function that makes one"
-        )
+    _check_kind(model)
     _check_outputs(model, check_dataset(dataset), seed, in_own_type)
 
 

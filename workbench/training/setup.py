@@ -27,8 +27,9 @@ class Setup:
     Attributes
     ----------
     model
-        Name in the zoo; or one's own module, which is copied and its weights drawn anew, or a
-        function that makes it. Tried on a sample, without learning.
+        Name in the zoo, or a function that makes one's own module: their weights are drawn from the
+        seed. Or a module: a copy goes on from the weights that it has, as for fine-tuning. Tried on
+        a sample, without learning.
     dataset
         Fitted to the model's input; a model of the zoo gets as many outputs as it has classes.
     epochs

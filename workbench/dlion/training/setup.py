@@ -53,8 +53,9 @@ class Setup(training.Setup):
         Training samples of each worker; None deals out as many each at random. One that several
         workers hold counts as several, in epochs and in shares of the data.
     first_weights
-        ``"own"``: each worker draws its own; ``"shared"``: all begin with the same. See the
-        Deviation of `workbench.dlion.paper.testbed`.
+        ``"own"``: each worker draws its own; ``"shared"``: all begin with the same, as they do in
+        any case with those that a module brings. See the Deviation of
+        `workbench.dlion.paper.testbed`.
     sample_s
         Seconds that learning from a sample takes at a worker's speed of 1, which in an
         `Environment` is one core. None derives it from `flops_per_s`.
