@@ -72,7 +72,7 @@ class CoupledShare:
         return min([flow.end_s for flow in flows], default=math.inf)
 
     def over_limits(self) -> list[tuple[Flow, float]]:
-        """Transfers above their limits, and their rates."""
+        """Return transfers above their limits, and their rates."""
         return [(flow, flow.rate_bps) for flow in self.flows if flow.rate_bps > flow.limit_bps]
 
     def pop_ended(self, by_s: float) -> list[Flow]:

@@ -14,7 +14,8 @@ from workbench.runtime.fair_share import FairShare
 from workbench.runtime.flows import Flow, Interface, Share
 from workbench.runtime.kernel import LAST, Kernel
 
-_FEW = 16  # flows; an interface with more is a hub
+_FEW = 16
+"""Flows; an interface with more is a hub."""
 _ROUNDING = 2.0**-48  # of the time: 16 roundings, within which a transfer ends before a change
 
 
