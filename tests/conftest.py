@@ -20,7 +20,7 @@ from workbench.paths import ROOT
 settings.register_profile("ci", settings.get_profile("ci"), max_examples=50)
 
 COMMAND = Path(sys.executable).with_name("workbench")
-RUN = ("reproduce", "--scale", "smoke", "--jobs", "2")
+RUN = ("reproduce", "--scale", "smoke", "--jobs", "2", "--trainings", "all")
 STUCK_S = 1200.0
 """Without another cell for so long, a run of the notebooks has got stuck."""
 

@@ -85,36 +85,27 @@ def sections(path: Path) -> list[tuple[str, str, list[str]]]:
     return found
 
 
-def run_names(path: Path) -> dict[str, tuple[bool, bool]]:
-    """Return the experiments shown as run or recorded: whether run here, and whether drawn."""
+def run_names(path: Path) -> dict[str, bool]:
+    """Return the experiments that a notebook runs or shows as recorded; whether it draws them."""
     code = "\n".join(sources(path, "code"))
-    calls = re.findall(
-        r"\bruns\.(show|table)\(\s*experiments\.(\w+)((?:[^()]|\([^()]*\))*)\)", code
-    )
-    system = system_of(path.stem)
-    return {
-        name: ("live=True" in options or recorded.load(system, name) is None, kind == "show")
-        for kind, name, options in calls
-    }
+    calls = re.findall(r"\bruns\.(show|table)\(\s*experiments\.(\w+)", code)
+    return {name: kind == "show" for kind, name in calls}
 
 
 def kept_names(path: Path) -> tuple[set[str], set[str]]:
     """Return the names of the frames and of the figures that a notebook's cells keep."""
     code = "\n".join(sources(path, "code"))
-    runs = run_names(path).items()
+    runs = run_names(path)
     shown = set(re.findall(r"\bresults\.show\(\s*\"(\w+)\"", code)) | scorecards(code)
     kept = set(re.findall(r"\bresults\.keep\(\s*\"(\w+)\"", code))
     drawn = set(re.findall(r"\bresults\.draw\(\s*\"(\w+)\"", code))
     drawn |= set(re.findall(r"\bfigure=\"(\w+)\"", code))
-    here = {name for name, (is_here, _) in runs if is_here}
-    return shown | kept | here, shown | drawn | {name for name, (_, is_drawn) in runs if is_drawn}
+    return shown | kept | set(runs), shown | drawn | {name for name in runs if runs[name]}
 
 
 def count_of_pictures(path: Path) -> int:
     """Figures, the explorer's own, and what is recorded beside what was run."""
-    system = system_of(path.stem)
-    here = [name for name, (is_here, is_drawn) in run_names(path).items() if is_here and is_drawn]
-    found = [recorded.load(system, name) for name in here]
+    found = [recorded.load(system_of(path.stem), name) for name in run_names(path)]
     beside = [one for one in found if one is not None and one.scale == "paper"]
     return len(kept_names(path)[1] | {"explorer"}) + len(beside)
 
@@ -124,7 +115,7 @@ def timed_figures(path: Path) -> set[str]:
     code = "\n".join(sources(path, "code"))
     timed = set(re.findall(r"\bresults\.show\(\s*\"(\w+)\"[^\n]*timings=True", code))
     asked = re.findall(r"\bruns\.show\(\s*experiments\.(\w+)[^\n]*timings=True", code)
-    return timed | {name for name in asked if run_names(path)[name][0]} | scorecards(code)
+    return timed | set(asked) | scorecards(code)
 
 
 def scorecards(code: str) -> set[str]:
@@ -263,7 +254,9 @@ def test_a_run_leaves_a_manifest_of_all_that_it_made(path: Path, smoke: Smoke) -
     made = {one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file()}
     assert made == {*manifest.outputs, MANIFEST}
     notebook = read_notebook(smoke.root / "notebooks" / path.name)
-    assert manifest.parameters == {**notebook.defaults, "scale": "smoke"}
+    asked = {"scale": "smoke", "trainings": "all"}
+    known = {name: value for name, value in asked.items() if name in notebook.defaults}
+    assert manifest.parameters == {**notebook.defaults, **known}
     assert manifest.wall_s > 0
     assert {"python", "workbench", "altair", "polars", "torch"} <= set(manifest.versions)
     groups = fingerprint(notebook, manifest.parameters, smoke.root, manifest.versions)

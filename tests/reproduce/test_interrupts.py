@@ -63,7 +63,7 @@ def stuck(root: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
     process = subprocess.Popen(
         [
             *(sys.executable, "-c", COMMAND, workbench.__file__, "reproduce"),
-            *("--notebooks", str(notebooks), "--output", str(root / "out")),
+            *("--notebooks", str(notebooks), "--output", str(root / "out"), "--jobs", "1"),
         ],
         env=environment,
         stdout=subprocess.PIPE,

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 import simpy
 
 from workbench.clusters import Schedule
 from workbench.runtime.arguments import refuse_endless
-
-if TYPE_CHECKING:
-    from workbench.runtime.fair_share import Group
 
 SCALE = 1 << 64
 """Bits are counted in whole parts of 2^-64, so that sums are exact whatever their order."""
@@ -91,7 +88,7 @@ class Flow:
         self.end_s = math.inf
         self.timer: simpy.Event | None = None
         self.share: Share | None = None
-        self.group: Group | None = None  # in a `FairShare`
+        self.group: Any = None  # of a `FairShare`, which alone knows it
         self.end = 0
         self.place = 0  # in a `CoupledShare`
 

@@ -62,12 +62,13 @@ def initialise(
     return made
 
 
-def _check_kind(model: object) -> None:
+def _check_kind(model: object) -> Model:
     if not (isinstance(model, str) or callable(model)):  # as modules are
         raise UserError(
             f"model is {model!r}; give the name of one in the zoo, a torch.nn.Module, or "
             "a function that makes one"
         )
+    return model
 
 
 def make_model(model: Model, dataset: Dataset, seed: int) -> torch.nn.Module:
@@ -101,8 +102,7 @@ def check_model(model: object, dataset: object, seed: int, *, in_own_type: bool 
         named = choose("model", model, MODELS)
         check_dataset(dataset, named.name, named.input_shape)
         return
-    _check_kind(model)
-    _check_outputs(model, check_dataset(dataset), seed, in_own_type)
+    _check_outputs(_check_kind(model), check_dataset(dataset), seed, in_own_type)
 
 
 def _check_outputs(model: Model, dataset: Dataset, seed: int, in_own_type: bool) -> None:
