@@ -31,12 +31,21 @@ def check(module: nn.Module, x: Tensor, y: Tensor, **options: Any) -> ScanGradie
     found = scan_gradients(module, x, y, **options)
     torch.manual_seed(9)
     wanted, loss = oracle.autograd_gradients(module, x, y, options.get("loss"))
-    assert found.gradients.keys() == wanted.keys()
+    assert found.keys() == found.gradients.keys() == wanted.keys()
     largest = max(1.0, *(float(one.abs().max()) for one in wanted.values()))
     for name, one in wanted.items():
-        torch.testing.assert_close(found.gradients[name], one, rtol=0, atol=1e-10 * largest)
+        torch.testing.assert_close(found[name], one, rtol=0, atol=1e-10 * largest)
     assert found.loss == pytest.approx(loss, rel=1e-12)
     return found
+
+
+def test_a_gradient_that_is_not_there_is_told_with_those_that_are() -> None:
+    module = nn.Linear(2, 3).double()
+    found = scan_gradients(module, torch.ones(1, 2).double(), torch.tensor([1]))
+    assert dict(found) == found.gradients
+    assert len(found) == 2
+    with pytest.raises(KeyError, match=r"no gradient of 'wieght'; there are .*weight"):
+        found["wieght"]
 
 
 @pytest.mark.parametrize("options", WAYS, ids=str)

@@ -18,7 +18,7 @@ count it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -57,8 +57,8 @@ class ScanGroup:
 
 
 @dataclass(frozen=True, eq=False)
-class ScanGradients:
-    """What a scan found, and what it took.
+class ScanGradients(Mapping[str, "torch.Tensor"]):
+    """What a scan found, and what it took; a mapping of the gradients by parameter.
 
     Attributes
     ----------
@@ -86,6 +86,17 @@ class ScanGradients:
     jacobian_flops: int
     bytes_sent: int
     groups: tuple[ScanGroup, ...]
+
+    def __getitem__(self, parameter: str) -> torch.Tensor:
+        if parameter not in self.gradients:
+            raise KeyError(f"no gradient of {parameter!r}; there are {', '.join(self.gradients)}")
+        return self.gradients[parameter]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.gradients)
+
+    def __len__(self) -> int:
+        return len(self.gradients)
 
 
 def scan_gradients(
