@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from types import ModuleType
 from typing import Any
@@ -117,6 +118,33 @@ def test_it_draws_at_every_end_of_a_control(system: str) -> None:
     for name, control in controls(setting).items():
         for value in control.settings:
             assert draw(replace(setting, **{name: value})).to_dict()["$schema"]
+
+
+@every_explorer
+def test_a_phase_keeps_its_colour_and_a_percentage_ends_at_100(system: str) -> None:
+    draw, setting = explorer(system).draw, explorer(system).Setting()
+    colours: dict[tuple[str, str], str] = {}
+    for name, control in controls(setting).items():
+        for value in control.settings:
+            drawn = draw(replace(setting, **{name: value})).to_dict()
+            for field, scale in scales(drawn, "color"):
+                for category, colour in zip(scale["domain"], scale["range"], strict=False):
+                    assert colours.setdefault((field, category), colour) == colour
+            for field, scale in [*scales(drawn, "x"), *scales(drawn, "y")]:
+                assert field != "percent" or scale["domain"] == [0, 100]
+    assert colours or system == "olpb"  # whose colours are of the planner's own
+
+
+def scales(node: Any, channel: str) -> Iterator[tuple[str, Any]]:
+    """Fields of a channel with the scale that a specification gives them."""
+    for value in node.values() if isinstance(node, dict) else node:
+        if isinstance(value, dict | list):
+            yield from scales(value, channel)
+    encoded = node.get(channel) if isinstance(node, dict) else None
+    if isinstance(encoded, dict) and "domain" in (encoded.get("scale") or {}):
+        scale = encoded["scale"]
+        if channel != "color" or "range" in scale:
+            yield encoded.get("field", ""), scale
 
 
 @every_explorer

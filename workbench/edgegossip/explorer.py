@@ -57,6 +57,9 @@ class Setting(Parameters):
     ] = 0.3
 
 
+PHASES = ("learn", "wait", "rank")  # each keeps its colour, whichever of them an epoch has
+
+
 def draw(setting: Setting) -> alt.VConcatChart:
     """One epoch of plain gossip, the same with EdgeGossip, and what each platform keeps.
 
@@ -71,7 +74,8 @@ def draw(setting: Setting) -> alt.VConcatChart:
         f"{after_s:.3g} s with EdgeGossip,",
         f"{before_s / after_s:.2f} times as fast (cost model)",
     ]
-    shown = _both(deployment, plain, ours).gantt(colour="label").properties(title=title)
+    timeline = _both(deployment, plain, ours).gantt(colour="label", order=PHASES)
+    shown = timeline.properties(title=title)
     return alt.vconcat(shown, _kept(deployment, ours)).resolve_scale(color="independent")
 
 
@@ -134,7 +138,7 @@ def _kept(deployment: Deployment, epochs: Sequence[Epoch]) -> alt.LayerChart:
     )
     base = alt.Chart(table).encode(
         y=alt.Y("platform:N", sort=None, title=None),
-        x=alt.X("percent:Q", title="of its points, %", scale=alt.Scale(domain=[0, 110])),
+        x=alt.X("percent:Q", title="of its points, %", scale=alt.Scale(domain=[0, 100])),
     )
     bars = base.mark_bar(color=figures.PALETTE[4])
     texts = base.mark_text(align="left", dx=3).encode(text="text:N")
