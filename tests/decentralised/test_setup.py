@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.decentralised.setups import cluster, epochwise
-from workbench import datasets, decentralised, dlion
+from workbench import datasets, decentralised, dlion, training
 from workbench.clusters import Cluster, Link, MissingLinkError, Node
 from workbench.decentralised import EverySample, GossipSetup, View
 from workbench.decentralised.recorder import Spread
@@ -118,7 +118,7 @@ class TestOwnModels:
         )
 
     def test_both_learn_alike(self) -> None:
-        module = self.made()
+        module = training.initialise(self.made, GOOD.seed)
         before = [parameter.clone() for parameter in module.parameters()]
         good = replace(GOOD, epochs=2, sample_s=None, flops_per_s=1e6)
         runs = [

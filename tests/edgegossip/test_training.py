@@ -18,7 +18,7 @@ from workbench.edgegossip.costs.platforms import cluster
 from workbench.edgegossip.training import select
 from workbench.names import UnknownNameError
 from workbench.runtime import Crash
-from workbench.training import Sgd
+from workbench.training import Sgd, initialise
 
 DIGITS = datasets.load("digits").limit(train=120, test=20, seed=1).fitted((1, 28, 28))
 
@@ -60,7 +60,11 @@ def test_a_model_of_ones_own_on_a_graph_or_matrix() -> None:
     matrix = decentralised.metropolis_hastings(ring).matrix
     runs = [
         train(Setup(model, DIGITS, platforms(1, 1, 2, 2), mixing=mixing, epochs=3))
-        for model, mixing in ((linear, ring), (linear(), matrix), (linear, matrix.tolist()))
+        for model, mixing in (
+            (linear, ring),
+            (initialise(linear, 0), matrix),
+            (linear, matrix.tolist()),
+        )
     ]
     assert all(one.epochs.equals(runs[0].epochs) for one in runs)
     assert runs[0].epochs.filter(epoch=3).sort("node")["samples"].to_list() == [30, 30, 15, 15]

@@ -98,7 +98,7 @@ class TestOwnModels:
 
     @pytest.mark.parametrize("planner", ["sequential", "dynacomm"])
     def test_all_learn_alike(self, planner: str) -> None:
-        module = self.made()
+        module = training.initialise(self.made, LENET.seed)
         before = [parameter.clone() for parameter in module.parameters()]
         setups = [replace(LENET, model=one, servers=2) for one in (module, self.made, module)]
         first, *others = (train(setup, planner, replan_every=None) for setup in setups)

@@ -375,7 +375,7 @@ def test_progress_is_by_the_tier_that_computes_the_loss() -> None:
 
 
 def test_a_module_stays_what_it_is() -> None:
-    module = Shortcut()
+    module = training.initialise(Shortcut, setup_of(Shortcut, 4, 8).seed)
     before = [parameter.clone() for parameter in module.parameters()]
     policy = Hybrid(TIERS, 1, 2, 4, 2, 2)
     runs = [train(setup_of(model, 4, 8), policy) for model in (module, Shortcut, module)]

@@ -87,7 +87,7 @@ def fig8(epochs: int = EPOCHS) -> pl.DataFrame:
     Deviation: Sec. 4.3 names a single executor, of the CPU platform. Alone it keeps all its points,
     so that its share is that of the ratio and no model's, where the paper has two numbers for two
     models and speaks of retained points. So its definition is taken, and the first deployment,
-    knowing what all four give; by the second reading both numbers are near as well.
+    knowing what all four give; by the second reading LeNet-5 is near, AlexNet is not.
 
     A row per model, ratio and reading: ``model, ratio, reading, ranking_s, learning_s, waiting_s``
     (means of a platform's epoch, after the first) and ``percent``.
