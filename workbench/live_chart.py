@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
+from workbench.figures import headed, width_px
+
 if TYPE_CHECKING:
     from altair.typing import ChartType
 
@@ -49,7 +51,7 @@ class LiveChart(anywidget.AnyWidget):
             self.spec = chart.to_dict(validate=False)
         else:
             raise TypeError(f"{chart!r} was drawn; give an altair chart")
-        template, data, signals = split(self.spec)
+        template, data, signals = split(headed(self.spec, width_px()))
         with self.hold_sync():
             self.template = template
             self.values = {"data": data, "signals": signals}

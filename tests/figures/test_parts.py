@@ -14,15 +14,6 @@ from workbench.figures import parts
 TITLES = {"a": "First", "b": "Second"}
 
 
-def test_lines_of_a_title_fit_a_single_column() -> None:
-    long = "a sentence that is far too long for the one line that a single column has room for"
-    lines = parts.wrapped(long, "short")
-    assert " ".join(lines) == f"{long} short"
-    assert lines[-1] == "short"
-    chart = {"mark": "point", "title": lines, "data": {"values": [{}]}}
-    assert "far too long" in figures.svg(chart, "single")
-
-
 def test_names_without_a_title_stay_and_come_last() -> None:
     frame = pl.DataFrame({"planner": ["mine", "b", "a", "b"]})
     shown = parts.titled(frame, planner=TITLES, model=TITLES)

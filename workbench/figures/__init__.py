@@ -9,8 +9,8 @@ A pixel of Vega is a CSS pixel, 1/96 inch: a figure has the same size on screen 
 
 from workbench.figures.export import FORMATS, save, svg
 from workbench.figures.fitting import COLUMNS, width_px
+from workbench.figures.headings import headed
 from workbench.figures.palette import DASHES, INK, PALETTE, SHAPES, series
-from workbench.figures.parts import wrapped
 from workbench.figures.style import specification, theme
 
 __all__ = [
@@ -20,11 +20,11 @@ __all__ = [
     "INK",
     "PALETTE",
     "SHAPES",
+    "headed",
     "save",
     "series",
     "specification",
     "svg",
     "theme",
     "width_px",
-    "wrapped",
 ]

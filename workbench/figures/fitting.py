@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.errors import UserError
+from workbench.figures.headings import headed
 from workbench.figures.picture import Picture, draw
 from workbench.figures.style import PX_PER_INCH, specification
 from workbench.names import choose
@@ -29,7 +30,7 @@ def width_px(column: str = "double") -> float:
 def fitted(chart: Figure, column: str) -> Picture:
     """Draw `chart` one column wide; its legend wraps where it has to."""
     target = width_px(column)
-    spec = specification(chart)
+    spec = headed(specification(chart), target)
     spec.pop("autosize", None)
     legend = spec["config"]["legend"]
     widest = legend.get("columns", _LEGEND_COLUMNS[1])

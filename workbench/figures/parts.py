@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,13 +16,6 @@ APART_PX: Final = 24
 
 GREY: Final = "#888888"
 """Of marks to compare with: the paper's value, an ideal, a bound."""
-
-_TITLE_CHARACTERS: Final = 46  # of a line that a single column has room for
-
-
-def wrapped(*sentences: str) -> list[str]:
-    """Break sentences into lines that fit a single column, each sentence on lines of its own."""
-    return [line for one in sentences for line in textwrap.wrap(one, _TITLE_CHARACTERS)]
 
 
 def titled(frame: pl.DataFrame, **titles: Mapping[str, str]) -> pl.DataFrame:

@@ -192,7 +192,7 @@ def _memory(
         *([f"{again:.0f} % of the work done again"] if again else []),
     ]
     chart = charts.arena(placed(found, model, training, batch_size))
-    chart.title = [*chart.title[:1], *parts.wrapped(*facts, "below 0: held outside of the block")]
+    chart.title = [*chart.title[:1], *facts, "below 0: held outside of the block"]
     return chart
 
 
@@ -212,7 +212,8 @@ def _backward(frame: pl.DataFrame, setting: Setting) -> alt.FacetChart:
     texts = base.mark_text(align="left", dx=7).encode(text=alt.Text("text:N"))
     title = [
         "A backward pass (cost model)",
-        *parts.wrapped(f"{setting.workers} nodes", f"batch {setting.batch_size}"),
+        f"{setting.workers} nodes",
+        f"batch {setting.batch_size}",
     ]
     chart = alt.layer(bars, texts, data=drawn).properties(height=18 * len(order), width=150)
     return parts.facets(chart, "counting", [PAPER, ARITHMETIC], title).resolve_scale(

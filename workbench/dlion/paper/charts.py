@@ -58,7 +58,7 @@ def _over_time(frame: pl.DataFrame, subject: str) -> alt.VConcatChart:
     lower = base.mark_line(interpolate="step-after").encode(
         y=alt.Y("cores:Q", title="cores"), color=colour
     )
-    title = _wrapped(subject, "sizes are the paper's (simulated)")
+    title = [subject, "sizes are the paper's (simulated)"]
     return alt.vconcat(upper.properties(height=150), lower.properties(height=70), title=title)
 
 
@@ -94,7 +94,7 @@ def _sizes(drawn: pl.DataFrame, field: str, names: Sequence[str], subject: str) 
             y=alt.Y("percent:Q", title="of the whole gradient's bytes, %"),
             **figures.series(field, names),
         )
-        .properties(height=150, title=_wrapped(subject, "(simulated)"))
+        .properties(height=150, title=[subject, "(simulated)"])
     )
     return chart
 
@@ -431,9 +431,4 @@ def _learnt(subject: str, frame: pl.DataFrame) -> list[str]:
     data = f"{row['train_samples']:,} samples of {datasets.title(row['dataset'])}"
     ranges = "one seed" if seeds == 1 else f"mean and range of {seeds} seeds"
     left_out = parts.trained(frame)[1]
-    return _wrapped(subject, *left_out, f"{who}; {data}; {ranges} (simulated)")
-
-
-def _wrapped(*sentences: str) -> list[str]:
-    *first, last = sentences
-    return parts.wrapped(*(f"{one};" for one in first), last)
+    return [subject, *left_out, f"{who}; {data}; {ranges} (simulated)"]

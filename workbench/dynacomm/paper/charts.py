@@ -121,7 +121,7 @@ def _trained_title(frame: pl.DataFrame, *more: str) -> list[str]:
     ends = frame.sort("epoch").group_by("planner", maintain_order=True).last()
     farthest = ends.sort(pl.col("difference_percent").abs())["difference_percent"][-1]
     off = f"ends up to {parts.signed_percent(farthest)} off the cost model"
-    return parts.wrapped(f"{model} on {data}", parts.samples(frame), workers, off, *more)
+    return [f"{model} on {data}", parts.samples(frame), workers, off, *more]
 
 
 def fig11(frame: pl.DataFrame) -> alt.LayerChart:
@@ -197,7 +197,7 @@ def table1(frame: pl.DataFrame) -> alt.FacetChart:
         .properties(height=110)
         .facet(
             row=alt.Row("direction:N", sort=["forward", "backward"], title=None),
-            title=["Time to plan", "(grey: the idle window, by the cost model)"],
+            title=["Time to plan", "grey: the idle window, by the cost model"],
         )
     )
 

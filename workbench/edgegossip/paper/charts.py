@@ -59,10 +59,10 @@ def fig3_times(frame: pl.DataFrame) -> alt.Chart:
         form=pl.when(fast).then(pl.lit(_FORMS[1])).otherwise(pl.lit(_FORMS[0])),
     )
     row = frame.row(0, named=True)
-    title = _title(
+    title = [
         "One point for five: eight ways to aggregate",
         f"{_points(row)} of {row['features']:,} features, timed on this machine",
-    )
+    ]
     return (
         alt.Chart(drawn)
         .mark_point(filled=True, size=50)
@@ -82,11 +82,11 @@ _FORMS = ["the paper's", "fast"]
 def fig3(frame: pl.DataFrame) -> alt.Chart:
     """Accuracy from aggregated points alone, by technique; a mark for each seed."""
     row = frame.row(0, named=True)
-    title = _title(
+    title = [
         f"{_model(row['learner'])} from one point for five of {row['train_samples']:,} "
         f"{_data(row['dataset'])}",
         "a mark for each seed",
-    )
+    ]
     named = pl.col("technique").replace_strict(TECHNIQUE_TITLES)
     return (
         alt.Chart(frame.with_columns(named, percent=100 * pl.col("top1")))
@@ -141,11 +141,11 @@ def fig6(frame: pl.DataFrame) -> alt.FacetChart:
         color=parts.colour("method", list(METHOD_TITLES.values())),
     )
     texts = base.mark_text(dy=-6, align="left", dx=-6).encode(y="seconds:Q", text="text:N")
-    title = _title(
+    title = [
         f"Training time of {row['epochs']} epochs; above GoSGD's bars: how many times as "
         "fast EdgeGossip is",
         f"uplinks of {row['uplink_mbps'] / 1000:g} Gbit/s (cost model)",
-    )
+    ]
     panel = alt.layer(bars, texts).properties(height=130)
     return parts.facets(panel, "model", list(MODEL_TITLES.values()), title).resolve_scale(
         y="independent"
@@ -191,10 +191,10 @@ def fig7(frame: pl.DataFrame) -> alt.FacetChart:
         )
         .properties(height=100)
     )
-    title = _title(
+    title = [
         "Time to aggregate images of the model's size",
         f"{_points(row)}, timed on this machine",
-    )
+    ]
     panels = drawn["panel"].unique(maintain_order=True).to_list()
     return parts.facets(bars, "panel", panels, title).resolve_scale(y="independent")
 
@@ -217,10 +217,10 @@ def fig8(frame: pl.DataFrame) -> alt.FacetChart:
         )
         .properties(height=150)
     )
-    title = _title(
+    title = [
         "Time on aggregated points, read in four ways",
         "first deployment; a single CPU platform for the last (cost model)",
-    )
+    ]
     return parts.facets(bars, "model", list(MODEL_TITLES.values())[:2], title)
 
 
@@ -285,9 +285,7 @@ def fig10(frame: pl.DataFrame) -> alt.VConcatChart:
             .properties(height=90)
             .facet(facet=facet, columns=2, spacing=parts.APART_PX)
         )
-    return alt.VConcatChart(
-        vconcat=rows, title=_title("What co-runners use", *_measured_how(frame))
-    )
+    return alt.VConcatChart(vconcat=rows, title=["What co-runners use", *_measured_how(frame)])
 
 
 def fig11(frame: pl.DataFrame) -> alt.FacetChart:
@@ -323,7 +321,7 @@ def _by_workload(
         facet=alt.Facet("workload:N", title=None),
         columns=2,
         spacing=parts.APART_PX,
-        title=_title(title, *_measured_how(frame)),
+        title=[title, *_measured_how(frame)],
     )
 
 
@@ -377,12 +375,12 @@ def dropouts(frame: pl.DataFrame) -> alt.FacetChart:
         series=pl.col("method").replace_strict(METHOD_TITLES)
     )
     row = frame.row(0, named=True)
-    title = _title(
+    title = [
         "Ten platforms, some of which fail",
         *parts.trained(frame)[1],
         f"{_model(row['learner'])} learns {row['train_samples']:,} {_data(row['dataset'])}; one "
         "seed (simulated)",
-    )
+    ]
     panels = frame["scenario"].unique(maintain_order=True).to_list()
     return _curves(drawn, list(METHOD_TITLES.values()), "scenario", panels, title, height=100)
 
@@ -400,7 +398,7 @@ def explanations(frame: pl.DataFrame) -> alt.FacetChart:
     )
     ours = base.mark_bar().encode(x=alt.X("ours:Q", title="ours; the paper's is the mark"))
     paper = base.mark_tick(color=figures.PALETTE[1], thickness=3).encode(x="paper:Q")
-    title = _title("What may explain the speed-up", "one constant each (cost model)")
+    title = ["What may explain the speed-up", "one constant each (cost model)"]
     panel = (ours + paper).properties(height=70)
     return parts.facets(panel, "claim", list(titles.values()), title).resolve_scale(x="independent")
 
@@ -461,13 +459,7 @@ def _learnt_title(frame: pl.DataFrame, subject: str = "Accuracy and time") -> li
     if stands:
         learnt += f", by {'; by '.join(stands)}"
     ranges = f"mean and range of {seeds} seed{'' if seeds == 1 else 's'} (simulated)"
-    return _title(subject, *parts.trained(frame)[1], f"{learnt}; {ranges}")
-
-
-def _title(*sentences: str) -> list[str]:
-    """Lines that fit a single column; a semicolon separates sentences."""
-    *first, last = sentences
-    return parts.wrapped(*(f"{one};" for one in first), last)
+    return [subject, *parts.trained(frame)[1], f"{learnt}; {ranges}"]
 
 
 def _model(name: str) -> str:

@@ -112,7 +112,7 @@ def sharing(frame: pl.DataFrame) -> alt.FacetChart:
         )
         .properties(height=150)
     )
-    title = ["One iteration (simulated)", *parts.wrapped(_setting(frame), overtaken(frame))]
+    title = ["One iteration (simulated)", _setting(frame), overtaken(frame)]
     return parts.facets(lines, "panel", order, title).resolve_scale(y="independent")
 
 
@@ -318,7 +318,7 @@ def _title(
 ) -> list[str]:
     model = MODEL_TITLES.get(frame["model"][0], frame["model"][0])
     about = f"{model}, {subject}" if subject else model
-    return [about, *parts.wrapped(_setting(frame, cores=cores), *more)]
+    return [about, _setting(frame, cores=cores), *more]
 
 
 def _setting(frame: pl.DataFrame, *, cores: bool = True) -> str:
@@ -338,7 +338,7 @@ def _trained_title(frame: pl.DataFrame, *more: str) -> list[str]:
     seeds = frame["seed"].n_unique()
     link = f"batch {run['batch_size']}, edge-cloud {run['edge_cloud_mbps']:g} Mbit/s (simulated)"
     mean = [f"mean of {seeds} seeds"] if seeds > 1 else []
-    return [f"{model} on {data}", *parts.wrapped(parts.samples(frame), link, *more, *mean)]
+    return [f"{model} on {data}", parts.samples(frame), link, *more, *mean]
 
 
 def _titled(frame: pl.DataFrame) -> pl.DataFrame:

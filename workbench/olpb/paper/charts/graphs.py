@@ -69,9 +69,8 @@ def optimiser(frame: pl.DataFrame) -> alt.FacetChart:
     )
     title = [
         "Training of the LeNet-like network, optimised",
-        *parts.wrapped(
-            "orange: what a pattern removes", "grey: left in the paper, of its own graph"
-        ),
+        "orange: what a pattern removes",
+        "grey: left in the paper, of its own graph",
     ]
     layers = [kept, gone, numbers, paper]
     chart = alt.LayerChart(data=drawn, layer=layers, height=26 * len(order))

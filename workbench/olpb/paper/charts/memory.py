@@ -83,7 +83,8 @@ def arena(frame: pl.DataFrame) -> alt.FacetChart | alt.LayerChart:
     title = [
         f"{MODEL_TITLES.get(row['model'], row['model'])}, {what}",
         *(order if len(order) == 1 else []),
-        *parts.wrapped("dashed: most bytes alive at once", "below 0: held outside of the block"),
+        "dashed: most bytes alive at once",
+        "below 0: held outside of the block",
     ]
     chart = alt.LayerChart(data=drawn, layer=[blocks, ground, bound], height=240)
     if len(order) == 1:
@@ -172,7 +173,7 @@ def planners(frame: pl.DataFrame) -> alt.FacetChart:
     )
     title = [
         "Memory of results by planner",
-        *parts.wrapped("bound: most bytes alive at once in the workbench's order"),
+        "bound: most bytes alive at once in the workbench's order",
     ]
     panels = drawn["panel"].unique(maintain_order=True).to_list()
     return parts.facets(points, "panel", panels, title)
@@ -230,7 +231,7 @@ def table2(frame: pl.DataFrame) -> alt.FacetChart:
     )
     title = [
         "Table II: memory of inference, with parameters",
-        *parts.wrapped("dashed: the paper's"),
+        "dashed: the paper's",
     ]
     panels = drawn["panel"].unique(maintain_order=True).to_list()
     chart = alt.LayerChart(data=drawn, layer=[bars, paper, around, numbers], height=100)
@@ -288,7 +289,7 @@ def trade(frame: pl.DataFrame) -> alt.Chart:
     missing = len(frame) - len(found)
     left_out = [f"no plan found for {missing} budgets"] if missing else []
     what = f"a step of training, batch {row['batch_size']}" if row["training"] else "inference"
-    title = ["Less memory for more computing", *parts.wrapped(what, *left_out)]
+    title = ["Less memory for more computing", what, *left_out]
     chart: alt.Chart = (
         alt.Chart(drawn)
         .mark_line(point=True)
@@ -318,7 +319,7 @@ def trade_times(frame: pl.DataFrame) -> alt.Chart:
     row = frame.row(0, named=True)
     title = [
         "Time of a step of training in the arena",
-        *parts.wrapped(f"batch {row['batch_size']}, median of {row['repeats']} on this machine"),
+        f"batch {row['batch_size']}, median of {row['repeats']} on this machine",
     ]
     chart: alt.Chart = (
         alt.Chart(drawn)

@@ -169,7 +169,7 @@ def _title(frame: pl.DataFrame, subject: str, *held: str) -> list[str]:
     said = [named[name].format(setting[name]) for name in held]
     if frame["batch_size"].n_unique() == 1:
         said.append(f"batch {setting['batch_size']}")
-    return [subject, *parts.wrapped(", ".join(said), "as the paper counts (cost model)")]
+    return [subject, ", ".join(said), "as the paper counts (cost model)"]
 
 
 def _titled(frame: pl.DataFrame) -> pl.DataFrame:
