@@ -396,8 +396,13 @@ def memory(
         ),
     ] = None,
     time_limit: Annotated[
-        float, typer.Option(metavar="SECONDS", help="That a planner which searches may take.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="That a planner which searches may take. The plan then depends on the machine. "
+            " \\[default: a fixed number of rounds]",
+        ),
+    ] = None,
 ) -> None:
     """Print what memory a model's results need, by each planner, and what less would cost."""
     from workbench.olpb.memory import report
@@ -405,7 +410,7 @@ def memory(
     from workbench.zoo import MODELS
 
     PARAMETERS["batch_size"].parse(str(batch_size))
-    if not 0 < time_limit < math.inf:
+    if time_limit is not None and not 0 < time_limit < math.inf:
         raise UserError(f"--time-limit {time_limit:g}: give seconds above 0")
     budget_bytes = None if budget is None else report.parse_bytes(budget)
     shape = _parse_shapes(input_shape or ())

@@ -17,8 +17,6 @@ from workbench.olpb.algorithms import SCANS
 from workbench.olpb.costs.backward import decoupled_s, plan
 from workbench.olpb.costs.stored import stored_work
 from workbench.olpb.costs.timing import Timing, Work, scan_timing
-from workbench.olpb.memory.lifetimes import lifetimes
-from workbench.olpb.memory.packing import pack
 from workbench.olpb.memory.plan import MemoryPlan
 from workbench.olpb.memory.planning import PLANNERS, plan_memory, quick_order
 from workbench.olpb.memory.recomputation import BudgetError
@@ -39,11 +37,8 @@ from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.widgets import Slider
 
 PHASES = ("training", "inference")
-_PACKING_S = 0.02
-"""That a packing within a budget is improved for, so that a slider is answered at once."""
 _SMALL = 150
-"""Steps, up to which a round of the search for a better packing takes milliseconds. Without a
-budget a round is counted, not timed, so that the picture is the same on every machine."""
+"""Steps, up to which a round of the search for a better packing takes milliseconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +86,8 @@ def _order(asked: _Asked) -> Sequence[int]:
 def _plan(asked: _Asked, planner: str, budget_bytes: int | None = None) -> MemoryPlan:
     flow, searches = _flow(*asked), PLANNERS[planner].order == "searched"
     order = _order(asked) if searches else None
-    if order is None or budget_bytes is not None:
-        return plan_memory(flow, planner, budget_bytes, order=order, time_limit_s=_PACKING_S)
-    life = lifetimes(flow, order)
-    offsets = pack(life.items, planner, rounds=int(len(flow.steps) <= _SMALL))
-    return MemoryPlan(planner, life, offsets[life.places])
+    rounds = int(len(flow.steps) <= _SMALL)
+    return plan_memory(flow, planner, budget_bytes, order=order, rounds=rounds)
 
 
 TIMES = {

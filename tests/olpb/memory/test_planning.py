@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,14 +15,17 @@ from hypothesis import strategies as st
 
 from tests.olpb.memory.flows import chain, flows
 from workbench.names import UnknownNameError
+from workbench.olpb import explorer, paper
 from workbench.olpb.memory.dataflow import Dataflow, Step
 from workbench.olpb.memory.lifetimes import lifetimes
 from workbench.olpb.memory.orders import ORDERS
 from workbench.olpb.memory.plan import MemoryPlan, PlanError, certify
 from workbench.olpb.memory.planning import PLANNERS, plan_memory
 from workbench.olpb.memory.recomputation import BudgetError, cost, least_bytes, unrolled
+from workbench.olpb.memory.report import survey
 from workbench.olpb.memory.stored import stored_dataflow
 from workbench.olpb.memory.trade import trade
+from workbench.olpb.paper.experiments.memory import planned
 
 QUICK = 0.02
 
@@ -94,6 +100,28 @@ def test_a_larger_budget_is_no_worse() -> None:
         for share in (0.5, 0.525)
     )
     assert larger <= smaller
+
+
+def test_the_clock_ends_no_search_that_was_given_no_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Within half of its memory SqueezeNet needs a round of packing."""
+    flow = stored_dataflow("squeezenet", 8, training=True)
+    budget = planned(flow, "workbench").total_bytes // 2
+
+    def plans() -> list[MemoryPlan]:
+        surveyed = survey("lenet5", training=True, batch_size=8).plans["workbench"]
+        return [planned(flow, "workbench"), plan_memory(flow, budget_bytes=budget), surveyed]
+
+    usual, seconds = plans(), itertools.count()
+    monkeypatch.setattr(time, "perf_counter", lambda: 1e9 * next(seconds))
+    for one, other in zip(usual, plans(), strict=True):
+        assert one.order == other.order
+        assert one.offsets.tolist() == other.offsets.tolist()
+    with pytest.raises(BudgetError, match="one of"):
+        plan_memory(flow, budget_bytes=budget, time_limit_s=1)
+    shown = [*Path(paper.__file__).parent.rglob("*.py"), Path(explorer.__file__)]
+    assert not [one for one in shown if "time_limit" in one.read_text()]
 
 
 def test_a_certificate_refuses_to_run_again_what_must_not() -> None:

@@ -66,7 +66,6 @@ def measure_memory(
     *,
     planner: str = "workbench",
     budget_bytes: int | None = None,
-    time_limit_s: float = 1.0,
     repeats: int = 5,
     loss: Loss | None = None,
 ) -> Measured:
@@ -78,7 +77,7 @@ def measure_memory(
         Of `workbench.graphs.trace`, optimised or not. Its module is not changed.
     inputs
         As `Arena.run` takes them: for a step of training, classes come last.
-    planner, budget_bytes, time_limit_s
+    planner, budget_bytes
         As for `plan_memory`.
     repeats
         Runs that are timed, of each; one before them is not.
@@ -94,7 +93,7 @@ def measure_memory(
     check_inputs(graph, given)
     check_whole("repeats", repeats, 1)
     began_s = time.perf_counter()
-    plan = plan_memory(graph, planner, budget_bytes, time_limit_s=time_limit_s)
+    plan = plan_memory(graph, planner, budget_bytes)
     arena = Arena(plan)
     build_s = time.perf_counter() - began_s
     plain = _plain(graph, given, loss)

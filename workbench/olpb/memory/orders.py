@@ -23,8 +23,8 @@ from workbench.olpb.memory.dataflow import Dataflow
 
 Order = Callable[[Dataflow], Sequence[int]]
 
-STATES = 200_000
-"""That the exact search looks at before it gives up."""
+STATES, MOST_STATES = 5_000, 200_000
+"""That the exact search looks at before it gives up; and where the clock ends it."""
 BEAM = 16
 """Sets of steps of each size that are kept where not all can be."""
 
@@ -102,7 +102,7 @@ def best_first(flow: Dataflow) -> Sequence[int]:
 def searched(
     flow: Dataflow, most_states: int = STATES, until_s: float = float("inf")
 ) -> Sequence[int]:
-    """The order with the least bound, or a good one; `until_s` is of `time.monotonic`."""
+    """The order with the least bound, or a good one; `until_s` is of `time.perf_counter`."""
     states = _States(flow)
     return _exact(states, most_states, until_s) or _beam(states, until_s)
 
@@ -116,7 +116,7 @@ def _exact(states: _States, most_states: int, until_s: float) -> Sequence[int] |
         _, _, _, state = heapq.heappop(waiting)
         if not state.ready:
             return state.order()
-        if looked_at % 256 == 0 and time.monotonic() > until_s:
+        if looked_at % 256 == 0 and time.perf_counter() > until_s:
             return None
         if state.peak > best[state.done]:
             continue
@@ -139,7 +139,7 @@ def _beam(states: _States, until_s: float) -> Sequence[int]:
                 other = found.get(one.done)
                 if other is None or one.peak < other.peak:
                     found[one.done] = one
-        width = BEAM if time.monotonic() < until_s else 1
+        width = BEAM if time.perf_counter() < until_s else 1
         kept = heapq.nsmallest(width, found.values(), key=lambda one: (one.peak, one.live))
 
 

@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.checks import check_kind, check_number, check_whole, listed
-from workbench.errors import UserError
+from workbench.checks import check_kind, check_whole, listed
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.names import choose
 from workbench.olpb.memory.checkpointing import checkpointed
 from workbench.olpb.memory.dataflow import ALIGNMENT, Dataflow, check_order, dataflow
 from workbench.olpb.memory.lifetimes import Lifetimes, lifetimes
-from workbench.olpb.memory.orders import ORDERS, best_first, depth_first, searched, traced
-from workbench.olpb.memory.packing import pack
+from workbench.olpb.memory.orders import (
+    MOST_STATES,
+    ORDERS,
+    STATES,
+    best_first,
+    depth_first,
+    searched,
+    traced,
+)
+from workbench.olpb.memory.packing import Effort, pack
 from workbench.olpb.memory.pebble import pebble
 from workbench.olpb.memory.plan import MemoryPlan, certify
 from workbench.olpb.memory.recomputation import BudgetError, cost, recomputing
 
-Place = Callable[[Lifetimes, float], NDArray[np.int64]]
+Place = Callable[[Lifetimes, Effort], NDArray[np.int64]]
 
 
 class Planner(NamedTuple):
-    """How buffers get offsets, given lifetimes and seconds; and the order that it is used with."""
+    """How buffers get offsets, given lifetimes and effort; and the order that it is used with."""
 
     place: Place
     order: str = "depth_first"
@@ -34,8 +42,9 @@ class Planner(NamedTuple):
 
 
 def _packed(packer: str) -> Place:
-    def place(life: Lifetimes, time_limit_s: float) -> NDArray[np.int64]:
-        offsets = pack(life.items, packer, time_limit_s=time_limit_s)
+    def place(life: Lifetimes, effort: Effort) -> NDArray[np.int64]:
+        rounds, limit_s = effort.rounds, effort.time_limit_s
+        offsets = pack(life.items, packer, rounds=rounds, time_limit_s=limit_s)
         return offsets[life.places]
 
     return place
@@ -60,7 +69,8 @@ def plan_memory(
     budget_bytes: int | None = None,
     *,
     order: str | Sequence[int] | None = None,
-    time_limit_s: float = 1.0,
+    rounds: int | None = None,
+    time_limit_s: float | None = None,
     alignment: int = ALIGNMENT,
 ) -> MemoryPlan:
     """Plan the memory of a graph's results; what it holds of its own is outside of the plan.
@@ -77,9 +87,12 @@ def plan_memory(
         stages, which is optimal on chains (`workbench.olpb.memory.checkpointing`).
     order
         A name in `ORDERS`, or steps by number; the planner's own by default.
+    rounds
+        Of the search for a packing, and of the search within a budget. By default a few, so that
+        the plan is the same on every machine.
     time_limit_s
-        That orders and packing are improved for. A first answer is there sooner, and the search
-        ends when the bound is met.
+        Seconds to search for orders and packings instead: the plan then depends on the machine.
+        Either way the search ends when the bound is met.
     alignment
         Bytes that offsets are a multiple of.
 
@@ -90,16 +103,21 @@ def plan_memory(
         small: the message names what is needed.
     """
     chosen = choose("planner", planner, PLANNERS)
-    if check_number("time_limit_s", time_limit_s) <= 0:
-        raise UserError(f"time_limit_s is {time_limit_s:g}; give seconds above 0")
+    effort = Effort(rounds, time_limit_s)
     flow = flow_of(graph, alignment)
-    until_s = time.monotonic() + time_limit_s
-    ordered = _ordered(flow, chosen.order if order is None else order, until_s)
-    left_s = max(until_s - time.monotonic(), time_limit_s / 2)
-    plan = _placed(planner, flow, ordered, left_s)
+    # By the clock, a quarter for the order, a half for places, and what is left within a budget.
+    ordered = _ordered(flow, chosen.order if order is None else order, _share(effort, 1 / 4))
+    effort = _share(effort, 1 / 2)
+    plan = _placed(planner, flow, ordered, effort)
     if budget_bytes is None or plan.total_bytes <= check_whole("budget_bytes", budget_bytes, 0):
         return plan
-    return _within(planner, flow, ordered, budget_bytes, left_s)
+    return _within(planner, flow, ordered, budget_bytes, effort)
+
+
+def _share(effort: Effort, share: float) -> Effort:
+    """The same rounds, with a share of the seconds."""
+    limit_s = effort.time_limit_s
+    return effort if limit_s is None else replace(effort, time_limit_s=share * limit_s)
 
 
 def flow_of(graph: OperatorGraph | Dataflow, alignment: int) -> Dataflow:
@@ -110,28 +128,29 @@ def flow_of(graph: OperatorGraph | Dataflow, alignment: int) -> Dataflow:
     return dataflow(check_kind("graph", graph, OperatorGraph, "one that was traced"), unit)
 
 
-def _placed(planner: str, flow: Dataflow, order: Sequence[int], time_limit_s: float) -> MemoryPlan:
+def _placed(planner: str, flow: Dataflow, order: Sequence[int], effort: Effort) -> MemoryPlan:
     """A certified plan of an order."""
     chosen = PLANNERS[planner]
     life = lifetimes(flow, order, overwriting=chosen.overwriting)
-    plan = MemoryPlan(planner, life, chosen.place(life, time_limit_s))
+    plan = MemoryPlan(planner, life, chosen.place(life, effort))
     certify(plan)
     return plan
 
 
 def _within(
-    planner: str, flow: Dataflow, order: Sequence[int], budget_bytes: int, time_limit_s: float
+    planner: str, flow: Dataflow, order: Sequence[int], budget_bytes: int, effort: Effort
 ) -> MemoryPlan:
     """The plan of least work found that computes again what does not fit.
 
     With less room, too: packing leaves gaps, and a way may find less work in less memory.
     """
-    until_s, room = time.monotonic() + time_limit_s, budget_bytes
+    until_s, room = effort.deadline_s(), budget_bytes
     best: MemoryPlan | None = None
     least: int | None = None
     refused = BudgetError(f"no plan within {budget_bytes:,} bytes was found")
     for tried in range(_TRIES):
-        if time.monotonic() > until_s and (best or tried >= _LEAST_TRIES):
+        is_over = tried >= effort.most_rounds or time.perf_counter() > until_s
+        if is_over and (best or tried >= _LEAST_TRIES):
             break
         try:
             found = less(flow, order, room)
@@ -139,7 +158,8 @@ def _within(
             refused, found = error if not tried else refused, []
         room = int(_LESS * room)
         for again in found:
-            plan = _placed(planner, again, range(len(again.steps)), time_limit_s / _TRIES)
+            steps = range(len(again.steps))
+            plan = _placed(planner, again, steps, _share(effort, 1 / _TRIES))
             if plan.total_bytes > budget_bytes:
                 least = min(plan.total_bytes, least or plan.total_bytes)
                 room = min(room, int(room * budget_bytes / plan.total_bytes))
@@ -171,7 +191,7 @@ _TRIES, _LEAST_TRIES = 6, 3
 _LESS = 0.97
 
 
-def _ordered(flow: Dataflow, order: str | Sequence[int], until_s: float) -> Sequence[int]:
+def _ordered(flow: Dataflow, order: str | Sequence[int], effort: Effort) -> Sequence[int]:
     if not isinstance(order, str):
         steps = listed("order", order, "give a name, or steps by number")
         order = [check_whole("a step of the order", step, 0) for step in steps]
@@ -181,8 +201,8 @@ def _ordered(flow: Dataflow, order: str | Sequence[int], until_s: float) -> Sequ
     if order != "searched":
         return ORDERS[order](flow)
     quick = quick_order(flow)
-    half_s = (until_s - time.monotonic()) / 2
-    found = searched(flow, until_s=time.monotonic() + half_s)
+    states = STATES if effort.time_limit_s is None else MOST_STATES
+    found = searched(flow, states, effort.deadline_s())
     return min([quick, found], key=lambda one: lifetimes(flow, one).bound_bytes)
 
 

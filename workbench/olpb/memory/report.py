@@ -70,7 +70,7 @@ def survey(
     training: bool = False,
     planner: str | None = None,
     budget_bytes: int | None = None,
-    time_limit_s: float = 1.0,
+    time_limit_s: float | None = None,
 ) -> Survey:
     """Plan the memory of a model, by one planner or by all.
 
@@ -104,7 +104,7 @@ def _flows(
     return dataflow(graph), dataflow(optimise(graph).graph)
 
 
-def _within(plan: MemoryPlan, budget_bytes: int, time_limit_s: float) -> MemoryPlan:
+def _within(plan: MemoryPlan, budget_bytes: int, time_limit_s: float | None) -> MemoryPlan:
     """A plan within a budget, from the same order."""
     flow, order = plan.flow, plan.order
     try:

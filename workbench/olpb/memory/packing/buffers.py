@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ Ints = NDArray[np.int64]
 Table = pl.DataFrame | Mapping[str, Any] | Sequence[Any]
 
 COLUMNS = ("lower", "upper", "size")
+ROUNDS = 4
+"""Of a search that is given neither rounds nor seconds."""
 MOST_BYTES = 2**60
 """Of all buffers together, so that no sum overflows."""
 
@@ -62,18 +65,33 @@ class Buffers:
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to search: a number of rounds, which repeats exactly, or else seconds."""
+    """How long to search: rounds, which find the same on every machine, or seconds.
 
-    time_limit_s: float = 1.0
+    Of both, what ends first. `ROUNDS` if neither is given.
+    """
+
     rounds: int | None = None
+    time_limit_s: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not check_number("time_limit_s", self.time_limit_s) > 0:
-            raise UserError(f"time_limit_s is {self.time_limit_s}; give seconds above 0")
+        limit_s = self.time_limit_s
+        if limit_s is not None and not check_number("time_limit_s", limit_s) > 0:
+            raise UserError(f"time_limit_s is {limit_s}; give seconds above 0")
         if self.rounds is not None:
             check_whole("rounds", self.rounds, least=0)
         check_whole("seed", self.seed, least=0)
+
+    @property
+    def most_rounds(self) -> float:
+        """Infinite where the clock alone ends them."""
+        if self.rounds is not None:
+            return self.rounds
+        return ROUNDS if self.time_limit_s is None else np.inf
+
+    def deadline_s(self) -> float:
+        """When a search that begins now ends at the latest, by `time.perf_counter`."""
+        return np.inf if self.time_limit_s is None else time.perf_counter() + self.time_limit_s
 
 
 def read(table: Table | Buffers) -> Buffers:

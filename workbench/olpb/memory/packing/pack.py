@@ -13,9 +13,9 @@ from workbench.olpb.memory.packing.buffers import Buffers, Effort, Ints, Table, 
 def pack(
     buffers: Table | Buffers,
     planner: str = "workbench",
-    time_limit_s: float = 1.0,
     *,
     rounds: int | None = None,
+    time_limit_s: float | None = None,
     seed: int = 0,
     alignment: int = 1,
 ) -> Ints:
@@ -28,10 +28,12 @@ def pack(
         `upper` (first step no longer alive) and `size` (bytes).
     planner
         Name in `PACKERS`.
-    time_limit_s
-        Seconds that a planner which searches may take. It ends earlier if it meets the bound.
     rounds
-        Rounds of the search instead of seconds: the same offsets at every call.
+        Of a planner that searches; it ends earlier if it meets the bound. `ROUNDS` by default, so
+        that the same offsets are found on every machine.
+    time_limit_s
+        Seconds that a planner may search for, instead of rounds or at most: what it finds then
+        depends on the machine.
     seed
         Of the random numbers of the search.
     alignment
@@ -47,7 +49,7 @@ def pack(
         Unknown planner, limit or alignment that is not positive, or buffers that `read` refuses.
     """
     packer = choose("planner", planner, PACKERS)
-    effort = Effort(time_limit_s, rounds, seed)
+    effort = Effort(rounds, time_limit_s, seed)
     unit = check_whole("alignment", alignment, least=1)
     given = read(buffers)
     offsets = np.zeros(len(given), np.int64)

@@ -60,19 +60,16 @@ RUN_SHARES = Scaled(
     paper=(1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3),
 )
 """Their budgets."""
-PACKING_S = 20.0
-"""Most seconds for a packing; it ends sooner where it meets the bound, as it nearly always does."""
 
 
 def planned(flow: Dataflow, planner: str) -> MemoryPlan:
-    """A planner's plan, the same on every machine.
+    """A planner's plan; the workbench's, of the best of its quick orders.
 
-    The workbench's takes the best of its quick orders: its search for a better one ends by the
-    clock, and seldom gains a percent.
+    Its search for a better one takes seconds for a large network and seldom gains a percent.
     """
     chosen = choose("planner", planner, PLANNERS)
     order = quick_order(flow) if chosen.order == "searched" else chosen.order
-    return plan_memory(flow, planner, order=order, time_limit_s=PACKING_S)
+    return plan_memory(flow, planner, order=order)
 
 
 PLANNED: dict[str, Any] = {

@@ -14,9 +14,9 @@ tree search (Libralesso and Fontan 2021), the bounds by column from MiniMalloc (
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,7 +120,7 @@ def search(
     packings = _nothing_placed(columns, guide)
     history = []
     for _ in range(columns.buffers):
-        if perf_counter() > deadline_s:
+        if time.perf_counter() > deadline_s:
             return None
         moves = _best(_moves(columns, guide, packings, peak_below), width, peak_below)
         if not len(moves):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from itertools import count
-from time import perf_counter
+from itertools import count, takewhile
 
 import numpy as np
 
@@ -30,21 +30,21 @@ NOISE = 0.5
 
 def workbench(buffers: Buffers, effort: Effort) -> Ints:
     """Best packing found; more rounds, or more time, never make it worse."""
-    deadline_s = np.inf if effort.rounds is not None else perf_counter() + effort.time_limit_s
+    deadline_s = effort.deadline_s()
     columns = columns_of(buffers)
     best, best_peak = np.zeros(0, np.int64), 0
     for offsets in _greedy(buffers, columns, effort):
         peak = int((offsets + buffers.size).max())
         if not len(best) or peak < best_peak:
             best, best_peak = offsets, peak
-        if best_peak == columns.bound or perf_counter() > deadline_s:
+        if best_peak == columns.bound or time.perf_counter() > deadline_s:
             return best
     for guide, width in _rounds(columns, effort):
         offsets_below = search(columns, guide, width, best_peak, deadline_s)
         if offsets_below is not None:
             best = offsets_below
             best_peak = int((best + buffers.size).max())
-        if best_peak == columns.bound or perf_counter() > deadline_s:
+        if best_peak == columns.bound or time.perf_counter() > deadline_s:
             break
     return best
 
@@ -64,7 +64,7 @@ def _rounds(columns: Columns, effort: Effort) -> Iterator[tuple[Guide, int]]:
     most = max(MOST_CELLS // len(area), NARROWEST)
     width = float(min(max(CELLS // len(area), NARROWEST), WIDEST))
     random = np.random.default_rng([effort.seed, len(area)])
-    for number in range(effort.rounds) if effort.rounds is not None else count():
+    for number in takewhile(lambda number: number < effort.most_rounds, count()):
         again, which = divmod(number, len(COST_OFFSETS))
         if again and not which:
             width = min(GROWTH * width, most)
