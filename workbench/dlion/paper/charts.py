@@ -286,16 +286,18 @@ def scaling(frame: pl.DataFrame) -> alt.FacetChart:
             )
         )
     )
-    lines = (
-        alt.Chart(drawn)
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("workers:Q", scale=alt.Scale(type="log", base=2), title="workers"),
-            y=alt.Y("value:Q", title=None),
-            **figures.series("system", names),
-        )
-        .properties(height=130)
-    )
+    sizes = drawn["workers"].unique().sort().to_list()
+    chart = alt.Chart(drawn)
+    marked = chart.mark_line(point=True) if len(sizes) > 2 else chart.mark_point()
+    lines = marked.encode(
+        x=alt.X(
+            "workers:Q",
+            scale=alt.Scale(type="log", base=2, nice=False, padding=12),
+            axis=alt.Axis(values=sizes),
+        ),
+        y=alt.Y("value:Q", title=None),
+        **figures.series("system", names),
+    ).properties(height=130)
     panels = drawn["variable"].unique(maintain_order=True).to_list()
     title = _learnt("More workers, kinds as in Hetero SYS A", frame)
     return parts.facets(lines, "variable", panels, title).resolve_scale(y="independent")

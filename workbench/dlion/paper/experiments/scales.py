@@ -45,7 +45,7 @@ ENVIRONMENTS = Scaled(
 """In which all combinations of techniques are trained."""
 CONVERGED_S = Scaled(smoke=1500.0, default=3000.0, paper=3000.0)
 """Seconds in which Fig. 21 takes a training for converged."""
-LARGEST = Scaled(smoke=12, default=12, paper=64)
+LARGEST = Scaled(smoke=12, default=24, paper=64)
 """Workers."""
 TIMING_PERIOD = Scaled(smoke=3, default=15, paper=100)
 """Iterations of the learner from one timing of batches to the next. Below ``paper`` it is longer
