@@ -8,7 +8,6 @@ from workbench.dlion.paper.testbed import (
     Learner,
 )
 from workbench.experiments import Scaled
-from workbench.experiments.data import AUTO
 
 _SMALL = Learner("cipher_small", "cipher", stands_for=8.0, local_batch=16, learning_rate=0.5)
 _TINY = _SMALL._replace(stands_for=120.0)
@@ -21,16 +20,8 @@ MOBILE_LEARNERS = Scaled(
     paper=Learner("mobilenet_v1_cifar", "mobilenet_v1"),
 )
 """In MobileNet's."""
-
-
-def chosen(scale: str, dataset: str = AUTO) -> str:
-    """What is asked of `data_set`: at ``default`` digits unless the user asks for others.
-
-    In the few hundred iterations of minutes hardly anything is learnt from the cluttered ones.
-    """
-    return "digits" if (scale, dataset) == ("default", AUTO) else dataset
-
-
+AT_DEFAULT = "digits"
+"""Data: in the few hundred iterations of minutes hardly anything is learnt from cluttered ones."""
 SAMPLES = Scaled[int | None](smoke=240, default=1500, paper=None)
 """At most; None for all."""
 TEST_SAMPLES = Scaled[int | None](smoke=60, default=200, paper=None)
