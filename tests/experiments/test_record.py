@@ -280,10 +280,10 @@ class AboutToLearnError(Exception):
 def test_data_is_what_the_experiment_asks_for(
     system: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = set[str]()
+    asked = set[tuple[str, ...]]()
 
-    def noted(scale: str, paper: str, choice: str = "auto") -> str:
-        asked.add(paper)
+    def noted(scale: str, paper: str, choice: str = "auto", **at_default: str) -> str:
+        asked.add((paper, *at_default.values()))
         return "digits"
 
     def begin(*_: object, **__: object) -> None:
@@ -298,7 +298,9 @@ def test_data_is_what_the_experiment_asks_for(
                 monkeypatch.setattr(f"{one}.{replaced}", by, raising=False)
     with pytest.raises(AboutToLearnError):
         make("paper")
-    assert asked == set(module.RECORDED[name].data)
+    offered = module.RECORDED[name]
+    at_default = () if offered.at_default == "cluttered_digits" else (offered.at_default,)
+    assert asked == {(one, *at_default) for one in offered.data}
 
 
 def test_each_recording_has_a_lock_of_its_own(tmp_path: Path) -> None:
@@ -580,3 +582,15 @@ def test_the_manifest_can_be_read(tmp_path: Path) -> None:
     text = (folder / results.MANIFEST).read_text()
     assert json.loads(text)["format"] == recorded.FORMAT
     assert str(tmp_path) not in text
+
+
+@pytest.mark.parametrize("system", systems.systems())
+def test_what_is_committed_is_of_its_data_and_of_its_experiment_alone(system: str) -> None:
+    found, faults = recorded.load_all(system)
+    assert not faults
+    for name, one in found.items():
+        if "dataset" in one.frame.columns:
+            learnt = {Path(source).stem for source in one.manifest.data}
+            assert set(one.frame["dataset"].drop_nulls()) == learnt, name
+    frames = [digest for one in found.values() for digest in one.manifest.frames.values()]
+    assert len(frames) == len(set(frames))

@@ -161,6 +161,18 @@ def test_a_recording_goes_on_where_it_was(processes: int, tmp_path: Path) -> Non
     assert done(counted) == {"1": 1, "2": 1, "3": 1}
 
 
+def test_what_a_function_closes_over_cannot_hide_from_a_recording(tmp_path: Path) -> None:
+    def squares_of(factor: int) -> pl.DataFrame:
+        def measure(n: int, steps: object) -> dict[str, float]:
+            return {"square": float(factor * n * n)}
+
+        return sweep("Squares", measure, POINTS, SCHEMA)
+
+    assert not squares_of(1).equals(squares_of(2))
+    with finished.recording(tmp_path), pytest.raises(AssertionError, match="closes over"):
+        squares_of(1)
+
+
 def test_a_damaged_point_is_done_again(tmp_path: Path) -> None:
     with finished.recording(tmp_path):
         first = sweep("Squares", squared, POINTS, SCHEMA, processes=1)

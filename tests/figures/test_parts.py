@@ -32,6 +32,17 @@ def test_colours_and_shapes_follow_the_order() -> None:
     assert written(parts.colour("planner", ["x"], legend=None))["color"]["legend"] is None
 
 
+@pytest.mark.parametrize(("panels", "columns", "own_axes"), [(2, 2, 0), (3, 3, 0), (5, 2, 1)])
+def test_no_axis_stands_under_an_empty_place(panels: int, columns: int, own_axes: int) -> None:
+    names = [str(number) for number in range(panels)]
+    chart = alt.Chart(pl.DataFrame({"x": range(panels), "of": names})).mark_point().encode(x="x:Q")
+    found = parts.facets(chart, "of", names, "Panels")
+    assert found.to_dict()["columns"] == columns
+    svg = figures.svg(found, "double")
+    titles = svg.count(">x<")
+    assert titles == (panels if own_axes else columns)
+
+
 def test_nothing_is_plus_nothing() -> None:
     assert [parts.signed_percent(one) for one in (-0.001, 0.0, 3.441, -2.0)] == [
         "+0.00 %",

@@ -21,12 +21,15 @@ T = TypeVar("T")
 AUTO = "auto"
 
 
-def data_set(scale: str, paper: str, choice: str = AUTO) -> str:
+def data_set(
+    scale: str, paper: str, choice: str = AUTO, *, at_default: str = "cluttered_digits"
+) -> str:
     """Name the data set to learn from, for `workbench.datasets.load`.
 
-    At ``smoke`` digits; at ``default`` cluttered digits, on which accuracies can be told apart; at
-    ``paper`` the paper's own, which `load` fetches, or refuses with what to do. Copies on this
-    machine change nothing, so that every machine gets the same results.
+    At ``smoke`` digits; at ``default`` `at_default`, if nothing is said the cluttered digits, on
+    which accuracies can be told apart; at ``paper`` the paper's own, which `load` fetches, or
+    refuses with what to do. Copies on this machine change nothing, so that every machine gets the
+    same results.
 
     Parameters
     ----------
@@ -37,7 +40,7 @@ def data_set(scale: str, paper: str, choice: str = AUTO) -> str:
     choice
         What the user asks for, at any scale: a name or a path; ``"auto"`` for the above.
     """
-    automatic = Scaled(smoke="digits", default="cluttered_digits", paper=paper).at(scale)
+    automatic = Scaled(smoke="digits", default=at_default, paper=paper).at(scale)
     return automatic if choice == AUTO else choice
 
 

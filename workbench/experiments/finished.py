@@ -72,7 +72,12 @@ def current() -> Recording | None:
 
 
 def key(measure: Callable[..., object], point: Mapping[str, Any]) -> str:
-    """Name a function's call; the texts of its arguments have to be unique."""
+    """Name a function's call; the texts of its arguments have to be unique.
+
+    What a function closes over would not be in its name: two figures would share rows.
+    """
+    if getattr(measure, "__closure__", None):
+        raise AssertionError(f"{measure.__qualname__}: pass as arguments what it closes over")
     arguments = ", ".join(f"{name}={point[name]!r}" for name in sorted(point))
     return f"{measure.__module__}.{measure.__qualname__}({arguments})"
 
@@ -93,7 +98,7 @@ def look_up(name: str) -> Rows | None:
     return cast(Rows, rows)
 
 
-def keep(name: str, rows: Rows, seconds: float, *, in_memory: bool) -> None:
+def keep(name: str, rows: Rows, seconds: float) -> None:
     """Keep the rows of a finished point: for the current recording, else for this process."""
     under_way = current()
     if under_way is not None:
@@ -102,7 +107,7 @@ def keep(name: str, rows: Rows, seconds: float, *, in_memory: bool) -> None:
         text = json.dumps(point, indent=1, default=_plain)
         atomic.write_text(under_way.file(name), text + "\n")
         under_way.seconds[name] = seconds
-    elif in_memory:
+    else:
         _in_memory[name] = rows
 
 

@@ -110,7 +110,10 @@ def record(
     versions = origin.versions()
     revision, dirty = origin.revision(paths.ROOT, "data/recorded")
     before = inputs.fingerprint_of_rows(system, module, paths.ROOT, versions)
-    asked = {data_set(scale, one, arguments["dataset"]) for one in offered.data}
+    asked = {
+        data_set(scale, one, arguments["dataset"], at_default=offered.at_default)
+        for one in offered.data
+    }
     data = {source: digest(source) for source in sorted(asked)}
 
     def check() -> None:

@@ -41,11 +41,14 @@ class Recordable(NamedTuple):
     ----------
     data
         What it learns from at scale ``paper``.
+    at_default
+        And at ``default``.
     derived
         Makes frames that claims are judged by, by name, from its rows.
     """
 
     data: tuple[str, ...] = ()
+    at_default: str = "cluttered_digits"
     derived: Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]] = MappingProxyType({})
 
 

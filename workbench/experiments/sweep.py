@@ -125,10 +125,10 @@ def computed(
         Keep the rows in memory for other sweeps of this process.
     """
     calls = [{**(shared or {}), **point} for point in points]
-    keys = [finished.key(measure, call) for call in calls]
     under_way, missing = finished.current(), []
-    for at, key in enumerate(keys):
-        rows = finished.look_up(key) if under_way or remember else None
+    keys = [finished.key(measure, call) for call in calls] if under_way or remember else []
+    for at in range(len(calls)):
+        rows = finished.look_up(keys[at]) if keys else None
         if rows is None:
             missing.append(at)
         else:
@@ -143,13 +143,15 @@ def computed(
                 except ExperimentInterrupted as stopped:
                     yield at, stopped.frame.to_dicts()
                     raise
-                finished.keep(keys[at], rows, seconds, in_memory=remember)
+                if keys:
+                    finished.keep(keys[at], rows, seconds)
                 yield at, rows
             return
         beside = [(measure, calls[at], failures) for at in missing]
         for number, (rows, seconds) in parallel.as_finished(_timed, beside, processes):
             at = missing[number]
-            finished.keep(keys[at], rows, seconds, in_memory=remember)
+            if keys:
+                finished.keep(keys[at], rows, seconds)
             yield at, rows
             steps(_text(points[at]))
 

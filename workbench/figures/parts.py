@@ -58,17 +58,23 @@ def facets(
     field: str,
     order: Sequence[str],
     title: Sequence[str] | str,
-    columns: int = 2,
+    columns: int | None = None,
 ) -> alt.FacetChart:
-    """Lay a chart out in panels, one for each value of `field`, in this order."""
+    """Lay a chart out in panels, one for each value of `field`, in this order.
+
+    In `columns`; by default three panels stand in a row, others two by two.
+    """
     import altair as alt
 
-    return chart.facet(
+    columns = columns or (3 if len(order) == 3 else 2)
+    found: alt.FacetChart = chart.facet(
         facet=alt.Facet(f"{field}:N", sort=list(order), title=None),
         columns=columns,
         title=title if isinstance(title, str) else list(title),
         spacing=APART_PX,
     )
+    # Axes at the foot of a column would stand under the empty places of the last row, too.
+    return found.resolve_axis(x="independent") if len(order) % columns else found
 
 
 def log_axis(field: str, title: str, **axis: Any) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def title(chart: Any) -> str:
         inner = [one for kind in ("vconcat", "hconcat") for one in of.get(kind, [])]
         return [*own, *(line for one in inner for line in lines(one))]
 
-    return " ".join(lines(chart.to_dict()))
+    return "; ".join(lines(chart.to_dict()))
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -102,17 +102,6 @@ def test_trainings_that_failed_are_left_out_and_told(draw: Callable[..., Any]) -
     chart = draw(both)
     assert "left out: 1 training that failed;" in title(chart)
     figures.svg(chart, "single")
-
-
-def test_lines_of_a_title_fit_a_single_column() -> None:
-    for name, draw in DRAWN.items():
-        assert max(map(len, titles(draw(small.frame(name)))), default=0) <= 46, name
-
-
-def titles(chart: Any) -> list[str]:
-    found = chart.to_dict().get("title", [])
-    text = found.get("text", []) if isinstance(found, dict) else found
-    return [text] if isinstance(text, str) else list(text)
 
 
 def test_who_never_gets_there_is_said() -> None:

@@ -37,7 +37,7 @@ def test_differences_stand_on_the_chart_for_each_way_of_sharing(smoke: Smoke) ->
         .otherwise("difference_percent")
     )
     lines = charts.fig6(frame).to_dict()["title"]
-    assert "a link for every pair: up to -77.0 % off the" in lines
+    assert "a link for every pair: up to -77.0 % off the model" in lines
     assert any(line.startswith("shared interfaces: up to +") for line in lines)
 
 

@@ -68,24 +68,26 @@ def fig8(frame: pl.DataFrame) -> alt.Chart:
         link=pl.format("to worker {}: {} Mbit/s", "target", pl.col("mbps").cast(pl.Int64))
     )
     names = drawn.sort("target")["link"].unique(maintain_order=True).to_list()
-    return _sizes(drawn, "link", names, "What worker 0 sends its peers (Hetero NET A)")
+    title = ["What worker 0 sends its peers", "Hetero NET A (simulated)"]
+    return _sizes(drawn, "link", names).properties(title=title)
 
 
 def fig20(frame: pl.DataFrame) -> alt.VConcatChart:
     """What worker 0 sends while bandwidth changes."""
     drawn = frame.filter(source=0).with_columns(link=pl.format("to worker {}", "target"))
     names = drawn.sort("target")["link"].unique(maintain_order=True).to_list()
-    sizes = _sizes(drawn, "link", names, "What worker 0 sends while bandwidth changes")
+    sizes = _sizes(drawn, "link", names)
     mbps = (
         alt.Chart(drawn)
         .mark_line(interpolate="step-after", color=parts.GREY)
         .encode(x=alt.X("at_s:Q", title="virtual seconds"), y=alt.Y("mbps:Q", title="Mbit/s"))
         .properties(height=60)
     )
-    return alt.vconcat(sizes, mbps)
+    title = ["What worker 0 sends while bandwidth changes", "(simulated)"]
+    return alt.vconcat(sizes, mbps, title=title)
 
 
-def _sizes(drawn: pl.DataFrame, field: str, names: Sequence[str], subject: str) -> alt.Chart:
+def _sizes(drawn: pl.DataFrame, field: str, names: Sequence[str]) -> alt.Chart:
     chart: alt.Chart = (
         alt.Chart(drawn)
         .mark_line()
@@ -94,7 +96,7 @@ def _sizes(drawn: pl.DataFrame, field: str, names: Sequence[str], subject: str) 
             y=alt.Y("percent:Q", title="of the whole gradient's bytes, %"),
             **figures.series(field, names),
         )
-        .properties(height=150, title=[subject, "(simulated)"])
+        .properties(height=150)
     )
     return chart
 
@@ -286,16 +288,18 @@ def scaling(frame: pl.DataFrame) -> alt.FacetChart:
             )
         )
     )
-    lines = (
-        alt.Chart(drawn)
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("workers:Q", scale=alt.Scale(type="log", base=2), title="workers"),
-            y=alt.Y("value:Q", title=None),
-            **figures.series("system", names),
-        )
-        .properties(height=130)
-    )
+    sizes = drawn["workers"].unique().sort().to_list()
+    chart = alt.Chart(drawn)
+    marked = chart.mark_line(point=True) if len(sizes) > 2 else chart.mark_point()
+    lines = marked.encode(
+        x=alt.X(
+            "workers:Q",
+            scale=alt.Scale(type="log", base=2, nice=False, padding=12),
+            axis=alt.Axis(values=sizes),
+        ),
+        y=alt.Y("value:Q", title=None),
+        **figures.series("system", names),
+    ).properties(height=130)
     panels = drawn["variable"].unique(maintain_order=True).to_list()
     title = _learnt("More workers, kinds as in Hetero SYS A", frame)
     return parts.facets(lines, "variable", panels, title).resolve_scale(y="independent")

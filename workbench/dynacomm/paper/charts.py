@@ -138,9 +138,9 @@ def fig11(frame: pl.DataFrame) -> alt.LayerChart:
     )
     most = int(frame["workers"].max())  # type: ignore[arg-type]
     ideal = (
-        alt.Chart(pl.DataFrame({"workers": [0, most], "speedup": [0, most]}))
-        .mark_line(color=parts.GREY, strokeWidth=1)
-        .encode(x="workers:Q", y="speedup:Q")
+        alt.Chart(pl.DataFrame({"workers": [0], "speedup": [0], "to": [most]}))
+        .mark_rule(color=parts.GREY)
+        .encode(x="workers:Q", y="speedup:Q", x2="to:Q", y2="to:Q")
     )
     return ideal + lines
 

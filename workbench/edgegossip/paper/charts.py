@@ -420,7 +420,7 @@ def _means(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
 
 
 def _lines(drawn: pl.DataFrame, names: Sequence[str]) -> alt.Chart:
-    return parts.over_time(drawn, "series", names, format="~s", tickCount=5).encode(
+    return parts.over_time(drawn, "series", names, format=",d", tickCount=5).encode(
         y=parts.accuracy("top-1, %", min(drawn["low"], default=0.0)), order=alt.Order("epoch:Q")
     )
 

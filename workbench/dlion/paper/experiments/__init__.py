@@ -15,6 +15,7 @@ from workbench.dlion.paper.experiments.beyond import (
 )
 from workbench.dlion.paper.experiments.controllers import fig6, fig8, fig19, fig20
 from workbench.dlion.paper.experiments.cost_model import hop, predicted, table1, table2, table3
+from workbench.dlion.paper.experiments.scales import AT_DEFAULT
 from workbench.dlion.paper.experiments.trainings import (
     candidates,
     fig5,
@@ -70,6 +71,6 @@ RECORDED = dict.fromkeys(
         *("fig16", "fig17", "fig18", "fig19", "fig20", "fig21", "candidates", "techniques"),
         *("all_systems", "explanations", "weightings", "scaling", "failures"),
     ),
-    Recordable(data=("cifar10",)),
+    Recordable(data=("cifar10",), at_default=AT_DEFAULT),
 )
 """What `workbench record` offers: what a notebook shows or a claim is judged by."""

@@ -111,7 +111,7 @@ def learning_at(scale: str, dataset: str = "auto", *, mobile: bool = False) -> L
     learners = scales.MOBILE_LEARNERS if mobile else scales.LEARNERS
     return Learning(
         learners.at(scale),
-        data_set(scale, "cifar10", scales.chosen(scale, dataset)),
+        data_set(scale, "cifar10", dataset, at_default=scales.AT_DEFAULT),
         scales.SAMPLES.at(scale),
         scales.TEST_SAMPLES.at(scale),
         scales.EVALUATE_EVERY.at(scale),

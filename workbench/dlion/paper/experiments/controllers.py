@@ -81,33 +81,40 @@ def _train(where: Environment, learning: Learning, seed: int, *, constant: bool)
 def _batches(
     title: str, where: Environment, learning: Learning, seed: int, *, constant: bool
 ) -> pl.DataFrame:
-    def measure(**_: object) -> list[dict[str, Any]]:
-        trained = _train(where, learning, seed, constant=constant)
-        factor = learning.learner.sample_stands_for / learning.learner.stands_for
-        rows = trained.iterations.with_columns(
-            (pl.col("samples", "global_batch") * factor).cast(pl.Int64),
-            stands_for=pl.lit(learning.learner.stands_for),
-        )
-        return [
-            {**row, "cores": Schedule.of(where.cores[row["node"]]).at(row["at_s"])}
-            for row in rows.to_dicts()
-        ]
+    shared = {"where": where, "learning": learning, "seed": seed, "constant": constant}
+    return sweep(title, _batch_sizes, [{}], BATCHES, shared=shared)
 
-    return sweep(title, measure, [{}], BATCHES)
+
+def _batch_sizes(
+    *, where: Environment, learning: Learning, seed: int, constant: bool, **_: object
+) -> list[dict[str, Any]]:
+    trained = _train(where, learning, seed, constant=constant)
+    factor = learning.learner.sample_stands_for / learning.learner.stands_for
+    rows = trained.iterations.with_columns(
+        (pl.col("samples", "global_batch") * factor).cast(pl.Int64),
+        stands_for=pl.lit(learning.learner.stands_for),
+    )
+    return [
+        {**row, "cores": Schedule.of(where.cores[row["node"]]).at(row["at_s"])}
+        for row in rows.to_dicts()
+    ]
 
 
 def _links(title: str, where: Environment, learning: Learning, seed: int) -> pl.DataFrame:
+    shared = {"where": where, "learning": learning, "seed": seed}
+    return sweep(title, _gradient_sizes, [{}], LINKS, shared=shared)
+
+
+def _gradient_sizes(
+    *, where: Environment, learning: Learning, seed: int, **_: object
+) -> list[dict[str, Any]]:
     learner = learning.learner  # what it sends stands for several messages
     whole_bytes = profile_model(learner.model).param_bytes * learner.stands_for
-
-    def measure(**_: object) -> list[dict[str, Any]]:
-        trained = _train(where, learning, seed, constant=True)
-        rows = trained.transfers.filter(topic="gradient").with_columns(
-            percent=100 * pl.col("bytes") / whole_bytes
-        )
-        return [
-            {**row, "mbps": Schedule.of(where.mbps[row["target"]]).at(row["at_s"])}
-            for row in rows.to_dicts()
-        ]
-
-    return sweep(title, measure, [{}], LINKS)
+    trained = _train(where, learning, seed, constant=True)
+    rows = trained.transfers.filter(topic="gradient").with_columns(
+        percent=100 * pl.col("bytes") / whole_bytes
+    )
+    return [
+        {**row, "mbps": Schedule.of(where.mbps[row["target"]]).at(row["at_s"])}
+        for row in rows.to_dicts()
+    ]

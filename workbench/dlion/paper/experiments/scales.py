@@ -8,7 +8,6 @@ from workbench.dlion.paper.testbed import (
     Learner,
 )
 from workbench.experiments import Scaled
-from workbench.experiments.data import AUTO
 
 _SMALL = Learner("cipher_small", "cipher", stands_for=8.0, local_batch=16, learning_rate=0.5)
 _TINY = _SMALL._replace(stands_for=120.0)
@@ -21,16 +20,8 @@ MOBILE_LEARNERS = Scaled(
     paper=Learner("mobilenet_v1_cifar", "mobilenet_v1"),
 )
 """In MobileNet's."""
-
-
-def chosen(scale: str, dataset: str = AUTO) -> str:
-    """What is asked of `data_set`: at ``default`` digits unless the user asks for others.
-
-    In the few hundred iterations of minutes hardly anything is learnt from the cluttered ones.
-    """
-    return "digits" if (scale, dataset) == ("default", AUTO) else dataset
-
-
+AT_DEFAULT = "digits"
+"""Data: in the few hundred iterations of minutes hardly anything is learnt from cluttered ones."""
 SAMPLES = Scaled[int | None](smoke=240, default=1500, paper=None)
 """At most; None for all."""
 TEST_SAMPLES = Scaled[int | None](smoke=60, default=200, paper=None)
@@ -45,7 +36,7 @@ ENVIRONMENTS = Scaled(
 """In which all combinations of techniques are trained."""
 CONVERGED_S = Scaled(smoke=1500.0, default=3000.0, paper=3000.0)
 """Seconds in which Fig. 21 takes a training for converged."""
-LARGEST = Scaled(smoke=12, default=12, paper=64)
+LARGEST = Scaled(smoke=12, default=24, paper=64)
 """Workers."""
 TIMING_PERIOD = Scaled(smoke=3, default=15, paper=100)
 """Iterations of the learner from one timing of batches to the next. Below ``paper`` it is longer
