@@ -47,6 +47,8 @@ all
 once
     Nothing; every group has its gradients to do once, after the scan.
 """
+FREE = "once"
+"""The one by which combining Jacobians costs nothing."""
 
 
 @dataclass(frozen=True)

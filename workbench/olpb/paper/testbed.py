@@ -9,6 +9,7 @@ the assumed delay (``data/testbeds/olpb.toml``) stands for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,6 +18,7 @@ from typing import Any
 import polars as pl
 
 from workbench.checks import check_number, check_whole
+from workbench.claims import claims_of
 from workbench.clusters import load_constants, load_testbed
 from workbench.errors import UserError
 from workbench.names import check_name
@@ -44,6 +46,13 @@ DPB_MODULES: int = STATED["network"]["dpb_modules"]
 BATCH_SIZE: int = STATED["assumed"]["batch_size"]
 DELAY_FACTOR: float = STATED["assumed"]["delay_factor"]
 DELAY_FACTORS: tuple[float, ...] = tuple(STATED["assumed"]["delay_factors"])
+
+
+def stated_fig11_ms() -> tuple[float, float]:
+    """Milliseconds of OLPB on SqueezeNet at the ends of Fig. 11, from the text of its claim."""
+    low, high = re.findall(r"[\d.]+", claims_of("olpb")["olpb.fig11.olpb"].metric.split("(")[1])
+    return float(low), float(high)
+
 
 METHODS = {"olpb_l2": 2, "olpb_l3": 3, "bppsa": 1, "dpb": 1}
 """Levels in a subtask, by method."""

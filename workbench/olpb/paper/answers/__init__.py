@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
-from workbench.claims import Table
+from workbench.claims import Cause, Table
 from workbench.olpb.paper.answers import graphs, memory, scans
 
 ANSWERS: Table = {**scans.ANSWERS, **graphs.ANSWERS, **memory.ANSWERS}
+CAUSES: Mapping[str, Cause] = {**scans.CAUSES, **graphs.CAUSES, **memory.CAUSES}
+"""Why claims are missed, by today's constants and PyTorch's operators."""
 
 
 def at_paper_setting(name: str, frame: pl.DataFrame) -> pl.DataFrame:

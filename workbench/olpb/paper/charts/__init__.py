@@ -17,6 +17,7 @@ from workbench.olpb.paper.charts.scans import (
     fig11,
     fig12,
     pays,
+    rests_on,
     table1,
 )
 
@@ -33,6 +34,7 @@ __all__ = [
     "optimiser",
     "pays",
     "planners",
+    "rests_on",
     "table1",
     "table2",
     "table2_times",

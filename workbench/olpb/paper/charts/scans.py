@@ -8,6 +8,7 @@ import polars as pl
 from workbench import figures
 from workbench.claims import load_claims
 from workbench.figures import parts
+from workbench.olpb.paper.answers.scans import met_of
 from workbench.olpb.paper.charts.memory import MODEL_TITLES
 
 METHOD_TITLES = {
@@ -21,6 +22,26 @@ COUNTING_TITLES = {"paper": "as the paper counts", "arithmetic": "by arithmetic"
 _SECONDS = "s a backward pass"
 _TENS = [10.0**power for power in range(-9, 10)]
 """Where a logarithmic axis has its labels, so that none stand in each other's way."""
+
+
+def rests_on(found: pl.DataFrame) -> str:
+    """A frame of `experiments.readings` in words."""
+    free, costly = found.row(0, named=True), found[1:]
+
+    def met(rows: pl.DataFrame) -> str:
+        counted = [
+            f"{met_of(rows[f'{role}_met'].to_list(), free[role])} {role}"
+            for role in ("fitted", "predicted")
+        ]
+        return " and ".join(counted)
+
+    return (
+        "Figures 9 to 12 rest on combining Jacobians at no cost: "
+        f"{met(found[:1])} claims are met.\n"
+        f"Where combining costs something, {met(costly)} claims are.\n"
+        f"SqueezeNet takes {free['first_ms']:,.0f} to {free['last_ms']:,.0f} ms over the delays of "
+        f"Figure 11, in the paper {free['paper_first_ms']:,.0f} to {free['paper_last_ms']:,.0f} ms."
+    )
 
 
 def table1(frame: pl.DataFrame) -> alt.HConcatChart:
@@ -169,7 +190,11 @@ def _title(frame: pl.DataFrame, subject: str, *held: str) -> list[str]:
     said = [named[name].format(setting[name]) for name in held]
     if frame["batch_size"].n_unique() == 1:
         said.append(f"batch {setting['batch_size']}")
-    return [subject, ", ".join(said), "as the paper counts (cost model)"]
+    return [
+        subject,
+        ", ".join(said),
+        "as the paper counts (cost model); combining Jacobians costs nothing",
+    ]
 
 
 def _titled(frame: pl.DataFrame) -> pl.DataFrame:

@@ -23,6 +23,7 @@ from workbench.olpb.paper.experiments.scans import (
     fig12,
     first_paying,
     pays,
+    readings,
     table1,
 )
 
@@ -42,6 +43,7 @@ __all__ = [
     "optimiser",
     "pays",
     "planners",
+    "readings",
     "table1",
     "table2",
     "table2_times",

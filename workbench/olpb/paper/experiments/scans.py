@@ -13,7 +13,7 @@ from workbench.experiments import Scaled, grid, sweep
 from workbench.names import choose
 from workbench.olpb.algorithms.schedules import Schedule
 from workbench.olpb.costs.arithmetic import as_arithmetic_costs, network_elements
-from workbench.olpb.costs.backward import as_paper_counts, plan, subtasks
+from workbench.olpb.costs.backward import FREE, MOVES, as_paper_counts, plan, subtasks
 from workbench.olpb.costs.library import MIB, library_graph
 from workbench.olpb.costs.recurrent import COUNTINGS, Chain, chain_work
 from workbench.olpb.costs.timing import Work, scan_timing
@@ -30,6 +30,7 @@ from workbench.olpb.paper.testbed import (
     TIMES,
     Constants,
     paper_testbed,
+    stated_fig11_ms,
     times,
     variant,
 )
@@ -310,6 +311,44 @@ def explanations() -> pl.DataFrame:
     """
     points = grid(explanation=calibration.EXPLANATIONS)
     return sweep("Explanations", _explained, points, EXPLAINED)
+
+
+READINGS = {
+    "moves": pl.String,
+    "fitted_met": pl.Int64,
+    "fitted": pl.Int64,
+    "predicted_met": pl.Int64,
+    "predicted": pl.Int64,
+    "first_ms": pl.Float64,
+    "last_ms": pl.Float64,
+    "paper_first_ms": pl.Float64,
+    "paper_last_ms": pl.Float64,
+}
+
+
+def readings(explained: pl.DataFrame) -> pl.DataFrame:
+    """What Figs. 9 to 12 come to by each reading of what it costs to combine Jacobians.
+
+    A row per reading in ``moves`` (`workbench.olpb.costs.backward.MOVES`), that of the figures
+    first: of the claims in a frame of `explanations` how many are met, of those ``fitted`` on and
+    of those ``predicted``; and milliseconds of OLPB (l = 2) on SqueezeNet at the ends of Fig. 11,
+    with the paper's.
+    """
+    met = pl.col("verdict").is_in(calibration.MET)
+    ends = min(DELAY_FACTORS), max(DELAY_FACTORS)
+    rows: list[tuple[Any, ...]] = []
+    for moves in (FREE, *(one for one in MOVES if one != FREE)):
+        counts: list[int] = []
+        for role in ("fit", "predicted"):
+            claims = explained.filter(explanation=moves, role=role)
+            counts += [len(claims.filter(met)), len(claims)]
+        one, constants = calibration.EXPLANATIONS[moves], Constants.load(moves)
+        ends = [
+            one.testbed(constants, delay_factor=p) for p in (min(DELAY_FACTORS), max(DELAY_FACTORS))
+        ]
+        took_ms = [1e3 * end.backward_s(MODELS["SqueezeNet"], "olpb_l2") for end in ends]
+        rows.append((moves, *counts, *took_ms, *stated_fig11_ms()))
+    return pl.DataFrame(rows, READINGS, orient="row")
 
 
 def _explained(explanation: str, **_: object) -> Iterator[dict[str, object]]:

@@ -1,0 +1,127 @@
+"""Why claims are missed, and what is to be known of those that are met: each number is derived."""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import cache
+
+import numpy as np
+import polars as pl
+import pytest
+
+from workbench.claims import answered, claims_of, paper_value, verdicts
+from workbench.claims.rule import accepted
+from workbench.olpb.paper import calibration, charts, experiments
+from workbench.olpb.paper.answers import ANSWERS, CAUSES
+from workbench.olpb.paper.experiments.memory_table import stated_table2
+from workbench.olpb.paper.testbed import variant
+
+METHODS = {"olpb": "olpb_l2", "bppsa": "bppsa"}
+
+
+@cache
+def frames() -> dict[str, pl.DataFrame]:
+    made = (experiments.fig9, experiments.fig10, experiments.fig11, experiments.fig12)
+    found = {one.__name__: one("smoke") for one in made}
+    return found | {"optimiser": experiments.optimiser()}
+
+
+@cache
+def explained() -> pl.DataFrame:
+    return experiments.explanations()
+
+
+def numbers(claim: str) -> list[float]:
+    """In the reason for a miss; those of a name apart."""
+    text = CAUSES[claim].why.replace(",", "")
+    return [float(one) for one in re.findall(r"(?<![.\w])\d+(?:\.\d+)?", text)]
+
+
+def squeezenet_s(method: str, p: float) -> float:
+    return variant(delay_factor=p).timing("squeezenet", METHODS[method]).seconds
+
+
+def test_every_miss_has_a_cause_and_every_cause_a_miss() -> None:
+    found = answered(ANSWERS, claims_of("olpb"), frames())[0]
+    missed = {
+        claim
+        for claim, verdict in verdicts("olpb", found).items()
+        if verdict in ("trend", "not reproduced")
+    }
+    keys = {next(key for key in CAUSES if claim.startswith(key)) for claim in missed}
+    assert keys == {key for key in CAUSES if "table2" not in key}
+    assert {key for key in CAUSES if "table2" in key} == {
+        claim for claim in claims_of("olpb") if claim.endswith("time_ratio")
+    }
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_growth_with_the_delay(method: str) -> None:
+    assumed, share, first, last, most = (
+        one for one in numbers(f"olpb.fig11.{method}") if one not in (9, 11)
+    )
+    usual_s = squeezenet_s(method, assumed)
+    assert 100 * (1 - squeezenet_s(method, 0) / usual_s) == pytest.approx(share, abs=0.05)
+    grown = squeezenet_s(method, last) / squeezenet_s(method, first)
+    assert grown == pytest.approx(paper_value(f"olpb.fig11.{method}"), rel=0.02)
+    seconds = {
+        one: np.array([squeezenet_s(one, p) for p in np.arange(0, most + 1, 100)])
+        for one in METHODS
+    }
+    near = np.ones((len(seconds[method]),) * 2, bool)
+    for one, found in seconds.items():
+        low, high = accepted(claims_of("olpb")[f"olpb.fig11.{one}"])
+        growth = found[None, :] / found[:, None]
+        near &= (low <= growth) & (growth <= high)
+    assert not near.any()
+
+
+def test_counts_of_the_graph() -> None:
+    traced = frames()["optimiser"].row(0, named=True)
+    stated = claims_of("olpb")
+    for count in ("nodes", "edges"):
+        before, _ = re.findall(r"\d+", stated[f"olpb.optimiser.{count}"].metric)
+        assert f"{before} {count}" in CAUSES["olpb.optimiser"].why
+        assert f"{traced[count]} {count}" in CAUSES["olpb.optimiser"].why
+
+
+def test_execution_alone_in_the_papers_table() -> None:
+    for model, stated in stated_table2().items():
+        alone = stated.execution_s / stated.without_s
+        why = CAUSES[f"olpb.table2.{model}.time_ratio"].why
+        assert f"execution alone takes {alone:.2g} of the time" in why
+
+
+def test_what_figures_9_to_12_rest_on_is_said_where_they_are() -> None:
+    readings = experiments.readings(explained())
+    free, *costly = readings.iter_rows(named=True)
+    assert free["moves"] == "once"
+    judged = explained().filter(pl.col("verdict").is_in(calibration.MET))
+    for row in (free, *costly):
+        met = judged.filter(explanation=row["moves"])
+        assert len(met.filter(role="fit")) == row["fitted_met"]
+        assert len(met) == row["fitted_met"] + row["predicted_met"]
+    counts = [{one[role] for one in costly} for role in ("fitted_met", "predicted_met")]
+    assert max(counts[0]) < free["fitted_met"]
+    assert max(counts[1]) < free["predicted_met"]
+    said = [
+        " to ".join(map(str, sorted(found))) + f" of {of}"
+        for found, of in zip(counts, (free["fitted"], free["predicted"]), strict=True)
+    ]
+    text = charts.rests_on(readings)
+    fig11 = frames()["fig11"].filter(method="olpb_l2")["backward_s"] * 1e3
+    assert free["first_ms"] == pytest.approx(fig11.min(), rel=0.01)
+    assert f"takes {free['first_ms']:,.0f} to {free['last_ms']:,.0f} ms" in text
+    found = answered(ANSWERS, claims_of("olpb"), frames())[0]
+    shown = [one.caveat for claim, one in found.items() if claim.startswith("olpb.fig")]
+    assert len(shown) == free["fitted"] + free["predicted"]
+    for one in (text, *shown):
+        assert f"{said[0]} fitted and {said[1]} predicted" in one
+    stated = (free["paper_first_ms"], free["paper_last_ms"])
+    assert math.isclose(stated[1] / stated[0], paper_value("olpb.fig11.olpb"), rel_tol=0.01)
+    for one in (text, found["olpb.fig11.olpb"].caveat):
+        assert f"in the paper {stated[0]:.0f} to {stated[1]:.0f}" in one
+    for name in ("fig9", "fig10", "fig11", "fig12"):
+        title = getattr(charts, name)(frames()[name]).to_dict()["title"]
+        assert "combining Jacobians costs nothing" in str(title)
