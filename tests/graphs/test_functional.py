@@ -131,8 +131,44 @@ def test_a_loss_of_ones_own() -> None:
         return outputs[0].square().mean()
 
     graph = trace(module, [(4,), (1,)], 3, training=True, loss=loss)
-    found = graph.run((*given, given[0]))
+    found = graph.run(given)
     same(found, stepped(module, loss(module(*given))))
+
+
+def test_a_loss_of_ones_own_compares_with_targets() -> None:
+    module, given = awkward()
+    wanted = torch.randn(3, 2)
+
+    def loss(outputs: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+        return (outputs[0].sum() - target).square().mean()
+
+    graph = trace(module, [(4,), (1,)], 3, training=True, loss=loss, target_shape=(2,))
+    found = graph.run((*given, wanted))
+    same(found, stepped(module, loss(module(*given), wanted)))
+    with pytest.raises(ValueError, match="a loss of one's own"):
+        trace(module, [(4,), (1,)], 3, training=True, target_shape=(2,))
+
+
+@pytest.mark.parametrize("axes", [(0, 2, 1), (1, 0, 2), (2, 0, 1)])
+@pytest.mark.parametrize("dropout", [nn.Dropout, nn.AlphaDropout])
+def test_dropout_of_a_transposed_tensor_draws_what_pytorch_draws(
+    axes: tuple[int, ...], dropout: type[nn.Module]
+) -> None:
+    class Transposed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear, self.dropout = nn.Linear(6, 6), dropout()
+
+        def forward(self, x: Tensor) -> Tensor:
+            found: Tensor = self.dropout(self.linear(x).permute(axes))
+            return found
+
+    module, x = Transposed(), torch.randn(3, 5, 6)
+    graph = trace(module, (5, 6), 3, training=True)
+    torch.manual_seed(1)
+    found = graph.run((x, torch.zeros(3, dtype=torch.int64)))
+    torch.manual_seed(1)
+    same(found, stepped(module, module(x).sum()))
 
 
 def test_other_weights_than_those_traced() -> None:

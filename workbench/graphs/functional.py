@@ -14,9 +14,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._prims_common import compute_elementwise_output_strides
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, functionalize, grad
 from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from workbench.errors import UserError
 from workbench.graphs.graph import Recording
@@ -47,7 +49,7 @@ def trace_inference(name: str, module: nn.Module, inputs: tuple[Tensor, ...]) ->
         unused: Tensor, held: dict[str, Tensor], given: tuple[Tensor, ...]
     ) -> tuple[Tensor, list[Tensor]]:
         with torch.no_grad():
-            found = tensors_in(functional_call(copied, held, given))
+            found = tensors_in(_called(copied, held, given))
         recorder.in_backward = True
         return unused, found
 
@@ -65,31 +67,38 @@ def trace_inference(name: str, module: nn.Module, inputs: tuple[Tensor, ...]) ->
 
 
 def trace_training(
-    name: str, module: nn.Module, inputs: tuple[Tensor, ...], loss: Loss | None = None
+    name: str,
+    module: nn.Module,
+    inputs: tuple[Tensor, ...],
+    targets: tuple[Tensor, ...],
+    loss: Loss | None = None,
 ) -> Recording:
     """Graph of a step of SGD on inputs of these forms: forward, loss, gradients, update.
 
     Its outputs are the loss and the new parameters. By default a score for each of several classes
-    is learnt by cross entropy, the classes being a further input, and anything else by its sum.
-    A loss of the user's own is called with what the module returns, and with further inputs.
+    is learnt by cross entropy with the target, and anything else by its sum. A loss of the user's
+    own is called with what the module returns, and with the targets.
     """
     check_has_parameters(name, module)
     mode = FakeTensorMode()
     with mode:
         copied = copied_with(name, module, _faked).train()
         given = tuple(map(_faked, inputs))
-        target = torch.empty(len(given[0]), dtype=torch.int64) if loss is None else given[0]
+        wanted = tuple(map(_faked, targets))
     parameters, others = dict(copied.named_parameters()), held_tensors(copied)
     trained = {key: one for key, one in parameters.items() if one.requires_grad}
     held = {key: one for key, one in parameters.items() if key not in trained} | others
-    recorder = Recorder(parameters, (*given, target), others=others)
+    recorder = Recorder(parameters, (*given, *wanted), others=others)
 
     def step(
-        trained: dict[str, Tensor], held: dict[str, Tensor], target: Tensor, *given: Tensor
+        trained: dict[str, Tensor],
+        held: dict[str, Tensor],
+        given: tuple[Tensor, ...],
+        wanted: tuple[Tensor, ...],
     ) -> list[Tensor]:
         def of(trained: dict[str, Tensor], held: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-            found = functional_call(copied, {**trained, **held}, given)
-            value = loss(found) if loss else _default_loss(found, target)
+            found = _called(copied, {**trained, **held}, given)
+            value = (loss or _default_loss)(found, *wanted)
             return value, value
 
         gradients, value = grad(of, has_aux=True)(trained, held)
@@ -97,10 +106,43 @@ def trace_training(
         return [value, *(_updated(one, gradients[key]) for key, one in trained.items())]
 
     with explained(name, copied), learning(), mode, recorder:
-        found = functionalize(step)(trained, held, target, *given)
+        found = functionalize(step)(trained, held, given, wanted)
     # The tracer tells whose gradients an operator computes by autograd's nodes, which are not those
     # of functional gradients: here operators of the backward pass have FLOPs of their own.
-    return replace(recorder.graph(found), backward_flops={})
+    return replace(recorder.graph(found), backward_flops={}, targets=len(targets))
+
+
+def _called(module: nn.Module, held: dict[str, Tensor], given: tuple[Tensor, ...]) -> Any:
+    with _DrawingInPlace():
+        return functional_call(module, held, given)
+
+
+class _DrawingInPlace(TorchFunctionMode):
+    """Draws masks of dropout in the order of memory, as PyTorch does.
+
+    It writes them into a tensor laid out like the input; that such a tensor has strides is lost
+    where nothing is written in place.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        if func not in _DROPOUTS:
+            return func(*args, **kwargs)
+        given, *others = args or (kwargs.pop("input"),)
+        strides = compute_elementwise_output_strides(given)
+        order = sorted(range(given.dim()), key=lambda axis: -strides[axis])
+        if order == list(range(given.dim())):
+            return func(given, *others, **kwargs)
+        back = [order.index(axis) for axis in range(given.dim())]
+        return func(given.permute(order), *others, **kwargs).permute(back)
+
+
+_DROPOUTS = frozenset(
+    [functional.dropout, functional.alpha_dropout, torch.dropout, torch.alpha_dropout]
+)
+"""Those whose mask has the form of the input."""
 
 
 def _updated(parameter: Tensor, gradient: Tensor) -> Tensor:

@@ -100,6 +100,7 @@ class Recording:
     backward_flops: Mapping[int, int]  # of the gradients of an operator, by its number
     modules: tuple[str, ...] | None  # that are the layers; None where the graph shows layers
     inputs: tuple[View, ...] = ()
+    targets: int = 0  # of the inputs, the last ones: what a loss compares with
     preparation: tuple[Operator, ...] = ()  # on constants alone: run once, before all runs
     written_down: Mapping[int, torch.Tensor] = field(default_factory=dict)  # by the module's code
     name: str = ""  # of the model

@@ -34,6 +34,8 @@ def trace(
     *,
     input_dtype: str = "float32",
     loss: Loss | None = None,
+    target_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    target_dtype: str = "float32",
 ) -> OperatorGraph:
     """Trace a model as a graph of operators in which nothing is written in place.
 
@@ -52,8 +54,11 @@ def trace(
         False: inference, in evaluation mode. True: a step of SGD, with loss, gradients and the
         update of the parameters; it returns the loss and the new parameters.
     loss
-        Of what the model returns, where it is not the default: cross entropy with classes, which
-        are then a further input, for a score of each of several classes; else the sum.
+        Called with what the model returns and with targets. By default cross entropy with classes,
+        one a sample, for a score of each of several classes; else the sum.
+    target_shape, target_dtype
+        Of what a loss of one's own compares with, as for inputs: ``()`` and ``"int64"`` for a class
+        of each sample. Targets come after the inputs where the graph is run. None by default.
 
     Raises
     ------
@@ -61,10 +66,14 @@ def trace(
         The module asks for numbers; the message says where.
     ValueError
         An unknown model, an input that does not fit, a batch size that is no positive whole number,
-        or training of a module without parameters.
+        training of a module without parameters, or targets without a loss that takes them.
     """
     shapes = input_shapes(model, input_shape)
     check_whole("batch_size", batch_size, 1)
+    if target_shape is not None and (loss is None or not training):
+        raise UserError(
+            f"target_shape is {target_shape}; it is for training with a loss of one's own"
+        )
 
     from workbench.graphs.functional import trace_inference, trace_training
 
@@ -72,7 +81,12 @@ def trace(
     module = build(model, "meta") if isinstance(model, str) else model
     inputs = make_inputs(shapes, batch_size, input_dtype, "meta")
     if training:
-        found = trace_training(name, module, inputs, loss)
+        wanted = _shapes("target_shape", target_shape) if target_shape is not None else ()
+        kind = target_dtype
+        if loss is None:
+            wanted, kind = ((),), "int64"
+        targets = make_inputs(wanted, batch_size, kind, "meta")
+        found = trace_training(name, module, inputs, targets, loss)
     else:
         found = trace_inference(name, module, inputs)
     with_weights = partial(_initialised, model) if isinstance(model, str) else lambda: module
@@ -144,12 +158,16 @@ def input_shapes(
             f"input_shape is missing: {type(model).__name__} does not tell the shape of its "
             "input. Give that of one sample, without the batch: input_shape=(3, 224, 224)"
         )
-    several = [tuple(part) for part in input_shape if isinstance(part, Sequence)]
-    one = tuple(size for size in input_shape if not isinstance(size, Sequence))
+    return _shapes("input_shape", input_shape)
+
+
+def _shapes(name: str, given: Sequence[int] | Sequence[Sequence[int]]) -> Shapes:
+    several = [tuple(part) for part in given if isinstance(part, Sequence)]
+    one = tuple(size for size in given if not isinstance(size, Sequence))
     shapes = tuple(several) or (one,)
     for shape in shapes:
         if not all(isinstance(size, int) and size > 0 for size in shape):
-            raise UserError(f"input_shape {input_shape} is not made of positive whole numbers")
+            raise UserError(f"{name} {given} is not made of positive whole numbers")
     return shapes
 
 

@@ -57,6 +57,15 @@ def test_within_a_budget() -> None:
     assert half.plain_bytes == pytest.approx(whole.plain_bytes, rel=0.02)
 
 
+def test_a_loss_of_ones_own_with_targets() -> None:
+    def loss(scores: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        return (scores - wanted).square().mean()
+
+    graph = trace("lenet5", batch_size=4, training=True, loss=loss, target_shape=(10,))
+    given = (torch.randn(4, 1, 28, 28), torch.randn(4, 10))
+    assert measure_memory(graph, given, loss=loss, repeats=1).plan.total_bytes
+
+
 def test_bad_input() -> None:
     graph = trace("lenet5")
     with pytest.raises(ValueError, match="was traced for inputs"):

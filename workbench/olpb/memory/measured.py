@@ -145,11 +145,12 @@ def _plain(
         return infer
     module.train()
     sgd = torch.optim.SGD(module.parameters(), LEARNING_RATE)
-    *samples, target = given
+    count = len(graph.inputs) - graph.targets
+    samples, targets = given[:count], given[count:]
 
     def step() -> object:
         found = module(*samples)
-        value = loss(found) if loss else _loss(found, target)
+        value = (loss or _loss)(found, *targets)
         value.backward()  # type: ignore[no-untyped-call]
         sgd.step()
         sgd.zero_grad(set_to_none=True)
