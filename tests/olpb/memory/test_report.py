@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import pytest
 import torch
 
-from workbench.olpb.memory.planning import PLANNERS, plan_memory
-from workbench.olpb.memory.recomputation import BudgetError
+from workbench.olpb.memory import planning, trade
+from workbench.olpb.memory.dataflow import Dataflow
+from workbench.olpb.memory.planning import PLANNERS, less, plan_memory
+from workbench.olpb.memory.recomputation import BudgetError, least_bytes
 from workbench.olpb.memory.report import parse_bytes, price, survey
 from workbench.olpb.memory.stored import stored_dataflow
 
@@ -53,7 +58,7 @@ def test_a_budget_and_its_price() -> None:
     assert found.budgeted is not None
     assert found.budgeted.total_bytes <= budget
     assert "% more work; " in price(found)
-    with pytest.raises(BudgetError, match=r"no plan within 1,000 bytes .* reaches is \d.* MB"):
+    with pytest.raises(BudgetError, match=r"no plan within 1,000 bytes is possible: .* MB"):
         survey("resnet20_cifar", training=True, planner="workbench", budget_bytes=1000)
 
 
@@ -62,3 +67,32 @@ def test_ones_own_module() -> None:
     found = survey(module, (8,), batch_size=4, planner="pebble")
     assert found.flow.held_bytes("weight") == 4 * (8 * 8 + 8 + 8 * 2 + 2)
     assert found.flow.held_bytes("input") == 4 * 4 * 8
+
+
+def test_a_budget_is_refused_by_one_search_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    searches: list[int] = []
+
+    def counted(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> list[Dataflow]:
+        searches.append(budget_bytes)
+        return less(flow, order, budget_bytes)
+
+    monkeypatch.setattr(planning, "less", counted)
+    monkeypatch.setattr(trade, "less", counted)
+    flow = stored_dataflow("resnet20_cifar", 8, training=True)
+    needed, asked = least_bytes(flow), {"batch_size": 8, "training": True, "planner": "workbench"}
+    with pytest.raises(BudgetError, match=f"needs {needed / 1e6:.3f} MB"):
+        survey("resnet20_cifar", **asked, budget_bytes=needed - 1)  # type: ignore[arg-type]
+    with pytest.raises(BudgetError, match=f"a single step needs {needed:,}"):
+        plan_memory(flow, budget_bytes=needed - 1)
+    assert not searches
+    with pytest.raises(BudgetError, match=r"computing again reaches \d\.\d+ MB") as refused:
+        survey("resnet20_cifar", **asked, budget_bytes=needed)  # type: ignore[arg-type]
+    assert searches == [needed]
+    reached = re.search(r"reaches (\d+\.\d+) MB", str(refused.value))
+    assert reached is not None
+    enough = survey(
+        "resnet20_cifar",
+        **asked,  # type: ignore[arg-type]
+        budget_bytes=int(1.05e6 * float(reached[1])),
+    )
+    assert enough.budgeted is not None

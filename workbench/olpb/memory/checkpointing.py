@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.olpb.memory.dataflow import Dataflow
+from workbench.olpb.memory.lifetimes import lifetimes
 from workbench.olpb.memory.recomputation import BudgetError, cost, unrolled
 from workbench.olpb.memory.stages import Chain, Stage, chain
 
@@ -44,6 +45,15 @@ def checkpointed(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> Dat
     if runs is None:
         raise BudgetError(f"no plan of stages within {budget_bytes:,} bytes was found")
     return unrolled(flow, list(_steps(found, runs)))
+
+
+def least_staged(flow: Dataflow, order: Sequence[int]) -> int | None:
+    """Bytes alive at once in the smallest plan of stages, at once; None if it is no chain."""
+    found = chain(flow, order)
+    room = lifetimes(flow, order).bound_bytes - found.pinned_bytes
+    if not 1 < len(found.stages) <= MOST_STAGES or room <= 0:
+        return None
+    return found.pinned_bytes + _Programme(found.stages, cost(flow), room).least_bytes
 
 
 def schedule(found: Chain, step_cost: NDArray[np.float64], budget_bytes: int) -> list[Run] | None:
@@ -88,7 +98,7 @@ class _Programme:
         def costs(name: str) -> list[float]:
             return [float(step_cost[list(getattr(one, name))].sum()) for one in stages]
 
-        self._most, self._count = room // unit, len(stages)
+        self._unit, self._most, self._count = unit, room // unit, len(stages)
         self._output, self._saved = slots("output_bytes"), slots("saved_bytes")
         self._gradient = slots("gradient_bytes")
         self._through, self._passing = slots("through_peak"), slots("passing_peak")
@@ -105,6 +115,12 @@ class _Programme:
     def is_solved(self) -> bool:
         """Whether the whole chain fits."""
         return bool(np.isfinite(self._best[0, self._count - 1, False].cost[-1]))
+
+    @property
+    def least_bytes(self) -> int:
+        """Of the rooms that the whole chain fits, up to that which was given."""
+        fits = np.isfinite(self._best[0, self._count - 1, False].cost)
+        return self._unit * int(fits.argmax() if fits.any() else self._most)
 
     def runs(self) -> list[Run]:
         """Runs of the whole chain, in order."""

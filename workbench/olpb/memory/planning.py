@@ -28,7 +28,7 @@ from workbench.olpb.memory.orders import (
 from workbench.olpb.memory.packing import Effort, pack
 from workbench.olpb.memory.pebble import pebble
 from workbench.olpb.memory.plan import MemoryPlan, certify
-from workbench.olpb.memory.recomputation import BudgetError, cost, recomputing
+from workbench.olpb.memory.recomputation import BudgetError, check_possible, cost, recomputing
 
 Place = Callable[[Lifetimes, Effort], NDArray[np.int64]]
 
@@ -105,11 +105,13 @@ def plan_memory(
     chosen = choose("planner", planner, PLANNERS)
     effort = Effort(rounds, time_limit_s)
     flow = flow_of(graph, alignment)
+    if budget_bytes is not None:
+        check_possible(flow, check_whole("budget_bytes", budget_bytes, 0))
     # By the clock, a quarter for the order, a half for places, and what is left within a budget.
     ordered = _ordered(flow, chosen.order if order is None else order, _share(effort, 1 / 4))
     effort = _share(effort, 1 / 2)
     plan = _placed(planner, flow, ordered, effort)
-    if budget_bytes is None or plan.total_bytes <= check_whole("budget_bytes", budget_bytes, 0):
+    if budget_bytes is None or plan.total_bytes <= budget_bytes:
         return plan
     return _within(planner, flow, ordered, budget_bytes, effort)
 
@@ -147,15 +149,16 @@ def _within(
     until_s, room = effort.deadline_s(), budget_bytes
     best: MemoryPlan | None = None
     least: int | None = None
-    refused = BudgetError(f"no plan within {budget_bytes:,} bytes was found")
     for tried in range(_TRIES):
         is_over = tried >= effort.most_rounds or time.perf_counter() > until_s
         if is_over and (best or tried >= _LEAST_TRIES):
             break
         try:
             found = less(flow, order, room)
-        except BudgetError as error:
-            refused, found = error if not tried else refused, []
+        except BudgetError:
+            if not tried:  # with less room there is even less to find
+                raise
+            found = []
         room = int(_LESS * room)
         for again in found:
             steps = range(len(again.steps))
@@ -166,7 +169,8 @@ def _within(
             elif best is None or cost(plan.flow).sum() < cost(best.flow).sum():
                 best = plan
     if best is None:
-        raise BudgetError(f"{refused}; one of {least:,} was") if least else refused
+        text = f"no plan within {budget_bytes:,} bytes was found; one of {least:,} was"
+        raise BudgetError(text, least)
     return best
 
 

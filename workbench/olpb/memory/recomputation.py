@@ -23,7 +23,11 @@ from workbench.olpb.memory.dataflow import Dataflow, Step
 
 
 class BudgetError(UserError):
-    """A budget that no way of computing again, of those tried, meets."""
+    """A budget that no way of computing again, of those tried, meets; the smallest plan found."""
+
+    def __init__(self, message: str, found_bytes: int | None = None) -> None:
+        super().__init__(message)
+        self.found_bytes = found_bytes
 
 
 MOST_RUNS = 5
@@ -105,6 +109,14 @@ def least_bytes(flow: Dataflow) -> int:
             bytes_ -= int(max((sizes[one] for one in step.overwrites), default=0))
         found.append(bytes_)
     return max(*found, int(sizes[sorted(flow.kept)].sum()))
+
+
+def check_possible(flow: Dataflow, budget_bytes: int) -> None:
+    """Refuse a budget that no plan can meet, before any is searched for."""
+    if budget_bytes < (least := least_bytes(flow)):
+        raise BudgetError(
+            f"no plan within {budget_bytes:,} bytes is possible; a single step needs {least:,}"
+        )
 
 
 def cost(flow: Dataflow) -> NDArray[np.float64]:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UserError
 from workbench.names import choose
+from workbench.olpb.memory.checkpointing import least_staged
 from workbench.olpb.memory.dataflow import Dataflow, dataflow
 from workbench.olpb.memory.lifetimes import lifetimes
 from workbench.olpb.memory.plan import MemoryPlan
 from workbench.olpb.memory.planning import PLANNERS, plan_memory
-from workbench.olpb.memory.recomputation import BudgetError
+from workbench.olpb.memory.recomputation import BudgetError, least_bytes
 from workbench.olpb.memory.stored import stored_dataflow
 from workbench.olpb.memory.trade import extra_work, least_reachable
 
@@ -81,6 +82,11 @@ def survey(
     for name in names:
         choose("planner", name, PLANNERS)
     plain, flow = _flows(model, input_shape, batch_size, training)
+    if budget_bytes is not None and budget_bytes < (needed := least_bytes(flow)):
+        raise BudgetError(
+            f"no plan within {_mb(budget_bytes)} is possible: a single operator, with what it "
+            f"reads and makes, needs {_mb(needed)}"
+        )
     plans = {name: plan_memory(flow, name, time_limit_s=time_limit_s) for name in names}
     budgeted = None
     if budget_bytes is not None:
@@ -109,11 +115,11 @@ def _within(plan: MemoryPlan, budget_bytes: int, time_limit_s: float | None) -> 
     flow, order = plan.flow, plan.order
     try:
         return plan_memory(flow, plan.planner, budget_bytes, order=order, time_limit_s=time_limit_s)
-    except BudgetError:
-        least = least_reachable(flow, order)
+    except BudgetError as error:
+        least = error.found_bytes or least_staged(flow, order) or least_reachable(flow, order)
         raise BudgetError(
-            f"no plan within {_mb(budget_bytes)} was found; the least that computing again "
-            f"reaches is {_mb(least)}, and without it {_mb(plan.bound_bytes)} are needed"
+            f"no plan within {_mb(budget_bytes)} was found; computing again reaches {_mb(least)}, "
+            f"and without it {_mb(plan.bound_bytes)} are needed"
         ) from None
 
 
