@@ -384,10 +384,13 @@ def memory(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Also plan within so much, as 64MB or 64 MiB, by computing again what does not "
-            "fit. Parameters and inputs come on top.",
+            help="Also plan a process within so much, as 64MB or 64 MiB, by computing again what "
+            "does not fit.",
         ),
     ] = None,
+    optimizer: Annotated[
+        str, typer.Option(metavar="NAME", help="sgd, momentum or adam: its state counts.")
+    ] = "sgd",
     planner: Annotated[
         str | None,
         typer.Option(
@@ -404,7 +407,7 @@ def memory(
         ),
     ] = None,
 ) -> None:
-    """Print what memory a model's results need, by each planner, and what less would cost."""
+    """Print what memory a model needs, its results by each planner, and what less would cost."""
     from workbench.olpb.memory import report
     from workbench.parameters import PARAMETERS
     from workbench.zoo import MODELS
@@ -422,6 +425,7 @@ def memory(
         training=training,
         planner=planner,
         budget_bytes=budget_bytes,
+        optimizer=optimizer,
         time_limit_s=time_limit,
     )
     what = "a step of training" if training else "inference"
@@ -430,6 +434,7 @@ def memory(
     operators = len(found.flow.steps)
     count = f"{operators:,} operator{'' if operators == 1 else 's'}"
     _print(report.table(found, f"{model}: {what}, {batch} of {one}, {count}"))
+    print(report.total(found))
 
 
 def _model(name: str, shape: Any) -> Any:

@@ -39,6 +39,8 @@ class Step:
         Its number in the graph.
     is_random
         Whether it gives something else when it runs again.
+    scratch_bytes
+        Most that its kernel allocates beside its results, until it ends.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Step:
     flops: int = 0
     operator: int = -1
     is_random: bool = False
+    scratch_bytes: int = 0
 
 
 class Held(NamedTuple):
@@ -143,6 +146,8 @@ _KINDS = {"forward": "activation", "backward": "gradient", "update": "weight"}
 
 def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
     """Steps and buffers of a graph; sizes are rounded up to a multiple of the alignment."""
+    from workbench.olpb.memory.scratch import scratch_bytes
+
     updated = _updated(graph)
     outside = graph.outside | updated.keys()
     buffers = {
@@ -177,6 +182,7 @@ def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
                 one.flops,
                 number,
                 one.is_random,
+                scratch_bytes(one),
             )
         )
         for storage in read:

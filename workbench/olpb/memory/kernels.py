@@ -81,6 +81,14 @@ def _span(tensor: Tensor, count: int) -> Tensor:
     return torch.as_strided(tensor, (count,), (1,), start)
 
 
+def is_writing(function: Any) -> bool:
+    """Whether a function writes its results where it is told to."""
+    is_torchs = isinstance(function, torch._ops.OpOverload)
+    if not is_torchs or function._schema.is_mutable:
+        return is_torchs
+    return function._overloadpacket is _aten.relu or _writing_form(function) is not None
+
+
 @cache
 def _writing_form(function: Any) -> tuple[Any, tuple[str, ...]] | None:
     """The overload of a function that writes into what it is given, and what that is called."""

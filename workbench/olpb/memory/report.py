@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +15,10 @@ from workbench.olpb.memory.dataflow import Dataflow, dataflow
 from workbench.olpb.memory.lifetimes import lifetimes
 from workbench.olpb.memory.plan import MemoryPlan
 from workbench.olpb.memory.planning import PLANNERS, plan_memory
+from workbench.olpb.memory.process import OPTIMIZERS, Needs, beside_bytes, needs
 from workbench.olpb.memory.recomputation import BudgetError, least_bytes
 from workbench.olpb.memory.stored import stored_dataflow
-from workbench.olpb.memory.trade import extra_work, least_reachable
+from workbench.olpb.memory.trade import least_reachable
 
 if TYPE_CHECKING:
     import torch
@@ -48,7 +50,7 @@ class Survey:
     plain_bytes
         Most alive at once as the module runs, each result let go of after its last use.
     budgeted
-        A plan within the budget, if there is one.
+        A plan of which the whole process is within the budget, if there is one.
     """
 
     flow: Dataflow
@@ -56,6 +58,12 @@ class Survey:
     plain_bytes: int
     budget_bytes: int | None = None
     budgeted: MemoryPlan | None = None
+    optimizer: str = "sgd"
+
+    @property
+    def needs(self) -> Needs:
+        """What a process needs: within the budget, else by the last planner's plan."""
+        return needs(self.budgeted or [*self.plans.values()][-1], self.optimizer)
 
     @property
     def bound_bytes(self) -> int:
@@ -71,28 +79,32 @@ def survey(
     training: bool = False,
     planner: str | None = None,
     budget_bytes: int | None = None,
+    optimizer: str = "sgd",
     time_limit_s: float | None = None,
 ) -> Survey:
     """Plan the memory of a model, by one planner or by all.
 
-    What is stored of the zoo is not traced. Raises ValueError: a model that cannot be traced, an
-    unknown planner, or a budget that cannot be met; the message says what can.
+    A budget is of the whole process (see `Needs`). What is stored of the zoo is not traced. Raises
+    ValueError: a model that cannot be traced, an unknown planner or optimizer, or a budget that
+    cannot be met; the message says what can.
     """
+    choose("optimizer", optimizer, OPTIMIZERS)
     names = list(PLANNERS) if planner is None else [planner]
     for name in names:
         choose("planner", name, PLANNERS)
     plain, flow = _flows(model, input_shape, batch_size, training)
-    if budget_bytes is not None and budget_bytes < (needed := least_bytes(flow)):
+    beside = beside_bytes(flow, optimizer)
+    if budget_bytes is not None and budget_bytes < (needed := least_bytes(flow) + beside):
         raise BudgetError(
             f"no plan within {_mb(budget_bytes)} is possible: a single operator, with what it "
-            f"reads and makes, needs {_mb(needed)}"
+            f"reads and makes, and what lies beside results, {_mb(beside)}, need {_mb(needed)}"
         )
     plans = {name: plan_memory(flow, name, time_limit_s=time_limit_s) for name in names}
     budgeted = None
     if budget_bytes is not None:
-        budgeted = _within(plans[names[-1]], budget_bytes, time_limit_s)
+        budgeted = _within(plans[names[-1]], budget_bytes, beside, time_limit_s)
     plain_bytes = lifetimes(plain, range(len(plain.steps)), overwriting=False).bound_bytes
-    return Survey(flow, plans, plain_bytes, budget_bytes, budgeted)
+    return Survey(flow, plans, plain_bytes, budget_bytes, budgeted, optimizer)
 
 
 def _flows(
@@ -110,16 +122,18 @@ def _flows(
     return dataflow(graph), dataflow(optimise(graph).graph)
 
 
-def _within(plan: MemoryPlan, budget_bytes: int, time_limit_s: float | None) -> MemoryPlan:
-    """A plan within a budget, from the same order."""
-    flow, order = plan.flow, plan.order
+def _within(
+    plan: MemoryPlan, budget_bytes: int, beside: int, time_limit_s: float | None
+) -> MemoryPlan:
+    """A plan of the same order that leaves, of a budget, what lies beside its block."""
+    flow, order, room = plan.flow, plan.order, budget_bytes - beside
     try:
-        return plan_memory(flow, plan.planner, budget_bytes, order=order, time_limit_s=time_limit_s)
+        return plan_memory(flow, plan.planner, room, order=order, time_limit_s=time_limit_s)
     except BudgetError as error:
         least = error.found_bytes or least_staged(flow, order) or least_reachable(flow, order)
         raise BudgetError(
-            f"no plan within {_mb(budget_bytes)} was found; computing again reaches {_mb(least)}, "
-            f"and without it {_mb(plan.bound_bytes)} are needed"
+            f"no plan within {_mb(budget_bytes)} was found; computing again reaches "
+            f"{_mb(least + beside)}, and without it {_mb(plan.bound_bytes + beside)} are needed"
         ) from None
 
 
@@ -137,30 +151,52 @@ def table(found: Survey, title: str) -> Any:
         over = plan.total_bytes / found.bound_bytes if found.bound_bytes else 1.0
         cells = (f"{plan.total_bytes / 1e6:,.3f}", f"{over:.3f}", f"{share:.1%}")
         rows.add_row(name, PLANNERS[name].order, *cells)
-    flow = found.flow
     lines = [
         f"bound: {_mb(found.bound_bytes)}, the most alive at once in the last row's order",
         f"plain execution: {_mb(found.plain_bytes)}, nothing overwritten",
-        f"beside it: parameters {_mb(flow.held_bytes('weight'))}, inputs "
-        f"{_mb(flow.held_bytes('input'))}",
     ]
     if found.budgeted is not None and found.budget_bytes is not None:
         lines.append(price(found))
-    rows.caption = "\n".join([*lines, "1 MB = 10⁶ bytes"])
+    accounts = ", ".join(f"{name} {size_bytes / 1e6:,.3f}" for name, size_bytes in _accounts(found))
+    rows.caption = "\n".join([*lines, f"the process, MB of 10⁶ bytes: {accounts}"])
     return rows
 
 
+def _accounts(found: Survey) -> list[tuple[str, int]]:
+    """What a process needs its bytes for, in words."""
+    one = found.needs
+    named = [
+        ("block", one.block),
+        ("kernels beside it, at most", one.kernels),
+        ("parameters", one.parameters),
+        (f"{found.optimizer}'s state", one.state),
+        ("inputs, twice", one.inputs),
+        ("constants", one.other),
+    ]
+    return [(name, size_bytes) for name, size_bytes in named if size_bytes]
+
+
+def total(found: Survey) -> str:
+    """What a process needs, in a line; rounded up, so that what is given this much fits."""
+    return f"needs {math.ceil(found.needs.total / 1000) / 1000:,.3f} MB"
+
+
 def price(found: Survey) -> str:
-    """What the budget costs, in a line."""
+    """What the budget costs, in a line: seconds by this machine's roofline."""
+    from workbench.olpb.memory.roofline import this_machine
+
     plan = found.budgeted
     assert plan is not None
     assert found.budget_bytes is not None
-    budget = f"within {_mb(found.budget_bytes)}: {_mb(plan.total_bytes)}"
+    budget = f"within {_mb(found.budget_bytes)}: {_mb(found.needs.total)}"
     if not plan.recomputed:
-        return f"{budget}, no more work"
-    share = extra_work(found.flow, plan)
-    work = f"{share:.1%}" if share >= 0.001 else "less than 0.1%"
-    return f"{budget}, {work} more work; {len(plan.recomputed):,} operators run again"
+        return f"{budget}, nothing computed again"
+    roofline = this_machine()
+    more = roofline.seconds(plan.flow) / roofline.seconds(found.flow) - 1
+    longer = f"{more:.1%}" if more >= 0.001 else "less than 0.1%"
+    again = len(plan.recomputed)
+    operators = "1 operator runs" if again == 1 else f"{again:,} operators run"
+    return f"{budget}, {longer} longer by this machine's roofline; {operators} again"
 
 
 def _mb(size_bytes: int) -> str:

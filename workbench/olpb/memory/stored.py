@@ -31,6 +31,7 @@ _TRACING = (
     "graphs/*.py",
     "olpb/optimiser/**/*.py",
     "olpb/memory/dataflow.py",
+    "olpb/memory/scratch.py",
     "olpb/memory/stored.py",
 )
 _SCRIPT = "scripts/trace_zoo.py"
@@ -123,7 +124,7 @@ Columns = dict[str, Any]
 """A dataflow as lists. Where it holds for any batch, those of `_SCALING` have fixed parts, and
 lists of the same name with `_EACH` what each sample adds."""
 
-_SCALING = ("sizes", "flops", "held_bytes")
+_SCALING = ("sizes", "flops", "held_bytes", "scratch_bytes")
 _EACH = " of each sample"
 
 
@@ -148,6 +149,7 @@ def _columns(flow: Dataflow) -> Columns:
         "flops": [one.flops for one in steps],
         "operator": [one.operator for one in steps],
         "is_random": [int(one.is_random) for one in steps],
+        "scratch_bytes": [one.scratch_bytes for one in steps],
         "sizes": flow.sizes.tolist(),
         "kept": sorted(flow.kept),
         "held": [[one.name, one.kind] for one in flow.held],
@@ -183,6 +185,7 @@ def _flow(columns: Columns, alignment: int) -> Dataflow:
     phases = [columns["phases"][number] for number in columns["phase"]]
     lists = [map(tuple, columns[name]) for name in ("reads", "makes", "overwrites", "after")]
     numbers = (columns["flops"], columns["operator"], map(bool, columns["is_random"]))
+    numbers = (*numbers, columns["scratch_bytes"])
     steps = tuple(map(Step, names, phases, *lists, *numbers))
     held = zip(columns["held"], columns["held_bytes"], strict=True)
     return Dataflow(
