@@ -158,7 +158,7 @@ def _dots(nodes: pl.DataFrame, x: alt.X, y: alt.Y) -> alt.Chart:
         .encode(
             x=x,
             y=y,
-            color=alt.Color("fate:N", title=None, scale=scale, legend=alt.Legend(columns=4)),
+            color=alt.Color("fate:N", title=None, scale=scale, legend=alt.Legend(columns=2)),
             tooltip=["name:N", "kind:N", "phase:N", "level:Q", "bytes:Q", "removed_by:N"],
         )
     )
