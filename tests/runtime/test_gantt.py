@@ -8,6 +8,7 @@ import pytest
 from workbench import figures
 from workbench.names import UnknownNameError
 from workbench.runtime import Span, Trace
+from workbench.runtime.gantt import PHASES
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -93,7 +94,7 @@ def test_the_unit_suits_the_length(layer_s: float, unit: str) -> None:
     assert x["scale"]["domain"] == pytest.approx([0, recorded.end_s * in_unit])
 
 
-@pytest.mark.parametrize(("colour", "kinds"), [("lane", 2), ("label", 3), ("node", 2)])
+@pytest.mark.parametrize(("colour", "kinds"), [("lane", 5), ("label", 3), ("node", 2)])
 def test_colour_tells_what_is_asked(colour: str, kinds: int) -> None:
     spec = trace(3, ("a", "b")).gantt(colour=colour).to_dict()
     scale = spec["layer"][0]["encoding"]["color"]["scale"]
@@ -154,3 +155,11 @@ def test_values_keep_their_colours_from_chart_to_chart() -> None:
     labelled = both.gantt(colour="label", order=("2", "3")).to_dict()["layer"][0]["encoding"]
     assert labelled["color"]["scale"]["domain"] == ["2", "3", "1"]
     assert labelled["color"]["legend"]["values"] == ["2", "1"]
+
+
+@pytest.mark.parametrize("lanes", [("pull", "forward", "backward", "push"), ("backward", "send")])
+def test_a_phase_has_one_colour_everywhere(lanes: tuple[str, ...]) -> None:
+    spans = [Span("node", lane, "1", float(at), at + 1.0) for at, lane in enumerate(lanes)]
+    scale = Trace.of(spans).gantt().to_dict()["layer"][0]["encoding"]["color"]["scale"]
+    colours = dict(zip(scale["domain"], scale["range"], strict=True))
+    assert [colours[phase] for phase in PHASES] == list(figures.PALETTE[: len(PHASES)])

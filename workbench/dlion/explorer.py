@@ -109,7 +109,7 @@ def draw(setting: Setting) -> alt.VConcatChart:
     found = iterations(setting)
     one, title = found[setting.system], SYSTEMS[setting.system].title
     heading = [
-        f"{title}: {max(one.iteration_s):.3g} s an iteration,",
+        f"{title}: {max(one.iteration_s):.3g} s an iteration",
         f"{one.samples_per_s:,.0f} samples a second (cost model)",
     ]
     upper = alt.hconcat(_seconds(one), _links(one), spacing=30).resolve_scale(color="independent")
@@ -183,6 +183,6 @@ def _all(found: dict[str, Iteration], setting: Setting) -> alt.LayerChart:
     )
     texts = base.mark_text(align="left", dx=3).encode(text="text:N")
     return (bars + texts).properties(
-        title=["All systems, whatever it is worth", "to learn from a sample"],
+        title=["All systems", "whatever it is worth to learn from a sample (cost model)"],
         height=15 * len(found),
     )

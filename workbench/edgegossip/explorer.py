@@ -70,8 +70,8 @@ def draw(setting: Setting) -> alt.VConcatChart:
     deployment, plain, ours = _epochs(setting)
     before_s, after_s = (max(one.end_s for one in epochs) for epochs in (plain, ours))
     title = [
-        f"{charts.MODEL_TITLES.get(model, model)}: {before_s:.3g} s an epoch with GoSGD,",
-        f"{after_s:.3g} s with EdgeGossip,",
+        f"{charts.MODEL_TITLES.get(model, model)}, an epoch: {before_s:.3g} s with GoSGD, "
+        f"{after_s:.3g} s with EdgeGossip",
         f"{before_s / after_s:.2f} times as fast (cost model)",
     ]
     timeline = _both(deployment, plain, ours).gantt(colour="label", order=PHASES)

@@ -45,9 +45,6 @@ def _heading(lines: list[str], width_px: float) -> dict[str, Any]:
     first, *others = lines
     heading: dict[str, Any] = {"text": textwrap.wrap(first, int(width_px / _TITLE_PX))}
     if others:
-        setting = "".join(
-            one if one is others[-1] else f"{one} " if one.endswith((",", ";")) else f"{one}; "
-            for one in others
-        )
+        setting = "; ".join(others).replace("; (", " (")
         heading["subtitle"] = textwrap.wrap(setting, int(width_px / _SETTING_PX))
     return heading

@@ -31,10 +31,11 @@ from workbench.hiertrain.paper.testbed import (
 from workbench.hiertrain.programs.cluster import SOURCE
 from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.runtime import Trace
+from workbench.runtime.gantt import PHASES
 from workbench.widgets import Slider
 
 # Each keeps its colour, whichever of them a setting has.
-LANES = ("forward", "backward", "update", *(f"to {tier}" for tier in TIERS))
+LANES = (*PHASES[:3], *(f"to {tier}" for tier in TIERS))
 # Of the curves, beside the paper's: where All-Cloud's line flattens on a fast link.
 _CURVE_MBPS = (0.5, 1.0, *EDGE_CLOUD_MBPS, 10.0)
 

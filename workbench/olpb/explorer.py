@@ -203,9 +203,8 @@ def _backward(frame: pl.DataFrame, setting: Setting) -> alt.FacetChart:
     bars = base.mark_point(filled=True, size=60, color=figures.PALETTE[0])
     texts = base.mark_text(align="left", dx=7).encode(text=alt.Text("text:N"))
     title = [
-        "A backward pass (cost model)",
-        f"{setting.workers} nodes",
-        f"batch {setting.batch_size}",
+        "A backward pass",
+        f"{setting.workers} nodes, batch {setting.batch_size} (cost model)",
     ]
     chart = alt.layer(bars, texts, data=drawn).properties(height=18 * len(order), width=150)
     return parts.facets(chart, "counting", [PAPER, ARITHMETIC], title).resolve_scale(

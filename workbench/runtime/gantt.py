@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 COLOURINGS: Final = ("lane", "label", "node")
 """Columns of a trace that can give the spans their colour."""
 
+PHASES: Final = ("forward", "backward", "update", "pull", "push")
+"""Of an iteration: each has one colour in the charts of all systems."""
+
 _ROW_PX: Final = 24
 _MOST_TEXTS: Final = 60
 _CHARACTER_PX: Final = 5.6  # mean width of a character of 7 pt, with room to breathe
@@ -46,7 +49,7 @@ def gantt(
         By ``"lane"``, ``"label"`` or ``"node"``.
     order
         Values of it that take the first colours, whether they occur or not, so that they keep them
-        from chart to chart; others follow as they occur.
+        from chart to chart; others follow as they occur. By default `PHASES`, where any occurs.
     end_s
         End of the axis in seconds, so that two charts can be compared; by default the trace's.
     column
@@ -65,7 +68,8 @@ def gantt(
     scale, unit = next((factor, unit) for least, factor, unit in _UNITS if last_s >= least)
     spans, rows = _spans(frame, colour, scale)
     present = spans["kind"].unique(maintain_order=True).to_list()
-    kinds = list(dict.fromkeys([*order, *present]))
+    first = order or (PHASES if set(PHASES) & set(present) else ())
+    kinds = list(dict.fromkeys([*first, *present]))
     end = last_s * scale or 1.0
     few, sized = len(spans) <= _MOST_TEXTS, bool((frame["bytes"] > 0).any())
     plot_px = max(width_px - _CHARACTER_PX * max(map(len, rows), default=0) - 20, 60.0)

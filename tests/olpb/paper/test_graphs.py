@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 import pytest
 from torch import nn
@@ -174,6 +176,18 @@ def test_charts_fit_both_columns_and_tell_the_counts(optimiser: pl.DataFrame) ->
             svg = figures.svg(chart, column)
             assert told in svg
             assert len(svg) < 1_000_000
+
+
+@pytest.mark.parametrize("model", ["lenet5", BRANCHES])
+def test_a_picture_is_filled_and_names_each_node_once(model: str) -> None:
+    frame = experiments.graph(model)
+    svg = figures.svg(charts.graph(frame))
+    assert svg.count(">relu<") == len(frame.filter(name="relu"))
+    across = [float(x) for x in re.findall(r'"circle" transform="translate\(([\d.]+),', svg)]
+    assert len(across) == len(frame)
+    view = re.search(r'viewBox="0 0 ([\d.]+)', svg)
+    assert view is not None
+    assert max(across) - min(across) >= 0.6 * float(view[1])
 
 
 def test_no_two_nodes_of_a_picture_are_in_one_place() -> None:

@@ -44,13 +44,8 @@ SOLVER_TITLES = {
 
 def fig5(frame: pl.DataFrame) -> alt.FacetChart:
     """Stacked bars of one direction: parts of the time, over the sequential time."""
-    title = _title(
-        frame,
-        "batch_size",
-        "bandwidth_mbps",
-        "workers",
-        subject=f"{frame['direction'][0].capitalize()} propagation",
-    )
+    subject = f"{frame['direction'][0].capitalize()} propagation: what overlaps"
+    title = [subject, _held(frame, "batch_size", "bandwidth_mbps", "workers")]
     share = pl.col("seconds") / pl.col("total_s") * pl.col("normalised")
     bars = (
         alt.Chart(_long(frame).with_columns(normalised=share))
@@ -71,7 +66,10 @@ fig6 = fig7 = fig8 = fig5
 def fig9a(frame: pl.DataFrame) -> alt.Chart:
     """Reduction of the iteration time against batch size."""
     return _reduction(frame, "batch_size", "batch size of a worker").properties(
-        title=_title(frame, "bandwidth_mbps", "workers")
+        title=[
+            f"{_model(frame)}: iteration time saved by batch size",
+            _held(frame, "bandwidth_mbps", "workers"),
+        ]
     )
 
 
@@ -79,7 +77,10 @@ def fig9b(frame: pl.DataFrame) -> alt.Chart:
     """Reduction of the iteration time against bandwidth."""
     gigabits = frame.with_columns(pl.col("bandwidth_mbps") / 1e3)
     return _reduction(gigabits, "bandwidth_mbps", "bandwidth in Gbit/s").properties(
-        title=_title(frame, "batch_size", "workers")
+        title=[
+            f"{_model(frame)}: iteration time saved by bandwidth",
+            _held(frame, "batch_size", "workers"),
+        ]
     )
 
 
@@ -134,7 +135,13 @@ def fig11(frame: pl.DataFrame) -> alt.LayerChart:
             y=alt.Y("speedup:Q", title="speed-up over one worker without a network"),
             **figures.series("planner", _line_order(frame)),
         )
-        .properties(height=220, title=_title(frame, "batch_size", "bandwidth_mbps"))
+        .properties(
+            height=220,
+            title=[
+                f"{_model(frame)}: speed-up by number of workers",
+                _held(frame, "batch_size", "bandwidth_mbps"),
+            ],
+        )
     )
     most = int(frame["workers"].max())  # type: ignore[arg-type]
     ideal = (
@@ -218,7 +225,11 @@ def explanations(frame: pl.DataFrame) -> alt.FacetChart:
             color=alt.Color("role:N", scale=alt.Scale(range=figures.PALETTE[:2]), legend=None),
         )
         .properties(height=90)
-        .facet(column=alt.Column("role:N", title=None), spacing=parts.APART_PX)
+        .facet(
+            column=alt.Column("role:N", title=None),
+            spacing=parts.APART_PX,
+            title=["How far each explanation is from the paper's numbers", "(cost model)"],
+        )
     )
 
 
@@ -283,16 +294,19 @@ def _reduction(frame: pl.DataFrame, field: str, title: str) -> alt.Chart:
     )
 
 
-def _title(frame: pl.DataFrame, *fields: str, subject: str = "") -> list[str]:
-    """Two lines: what is shown, then what is held constant and where the numbers come from."""
+def _model(frame: pl.DataFrame) -> str:
+    return MODEL_TITLES.get(frame["model"][0], frame["model"][0])
+
+
+def _held(frame: pl.DataFrame, *fields: str) -> str:
+    """What is held constant, and where the numbers come from."""
     setting = frame.row(0, named=True)
     forms = {
         "batch_size": "batch {:g}",
         "bandwidth_mbps": "{:g} Mbit/s",
         "workers": "{:g} workers",
     }
-    held = ", ".join(forms[field].format(setting[field]) for field in fields)
-    return [subject or MODEL_TITLES.get(setting["model"], setting["model"]), f"{held} (cost model)"]
+    return ", ".join(forms[field].format(setting[field]) for field in fields) + " (cost model)"
 
 
 def _titled(frame: pl.DataFrame) -> pl.DataFrame:
@@ -345,7 +359,8 @@ def replanning(frame: pl.DataFrame) -> alt.FacetChart:
         )
         .properties(height=110)
     )
-    return _by_scenario(lines, frame).resolve_scale(y="independent")
+    found = _by_scenario(lines, frame, "iterations while the bandwidth changes")
+    return found.resolve_scale(y="independent")
 
 
 def replanning_gains(frame: pl.DataFrame) -> alt.FacetChart:
@@ -361,10 +376,10 @@ def replanning_gains(frame: pl.DataFrame) -> alt.FacetChart:
         )
         .properties(height=54)
     )
-    return _by_scenario(bars, frame)
+    return _by_scenario(bars, frame, "time saved by planning again")
 
 
-def _by_scenario(chart: alt.Chart, frame: pl.DataFrame) -> alt.FacetChart:
+def _by_scenario(chart: alt.Chart, frame: pl.DataFrame, subject: str) -> alt.FacetChart:
     """A row for each scenario; the title says how long an epoch is, beside the paper's."""
     iterations = frame["epoch_iterations"][0]
     beside = ", as in the paper" if iterations == EPOCH else f" (the paper: {EPOCH})"
@@ -372,7 +387,8 @@ def _by_scenario(chart: alt.Chart, frame: pl.DataFrame) -> alt.FacetChart:
         facet=alt.Facet("scenario:N", sort=list(SCENARIO_TITLES.values()), title=None),
         columns=1,
         title=[
-            *_simulated_title(frame, "one worker, one server"),
+            f"{_model(frame)}: {subject}",
+            _simulated(frame, "one worker, one server"),
             f"an epoch is {iterations} iterations{beside}",
         ],
     )
@@ -395,7 +411,8 @@ def fig11_simulated(frame: pl.DataFrame) -> alt.FacetChart:
     predicted = base.mark_point(size=40).encode(y="predicted_speedup:Q", shape=encoded["shape"])
     farthest = frame.sort(pl.col("difference_percent").abs())["difference_percent"][-1]
     title = [
-        *_simulated_title(
+        f"{_model(frame)}: speed-up by number of workers",
+        _simulated(
             frame,
             f"{frame['bandwidth_mbps'][0]:g} Mbit/s",
             "lines simulated, points cost model",
@@ -413,11 +430,9 @@ def fig11_simulated(frame: pl.DataFrame) -> alt.FacetChart:
     )
 
 
-def _simulated_title(frame: pl.DataFrame, *about: str) -> list[str]:
-    setting = frame.row(0, named=True)
-    line = ", ".join([f"batch {setting['batch_size']}", *about])
-    line = line if "simulated" in line else f"{line} (simulated)"
-    return [MODEL_TITLES.get(setting["model"], setting["model"]), line]
+def _simulated(frame: pl.DataFrame, *about: str) -> str:
+    line = ", ".join([f"batch {frame['batch_size'][0]}", *about])
+    return line if "simulated" in line else f"{line} (simulated)"
 
 
 def _policies_titled(frame: pl.DataFrame) -> pl.DataFrame:

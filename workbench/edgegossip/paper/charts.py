@@ -148,7 +148,7 @@ def fig6(frame: pl.DataFrame) -> alt.FacetChart:
     ]
     panel = alt.layer(bars, texts).properties(height=130)
     return parts.facets(panel, "model", list(MODEL_TITLES.values()), title).resolve_scale(
-        y="independent"
+        x="independent", xOffset="independent", y="independent"
     )
 
 

@@ -55,7 +55,8 @@ def fig6(frame: pl.DataFrame) -> alt.LayerChart:
             pl.col("difference_percent").sort_by(pl.col("difference_percent").abs()).last()
         ).iter_rows()
     ]
-    title = _title(frame, "HierTrain", more=["line: cost model, points: simulated", *farthest])
+    more = ["line: cost model, points: simulated", *farthest]
+    title = _title(frame, "HierTrain, by cost model and simulated", more=more)
     return (line + points).properties(height=200, title=title)
 
 
@@ -69,7 +70,7 @@ def fig7(frame: pl.DataFrame) -> alt.Chart:
             y=alt.Y("total_s:Q", title="seconds an iteration"),
             **figures.series("planner", _present(frame)),
         )
-        .properties(height=200, title=_title(frame, more=["(cost model)"]))
+        .properties(height=200, title=_title(frame, "an iteration", more=["(cost model)"]))
     )
 
 
@@ -88,7 +89,10 @@ def fig11(frame: pl.DataFrame) -> alt.Chart:
             **figures.series("cores", order),
         )
         .properties(
-            height=200, title=_title(frame, "HierTrain", cores=False, more=["(cost model)"])
+            height=200,
+            title=_title(
+                frame, "HierTrain by CPUs of the edge", cores=False, more=["(cost model)"]
+            ),
         )
     )
 
@@ -314,11 +318,10 @@ def _bandwidth() -> alt.X:
 
 
 def _title(
-    frame: pl.DataFrame, subject: str = "", *, cores: bool = True, more: Sequence[str] = ()
+    frame: pl.DataFrame, subject: str, *, cores: bool = True, more: Sequence[str] = ()
 ) -> list[str]:
     model = MODEL_TITLES.get(frame["model"][0], frame["model"][0])
-    about = f"{model}, {subject}" if subject else model
-    return [about, _setting(frame, cores=cores), *more]
+    return [f"{model}: {subject}", _setting(frame, cores=cores), *more]
 
 
 def _setting(frame: pl.DataFrame, *, cores: bool = True) -> str:

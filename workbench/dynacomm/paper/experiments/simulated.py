@@ -117,7 +117,7 @@ REPLANNED = {
 
 
 def replanning(
-    scale: str = "default", seed: int = 0, model: str = "resnet152", batch_size: int = 32
+    scale: str = "default", seed: int = 1, model: str = "resnet152", batch_size: int = 32
 ) -> pl.DataFrame:
     """Training over a link whose bandwidth changes, planned once, again and again, or knowingly.
 

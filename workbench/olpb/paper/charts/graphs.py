@@ -85,33 +85,46 @@ def _numbered() -> pl.Expr:
 
 
 def graph(frame: pl.DataFrame) -> alt.LayerChart:
-    """A small network's graph: forward downwards, backward and update upwards beside it.
+    """A small network's graph: forward to the right, backward and update back below it.
 
-    Rows are levels, those of the backward pass stretched to as many. What follows from parameters
-    and constants alone stands left of the operator that reads it first. What the optimiser removes
-    has its own colour.
+    Columns are levels, those of the backward pass stretched to as many. What follows from
+    parameters and constants alone stands above the operator that reads it first. What the optimiser
+    removes has its own colour. A deep network's graph goes down the page instead.
     """
     nodes = _placed(frame)
-    left, right = float(nodes["x"].min()), float(nodes["x"].max())  # type: ignore[arg-type]
-    rows = float(nodes["y"].max()) + 1  # type: ignore[arg-type]
-    across = [left - 0.1, max(right, left + _COLUMNS) + 0.6]
-    x = alt.X("x:Q", axis=None, scale=alt.Scale(nice=False, domain=across))
-    y = alt.Y(
-        "y:Q", axis=None, scale=alt.Scale(nice=False, reverse=True, domain=[-0.7, rows - 0.3])
-    )
+    is_flat = nodes.filter(pl.col("y") >= _MOST_ACROSS).is_empty()
+    if is_flat:
+        nodes = nodes.rename({"x": "y", "y": "x"})
+    beside = _FLAT if is_flat else _TALL
+    ends = [
+        [float(nodes[axis].min()) - before, float(nodes[axis].max()) + after]  # type: ignore[arg-type]
+        for axis, (before, after) in beside.items()
+    ]
+    x = alt.X("x:Q", axis=None, scale=alt.Scale(nice=False, domain=ends[0]))
+    y = alt.Y("y:Q", axis=None, scale=alt.Scale(nice=False, reverse=True, domain=ends[1]))
     named = nodes.filter(pl.col("is_main")).with_columns(_short().alias("name"))
     text = alt.Chart(named).encode(x=x, y=y, text="name:N")
-    letters = text.mark_text(align="left", dx=6, fontSize=8, aria=False)
-    around = text.mark_text(  # lines do not cross the letters
-        align="left", dx=6, fontSize=8, aria=False, stroke="white", strokeWidth=3
+    names = (
+        text.mark_text(baseline="top", dy=6, fontSize=8, lineBreak=" ", aria=False)
+        if is_flat
+        else text.mark_text(align="left", dx=6, fontSize=8, aria=False)
     )
     row = frame.row(0, named=True)
     model = MODEL_TITLES.get(row["model"], row["model"])
     what = "a step of training" if row["training"] else "inference"
     stay = int(frame["removed_by"].null_count())
     title = [f"{model}, {what}", f"{len(frame)} nodes, of which {stay} stay"]
-    layers = [_lines(nodes, x, y), around, _dots(nodes, x, y), letters]
-    return alt.LayerChart(layer=layers, height=max(120, 17 * rows), title=title)
+    layers = [_lines(nodes, x, y), _dots(nodes, x, y), names]
+    height = (_LANE_PX if is_flat else _ROW_PX) * (ends[1][1] - ends[1][0])
+    return alt.LayerChart(layer=layers, height=height, title=title)
+
+
+_MOST_ACROSS = 14
+"""Levels whose names have room beside each other."""
+_FLAT = {"x": (0.5, 0.5), "y": (0.15, 0.3)}
+_TALL = {"x": (0.1, 1.0), "y": (0.7, 0.7)}
+"""Room around the nodes for their names, by the way that the levels go."""
+_LANE_PX, _ROW_PX = 110, 17
 
 
 def _lines(nodes: pl.DataFrame, x: alt.X, y: alt.Y) -> alt.Chart:
@@ -167,8 +180,6 @@ _SHORTER = {
     "_backward_data": "_backward",
 }
 
-_COLUMNS = 4
-"""That a picture has room for at least."""
 _BESIDE = 0.22
 """Of a column: between an operator and what it reads of parameters."""
 
