@@ -67,6 +67,12 @@ class FlatModel:
         """Return a copy with a module, buffers and vectors of its own."""
         return _attach(copy.deepcopy(self.module), self.layout)
 
+    def adopt(self, other: torch.nn.Module) -> None:
+        """Take the values of the trained parameters from a module of the same structure."""
+        named = dict(other.named_parameters())
+        for name, where in self.layout.tensor_slices.items():
+            self.parameters[where].copy_(named[name].detach().reshape(-1))
+
     def check_attached(self) -> None:
         """Refuse a module whose parameters are no longer views; put lost gradients back.
 

@@ -90,8 +90,8 @@ def model_layout(
 
     Arguments are those of `workbench.profiles.profile_model`, whose layers these are.
 
-    Raises ValueError: as `profile_model` does; also for trained parameters of different types, which
-    cannot share one.
+    Raises ValueError: as `profile_model` does; also for trained parameters of different types,
+    which cannot share one.
     """
     named = {name: one for name, one in module.named_parameters() if one.requires_grad}
     kinds = {parameter.dtype for parameter in named.values()}

@@ -94,7 +94,7 @@ def profile_of(model: Model, dataset: Dataset, seed: int) -> ModelProfile:
 
 
 def check_model(model: object, dataset: object, seed: int, *, in_own_type: bool = False) -> None:
-    """Refuse a model that cannot learn from a data set; one's own is tried on a sample.
+    """Refuse a model that cannot learn, or not from a data set; one's own is tried on a sample.
 
     With `in_own_type` the samples are converted to the model's number type.
     """
@@ -108,7 +108,10 @@ def check_model(model: object, dataset: object, seed: int, *, in_own_type: bool 
 def _check_outputs(model: Model, dataset: Dataset, seed: int, in_own_type: bool) -> None:
     import torch
 
+    from workbench.graphs.recording import check_has_parameters
+
     module = make_model(model, dataset, seed).eval()
+    check_has_parameters(type(module).__name__, module)
     like = next(module.parameters(), torch.empty(0))
     sample = as_tensor(dataset.x_train[:1], like.device)
     try:

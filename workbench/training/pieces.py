@@ -73,7 +73,7 @@ class Pieces:
 
     @property
     def parameters(self) -> tuple[frozenset[str], ...]:
-        """Names of the trained parameters that each layer uses; of a tied one, several layers do."""
+        """Names of the trained parameters that each layer uses; several use a tied one."""
         named = self.module.named_parameters()
         return self._used({name for name, one in named if one.requires_grad})
 
