@@ -85,7 +85,7 @@ class _Rule:
         # that made it and have no layer of their own yet.
         self.depths = [0 if value.origin == "input" else CONSTANT for value in graph.values]
         self.made_from = [value.parameters for value in graph.values]
-        self.pending: list[tuple[int, ...]] = [() for _ in graph.values]
+        self.pending: dict[int, tuple[int, ...]] = dict.fromkeys(range(len(graph.values)), ())
 
     def add(self, operator: Operator) -> None:
         index = len(self.layers)
@@ -96,6 +96,8 @@ class _Rule:
         self.layers.append(max(operator.module_layer, self.layers[-1] if self.layers else 1))
         if depth == CONSTANT:
             pending = (*(one for value in read for one in self.pending[value]), index)
+            if not operator.makes:  # a view, such as a transposed weight
+                self.pending |= dict.fromkeys(read, pending)
         else:
             depth = self._depth(operator, depth, parameters)
             parameters = frozenset()
