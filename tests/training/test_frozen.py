@@ -20,11 +20,22 @@ from workbench import decentralised, dlion, dynacomm, edgegossip, hiertrain, olp
 from workbench.clusters import Link, full_mesh
 from workbench.datasets import partition
 from workbench.decentralised import learner
+from workbench.decentralised.model_exchange.diloco import DiLoCo
+from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd
+from workbench.decentralised.model_exchange.noloco import NoLoCo
 from workbench.edgegossip import Platform, Predictor
 from workbench.errors import UserError
 from workbench.hiertrain import Chain, Hybrid, problem_of
 from workbench.profiles import profile_model
-from workbench.training import FlatModel, Sgd, Trained, batches, initialise, model_layout
+from workbench.training import (
+    FlatModel,
+    Sgd,
+    Trained,
+    batches,
+    gradient_step,
+    initialise,
+    model_layout,
+)
 
 DATA = DIGITS.limit(train=48, test=16)
 SHAPE = (1, 8, 8)
@@ -157,11 +168,10 @@ def test_one_machine_has_the_weights_of_a_plain_loop(
 ) -> None:
     """Bit for bit; so have tiers that pass a batch on to each other."""
     learnt: list[tuple[Any, Any]] = []
-    step = learner.gradient_step
 
     def noted(flat: FlatModel, x: Any, y: Any, **options: Any) -> float:
         learnt.append((x, y))
-        return step(flat, x, y, **options)
+        return gradient_step(flat, x, y, **options)
 
     monkeypatch.setattr(learner, "gradient_step", noted)
     plain = frozen(pattern)
@@ -204,12 +214,11 @@ class Detached(nn.Module):
 
 
 SELECTING = ("ako", "choco_sgd")  # whose choice depends on how many values there are
-EXCHANGES = {
-    name: replace(one, exchange_models=replace(one.exchange_models, every=2))
-    if hasattr(one.exchange_models, "every")
-    else one
-    for name, one in dlion.SYSTEMS.items()
-    if name not in SELECTING
+EXCHANGES = {name: one for name, one in dlion.SYSTEMS.items() if name not in SELECTING} | {
+    "diloco": dlion.System("DiLoCo", exchange_models=DiLoCo(every=2)),
+    "local_sgd": dlion.System("Local SGD", exchange_models=DiLoCo(every=2, outer=Sgd(1.0))),
+    "noloco": dlion.System("NoLoCo", exchange_models=NoLoCo(every=2)),
+    "moshpit_sgd": dlion.System("Moshpit SGD", exchange_models=MoshpitSgd(every=2)),
 }
 MOMENTUM = Sgd(0.05, momentum=0.9)
 SEVERAL: dict[str, Callable[[nn.Module], Trained[Any]]] = {
@@ -300,6 +309,25 @@ class TestTimes:
         plan = hiertrain.PLANNERS[planner](setup.problem)
         expected_s = iterations * hiertrain.iteration(setup.problem, plan).total_s
         assert hiertrain.train(setup, plan).run.end_s == pytest.approx(expected_s, rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int8])
+def test_what_is_frozen_may_be_of_another_type(dtype: torch.dtype) -> None:
+    class Narrow(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            drawn = torch.randint(-8, 8, (32, 64), generator=torch.Generator().manual_seed(0))
+            self.weight = nn.Parameter(drawn.to(dtype), requires_grad=False)
+            self.fc = nn.Linear(32, 10)
+
+        def forward(self, x: Tensor) -> Tensor:
+            out: Tensor = self.fc(torch.relu(x.flatten(1) @ self.weight.T.to(x.dtype)))
+            return out
+
+    module = initialise(Narrow, 0)
+    weights = dynacomm.train(servers(module)).weights
+    assert torch.equal(weights, placed(module, "device", "edge").weights)
+    assert profile_model(module, SHAPE).frozen_bytes == (32 * 64 * dtype.itemsize, 0)
 
 
 def test_workers_that_begin_apart_share_what_is_frozen() -> None:

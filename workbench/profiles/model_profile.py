@@ -88,7 +88,10 @@ class ModelProfile(LayerTable):
         """Part of each layer's backward FLOPs that is left by what is frozen, (N,)."""
         left = self.table["backward_flops"].to_numpy()
         whole = np.array(self.unfrozen_backward_flops or left)
-        return np.divide(left, whole, out=np.ones(len(self)), where=whole > 0)
+        # A gradient may pass a layer without a FLOP that counts, from the first trained one on.
+        share = (self.table["param_bytes"].to_numpy().cumsum() > 0).astype(np.float64)
+        np.divide(left, whole, out=share, where=whole > 0)
+        return share
 
     @property
     def param_bytes(self) -> int:

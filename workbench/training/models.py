@@ -12,7 +12,7 @@ from workbench.names import choose
 from workbench.profiles import profile_model
 from workbench.training.losses import check_outputs
 from workbench.training.repeatable import FIRST_WEIGHTS, seeded
-from workbench.training.tensors import as_tensor
+from workbench.training.tensors import as_tensor, number_type
 from workbench.zoo import MODELS
 
 if TYPE_CHECKING:
@@ -112,11 +112,10 @@ def _check_outputs(model: Model, dataset: Dataset, seed: int, in_own_type: bool)
 
     module = make_model(model, dataset, seed).eval()
     check_has_parameters(type(module).__name__, module)
-    like = next(module.parameters(), torch.empty(0))
-    sample = as_tensor(dataset.x_train[:1], like.device)
+    sample = as_tensor(dataset.x_train[:1], next(module.parameters()).device)
     try:
         with torch.no_grad(), seeded(seed):
-            found = module(sample.to(like.dtype) if in_own_type else sample)
+            found = module(sample.to(number_type(module)) if in_own_type else sample)
     except Exception as error:
         raise UserError(
             f"the model does not take samples of shape {dataset.input_shape}, as "

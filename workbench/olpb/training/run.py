@@ -34,6 +34,7 @@ from workbench.runtime import Crash, Fault, LinkDown, Lossy, Run
 from workbench.runtime.faults import check_faults
 from workbench.training import Standing
 from workbench.training.losses import cross_entropy
+from workbench.training.tensors import number_type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -285,7 +286,7 @@ def _set_up_flops(setup: Setup, tape: Tape, layers: int) -> list[float]:
 
 
 def _dtype(module: torch.nn.Module) -> str:
-    return next((str(p.dtype).removeprefix("torch.") for p in module.parameters()), "float32")
+    return str(number_type(module)).removeprefix("torch.")
 
 
 def _profile(flat: training.FlatModel, setup: Setup) -> ModelProfile:
