@@ -131,6 +131,12 @@ class TestVectors:
         with pytest.raises(ValueError, match="flatten it again"):
             gradient_step(flat, X.double(), Y)
 
+    def test_a_parameter_that_is_no_longer_frozen_is_refused(self) -> None:
+        flat = flatten(Awkward(), (5,))
+        flat.module.requires_grad_(True)
+        with pytest.raises(ValueError, match="would never be updated; flatten it again"):
+            gradient_step(flat, X, Y)
+
     def test_a_parameter_that_was_replaced_is_refused(self) -> None:
         module = Awkward()
         flat = flatten(module, (5,))

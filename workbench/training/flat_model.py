@@ -50,6 +50,8 @@ class FlatModel:
         part, its gradient stays zero.
     views
         The module's trained parameters, a shared one at each of its places.
+    frozen
+        Its other parameters.
     """
 
     module: torch.nn.Module
@@ -57,6 +59,7 @@ class FlatModel:
     parameters: torch.Tensor
     gradients: torch.Tensor
     views: tuple[ParameterView, ...] = field(repr=False)
+    frozen: tuple[torch.nn.Parameter, ...] = field(repr=False)
 
     @property
     def device(self) -> torch.device:
@@ -76,8 +79,14 @@ class FlatModel:
     def check_attached(self) -> None:
         """Refuse a module whose parameters are no longer views; put lost gradients back.
 
-        Raises ValueError: a parameter was replaced, or has other memory than its slice.
+        Raises ValueError: a parameter was replaced, has other memory than its slice, or is no
+        longer frozen.
         """
+        if any(one.requires_grad for one in self.frozen):
+            raise UserError(
+                f"{type(self.module).__name__} has parameters that were frozen when it was "
+                "flattened and are not now, so that they would never be updated; flatten it again"
+            )
         for view in self.views:
             held = view.owner.get(view.key)
             if held is not view.parameter or held.data_ptr() != view.address:
@@ -120,10 +129,11 @@ def _attach(module: torch.nn.Module, layout: Layout) -> FlatModel:
             parameter.data = flat[where].view(parameter.shape)
             parameter.grad = gradients[where].view(parameter.shape)
     known = set(trained.values())
+    frozen = tuple(one for name, one in named.items() if name not in trained)
     views = tuple(
         ParameterView(part._parameters, key, parameter, parameter.data_ptr(), parameter.grad)
         for part in module.modules()
         for key, parameter in part._parameters.items()
         if parameter in known
     )
-    return FlatModel(module, layout, flat, gradients, views)
+    return FlatModel(module, layout, flat, gradients, views, frozen)
