@@ -251,6 +251,12 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "def net():\n"
         "    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(),\n"
         "                               torch.nn.Linear(144, 2))\n"
+        "def tuned():\n"
+        "    module = net()\n"
+        "    module[2].requires_grad_(False)\n"
+        "    return module\n"
+        "def frozen():\n"
+        "    return net().requires_grad_(False)\n"
         "class Choosy(torch.nn.Linear):\n"
         "    def __init__(self):\n"
         "        super().__init__(192, 2)\n"
@@ -265,11 +271,15 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert result.exit_code == 0, result.output
         assert "2 layers, one sample of 3×8×8" in result.stdout
 
+    result = workbench_command("profile", "my_models.py:tuned", *shape)
+    assert "a further 0.00116 MB of parameters are frozen, and never sent" in result.stdout
+
     def own(name: str, *arguments: str) -> str:
         return refused("profile", f"my_models.py:{name}", *arguments)
 
     assert "Did you mean 'net'" in own("nett", *shape)
     assert "workbench profile --by modules" in own("Choosy", *shape)
+    assert "is frozen, so there is nothing to train" in own("frozen", *shape)
     assert "as in --input-shape 3,224,224" in own("net")
     assert "--input-shape 3,x,8: give whole numbers" in own("net", "--input-shape", "3,x,8")
     assert "does not fit" in own("net", "--input-shape", "4,8,8")

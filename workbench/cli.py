@@ -487,6 +487,9 @@ def _profile_table(profile: ModelProfile, batch_size: int, times: LayerTimes | N
         for row in profile.table.iter_rows(named=True)
     ]
     caption = "1 MB = 10⁶ bytes; a multiply-add is 2 FLOP"
+    if any(profile.frozen_bytes):
+        frozen_mb = sum(profile.frozen_bytes) / 1e6
+        caption += f"\na further {frozen_mb:,.3g} MB of parameters are frozen, and never sent"
     if times is not None:
         columns += ["forward\nms", "backward\nms", "update\nms"]
         seconds = times.table.select("forward_s", "backward_s", "update_s").iter_rows()

@@ -30,6 +30,10 @@ class Given:
     def layers(self) -> int:
         return len(self.param_bytes)
 
+    def gradient_bytes(self, layer: int) -> float:
+        """Of a sample, back to layer `layer`: none where nothing up to it is trained."""
+        return self.output_bytes[layer - 1] if sum(self.param_bytes[:layer]) > 0 else 0.0
+
     def message_s(self, size_bytes: float, a: str, b: str) -> float:
         """Eq. (4), with an overhead for every message that has bytes."""
         if a == b or size_bytes == 0:
@@ -49,6 +53,8 @@ def hybrid_s(given: Given, choice: Choice) -> float:
     bits_l = given.message_s(b_l * given.sample_bytes, "device", l)
     s_output = given.message_s(b_s * given.output_bytes[m_s - 1], s, o) if m_s > 0 else 0.0
     l_output = given.message_s(b_l * given.output_bytes[m_l - 1], l, o) if m_l > 0 else 0.0
+    s_grad = given.message_s(b_s * given.gradient_bytes(m_s), s, o) if m_s > 0 else 0.0
+    l_grad = given.message_s(b_l * given.gradient_bytes(m_l), l, o) if m_l > 0 else 0.0
 
     def layers_s(times: Mapping[str, Numbers], worker: str, a: int, b: int, samples: int) -> float:
         """Layers a to b, both included and counted from 1 (Eqs. 1 and 2)."""
@@ -68,7 +74,7 @@ def hybrid_s(given: Given, choice: Choice) -> float:
     )
     backward_1 = max(
         backward(o, 1, m_s, b_o),
-        backward(s, 1, m_s, b_s) + s_output,
+        backward(s, 1, m_s, b_s) + s_grad,
         backward(l, 1, m_s, b_l),
     )
     forward_2 = max(
@@ -77,7 +83,7 @@ def hybrid_s(given: Given, choice: Choice) -> float:
     )
     backward_2 = max(
         backward(o, m_s + 1, m_l, b_o + b_s),
-        backward(l, m_s + 1, m_l, b_l) + l_output,
+        backward(l, m_s + 1, m_l, b_l) + l_grad,
     )
     forward_3, backward_3 = forward(o, m_l + 1, n, batch), backward(o, m_l + 1, n, batch)
     updates = max(
@@ -107,9 +113,11 @@ def chain_s(given: Given, tiers: Sequence[str], bits: int = 32, gradient_bits: i
     for layer, tier in enumerate(tiers):
         total_s += batch * (given.forward_s[tier][layer] + given.backward_s[tier][layer])
         if layer + 1 < len(tiers):
-            following, size = tiers[layer + 1], batch * given.output_bytes[layer]
+            following = tiers[layer + 1]
             quantised = {tier, following} == {"edge", "cloud"}
-            for used in (bits, gradient_bits):
+            back = given.gradient_bytes(layer + 1)
+            for of_sample, used in ((given.output_bytes[layer], bits), (back, gradient_bits)):
+                size = batch * of_sample
                 sent = size * used / 32 if quantised else size
                 total_s += given.message_s(sent, tier, following)
     updates = dict.fromkeys(TIERS, 0.0)
@@ -158,18 +166,20 @@ def linear_programme(given: Given, order: Sequence[str], m_s: int, m_l: int) -> 
     q = given.sample_bytes
     out_s = given.output_bytes[m_s - 1] * per_byte_s(s, o) if m_s else 0.0
     out_l = given.output_bytes[m_l - 1] * per_byte_s(l, o) if m_l else 0.0
+    back_s = given.gradient_bytes(m_s) * per_byte_s(s, o) if m_s else 0.0
+    back_l = given.gradient_bytes(m_l) * per_byte_s(l, o) if m_l else 0.0
     f, g = given.forward_s, given.backward_s
     rows = [  # coefficients of b_o, b_s, b_l and which maximum bounds them
         ([per_byte_s("device", o) * q + sum(f[o][:m_s]), 0, 0], 0),
         ([0, per_byte_s("device", s) * q + sum(f[s][:m_s]) + out_s, 0], 0),
         ([0, 0, per_byte_s("device", l) * q + sum(f[l][:m_s])], 0),
         ([sum(g[o][:m_s]), 0, 0], 1),
-        ([0, sum(g[s][:m_s]) + out_s, 0], 1),
+        ([0, sum(g[s][:m_s]) + back_s, 0], 1),
         ([0, 0, sum(g[l][:m_s])], 1),
         ([sum(f[o][m_s:m_l])] * 2 + [0], 2),
         ([0, 0, sum(f[l][m_s:m_l]) + out_l], 2),
         ([sum(g[o][m_s:m_l])] * 2 + [0], 3),
-        ([0, 0, sum(g[l][m_s:m_l]) + out_l], 3),
+        ([0, 0, sum(g[l][m_s:m_l]) + back_l], 3),
     ]
     matrix = np.zeros((len(rows), 7))
     for row, (coefficients, maximum) in enumerate(rows):

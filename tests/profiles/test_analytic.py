@@ -24,7 +24,7 @@ from tests.profiles.modules import (
     Siamese,
     TwoInputs,
 )
-from workbench.graphs import UntraceableError
+from workbench.graphs import By, UntraceableError
 from workbench.names import UnknownNameError
 from workbench.profiles import ModelProfile, profile_model
 from workbench.zoo import MODELS, build
@@ -205,10 +205,44 @@ def test_normalisation_first_belongs_to_the_first_layer() -> None:
     assert profile.param_tensors == 6
 
 
-def test_frozen_parameters_need_no_gradient() -> None:
-    module = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
-    module[0].requires_grad_(False)
-    assert profile_model(module, (4,)).table["backward_flops"].to_list() == [0, 32]
+def test_of_a_frozen_network_only_the_head_is_learnt_and_sent() -> None:
+    module, whole = build("resnet18", "meta"), profile_model("resnet18")
+    module.requires_grad_(False).get_submodule("fc").requires_grad_(True)
+    profile = profile_model(module, (3, 224, 224))
+    *below, head = profile.table.iter_rows(named=True)
+    *_, unfrozen = whole.table.iter_rows(named=True)
+    assert [(one["param_bytes"], one["backward_flops"]) for one in below] == [(0, 0)] * 17
+    assert head == unfrozen | {"backward_flops": 2 * 512 * 1000}  # by the weights alone
+    assert profile.tensor_bytes[-1] == (4 * 512 * 1000, 4 * 1000)
+    alike = ["layer", "output_bytes", "forward_flops"]
+    assert profile.table[alike].equals(whole.table[alike])
+    held = (*whole.table["param_bytes"][:-1], 0)
+    assert profile.frozen_bytes == held
+    assert profile.unfrozen_backward_flops == tuple(whole.table["backward_flops"])
+
+
+@pytest.mark.parametrize("by", ["graph", "modules"])
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_frozen_parameters_cost_what_autograd_does_for_them(by: By, data: st.DataObject) -> None:
+    module = RandomGraph.draw(data)
+    parameters = list(module.parameters())
+    drawn = data.draw(st.lists(st.booleans(), min_size=len(parameters), max_size=len(parameters)))
+    for parameter, trained in zip(parameters, drawn, strict=True):
+        parameter.requires_grad_(trained)
+    if not any(drawn):
+        with pytest.raises(ValueError, match="every parameter of RandomGraph is frozen"):
+            profile_model(module, (4,), by=by)
+        return
+    profile = profile_model(module, (4,), by=by)
+    learnt = [one.numel() * 4 for one in parameters if one.requires_grad]
+    assert (profile.param_bytes, profile.param_tensors) == (sum(learnt), len(learnt))
+    assert sum(profile.frozen_bytes) == 4 * sum(map(torch.numel, parameters)) - sum(learnt)
+    outputs = module(torch.zeros(2, 4))
+    with FlopCounterMode(display=False) as counter:
+        if outputs.requires_grad:
+            outputs.sum().backward()
+    assert 2 * profile.backward_flops == counter.get_total_flops()
 
 
 def test_in_place_operations_and_outputs_of_several_tensors() -> None:

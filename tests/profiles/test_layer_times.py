@@ -7,6 +7,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import torch
+from torch import Tensor, nn
 
 from workbench.profiles import LayerTimes, profile_model
 from workbench.profiles.layer_times import SCHEMA
@@ -83,6 +85,31 @@ def test_from_flops() -> None:
     )
     ratios = stretched.table["backward_s"] / stretched.table["forward_s"]
     assert ratios.to_list() == pytest.approx([1.95] * 19)
+
+
+def test_a_ratio_is_of_layers_in_which_nothing_is_frozen() -> None:
+    module = nn.Sequential(*(nn.Linear(4, 4) for _ in range(4)))
+    module[0].requires_grad_(False)
+    module[2].requires_grad_(False)
+    times = LayerTimes.from_flops(
+        profile_model(module, (4,)), flops_per_s=32.0, batch_size=1, backward_over_forward=3.0
+    )
+    assert times.table["forward_s"].to_list() == [1.0] * 4
+    assert times.table["backward_s"].to_list() == [0.0, 1.5, 1.5, 3.0]
+    assert times.table["update_s"].to_list() == [0.0, 1.25, 0.0, 1.25]
+
+
+def test_what_no_gradient_passes_has_no_backward_time() -> None:
+    class Features(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            with torch.no_grad():
+                return super().forward(input)
+
+    module = nn.Sequential(Features(4, 4).requires_grad_(False), nn.Linear(4, 4))
+    times = LayerTimes.from_flops(
+        profile_model(module, (4,)), flops_per_s=32.0, batch_size=1, backward_over_forward=3.0
+    )
+    assert times.table["backward_s"].to_list() == [0.0, 3.0]
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,11 @@ MODULES: dict[str, tuple[str | nn.Module, tuple[int, ...] | tuple[tuple[int, ...
         ),
         (3, 10, 10),
     ),
+    "frozen below": (
+        nn.Sequential(nn.Linear(4, 4).requires_grad_(False), nn.ReLU(), nn.Linear(4, 3)),
+        (4,),
+    ),
+    "frozen above": (nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3).requires_grad_(False)), (4,)),
     "shared": (Siamese(), ((4,), (4,))),
     "functional": (Functional(), (5, 4)),
     "attention": (nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), (5, 8)),

@@ -48,6 +48,8 @@ def test_sizes_of_tensors() -> None:
     assert ModelProfile("even", (3,), table(param_bytes=[9, 5])).tensor_bytes == ((9,), (3, 2))
     with pytest.raises(ValueError, match="tensor_bytes do not add up"):
         ModelProfile("wrong", (3,), table(), tensor_bytes=((1,), (1, 2)))
+    with pytest.raises(ValueError, match="frozen_bytes has 1 numbers for 2 layers; give one each"):
+        ModelProfile("wrong", (3,), table(), frozen_bytes=(1,))
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,9 @@ def test_sizes_of_tensors() -> None:
         profile_model("lenet5"),
         synthetic_profile(40, seed=3),
         ModelProfile("two inputs", ((3, 4), (5,)), table()),
+        ModelProfile(
+            "partly frozen", (3,), table(), frozen_bytes=(0, 8), unfrozen_backward_flops=(9, 9)
+        ),
     ],
     ids=lambda profile: profile.name,
 )

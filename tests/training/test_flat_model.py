@@ -66,7 +66,7 @@ def test_an_awkward_module_lies_as_its_profile_says() -> None:
     flat = flatten(module, (5,))
     check_covers(flat.layout, profile_model(module, (5,)))
     assert [sorted(name for name, _ in layer) for layer in flat.layout.tensors[:2]] == [
-        ["first.bias", "first.weight", "norm.bias", "norm.weight", "scale"],
+        ["first.weight", "norm.bias", "norm.weight", "scale"],
         ["again.bias", "left.bias", "left.weight", "right.weight"],
     ]
 
@@ -86,9 +86,10 @@ class TestVectors:
     def test_are_the_modules_memory(self) -> None:
         flat = flatten(Awkward(), (5,))
         span = flat.layout.size * 4
+        trained = [p for p in flat.module.parameters() if p.requires_grad]
         for vector, tensors in (
-            (flat.parameters, list(flat.module.parameters())),
-            (flat.gradients, [p.grad for p in flat.module.parameters()]),
+            (flat.parameters, trained),
+            (flat.gradients, [p.grad for p in trained]),
         ):
             assert vector.is_contiguous()
             assert vector.dim() == 1
@@ -96,7 +97,10 @@ class TestVectors:
                 assert tensor is not None
                 assert 0 <= tensor.data_ptr() - vector.data_ptr() < span
         flat.parameters.fill_(0.25)
-        assert all(bool((p == 0.25).all()) for p in flat.module.parameters())
+        assert all(bool((p == 0.25).all()) for p in trained)
+        frozen = flat.module.get_parameter("first.bias")
+        assert frozen.grad is None
+        assert not bool((frozen == 0.25).all())
         with torch.no_grad():
             flat.module.get_parameter("head.weight").fill_(7)
         assert bool((flat.parameters[flat.layout.tensor_slices["head.weight"]] == 7).all())
@@ -126,6 +130,12 @@ class TestVectors:
         flat.module.double()
         with pytest.raises(ValueError, match="flatten it again"):
             gradient_step(flat, X.double(), Y)
+
+    def test_a_parameter_that_is_no_longer_frozen_is_refused(self) -> None:
+        flat = flatten(Awkward(), (5,))
+        flat.module.requires_grad_(True)
+        with pytest.raises(ValueError, match="would never be updated; flatten it again"):
+            gradient_step(flat, X, Y)
 
     def test_a_parameter_that_was_replaced_is_refused(self) -> None:
         module = Awkward()

@@ -18,8 +18,8 @@ X, Y = torch.randn(8, 5, generator=torch.Generator().manual_seed(0)), torch.aran
 
 def expected_gradients(module: nn.Module, loss: Tensor) -> dict[str, Tensor]:
     loss.backward()  # type: ignore[no-untyped-call]
-    named = module.named_parameters()
-    return {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in named}
+    named = {name: one for name, one in module.named_parameters() if one.requires_grad}
+    return {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in named.items()}
 
 
 def check_gradients(flat: FlatModel, expected: dict[str, Tensor]) -> None:
@@ -38,7 +38,6 @@ def test_are_those_of_autograd_bit_for_bit() -> None:
     check_gradients(flat, expected)
     assert torch.equal(flat.parameters, before)
     assert not bool(flat.gradients[flat.layout.tensor_slices["idle.weight"]].any())
-    assert not bool(flat.gradients[flat.layout.tensor_slices["first.bias"]].any())
 
 
 def test_overwrite_what_was_there_and_survive_zero_grad() -> None:
@@ -71,8 +70,9 @@ def test_squared_error_is_the_mean_over_samples_and_classes() -> None:
 
 
 def test_a_module_that_is_frozen_has_none() -> None:
-    module = nn.Linear(5, 4).requires_grad_(False)
+    module = nn.Linear(5, 4)
     flat = flatten(module, (5,))
+    module.requires_grad_(False)
     assert gradient_step(flat, X, Y) > 0
     assert not bool(flat.gradients.any())
     module.requires_grad_(True)

@@ -24,6 +24,7 @@ class Parameter:
     name: str
     size_bytes: int
     is_matrix: bool  # of two dimensions or more
+    is_trained: bool  # not frozen
 
 
 @dataclass(frozen=True)

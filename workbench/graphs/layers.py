@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workbench.graphs.graph import Operator, Recording
+from workbench.graphs.graph import Operator, Parameter, Recording
 
 CONSTANT = -1  # depth of what no input of the module has touched
 
@@ -32,14 +32,19 @@ class Layers:
     """The chain of layers that a graph is, numbered from 1.
 
     A layer is named after the first module in it that bears weights, ``+2`` if two more compute
-    beside it.
+    beside it. Frozen parameters make layers as others do.
     """
 
     names: tuple[str, ...]
-    parameters: tuple[tuple[str, ...], ...]  # names of each layer's; a tied one at its first use
+    parameters: tuple[tuple[Parameter, ...], ...]  # of each layer; a tied one at its first use
     of_operators: tuple[int, ...]
     of_values: tuple[int, ...]  # which layer made it; `CONSTANT` if no input has touched it
     first_uses: Mapping[int, int]  # layer of each operator that is the first to use a parameter
+
+    @property
+    def trained(self) -> tuple[tuple[Parameter, ...], ...]:
+        """Parameters of each layer that are not frozen: what is updated, and what travels."""
+        return tuple(tuple(one for one in layer if one.is_trained) for layer in self.parameters)
 
 
 def find_layers(graph: Recording) -> Layers:
@@ -49,11 +54,11 @@ def find_layers(graph: Recording) -> Layers:
         rule.add(operator)
     homes, names = rule.homes, graph.modules or ()
     count = max([1, len(names), *homes.values()])
-    parameters: list[list[str]] = [[] for _ in range(count)]
+    parameters: list[list[Parameter]] = [[] for _ in range(count)]
     home = 1
     for index, parameter in enumerate(graph.parameters):
         home = homes.get(index, home)
-        parameters[home - 1].append(parameter.name)
+        parameters[home - 1].append(parameter)
     if not names:
         names = tuple(
             _name(rule.bearers.get(layer), within) for layer, within in enumerate(parameters, 1)
@@ -80,7 +85,7 @@ class _Rule:
         # that made it and have no layer of their own yet.
         self.depths = [0 if value.origin == "input" else CONSTANT for value in graph.values]
         self.made_from = [value.parameters for value in graph.values]
-        self.pending: list[tuple[int, ...]] = [() for _ in graph.values]
+        self.pending: dict[int, tuple[int, ...]] = dict.fromkeys(range(len(graph.values)), ())
 
     def add(self, operator: Operator) -> None:
         index = len(self.layers)
@@ -91,6 +96,8 @@ class _Rule:
         self.layers.append(max(operator.module_layer, self.layers[-1] if self.layers else 1))
         if depth == CONSTANT:
             pending = (*(one for value in read for one in self.pending[value]), index)
+            if not operator.makes:  # a view, such as a transposed weight
+                self.pending |= dict.fromkeys(read, pending)
         else:
             depth = self._depth(operator, depth, parameters)
             parameters = frozenset()
@@ -124,9 +131,9 @@ class _Rule:
         return depth
 
 
-def _name(bearers: list[str] | None, parameters: list[str]) -> str:
+def _name(bearers: list[str] | None, parameters: list[Parameter]) -> str:
     if not bearers:
-        return parameters[0]
+        return parameters[0].name
     return bearers[0] + (f" +{len(bearers) - 1}" if len(bearers) > 1 else "")
 
 

@@ -59,7 +59,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.modules: list[str] | None = [] if by_modules else None  # called so far
         self.in_backward = False
         self._parameters = tuple(
-            Parameter(name, _size_bytes(one), one.dim() > 1) for name, one in parameters.items()
+            Parameter(name, _size_bytes(one), one.dim() > 1, one.requires_grad)
+            for name, one in parameters.items()
         )
         self._values: list[Value] = []
         # The weak reference keeps a storage's address from being used again, not its memory.

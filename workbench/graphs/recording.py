@@ -96,12 +96,23 @@ def real_copy(name: str, module: nn.Module, device: str) -> nn.Module:
 
 
 def check_has_parameters(name: str, module: nn.Module) -> None:
-    """Refuse a module without parameters, or whose parameters have no shape yet."""
+    """Refuse a module without parameters to train, or whose parameters have no shape yet."""
     parameters = list(module.parameters())
     if not parameters:
         raise UserError(f"{name} has no parameters, so it has no layers to plan for")
+    if not any(parameter.requires_grad for parameter in parameters):
+        raise UserError(
+            f"every parameter of {name} is frozen, so there is nothing to train; call "
+            "requires_grad_(True) on the parts that are to learn, such as its last layer"
+        )
     if any(isinstance(parameter, nn.UninitializedParameter) for parameter in parameters):
         raise UserError(f"{name} has lazy layers without a shape yet; run it once on an input")
+
+
+def unfreeze(module: nn.Module) -> None:
+    """Let every parameter learn that can."""
+    for parameter in module.parameters():
+        parameter.requires_grad_(parameter.is_floating_point() or parameter.is_complex())
 
 
 def _copied(name: str, module: nn.Module, memo: dict[int, Any]) -> nn.Module:

@@ -101,6 +101,7 @@ def follow(
     input_dtype: str = "float32",
     by: By = "graph",
     backward: bool = False,
+    unfrozen: bool = False,
 ) -> Recording:
     """Follow a model as it runs in training mode on a batch of `BATCH` samples, for its layers.
 
@@ -119,6 +120,8 @@ def follow(
         its own is a layer, in the order of first calls.
     backward
         Whether to run the backward pass, too, and count its FLOPs.
+    unfrozen
+        Whether to follow it as if no parameter were frozen.
 
     Raises
     ------
@@ -126,19 +129,23 @@ def follow(
         The module asks for numbers.
     ValueError
         An unknown model, an input that does not fit (the message says at which layer), or a module
-        without parameters.
+        without parameters that are trained.
     """
     shapes = input_shapes(model, input_shape)
     check_by(by)
 
-    from workbench.graphs.recording import meta_copy, real_copy, record
+    from workbench.graphs.recording import meta_copy, real_copy, record, unfreeze
+    from workbench.training.repeatable import seeded
 
     device = "meta" if by == "graph" else "cpu"
     name = model if isinstance(model, str) else type(model).__name__
     module = build(model, device) if isinstance(model, str) else model
     copied = meta_copy(name, module) if by == "graph" else real_copy(name, module, device)
-    inputs = make_inputs(shapes, BATCH, input_dtype, device)
-    return record(name, copied, inputs, by_modules=by == "modules", backward=backward)
+    if unfrozen:
+        unfreeze(copied)
+    with seeded(0):  # a real run takes the same way each time
+        inputs = make_inputs(shapes, BATCH, input_dtype, device)
+        return record(name, copied, inputs, by_modules=by == "modules", backward=backward)
 
 
 def check_by(by: str) -> None:

@@ -40,8 +40,9 @@ def profile_model(
 
     FLOPs are those of the operators that ``torch.utils.flop_counter`` counts (convolutions,
     matrix products, attention), two per multiply-add; elementwise work, pooling and look-ups
-    count nothing. Backward FLOPs are the gradients by weight and by input; the model's input
-    needs none, and frozen parameters need none.
+    count nothing. Backward FLOPs are the gradients by weight and by input. Frozen parameters
+    (``requires_grad`` is false) need none and do not travel, and inputs need one only where
+    something is trained below them.
 
     Parameters
     ----------
@@ -100,9 +101,8 @@ def _traced(
 ) -> Costs:
     graph = follow(model, shapes, input_dtype=input_dtype, by=by, backward=True)
     layers = find_layers(graph)
-    sizes = {parameter.name: parameter.size_bytes for parameter in graph.parameters}
-    tensor_bytes = tuple(tuple(sizes[name] for name in names) for names in layers.parameters)
-    backward = [graph.backward_flops[index] for index in range(len(graph.operators))]
+    tensor_bytes = tuple(tuple(one.size_bytes for one in layer) for layer in layers.trained)
+    backward_flops = _backward_flops(graph, layers)
     table = pl.DataFrame(
         {
             "layer": layers.names,
@@ -110,7 +110,7 @@ def _traced(
             "param_tensors": list(map(len, tensor_bytes)),
             "output_bytes": _per_sample(_output_bytes(graph, layers)),
             "forward_flops": _sums(layers, [operator.flops for operator in graph.operators]),
-            "backward_flops": _sums(layers, backward),
+            "backward_flops": backward_flops,
         },
         schema=SCHEMA,
     )
@@ -118,7 +118,20 @@ def _traced(
     shape = shapes[0] if len(shapes) == 1 else shapes
     moved = np.array(_sums(layers, _moved_bytes(graph, layers)))
     moved.setflags(write=False)
-    return Costs(ModelProfile(name, shape, table, tensor_bytes), moved)
+    profile = ModelProfile(name, shape, table, tensor_bytes)
+    if layers.trained != layers.parameters:
+        graph = follow(model, shapes, input_dtype=input_dtype, by=by, backward=True, unfrozen=True)
+        frozen = ((one.size_bytes for one in of if not one.is_trained) for of in layers.parameters)
+        profile = replace(
+            profile,
+            frozen_bytes=tuple(map(sum, frozen)),
+            unfrozen_backward_flops=tuple(_backward_flops(graph, find_layers(graph))),
+        )
+    return Costs(profile, moved)
+
+
+def _backward_flops(graph: Recording, layers: Layers) -> list[int]:
+    return _sums(layers, [graph.backward_flops[index] for index in range(len(graph.operators))])
 
 
 def _sums(layers: Layers, of_operators: Sequence[int]) -> list[int]:

@@ -95,8 +95,9 @@ class LayerTimes(LayerTable):
         Parameters
         ----------
         backward_over_forward
-            Seconds backward over seconds forward, the same for every layer; None takes the
-            backward FLOPs as they are counted.
+            Seconds backward over seconds forward, the same for every layer in which nothing is
+            frozen, of others less by their FLOPs; None takes the backward FLOPs as they are
+            counted.
         """
         batch_size = check_whole("batch_size", batch_size, 1)
         for what, number in (
@@ -109,7 +110,7 @@ class LayerTimes(LayerTable):
         backward_s = (
             pl.col("backward_flops") * (batch_size / flops_per_s)
             if backward_over_forward is None
-            else forward_s * backward_over_forward
+            else forward_s * pl.Series(profile.backward_share) * backward_over_forward
         )
         table = profile.table.select(
             "layer",

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from itertools import starmap
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from workbench.errors import UserError
 from workbench.profiles.layer_table import LayerTable
@@ -38,7 +40,8 @@ class ModelProfile(LayerTable):
             Name, unique: the first module of the layer that bears weights, ``+2`` if two more
             compute beside it.
         ``param_bytes``, ``param_tensors``
-            What is pulled and pushed for the layer. A tied weight counts at its first use.
+            What is pulled and pushed for the layer: frozen parameters are not. A tied weight
+            counts at its first use.
         ``output_bytes``
             Bytes per sample of all activations that cross the cut after the layer: computed up
             to it, needed beyond it. For the last layer, the model's outputs.
@@ -47,6 +50,10 @@ class ModelProfile(LayerTable):
     tensor_bytes
         Size of every parameter tensor, layer by layer, for links on which a few large tensors
         travel otherwise than many small ones. Left out, a layer's bytes are shared out evenly.
+    frozen_bytes
+        Bytes of each layer's frozen parameters, which are held, but neither updated nor sent.
+    unfrozen_backward_flops
+        Backward FLOPs of each layer if nothing were frozen. Both are empty where nothing is.
     """
 
     SCHEMA = SCHEMA
@@ -56,11 +63,20 @@ class ModelProfile(LayerTable):
     input_shape: InputShape
     table: pl.DataFrame
     tensor_bytes: tuple[tuple[int, ...], ...] = ()
+    frozen_bytes: tuple[int, ...] = ()
+    unfrozen_backward_flops: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("input_shape", "tensor_bytes"):  # lists, out of a file
+        of_layers = ("frozen_bytes", "unfrozen_backward_flops")
+        for name in ("input_shape", "tensor_bytes", *of_layers):  # lists, out of a file
             object.__setattr__(self, name, _tuples(getattr(self, name)))
+        for name in of_layers:
+            if len(getattr(self, name)) not in (0, len(self)):
+                raise UserError(
+                    f"{name} has {len(getattr(self, name))} numbers for {len(self)} layers; give "
+                    "one each, or none"
+                )
         sizes = list(self.table.select("param_bytes", "param_tensors").iter_rows())
         if not self.tensor_bytes:
             object.__setattr__(self, "tensor_bytes", tuple(starmap(_shared_evenly, sizes)))
@@ -68,13 +84,23 @@ class ModelProfile(LayerTable):
             raise UserError("tensor_bytes do not add up to the table's param_bytes and _tensors")
 
     @property
+    def backward_share(self) -> NDArray[np.float64]:
+        """Part of each layer's backward FLOPs that is left by what is frozen, (N,)."""
+        left = self.table["backward_flops"].to_numpy()
+        whole = np.array(self.unfrozen_backward_flops or left)
+        # A gradient may pass a layer without a FLOP that counts, from the first trained one on.
+        share = (self.table["param_bytes"].to_numpy().cumsum() > 0).astype(np.float64)
+        np.divide(left, whole, out=share, where=whole > 0)
+        return share
+
+    @property
     def param_bytes(self) -> int:
-        """Bytes of all parameters."""
+        """Bytes of all parameters that are trained."""
         return int(self.table["param_bytes"].sum())
 
     @property
     def param_tensors(self) -> int:
-        """Number of all parameter tensors."""
+        """Number of all parameter tensors that are trained."""
         return int(self.table["param_tensors"].sum())
 
     @property

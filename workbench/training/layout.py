@@ -1,8 +1,9 @@
-"""Position of each layer of a model in one flat vector of all its parameters.
+"""Position of each layer of a model in one flat vector of all parameters that are trained.
 
 The vector follows the chain of `workbench.profiles.profile_model`: layer by layer, within a layer
 tensor by tensor as the module registers them. So what a plan transmits between two cuts is one
-slice. Layers are numbered from 1, as in plans.
+slice; that of a layer whose parameters are all frozen is empty. Layers are numbered from 1, as in
+plans.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Layout:
     layers
         Names, as in the model's profile.
     tensors
-        Name and shape of each tensor, by layer. A tied weight is at its first use only.
+        Name and shape of each trained tensor, by layer. A tied weight is at its first use only.
     item_bytes
         Bytes of one element.
     """
@@ -89,10 +90,10 @@ def model_layout(
 
     Arguments are those of `workbench.profiles.profile_model`, whose layers these are.
 
-    Raises ValueError: as `profile_model` does; also for parameters of different types, which cannot
-    share one.
+    Raises ValueError: as `profile_model` does; also for trained parameters of different types,
+    which cannot share one.
     """
-    named = dict(module.named_parameters())
+    named = {name: one for name, one in module.named_parameters() if one.requires_grad}
     kinds = {parameter.dtype for parameter in named.values()}
     if len(kinds) > 1:
         raise UserError(
@@ -102,8 +103,7 @@ def model_layout(
         )
     layers = find_layers(follow(module, input_shape, input_dtype=input_dtype, by=by))
     tensors = tuple(
-        tuple((tensor, tuple(named[tensor].shape)) for tensor in layer)
-        for layer in layers.parameters
+        tuple((one.name, tuple(named[one.name].shape)) for one in layer) for layer in layers.trained
     )
     (kind,) = kinds
     return Layout(layers.names, tensors, kind.itemsize)

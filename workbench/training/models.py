@@ -12,7 +12,7 @@ from workbench.names import choose
 from workbench.profiles import profile_model
 from workbench.training.losses import check_outputs
 from workbench.training.repeatable import FIRST_WEIGHTS, seeded
-from workbench.training.tensors import as_tensor
+from workbench.training.tensors import as_tensor, number_type
 from workbench.zoo import MODELS
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def profile_of(model: Model, dataset: Dataset, seed: int) -> ModelProfile:
 
 
 def check_model(model: object, dataset: object, seed: int, *, in_own_type: bool = False) -> None:
-    """Refuse a model that cannot learn from a data set; one's own is tried on a sample.
+    """Refuse a model that cannot learn, or not from a data set; one's own is tried on a sample.
 
     With `in_own_type` the samples are converted to the model's number type.
     """
@@ -108,12 +108,14 @@ def check_model(model: object, dataset: object, seed: int, *, in_own_type: bool 
 def _check_outputs(model: Model, dataset: Dataset, seed: int, in_own_type: bool) -> None:
     import torch
 
+    from workbench.graphs.recording import check_has_parameters
+
     module = make_model(model, dataset, seed).eval()
-    like = next(module.parameters(), torch.empty(0))
-    sample = as_tensor(dataset.x_train[:1], like.device)
+    check_has_parameters(type(module).__name__, module)
+    sample = as_tensor(dataset.x_train[:1], next(module.parameters()).device)
     try:
         with torch.no_grad(), seeded(seed):
-            found = module(sample.to(like.dtype) if in_own_type else sample)
+            found = module(sample.to(number_type(module)) if in_own_type else sample)
     except Exception as error:
         raise UserError(
             f"the model does not take samples of shape {dataset.input_shape}, as "

@@ -73,8 +73,9 @@ class Pieces:
 
     @property
     def parameters(self) -> tuple[frozenset[str], ...]:
-        """Names of the parameters that each layer uses; of a tied one, several layers do."""
-        return self._used({name for name, _ in self.module.named_parameters()})
+        """Names of the trained parameters that each layer uses; several use a tied one."""
+        named = self.module.named_parameters()
+        return self._used({name for name, one in named if one.requires_grad})
 
     @property
     def buffers(self) -> tuple[frozenset[str], ...]:

@@ -28,8 +28,9 @@ class Setup:
     ----------
     model
         Name in the zoo, or a function that makes one's own module: their weights are drawn from the
-        seed. Or a module: a copy goes on from the weights that it has, as for fine-tuning. Tried on
-        a sample, without learning.
+        seed. Or a module: a copy goes on from the weights that it has, as for fine-tuning. Frozen
+        parameters (``requires_grad`` is false) stay as they are, and no message carries them. Tried
+        on a sample, without learning.
     dataset
         Fitted to the model's input; a model of the zoo gets as many outputs as it has classes.
     epochs
@@ -47,8 +48,9 @@ class Setup:
     Raises
     ------
     ValueError
-        Numbers out of range; an unknown model; a dataset that is none, or whose images the model
-        does not take; a model with fewer outputs than there are classes; an `sgd` that is none.
+        Numbers out of range; an unknown model, or one of which every parameter is frozen; a dataset
+        that is none, or whose images the model does not take; a model with fewer outputs than there
+        are classes; an `sgd` that is none.
     """
 
     model: Model

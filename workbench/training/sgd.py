@@ -28,8 +28,7 @@ class Sgd:
     momentum
         From 0 to below 1: how much of the last step's direction is kept.
     weight_decay
-        At least 0: added times the parameter to its gradient, for every element, frozen
-        parameters' too.
+        At least 0: added times the parameter to its gradient, for every element.
     nesterov
         Look ahead along the direction; needs momentum.
 

@@ -34,3 +34,8 @@ def check_pairs(x: NDArray[Any] | torch.Tensor, y: NDArray[Any] | torch.Tensor) 
     if len(x) != len(y) or not len(x):
         raise UserError(f"{len(x)} samples and {len(y)} labels; one label each, at least one")
     return len(x)
+
+
+def number_type(module: torch.nn.Module) -> torch.dtype:
+    """Type in which a module is given samples: that of its trained parameters."""
+    return next(one.dtype for one in module.parameters() if one.requires_grad)

@@ -63,8 +63,8 @@ class Trained(Generic[Weights_co]):
         A row for each epoch done, or for each on every node that has a model of its own; see
         `COLUMNS`.
     weights
-        The model's flat vector at the end of the last of these epochs (before any, the first one);
-        or each node's at the end of the run.
+        The flat vector of the model's trained parameters at the end of the last of these epochs
+        (before any, the first one); or each node's at the end of the run.
     run
         The simulation behind it; ``run.interrupted`` if Ctrl-C ended it before its time.
     """

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from tests.olpb.algorithms.networks import KINDS, NETWORKS, Drawn, example
 from tests.oracles import olpb_scan as oracle
@@ -68,6 +69,12 @@ def test_a_traced_graph_has_the_levels_of_a_pass_with_numbers(unit: str) -> None
     assert traced.names == recorded.names
     assert levels(traced, unit) == levels(recorded, unit)
     check(traced, unit, 3)
+
+
+def test_a_traced_graph_begins_where_something_is_trained() -> None:
+    module = nn.Sequential(nn.Linear(4, 4).requires_grad_(False), nn.ReLU(), nn.Linear(4, 2))
+    traced = flow(graphs.trace(module, (4,), batch_size=2, training=True))
+    assert traced.names == record(module, torch.zeros(2, 4), torch.tensor([0, 1])).flow.names
 
 
 def test_a_large_model_without_its_numbers() -> None:

@@ -244,7 +244,9 @@ def test_a_budget_is_kept_in_the_arena_on_this_machine() -> None:
     assert less["arena_bytes"] < whole["arena_bytes"]
     assert less["extra_percent"] > whole["extra_percent"] == 0
     assert min(less["arena_s"], less["plain_s"], whole["arena_s"], whole["plain_s"]) > 0
-    assert "this machine" in figures.svg(charts.trade_times(frame), "single")
+    assert less["predicted_s"] > whole["predicted_s"] > 0
+    svg = figures.svg(charts.trade_times(frame), "single")
+    assert all(word in svg for word in ("this machine", "predicted by the roofline", "measured"))
 
 
 TIMES = {

@@ -53,6 +53,15 @@ def test_bytes_take_their_time() -> None:
     assert run.results[0] == pytest.approx([1, 5.5 + 4.5 + 1])
 
 
+def test_a_module_below_all_that_is_trained_waits_for_no_gradient() -> None:
+    pool = Pool((Node(1.0), Node(1.0)), 0.0, 0.5)
+    modules = [ModuleWork(1.0, 0.0, 4.0, backward_dispatches=0), ModuleWork(1.0, 1.0)]
+    run = simulate(cluster_of(pool), programs_of(modules, pool, 3))
+    first, second = nodes_of(modules, pool)
+    assert run.results[first] == [1, 2, 3]
+    assert run.results[second] == [1 + 0.5 + 2, 5.5, 7.5]
+
+
 def test_refusals() -> None:
     pool = Pool((Node(1.0), Node(1.0, 5)))
     with pytest.raises(ValueError, match=r"3 modules need a node each, and the pool has 2"):

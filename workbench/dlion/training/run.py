@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -233,7 +233,7 @@ def build(setup: Setup, system: str | System = "dlion") -> Built:
         replica = flat.replica()
         if setup.first_weights == "own":
             drawn = make_model(setup.model, data, derive(setup.seed, FIRST_WEIGHTS, node))
-            _copy(drawn, replica.module)
+            replica.adopt(drawn)
         own = Learner(
             node, setup.seed, replica, replica.parameters.clone(), data, setup.sgd, name, parallel
         )
@@ -250,11 +250,3 @@ def build(setup: Setup, system: str | System = "dlion") -> Built:
         inboxes=[[] for _ in learners],
     )
     return Built(setup, setup.network, [program(job)] * setup.workers, learners, job)
-
-
-def _copy(drawn: Any, into: Any) -> None:
-    import torch
-
-    with torch.no_grad():
-        for target, source in zip(into.parameters(), drawn.parameters(), strict=True):
-            target.copy_(source)

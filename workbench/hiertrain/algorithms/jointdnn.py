@@ -1,7 +1,7 @@
 """JointDNN: every layer on the device or in the cloud, by a shortest path (Eshratifar et al. 2018).
 
 The graph has a node per layer and tier. A node costs the layer's forward and backward computation
-of the whole batch, an edge between tiers the features forward and as many bytes of gradients back,
+of the whole batch, an edge between tiers the features forward and their gradients back,
 and the first edge the samples, which lie on the device.
 """
 
@@ -81,8 +81,9 @@ def _step_s(problem: Problem, layer: int, before: str | None, tier: str) -> floa
     if before is None:
         sample_s = problem.seconds(problem.batch * problem.sample_bytes, "device", tier)
         return compute_s + sample_s
-    size_bytes = problem.batch * float(problem.output_bytes[layer - 1])
-    return compute_s + 2 * problem.seconds(size_bytes, before, tier)
+    crossing = problem.output_bytes[layer - 1], problem.gradient_bytes[layer - 1]
+    sent_s = (problem.seconds(problem.batch * float(one), before, tier) for one in crossing)
+    return compute_s + sum(sent_s)
 
 
 def _to_go_s(problem: Problem, allowed: Sequence[str]) -> list[dict[str, float]]:

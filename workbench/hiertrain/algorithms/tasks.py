@@ -94,23 +94,27 @@ def all_tasks(problem: Problem) -> Tasks:
         """Overhead of a message with these seconds per sample; without bytes it is not sent."""
         return np.where(slope_s > 0, overhead_s, 0.0)
 
-    output_bytes = np.concatenate([[0.0], problem.output_bytes])  # a task of no layers has none
     o_input_s, s_input_s, l_input_s = problem.sample_bytes * per_byte_s[DEVICE, [o, s, l]]
-    s_output_s = output_bytes[m_s] * per_byte_s[s, o]
-    l_output_s = output_bytes[m_l] * per_byte_s[l, o]
+    (s_output_s, l_output_s), (s_grad_s, l_grad_s) = (
+        (sizes[m_s] * per_byte_s[s, o], sizes[m_l] * per_byte_s[l, o])
+        for sizes in (  # a task of no layers hands on nothing
+            np.concatenate([[0.0], problem.output_bytes]),
+            np.concatenate([[0.0], problem.gradient_bytes]),
+        )
+    )
     nothing = np.zeros(len(order))
 
     (f_o, f_s, f_l), (g_o, g_s, g_l) = problem.span_s[:, [o, s, l], 0, m_s]  # layers 1..m_s
     (f_os, f_2), (g_os, g_2) = problem.span_s[:, [o, l], m_s, m_l]  # layers m_s+1..m_l
     f_3, g_3 = problem.span_s[:, o, m_l, layers]  # the rest
     slopes = [o_input_s + f_o, s_input_s + f_s + s_output_s, l_input_s + f_l]
-    slopes += [g_o, g_s + s_output_s, g_l]
-    slopes += [f_os, f_2 + l_output_s, g_os, g_2 + l_output_s]
+    slopes += [g_o, g_s + s_grad_s, g_l]
+    slopes += [f_os, f_2 + l_output_s, g_os, g_2 + l_grad_s]
     if overhead_s:
-        output_setup_s = setup_s(s_output_s)
-        setups = [setup_s(o_input_s), setup_s(s_input_s) + output_setup_s, setup_s(l_input_s)]
-        setups += [nothing, output_setup_s, nothing]
-        setups += [nothing, setup_s(l_output_s)] * 2
+        of_s = setup_s(s_input_s) + setup_s(s_output_s)
+        setups = [setup_s(o_input_s), of_s, setup_s(l_input_s)]
+        setups += [nothing, setup_s(s_grad_s), nothing]
+        setups += [nothing, setup_s(l_output_s), nothing, setup_s(l_grad_s)]
     else:
         setups = [nothing] * len(slopes)
 

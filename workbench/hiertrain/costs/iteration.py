@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import overload
 
 from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
-from workbench.hiertrain.costs.problem import TIERS, Problem, check_problem
+from workbench.hiertrain.costs.problem import TIERS, FloatArray, Problem, check_problem
 
 
 class Iteration(ABC):
@@ -177,15 +177,17 @@ def _hybrid(problem: Problem, policy: Hybrid) -> HybridIteration:
     b_o, b_s, b_l = policy.b_o, policy.b_s, policy.b_l
     forward_s, backward_s = problem.forward_span_s, problem.backward_span_s
 
-    def output_s(worker: str, last: int, samples: int) -> float:
-        size = samples * problem.output_bytes[last - 1] if last else 0.0
+    def crossing_s(of_layers: FloatArray, worker: str, last: int, samples: int) -> float:
+        size = samples * of_layers[last - 1] if last else 0.0
         return problem.seconds(size, worker, o)
 
     input_s = {
         worker: problem.seconds(samples * problem.sample_bytes, "device", worker)
         for worker, samples in ((o, b_o), (s, b_s), (l, b_l))
     }
-    s_output_s, l_output_s = output_s(s, m_s, b_s), output_s(l, m_l, b_l)
+    tasks = (s, m_s, b_s), (l, m_l, b_l)
+    s_output_s, l_output_s = (crossing_s(problem.output_bytes, *task) for task in tasks)
+    s_grad_s, l_grad_s = (crossing_s(problem.gradient_bytes, *task) for task in tasks)
     return HybridIteration(
         o_input_s=input_s[o],
         s_input_s=input_s[s],
@@ -202,16 +204,16 @@ def _hybrid(problem: Problem, policy: Hybrid) -> HybridIteration:
         forward_3_s=problem.batch * forward_s[o][m_l, layers],  # Eq. (9)
         s_output_s=s_output_s,
         l_output_s=l_output_s,
-        s_grad_s=s_output_s,
-        l_grad_s=l_output_s,
+        s_grad_s=s_grad_s,
+        l_grad_s=l_grad_s,
         backward_1_s=max(  # Eq. (6)
             b_o * backward_s[o][0, m_s],
-            b_s * backward_s[s][0, m_s] + s_output_s,
+            b_s * backward_s[s][0, m_s] + s_grad_s,
             b_l * backward_s[l][0, m_s],
         ),
         backward_2_s=max(  # Eq. (8)
             (b_o + b_s) * backward_s[o][m_s, m_l],
-            b_l * backward_s[l][m_s, m_l] + l_output_s,
+            b_l * backward_s[l][m_s, m_l] + l_grad_s,
         ),
         backward_3_s=problem.batch * backward_s[o][m_l, layers],  # Eq. (10)
         o_update_s=problem.update_sum_s[o][layers],  # Eq. (3), m_o = N

@@ -11,7 +11,7 @@ import polars as pl
 
 from workbench.checks import listed
 from workbench.errors import UserError
-from workbench.hiertrain.costs.problem import TIERS, Problem
+from workbench.hiertrain.costs.problem import TIERS, FloatArray, Problem
 
 SCHEMA = {"tier": pl.String, "first_layer": pl.Int64, "last_layer": pl.Int64, "samples": pl.Int64}
 Row = tuple[str, int, int | None, int]
@@ -208,19 +208,19 @@ class Chain(Policy):
 
     def feature_bytes(self, problem: Problem, layer: int) -> float:
         """Bytes of the batch's features that pass from `layer` to the next; 0 within a tier."""
-        return self._crossing_bytes(problem, layer, self.bits)
+        return self._crossing_bytes(problem.output_bytes, layer, self.bits)
 
     def gradient_bytes(self, problem: Problem, layer: int) -> float:
         """Bytes of the batch's gradients that pass back to `layer`; 0 within a tier."""
         bits = self.bits if self.gradient_bits is None else self.gradient_bits
-        return self._crossing_bytes(problem, layer, bits)
+        return self._crossing_bytes(problem.gradient_bytes, layer, bits)
 
-    def _crossing_bytes(self, problem: Problem, layer: int, bits: int | None) -> float:
+    def _crossing_bytes(self, of_layers: FloatArray, layer: int, bits: int | None) -> float:
         ends = set(self.tiers[layer - 1 : layer + 1])
         if len(ends) == 1:
             return 0.0
         share = bits / 32 if bits is not None and ends == {"edge", "cloud"} else 1.0
-        return float(problem.batch * problem.output_bytes[layer - 1] * share)
+        return float(self.batch * of_layers[layer - 1] * share)
 
 
 def whole(name: str, value: object, least: int) -> int:

@@ -39,7 +39,8 @@ class Problem:
     update_s
         For each tier its seconds to update each layer's weights, shape (N,).
     param_bytes
-        Bytes of each layer's parameters, shape (N,).
+        Bytes of each layer's parameters that are trained, shape (N,). Up to the first layer with
+        any, no gradient is passed back.
     output_bytes
         Bytes per sample of what each layer hands to the next, shape (N,).
     sample_bytes
@@ -158,6 +159,14 @@ class Problem:
     def param_sum_bytes(self) -> FloatArray:
         """[m]: bytes of the parameters of layers 1..m. Shape (N+1,)."""
         return _sums(self.param_bytes)
+
+    @cached_property
+    def gradient_bytes(self) -> FloatArray:
+        """Bytes per sample of the gradient that is handed back to each layer. Shape (N,).
+
+        As many as it handed on, where it or a layer below it has parameters; else none.
+        """
+        return _read_only(np.where(self.param_sum_bytes[1:] > 0, self.output_bytes, 0.0))
 
     def _longest_s(self) -> float:
         """More than any policy takes."""

@@ -81,8 +81,7 @@ def problem_of(
     sample_bytes
         Bytes of a sample on a link; None for four per value of the model's input.
     backward_over_forward
-        Seconds backward over seconds forward, the same for every layer; None takes the backward
-        FLOPs as they are counted.
+        As in `LayerTimes.from_flops`; None takes the backward FLOPs as they are counted.
     update_bytes_per_s
         Bytes of parameters that each tier updates per second, since that is bound by memory;
         None for two FLOPs a parameter of four bytes.

@@ -94,7 +94,7 @@ def original(job: Job, policy: Hybrid, learner: Learner, short: Task, long: Task
             gradient = await job.backward(context, learner, block, count, gradient)
             if task is not None and task.samples:
                 gradient, its = learner.split(gradient, len(task.samples))
-                size_bytes = len(task.samples) * problem.output_bytes[task.last - 1]
+                size_bytes = len(task.samples) * problem.gradient_bytes[task.last - 1]
                 send(context, task.tier, "gradient", its, size_bytes)
 
     async def program(context: Context) -> None:

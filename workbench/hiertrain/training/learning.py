@@ -104,8 +104,9 @@ class TierLearner:
         """Features behind layer `last`; autograd keeps the graph."""
         import torch
 
+        trains_below = self.flat.layout.starts[first - 1] > 0
         leaves = tuple(
-            tensor.detach().requires_grad_(first > 1 and tensor.is_floating_point())
+            tensor.detach().requires_grad_(trains_below and tensor.is_floating_point())
             for tensor in features.tensors
         )
         seed, tier = self.seed

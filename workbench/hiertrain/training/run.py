@@ -18,6 +18,7 @@ from workbench.hiertrain.training.setup import Setup
 from workbench.names import choose
 from workbench.runtime import Fault, Run
 from workbench.training import Standing
+from workbench.training.tensors import number_type
 
 if TYPE_CHECKING:
     from torch import Tensor  # noqa: F401, in a string
@@ -140,7 +141,7 @@ def build(setup: Setup, policy: Policy | str = "hiertrain") -> Built:
     chosen = policy if isinstance(policy, Policy) else choose("planner", policy, PLANNERS)(problem)
     chosen.check(problem)
     module, shape = setup.made(), setup.dataset.input_shape
-    dtype = next((str(p.dtype).removeprefix("torch.") for p in module.parameters()), "float32")
+    dtype = str(number_type(module)).removeprefix("torch.")
     pieces = training.cut(module, shape, input_dtype=dtype)
     name = setup.model if isinstance(setup.model, str) else type(module).__name__
     if len(pieces) != problem.layers:

@@ -45,13 +45,17 @@ class Flow:
 def flow(graph: Recording) -> Flow:
     """What gradients pass through in a graph of `workbench.graphs.trace`, without its numbers.
 
-    Every operator of the forward pass between a parameter and what it returns, or its loss, counts;
-    a graph does not tell what is detached, which a tape does.
+    Every operator of the forward pass between a trained parameter and what it returns, or its loss,
+    counts; a graph does not tell what is detached, which a tape does.
     """
     forward = [one for one in graph.operators if one.phase == "forward" and one.makes]
     made = {view.value for one in forward for view in one.makes}
     needed = {view.value for view in graph.outputs} & made
-    learnt = {number for number, one in enumerate(graph.values) if one.origin == "parameter"}
+    learnt = {
+        number
+        for number, one in enumerate(graph.values)
+        if any(graph.parameters[at].is_trained for at in one.parameters)
+    }
     carrying = set(learnt)
     for one in forward:
         if any(view.value in carrying for view in one.reads):

@@ -27,7 +27,8 @@ class ModuleWork:
     """What a module takes for a batch.
 
     `boundary_bytes` are those of what it passes on, and of the gradient that comes back;
-    `dispatches` those of a pass, forward or backward.
+    `dispatches` and `backward_dispatches` those of a pass. A module with none backward needs no
+    gradient: neither it nor one before it is trained.
     """
 
     forward_flops: float
@@ -35,6 +36,7 @@ class ModuleWork:
     boundary_bytes: float = 0.0
     memory_bytes: int = 0
     dispatches: int = 1
+    backward_dispatches: int = 1
 
 
 class ModuleLearner(Protocol):
@@ -201,18 +203,22 @@ class _Place:
     async def backward(self, context: Context, state: Module[Any, Any], batch: int) -> Any:
         """Learn from an earlier batch, and pass its gradient back; the next state."""
         topic, own = f"gradient {batch}", self.modules[self.number]
+        if not own.backward_dispatches:
+            return backward(state, lambda weights, _: (weights, None))[0]
         if state.late:
             gradient = await self.delays.receive(context, topic)
         else:
             gradient = self.learner.loss(state.passes[0])
         state, going_back = await context.compute(
             partial(backward, state, partial(self.learner.learn, gradient)),
-            cost_s=seconds(self.delays.pool, context.node, own.backward_flops, own.dispatches),
+            cost_s=seconds(
+                self.delays.pool, context.node, own.backward_flops, own.backward_dispatches
+            ),
             lane="backward",
             label=f"batch {batch}",
         )
-        if self.number:
-            size_bytes = self.modules[self.number - 1].boundary_bytes
+        before = self.modules[self.number - 1] if self.number else None
+        if before is not None and before.backward_dispatches:
             target = self.nodes[self.number - 1]
-            self.delays.send(context, target, topic, going_back, size_bytes)
+            self.delays.send(context, target, topic, going_back, before.boundary_bytes)
         return state

@@ -180,8 +180,9 @@ class ModuleModel:
         copy.parameters[self.where] = weights
         set_buffers(copy.module, get_buffers(self.flat.module))
         first, last = self.span
+        trains_below = self.where.start > 0
         given = tuple(
-            one.detach().requires_grad_(first > 1 and one.is_floating_point())
+            one.detach().requires_grad_(trains_below and one.is_floating_point())
             for one in features.tensors
         )
         with torch.enable_grad(), seeded(self.seed, STEP, self.place, iteration):
@@ -220,7 +221,8 @@ class ModuleModel:
             for made, one in zip(kept.made, gradient, strict=True)
             if one is not None and made.requires_grad
         ]
-        torch.autograd.backward([made for made, _ in pairs], [one for _, one in pairs])
+        if pairs:
+            torch.autograd.backward([made for made, _ in pairs], [one for _, one in pairs])
         self.sgd.step(weights, copy.gradients[self.where], self.velocity[self.where])
         return weights, tuple(one.grad for one in kept.given)
 

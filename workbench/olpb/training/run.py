@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from workbench import training
 from workbench.checks import check_kind
 from workbench.errors import UserError
+from workbench.graphs.recording import unfreeze
 from workbench.names import check_name
 from workbench.olpb.algorithms.decoupled import cut
 from workbench.olpb.algorithms.levels import groups
@@ -32,6 +34,7 @@ from workbench.runtime import Crash, Fault, LinkDown, Lossy, Run
 from workbench.runtime.faults import check_faults
 from workbench.training import Standing
 from workbench.training.losses import cross_entropy
+from workbench.training.tensors import number_type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -172,7 +175,8 @@ def _scanning(setup: Setup, method: str, learning: bool) -> Built:
     profile, nodes = _profile(flat, setup), setup.pool.nodes
     fastest = max(range(len(nodes)), key=lambda node: nodes[node].flops_per_s)
     forward_flops = float(setup.batch_size * profile.forward_flops)
-    forward_flops += setup.operator_flops * len(tape.calls)
+    forwards = _tape(setup, flat, batches, unfrozen=True) if any(profile.frozen_bytes) else tape
+    forward_flops += setup.operator_flops * len(forwards.calls)
     counting: Counting = AsPaperCounts(subtasks, setup.moves)
     if setup.counting == "arithmetic":
         counting = AsArithmeticCosts(subtasks)
@@ -192,12 +196,16 @@ def _scanning(setup: Setup, method: str, learning: bool) -> Built:
 def _decoupled(setup: Setup, method: str, count: int) -> Built:
     flat, batches = _model(setup)
     pieces = training.cut(flat.module, setup.dataset.input_shape, input_dtype=_dtype(flat.module))
-    table = _profile(flat, setup).table
-    set_up = _set_up_flops(setup, _tape(setup, flat, batches), len(table))
-    passes = (table[name].to_list() for name in ("forward_flops", "backward_flops"))
+    profile = _profile(flat, setup)
+    table = profile.table
+    set_up = _set_up_flops(setup, _tape(setup, flat, batches, unfrozen=True), len(table))
+    frozen = next(layer for layer, size in enumerate(table["param_bytes"]) if size)
     forward, backward = (
-        [setup.batch_size * flops + more for flops, more in zip(one, set_up, strict=True)]
-        for one in passes
+        [setup.batch_size * flops + more for flops, more in zip(table[name], extra, strict=True)]
+        for name, extra in (
+            ("forward_flops", set_up),
+            ("backward_flops", [0.0] * frozen + set_up[frozen:]),
+        )
     )
     spans = cut(list(map(sum, zip(forward, backward, strict=True))), count)
     crossing = [*pieces.crossing_bytes, 0]
@@ -210,14 +218,16 @@ def _decoupled(setup: Setup, method: str, count: int) -> Built:
         kept = count - place
         own = slice(span.start, span.stop)
         parameters = sum(table["param_bytes"][own].to_list())
+        held = (2 + kept) * parameters + sum(profile.frozen_bytes[own])
         outputs = sum(table["output_bytes"][own].to_list())
         work.append(
             modules.ModuleWork(
                 float(sum(forward[own])),
                 float(sum(backward[own])),
                 float(setup.batch_size * crossing[span.stop - 1]),
-                (2 + kept) * parameters + kept * setup.batch_size * outputs,
+                held + kept * setup.batch_size * outputs,
                 len(span),
+                max(0, span.stop - max(span.start, frozen)),
             )
         )
         learners.append(
@@ -256,9 +266,15 @@ def _model(setup: Setup) -> tuple[training.FlatModel, Batches]:
     return flat, Batches(setup.dataset, setup.batches, flat.parameters)
 
 
-def _tape(setup: Setup, flat: training.FlatModel, batches: Batches) -> Tape:
+def _tape(
+    setup: Setup, flat: training.FlatModel, batches: Batches, *, unfrozen: bool = False
+) -> Tape:
+    """What a gradient passes through; with `unfrozen`, as if no parameter were frozen."""
+    module = flat.module
+    if unfrozen:
+        unfreeze(module := copy.deepcopy(module))
     with training.seeded(setup.seed):
-        return record(flat.module, *batches[0], loss=cross_entropy)
+        return record(module, *batches[0], loss=cross_entropy)
 
 
 def _set_up_flops(setup: Setup, tape: Tape, layers: int) -> list[float]:
@@ -270,7 +286,7 @@ def _set_up_flops(setup: Setup, tape: Tape, layers: int) -> list[float]:
 
 
 def _dtype(module: torch.nn.Module) -> str:
-    return next((str(p.dtype).removeprefix("torch.") for p in module.parameters()), "float32")
+    return str(number_type(module)).removeprefix("torch.")
 
 
 def _profile(flat: training.FlatModel, setup: Setup) -> ModelProfile:

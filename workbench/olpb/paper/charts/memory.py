@@ -297,8 +297,14 @@ def trade(frame: pl.DataFrame) -> alt.Chart:
     return chart
 
 
-def trade_times(frame: pl.DataFrame) -> alt.Chart:
-    """Seconds of a step in the arena over PyTorch's, against bytes, a line per network."""
+SECONDS = {"predicted_s": "predicted by the roofline", "arena_s": "measured"}
+
+
+def trade_times(frame: pl.DataFrame) -> alt.VConcatChart:
+    """Seconds of a step in the arena over PyTorch's, against bytes, a line per network.
+
+    Below, how much longer less memory takes than computing nothing again: predicted and measured.
+    """
     found = frame.filter(pl.col("total_bytes").is_not_null())
     drawn = parts.titled(found, model=MODEL_TITLES).with_columns(
         ratio=pl.col("arena_s") / pl.col("plain_s"),
@@ -310,15 +316,35 @@ def trade_times(frame: pl.DataFrame) -> alt.Chart:
         "Time of a step of training in the arena",
         f"batch {row['batch_size']}, median of {row['repeats']} on this machine",
     ]
-    chart: alt.Chart = (
+    names = parts.present(found["model"], MODEL_TITLES)
+    held = alt.X("mb:Q", title="MB held", scale=alt.Scale(zero=True))
+    ratios = (
         alt.Chart(drawn)
         .mark_line(point=True)
         .encode(
-            x=alt.X("mb:Q", title="MB held", scale=alt.Scale(zero=True)),
+            x=held,
             y=alt.Y("ratio:Q", title="seconds over PyTorch's", scale=alt.Scale(zero=True)),
             tooltip=["model:N", "mb:Q", "plain_mb:Q", "arena_s:Q", "extra_percent:Q"],
-            **figures.series("model", parts.present(found["model"], MODEL_TITLES)),
+            **figures.series("model", names),
         )
-        .properties(height=190, title=title)
+        .properties(height=150)
     )
-    return chart
+    longer = drawn.unpivot(
+        on=["predicted_s", "arena_s"], index=["model", "mb", "share"], variable_name="seconds"
+    ).with_columns(
+        pl.col("seconds").replace_strict(SECONDS),
+        percent=100
+        * (pl.col("value") / pl.col("value").sort_by("share").last() - 1).over("model", "seconds"),
+    )
+    points = (
+        alt.Chart(longer)
+        .mark_point(filled=True, size=50)
+        .encode(
+            x=held,
+            y=alt.Y("percent:Q", title="longer than with all kept, %"),
+            color=parts.colour("model", names, legend=None),
+            shape=parts.shape("seconds", list(SECONDS.values())),
+        )
+        .properties(height=110)
+    )
+    return alt.vconcat(ratios, points, title=title).resolve_scale(shape="independent")

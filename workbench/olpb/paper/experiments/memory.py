@@ -243,6 +243,7 @@ TRADE_TIMES: dict[str, Any] = {
     "share": pl.Float64,
     "total_bytes": pl.Int64,
     "extra_percent": pl.Float64,
+    "predicted_s": pl.Float64,
     "arena_s": pl.Float64,
     "plain_s": pl.Float64,
     "arena_bytes": pl.Int64,
@@ -258,7 +259,8 @@ def trade_times(
 
     A row per network and budget, a ``share`` of what the plan needs that computes nothing again:
     ``model, batch_size, repeats``; the plan's ``total_bytes`` and ``extra_percent``, as in `trade`;
-    medians ``arena_s``, and ``plain_s`` of PyTorch as it is, by turns; ``arena_bytes``, with what
+    ``predicted_s`` by this machine's roofline; medians ``arena_s``, and ``plain_s`` of PyTorch as
+    it is, by turns; ``arena_bytes``, with what
     operators allocate beside it, and ``plain_bytes``, the most that PyTorch's allocator holds.
     """
     check_whole("batch_size", batch_size, 1)
@@ -280,6 +282,7 @@ def _ran(model: str, share: float, batch_size: int, repeats: int, **_: object) -
     import torch
 
     from workbench.olpb.memory.measured import measure_memory
+    from workbench.olpb.memory.roofline import this_machine
     from workbench.zoo import MODELS
 
     graph = _training(model, batch_size)
@@ -291,6 +294,7 @@ def _ran(model: str, share: float, batch_size: int, repeats: int, **_: object) -
     return {
         "total_bytes": found.plan.total_bytes,
         "extra_percent": 100 * extra_work(flow, found.plan),
+        "predicted_s": this_machine().seconds(found.plan.flow),
         "arena_s": statistics.median(found.arena_s),
         "plain_s": statistics.median(found.plain_s),
         "arena_bytes": found.arena_bytes + found.beside_bytes,
