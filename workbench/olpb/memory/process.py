@@ -42,9 +42,10 @@ class Needs:
     kernels
         That one operator allocates beside the block, at most.
     parameters, state
-        Of the model, and of the optimizer. Weights that the arena has taken over are counted once.
+        Of the model, and of the optimizer. What is trained counts twice: an arena trains a copy,
+        and leaves the module as it is.
     other
-        Constants, and running statistics.
+        Constants, and running statistics, of which an arena has a copy, too.
     inputs
         A batch: the user's, and its place in the arena.
     """
@@ -90,8 +91,8 @@ def _needs(flow: Dataflow, block: int, optimizer: str) -> Needs:
     return Needs(
         block=block + ALIGNMENT,
         kernels=max(kernels, scratch * max(trained, default=0)),
-        parameters=flow.held_bytes("weight"),
+        parameters=flow.held_bytes("weight") + sum(trained),
         state=state * sum(trained),
-        other=flow.held_bytes("constant"),
+        other=2 * flow.held_bytes("constant"),
         inputs=2 * flow.held_bytes("input"),
     )
