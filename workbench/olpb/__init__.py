@@ -9,8 +9,8 @@ True
 Zhao, Vandenhove, Xu, Tao, Wang, Liu and Crowcroft, *Parallel and Memory-Efficient Distributed Edge
 Learning in B5G IoT Networks*. `optimise` makes an equal graph of fewer operators; `plan_memory`
 orders them and gives each result its place in one block, within a budget if asked, by computing
-some again; `trade` says what each budget costs; an `Arena` runs the graph there; `pack` places
-buffers alone. `scan_gradients` computes gradients by a parallel scan over groups of operators,
+some again; `needs` says what a process takes that runs it, `trade` what each budget costs; an
+`Arena` runs the graph there; `pack` places buffers alone. `scan_gradients` computes gradients by a parallel scan over groups of operators,
 exactly; `train` trains on a simulated `Pool` of nodes, by one of `METHODS`.
 """
 
@@ -23,6 +23,7 @@ from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.memory.packing import pack
 from workbench.olpb.memory.plan import MemoryPlan, PlanError, certify
 from workbench.olpb.memory.planning import PLANNERS, plan_memory
+from workbench.olpb.memory.process import Needs, needs
 from workbench.olpb.memory.recomputation import BudgetError
 from workbench.olpb.memory.trade import trade
 
@@ -39,6 +40,7 @@ __all__ = [
     "Arena",
     "BudgetError",
     "MemoryPlan",
+    "Needs",
     "Node",
     "Optimised",
     "PlanError",
@@ -48,6 +50,7 @@ __all__ = [
     "TrainingError",
     "certify",
     "measure_memory",
+    "needs",
     "optimise",
     "pack",
     "plan_memory",

@@ -82,8 +82,9 @@ def plan_memory(
     planner
         A name in `PLANNERS`.
     budget_bytes
-        Most that the plan may need. What does not fit is thrown away and computed again, as little
-        as the best of two ways needs: by buffers (`workbench.olpb.memory.recomputation`), or by
+        Most that the block of results may need: of a process's budget, what lies beside it
+        (`workbench.olpb.needs`) goes off. What does not fit is thrown away and computed again, as
+        little as the best of two ways needs: by buffers (`workbench.olpb.memory.recomputation`), or by
         stages, which is optimal on chains (`workbench.olpb.memory.checkpointing`).
     order
         A name in `ORDERS`, or steps by number; the planner's own by default.
