@@ -10,8 +10,9 @@ Zhao, Vandenhove, Xu, Tao, Wang, Liu and Crowcroft, *Parallel and Memory-Efficie
 Learning in B5G IoT Networks*. `optimise` makes an equal graph of fewer operators; `plan_memory`
 orders them and gives each result its place in one block, within a budget if asked, by computing
 some again; `needs` says what a process takes that runs it, `trade` what each budget costs; an
-`Arena` runs the graph there; `pack` places buffers alone. `scan_gradients` computes gradients by a parallel scan over groups of operators,
-exactly; `train` trains on a simulated `Pool` of nodes, by one of `METHODS`.
+`Arena` runs the graph there; `pack` places buffers alone. `scan_gradients` computes gradients by a
+parallel scan over groups of operators, exactly; `train` trains on a simulated `Pool` of nodes, by
+one of `METHODS`.
 """
 
 from __future__ import annotations

@@ -84,8 +84,8 @@ def plan_memory(
     budget_bytes
         Most that the block of results may need: of a process's budget, what lies beside it
         (`workbench.olpb.needs`) goes off. What does not fit is thrown away and computed again, as
-        little as the best of two ways needs: by buffers (`workbench.olpb.memory.recomputation`), or by
-        stages, which is optimal on chains (`workbench.olpb.memory.checkpointing`).
+        little as the best of two ways needs: by buffers (`workbench.olpb.memory.recomputation`), or
+        by stages, which is optimal on chains (`workbench.olpb.memory.checkpointing`).
     order
         A name in `ORDERS`, or steps by number; the planner's own by default.
     rounds
