@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -69,17 +69,12 @@ def costly_readings() -> str:
     fitted = len(stored["fitted_on"])
     predicted = sum(claim.startswith("olpb.fig") for claim in ANSWERS) - fitted
     costly = [stored["claims_met"][reading] for reading in MOVES if reading != FREE]
-    met = [
-        f"{met_of([one[role] for one in costly], count)} {role}"
-        for role, count in (("fitted", fitted), ("predicted", predicted))
-    ]
+    met = []
+    for role, count in (("fitted", fitted), ("predicted", predicted)):
+        counts = [one[role] for one in costly]
+        ends = " to ".join(map(str, sorted({min(counts), max(counts)})))
+        met.append(f"{ends} of {count} {role}")
     return f"where that costs something {' and '.join(met)} claims are met"
-
-
-def met_of(counts: Sequence[int], of: int) -> str:
-    """How many claims of a number are met, by several readings."""
-    low, high = min(counts), max(counts)
-    return f"{low} of {of}" if low == high else f"{low} to {high} of {of}"
 
 
 def _table1(model: str, what: str, frame: pl.DataFrame) -> Answer | None:

@@ -8,7 +8,6 @@ import polars as pl
 from workbench import figures
 from workbench.claims import load_claims
 from workbench.figures import parts
-from workbench.olpb.paper.answers.scans import met_of
 from workbench.olpb.paper.charts.memory import MODEL_TITLES
 
 METHOD_TITLES = {
@@ -29,10 +28,11 @@ def rests_on(found: pl.DataFrame) -> str:
     free, costly = found.row(0, named=True), found[1:]
 
     def met(rows: pl.DataFrame) -> str:
-        counted = [
-            f"{met_of(rows[f'{role}_met'].to_list(), free[role])} {role}"
-            for role in ("fitted", "predicted")
-        ]
+        counted = []
+        for role in ("fitted", "predicted"):
+            counts = rows[f"{role}_met"].to_list()
+            ends = " to ".join(map(str, sorted({min(counts), max(counts)})))
+            counted.append(f"{ends} of {free[role]} {role}")
         return " and ".join(counted)
 
     return (
