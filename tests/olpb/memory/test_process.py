@@ -81,11 +81,11 @@ def test_an_optimizer_needs_what_pytorchs_holds(name: str) -> None:
     module = build("lenet5")
     for one in module.parameters():
         one.grad = torch.ones_like(one)
-    made = {
-        "sgd": lambda: torch.optim.SGD(module.parameters(), 0.1),
-        "momentum": lambda: torch.optim.SGD(module.parameters(), 0.1, momentum=0.9),
-        "adam": lambda: torch.optim.Adam(module.parameters(), foreach=False),
-    }[name]()
+    made: torch.optim.Optimizer = {
+        "sgd": torch.optim.SGD(module.parameters(), 0.1),
+        "momentum": torch.optim.SGD(module.parameters(), 0.1, momentum=0.9),
+        "adam": torch.optim.Adam(module.parameters(), foreach=False),
+    }[name]
     made.step()
     held = [one for state in made.state.values() for one in state.values()]
     state = sum(one.nbytes for one in held if torch.is_tensor(one) and one.dim())

@@ -184,8 +184,8 @@ def _flow(columns: Columns, alignment: int) -> Dataflow:
     names = [columns["names"][number] for number in columns["name"]]
     phases = [columns["phases"][number] for number in columns["phase"]]
     lists = [map(tuple, columns[name]) for name in ("reads", "makes", "overwrites", "after")]
-    numbers = (columns["flops"], columns["operator"], map(bool, columns["is_random"]))
-    numbers = (*numbers, columns["scratch_bytes"])
+    flags = map(bool, columns["is_random"])
+    numbers = (columns["flops"], columns["operator"], flags, columns["scratch_bytes"])
     steps = tuple(map(Step, names, phases, *lists, *numbers))
     held = zip(columns["held"], columns["held_bytes"], strict=True)
     return Dataflow(

@@ -347,4 +347,7 @@ def trade_times(frame: pl.DataFrame) -> alt.VConcatChart:
         )
         .properties(height=110)
     )
-    return alt.vconcat(ratios, points, title=title).resolve_scale(shape="independent")
+    chart: alt.VConcatChart = alt.vconcat(ratios, points, title=title).resolve_scale(
+        shape="independent"
+    )
+    return chart
