@@ -15,7 +15,7 @@ def title(marks: list[str]) -> tuple[float, float]:
     """Return the seconds of an epoch that the title gives: GoSGD's and EdgeGossip's."""
     plain, ours = (
         {match[1] for mark in marks for match in [re.search(pattern, mark)] if match}
-        for pattern in (r"([\d.e+]+) s an epoch with GoSGD", r"([\d.e+]+) s with EdgeGossip")
+        for pattern in (r"([\d.e+]+) s with GoSGD", r"([\d.e+]+) s with EdgeGossip")
     )
     assert len(plain) == len(ours) == 1, (plain, ours)
     return float(plain.pop()), float(ours.pop())

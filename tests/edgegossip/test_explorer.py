@@ -13,8 +13,8 @@ def test_it_says_how_long_an_epoch_takes() -> None:
     spans = explorer.trace(Setting()).frame.group_by("lane").agg(pl.col("end_s").max())
     end_s = dict(spans.iter_rows())
     assert title == [
-        f"AlexNet: {end_s['GoSGD']:.3g} s an epoch with GoSGD,",
-        f"{end_s['EdgeGossip']:.3g} s with EdgeGossip,",
+        f"AlexNet, an epoch: {end_s['GoSGD']:.3g} s with GoSGD, "
+        f"{end_s['EdgeGossip']:.3g} s with EdgeGossip",
         f"{end_s['GoSGD'] / end_s['EdgeGossip']:.2f} times as fast (cost model)",
     ]
 

@@ -19,6 +19,7 @@ COLUMNS: Final = {"single": 3.5, "double": 7.16}
 
 # Plots narrower than this show nothing; a chart that would need them does not fit the column.
 _LEAST_PLOT_PX: Final = 24.0
+_LEAST_COLUMNS: Final = 2
 _LEGEND_COLUMNS: Final = (None, 4, 3, 2, 1)
 
 
@@ -40,11 +41,19 @@ def fitted(chart: Figure, column: str) -> Picture:
         picture = _scaled(spec, target)
         if picture.width <= target:
             return picture.centred(target)
+    if spec.get("columns", 0) > _LEAST_COLUMNS:  # three panels in a row become two, and one below
+        below = spec | {"columns": _LEAST_COLUMNS, "resolve": _own_axes(spec)}
+        return fitted(below, column)
     raise UserError(
         f"the chart needs at least {picture.width / PX_PER_INCH:.2f} in, more than the {column} "
         f"column's {COLUMNS[column]} in: shorten its labels or legend, or facet it into fewer "
         "columns" + ('; or take column "double"' if column == "single" else "")
     )
+
+
+def _own_axes(spec: Mapping[str, Any]) -> dict[str, Any]:
+    resolve = spec.get("resolve", {})
+    return {**resolve, "axis": {**resolve.get("axis", {}), "x": "independent"}}
 
 
 def _scaled(spec: dict[str, Any], target: float) -> Picture:

@@ -30,7 +30,7 @@ ALIKE = ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
 def frames() -> dict[str, pl.DataFrame]:
     found, faults = recorded.load_all("dlion")
     assert not faults
-    return {name: one.frame for name, one in found.items()}
+    return {name: one.frame for name, one in found.items() if one.scale == "paper"}
 
 
 @cache

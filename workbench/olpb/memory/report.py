@@ -157,8 +157,8 @@ def table(found: Survey, title: str) -> Any:
     ]
     if found.budgeted is not None and found.budget_bytes is not None:
         lines.append(price(found))
-    accounts = ", ".join(f"{name} {size_bytes / 1e6:,.3f}" for name, size_bytes in _accounts(found))
-    rows.caption = "\n".join([*lines, f"the process, MB of 10⁶ bytes: {accounts}"])
+    accounts = ", ".join(f"{name} {_mb(size_bytes)}" for name, size_bytes in _accounts(found))
+    rows.caption = "\n".join([*lines, f"the process: {accounts}", "1 MB = 10⁶ bytes"])
     return rows
 
 
@@ -167,10 +167,10 @@ def _accounts(found: Survey) -> list[tuple[str, int]]:
     one = found.needs
     named = [
         ("block", one.block),
-        ("kernels beside it, at most", one.kernels),
+        ("kernels beside it at most", one.kernels),
         ("parameters", one.parameters),
         (f"{found.optimizer}'s state", one.state),
-        ("inputs, twice", one.inputs),
+        ("inputs twice", one.inputs),
         ("constants", one.other),
     ]
     return [(name, size_bytes) for name, size_bytes in named if size_bytes]
