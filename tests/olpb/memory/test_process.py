@@ -53,6 +53,8 @@ def peak_bytes(graph: OperatorGraph, model: str, plan: object) -> int:
         ("resnet20_cifar", 16, True, None),
         ("resnet20_cifar", 16, True, 0.5),
         ("resnet20_cifar", 1, True, None),
+        ("resnet20_cifar", 8, False, None),
+        ("mobilenet_v2_cifar", 8, False, None),
         ("squeezenet_cifar", 4, True, None),
         ("squeezenet_cifar", 4, False, None),
         ("mobilenet_v2_cifar", 4, True, None),

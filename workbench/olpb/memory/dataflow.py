@@ -56,7 +56,11 @@ class Step:
 
 
 class Held(NamedTuple):
-    """What a graph reads from outside of the plan; ``kind`` is weight, input or constant."""
+    """What a graph reads from outside of the plan; ``kind`` is weight, input, constant or folded.
+
+    Of what is computed before all runs, only what runs read counts as a weight or a constant: what
+    it was computed from, and on the way, is ``folded``.
+    """
 
     name: str
     kind: str
@@ -229,6 +233,10 @@ def _held(graph: OperatorGraph, made: Container[int]) -> tuple[Held, ...]:
         weight = made_of_weights.get(value) or _weight(graph, value)
         kind = "weight" if weight else "input" if about.origin == "input" else "constant"
         found[about.storage] = Held(weight or about.name, kind, about.storage_bytes)
+    for view in (view for one in graph.preparation for view in (*one.reads, *one.makes)):
+        about = graph.values[view.value]
+        if about.storage not in found:
+            found[about.storage] = Held(about.name, "folded", about.storage_bytes)
     return tuple(found.values())
 
 

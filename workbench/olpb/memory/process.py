@@ -46,6 +46,8 @@ class Needs:
         and leaves the module as it is.
     other
         Constants, and running statistics, of which an arena has a copy, too.
+    folded
+        What weights were folded from, which the module keeps.
     inputs
         A batch: the user's, and its place in the arena.
     """
@@ -55,6 +57,7 @@ class Needs:
     parameters: int
     state: int
     other: int
+    folded: int
     inputs: int
 
     @property
@@ -94,5 +97,6 @@ def _needs(flow: Dataflow, block: int, optimizer: str) -> Needs:
         parameters=flow.held_bytes("weight") + sum(trained),
         state=state * sum(trained),
         other=2 * flow.held_bytes("constant"),
+        folded=flow.held_bytes("folded"),
         inputs=2 * flow.held_bytes("input"),
     )

@@ -172,6 +172,7 @@ def _accounts(found: Survey) -> list[tuple[str, int]]:
         (f"{found.optimizer}'s state", one.state),
         ("inputs twice", one.inputs),
         ("constants", one.other),
+        ("weights before folding", one.folded),
     ]
     return [(name, size_bytes) for name, size_bytes in named if size_bytes]
 
