@@ -40,7 +40,8 @@ class Needs:
     block
         For results, gradients included; what aligns its beginning is counted.
     kernels
-        That one operator allocates beside the block, at most.
+        That one operator allocates beside the block, at most, with PyTorch on one thread: on more
+        threads a convolution may take more.
     parameters, state
         Of the model, and of the optimizer. What is trained counts twice: an arena trains a copy,
         and leaves the module as it is.

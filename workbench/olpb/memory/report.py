@@ -165,10 +165,12 @@ def table(found: Survey, title: str) -> Any:
 def _accounts(found: Survey) -> list[tuple[str, int]]:
     """What a process needs its bytes for, in words."""
     one = found.needs
+    trains = any(step.phase == "update" for step in found.flow.steps)
+    parameters = "parameters and their trained copy" if trains else "parameters"
     named = [
         ("block", one.block),
-        ("kernels beside it at most", one.kernels),
-        ("parameters", one.parameters),
+        ("kernels beside it, on one thread, at most", one.kernels),
+        (parameters, one.parameters),
         (f"{found.optimizer}'s state", one.state),
         ("inputs twice", one.inputs),
         ("constants", one.other),
@@ -189,15 +191,15 @@ def price(found: Survey) -> str:
     plan = found.budgeted
     assert plan is not None
     assert found.budget_bytes is not None
-    budget = f"within {_mb(found.budget_bytes)}: {_mb(found.needs.total)}"
+    budget = f"within {_mb(found.budget_bytes)}"
     if not plan.recomputed:
-        return f"{budget}, nothing computed again"
+        return f"{budget}: nothing computed again"
     roofline = this_machine()
     more = roofline.seconds(plan.flow) / roofline.seconds(found.flow) - 1
     longer = f"{more:.1%}" if more >= 0.001 else "less than 0.1%"
     again = len(plan.recomputed)
     operators = "1 operator runs" if again == 1 else f"{again:,} operators run"
-    return f"{budget}, {longer} longer by this machine's roofline; {operators} again"
+    return f"{budget}: {longer} longer by this machine's roofline; {operators} again"
 
 
 def _mb(size_bytes: int) -> str:
