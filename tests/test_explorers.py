@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from types import ModuleType
 from typing import Any
 
+import altair as alt
 import pytest
 
 from workbench import figures, systems
@@ -98,9 +99,9 @@ def test_all_explorers_are_here() -> None:
 def test_another_value_of_any_control_makes_another_chart(system: str) -> None:
     draw, setting = explorer(system).draw, explorer(system).Setting()
     assert set(OTHERS[system]) == {field.name for field in fields(setting)}
-    drawn = draw(setting).to_dict()
+    drawn = draw(setting)
     for name, value in OTHERS[system].items():
-        assert draw(replace(setting, **{name: value})).to_dict() != drawn, name
+        assert draw(replace(setting, **{name: value})) != drawn, name
 
 
 @every_explorer
@@ -113,11 +114,13 @@ def test_it_fits_both_columns(system: str) -> None:
 
 
 @every_explorer
-def test_it_draws_at_every_end_of_a_control(system: str) -> None:
+def test_what_it_draws_is_vega_lite_at_every_end_of_a_control(system: str) -> None:
     draw, setting = explorer(system).draw, explorer(system).Setting()
     for name, control in controls(setting).items():
         for value in control.settings:
-            assert draw(replace(setting, **{name: value})).to_dict()["$schema"]
+            drawn = draw(replace(setting, **{name: value}))
+            assert drawn.pop("config") is figures.CONFIG
+            alt.VConcatChart.from_dict(drawn, validate=True)
 
 
 @every_explorer
@@ -126,7 +129,7 @@ def test_a_phase_keeps_its_colour_and_a_percentage_ends_at_100(system: str) -> N
     colours: dict[tuple[str, str], str] = {}
     for name, control in controls(setting).items():
         for value in control.settings:
-            drawn = draw(replace(setting, **{name: value})).to_dict()
+            drawn = draw(replace(setting, **{name: value}))
             for field, scale in scales(drawn, "color"):
                 for category, colour in zip(scale["domain"], scale["range"], strict=False):
                     assert colours.setdefault((field, category), colour) == colour
@@ -182,4 +185,4 @@ def test_a_planner_of_ones_own_is_on_the_menu(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(dynacomm.PLANNERS, "halves", dynacomm.PLANNERS["sequential"])  # type: ignore[attr-defined]
     setting = dynacomm.Setting(planner="halves")
     assert "halves" in controls(setting)["planner"].settings
-    assert "ResNet-152, halves" in json.dumps(dynacomm.draw(setting).to_dict())
+    assert "ResNet-152, halves" in json.dumps(dynacomm.draw(setting))

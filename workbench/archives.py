@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from workbench import atomic
@@ -27,14 +28,23 @@ def names(path: Path, print_of_code: str, script: str) -> frozenset[str]:
     """Names of what an archive holds; none if it is missing, or was computed by other code."""
     if not path.exists() or read(path, _COMPUTED_BY, script).decode() != print_of_code:
         return frozenset()
-    with zipfile.ZipFile(path) as file:
-        return frozenset(file.namelist())
+    return frozenset(_opened(path).namelist())
 
 
 def read(path: Path, name: str, script: str) -> bytes:
     """Content of a member. Raises ValueError: the archive is damaged; `script` writes it anew."""
     try:
-        with zipfile.ZipFile(path) as file:
-            return file.read(name)
+        return _opened(path).read(name)
     except (zipfile.BadZipFile, KeyError) as error:
         raise UserError(f"{path} is damaged ({error}): run {script} to write it anew") from error
+
+
+def _opened(path: Path) -> zipfile.ZipFile:
+    about = path.stat()
+    return _in_memory(path, about.st_mtime_ns, about.st_size)
+
+
+@lru_cache(maxsize=4)
+def _in_memory(path: Path, changed_ns: int, size: int) -> zipfile.ZipFile:
+    """An archive as it was then: reading its list of members takes longer than reading one."""
+    return zipfile.ZipFile(io.BytesIO(path.read_bytes()))

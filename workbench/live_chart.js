@@ -1,7 +1,10 @@
 // Draws a Vega-Lite template once; other data and signals then go into the drawing as it stands.
 // It is bundled with vegaEmbed by vl-convert, so it imports nothing.
+const KEPT = 8; // drawings that are at hand again, as when a slider comes back
+
 async function render({ model, el }) {
-    let drawn = null; // {template, embedded}
+    const kept = new Map(); // by template, as text: the latest drawings, this one last
+    let drawn = null; // {template, embedded, place}
     let under_way = null;
     let waiting = false;
 
@@ -12,10 +15,23 @@ async function render({ model, el }) {
             datasets: data,
             params: [...(template.params ?? []), ...named],
         });
-        drawn?.embedded.finalize();
-        drawn = null;
+        const place = document.createElement("div");
         const options = { actions: false, renderer: "svg" };
-        drawn = { template, embedded: await vegaEmbed(el, spec, options) };
+        return { template, place, embedded: await vegaEmbed(place, spec, options) };
+    }
+
+    async function other(template, values) {
+        const key = JSON.stringify(template);
+        const found = kept.get(key);
+        drawn = found ? { ...found, template } : await embed(template, values);
+        if (found) await change(values);
+        el.replaceChildren(drawn.place);
+        kept.delete(key);
+        kept.set(key, drawn);
+        for (const [oldest, { embedded }] of [...kept].slice(0, -KEPT)) {
+            embedded.finalize();
+            kept.delete(oldest);
+        }
     }
 
     async function change({ data, signals }) {
@@ -31,9 +47,10 @@ async function render({ model, el }) {
         if (template == null) return;
         try {
             if (drawn?.template === template) await change(values);
-            else await embed(template, values);
+            else await other(template, values);
         } catch (error) {
             drawn = null;
+            kept.clear();
             el.textContent = `The chart cannot be drawn: ${error.message}`;
             throw error;
         }

@@ -307,6 +307,7 @@ def explorer(draw: Draw, controls: Controls, picture: Figure | None = None) -> E
         A control's name is no parameter of `draw`, or a parameter has no control.
     """
     import ipywidgets
+    from altair.utils.schemapi import debug_mode
 
     from workbench import figures
     from workbench.live_chart import LiveChart
@@ -327,7 +328,10 @@ def explorer(draw: Draw, controls: Controls, picture: Figure | None = None) -> E
         asked.update(values)
         before_s = time.perf_counter()
         try:
-            chart.show(draw(**values))
+            # altair checks every part of a chart as it is made, which takes most of the time:
+            # once is enough.
+            with debug_mode(not drawn):
+                chart.show(draw(**values))
         except Exception as error:  # shown to the reader of the notebook
             status.value = _error_text(error, values, controls, drawn)
             return

@@ -7,7 +7,7 @@ from workbench.dynacomm.explorer import Setting
 
 
 def test_it_says_what_the_plan_takes() -> None:
-    title = explorer.draw(Setting()).to_dict()["vconcat"][0]["title"]
+    title = explorer.draw(Setting())["vconcat"][0]["title"]
     seconds = explorer.trace(Setting()).end_s
     assert title == [
         f"ResNet-152, DynaComm: {seconds:.3g} s, 36.7 % saved",

@@ -9,7 +9,7 @@ from workbench.edgegossip.explorer import Setting
 
 
 def test_it_says_how_long_an_epoch_takes() -> None:
-    title = explorer.draw(Setting()).to_dict()["vconcat"][0]["title"]
+    title = explorer.draw(Setting())["vconcat"][0]["title"]
     spans = explorer.trace(Setting()).frame.group_by("lane").agg(pl.col("end_s").max())
     end_s = dict(spans.iter_rows())
     assert title == [

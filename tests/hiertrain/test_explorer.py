@@ -16,7 +16,7 @@ def test_it_says_what_an_iteration_takes(planner: str) -> None:
     setting = Setting(planner=planner)
     problem = variant(edge_cloud_mbps=3.5).problem("alexnet_tiny", 128)
     seconds = iteration(problem, PLANNERS[planner](problem)).total_s
-    title = explorer.draw(setting).to_dict()["vconcat"][0]["title"]
+    title = explorer.draw(setting)["vconcat"][0]["title"]
     assert title[1] == f"{seconds:.3g} s an iteration (cost model)"
     assert explorer.trace(setting).end_s <= seconds * (1 + 1e-9)
 
@@ -27,7 +27,7 @@ def test_it_says_what_an_iteration_takes(planner: str) -> None:
     ids=str,
 )
 def test_the_mark_stands_on_the_curve(other: dict[str, Any]) -> None:
-    drawn = explorer.draw(Setting(**other)).to_dict()
+    drawn = explorer.draw(Setting(**other))
     mark, *_ = drawn["vconcat"][2]["layer"][2:]
     rows = drawn["datasets"][mark["data"]["name"]]
     assert {row["edge_cloud_mbps"] for row in rows} == {3.5}
@@ -37,6 +37,6 @@ def test_the_mark_stands_on_the_curve(other: dict[str, Any]) -> None:
 
 
 def test_it_says_what_is_simulated_and_who_learns_what() -> None:
-    drawn = str(explorer.draw(Setting()).to_dict())
+    drawn = str(explorer.draw(Setting()))
     assert "layer (number: samples)" in drawn
     assert "(simulated)" in drawn

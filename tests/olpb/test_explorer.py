@@ -22,7 +22,7 @@ SMALL = Setting(model="lenet5", batch_size=4)
 
 
 def title(setting: Setting) -> list[str]:
-    memory: dict[str, Any] = explorer.draw(setting).to_dict()["vconcat"][0]
+    memory: dict[str, Any] = explorer.draw(setting)["vconcat"][0]
     said = memory["title"]
     return [said] if isinstance(said, str) else said
 
@@ -44,12 +44,12 @@ def test_the_title_tells_the_plan() -> None:
 def test_the_picture_is_the_same_on_a_slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     small = Setting(model="lenet5", batch_size=3)
     for setting in (Setting(batch_size=3, budget_percent=60), small):
-        drawn = explorer.draw(setting).to_dict()
+        drawn = explorer.draw(setting)
         explorer._plan.cache_clear()
         explorer._memory.cache_clear()
         with monkeypatch.context() as patch:
             patch.setattr(time, "perf_counter", count().__next__)  # a second a look
-            assert explorer.draw(setting).to_dict() == drawn
+            assert explorer.draw(setting) == drawn
 
 
 def test_a_budget_is_of_the_plans_own_bytes() -> None:

@@ -102,7 +102,7 @@ def test_storing_again_gives_the_same_lines(tmp_path: Path) -> None:
 def test_an_explorer_draws_without_pytorch(system: str) -> None:
     code = (
         f"import sys; from workbench.{system} import explorer;"
-        "explorer.draw(explorer.Setting()).to_dict();"
+        "explorer.draw(explorer.Setting());"
         "print('torch' in sys.modules)"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import altair as alt
 import polars as pl
@@ -104,7 +104,7 @@ def table(setting: Setting) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def draw(setting: Setting) -> alt.VConcatChart:
+def draw(setting: Setting) -> dict[str, Any]:
     """Seconds by part, batches and bytes by link of a system; samples a second of all."""
     found = iterations(setting)
     one, title = found[setting.system], SYSTEMS[setting.system].title
@@ -112,10 +112,8 @@ def draw(setting: Setting) -> alt.VConcatChart:
         f"{title}: {max(one.iteration_s):.3g} s an iteration",
         f"{one.samples_per_s:,.0f} samples a second (cost model)",
     ]
-    upper = alt.hconcat(_seconds(one), _links(one), spacing=30).resolve_scale(color="independent")
-    return alt.vconcat(upper.properties(title=heading), _all(found, setting)).resolve_scale(
-        color="independent"
-    )
+    upper = figures.stacked(_seconds(one), _links(one), how="hconcat", spacing=30, title=heading)
+    return figures.stacked(upper, _all(found, setting))
 
 
 def _seconds(one: Iteration) -> alt.Chart:
@@ -169,20 +167,20 @@ def _all(found: dict[str, Iteration], setting: Setting) -> alt.LayerChart:
             SYSTEMS[name].title,
             one.samples_per_s,
             f"{one.samples_per_s:,.0f}",
-            name == setting.system,
+            figures.PALETTE[4] if name == setting.system else parts.GREY,
         )
         for name, one in found.items()
     ]
-    drawn = pl.DataFrame(rows, schema=["system", "rate", "text", "shown"], orient="row")
-    base = alt.Chart(drawn).encode(
+    drawn = pl.DataFrame(rows, schema=["system", "rate", "text", "colour"], orient="row")
+    base = alt.Chart().encode(
         y=alt.Y("system:N", sort=None, title=None),
         x=alt.X("rate:Q", title="samples a second"),
     )
-    bars = base.mark_bar().encode(
-        color=alt.condition("datum.shown", alt.value(figures.PALETTE[4]), alt.value(parts.GREY))
-    )
-    texts = base.mark_text(align="left", dx=3).encode(text="text:N")
-    return (bars + texts).properties(
+    bars = base.mark_bar().encode(color=alt.Color("colour:N", scale=None))
+    texts = base.mark_text(align="left", dx=3).encode(text=alt.Text("text:N"))
+    return alt.LayerChart(
+        data=drawn,
+        layer=[bars, texts],
         title=["All systems", "whatever it is worth to learn from a sample (cost model)"],
         height=15 * len(found),
     )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
-import altair as alt
-
+from workbench import figures
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import LayerCosts, iteration
 from workbench.dynacomm.costs.timeline import timeline
@@ -33,7 +32,7 @@ class Setting(Parameters):
     overhead_ms: Annotated[float, Slider(0, 100, step=0.1, label="overhead")] = _FITTED.overhead_ms
 
 
-def draw(setting: Setting) -> alt.VConcatChart:
+def draw(setting: Setting) -> dict[str, Any]:
     """One iteration under a plan as a timeline, and every planner's time below it."""
     model, planner, costs = setting.model, setting.planner, _costs(setting)
     plans = {name: plan(costs) for name, plan in PLANNERS.items()}
@@ -46,10 +45,9 @@ def draw(setting: Setting) -> alt.VConcatChart:
         f"{done[planner].total_s:.3g} s, {saved:.1f} % saved",
         f"{_count(pulls, 'pull')}, {_count(pushes, 'push')} (cost model)",
     ]
-    return alt.vconcat(
-        timeline(costs, chosen).gantt().properties(title=title),
-        charts.iteration_parts(done),
-    ).resolve_scale(color="independent")
+    gantt = timeline(costs, chosen).gantt()
+    gantt.title = title
+    return figures.stacked(gantt, charts.iteration_parts(done))
 
 
 def trace(setting: Setting) -> Trace:

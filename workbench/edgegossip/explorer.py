@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import altair as alt
 import polars as pl
@@ -60,7 +60,7 @@ class Setting(Parameters):
 PHASES = ("learn", "wait", "rank")  # each keeps its colour, whichever of them an epoch has
 
 
-def draw(setting: Setting) -> alt.VConcatChart:
+def draw(setting: Setting) -> dict[str, Any]:
     """One epoch of plain gossip, the same with EdgeGossip, and what each platform keeps.
 
     The epoch is one in which points are aggregated already, each platform knows how fast all others
@@ -75,8 +75,8 @@ def draw(setting: Setting) -> alt.VConcatChart:
         f"{before_s / after_s:.2f} times as fast (cost model)",
     ]
     timeline = _both(deployment, plain, ours).gantt(colour="label", order=PHASES)
-    shown = timeline.properties(title=title)
-    return alt.vconcat(shown, _kept(deployment, ours)).resolve_scale(color="independent")
+    timeline.title = title
+    return figures.stacked(timeline, _kept(deployment, ours))
 
 
 def trace(setting: Setting) -> Trace:
@@ -136,12 +136,15 @@ def _kept(deployment: Deployment, epochs: Sequence[Epoch]) -> alt.LayerChart:
         schema=["platform", "percent", "text"],
         orient="row",
     )
-    base = alt.Chart(table).encode(
+    base = alt.Chart().encode(
         y=alt.Y("platform:N", sort=None, title=None),
         x=alt.X("percent:Q", title="of its points, %", scale=alt.Scale(domain=[0, 100])),
     )
     bars = base.mark_bar(color=figures.PALETTE[4])
-    texts = base.mark_text(align="left", dx=3).encode(text="text:N")
-    return (bars + texts).properties(
-        title="What each platform learns from", height=20 * len(epochs)
+    texts = base.mark_text(align="left", dx=3).encode(text=alt.Text("text:N"))
+    return alt.LayerChart(
+        data=table,
+        layer=[bars, texts],
+        title="What each platform learns from",
+        height=20 * len(epochs),
     )

@@ -11,10 +11,12 @@ from workbench.figures.export import FORMATS, save, svg
 from workbench.figures.fitting import COLUMNS, width_px
 from workbench.figures.headings import headed
 from workbench.figures.palette import DASHES, INK, PALETTE, SHAPES, series
-from workbench.figures.style import specification, theme
+from workbench.figures.stacked import stacked
+from workbench.figures.style import CONFIG, specification, theme
 
 __all__ = [
     "COLUMNS",
+    "CONFIG",
     "DASHES",
     "FORMATS",
     "INK",
@@ -24,6 +26,7 @@ __all__ = [
     "save",
     "series",
     "specification",
+    "stacked",
     "svg",
     "theme",
     "width_px",

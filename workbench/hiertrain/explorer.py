@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import altair as alt
 import polars as pl
-from altair.utils.schemapi import debug_mode
 
 from workbench import figures
 from workbench.hiertrain.algorithms import PLANNERS
@@ -37,7 +36,7 @@ from workbench.widgets import Slider
 # Each keeps its colour, whichever of them a setting has.
 LANES = (*PHASES[:3], *(f"to {tier}" for tier in TIERS))
 # Of the curves, beside the paper's: where All-Cloud's line flattens on a fast link.
-_CURVE_MBPS = (0.5, 1.0, *EDGE_CLOUD_MBPS, 10.0)
+_CURVE_MBPS = (0.5, 1.0, *EDGE_CLOUD_MBPS[::2], 10.0)
 
 
 def _link(between: str) -> Parameter:
@@ -73,7 +72,7 @@ class Setting(Parameters):
     ] = 1
 
 
-def draw(setting: Setting) -> alt.VConcatChart:
+def draw(setting: Setting) -> dict[str, Any]:
     """Who trains what, the iteration that comes of it, and every planner over bandwidth."""
     model, planner, batch_size = setting.model, setting.planner, setting.batch_size
     problem, policy = _planned(setting)
@@ -87,19 +86,16 @@ def draw(setting: Setting) -> alt.VConcatChart:
         f"{seconds[planner]:.3g} s an iteration (cost model)",
         f"All-Edge {seconds['all_edge']:.3g} s, All-Cloud {seconds['all_cloud']:.3g} s",
     ]
-    # As in the Gantt chart: `to_dict` checks the whole against altair's schema, once.
-    with debug_mode(False):
-        picture = charts.assignment(policy.table(problem.layers), problem.layers, batch_size)
-        heading = f"One iteration: {traced.end_s:.3g} s (simulated)"
-        timeline = traced.gantt(order=LANES, title=heading)
-        return alt.VConcatChart(
-            vconcat=[picture.properties(title=title), timeline, _over_bandwidth(curves, now)],
-            resolve=alt.Resolve(
-                scale=alt.ScaleResolveMap(
-                    color="independent", opacity="independent", shape="independent"
-                )
-            ),
-        )
+    picture = charts.assignment(policy.table(problem.layers), problem.layers, batch_size)
+    picture.title = title
+    heading = f"One iteration: {traced.end_s:.3g} s (simulated)"
+    timeline = traced.gantt(order=LANES, title=heading)
+    return figures.stacked(
+        picture,
+        timeline,
+        _over_bandwidth(curves, now),
+        independent=("color", "opacity", "shape"),
+    )
 
 
 def trace(setting: Setting) -> Trace:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import altair as alt
 import polars as pl
-from altair.utils.schemapi import debug_mode
 
 from workbench import figures
 from workbench.figures import parts
@@ -153,15 +152,11 @@ def _by_arithmetic(setting: Setting, method: str, testbed: Testbed) -> Timing:
 _work = lru_cache(maxsize=64)(stored_work)
 
 
-def draw(setting: Setting) -> alt.VConcatChart:
+def draw(setting: Setting) -> dict[str, Any]:
     """The arena over the steps of a plan, and seconds of a backward pass by every method."""
-    # `to_dict` checks the whole against altair's schema, once.
-    with debug_mode(False):
-        asked = (setting.model, setting.batch_size, setting.phase == "training")
-        memory = _memory(asked, setting.planner, setting.budget_percent)
-        below_each_other = [memory, _backward(table(setting), setting)]
-        resolve = alt.Resolve(scale=alt.ScaleResolveMap(color="independent"))
-        return alt.VConcatChart(vconcat=below_each_other, resolve=resolve)
+    asked = (setting.model, setting.batch_size, setting.phase == "training")
+    memory = _memory(asked, setting.planner, setting.budget_percent)
+    return figures.stacked(memory, _backward(table(setting), setting))
 
 
 @lru_cache(maxsize=16)

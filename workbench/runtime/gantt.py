@@ -56,7 +56,6 @@ def gantt(
         ``"single"`` or ``"double"``: the width that decides which labels have room.
     """
     import altair as alt
-    from altair.utils.schemapi import debug_mode
 
     check_name("colouring", colour, COLOURINGS)
     width_px = figures.width_px(column)
@@ -74,17 +73,14 @@ def gantt(
     few, sized = len(spans) <= _MOST_TEXTS, bool((frame["bytes"] > 0).any())
     plot_px = max(width_px - _CHARACTER_PX * max(map(len, rows), default=0) - 20, 60.0)
     heading: dict[str, Any] = {} if title is None else {"title": title}
-    # altair checks every part of a chart against its schema as it is made, which takes most of
-    # the time; all parts are spelt out below, and `to_dict` checks the whole.
-    with debug_mode(False):
-        chart = alt.Chart(spans).encode(y=_lane(rows))
-        shown = [kind for kind in kinds if kind in present] if present != rows else []
-        layers = [_bars(chart, kinds, end, unit, few=few, legend=shown, sized=sized)]
-        if few:
-            room = pl.col("label").str.len_chars() * (_CHARACTER_PX * end / plot_px)
-            fitting = alt.Chart(spans.filter(pl.col("length") > room)).encode(y=_lane(rows))
-            layers.append(_texts(fitting, kinds))
-        return alt.LayerChart(layer=layers, height=_ROW_PX * max(len(rows), 1), **heading)
+    chart = alt.Chart(spans).encode(y=_lane(rows))
+    shown = [kind for kind in kinds if kind in present] if present != rows else []
+    layers = [_bars(chart, kinds, end, unit, few=few, legend=shown, sized=sized)]
+    if few:
+        room = pl.col("label").str.len_chars() * (_CHARACTER_PX * end / plot_px)
+        fitting = alt.Chart(spans.filter(pl.col("length") > room)).encode(y=_lane(rows))
+        layers.append(_texts(fitting, kinds))
+    return alt.LayerChart(layer=layers, height=_ROW_PX * max(len(rows), 1), **heading)
 
 
 def _spans(frame: pl.DataFrame, colour: str, scale: float) -> tuple[pl.DataFrame, list[str]]:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import le
 
+import numpy as np
+
 from workbench.hiertrain.costs.policy import Chain
 from workbench.hiertrain.costs.problem import Problem, check_problem
 
@@ -46,9 +48,10 @@ def fastest_chain(problem: Problem, allowed: Sequence[str]) -> Chain:
     all else, so few are kept; where they are not, their number may grow steeply with the layers.
     """
     check_problem(problem)
-    to_go_s = _to_go_s(problem, allowed)
-    known_s = _duration_s(_shortest(problem, allowed, to_go_s))
-    paths = [_extended(problem, allowed, None, tier) for tier in allowed]
+    graph = _Graph(problem, allowed)
+    to_go_s = _to_go_s(graph)
+    known_s = _duration_s(_shortest(graph, to_go_s))
+    paths = [graph.extended(None, tier) for tier in allowed]
     for layer in range(1, problem.layers + 1):
         paths = [
             path
@@ -57,55 +60,77 @@ def fastest_chain(problem: Problem, allowed: Sequence[str]) -> Chain:
         ]
         paths = [path for tier in allowed for path in _unbeaten(paths, tier)]
         if layer < problem.layers:
-            paths = [_extended(problem, allowed, path, tier) for path in paths for tier in allowed]
+            paths = [graph.extended(path, tier) for path in paths for tier in allowed]
     return Chain(min(paths, key=lambda path: (_duration_s(path), path.tiers)).tiers, problem.batch)
 
 
-def _extended(problem: Problem, allowed: Sequence[str], path: Path | None, tier: str) -> Path:
-    """Put the next layer of a path on a tier; None is the path of no layers."""
-    path = path or Path((), 0.0, (0.0,) * len(allowed))
-    layer = len(path.tiers)
-    return Path(
-        (*path.tiers, tier),
-        path.length_s + _step_s(problem, layer, path.tiers[-1] if layer else None, tier),
-        tuple(
-            update_s + (problem.update_s[tier][layer] if holder == tier else 0.0)
-            for holder, update_s in zip(allowed, path.updates_s, strict=True)
-        ),
-    )
+class _Graph:
+    """The graph of an iteration over the allowed tiers.
+
+    Attributes
+    ----------
+    step_s : list[dict[tuple[str | None, str], float]]
+        Seconds of a layer (from 0) on a tier, and of the messages to and from it, by the tier of
+        the layer before, None for the first, and its own.
+    update_s : list[list[float]]
+        Seconds of a layer's update on each of the allowed tiers.
+    """
+
+    def __init__(self, problem: Problem, allowed: Sequence[str]) -> None:
+        self.allowed = tuple(allowed)
+        batch = problem.batch
+        compute_s = {tier: (batch * problem.layer_s[tier].sum(axis=1)).tolist() for tier in allowed}
+        crossing = zip(problem.output_bytes.tolist(), problem.gradient_bytes.tolist(), strict=True)
+        self.step_s: list[dict[tuple[str | None, str], float]] = [
+            {
+                (None, tier): compute_s[tier][0]
+                + problem.seconds(batch * problem.sample_bytes, "device", tier)
+                for tier in allowed
+            }
+        ]
+        for layer, sizes in zip(range(1, problem.layers), crossing, strict=False):
+            self.step_s.append(
+                {
+                    (before, tier): compute_s[tier][layer]
+                    + sum(problem.seconds(batch * size, before, tier) for size in sizes)
+                    for before in allowed
+                    for tier in allowed
+                }
+            )
+        self.update_s = np.stack([problem.update_s[tier] for tier in allowed], axis=1).tolist()
+
+    def extended(self, path: Path | None, tier: str) -> Path:
+        """Put the next layer of a path on a tier; None is the path of no layers."""
+        path = path or Path((), 0.0, (0.0,) * len(self.allowed))
+        layer = len(path.tiers)
+        before = path.tiers[-1] if layer else None
+        updates_s = list(path.updates_s)
+        updates_s[self.allowed.index(tier)] += self.update_s[layer][self.allowed.index(tier)]
+        return Path(
+            (*path.tiers, tier),
+            path.length_s + self.step_s[layer][before, tier],
+            tuple(updates_s),
+        )
 
 
-def _step_s(problem: Problem, layer: int, before: str | None, tier: str) -> float:
-    """Seconds of layer `layer` (from 0) on a tier, and of the messages to and from it."""
-    compute_s = problem.batch * float(problem.layer_s[tier][layer].sum())
-    if before is None:
-        sample_s = problem.seconds(problem.batch * problem.sample_bytes, "device", tier)
-        return compute_s + sample_s
-    crossing = problem.output_bytes[layer - 1], problem.gradient_bytes[layer - 1]
-    sent_s = (problem.seconds(problem.batch * float(one), before, tier) for one in crossing)
-    return compute_s + sum(sent_s)
-
-
-def _to_go_s(problem: Problem, allowed: Sequence[str]) -> list[dict[str, float]]:
+def _to_go_s(graph: _Graph) -> list[dict[str, float]]:
     """For each layer and its tier, the shortest path from there to the last layer."""
-    to_go_s = [dict.fromkeys(allowed, 0.0)]
-    for layer in range(problem.layers - 1, 0, -1):
+    to_go_s = [dict.fromkeys(graph.allowed, 0.0)]
+    for step_s in reversed(graph.step_s[1:]):
         after_s = to_go_s[0]
         here_s = {
-            tier: min(_step_s(problem, layer, tier, to) + after_s[to] for to in allowed)
-            for tier in allowed
+            tier: min(step_s[tier, to] + after_s[to] for to in graph.allowed)
+            for tier in graph.allowed
         }
         to_go_s.insert(0, here_s)
     return to_go_s
 
 
-def _shortest(
-    problem: Problem, allowed: Sequence[str], to_go_s: Sequence[dict[str, float]]
-) -> Path:
+def _shortest(graph: _Graph, to_go_s: Sequence[dict[str, float]]) -> Path:
     """Shortest path, updates left aside."""
     path = None
     for after_s in to_go_s:
-        steps = [_extended(problem, allowed, path, tier) for tier in allowed]
+        steps = [graph.extended(path, tier) for tier in graph.allowed]
         path = min(steps, key=lambda step: step.length_s + after_s[step.tiers[-1]])
     assert path is not None
     return path
