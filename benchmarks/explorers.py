@@ -57,10 +57,11 @@ def measured(lab: Lab, name: str, control: Slider | Menu) -> list[float]:
     described = control.label or name.replace("_", " ")
     times_ms = []
     if isinstance(control, Menu):
-        for option in [*control.options[1:], control.options[0]]:
-            if option != lab.setting(described):
-                lab.choose(described, option)
-                times_ms.append(answer_ms(lab))
+        first = lab.setting(described)
+        others = [option for option in control.options if option != first]
+        for option in [*others, first]:  # back to where every control changes the chart
+            lab.choose(described, option)
+            times_ms.append(answer_ms(lab))
         return times_ms
     for move in range(MOVES):
         lab.press(described, "ArrowLeft" if move % 4 < 2 else "ArrowRight")
