@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from IPython.core.formatters import DisplayFormatter
 from typer.testing import CliRunner, Result
 
 from workbench import cli, datasets, instruction_set, parallel, results, systems
@@ -383,7 +384,11 @@ def test_a_notebook_shows_what_answers_its_parameters_and_runs_the_rest(
     shown = runs.show(fig9a, charts.fig9a, "smoke")
     kept = loaded("dynacomm", "fig9a", tmp_path)
     assert shown.frame.equals(kept.frame)
-    assert "<svg" in shown._repr_mimebundle_()["image/svg+xml"]
+    drawn, _ = DisplayFormatter().format(shown)  # type: ignore[no-untyped-call]
+    assert "<svg" in drawn["image/svg+xml"]
+    assert (
+        drawn["text/plain"] == "dynacomm: fig9a (figure)"
+    )  # not the frame, nor the picture once more
     assert "recorded on" in capsys.readouterr().out
     assert runs.results.frames == {}  # it is not a result of this run
     for arguments in (("default",), ("smoke", "vgg19"), ("smoke", "resnet152", 1e3)):

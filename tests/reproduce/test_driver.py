@@ -36,6 +36,14 @@ def test_failing_notebooks_do_not_stop_the_others(finished: Finished) -> None:
     assert report.exit_status == 1
 
 
+def test_the_longest_notebook_begins_first(tmp_path: Path) -> None:
+    for name, cells in (("01_short", 1), ("02_long", 3), ("03_middling", 2)):
+        write_notebook(tmp_path / "notebooks" / f"{name}.ipynb", *["1"] * cells)
+    _, text = run(tmp_path, jobs=1)
+    begun = [line.split(":")[0] for line in text.splitlines() if "started" in line]
+    assert begun == ["02_long", "03_middling", "01_short"]
+
+
 def test_finished_notebook_leaves_all_its_parts(finished: Finished) -> None:
     root, _, _ = finished
     folder = root / "out" / "01_good"

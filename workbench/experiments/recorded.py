@@ -219,8 +219,9 @@ def load_all(system: str, folder: Path = FOLDER) -> tuple[dict[str, Recorded], d
     return found, faults
 
 
-class Shown(NamedTuple):
-    """What an experiment came to, and its figure; Jupyter shows the figure."""
+@dataclass(frozen=True)
+class Shown:
+    """What an experiment came to, and its figure; Jupyter shows the figure alone."""
 
     frame: pl.DataFrame
     figure: results.Figure

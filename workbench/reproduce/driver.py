@@ -146,7 +146,11 @@ def plan(
 def carry_out(tasks: Sequence[NotebookTask], jobs: int, refresh: Callable[[], None]) -> bool:
     """Run the waiting tasks, `jobs` at once; return whether an interrupt ended them early."""
     kernels = Kernels()
-    waiting = [task for task in tasks if task.progress.status == "waiting"]
+    # The longest first, so that none runs alone at the end; most cells take longest.
+    waiting = sorted(
+        (task for task in tasks if task.progress.status == "waiting"),
+        key=lambda task: -task.progress.cells,
+    )
     with ThreadPoolExecutor(jobs) as pool:
         try:
             pending: set[Future[None]] = {pool.submit(run, task, kernels) for task in waiting}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,13 @@ class TestSlowdown:
             expected += weight * feature
         assert predictor.slowdown(u) == pytest.approx(expected, rel=1e-9)
         assert predictor.slowdown(u) >= 1
+
+    @given(predictor=predictors(), several=st.lists(CONTENTION, min_size=1, max_size=4))
+    def test_many_at_once_are_the_same_bits(
+        self, predictor: Predictor, several: list[Contention]
+    ) -> None:
+        together = predictor.slowdowns(np.array([astuple(one) for one in several]))
+        assert together.tolist() == [predictor.slowdown(one) for one in several]
 
     @given(predictor=predictors(), u=CONTENTION, v=CONTENTION)
     def test_never_falls_as_contention_rises(

@@ -73,8 +73,7 @@ class Load:
 
     def speed(self, predictor: Predictor, factor: float = 1.0) -> Schedule:
         """Speed of a platform under this load by a predictor, times `factor`."""
-        speeds = {one: factor / predictor.slowdown(one) for one in set(self.contentions)}
-        return Schedule(self.starts_s, tuple(speeds[one] for one in self.contentions))
+        return Schedule(self.starts_s, tuple((factor / predictor.slowdowns(self.uses)).tolist()))
 
 
 def draw_load(

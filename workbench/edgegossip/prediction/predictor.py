@@ -121,10 +121,19 @@ class Predictor:
 
     def slowdown(self, contention: Contention) -> float:
         """RG(U): how many times as long as without contention; at least 1."""
-        scales = (1.0, self.network_scale, self.disk_scale)
         u = (contention.core, contention.network_bytes_per_s, contention.disk_bytes_per_s)
-        features = FORMS[self.form](np.divide([u], scales), self.cores)
-        return float(1 + features[0] @ np.array(self.weights))
+        return float(self.slowdowns(np.array([u]))[0])
+
+    def slowdowns(self, uses: Array) -> Array:
+        """RG(U) of each U; `uses` has the shape (K, 3), in the order of `RESOURCES`."""
+        scaled = uses / (1.0, self.network_scale, self.disk_scale)
+        found = np.ones(len(uses))
+        # Added feature by feature, since a product's sums depend on how many rows it has.
+        for weight, feature in zip(
+            self.weights, FORMS[self.form](scaled, self.cores).T, strict=True
+        ):
+            found += weight * feature
+        return found
 
     def start(self) -> Baseline:
         """Estimate of t_0 before any observation."""
