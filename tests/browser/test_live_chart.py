@@ -54,4 +54,12 @@ def test_changed_drawing_equals_a_fresh_one(system: str, open_lab: OpenLab, tmp_
         assert lab.page.locator("#drawn-at-first").count() == 1  # changed, not drawn again
         lab.run_cell(1)
         assert plain(lab.marks(1)) == plain(changed)
+        model = lab.setting("model")
+        lab.choose("model", "lenet5_cifar" if system == "hiertrain" else "lenet5")
+        lab.wait_for_other_marks(changed)
+        other = lab.settled()
+        lab.choose("model", model)  # whose drawing was kept
+        lab.wait_for_other_marks(other)
+        assert lab.page.locator("#drawn-at-first").count() == 1
+        assert plain(lab.settled()) == plain(changed)
         assert lab.problems == []

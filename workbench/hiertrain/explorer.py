@@ -20,7 +20,6 @@ from workbench.hiertrain.paper.testbed import (
     CORES,
     CORES_USED,
     DEVICE_EDGE_MBPS,
-    EDGE_CLOUD_MBPS,
     FIG11_MBPS,
     MODELS,
     Testbed,
@@ -36,7 +35,7 @@ from workbench.widgets import Slider
 # Each keeps its colour, whichever of them a setting has.
 LANES = (*PHASES[:3], *(f"to {tier}" for tier in TIERS))
 # Of the curves, beside the paper's: where All-Cloud's line flattens on a fast link.
-_CURVE_MBPS = (0.5, 1.0, *EDGE_CLOUD_MBPS[::2], 10.0)
+_CURVE_MBPS = (0.5, 1.0, 1.5, 2.5, FIG11_MBPS, 5.0, 7.0, 10.0)
 
 
 def _link(between: str) -> Parameter:
