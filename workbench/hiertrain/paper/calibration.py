@@ -17,13 +17,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from multiprocessing import get_context
 
 from workbench.claims import Answer, Claim, answered, claims_of, verdicts
 from workbench.clusters.testbeds import calibration_toml, write_calibration
-from workbench.hiertrain.costs.problem import FloatArray
+from workbench.experiments.calibrate import Search, Values
 from workbench.hiertrain.paper.answers import ANSWERS
 from workbench.hiertrain.paper.testbed import (
     BATCH_SIZE,
@@ -106,9 +106,7 @@ EXPLANATIONS: dict[str, Explanation] = {
 }
 """What may explain the times that the paper states."""
 
-SEED = 1
-STEPS, ROUNDS = 12, 2
-STEP = 1.25 ** (1 / STEPS)
+STEP, STEPS = 1.25 ** (1 / 12), 12
 
 
 def found(
@@ -168,73 +166,37 @@ def _missed(explanation: Explanation, answers: Mapping[str, Answer]) -> float:
     return sum(COST.get(judged[claim], 1.0) for claim in explanation.fitted_on)
 
 
+def search(explanation: Explanation) -> Search:
+    """Return how an explanation's constants are sought: to a factor of 0.8 or 1.25 in `centred`."""
+    return Search(explanation.ranges, population=20, step=STEP, steps=STEPS)
+
+
 def fit(name: str = EXPLANATION) -> Constants:
     """Constants with the least `misfit`, `centred`; a minute or two."""
-    from scipy.optimize import differential_evolution
-
     explanation = choose("explanation", name, EXPLANATIONS)
-
-    def of(logarithms: FloatArray) -> float:
-        return misfit(explanation, _constants(explanation, logarithms))
-
-    bounds = [tuple(map(math.log, ends)) for ends in explanation.ranges.values()]
-    # A large population and few generations, since most of the misfit comes in steps.
-    best = differential_evolution(
-        of, bounds, seed=SEED, init="sobol", popsize=20, maxiter=20, tol=1e-4, polish=False
-    )
-    return centred(explanation, _constants(explanation, best.x))
+    best = search(explanation).least(_by_values(misfit, explanation))
+    return centred(explanation, Constants(**explanation.fixed, **best))
 
 
 def centred(explanation: Explanation, constants: Constants) -> Constants:
     """Move each fitted constant to the geometric middle of where no more claims are missed.
 
     First with trends counting half, as in the fit; then by the claims met alone, since a trend can
-    hang on two numbers that all but tie, which leaves a narrow interval. One constant after the
-    other, twice each, since the intervals depend on each other. The interval ends where more are
-    missed, at a factor of 0.8 or 1.25, or where the constant's range does. Constants fitted on
+    hang on two numbers that all but tie, which leaves a narrow interval. Constants fitted on
     speed-ups alone, which have no such steps, stay.
     """
     if explanation.fitted_on == SPEEDUPS:
         return constants
-    for misses in (*[missed] * ROUNDS, *[unmet] * ROUNDS):
-        for field in explanation.ranges:
-            low, high = plateau(explanation, constants, field, misses)
-            value = float(f"{math.sqrt(low * high):.3g}")
-            constants = replace(constants, **{field: value})
-    return constants
-
-
-def plateau(
-    explanation: Explanation,
-    constants: Constants,
-    field: str,
-    misses: Callable[[Explanation, Constants], float],
-) -> tuple[float, float]:
-    """Least and largest value of a constant, around its own, up to which no more are missed."""
-    before = misses(explanation, constants)
-    low, high = explanation.ranges[field]
-
-    def last(step: float) -> float:
-        kept = here = getattr(constants, field)
-        for number in range(1, STEPS + 1):
-            value = here * step**number
-            if not low <= value <= high:
-                break
-            if misses(explanation, replace(constants, **{field: value})) > before:
-                break
-            kept = value
-        return float(kept)
-
-    return last(1 / STEP), last(STEP)
-
-
-def _constants(explanation: Explanation, logarithms: FloatArray) -> Constants:
-    # Three digits while searching, too: orders hold on one side of a bound and not on the other.
-    values = {
-        name: float(f"{math.exp(logarithm):.3g}")
-        for name, logarithm in zip(explanation.ranges, logarithms.tolist(), strict=True)
-    }
+    values = {name: float(getattr(constants, name)) for name in explanation.ranges}
+    for misses in (missed, unmet):
+        values = search(explanation).centred(values, _by_values(misses, explanation))
     return Constants(**explanation.fixed, **values)
+
+
+def _by_values(
+    function: Callable[[Explanation, Constants], float], explanation: Explanation
+) -> Callable[[Values], float]:
+    return lambda values: function(explanation, Constants(**explanation.fixed, **values))
 
 
 def to_toml(fitted: Mapping[str, Constants]) -> str:

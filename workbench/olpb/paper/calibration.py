@@ -14,8 +14,8 @@ it all, in some minutes.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -23,6 +23,7 @@ import polars as pl
 
 from workbench.claims import Answer, Claim, answered, claims_of, verdicts
 from workbench.clusters.testbeds import calibration_toml, write_calibration
+from workbench.experiments.calibrate import Search, Values
 from workbench.names import choose
 from workbench.olpb.paper.answers.scans import ANSWERS, OLPB
 from workbench.olpb.paper.testbed import (
@@ -90,10 +91,6 @@ EXPLANATIONS: dict[str, Explanation] = {
 }
 """What may explain the times that the paper shows."""
 
-SEED = 1
-ROUNDS, STEPS = 2, 24
-STEP = 1.25 ** (1 / 6)
-
 
 def fig9_frame(testbed: Testbed) -> pl.DataFrame:
     """Times of Fig. 9 on a testbed."""
@@ -154,62 +151,33 @@ def misfit(explanation: Explanation, constants: Constants) -> tuple[float, float
     return wrong + violated(frame) / 16, math.log(max(ours, 1.0) / paper) ** 2
 
 
-def fit(name: str = EXPLANATION) -> Constants:
-    """Constants with the least `misfit`, `centred`; half a minute or so."""
-    from scipy.optimize import differential_evolution
+def search(explanation: Explanation) -> Search:
+    """Return how an explanation's constants are sought: to a factor of 2.4 about the middle."""
+    return Search(explanation.ranges, population=16, step=1.25 ** (1 / 6), steps=24)
 
+
+def fit(name: str = EXPLANATION) -> Constants:
+    """Constants with the least `misfit`, each in the middle of its interval; half a minute."""
     explanation = choose("explanation", name, EXPLANATIONS)
 
-    def of(logarithms: Any) -> float:
-        missed, error = misfit(explanation, _constants(explanation, logarithms))
+    def of(values: Values) -> float:
+        missed, error = misfit(explanation, Constants(**explanation.fixed, **values))
         return 100 * missed + error
 
-    bounds = [tuple(map(math.log, ends)) for ends in explanation.ranges.values()]
-    # A large population and few generations, since most of the misfit comes in steps.
-    best = differential_evolution(
-        of, bounds, seed=SEED, init="sobol", popsize=16, maxiter=16, tol=1e-4, polish=False
-    )
-    return centred(explanation, _constants(explanation, best.x))
+    found = search(explanation).least(of)
+    centre = search(explanation).centred(found, _missed(explanation))
+    return Constants(**explanation.fixed, **centre)
 
 
-def centred(explanation: Explanation, constants: Constants) -> Constants:
-    """Move each fitted constant to the geometric middle of where no more is missed.
-
-    One after the other, twice each, since the intervals depend on each other. An interval ends
-    where more is missed, at the ends of the range, or a factor of 2.4 away.
-    """
-    for constant in [*explanation.ranges] * ROUNDS:
-        low, high = plateau(explanation, constants, constant)
-        constants = replace(constants, **{constant: float(f"{math.sqrt(low * high):.3g}")})
-    return constants
+def intervals(explanation: Explanation, constants: Constants) -> dict[str, tuple[float, float]]:
+    """Between which values of each fitted constant no more of Fig. 9 is missed."""
+    values = {name: float(getattr(constants, name)) for name in explanation.ranges}
+    misses = _missed(explanation)
+    return {name: search(explanation).plateau(values, name, misses) for name in values}
 
 
-def plateau(explanation: Explanation, constants: Constants, constant: str) -> tuple[float, float]:
-    """Least and largest value of a constant, around its own, up to which no more is missed."""
-    before, _ = misfit(explanation, constants)
-    low, high = explanation.ranges[constant]
-
-    def last(step: float) -> float:
-        here = kept = float(getattr(constants, constant))
-        for number in range(1, STEPS + 1):
-            value = here * step**number
-            if not low <= value <= high:
-                break
-            if misfit(explanation, replace(constants, **{constant: value}))[0] > before:
-                break
-            kept = value
-        return kept
-
-    return last(1 / STEP), last(STEP)
-
-
-def _constants(explanation: Explanation, logarithms: Any) -> Constants:
-    # Three digits while searching, too: orders hold on one side of a bound and not on the other.
-    values = {
-        name: float(f"{math.exp(logarithm):.3g}")
-        for name, logarithm in zip(explanation.ranges, logarithms, strict=True)
-    }
-    return Constants(**explanation.fixed, **values)
+def _missed(explanation: Explanation) -> Callable[[Values], float]:
+    return lambda values: misfit(explanation, Constants(**explanation.fixed, **values))[0]
 
 
 def to_toml(fitted: Mapping[str, Constants]) -> str:
@@ -221,8 +189,8 @@ def to_toml(fitted: Mapping[str, Constants]) -> str:
         judged = verdicts("olpb", answers)
         tables[f"constants.{name}"] = dict(vars(constants))
         tables[f"intervals.{name}  # in which no more of Fig. 9 is missed"] = {
-            constant: "[{:.3g}, {:.3g}]".format(*plateau(explanation, constants, constant))
-            for constant in explanation.ranges
+            constant: "[{:.3g}, {:.3g}]".format(*ends)
+            for constant, ends in intervals(explanation, constants).items()
         }
         tables[f"claims_met.{name}"] = {
             f"{role}  # of {len(claims)}": sum(judged[claim] in MET for claim in claims)
