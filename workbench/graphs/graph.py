@@ -114,3 +114,12 @@ class Recording:
         given |= {at for at, value in enumerate(self.values) if value.origin != "operator"}
         storages = {self.values[at].storage for at in given}
         return frozenset(at for at, one in enumerate(self.values) if one.storage in storages)
+
+    @cached_property
+    def written(self) -> frozenset[int]:
+        """Storages that operators write into: of their results, and of running statistics."""
+        return frozenset(
+            self.values[view.value].storage
+            for one in self.operators
+            for view in (*one.makes, *trained_statistics(one))
+        )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from workbench.errors import UserError
-from workbench.graphs.graph import Operand, Operator, Recording, View, trained_statistics
+from workbench.graphs.graph import Operand, Operator, Recording, View
 from workbench.graphs.recorder import tensors_in
 
 
@@ -106,14 +106,13 @@ def sources(
     pairs = zip(graph.inputs, given, strict=True)
     yield from ((view.value, _laid_out(tensor, view)) for view, tensor in pairs)
     held = _held(module or _traced(graph))
-    written = _written(graph)
     known = dict(graph.written_down)
     for number, value in enumerate(graph.values):
         if value.name and value.origin != "input":
             if value.name not in held:
                 raise UserError(f"{graph.name}: the module holds no {value.name!r}")
             tensor = held[value.name].detach()
-            known[number] = tensor.clone() if value.storage in written else tensor
+            known[number] = tensor.clone() if value.storage in graph.written else tensor
     with torch.no_grad():
         for operator in graph.preparation:
             step(operator, known)
@@ -132,17 +131,6 @@ def check_inputs(graph: Recording, given: Sequence[Tensor]) -> None:
 
 def _forms(forms: Sequence[tuple[tuple[int, ...], str]]) -> str:
     return ", ".join(f"{dtype} of shape {shape}" for shape, dtype in forms) or "none"
-
-
-def _written(graph: Recording) -> set[int]:
-    """Storages that operators may write into: of several values, and of running statistics."""
-    made = [graph.values[view.value].storage for one in graph.operators for view in one.makes]
-    statistics = [
-        graph.values[view.value].storage
-        for one in graph.operators
-        for view in trained_statistics(one)
-    ]
-    return {*made, *statistics}
 
 
 def _traced(graph: Recording) -> nn.Module:

@@ -157,7 +157,7 @@ class Threads:
         self._alone: WorkItem | None = None
         self._latest: WorkItem | None = None
         self._watched: list[WorkItem] = []
-        self._before: dict[str, Any] = {}
+        self._generators: GlobalGenerators | None = None
 
     def start(self, work: Callable[[S], Any], state: Synchronized[S]) -> WorkItem:
         """Begin work on a state, now or when its result is needed at the latest."""
@@ -192,17 +192,15 @@ class Threads:
         self._latest = item
 
     def _watch(self, item: WorkItem) -> None:
-        if not self._before:
-            self._before = generator_states()
+        if self._generators is None:
+            self._generators = GlobalGenerators()
         if len(self._watched) >= _CHECK_EVERY:
             self._check()
         self._watched.append(item)
 
     def _check(self) -> None:
         """Raise a UserError if a global generator has moved since the first parallel work."""
-        now = generator_states()
-        moved = [name for name, state in self._before.items() if now[name] != state]
-        if moved:
+        if self._generators is not None and (moved := self._generators.moved()):
             raise UserError(
                 f"somebody drew from the global generator of {' and '.join(moved)} in a run with "
                 "parallel work, so that results could depend on the threads. Draw from a generator "
@@ -221,15 +219,20 @@ class Threads:
         """
         for item in self._watched:
             item.finish()
-        if self._before:
-            self._check()
-            self._before = {}
+        self._check()
+        self._restore()
+
+    def _restore(self) -> None:
+        if self._generators is not None:
+            self._generators.restore()
+            self._generators = None
 
     def close(self) -> None:
-        """Wait for what runs, and end the threads."""
+        """Wait for what runs, end the threads, and give the global generators their states back."""
         if self._executor is not None:
             self._executor.shutdown()
             self._executor = None
+        self._restore()
 
 
 def thread_count(threads: object = None) -> int:
@@ -244,12 +247,48 @@ def thread_count(threads: object = None) -> int:
     return check_whole(name, what, 1)
 
 
-def generator_states() -> dict[str, Any]:
-    """States of the global generators of random numbers; PyTorch's and NumPy's if imported."""
-    found: dict[str, Any] = {"Python": random.getstate()}
-    if numpy := sys.modules.get("numpy"):
-        name, key, *rest = numpy.random.get_state()
-        found["NumPy"] = (name, key.tobytes(), *rest)
-    if torch := sys.modules.get("torch"):
-        found["PyTorch"] = torch.get_rng_state().numpy().tobytes()
-    return found
+class GlobalGenerators:
+    """Watches the global generators of random numbers: Python's, and NumPy's and PyTorch's.
+
+    They are set to states that no seed of a user's leads to, so that a seed and a draw show, too,
+    even where another piece of work does just the same.
+    """
+
+    def __init__(self) -> None:
+        numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+        self._known: dict[str, tuple[Callable[[], Any], Callable[[Any], object], Any]] = {
+            "Python": (random.getstate, random.setstate, random.Random(_ASIDE).getstate())
+        }
+        if numpy:
+            own = numpy.random.RandomState([_ASIDE % 2**32, _ASIDE >> 32])
+            get, put = numpy.random.get_state, numpy.random.set_state
+            self._known["NumPy"] = (get, put, own.get_state())
+        if torch:
+            own = torch.Generator().manual_seed(_ASIDE)
+            self._known["PyTorch"] = (torch.get_rng_state, torch.set_rng_state, own.get_state())
+        self._before = {name: get() for name, (get, _, _) in self._known.items()}
+        for _, put, aside in self._known.values():
+            put(aside)
+
+    def moved(self) -> list[str]:
+        """Return the names of those that somebody has drawn from, or seeded, since."""
+        return [
+            name
+            for name, (get, _, aside) in self._known.items()
+            if _comparable(get()) != _comparable(aside)
+        ]
+
+    def restore(self) -> None:
+        """Give them the states back that they had."""
+        for name, (_, put, _) in self._known.items():
+            put(self._before[name])
+
+
+_ASIDE = 0x5DEECE66D1234567
+
+
+def _comparable(state: Any) -> Any:
+    """A state of NumPy's or PyTorch's as bytes."""
+    if isinstance(state, tuple):
+        return tuple(part.tobytes() if hasattr(part, "tobytes") else part for part in state)
+    return state.numpy().tobytes()

@@ -7,13 +7,11 @@ from PyTorch's global generator: such steps can be seeded one at a time, but not
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from workbench.runtime.threads import generator_states
+from workbench.runtime.threads import GlobalGenerators
 from workbench.training.evaluation import evaluate
 from workbench.training.gradient import gradient_step
 
@@ -58,18 +56,13 @@ def draws_at_random(flat: FlatModel, x: NDArray[Any], y: NDArray[Any]) -> bool:
     PyTorch's, NumPy's or Python's. Tried on a copy of the model; the generators' states are
     restored. Where that fails, the model counts as drawing.
     """
-    import torch
-
-    before = generator_states()
-    torchs, numpys, pythons = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
+    generators = GlobalGenerators()
     try:
         replica = flat.replica()
         gradient_step(replica, x, y)
         evaluate(replica.module, x, y)
-        return generator_states() != before
+        return bool(generators.moved())
     except Exception:
         return True  # and the training itself will say what is wrong
     finally:
-        torch.set_rng_state(torchs)
-        np.random.set_state(numpys)  # noqa: NPY002
-        random.setstate(pythons)
+        generators.restore()

@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from workbench.graphs import trace
 from workbench.graphs.operator_graph import OperatorGraph
@@ -29,13 +30,13 @@ def graph(model: str, batch_size: int, training: bool) -> OperatorGraph:
     return optimise(trace(model, batch_size=batch_size, training=training)).graph
 
 
-def peak_bytes(graph: OperatorGraph, model: str, plan: object) -> int:
+def peak_bytes(graph: OperatorGraph, model: str | type[nn.Module], plan: object) -> int:
     """Most that is allocated from before the module is there until a run in its arena ends."""
     gc.collect()
     kept: list[object] = []
 
     def run() -> None:
-        module = build(model)
+        module = build(model) if isinstance(model, str) else model()
         inputs = [torch.zeros(one.shape, dtype=getattr(torch, one.dtype)) for one in graph.inputs]
         arena = Arena(plan, module)  # type: ignore[arg-type]
         kept.append((module, arena.run(inputs)))
@@ -74,6 +75,83 @@ def test_a_process_takes_what_its_plan_needs(
     peak, most = peak_bytes(one, model, plan), needs(plan).total
     assert peak <= most
     assert most - peak <= FEW + 0.01 * most
+
+
+class Two(nn.Module):
+    """Two parameters whose gradients are one; one that is not used, and a constant."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.unused = nn.Linear(64, 500), nn.Linear(64, 500), nn.Linear(99, 99)
+        self.register_buffer("k", torch.zeros(500, 500))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.a(x) + self.b(x)) @ self.k
+
+
+class Normalised(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.norm = nn.Linear(300, 700), nn.Linear(6, 4), nn.LayerNorm(700)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = nn.functional.dropout(self.norm(torch.relu(self.a(x))), 0.5, self.training)
+        return self.b(x.transpose(1, 2)).sum(1)
+
+
+class Attending(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.f = nn.MultiheadAttention(64, 4, batch_first=True), nn.Linear(64, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.f(self.a(x, x, x, need_weights=False)[0].mean(1))
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.f = nn.LSTM(300, 16, batch_first=True), nn.Linear(16, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.f(self.a(x)[0][:, -1])
+
+
+class Enlarging(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.f = nn.ConvTranspose2d(4, 8, 2, stride=2), nn.Conv2d(8, 3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.f(nn.functional.leaky_relu(self.a(x))).mean((2, 3))
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (Two, (64,)),
+        (Normalised, (6, 300)),
+        (Attending, (32, 64)),
+        (Recurrent, (5, 300)),
+        (Enlarging, (4, 17, 17)),
+    ],
+)
+def test_modules_of_other_kinds_take_no_more(
+    make: type[nn.Module], shape: tuple[int, ...], training: bool
+) -> None:
+    one = optimise(trace(make(), shape, 16, training)).graph
+    plan = plan_memory(one, "greedy_by_size")
+    peak, most = peak_bytes(one, make, plan), needs(plan).total
+    assert 0.8 * most <= peak <= most
+
+
+def test_state_is_of_each_parameter_that_is_trained() -> None:
+    module = Two()
+    trained = sum(one.nbytes for name, one in module.named_parameters() if "unused" not in name)
+    for one in (trace(module, (64,), 1, True), optimise(trace(module, (64,), 1, True)).graph):
+        state = needs(plan_memory(one), "momentum").state
+        assert state - trained in (0, sum(part.nbytes for part in module.unused.parameters()))
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

@@ -56,15 +56,22 @@ class Step:
 
 
 class Held(NamedTuple):
-    """What a graph reads from outside of the plan; ``kind`` is weight, input, constant or folded.
+    """What a graph reads from outside of the plan, or what else its module holds.
 
-    Of what is computed before all runs, only what runs read counts as a weight or a constant: what
-    it was computed from, and on the way, is ``folded``.
+    Attributes
+    ----------
+    kind
+        ``weight``, ``input`` or ``constant``. Of what is computed before all runs, only what runs
+        read is a weight or a constant: what it was computed from, and on the way, is ``folded``.
+        What no operator reads is ``unused``.
+    is_written
+        Whether runs write into it, so that an arena has a copy.
     """
 
     name: str
     kind: str
     size_bytes: int
+    is_written: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +203,7 @@ def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
     sizes = aligned([graph.values[number].storage_bytes for number in buffers], alignment)
     kept = frozenset(buffers[v.value] for v in graph.outputs if v.value in buffers)
     return Dataflow(
-        tuple(steps), sizes, kept, _held(graph, {*buffers, *updated}), graph, buffers, updated
+        tuple(steps), sizes, kept, _held(graph, buffers, updated), graph, buffers, updated
     )
 
 
@@ -216,8 +223,11 @@ def aligned(sizes: ArrayLike, alignment: int) -> NDArray[np.int64]:
     return -(-np.asarray(sizes, np.int64) // alignment) * alignment
 
 
-def _held(graph: OperatorGraph, made: Container[int]) -> tuple[Held, ...]:
-    """What operators read and do not make, in the order in which they first read it."""
+def _held(
+    graph: OperatorGraph, buffers: Container[int], updated: Mapping[int, int]
+) -> tuple[Held, ...]:
+    """What operators read and do not make, in the order in which they first read it; the rest."""
+    written = graph.written | {graph.values[value].storage for value in updated.values()}
     made_of_weights: dict[int, str] = {}  # before all runs, and of which
     for one in graph.preparation:
         names = [
@@ -228,15 +238,19 @@ def _held(graph: OperatorGraph, made: Container[int]) -> tuple[Held, ...]:
     found: dict[int, Held] = {}
     for value in (view.value for one in graph.operators for view in one.reads):
         about = graph.values[value]
-        if value in made or about.storage in found:
+        if value in buffers or value in updated or about.storage in found:
             continue
         weight = made_of_weights.get(value) or _weight(graph, value)
         kind = "weight" if weight else "input" if about.origin == "input" else "constant"
-        found[about.storage] = Held(weight or about.name, kind, about.storage_bytes)
+        is_written = about.storage in written
+        found[about.storage] = Held(weight or about.name, kind, about.storage_bytes, is_written)
     for view in (view for one in graph.preparation for view in (*one.reads, *one.makes)):
         about = graph.values[view.value]
         if about.storage not in found:
             found[about.storage] = Held(about.name, "folded", about.storage_bytes)
+    for about in graph.values:
+        if about.name and about.origin != "input" and about.storage not in found:
+            found[about.storage] = Held(about.name, "unused", about.storage_bytes)
     return tuple(found.values())
 
 

@@ -46,7 +46,8 @@ class Needs:
         Of the model, and of the optimizer. What is trained counts twice: an arena trains a copy,
         and leaves the module as it is.
     other
-        Constants, and running statistics, of which an arena has a copy, too.
+        Constants, and what the module holds and no operator reads; running statistics, of which an
+        arena has a copy, too.
     folded
         What weights were folded from, which the module keeps.
     inputs
@@ -87,17 +88,15 @@ def beside_bytes(flow: Dataflow, optimizer: str = "sgd") -> int:
 
 def _needs(flow: Dataflow, block: int, optimizer: str) -> Needs:
     state, scratch = choose("optimizer", optimizer, OPTIMIZERS)
-    trained = [
-        int(flow.sizes[buffer])
-        for buffer in {one for step in flow.steps if step.phase == "update" for one in step.reads}
-    ]
+    trained = [one.size_bytes for one in flow.held if one.kind == "weight" and one.is_written]
+    copied = sum(one.size_bytes for one in flow.held if one.is_written)
     kernels = max((step.scratch_bytes for step in flow.steps), default=0)
     return Needs(
         block=block + ALIGNMENT,
         kernels=max(kernels, scratch * max(trained, default=0)),
         parameters=flow.held_bytes("weight") + sum(trained),
         state=state * sum(trained),
-        other=2 * flow.held_bytes("constant"),
+        other=flow.held_bytes("constant") + flow.held_bytes("unused") + copied - sum(trained),
         folded=flow.held_bytes("folded"),
         inputs=2 * flow.held_bytes("input"),
     )

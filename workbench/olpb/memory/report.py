@@ -97,7 +97,8 @@ def survey(
     if budget_bytes is not None and budget_bytes < (needed := least_bytes(flow) + beside):
         raise BudgetError(
             f"no plan within {_mb(budget_bytes)} is possible: a single operator, with what it "
-            f"reads and makes, and what lies beside results, {_mb(beside)}, need {_mb(needed)}"
+            f"reads and makes, and what lies beside results, {_mb(beside)}, need "
+            f"{_mb(_whole(needed))}"
         )
     plans = {name: plan_memory(flow, name, time_limit_s=time_limit_s) for name in names}
     budgeted = None
@@ -126,15 +127,39 @@ def _within(
     plan: MemoryPlan, budget_bytes: int, beside: int, time_limit_s: float | None
 ) -> MemoryPlan:
     """A plan of the same order that leaves, of a budget, what lies beside its block."""
-    flow, order, room = plan.flow, plan.order, budget_bytes - beside
-    try:
+    flow, order = plan.flow, plan.order
+
+    def within(process_bytes: int) -> MemoryPlan:
+        room = process_bytes - beside
         return plan_memory(flow, plan.planner, room, order=order, time_limit_s=time_limit_s)
+
+    try:
+        return within(budget_bytes)
     except BudgetError as error:
-        least = error.found_bytes or least_staged(flow, order) or least_reachable(flow, order)
-        raise BudgetError(
-            f"no plan within {_mb(budget_bytes)} was found; computing again reaches "
-            f"{_mb(least + beside)}, and without it {_mb(plan.bound_bytes + beside)} are needed"
-        ) from None
+        found = error.found_bytes
+    without = _whole(plan.total_bytes + beside)
+    text = f"no plan within {_mb(budget_bytes)} was found; "
+    least = _whole((found or least_staged(flow, order) or least_reachable(flow, order)) + beside)
+    for _ in range(_PROMISES):
+        if least >= without:
+            break
+        try:  # what is found on the way to one budget need not be on the way to another
+            within(least)
+        except BudgetError as error:
+            least = _whole((error.found_bytes or without) + beside)
+        else:
+            text += f"computing again reaches {_mb(least)}, and without it "
+            break
+    raise BudgetError(f"{text}{_mb(without)} are needed")
+
+
+_PROMISES = 3
+"""Budgets that are tried before one is named."""
+
+
+def _whole(size_bytes: int) -> int:
+    """Rounded up to what `_mb` tells."""
+    return size_bytes if size_bytes < 10_000 else math.ceil(size_bytes / 1000) * 1000
 
 
 def table(found: Survey, title: str) -> Any:

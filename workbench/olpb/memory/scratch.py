@@ -26,6 +26,16 @@ _FEW_PIXELS = 16
 _SMALL = 20480
 """Numbers of an image for which PyTorch does not take oneDNN's convolution, if it is alone."""
 
+_TILES = 16 * 1024
+"""And of the tile that attention is computed by."""
+_DENSE = (
+    _aten.native_layer_norm,
+    _aten.native_layer_norm_backward,
+    _aten._scaled_dot_product_flash_attention_for_cpu,
+    _aten._scaled_dot_product_flash_attention_for_cpu_backward,
+)
+"""Kernels that copy what they read, unless it is contiguous."""
+
 
 def scratch_bytes(operator: Operator) -> int:
     """Most bytes that an operator's kernel allocates."""
@@ -39,6 +49,8 @@ def _of_images(operator: Operator) -> int:
     if function is convolve or packet is _aten.convolution:
         image, weight, result = reads[0], reads[1], operator.results[0]
         found = _blocked(result) + max(_bytes(result), _blocked(image)) + _blocked_weight(weight)
+        if packet is _aten.convolution and operator.arguments[0][6]:  # transposed
+            found += _blocked(result)
         return max(found, made + _patches(image, weight, result))
     if packet is _aten.convolution_backward:
         return _convolution_backward(operator)
@@ -47,9 +59,16 @@ def _of_images(operator: Operator) -> int:
     if packet is _aten.native_batch_norm:
         held = sum(map(_bytes, reads[1:]))
         return held if _is_dense(reads[0]) else held + made
+    copied = 0
     if operator.name.startswith("as_strided"):
-        return made + sum(map(_bytes, reads))
-    return 0 if is_writing(function) else made
+        copied = sum(map(_bytes, reads))
+    elif packet is _aten.mkldnn_rnn_layer:
+        copied = 2 * sum(map(_bytes, reads))
+    elif packet in _DENSE:
+        copied = sum(_bytes(one) for one in reads if not _is_dense(one)) + _TILES
+    elif is_writing(function):
+        return 0
+    return made + copied
 
 
 def _convolution_backward(operator: Operator) -> int:

@@ -148,6 +148,15 @@ def _cuts(
     made = np.array([place[int(flow.maker[b])] for b in own])
     first = np.array([min(one, default=len(backward)) for one in reads])
     last = np.array([max(one, default=-1) for one in reads])
+    # A step that overwrites what forward steps read, as an update does its weight, stays behind the
+    # last of their stages' runs.
+    after = [
+        (place[earlier], behind[step])
+        for step in backward
+        for earlier in flow.steps[step].after
+        if earlier in place
+    ]
+    ahead, overwriting = np.array(after, np.int64).reshape(-1, 2).T
     gradient_bytes = _crossing(flow, backward, sizes)
     found: list[_Cut] = []
     earliest = 0
@@ -158,6 +167,7 @@ def _cuts(
         other = np.array(own) != buffer
         begin = max(earliest, int(last[made >= at].max(initial=-1)) + 1)
         end = int(first[other & (made < at)].min(initial=len(backward)))
+        end = int(overwriting[ahead < at].min(initial=end))
         if begin <= end:
             window = gradient_bytes[begin : end + 1]
             earliest = end - int(window[::-1].argmin())

@@ -152,7 +152,7 @@ def _columns(flow: Dataflow) -> Columns:
         "scratch_bytes": [one.scratch_bytes for one in steps],
         "sizes": flow.sizes.tolist(),
         "kept": sorted(flow.kept),
-        "held": [[one.name, one.kind] for one in flow.held],
+        "held": [[one.name, one.kind, one.is_written] for one in flow.held],
         "held_bytes": [one.size_bytes for one in flow.held],
     }
 
@@ -192,7 +192,7 @@ def _flow(columns: Columns, alignment: int) -> Dataflow:
         steps,
         aligned(columns["sizes"], alignment),
         frozenset(columns["kept"]),
-        tuple(Held(name, kind, size_bytes) for (name, kind), size_bytes in held),
+        tuple(Held(name, kind, size, written) for (name, kind, written), size in held),
     )
 
 

@@ -104,7 +104,7 @@ _APART_PX = 12
 
 def _rectangles(frame: pl.DataFrame) -> pl.DataFrame:
     """A row a rectangle, in MB, with its panel."""
-    kind = pl.col("kind").replace({"input": "other", "constant": "other", "folded": "other"})
+    kind = pl.col("kind").replace(dict.fromkeys(("input", "constant", "folded", "unused"), "other"))
     inside = frame.filter(pl.col("node").is_not_null())
     smallest = SMALLEST * pl.lit(frame["total_bytes"]).max()
     inside = inside.filter(pl.col("bytes") >= smallest)
