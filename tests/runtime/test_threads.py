@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -285,6 +286,27 @@ def test_parallel_work_draws_from_no_global_generator(name: str, when: int, thre
     ) as caught:
         run(parallel=True)
     assert isinstance(caught.value.__cause__, UserError)
+
+
+def seeded_and_drawn(state: State) -> float:
+    del state
+    np.random.seed(0)  # noqa: NPY002
+    return np.random.rand()  # noqa: NPY002
+
+
+@pytest.mark.parametrize("seeded_before", [False, True])
+def test_work_that_seeds_a_global_generator_each_time_is_told(seeded_before: bool) -> None:
+    async def program(context: Context) -> None:
+        own = Synchronized(State(), parallel=True)
+        for _ in range(3):
+            await context.compute(seeded_and_drawn, cost_s=1, on=own)
+
+    if seeded_before:
+        seeded_and_drawn(State())  # the state that all work leaves
+    before = pickle.dumps(np.random.get_state())  # noqa: NPY002
+    with pytest.raises(ProgramError, match="global generator of NumPy"):
+        simulate(full_mesh(2, LINK), [program] * 2, threads=1)
+    assert pickle.dumps(np.random.get_state()) == before  # noqa: NPY002
 
 
 def test_what_user_code_draws_before_and_between_runs_is_its_own() -> None:

@@ -83,10 +83,12 @@ class Two(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.a, self.b, self.unused = nn.Linear(64, 500), nn.Linear(64, 500), nn.Linear(99, 99)
+        self.k: Tensor
         self.register_buffer("k", torch.zeros(500, 500))
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.relu(self.a(x) + self.b(x)) @ self.k
+        found: Tensor = torch.relu(self.a(x) + self.b(x)) @ self.k
+        return found
 
 
 class Normalised(nn.Module):
@@ -96,7 +98,8 @@ class Normalised(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = nn.functional.dropout(self.norm(torch.relu(self.a(x))), 0.5, self.training)
-        return self.b(x.transpose(1, 2)).sum(1)
+        found: Tensor = self.b(x.transpose(1, 2)).sum(1)
+        return found
 
 
 class Attending(nn.Module):
@@ -105,7 +108,8 @@ class Attending(nn.Module):
         self.a, self.f = nn.MultiheadAttention(64, 4, batch_first=True), nn.Linear(64, 10)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.f(self.a(x, x, x, need_weights=False)[0].mean(1))
+        found: Tensor = self.f(self.a(x, x, x, need_weights=False)[0].mean(1))
+        return found
 
 
 class Recurrent(nn.Module):
@@ -114,7 +118,8 @@ class Recurrent(nn.Module):
         self.a, self.f = nn.LSTM(300, 16, batch_first=True), nn.Linear(16, 10)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.f(self.a(x)[0][:, -1])
+        found: Tensor = self.f(self.a(x)[0][:, -1])
+        return found
 
 
 class Enlarging(nn.Module):
@@ -123,7 +128,8 @@ class Enlarging(nn.Module):
         self.a, self.f = nn.ConvTranspose2d(4, 8, 2, stride=2), nn.Conv2d(8, 3, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.f(nn.functional.leaky_relu(self.a(x))).mean((2, 3))
+        found: Tensor = self.f(nn.functional.leaky_relu(self.a(x))).mean((2, 3))
+        return found
 
 
 @pytest.mark.parametrize("training", [False, True])
