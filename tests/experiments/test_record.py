@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +19,10 @@ from typer.testing import CliRunner, Result
 from workbench import cli, datasets, instruction_set, parallel, results, systems
 from workbench.claims import of_frames
 from workbench.dynacomm.paper import charts, experiments
+from workbench.errors import UserError
 from workbench.experiments import ExperimentInterrupted, Scaled, data, data_set, recorded, sweep
 from workbench.experiments.record import record
-from workbench.experiments.recorded import Recordable, Recorded
+from workbench.experiments.recorded import Manifest, Recordable, Recorded
 from workbench.hiertrain.fleet import Fleet
 from workbench.hiertrain.paper import experiments as hiertrain
 from workbench.hiertrain.paper.experiments import fleets, scales
@@ -356,6 +357,31 @@ def test_what_was_altered_is_not_taken_for_nothing(
         assert says in capsys.readouterr().out
     record("hiertrain", "fleet", scale="smoke", processes=1, folder=tmp_path)  # makes it anew
     assert loaded("hiertrain", "fleet", tmp_path).frame.equals(frame)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *((one.name, bad) for one in fields(Manifest) for bad in ({"x": None}, [None])),
+        *((name, 1.5) for name in ("system", "module", "seeds", "made_at", "machine", "frames")),
+        *((name, "other") for name in ("system", "experiment", "seeds", "points_s", "dirty")),
+        ("points_s", None),
+        ("arguments", {"scale": "huge"}),
+        ("arguments", {"scale": ["smoke"]}),
+        ("frames", {"other": "0" * 64}),
+        ("seeds", [True]),
+        ("processes", True),
+    ],
+)
+def test_a_damaged_manifest_is_refused(field: str, value: object, tmp_path: Path) -> None:
+    committed = ROOT / "data" / "recorded" / "dynacomm" / "table2" / results.MANIFEST
+    content = json.loads(committed.read_text()) | {field: value}
+    copy = tmp_path / "dynacomm" / "table2" / results.MANIFEST
+    copy.parent.mkdir(parents=True)
+    copy.write_text(json.dumps(content))
+    again = "`workbench record dynacomm table2` makes it again"
+    with pytest.raises(UserError, match=f"manifest.json is damaged; {again}"):
+        recorded.load("dynacomm", "table2", tmp_path)
 
 
 class NotRunError(Exception):
