@@ -210,6 +210,21 @@ def test_scorecard_is_a_picture_too(tmp_path: Path) -> None:
     assert "this is a folder" in refused("profile", "lenet5", "--save", str(tmp_path))
 
 
+@pytest.mark.parametrize("name", ["dynacomm", "01_dynacomm", "01", "notebooks/01_dynacomm.ipynb"])
+def test_a_system_has_the_names_of_its_notebook(name: str, tmp_path: Path) -> None:
+    where = ("--results", str(tmp_path))
+    card = workbench_command("scorecard", "--system", name, "--format", "json", *where)
+    assert {row["system"] for row in json.loads(card.stdout)} == {"dynacomm"}
+    listed = workbench_command("planners", name).stdout
+    assert re.findall(r"(?m)^\w+(?=:)", listed) == ["dynacomm"]
+    assert "unknown experiment 'fig5'" in refused("record", name, "fig5")
+    store(tmp_path, "01_dynacomm")
+    assert (
+        "dynacomm_fig1.svg"
+        in workbench_command("figures", name, *where, "--output", str(tmp_path / "out")).stdout
+    )
+
+
 def test_scorecard_refuses_unknown_names(tmp_path: Path) -> None:
     where = ("--results", str(tmp_path))
     assert "Did you mean 'dynacomm'" in refused("scorecard", "--system", "dynacom", *where)

@@ -151,7 +151,7 @@ def reproduce(
 
 @app.command()
 def record(
-    system: Annotated[str, typer.Argument(help="A system or its notebook: edgegossip, …")],
+    system: Annotated[str, typer.Argument(help="A system or its notebook: edgegossip, 03, …")],
     experiment: Annotated[
         str | None,
         typer.Argument(help="What to run: fig13, …  \\[default: all that has no recording]"),
@@ -184,7 +184,7 @@ def record(
     from workbench.experiments.record import unrecorded
 
     home = output or recorded.FOLDER
-    names = [experiment] if experiment else unrecorded(system, home)
+    names = unrecorded(system, home) if experiment is None else [experiment]
     if not names:
         typer.echo(f"all experiments of {system} are recorded; name one to record it again")
     try:
@@ -212,7 +212,7 @@ def record(
 def scorecard(
     *,
     system: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of one system only: dynacomm, …")
+        str | None, typer.Option(metavar="NAME", help="Of one system only: dynacomm, 01, …")
     ] = None,
     format: Annotated[
         str, typer.Option(metavar="FORMAT", help="table, json or markdown.")
@@ -280,11 +280,19 @@ def models() -> None:
 
 
 @app.command()
-def planners() -> None:
+def planners(
+    system: Annotated[
+        str | None, typer.Argument(help="Of one system only: dynacomm, 01, …  \\[default: all]")
+    ] = None,
+) -> None:
     """List what each system plans or exchanges with: planners, strategies, systems."""
-    from workbench import systems
+    from workbench import results, systems
 
-    for system in systems.systems():
+    known = systems.systems()
+    chosen = (
+        known if system is None else [check_name("system", results.system_named(system), known)]
+    )
+    for system in chosen:
         for kind, registry in systems.algorithms(system).items():
             typer.echo(f"{system}: {kind}")
             width = max(map(len, registry))

@@ -165,6 +165,7 @@ def test_damaged_points_are_computed_again(damaged: str, tmp_path: Path) -> None
         point.write_text(damaged)
     (points / "0123456789abcdef").mkdir()
     (points / "0123456789abcdef" / "inputs").write_text(damaged)
+    (tmp_path / "hiertrain" / "fleet" / results.MANIFEST).unlink()
     record("hiertrain", "fleet", scale="smoke", processes=1, folder=tmp_path)
     assert loaded("hiertrain", "fleet", tmp_path).frame.equals(before.frame)
     kept = [json.loads(point.read_text()) for point in points.glob("*/*.json")]
@@ -481,6 +482,7 @@ def test_the_scorecard_says_at_which_scale_its_evidence_was_recorded(
     [
         (("nothing", "fig5"), "unknown system 'nothing'"),
         (("dynacomm", "fig5"), "unknown experiment 'fig5'"),  # takes no time
+        (("dynacomm", ""), "unknown experiment ''"),
         (("01_dynacomm", "fig10", "--scale", "full"), "smoke, default, paper"),
         (("dynacomm", "fig10", "--seeds", "3"), "fig10 runs once; give its seed by -p seed=1"),
         (("dynacomm", "fig9a", "--seeds", "3"), "there is no chance in fig9a"),
@@ -513,6 +515,12 @@ def test_the_command_says_where_it_went_and_how_it_goes_on(
     result = command(*arguments, "--output", str(tmp_path))
     assert result.exit_code == 0
     assert result.stdout.startswith(f"{tmp_path / 'hiertrain' / 'fleet'}: recorded on")
+    assert result.stderr == ""
+    again = command("02", *arguments[1:], "--output", str(tmp_path))
+    assert again.stdout == result.stdout
+    assert again.stderr == "fleet is already recorded; nothing was run\n"
+    forced = command(*arguments, "--force", "--output", str(tmp_path))
+    assert "nothing was run" not in forced.stderr
 
 
 def test_code_is_what_may_decide_a_row(tmp_path: Path) -> None:

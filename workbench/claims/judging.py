@@ -50,7 +50,7 @@ def scorecard(
     if system is None:
         chosen = [one for one in systems if built(one)]
     else:
-        chosen = [check_name("system", system, systems)]
+        chosen = [check_name("system", stored_results.system_named(system), systems)]
     cards = []
     for one in chosen:
         manifest = stored_results.manifest(folder, one)
