@@ -308,7 +308,8 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (["nofile.py:Foo"], "there is no file nofile.py"),
         (["lenet5", "--batch-size", "0"], "from 1 to 65536"),
         (["lenet5", "--by", "grapf"], "Did you mean 'graph'?"),
-        (["lenet5", "--measure", "--device", "tpu"], "tpu"),
+        (["lenet5", "--device", "tpu"], "device is 'tpu'; 'cpu' and 'cuda' can be measured"),
+        (["lenet5", "--save", "x.csv"], "--save x.csv: give a file that ends in .parquet"),
         (["lenet5", "--save", "nowhere/x.parquet"], "there is no folder"),
     ],
 )

@@ -288,16 +288,15 @@ def planners(
     """List what each system plans or exchanges with: planners, strategies, systems."""
     from workbench import results, systems
 
-    known = systems.systems()
-    chosen = (
-        known if system is None else [check_name("system", results.system_named(system), known)]
-    )
-    for system in chosen:
-        for kind, registry in systems.algorithms(system).items():
-            typer.echo(f"{system}: {kind}")
+    chosen = systems.systems()
+    if system is not None:
+        chosen = [check_name("system", results.system_named(system), chosen)]
+    for one in chosen:
+        for kind, registry in systems.algorithms(one).items():
+            typer.echo(f"{one}: {kind}")
             width = max(map(len, registry))
-            for name, one in registry.items():
-                typer.echo(f"  {name:<{width}}  {_summary(one)}")
+            for name, algorithm in registry.items():
+                typer.echo(f"  {name:<{width}}  {_summary(algorithm)}")
 
 
 def _summary(algorithm: Any) -> str:
@@ -351,14 +350,18 @@ def profile(
     PARAMETERS["batch_size"].parse(str(batch_size))
     if save is not None and save.is_dir():
         raise UserError(f"--save {save}: this is a folder; give a file")
+    if save is not None and save.suffix != ".parquet":
+        raise UserError(f"--save {save}: give a file that ends in .parquet")
     if save is not None and not save.resolve().parent.is_dir():
         raise UserError(f"--save {save}: there is no folder {save.resolve().parent}")
     shape = _parse_shapes(input_shape or ())
     module = _model(model, shape)
 
     from workbench import profiles
+    from workbench.profiles import measured
 
     check_name("way", by, ("graph", "modules"))
+    measured.check_device(device)
     found = profiles.profile_model(module, shape, by=by)  # type: ignore[arg-type]
     times = _measured(module, batch_size, shape, device, by) if measure else None
     _print(_profile_table(found, batch_size, times))

@@ -171,8 +171,9 @@ def _stands(
         found = load(system, experiment, folder)
     except UserError:
         return False
-    one = found and found.manifest
-    return one is not None and (one.arguments, one.inputs, one.data) == rests_on
+    if found is None:
+        return False
+    return (found.manifest.arguments, found.manifest.inputs, found.manifest.data) == rests_on
 
 
 def _points(points: Path, inputs: Mapping[str, str], data: Mapping[str, str]) -> Path:
