@@ -266,6 +266,8 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "def net():\n"
         "    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(),\n"
         "                               torch.nn.Linear(144, 2))\n"
+        "def one():\n"
+        "    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 2))\n"
         "def tuned():\n"
         "    module = net()\n"
         "    module[2].requires_grad_(False)\n"
@@ -281,6 +283,7 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     shape = ("--input-shape", "3,8,8")
+    assert "1 layer, one sample" in workbench_command("profile", "my_models:one", *shape).stdout
     for named in ("my_models.py:net", "my_models:net"):
         result = workbench_command("profile", named, *shape)
         assert result.exit_code == 0, result.output
@@ -293,7 +296,12 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return refused("profile", f"my_models.py:{name}", *arguments)
 
     assert "Did you mean 'net'" in own("nett", *shape)
-    assert "workbench profile --by modules" in own("Choosy", *shape)
+    said = own("Choosy", *shape)
+    assert re.search(r"Choosy cannot be traced: .*my_models.py, line \d+", said)
+    assert said.endswith("profile it module by module, which runs it: --by modules\n")
+    said = refused("memory", "my_models.py:Choosy", *shape)
+    assert "Choosy cannot be traced: " in said
+    assert said.endswith("its memory cannot be planned before its operators are known\n")
     assert "is frozen, so there is nothing to train" in own("frozen", *shape)
     assert "as in --input-shape 3,224,224" in own("net")
     assert "--input-shape 3,x,8: give whole numbers" in own("net", "--input-shape", "3,x,8")

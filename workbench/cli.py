@@ -8,7 +8,8 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,7 @@ WRONG_INPUT = 2
 """Exit status when the user gave something that cannot be."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
+_DEPENDS = "Its control flow depends on data, or it leaves PyTorch"
 HOOKS = ("select", "generate_partial_gradients", "exchange_models")
 """By what an algorithm that is a value is described: the first of these that it has."""
 
@@ -362,7 +364,8 @@ def profile(
 
     check_name("way", by, ("graph", "modules"))
     measured.check_device(device)
-    found = profiles.profile_model(module, shape, by=by)  # type: ignore[arg-type]
+    with _traced("profile it module by module, which runs it: --by modules"):
+        found = profiles.profile_model(module, shape, by=by)  # type: ignore[arg-type]
     times = _measured(module, batch_size, shape, device, by) if measure else None
     _print(_profile_table(found, batch_size, times))
     if save is not None:
@@ -429,16 +432,17 @@ def memory(
     budget_bytes = None if budget is None else report.parse_bytes(budget)
     shape = _parse_shapes(input_shape or ())
     module = _model(model, shape)
-    found = report.survey(
-        module,
-        shape,
-        batch_size=batch_size,
-        training=training,
-        planner=planner,
-        budget_bytes=budget_bytes,
-        optimizer=optimizer,
-        time_limit_s=time_limit,
-    )
+    with _traced("its memory cannot be planned before its operators are known"):
+        found = report.survey(
+            module,
+            shape,
+            batch_size=batch_size,
+            training=training,
+            planner=planner,
+            budget_bytes=budget_bytes,
+            optimizer=optimizer,
+            time_limit_s=time_limit,
+        )
     what = "a step of training" if training else "inference"
     batch = f"a batch of {batch_size}" if batch_size > 1 else "one sample"
     one = _shape(shape or MODELS[model].input_shape)
@@ -446,6 +450,18 @@ def memory(
     count = f"{operators:,} operator{'' if operators == 1 else 's'}"
     _print(report.table(found, f"{model}: {what}, {batch} of {one}, {count}"))
     print(report.total(found))
+
+
+@contextmanager
+def _traced(otherwise: str) -> Iterator[None]:
+    """Say what follows for a command where a model's operators depend on its data."""
+    try:
+        yield
+    except UserError as error:
+        why, depends, _ = str(error).partition(_DEPENDS)
+        if not depends:
+            raise
+        raise UserError(f"{why}{depends}; {otherwise}") from None
 
 
 def _model(name: str, shape: Any) -> Any:
@@ -514,8 +530,9 @@ def _profile_table(profile: ModelProfile, batch_size: int, times: LayerTimes | N
             )
 
     batch = f"a batch of {batch_size}" if batch_size > 1 else "one sample"
+    layers = f"{len(profile)} layer{'' if len(profile) == 1 else 's'}"
     table = _table(*columns)
-    table.title = f"{profile.name}: {len(profile)} layers, {batch} of {_shape(profile.input_shape)}"
+    table.title = f"{profile.name}: {layers}, {batch} of {_shape(profile.input_shape)}"
     table.caption = caption
     table.show_footer = True
     for name, row in zip(profile.layers, rows, strict=True):

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from benchmarks import dynacomm_planners
 from tests.conftest import Smoke
 from tests.expectations import assert_tells_every_step, printed, stored_frames
 from workbench import figures
@@ -72,6 +73,15 @@ def test_speed_ups_grow_but_never_beyond_the_workers(stored: Frames) -> None:
     assert frame.filter(pl.col("speedup") > pl.col("workers")).is_empty()
     ours = frame.filter(pl.col("planner") == "dynacomm").sort("workers")["speedup"]
     assert (ours.diff().drop_nulls() > 0).all()
+
+
+def test_the_benchmark_of_planners_runs_to_its_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dynacomm_planners, "SIZES", (4, 8))
+    monkeypatch.setattr(dynacomm_planners, "median_ms", lambda *_, **__: 1.0)
+    dynacomm_planners.main()
+    assert "slope from 200 layers on, forward, dynacomm: 0.00" in capsys.readouterr().out
 
 
 def test_slopes_of_known_powers() -> None:
