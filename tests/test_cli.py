@@ -402,6 +402,9 @@ def test_every_algorithm_of_every_system_is_listed() -> None:
         for kind, registry in systems.algorithms(system).items():
             assert f"{system}: {kind}\n" in listed
             for name in registry:
-                assert re.search(rf"(?m)^  {name} +\w+", listed), name
+                about = re.search(rf"(?m)^  {name} +(.+)$", listed)
+                assert about, name
+                assert "worker's part" not in about[1]
+                assert ", then " in about[1] or len(about[1].split()) > 5, name
     for name in ("mg_wfbp", "jointdnn_plus", "accuracy_aware", "svd_kmeans", "reassign", "ad_psgd"):
         assert f"  {name} " in listed

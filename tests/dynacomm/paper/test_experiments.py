@@ -1,5 +1,6 @@
 """Frames behind the figures: what they hold, and what must be so in each."""
 
+import importlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from benchmarks import dynacomm_planners
 from tests.conftest import Smoke
 from tests.expectations import assert_tells_every_step, printed, stored_frames
 from workbench import figures
@@ -78,9 +78,10 @@ def test_speed_ups_grow_but_never_beyond_the_workers(stored: Frames) -> None:
 def test_the_benchmark_of_planners_runs_to_its_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(dynacomm_planners, "SIZES", (4, 8))
-    monkeypatch.setattr(dynacomm_planners, "median_ms", lambda *_, **__: 1.0)
-    dynacomm_planners.main()
+    benchmark = importlib.import_module("benchmarks.dynacomm_planners")
+    monkeypatch.setattr(benchmark, "SIZES", (4, 8))
+    monkeypatch.setattr(benchmark, "median_ms", lambda *_, **__: 1.0)
+    benchmark.main()
     assert "slope from 200 layers on, forward, dynacomm: 0.00" in capsys.readouterr().out
 
 
