@@ -70,7 +70,7 @@ class TestOtherParameters:
         other = f"it is about other parameters than the run had ({named})"
         assert waits_for(toy) == f"{other}: run `workbench reproduce 09_toy`"
         assert toy.card().unanswered == ("toy.fig2.speedup",)
-        said = "The stored results do not answer toy.fig2.speedup; each says why."
+        said = "The stored results do not answer toy.fig2.speedup; the line of each says why."
         assert said in toy.card().notes()
 
     @pytest.mark.parametrize("parameters", [DEFAULTS, {**DEFAULTS, "gone": 1}, {}])

@@ -215,7 +215,7 @@ class Scorecard:
             named = ", ".join(self.unanswered[:_NAMED])
             more = len(self.unanswered) - _NAMED
             others = f" and {more} more" if more > 0 else ""
-            yield f"The stored results do not answer {named}{others}; each says why."
+            yield f"The stored results do not answer {named}{others}; the line of each says why."
         if self.not_built:
             counts = [f"{system} ({count} claims)" for system, count in self.not_built.items()]
             yield f"Not built yet: {', '.join(counts)}."
