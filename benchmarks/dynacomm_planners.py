@@ -50,8 +50,9 @@ def main() -> int:
         variable_name="solver",
         value_name="median_ms",
     ).drop_nulls()
-    for direction, solver, exponent in experiments.slopes(long).iter_rows():
-        console.print(f"log-log slope from 200 layers on, {direction}, {solver}: {exponent:.2f}")
+    for row in experiments.slopes(long).iter_rows(named=True):
+        of = f"{row['direction']}, {row['solver']}"
+        console.print(f"log-log slope from 200 layers on, {of}: {row['exponent']:.2f}")
     resnet = paper_testbed().costs("resnet152", 32)
     for direction in experiments.DIRECTIONS:
         ours_ms = median_ms("dynacomm", direction, resnet, repeats=21)

@@ -210,6 +210,21 @@ def test_scorecard_is_a_picture_too(tmp_path: Path) -> None:
     assert "this is a folder" in refused("profile", "lenet5", "--save", str(tmp_path))
 
 
+@pytest.mark.parametrize("name", ["dynacomm", "01_dynacomm", "01", "notebooks/01_dynacomm.ipynb"])
+def test_a_system_has_the_names_of_its_notebook(name: str, tmp_path: Path) -> None:
+    where = ("--results", str(tmp_path))
+    card = workbench_command("scorecard", "--system", name, "--format", "json", *where)
+    assert {row["system"] for row in json.loads(card.stdout)} == {"dynacomm"}
+    listed = workbench_command("planners", name).stdout
+    assert re.findall(r"(?m)^\w+(?=:)", listed) == ["dynacomm"]
+    assert "unknown experiment 'fig5'" in refused("record", name, "fig5")
+    store(tmp_path, "01_dynacomm")
+    assert (
+        "dynacomm_fig1.svg"
+        in workbench_command("figures", name, *where, "--output", str(tmp_path / "out")).stdout
+    )
+
+
 def test_scorecard_refuses_unknown_names(tmp_path: Path) -> None:
     where = ("--results", str(tmp_path))
     assert "Did you mean 'dynacomm'" in refused("scorecard", "--system", "dynacom", *where)
@@ -251,6 +266,8 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "def net():\n"
         "    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(),\n"
         "                               torch.nn.Linear(144, 2))\n"
+        "def one():\n"
+        "    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 2))\n"
         "def tuned():\n"
         "    module = net()\n"
         "    module[2].requires_grad_(False)\n"
@@ -266,6 +283,7 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     shape = ("--input-shape", "3,8,8")
+    assert "1 layer, one sample" in workbench_command("profile", "my_models:one", *shape).stdout
     for named in ("my_models.py:net", "my_models:net"):
         result = workbench_command("profile", named, *shape)
         assert result.exit_code == 0, result.output
@@ -278,7 +296,12 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return refused("profile", f"my_models.py:{name}", *arguments)
 
     assert "Did you mean 'net'" in own("nett", *shape)
-    assert "workbench profile --by modules" in own("Choosy", *shape)
+    said = own("Choosy", *shape)
+    assert re.search(r"Choosy cannot be traced: .*my_models.py, line \d+", said)
+    assert said.endswith("profile it module by module, which runs it: --by modules\n")
+    said = refused("memory", "my_models.py:Choosy", *shape)
+    assert "Choosy cannot be traced: " in said
+    assert said.endswith("its memory cannot be planned before its operators are known\n")
     assert "is frozen, so there is nothing to train" in own("frozen", *shape)
     assert "as in --input-shape 3,224,224" in own("net")
     assert "--input-shape 3,x,8: give whole numbers" in own("net", "--input-shape", "3,x,8")
@@ -293,7 +316,8 @@ def test_profile_of_ones_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         (["nofile.py:Foo"], "there is no file nofile.py"),
         (["lenet5", "--batch-size", "0"], "from 1 to 65536"),
         (["lenet5", "--by", "grapf"], "Did you mean 'graph'?"),
-        (["lenet5", "--measure", "--device", "tpu"], "tpu"),
+        (["lenet5", "--device", "tpu"], "device is 'tpu'; 'cpu' and 'cuda' can be measured"),
+        (["lenet5", "--save", "x.csv"], "--save x.csv: give a file that ends in .parquet"),
         (["lenet5", "--save", "nowhere/x.parquet"], "there is no folder"),
     ],
 )
@@ -378,6 +402,9 @@ def test_every_algorithm_of_every_system_is_listed() -> None:
         for kind, registry in systems.algorithms(system).items():
             assert f"{system}: {kind}\n" in listed
             for name in registry:
-                assert re.search(rf"(?m)^  {name} +\w+", listed), name
+                about = re.search(rf"(?m)^  {name} +(.+)$", listed)
+                assert about, name
+                assert "worker's part" not in about[1]
+                assert ", then " in about[1] or len(about[1].split()) > 5, name
     for name in ("mg_wfbp", "jointdnn_plus", "accuracy_aware", "svd_kmeans", "reassign", "ad_psgd"):
         assert f"  {name} " in listed

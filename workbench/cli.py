@@ -8,7 +8,8 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,7 @@ WRONG_INPUT = 2
 """Exit status when the user gave something that cannot be."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
+_DEPENDS = "Its control flow depends on data, or it leaves PyTorch"
 HOOKS = ("select", "generate_partial_gradients", "exchange_models")
 """By what an algorithm that is a value is described: the first of these that it has."""
 
@@ -151,7 +153,7 @@ def reproduce(
 
 @app.command()
 def record(
-    system: Annotated[str, typer.Argument(help="A system or its notebook: edgegossip, …")],
+    system: Annotated[str, typer.Argument(help="A system or its notebook: edgegossip, 03, …")],
     experiment: Annotated[
         str | None,
         typer.Argument(help="What to run: fig13, …  \\[default: all that has no recording]"),
@@ -184,7 +186,7 @@ def record(
     from workbench.experiments.record import unrecorded
 
     home = output or recorded.FOLDER
-    names = [experiment] if experiment else unrecorded(system, home)
+    names = unrecorded(system, home) if experiment is None else [experiment]
     if not names:
         typer.echo(f"all experiments of {system} are recorded; name one to record it again")
     try:
@@ -212,7 +214,7 @@ def record(
 def scorecard(
     *,
     system: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of one system only: dynacomm, …")
+        str | None, typer.Option(metavar="NAME", help="Of one system only: dynacomm, 01, …")
     ] = None,
     format: Annotated[
         str, typer.Option(metavar="FORMAT", help="table, json or markdown.")
@@ -280,16 +282,23 @@ def models() -> None:
 
 
 @app.command()
-def planners() -> None:
+def planners(
+    system: Annotated[
+        str | None, typer.Argument(help="Of one system only: dynacomm, 01, …  \\[default: all]")
+    ] = None,
+) -> None:
     """List what each system plans or exchanges with: planners, strategies, systems."""
-    from workbench import systems
+    from workbench import results, systems
 
-    for system in systems.systems():
-        for kind, registry in systems.algorithms(system).items():
-            typer.echo(f"{system}: {kind}")
+    chosen = systems.systems()
+    if system is not None:
+        chosen = [check_name("system", results.system_named(system), chosen)]
+    for one in chosen:
+        for kind, registry in systems.algorithms(one).items():
+            typer.echo(f"{one}: {kind}")
             width = max(map(len, registry))
-            for name, one in registry.items():
-                typer.echo(f"  {name:<{width}}  {_summary(one)}")
+            for name, algorithm in registry.items():
+                typer.echo(f"  {name:<{width}}  {_summary(algorithm)}")
 
 
 def _summary(algorithm: Any) -> str:
@@ -343,15 +352,20 @@ def profile(
     PARAMETERS["batch_size"].parse(str(batch_size))
     if save is not None and save.is_dir():
         raise UserError(f"--save {save}: this is a folder; give a file")
+    if save is not None and save.suffix != ".parquet":
+        raise UserError(f"--save {save}: give a file that ends in .parquet")
     if save is not None and not save.resolve().parent.is_dir():
         raise UserError(f"--save {save}: there is no folder {save.resolve().parent}")
     shape = _parse_shapes(input_shape or ())
     module = _model(model, shape)
 
     from workbench import profiles
+    from workbench.profiles import measured
 
     check_name("way", by, ("graph", "modules"))
-    found = profiles.profile_model(module, shape, by=by)  # type: ignore[arg-type]
+    measured.check_device(device)
+    with _traced("profile it module by module, which runs it: --by modules"):
+        found = profiles.profile_model(module, shape, by=by)  # type: ignore[arg-type]
     times = _measured(module, batch_size, shape, device, by) if measure else None
     _print(_profile_table(found, batch_size, times))
     if save is not None:
@@ -418,16 +432,17 @@ def memory(
     budget_bytes = None if budget is None else report.parse_bytes(budget)
     shape = _parse_shapes(input_shape or ())
     module = _model(model, shape)
-    found = report.survey(
-        module,
-        shape,
-        batch_size=batch_size,
-        training=training,
-        planner=planner,
-        budget_bytes=budget_bytes,
-        optimizer=optimizer,
-        time_limit_s=time_limit,
-    )
+    with _traced("its memory cannot be planned before its operators are known"):
+        found = report.survey(
+            module,
+            shape,
+            batch_size=batch_size,
+            training=training,
+            planner=planner,
+            budget_bytes=budget_bytes,
+            optimizer=optimizer,
+            time_limit_s=time_limit,
+        )
     what = "a step of training" if training else "inference"
     batch = f"a batch of {batch_size}" if batch_size > 1 else "one sample"
     one = _shape(shape or MODELS[model].input_shape)
@@ -435,6 +450,18 @@ def memory(
     count = f"{operators:,} operator{'' if operators == 1 else 's'}"
     _print(report.table(found, f"{model}: {what}, {batch} of {one}, {count}"))
     print(report.total(found))
+
+
+@contextmanager
+def _traced(otherwise: str) -> Iterator[None]:
+    """Say what follows for a command where a model's operators depend on its data."""
+    try:
+        yield
+    except UserError as error:
+        why, depends, _ = str(error).partition(_DEPENDS)
+        if not depends:
+            raise
+        raise UserError(f"{why}{depends}; {otherwise}") from None
 
 
 def _model(name: str, shape: Any) -> Any:
@@ -503,8 +530,9 @@ def _profile_table(profile: ModelProfile, batch_size: int, times: LayerTimes | N
             )
 
     batch = f"a batch of {batch_size}" if batch_size > 1 else "one sample"
+    layers = f"{len(profile)} layer{'' if len(profile) == 1 else 's'}"
     table = _table(*columns)
-    table.title = f"{profile.name}: {len(profile)} layers, {batch} of {_shape(profile.input_shape)}"
+    table.title = f"{profile.name}: {layers}, {batch} of {_shape(profile.input_shape)}"
     table.caption = caption
     table.show_footer = True
     for name, row in zip(profile.layers, rows, strict=True):

@@ -30,11 +30,12 @@ def load_model(named: str) -> torch.nn.Module:
     if not (where and name):
         raise UserError(f"{named}: name your own model as file.py:Name or package.module:Name")
     loaded = _from_file(named, Path(where)) if where.endswith(".py") else _imported(named, where)
-    public = [one for one in vars(loaded) if not one.startswith("_")]
-    made: Any = getattr(loaded, check_name(f"name in {where}", name, public))
 
     import torch
 
+    if not hasattr(loaded, name):
+        check_name(f"name in {where}", name, _models(loaded, torch.nn.Module))
+    made: Any = getattr(loaded, name)
     if callable(made) and not isinstance(made, torch.nn.Module):
         try:
             inspect.signature(made).bind()
@@ -46,8 +47,20 @@ def load_model(named: str) -> torch.nn.Module:
         with _explained(f"{named}: calling it"):
             made = made()
     if not isinstance(made, torch.nn.Module):
-        raise UserError(f"{named}: gives a {type(made).__name__}, not a torch.nn.Module")
+        kind = type(made).__name__
+        article = "an" if kind[0].lower() in "aeiou" else "a"
+        raise UserError(f"{named}: gives {article} {kind}, not a torch.nn.Module")
     return made
+
+
+def _models(loaded: ModuleType, module: type) -> list[str]:
+    """Names of what may make a model: classes and functions defined there, and modules."""
+    return [
+        name
+        for name, one in vars(loaded).items()
+        if not name.startswith("_")
+        and (isinstance(one, module) or (callable(one) and one.__module__ == loaded.__name__))
+    ]
 
 
 def _from_file(named: str, path: Path) -> ModuleType:

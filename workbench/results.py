@@ -23,7 +23,7 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -285,6 +285,28 @@ def system_of(notebook: str) -> str:
     return re.sub(r"^\d+_", "", notebook)
 
 
+def notebook_named(name: str, notebooks: Iterable[str]) -> str:
+    """Return the notebook of a name, which may be whole, or only its number or the rest.
+
+    Folders in front and a ``.ipynb`` suffix are ignored. A name of no notebook is returned so.
+
+    Raises UserError: it may be several.
+    """
+    bare, known = Path(name).name.removesuffix(".ipynb"), list(notebooks)
+    found = [one for one in known if re.fullmatch(r"\d+_.+", one) and bare in one.split("_", 1)]
+    if bare in known or not found:
+        return bare
+    if len(found) > 1:
+        raise UserError(f"notebook {name!r} may be any of {', '.join(found)}")
+    return found[0]
+
+
+def system_named(name: str) -> str:
+    """Return the system that a user means by its name, its notebook's or the notebook's number."""
+    notebooks = (path.stem for path in (repository() / "notebooks").glob("[0-9]*.ipynb"))
+    return system_of(notebook_named(name, notebooks))
+
+
 def export_figures(
     results: Path,
     output: Path,
@@ -329,7 +351,7 @@ def export_figures(
     systems = {one.system: one for one in kept.values()}
     chosen = [
         systems.get(name) or kept[check_name("notebook", name, {**kept, **systems})]
-        for name in names
+        for name in (notebook_named(one, kept) for one in names)
     ] or list(kept.values())
     written, failed = [], []
     suffix = "" if column == "double" else f"_{column}"

@@ -67,9 +67,11 @@ class TestOtherParameters:
         self, toy: Toy, given: dict[str, Value], named: str
     ) -> None:
         toy.store({**DEFAULTS, **given}, fig1=FIG1)
-        expected = f"the stored results were made with {named}: run `workbench reproduce 09_toy`"
-        assert waits_for(toy) == expected
+        other = f"it is about other parameters than the run had ({named})"
+        assert waits_for(toy) == f"{other}: run `workbench reproduce 09_toy`"
         assert toy.card().unanswered == ("toy.fig2.speedup",)
+        said = "The stored results do not answer toy.fig2.speedup; the line of each says why."
+        assert said in toy.card().notes()
 
     @pytest.mark.parametrize("parameters", [DEFAULTS, {**DEFAULTS, "gone": 1}, {}])
     def test_are_not_to_blame_where_there_are_none(
@@ -116,7 +118,8 @@ def test_the_real_notebook_is_compared_with_real_results(tmp_path: Path) -> None
     assert card.unanswered
     waiting = {row.reason for row in card.rows if row.id in card.unanswered}
     assert waiting == {
-        "the stored results were made with batch_size=16: run `workbench reproduce 01_dynacomm`"
+        "it is about other parameters than the run had (batch_size=16): run "
+        "`workbench reproduce 01_dynacomm`"
     }
 
 

@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +19,10 @@ from typer.testing import CliRunner, Result
 from workbench import cli, datasets, instruction_set, parallel, results, systems
 from workbench.claims import of_frames
 from workbench.dynacomm.paper import charts, experiments
+from workbench.errors import UserError
 from workbench.experiments import ExperimentInterrupted, Scaled, data, data_set, recorded, sweep
 from workbench.experiments.record import record
-from workbench.experiments.recorded import Recordable, Recorded
+from workbench.experiments.recorded import Manifest, Recordable, Recorded
 from workbench.hiertrain.fleet import Fleet
 from workbench.hiertrain.paper import experiments as hiertrain
 from workbench.hiertrain.paper.experiments import fleets, scales
@@ -164,6 +165,7 @@ def test_damaged_points_are_computed_again(damaged: str, tmp_path: Path) -> None
         point.write_text(damaged)
     (points / "0123456789abcdef").mkdir()
     (points / "0123456789abcdef" / "inputs").write_text(damaged)
+    (tmp_path / "hiertrain" / "fleet" / results.MANIFEST).unlink()
     record("hiertrain", "fleet", scale="smoke", processes=1, folder=tmp_path)
     assert loaded("hiertrain", "fleet", tmp_path).frame.equals(before.frame)
     kept = [json.loads(point.read_text()) for point in points.glob("*/*.json")]
@@ -358,6 +360,31 @@ def test_what_was_altered_is_not_taken_for_nothing(
     assert loaded("hiertrain", "fleet", tmp_path).frame.equals(frame)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *((one.name, bad) for one in fields(Manifest) for bad in ({"x": None}, [None])),
+        *((name, 1.5) for name in ("system", "module", "seeds", "made_at", "machine", "frames")),
+        *((name, "other") for name in ("system", "experiment", "seeds", "points_s", "dirty")),
+        ("points_s", None),
+        ("arguments", {"scale": "huge"}),
+        ("arguments", {"scale": ["smoke"]}),
+        ("frames", {"other": "0" * 64}),
+        ("seeds", [True]),
+        ("processes", True),
+    ],
+)
+def test_a_damaged_manifest_is_refused(field: str, value: object, tmp_path: Path) -> None:
+    committed = ROOT / "data" / "recorded" / "dynacomm" / "table2" / results.MANIFEST
+    content = json.loads(committed.read_text()) | {field: value}
+    copy = tmp_path / "dynacomm" / "table2" / results.MANIFEST
+    copy.parent.mkdir(parents=True)
+    copy.write_text(json.dumps(content))
+    again = "`workbench record dynacomm table2` makes it again"
+    with pytest.raises(UserError, match=f"manifest.json is damaged; {again}"):
+        recorded.load("dynacomm", "table2", tmp_path)
+
+
 class NotRunError(Exception):
     """Raised where an experiment runs that should be shown as recorded, or the other way round."""
 
@@ -455,6 +482,7 @@ def test_the_scorecard_says_at_which_scale_its_evidence_was_recorded(
     [
         (("nothing", "fig5"), "unknown system 'nothing'"),
         (("dynacomm", "fig5"), "unknown experiment 'fig5'"),  # takes no time
+        (("dynacomm", ""), "unknown experiment ''"),
         (("01_dynacomm", "fig10", "--scale", "full"), "smoke, default, paper"),
         (("dynacomm", "fig10", "--seeds", "3"), "fig10 runs once; give its seed by -p seed=1"),
         (("dynacomm", "fig9a", "--seeds", "3"), "there is no chance in fig9a"),
@@ -487,6 +515,12 @@ def test_the_command_says_where_it_went_and_how_it_goes_on(
     result = command(*arguments, "--output", str(tmp_path))
     assert result.exit_code == 0
     assert result.stdout.startswith(f"{tmp_path / 'hiertrain' / 'fleet'}: recorded on")
+    assert result.stderr == ""
+    again = command("02", *arguments[1:], "--output", str(tmp_path))
+    assert again.stdout == result.stdout
+    assert again.stderr == "fleet is already recorded; nothing was run\n"
+    forced = command(*arguments, "--force", "--output", str(tmp_path))
+    assert "nothing was run" not in forced.stderr
 
 
 def test_code_is_what_may_decide_a_row(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def scorecard(
     if system is None:
         chosen = [one for one in systems if built(one)]
     else:
-        chosen = [check_name("system", system, systems)]
+        chosen = [check_name("system", stored_results.system_named(system), systems)]
     cards = []
     for one in chosen:
         manifest = stored_results.manifest(folder, one)
@@ -336,7 +336,7 @@ def _why_unanswered(
         return f"the stored results are of another version ({fault}): run `{command} --force`"
     changed = ", ".join(f"{name}={value}" for name, value in _changed(system, parameters).items())
     if changed:
-        return f"the stored results were made with {changed}: run `{command}`"
+        return f"it is about other parameters than the run had ({changed}): run `{command}`"
     return f"the stored results have no answer to it: run `{command} --force`"
 
 

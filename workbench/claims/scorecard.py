@@ -128,7 +128,7 @@ class Scorecard:
         System -> how many claims it has, for systems that the workbench does not have yet and that
         were not asked for by name.
     unanswered
-        Claims that have results but no answer: gaps in the system's ``answers.py``.
+        Claims that the stored results of their system do not answer.
     recorded
         Provenance of the recorded results, by system and experiment.
     """
@@ -214,10 +214,8 @@ class Scorecard:
         if self.unanswered:
             named = ", ".join(self.unanswered[:_NAMED])
             more = len(self.unanswered) - _NAMED
-            yield (
-                "Stored results without an answer (made with other parameters, or a gap in "
-                f"answers.py): {named}{f' and {more} more' if more > 0 else ''}."
-            )
+            others = f" and {more} more" if more > 0 else ""
+            yield f"The stored results do not answer {named}{others}; the line of each says why."
         if self.not_built:
             counts = [f"{system} ({count} claims)" for system, count in self.not_built.items()]
             yield f"Not built yet: {', '.join(counts)}."

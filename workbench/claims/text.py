@@ -59,7 +59,8 @@ def _lines(card: Scorecard, width: int) -> Iterator[Text]:
     from rich.text import Text
 
     for system in dict.fromkeys(row.system for row in card.rows):
-        yield from _of_system([row for row in card.rows if row.system == system], width)
+        rows = [row for row in card.rows if row.system == system]
+        yield from _of_system(rows, card.missing.get(system), width)
         yield Text("")
     for note in card.notes():
         yield from (Text(line) for line in textwrap.wrap(note, width, break_long_words=False))
@@ -89,14 +90,21 @@ def _explained(card: Scorecard, width: int) -> Iterator[Text]:
         yield from (Text(line, style="dim") for line in textwrap.wrap(text, width))
 
 
-def _of_system(rows: Sequence[Row], width: int) -> Iterator[Text]:
-    """Lay a system's rows out by source, in the order of first appearance."""
+def _of_system(rows: Sequence[Row], command: str | None, width: int) -> Iterator[Text]:
+    """Lay a system's rows out by source, in the order of first appearance.
+
+    `command` makes its results, where none are stored.
+    """
     from rich.text import Text
 
     judged = [row for row in rows if row.verdict != "input"]
     met = sum(row.verdict in MET for row in judged)
     usual = _most(row.evidence for row in judged)
-    yield Text(f"{rows[0].system}: {met} of {len(judged)} claims are met", "bold")
+    if command and not usual:
+        yield Text(f"{rows[0].system}: not run yet ({len(judged)} claims)", "bold")
+        yield Text(f"  To run it: {command}", style="dim")
+    else:
+        yield Text(f"{rows[0].system}: {met} of {len(judged)} claims are met", "bold")
     if usual:
         yield Text(f"  Judged by: {usual}, unless another is named.", "dim")
     cells = [_cells(row) for row in rows]

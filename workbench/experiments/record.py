@@ -42,7 +42,7 @@ def experiments(system: str) -> dict[str, Experiment]:
 
 def unrecorded(system: str, folder: Path = FOLDER) -> list[str]:
     """Return the experiments of a system that have no recording, at any scale."""
-    system = results.system_of(system)
+    system = results.system_named(system)
     return [name for name in experiments(system) if load(system, name, folder) is None]
 
 
@@ -93,7 +93,7 @@ def record(
     """
     from workbench.reproduce import inputs, origin, store
 
-    system = results.system_of(system)
+    system = results.system_named(system)
     make = choose("experiment", experiment, experiments(system))
     module = make.__module__
     if processes is not None and processes < 1:
@@ -115,6 +115,9 @@ def record(
         for one in offered.data
     }
     data = {source: digest(source) for source in sorted(asked)}
+    if not force and _stands(system, experiment, (arguments, before, data), folder):
+        print(f"{experiment} is already recorded; nothing was run", file=sys.stderr)
+        return home / experiment
 
     def check() -> None:
         now = inputs.fingerprint_of_rows(system, module, paths.ROOT, versions)
@@ -158,6 +161,19 @@ def record(
             atomic.write_text(partial / results.MANIFEST, manifest.to_json())
             store.put_in_place(partial, home, experiment)
     return home / experiment
+
+
+def _stands(
+    system: str, experiment: str, rests_on: tuple[Mapping[str, Any], ...], folder: Path
+) -> bool:
+    """Whether what is recorded is of these arguments, inputs and data."""
+    try:
+        found = load(system, experiment, folder)
+    except UserError:
+        return False
+    if found is None:
+        return False
+    return (found.manifest.arguments, found.manifest.inputs, found.manifest.data) == rests_on
 
 
 def _points(points: Path, inputs: Mapping[str, str], data: Mapping[str, str]) -> Path:

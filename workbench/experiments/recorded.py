@@ -12,12 +12,13 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import types
+from collections import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import polars as pl
 
@@ -49,7 +50,7 @@ class Recordable(NamedTuple):
 
     data: tuple[str, ...] = ()
     at_default: str = "cluttered_digits"
-    derived: Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]] = MappingProxyType({})
+    derived: Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]] = types.MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -178,17 +179,18 @@ def load(system: str, experiment: str, folder: Path = FOLDER) -> Recorded | None
     Raises ValueError: it is damaged, or of another format.
     """
     here = folder / system / experiment
-    again = f"`workbench record {system} {experiment}` makes it anew"
+    again = f"`workbench record {system} {experiment}` makes it again"
     try:
         found: Any = json.loads((here / results.MANIFEST).read_text(encoding="utf-8"))
         written_as = found.pop("format", None)
         manifest = Manifest(**found) if written_as == FORMAT else None
-        if manifest is not None:
-            _check_tables(manifest)
+        whole = manifest is None or _is_whole(manifest, system, experiment)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, AttributeError):
-        raise UserError(f"{here / results.MANIFEST} is damaged; {again}") from None
+        whole, manifest = False, None
+    if not whole:
+        raise UserError(f"{here / results.MANIFEST} is damaged; {again}")
     if manifest is None:
         raise UserError(f"{here} is of another version of the workbench; {again}")
     for name, digest in manifest.frames.items():
@@ -199,10 +201,28 @@ def load(system: str, experiment: str, folder: Path = FOLDER) -> Recorded | None
     return Recorded(frames, manifest)
 
 
-def _check_tables(manifest: Manifest) -> None:
-    for name in ("arguments", "data", "inputs", "machine", "versions", "frames"):
-        if not isinstance(getattr(manifest, name), dict):
-            raise TypeError(name)
+def _is_whole(one: Manifest, system: str, experiment: str) -> bool:
+    """Whether all fields are of their types, and those that are looked into have what is sought."""
+    return (
+        all(_is(getattr(one, name), hint) for name, hint in get_type_hints(Manifest).items())
+        and (one.system, one.experiment) == (system, experiment)
+        and experiment in one.frames
+        and one.arguments.get("scale") in SCALES
+        and "processor" in one.machine
+    )
+
+
+def _is(value: object, hint: Any) -> bool:
+    """Whether a value from JSON is of a field's type."""
+    inner = get_args(hint)
+    match get_origin(hint):
+        case abc.Mapping:
+            return isinstance(value, dict) and all(_is(one, inner[1]) for one in value.values())
+        case abc.Sequence:
+            return isinstance(value, list) and all(_is(one, inner[0]) for one in value)
+        case types.UnionType:
+            return any(_is(value, one) for one in inner)
+    return hint is Any or type(value) is hint or (hint is float and type(value) is int)
 
 
 def load_all(system: str, folder: Path = FOLDER) -> tuple[dict[str, Recorded], dict[str, str]]:

@@ -60,7 +60,7 @@ def measure_layer_times(
     from workbench.graphs.recording import learning, real_copy, record
     from workbench.profiles import stopwatch
 
-    _check_device(device)
+    check_device(device)
     title = name or (model if isinstance(model, str) else type(model).__name__)
     module = build(model, device) if isinstance(model, str) else real_copy(title, model, device)
     inputs = make_inputs(shapes, batch_size, input_dtype, device)
@@ -102,13 +102,17 @@ def measure_layer_times(
     return LayerTimes(title, batch_size, device, table, float(iteration_s), float(iteration_iqr_s))
 
 
-def _check_device(device: str) -> None:
-    import torch
-
+def check_device(device: str) -> None:
+    """Refuse a device that is neither the processor nor a GPU that PyTorch finds here."""
     kind = device.split(":", maxsplit=1)[0]
     if kind not in ("cpu", "cuda"):
         raise UserError(f"device is {device!r}; 'cpu' and 'cuda' can be measured")
-    if kind == "cuda" and not torch.cuda.is_available():
+    if kind == "cpu":
+        return
+
+    import torch
+
+    if not torch.cuda.is_available():
         raise UserError(
             f"device {device!r} was asked for, but PyTorch finds no CUDA GPU on this machine; "
             "measure on device='cpu', or install a PyTorch built for CUDA"

@@ -81,21 +81,12 @@ def find(folder: Path, names: Sequence[str] = ()) -> list[Notebook]:
     one.
     """
     paths = notebook_paths(folder)
-    short: dict[str, list[str]] = {}
-    for stem in paths:
-        number, _, rest = stem.partition("_")
-        for alias in (number, rest) if number.isdigit() and rest else ():
-            short.setdefault(alias, []).append(stem)
     chosen = set()
     for name in names:
-        bare = Path(name).name.removesuffix(".ipynb")
-        if bare in short and bare not in paths:
-            if len(short[bare]) > 1:
-                raise UserError(f"notebook {name!r} may be any of {', '.join(short[bare])}")
-            bare = short[bare][0]
-        if bare not in paths:
-            check_name("notebook", bare, [*paths, *(one for one in short if not one.isdigit())])
-        chosen.add(bare)
+        bare = results.notebook_named(name, paths)
+        chosen.add(
+            check_name("notebook", bare, dict.fromkeys([*paths, *map(results.system_of, paths)]))
+        )
     return [read_notebook(path) for stem, path in paths.items() if not names or stem in chosen]
 
 

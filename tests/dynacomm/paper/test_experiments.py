@@ -1,5 +1,6 @@
 """Frames behind the figures: what they hold, and what must be so in each."""
 
+import importlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +73,16 @@ def test_speed_ups_grow_but_never_beyond_the_workers(stored: Frames) -> None:
     assert frame.filter(pl.col("speedup") > pl.col("workers")).is_empty()
     ours = frame.filter(pl.col("planner") == "dynacomm").sort("workers")["speedup"]
     assert (ours.diff().drop_nulls() > 0).all()
+
+
+def test_the_benchmark_of_planners_runs_to_its_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    benchmark = importlib.import_module("benchmarks.dynacomm_planners")
+    monkeypatch.setattr(benchmark, "SIZES", (4, 8))
+    monkeypatch.setattr(benchmark, "median_ms", lambda *_, **__: 1.0)
+    benchmark.main()
+    assert "slope from 200 layers on, forward, dynacomm: 0.00" in capsys.readouterr().out
 
 
 def test_slopes_of_known_powers() -> None:

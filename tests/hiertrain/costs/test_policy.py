@@ -35,7 +35,7 @@ def test_chain_as_a_table() -> None:
 
 def test_policies_read_well() -> None:
     assert str(Chain(("edge", "cloud"), 8)) == (
-        "edge: layers 1 to 1, 8 samples; cloud: layers 2 to 2, 8 samples"
+        "edge: layer 1, 8 samples; cloud: layer 2, 8 samples"
     )
     hybrid = Hybrid(("edge", "cloud", "device"), 0, 0, 8, 0, 0)
     assert str(hybrid) == "edge: layers 1 to the last, 8 samples"

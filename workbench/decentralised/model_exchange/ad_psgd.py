@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AdPsgd:
-    """Makes a worker's part."""
+    """AD-PSGD: averages with one random peer at a time, without waiting for the others."""
 
     def __call__(self, peer: Peer) -> Averaging:
         """Begin at a worker."""

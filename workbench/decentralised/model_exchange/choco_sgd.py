@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ChocoSgd:
-    """Makes a worker's part; the paper tunes consensus_rate (gamma), less for a smaller share."""
+    """CHOCO-SGD: publishes the largest changes of the model, and moves towards the peers' copies.
+
+    The paper tunes `consensus_rate` (gamma), less for a smaller share.
+    """
 
     share: float = 0.01
     consensus_rate: float = 0.03

@@ -34,7 +34,10 @@ NESTEROV = Sgd(0.7, momentum=0.9, nesterov=True)
 
 @dataclass(frozen=True)
 class DiLoCo:
-    """Makes a worker's part: `every` local steps a round, then one of `outer`."""
+    """DiLoCo: rounds of local steps, then an outer step to the mean; local SGD takes the mean.
+
+    A round has `every` local steps, and one of `outer`.
+    """
 
     every: int = 50
     outer: Sgd = NESTEROV

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MoshpitSgd:
-    """Makes a worker's part, which averages after `every` local steps on so many dimensions."""
+    """Moshpit SGD: averages in the lines of a grid of workers, along another axis in each round.
+
+    A round follows `every` local steps; the grid has `dimensions`.
+    """
 
     every: int = 50
     dimensions: int = 2

@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NoLoCo:
-    """Makes a worker's part; rate, momentum, consensus_rate are beta, alpha, gamma."""
+    """NoLoCo: rounds of local steps, as DiLoCo's, then an average with one random partner.
+
+    `rate`, `momentum` and `consensus_rate` are beta, alpha and gamma.
+    """
 
     every: int = 50
     rate: float = 0.7

@@ -6,7 +6,7 @@ from workbench.dlion.algorithms.system import System
 
 
 def whole(gradient: Gradient, links: Links) -> Parts:
-    """Send the whole gradient to everyone."""
+    """Send the whole gradient to everyone, as Hop does, which waits for fewer."""
     return dict.fromkeys(links.peers, gradient.whole)
 
 

@@ -128,7 +128,7 @@ def per_link(gradient: Gradient, links: Links) -> Parts:
 
 
 class MaxN:
-    """Max N of the same N for all links.
+    """Max N: send the values within N % of each variable's largest, by the same N on all links.
 
     With `accumulate` what is not sent adds up until it is, as in Gaia; by default it is forgotten.
     """

@@ -13,7 +13,7 @@ Weighting = Callable[[int, int, int, int], float]
 
 
 def equal(sent: int, own: int, global_batch: int, workers: int) -> float:
-    """One over the workers, whatever the batches (Eq. 4)."""
+    """Weight gradients by one over the number of workers, whatever the batches (Eq. 4)."""
     del sent, own, global_batch
     return 1 / workers
 

@@ -19,7 +19,7 @@ from workbench.dynacomm.costs.plan import Plan
 
 
 def ibatch(costs: LayerCosts) -> Plan:
-    """Pulls by iBatch and pushes by iPart."""
+    """Greedy batches of layers: pulls by iBatch, pushes by iPart."""
     check_costs(costs)
     return Plan(forward_cuts(costs.forward), backward_cuts(costs.backward))
 

@@ -52,7 +52,7 @@ def accuracy_aware(
 def importance(
     aggregation: Aggregation, effects: ArrayLike, ratio: float, batch_size: int, seed: int = 0
 ) -> list[Indices]:
-    """Points in proportion to their own losses; see `importance_sample`."""
+    """Points drawn at random, in proportion to their own losses; see `importance_sample`."""
     losses = checked_effects(effects, len(aggregation.members))
     return importance_sample(losses, ratio, batch_size, seed)
 

@@ -38,7 +38,7 @@ Policy = Callable[[Sequence[int], Sequence[float], Sequence[bool]], Outcome]
 
 
 def stop(points: Sequence[int], throughput: Sequence[float], failed: Sequence[bool]) -> Outcome:
-    """Halt, and name the failed platforms."""
+    """Halt the training, and name the failed platforms."""
     out = [platform for platform, gone in enumerate(failed) if gone]
     listed = ", ".join(f"{one} ({throughput[one]:g} points/s, {points[one]} points)" for one in out)
     raise TooManyFailedError(

@@ -24,7 +24,7 @@ AT_ONCE = 4  # choices whose splits are tried together, before the bounds are lo
 
 
 def hiertrain(problem: Problem) -> Hybrid:
-    """Fastest policy there is.
+    """Fastest split of layers and samples over device, edge and cloud.
 
     Of policies equally fast (to some parts in 10^12, since sums round) the one with the fewest
     tiers, then the smallest m_l, m_s, b_l, b_s, then the mapping that comes first in

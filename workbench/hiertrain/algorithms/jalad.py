@@ -11,11 +11,12 @@ BITS = 8
 
 
 def jalad(problem: Problem, bits: int = BITS, gradient_bits: int | None = None) -> Chain:
-    """Fastest cut of all; of several, the one that leaves most layers to the cloud.
+    """Fastest single cut between edge and cloud, with quantised features and gradients.
 
-    Layers up to the cut are the edge's, the others the cloud's; the samples go to the tier of layer
-    1. Features take `bits` a value (the paper's c), gradients `gradient_bits`: None for as
-    many, 32 for gradients as they are.
+    Of several such, the one that leaves most layers to the cloud. Layers up to the cut are the
+    edge's, the others the cloud's; the samples go to the tier of layer 1. Features take `bits` a
+    value (the paper's c), gradients `gradient_bits`: None for as many, 32 for gradients as they
+    are.
 
     Deviation: JALAD is made for inference, and the paper does not say how its gradients travel.
     Quantising them as well is our reading: as they are, they would take four times as long as the

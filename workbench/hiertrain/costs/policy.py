@@ -17,6 +17,10 @@ SCHEMA = {"tier": pl.String, "first_layer": pl.Int64, "last_layer": pl.Int64, "s
 Row = tuple[str, int, int | None, int]
 
 
+def _span(first: int, last: int | None) -> str:
+    return f"layer {first}" if first == last else f"layers {first} to {last or 'the last'}"
+
+
 class Policy(ABC):
     """Who trains what; frozen. A `Hybrid` or a `Chain`."""
 
@@ -48,7 +52,7 @@ class Policy(ABC):
 
     def __str__(self) -> str:
         return "; ".join(
-            f"{tier}: layers {first} to {last or 'the last'}, {samples} samples"
+            f"{tier}: {_span(first, last)}, {samples} sample{'' if samples == 1 else 's'}"
             for tier, first, last, samples in self.rows()
         )
 

@@ -101,9 +101,8 @@ def cut(costs: Sequence[float], modules: int) -> tuple[range, ...]:
     """
     count = check_whole("modules", modules, 1)
     if count > len(costs):
-        raise UserError(
-            f"{len(costs)} layers cannot be cut into {count} modules; use at most {len(costs)}"
-        )
+        layers = f"{len(costs)} layer{'' if len(costs) == 1 else 's'}"
+        raise UserError(f"{layers} cannot be cut into {count} modules; use at most {len(costs)}")
     before = [0.0, *accumulate(map(float, costs))]
     from_to = np.subtract.outer(before, before)[np.tril_indices(len(before), -1)]
     candidates = np.unique(from_to).tolist()  # what any span of layers costs
