@@ -36,3 +36,9 @@ def test_views_share_the_scales_that_are_not_named() -> None:
     figures.theme()
     joined = figures.stacked(view(1), view(2), independent=())
     assert figures.svg(joined) == figures.svg(alt.vconcat(view(1), view(2)))
+
+
+def test_a_specification_names_its_schema() -> None:
+    figures.theme()
+    for chart in (view(1), figures.stacked(view(1), view(2))):
+        assert figures.specification(chart)["$schema"] == alt.SCHEMA_URL

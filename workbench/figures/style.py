@@ -131,4 +131,4 @@ def specification(chart: Figure) -> dict[str, Any]:
         with alt.theme.enable("none"), alt.data_transformers.enable("default", max_rows=None):
             spec = chart.to_dict()
     spec["config"] = update_nested(CONFIG, spec.get("config", {}), copy=True)
-    return spec
+    return {"$schema": alt.SCHEMA_URL} | spec

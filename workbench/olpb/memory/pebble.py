@@ -21,7 +21,7 @@ from workbench.olpb.memory.lifetimes import Lifetimes
 
 
 def pebble(life: Lifetimes) -> NDArray[np.int64]:
-    """Offsets of blocks by closest size, in O(n log n): (buffers,)."""
+    """Place each buffer in the free block of the closest size, in O(n log n)."""
     blocks, flow = _Blocks(life), life.flow
     free: list[tuple[int, int]] = []  # size and number, ascending
     ending: list[list[int]] = [[] for _ in range(len(life.order) + 1)]

@@ -228,4 +228,6 @@ def price(found: Survey) -> str:
 
 
 def _mb(size_bytes: int) -> str:
-    return f"{size_bytes / 1e6:,.3f} MB" if size_bytes >= 10_000 else f"{size_bytes:,} bytes"
+    if size_bytes >= 10_000:
+        return f"{size_bytes / 1e6:,.3f} MB"
+    return f"{size_bytes:,} byte{'' if size_bytes == 1 else 's'}"

@@ -9,5 +9,5 @@ from workbench.olpb.memory.packing.buffers import Buffers, Effort, Ints
 
 
 def greedy_by_size(buffers: Buffers, _effort: Effort) -> Ints:
-    """Place as in their "Greedy by Size for Offset Calculation"."""
+    """Place the largest buffer first, each in the smallest gap that holds it (TFLite)."""
     return place_in_order(buffers, np.argsort(-buffers.size, kind="stable"), smallest_gap=True)

@@ -29,7 +29,7 @@ NOISE = 0.5
 
 
 def workbench(buffers: Buffers, effort: Effort) -> Ints:
-    """Best packing found; more rounds, or more time, never make it worse."""
+    """Local search over placements; more rounds, or more time, never make it worse."""
     deadline_s = effort.deadline_s()
     columns = columns_of(buffers)
     best, best_peak = np.zeros(0, np.int64), 0
