@@ -225,12 +225,12 @@ def scorecard(
     results: ResultsFolder = None,
 ) -> None:
     """Print each claim of the papers beside what the stored results say; nothing is run."""
-    from workbench import claims
+    from workbench import scorecard as judged
 
-    card = claims.scorecard(_stored(results), system)
-    text = claims.render(card, format)
+    card = judged.of_results(_stored(results), system)
+    text = judged.render(card, format)
     if picture is not None:
-        claims.write(card, picture)
+        judged.write(card, picture)
     typer.echo(text, nl=False)
 
 
@@ -288,13 +288,14 @@ def planners(
     ] = None,
 ) -> None:
     """List what each system plans or exchanges with: planners, strategies, systems."""
-    from workbench import results, systems
+    from workbench import results
+    from workbench.systems import SYSTEMS
 
-    chosen = systems.systems()
+    chosen = list(SYSTEMS)
     if system is not None:
         chosen = [check_name("system", results.system_named(system), chosen)]
     for one in chosen:
-        for kind, registry in systems.algorithms(one).items():
+        for kind, registry in SYSTEMS[one].algorithms.items():
             typer.echo(f"{one}: {kind}")
             width = max(map(len, registry))
             for name, algorithm in registry.items():

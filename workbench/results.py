@@ -1,12 +1,6 @@
-"""Results that notebooks show and keep, and how they are read back.
+"""Results that notebooks have kept, and how they are read back.
 
-A notebook holds one `Results`; `workbench reproduce` gives it a folder::
-
-    results = Results("dynacomm", output)
-    results.show("fig5", experiments.fig5(batch_size=batch_size), charts.fig5)
-    results.keep("table1", experiments.table1())
-
-Stored results are laid out as ``RESULTS/NOTEBOOK/``::
+They are laid out as ``RESULTS/NOTEBOOK/``::
 
     01_dynacomm.ipynb      the executed notebook
     fig5.parquet           every frame, by name
@@ -18,15 +12,14 @@ Stored results are laid out as ``RESULTS/NOTEBOOK/``::
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from workbench import atomic, paths
 from workbench.errors import UserError
@@ -35,121 +28,9 @@ from workbench.parameters import Value
 
 if TYPE_CHECKING:
     import polars as pl
-    from altair.typing import ChartType
 
 MANIFEST = "manifest.json"
 FIGURES, TIMINGS = "figures", "timings"
-
-Column = Literal["single", "double"]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure as Jupyter shows it: an SVG, and a PNG where SVG is not trusted; needs no network.
-
-    JupyterLab draws no SVG in a notebook that it has not run itself, such as an executed copy.
-    """
-
-    svg: str
-    png: bytes
-    alt: str
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {
-            "image/svg+xml": self.svg,
-            "image/png": base64.b64encode(self.png).decode(),
-            "text/plain": self.alt,
-        }
-
-
-class Results:
-    """The frames and figures of one notebook.
-
-    Parameters
-    ----------
-    system
-        ``"dynacomm"``.
-    output
-        The folder to keep them in; empty (a notebook used by hand) shows them only.
-
-    Attributes
-    ----------
-    frames : dict[str, pl.DataFrame]
-        Everything shown or kept so far, by name, whether or not it is written.
-    """
-
-    def __init__(self, system: str, output: str | Path = "") -> None:
-        self.system = system
-        self.folder = Path(output) if output else None
-        self.frames: dict[str, pl.DataFrame] = {}
-
-    def keep(self, name: str, frame: pl.DataFrame) -> pl.DataFrame:
-        """Keep a frame as ``NAME.parquet`` and return it.
-
-        Raises ValueError: `name` is not made of small letters, digits and underscores.
-        """
-        if re.fullmatch(r"[a-z][a-z0-9_]*", name) is None:
-            raise UserError(f"result {name!r}: a name has small letters, digits and _ only")
-        self.frames[name] = frame
-        if self.folder is not None:
-            atomic.write_parquet(self.folder / f"{name}.parquet", frame)
-        return frame
-
-    def show(
-        self,
-        name: str,
-        frame: pl.DataFrame,
-        chart: Callable[[pl.DataFrame], ChartType],
-        *,
-        column: Column = "double",
-        timings: bool = False,
-    ) -> Figure:
-        """Draw a frame, keep both frame and figure, and return what Jupyter displays.
-
-        Parameters
-        ----------
-        name
-            Of frame and figure: small letters, digits and underscores, else a ValueError.
-        chart
-            Makes an Altair chart of any kind from the frame.
-        column
-            IEEE ``"single"`` or ``"double"`` column.
-        timings
-            Whether it holds timings of this machine, so that it differs from run to run: it is
-            kept apart, and not copied to ``figures/``.
-        """
-        self.keep(name, frame)
-        return self.draw(name, chart(frame), column=column, timings=timings)
-
-    def draw(
-        self, name: str, drawn: ChartType, *, column: Column = "double", timings: bool = False
-    ) -> Figure:
-        """Keep a figure whose frame is not this notebook's own, such as a recorded one.
-
-        See `show`.
-        """
-        from workbench import figures
-
-        shown = picture(drawn, f"{self.system}: {name} (figure)", column)
-        if self.folder is not None:
-            specification = figures.specification(drawn)
-            folder = self.folder / (TIMINGS if timings else FIGURES)
-            atomic.write_text(
-                folder / f"{name}.vl.json",
-                json.dumps(specification, indent=1, sort_keys=True) + "\n",
-            )
-            atomic.write_text(folder / f"{name}.svg", shown.svg)
-        return shown
-
-
-def picture(chart: ChartType | Mapping[str, Any], alt: str, column: Column = "double") -> Figure:
-    """Draw a chart as Jupyter shows it, with an alternative text."""
-    import vl_convert
-
-    from workbench import figures
-
-    svg = figures.svg(chart, column=column)
-    return Figure(svg, vl_convert.svg_to_png(svg, scale=2), alt)
 
 
 @dataclass(frozen=True)

@@ -1,44 +1,51 @@
-"""The systems by name, and what each of them declares."""
+"""The systems by name, and what their parameters and figures are."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+from workbench import dlion, dynacomm, edgegossip, hiertrain, olpb
+from workbench.names import choose
 from workbench.parameters import PARAMETERS, Parameter, declared
+from workbench.system import SystemInfo
 
+if TYPE_CHECKING:
+    from workbench.experiments.figure import Figure, Together
 
-def systems() -> list[str]:
-    """Return the names of all systems: the packages that have an explorer."""
-    return sorted(path.parent.name for path in Path(__file__).parent.glob("*/explorer.py"))
-
-
-def title(system: str) -> str:
-    """Return a system's name as its paper writes it, by which its package's docstring begins."""
-    try:
-        about = importlib.import_module(f"workbench.{system}").__doc__ or ""
-    except ModuleNotFoundError:  # a system that is not built yet
-        return system
-    return about.partition(":")[0] or system
+SYSTEMS: Mapping[str, SystemInfo] = {
+    "dynacomm": dynacomm.SYSTEM,
+    "hiertrain": hiertrain.SYSTEM,
+    "edgegossip": edgegossip.SYSTEM,
+    "dlion": dlion.SYSTEM,
+    "olpb": olpb.SYSTEM,
+}
 
 
 def parameters(system: str) -> dict[str, Parameter]:
     """Return the shared parameters, overridden by those that a system's explorer declares."""
-    if system not in systems():
+    if system not in SYSTEMS:
         return PARAMETERS
-    explorer = importlib.import_module(f"workbench.{system}.explorer")
-    return PARAMETERS | declared(explorer.Setting)
+    return PARAMETERS | declared(SYSTEMS[system].setting())
 
 
 def every_parameter() -> dict[str, Parameter]:
     """Return the shared parameters and those of all systems, by name."""
-    return {name: one for system in systems() for name, one in parameters(system).items()}
+    return {name: one for system in SYSTEMS for name, one in parameters(system).items()}
 
 
-def algorithms(system: str) -> Mapping[str, Mapping[str, object]]:
-    """Return a system's registries of algorithms, by their kind."""
-    registries: Mapping[str, Mapping[str, object]] = importlib.import_module(
-        f"workbench.{system}.algorithms"
-    ).ALGORITHMS
-    return registries
+def judged(system: str) -> tuple[Figure | Together, ...]:
+    """Return all that answers a system's claims: its figures, alone and together."""
+    return choose("system", system, SYSTEMS).figures()
+
+
+def figures(system: str) -> dict[str, Figure]:
+    """Return a system's figures by id."""
+    from workbench.experiments.figure import Figure
+
+    return {one.id: one for one in judged(system) if isinstance(one, Figure)}
+
+
+def recordable(system: str) -> dict[str, Figure]:
+    """Return the figures of a system that `workbench record` offers, by id."""
+    return {name: one for name, one in figures(system).items() if one.recorded is not None}

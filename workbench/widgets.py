@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
     from workbench.live_chart import LiveChart
-    from workbench.results import Figure
+    from workbench.notebook import Drawing
 
     Draw = Callable[..., ChartType]
 
@@ -265,17 +265,17 @@ class Explorer:
     chart: LiveChart
     status: ipywidgets.HTML
     widget: ipywidgets.VBox
-    picture: Figure | None = None
+    picture: Drawing | None = None
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        from workbench.results import picture
+        from workbench.notebook import drawing
 
         text = "An explorer: run this cell to move its sliders."
         if not self.controls:
             text = "A chart: run this cell to see more where the pointer is."
         shown = self.picture
         if shown is None and self.chart.spec is not None:
-            shown = picture(self.chart.spec, text)
+            shown = drawing(self.chart.spec, text)
         return {
             **self.widget._repr_mimebundle_(**options),
             **(shown._repr_mimebundle_() if shown else {}),
@@ -283,7 +283,7 @@ class Explorer:
         }
 
 
-def explorer(draw: Draw, controls: Controls, picture: Figure | None = None) -> Explorer:
+def explorer(draw: Draw, controls: Controls, picture: Drawing | None = None) -> Explorer:
     """Bind `draw` to controls: moving one draws the chart anew.
 
     The chart follows while a slider moves. It cannot fall behind: JupyterLab holds a control's

@@ -11,11 +11,11 @@ from xml.etree import ElementTree as ET
 
 import polars as pl
 import pytest
+from workbench.claims.picture import COLOURS, SHAPES, _beside_each_other, _lines
 
 from tests.claims.helpers import FIG1, TOY_ANSWERS, Toy
 from workbench import claims, figures
 from workbench.claims import VERDICTS, picture
-from workbench.claims.picture import COLOURS, SHAPES, _beside_each_other, _lines
 from workbench.results import Results
 
 SVG = "{http://www.w3.org/2000/svg}"

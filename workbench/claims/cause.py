@@ -1,4 +1,4 @@
-"""Why a claim is missed, checked: each system's ``paper/answers.py`` says it in ``CAUSES``."""
+"""Why a claim is missed: figures say it in ``causes``, and tests check what they say."""
 
 from __future__ import annotations
 

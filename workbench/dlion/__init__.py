@@ -6,9 +6,13 @@ Hong and Chandra, "DLion: Decentralized Distributed Deep Learning in Micro-Cloud
 `ENVIRONMENTS` or on a cluster.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links
 from workbench.decentralised.gradient_exchange.part import Part
-from workbench.dlion.algorithms import SYSTEMS, WEIGHTINGS
+from workbench.dlion.algorithms import ALGORITHMS, SYSTEMS, WEIGHTINGS
 from workbench.dlion.algorithms.global_batch import Growth
 from workbench.dlion.algorithms.knowledge_transfer import Transfer
 from workbench.dlion.algorithms.local_batch import local_batch_sizes, relative_power
@@ -23,9 +27,15 @@ from workbench.dlion.algorithms.synchronisation import (
 from workbench.dlion.algorithms.system import Batching, System
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment, stress, tc
 from workbench.dlion.training import Setup, Trained, TrainingError, train
+from workbench.system import SystemInfo
+
+if TYPE_CHECKING:
+    from workbench.experiments.figure import Figure, Together
+    from workbench.parameters import Parameters
 
 __all__ = [
     "ENVIRONMENTS",
+    "SYSTEM",
     "SYSTEMS",
     "WEIGHTINGS",
     "Batching",
@@ -51,3 +61,20 @@ __all__ = [
     "tc",
     "train",
 ]
+
+
+def _setting() -> type[Parameters]:
+    from workbench.dlion.explorer import Setting
+
+    return Setting
+
+
+def _figures() -> tuple[Figure | Together, ...]:
+    from workbench.dlion.paper import FIGURES
+
+    return FIGURES
+
+
+SYSTEM = SystemInfo(
+    title="DLion", algorithms=ALGORITHMS, setup=lambda: Setup, setting=_setting, figures=_figures
+)

@@ -4,14 +4,24 @@ Cai et al., "DynaComm: Accelerating Distributed CNN Training between Edges and C
 Dynamic Communication Scheduling", 2021.
 """
 
-from workbench.dynacomm.algorithms import PLANNERS
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.dynacomm.algorithms import ALGORITHMS, PLANNERS
 from workbench.dynacomm.costs.iteration import Iteration, LayerCosts, Phase, iteration, layer_costs
 from workbench.dynacomm.costs.plan import Plan
 from workbench.dynacomm.costs.timeline import timeline
 from workbench.dynacomm.training import Setup, Trained, TrainingError, train
+from workbench.system import SystemInfo
+
+if TYPE_CHECKING:
+    from workbench.experiments.figure import Figure, Together
+    from workbench.parameters import Parameters
 
 __all__ = [
     "PLANNERS",
+    "SYSTEM",
     "Iteration",
     "LayerCosts",
     "Phase",
@@ -24,3 +34,20 @@ __all__ = [
     "timeline",
     "train",
 ]
+
+
+def _setting() -> type[Parameters]:
+    from workbench.dynacomm.explorer import Setting
+
+    return Setting
+
+
+def _figures() -> tuple[Figure | Together, ...]:
+    from workbench.dynacomm.paper import FIGURES
+
+    return FIGURES
+
+
+SYSTEM = SystemInfo(
+    title="DynaComm", algorithms=ALGORITHMS, setup=lambda: Setup, setting=_setting, figures=_figures
+)

@@ -8,8 +8,12 @@ Han et al., "Accelerating Gossip-Based Deep Learning in Heterogeneous Edge Compu
 another).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from workbench.edgegossip.aggregation import TECHNIQUES, Aggregation, aggregate
-from workbench.edgegossip.algorithms import STRATEGIES, Strategy
+from workbench.edgegossip.algorithms import ALGORITHMS, STRATEGIES, Strategy
 from workbench.edgegossip.algorithms.accuracy_aware import ranked, selected
 from workbench.edgegossip.algorithms.balancer import Balance, Ratios, balance
 from workbench.edgegossip.algorithms.failures import POLICIES, Handover, TooManyFailedError
@@ -22,10 +26,16 @@ from workbench.edgegossip.prediction.profiling_runs import profiling_runs
 from workbench.edgegossip.prediction.store import Store
 from workbench.edgegossip.programs.trainer import EdgeGossip
 from workbench.edgegossip.training import Setup, Trained, TrainingError, train
+from workbench.system import SystemInfo
+
+if TYPE_CHECKING:
+    from workbench.experiments.figure import Figure, Together
+    from workbench.parameters import Parameters
 
 __all__ = [
     "POLICIES",
     "STRATEGIES",
+    "SYSTEM",
     "TECHNIQUES",
     "Aggregation",
     "Balance",
@@ -51,3 +61,24 @@ __all__ = [
     "selected",
     "train",
 ]
+
+
+def _setting() -> type[Parameters]:
+    from workbench.edgegossip.explorer import Setting
+
+    return Setting
+
+
+def _figures() -> tuple[Figure | Together, ...]:
+    from workbench.edgegossip.paper import FIGURES
+
+    return FIGURES
+
+
+SYSTEM = SystemInfo(
+    title="EdgeGossip",
+    algorithms=ALGORITHMS,
+    setup=lambda: Setup,
+    setting=_setting,
+    figures=_figures,
+)

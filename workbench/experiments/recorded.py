@@ -10,47 +10,24 @@ True
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import json
 import types
 from collections import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import polars as pl
 
 from workbench import paths, results
 from workbench.errors import UserError
 from workbench.experiments.data import AUTO, digest_here
-from workbench.names import check_name
-from workbench.parameters import SCALES, TRAININGS
-
-if TYPE_CHECKING:
-    from altair.typing import ChartType
+from workbench.parameters import SCALES
 
 FOLDER = paths.DATA / "recorded"
 FORMAT = 2
-
-
-class Recordable(NamedTuple):
-    """An experiment worth recording: a notebook shows its rows, or claims are judged by them.
-
-    Attributes
-    ----------
-    data
-        What it learns from at scale ``paper``.
-    at_default
-        And at ``default``.
-    derived
-        Makes frames that claims are judged by, by name, from its rows.
-    """
-
-    data: tuple[str, ...] = ()
-    at_default: str = "cluttered_digits"
-    derived: Mapping[str, Callable[[pl.DataFrame], pl.DataFrame]] = types.MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -174,7 +151,7 @@ def changes(
 def load(system: str, experiment: str, folder: Path = FOLDER) -> Recorded | None:
     """Return what is recorded of an experiment; None where nothing is.
 
-    ``load("edgegossip", "fig13")``: the experiment is a function of ``paper/experiments``.
+    ``load("edgegossip", "fig13")``.
 
     Raises ValueError: it is damaged, or of another format.
     """
@@ -225,11 +202,12 @@ def _is(value: object, hint: Any) -> bool:
     return hint is Any or type(value) is hint or (hint is float and type(value) is int)
 
 
-def load_all(system: str, folder: Path = FOLDER) -> tuple[dict[str, Recorded], dict[str, str]]:
-    """Return all that is recorded of a system, and why what cannot be read; by experiment."""
+def load_all(
+    system: str, figures: Iterable[str], folder: Path = FOLDER
+) -> tuple[dict[str, Recorded], dict[str, str]]:
+    """Return what is recorded of these figures, and why what cannot be read; by id."""
     found, faults = dict[str, Recorded](), dict[str, str]()
-    for path in sorted((folder / system).glob(f"[!.]*/{results.MANIFEST}")):
-        name = path.parent.name
+    for name in sorted(figures):
         try:
             one = load(system, name, folder)
         except ValueError as error:
@@ -237,90 +215,3 @@ def load_all(system: str, folder: Path = FOLDER) -> tuple[dict[str, Recorded], d
         else:
             found |= {name: one} if one else {}
     return found, faults
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What an experiment came to, and its figure; Jupyter shows the figure alone."""
-
-    frame: pl.DataFrame
-    figure: results.Figure
-
-    def _repr_mimebundle_(self, **options: object) -> dict[str, str]:
-        return self.figure._repr_mimebundle_(**options)
-
-
-@dataclass(frozen=True)
-class Trainings:
-    """Shows a notebook's experiments of trainings: as recorded, or run on this machine.
-
-    Attributes
-    ----------
-    which
-        ``"one"``: those marked `live` and those without a recording of what is asked for run here;
-        others are shown as recorded. ``"all"``: all run here; what is recorded at scale ``paper``
-        is drawn as well.
-    """
-
-    results: results.Results
-    which: str = "one"
-    folder: Path = FOLDER
-
-    def __post_init__(self) -> None:
-        check_name("trainings", self.which, TRAININGS)
-
-    def show(
-        self,
-        make: Callable[..., pl.DataFrame],
-        chart: Callable[[pl.DataFrame], ChartType],
-        *arguments: Any,
-        live: bool = False,
-        timings: bool = False,
-        figure: str = "",
-        **named: Any,
-    ) -> Shown:
-        """Show an experiment of these arguments; say where its rows are from.
-
-        The figure has the experiment's name unless `figure` is another. `timings` is for rows that
-        hold timings of this machine, where they are made here.
-        """
-        name = figure or make.__name__
-        frame, found, here = self._rows(make, live, arguments, named)
-        if not here:
-            return Shown(frame, self.results.draw(name, chart(frame)))
-        self.results.keep(make.__name__, frame)
-        shown = self.results.draw(name, chart(frame), timings=timings)
-        if found and found.scale == "paper":
-            from IPython.display import display
-
-            print(found)
-            about = f"{self.results.system}: {name} (recorded figure)"
-            display(results.picture(chart(found.frame), about))  # type: ignore[no-untyped-call]
-        return Shown(frame, shown)
-
-    def table(
-        self, make: Callable[..., pl.DataFrame], *arguments: Any, **named: Any
-    ) -> pl.DataFrame:
-        """Return the rows of an experiment, as `show` does; those made here are kept."""
-        frame, _, here = self._rows(make, False, arguments, named)
-        return self.results.keep(make.__name__, frame) if here else frame
-
-    def _rows(
-        self,
-        make: Callable[..., pl.DataFrame],
-        live: bool,
-        arguments: tuple[Any, ...],
-        named: Mapping[str, Any],
-    ) -> tuple[pl.DataFrame, Recorded | None, bool]:
-        """Return rows, what is recorded, and whether the rows were made here."""
-        try:
-            found = load(self.results.system, make.__name__, self.folder)
-        except ValueError as error:
-            print(error)
-            found = None
-        asked = inspect.signature(make).bind(*arguments, **named).arguments
-        if found and self.which == "one" and not live and found.answers(asked):
-            print(found)
-            print("trainings=all runs it here")
-            return found.frame, found, False
-        return make(*arguments, **named), found, True

@@ -4,7 +4,11 @@ Liu et al., "HierTrain: Fast Hierarchical Edge AI Learning with Hybrid Paralleli
 Mobile-Edge-Cloud Computing", 2020.
 """
 
-from workbench.hiertrain.algorithms import PLANNERS
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workbench.hiertrain.algorithms import ALGORITHMS, PLANNERS
 from workbench.hiertrain.costs.iteration import (
     ChainIteration,
     HybridIteration,
@@ -15,9 +19,15 @@ from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS, Problem
 from workbench.hiertrain.costs.profiled import problem_of, problem_of_times, through_edge
 from workbench.hiertrain.training import Setup, Trained, TrainingError, train
+from workbench.system import SystemInfo
+
+if TYPE_CHECKING:
+    from workbench.experiments.figure import Figure, Together
+    from workbench.parameters import Parameters
 
 __all__ = [
     "PLANNERS",
+    "SYSTEM",
     "TIERS",
     "Chain",
     "ChainIteration",
@@ -35,3 +45,24 @@ __all__ = [
     "through_edge",
     "train",
 ]
+
+
+def _setting() -> type[Parameters]:
+    from workbench.hiertrain.explorer import Setting
+
+    return Setting
+
+
+def _figures() -> tuple[Figure | Together, ...]:
+    from workbench.hiertrain.paper import FIGURES
+
+    return FIGURES
+
+
+SYSTEM = SystemInfo(
+    title="HierTrain",
+    algorithms=ALGORITHMS,
+    setup=lambda: Setup,
+    setting=_setting,
+    figures=_figures,
+)

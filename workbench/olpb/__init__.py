@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from workbench.olpb.algorithms import ALGORITHMS
 from workbench.olpb.algorithms.methods import METHODS
 from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.memory.packing import pack
@@ -27,17 +28,21 @@ from workbench.olpb.memory.planning import PLANNERS, plan_memory
 from workbench.olpb.memory.process import Needs, needs
 from workbench.olpb.memory.recomputation import BudgetError
 from workbench.olpb.memory.trade import trade
+from workbench.system import SystemInfo
 
 if TYPE_CHECKING:
+    from workbench.experiments.figure import Figure, Together
     from workbench.olpb.algorithms.gradients import scan_gradients
     from workbench.olpb.memory.arena import Arena
     from workbench.olpb.memory.measured import measure_memory
     from workbench.olpb.optimiser.optimise import Optimised, optimise
     from workbench.olpb.training import Setup, Trained, TrainingError, train
+    from workbench.parameters import Parameters
 
 __all__ = [
     "METHODS",
     "PLANNERS",
+    "SYSTEM",
     "Arena",
     "BudgetError",
     "MemoryPlan",
@@ -77,3 +82,26 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     return getattr(importlib.import_module(_WITH_TORCH[name]), name)
+
+
+def _setup() -> type:
+    from workbench.olpb.training import Setup
+
+    return Setup
+
+
+def _setting() -> type[Parameters]:
+    from workbench.olpb.explorer import Setting
+
+    return Setting
+
+
+def _figures() -> tuple[Figure | Together, ...]:
+    from workbench.olpb.paper import FIGURES
+
+    return FIGURES
+
+
+SYSTEM = SystemInfo(
+    title="OLPB", algorithms=ALGORITHMS, setup=_setup, setting=_setting, figures=_figures
+)

@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from workbench.claims.cause import CAUSES
-from workbench.claims.rule import MET
-from workbench.claims.scorecard import ROLES, Row, Scorecard
+from workbench.claims import CAUSES, MET
 from workbench.names import choose
+from workbench.scorecard.scorecard import ROLES, Row, Scorecard
 
 if TYPE_CHECKING:
     from rich.text import Text

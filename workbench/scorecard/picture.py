@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench import atomic, figures
-from workbench.claims.rule import MET, MISSES, VERDICTS
-from workbench.claims.scorecard import Row, Scorecard
+from workbench.claims import MET, MISSES, VERDICTS
 from workbench.errors import UserError
 from workbench.figures import INK, PALETTE
-from workbench.systems import title
+from workbench.scorecard.scorecard import Row, Scorecard
+from workbench.systems import SYSTEMS
 from workbench.widgets import Explorer
 
 if TYPE_CHECKING:
     import altair as alt
 
-    from workbench.results import Results
+    from workbench.notebook import Results
 
 TIMED = "timed"
 """In place of a verdict that depends on how fast this machine is."""
@@ -103,7 +103,8 @@ def show(card: Scorecard, results: Results) -> Explorer:
 
     from workbench.live_chart import LiveChart
 
-    kept = results.show("scorecard", card.frame, lambda _: picture(card), timings=True)
+    results.keep("scorecard", card.frame)
+    kept = results.draw("scorecard", picture(card), timings=True)
     figures.theme()
     chart = LiveChart()
     chart.show(picture(card))
@@ -137,11 +138,11 @@ def _bars(judged: Sequence[Row], shown: Sequence[Row], systems: Sequence[str]) -
         at = 0
         for verdict in SHOWN:
             count = counts[verdict]
-            record = {"system": title(system), "verdict": verdict, "count": count}
+            record = {"system": SYSTEMS[system].title, "verdict": verdict, "count": count}
             records.append(record | {"from": at, "to": at + count, "middle": at + count / 2})
             at += count
         met = sum(counts[one] for one in MET)
-        ends.append({"system": title(system), "at": at, "text": f"{met} of {judged_here}"})
+        ends.append({"system": SYSTEMS[system].title, "at": at, "text": f"{met} of {judged_here}"})
     most = max(one["at"] for one in ends)
     room = most * 1.2  # for the text at a bar's end
     scale = alt.Scale(domain=[0, room], nice=False)
@@ -239,7 +240,7 @@ def _ratios(shown: Sequence[Row], system: str, *, last: bool) -> Any:
         title=None,
         axis=alt.Axis(
             values=[0],
-            labelExpr=f"'{title(system)}'",
+            labelExpr=f"'{SYSTEMS[system].title}'",
             grid=False,
             minExtent=_LABELS_PX,
             maxExtent=_LABELS_PX,
@@ -332,7 +333,7 @@ def _systems(systems: Sequence[str], *, labels: bool) -> alt.Y:
     import altair as alt
 
     axis = alt.Axis(domain=False, ticks=False, minExtent=_LABELS_PX, maxExtent=_LABELS_PX)
-    order = [title(one) for one in systems]
+    order = [SYSTEMS[one].title for one in systems]
     scale = alt.Scale(domain=order)
     return alt.Y("system:N", sort=order, scale=scale, title=None, axis=axis if labels else None)
 
@@ -340,7 +341,7 @@ def _systems(systems: Sequence[str], *, labels: bool) -> alt.Y:
 def _hover(row: Row) -> dict[str, str]:
     return {
         "claim": row.id,
-        "system": title(row.system),
+        "system": SYSTEMS[row.system].title,
         "states": row.metric,
         "stated": row.paper_text,
         "found": row.ours_text,

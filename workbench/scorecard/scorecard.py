@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from workbench.claims.cause import CAUSES
-from workbench.claims.rule import VERDICTS
+from workbench.claims import CAUSES, VERDICTS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -52,7 +51,7 @@ class Row:
     beside, beside_evidence
         What weaker evidence gives, which is not judged; None and empty where there is none.
     cause, cause_reason
-        Of a miss, by name as in `workbench.claims.cause.CAUSES`, and what shows it; else empty.
+        Of a miss, by name as in `workbench.claims.CAUSES`, and what shows it; else empty.
     """
 
     id: str

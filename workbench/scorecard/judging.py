@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workbench import results as stored_results
-from workbench.claims.answer import Answer, built, causes, learnt, stored_answers
-from workbench.claims.cause import Cause
-from workbench.claims.claim import Claim, claims_of, load_claims, siblings
-from workbench.claims.rule import MISSES, accepted, verdict
-from workbench.claims.scorecard import Row, Scorecard
+from workbench import systems
+from workbench.claims import MISSES, Answer, Cause, Claim, accepted, claims_of, judge, load_claims
 from workbench.clusters.testbeds import load_calibration
+from workbench.experiments.figure import Figure, Together, answers_of
 from workbench.names import check_name
 from workbench.parameters import Value
+from workbench.scorecard.scorecard import Row, Scorecard
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,7 +24,7 @@ PAPER = "paper"
 """The scale of the paper's own sizes, which claims are about."""
 
 
-def scorecard(
+def of_results(
     results: Path | None = None, system: str | None = None, claims: pl.DataFrame | None = None
 ) -> Scorecard:
     """Judge claims by the stored results, without running anything.
@@ -46,11 +45,11 @@ def scorecard(
     """
     folder = results or stored_results.default_folder()
     table = load_claims() if claims is None else claims
-    systems = list(dict.fromkeys(table["system"]))
+    named = list(dict.fromkeys(table["system"]))
     if system is None:
-        chosen = [one for one in systems if built(one)]
+        chosen = [one for one in named if one in systems.SYSTEMS]
     else:
-        chosen = [check_name("system", stored_results.system_named(system), systems)]
+        chosen = [check_name("system", stored_results.system_named(system), named)]
     cards = []
     for one in chosen:
         manifest = stored_results.manifest(folder, one)
@@ -70,8 +69,8 @@ def scorecard(
         missing={one: command for card in cards for one, command in card.missing.items()},
         not_built={
             one: table["system"].to_list().count(one)
-            for one in systems
-            if one not in chosen and not built(one)
+            for one in named
+            if one not in chosen and one not in systems.SYSTEMS
         },
         unanswered=tuple(name for card in cards for name in card.unanswered),
         recorded={name: made for card in cards for name, made in card.recorded.items()},
@@ -116,32 +115,36 @@ def of_frames(
         No claim is of this system, or an answer or a cause is of no claim.
     """
     own = claims_of(system, claims)
-    here = built(system)
-    found, fault = stored_answers(system, own, frames) if here else ({}, "")
+    here = system in systems.SYSTEMS
+    figures = _checked(system, own) if here else ()
+    found, faults = answers_of(figures, frames)
     evidence = [_Evidence(f"this run, {scale or 'unknown'} scale", scale, found, here=True)]
     recordings, made = _recordings(system) if recorded is None else (_given(recorded), {})
     for one in recordings if here else ():
-        answers, lacking = stored_answers(system, own, one.frames)
-        at = 0 if one.scale == PAPER else len(evidence)
-        evidence.insert(at, _Evidence(one.name, one.scale, answers))
+        answers, lacking = answers_of(figures, one.frames)
+        place = 0 if one.scale == PAPER else len(evidence)
+        evidence.insert(place, _Evidence(one.name, one.scale, answers))
         if lacking:
             named = f"{system} {', '.join(one.frames)}, recorded"
-            made[named] = f"of another version, so not all claims are judged ({lacking})"
+            made[named] = f"of another version, so not all claims are judged ({lacking[0]})"
     answered = {name for one in evidence for name in one.answers}
-    large = learnt(system, own) if here else {}
+    learnt = {claim: _needed(one) for one in figures if one.learnt for claim in one.answers}
     waiting = [
         name
         for name, one in own.items()
-        if name not in answered and one.check != "input" and set(large.get(name, ())) <= set(frames)
+        if name not in answered
+        and one.check != "input"
+        and set(learnt.get(name, ())) <= set(frames)
     ]
     why = "this system is not built yet"
     if here and waiting:
+        fault = next(iter(faults), "")
         why = _why_unanswered(system, frames, parameters or {}, fault, damaged)
     judged_by = _JudgedBy(
         tuple(own.values()),
         evidence,
-        learnt=large,
-        causes=causes(system, own) if here else {},
+        learnt=learnt,
+        causes={claim: why for one in figures for claim, why in one.causes.items()},
         fitted=fitted_on(system, own),
         unanswered=why,
     )
@@ -153,6 +156,19 @@ def of_frames(
         unanswered=tuple(waiting) if frames and not damaged else (),
         recorded=made,
     )
+
+
+def _checked(system: str, own: Collection[str]) -> tuple[Figure | Together, ...]:
+    """Return what answers a system's claims; refuse an answer to a claim that does not exist."""
+    figures = systems.judged(system)
+    for one in figures:
+        for claim in (*one.answers, *one.causes):
+            check_name("claim", claim, own)
+    return figures
+
+
+def _needed(one: Figure | Together) -> tuple[str, ...]:
+    return tuple(each.id for each in one.figures) if isinstance(one, Together) else (one.id,)
 
 
 @dataclass(frozen=True)
@@ -209,7 +225,7 @@ def _recordings(system: str) -> tuple[list[_Recording], dict[str, str]]:
     """Return recorded frames, those together that may be compared, and what to say of each."""
     from workbench.experiments import recorded
 
-    found, faults = recorded.load_all(system)
+    found, faults = recorded.load_all(system, systems.recordable(system))
     made = {f"{system} {name}": text for name, text in faults.items()}
     alike: dict[str, _Recording] = {}
     for name, one in found.items():
@@ -281,40 +297,6 @@ def _cause(claim: Claim, answer: Answer, known: Cause | None) -> Cause:
 
 
 _STATED = ("id", "system", "source", "setting", "metric", "unit", "check")
-
-
-def verdicts(system: str, answers: Mapping[str, Answer]) -> dict[str, str]:
-    """The verdict on each claim on a system that the answers have a value for."""
-    claims = claims_of(system)
-    return {
-        name: judge(claim, claims.values(), answers)[0]
-        for name, claim in claims.items()
-        if name in answers and answers[name].ours is not None
-    }
-
-
-def judge(claim: Claim, own: Iterable[Claim], found: Mapping[str, Answer]) -> tuple[str, str]:
-    """Return the verdict on a claim by the answers to it and its siblings, and the reason.
-
-    `own` are all claims of its system; `found` has an answer to this claim unless it is an input.
-    """
-    if claim.check == "input":
-        detail = found[claim.id].detail if claim.id in found else ""
-        return "input", detail or claim.note
-    answer = found[claim.id]
-    if answer.not_run:
-        return "not run", answer.not_run
-    if answer.ours is None:
-        return "not reproduced", answer.detail
-    beside = [
-        (other, float(found[other.id].ours or 0.0))
-        for other in siblings(claim, own)
-        if other.id in found and found[other.id].ours is not None
-    ]
-    reached, reason = verdict(claim, answer.ours, beside)
-    if claim.check == "order" and answer.detail:
-        return reached, answer.detail
-    return reached, "; ".join(part for part in (reason, answer.detail) if part)
 
 
 def _why_unanswered(

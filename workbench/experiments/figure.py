@@ -1,0 +1,179 @@
+"""One figure or table of a paper as one value: what is computed, drawn, answered and recorded."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from workbench.claims import Answer, Cause
+from workbench.experiments.scales import Scaled
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+Rows = Callable[[pl.DataFrame], pl.DataFrame]
+Answering = Callable[..., Answer | None]
+"""Our value for a claim by the frames of one figure or of several; None if they have none."""
+
+
+class Recordable(NamedTuple):
+    """That `workbench record` offers a figure: a notebook shows its rows, or a claim needs them.
+
+    Attributes
+    ----------
+    data
+        What it learns from at scale ``paper``.
+    at_default
+        And at ``default``.
+    """
+
+    data: tuple[str, ...] = ()
+    at_default: str = "cluttered_digits"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A figure or table of a paper, or an experiment of our own beside them.
+
+    Attributes
+    ----------
+    id
+        Of its frame and its files: small letters, digits and underscores.
+    compute
+        Makes the frame. Its parameters are those that a user may set, those in `sizes`, and
+        ``scale`` if it asks for it; a figure `of` another one takes that one's frame first.
+    chart
+        Draws the frame; None for a table.
+    of
+        The figure from whose frame this one is computed, alone.
+    sizes
+        Arguments of `compute` that the scale decides.
+    answers
+        Claim -> our value for it, by the frame.
+    causes
+        Claim -> why it is missed.
+    at_paper
+        Leaves those rows of the frame that the paper's claims are about.
+    learnt
+        Whether only a training of the paper's size decides its claims.
+    recorded
+        As what it can be recorded; None if it takes no time worth it.
+    live
+        Whether it runs in a notebook even where it is recorded, to see it work.
+    timings
+        Whether it holds timings of this machine, which differ from run to run.
+    """
+
+    id: str
+    compute: Callable[..., pl.DataFrame]
+    chart: Callable[[pl.DataFrame], ChartType] | None = None
+    of: Figure | None = None
+    sizes: Mapping[str, Scaled[Any]] = field(default_factory=dict)
+    answers: Mapping[str, Answering] = field(default_factory=dict)
+    causes: Mapping[str, Cause] = field(default_factory=dict)
+    at_paper: Rows = lambda frame: frame
+    learnt: bool = False
+    recorded: Recordable | None = None
+    live: bool = False
+    timings: bool = False
+
+    def frame(self, scale: str = "default", **given: Any) -> pl.DataFrame:
+        """Compute the frame at a scale, with the parameters given by name."""
+        if self.of is not None:
+            return self.compute(self.of.frame(scale, **given))
+        sizes = {name: size.at(scale) for name, size in self.sizes.items()}
+        if "scale" in inspect.signature(self.compute).parameters:
+            sizes["scale"] = scale
+        return self.compute(**sizes, **given)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the parameters that a user may set, with their defaults."""
+        if self.of is not None:
+            return self.of.parameters()
+        taken = inspect.signature(self.compute).parameters
+        return {
+            name: one.default
+            for name, one in taken.items()
+            if name not in self.sizes and name != "scale"
+        }
+
+    @property
+    def made_by(self) -> Callable[..., pl.DataFrame]:
+        """The function that makes the frame, whatever arguments are bound."""
+        found = self.compute
+        while isinstance(found, partial):
+            found = found.func
+        return found
+
+
+@dataclass(frozen=True)
+class Together:
+    """Claims that several figures answer together; `answers` take their frames in this order."""
+
+    figures: tuple[Figure, ...]
+    answers: Mapping[str, Answering]
+    causes: Mapping[str, Cause] = field(default_factory=dict)
+
+    @property
+    def learnt(self) -> bool:
+        """Whether only trainings of the paper's size decide these claims."""
+        return any(one.learnt for one in self.figures)
+
+
+def at(**setting: object) -> Rows:
+    """Rows of the setting that claims are about; columns that a frame lacks do not matter."""
+
+    def rows(frame: pl.DataFrame) -> pl.DataFrame:
+        known = {name: value for name, value in setting.items() if name in frame.columns}
+        return frame.filter(**known) if known else frame
+
+    return rows
+
+
+class Answers(NamedTuple):
+    """What figures say of claims.
+
+    Attributes
+    ----------
+    by_claim
+        Our values, where the frames have one.
+    faults
+        What the frames lacked, if they are of another version.
+    """
+
+    by_claim: dict[str, Answer]
+    faults: list[str]
+
+
+def answers_of(figures: Iterable[Figure | Together], frames: Mapping[str, pl.DataFrame]) -> Answers:
+    """Answer the claims whose frames, by figures' ids, have rows at the paper's setting."""
+    found, faults = dict[str, Answer](), list[str]()
+    for one in figures:
+        needed = one.figures if isinstance(one, Together) else (one,)
+        if not one.answers or any(figure.id not in frames for figure in needed):
+            continue
+        try:
+            rows = [figure.at_paper(frames[figure.id]) for figure in needed]
+        except pl.exceptions.PolarsError as error:
+            faults.append(_first_line(error))
+            continue
+        if any(frame.is_empty() for frame in rows):
+            continue
+        for claim, answer in one.answers.items():
+            try:
+                value = answer(*rows)
+            except (KeyError, pl.exceptions.PolarsError) as error:
+                faults.append(_first_line(error))
+            else:
+                if value is not None:
+                    found[claim] = value
+    return Answers(found, faults)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

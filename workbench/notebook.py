@@ -1,0 +1,208 @@
+"""What a notebook shows and keeps.
+
+A notebook holds one `Results`; `workbench reproduce` gives it a folder::
+
+    results = Results("dynacomm", output, trainings, scale=scale, seed=seed, dataset=dataset)
+    results.show(speed.FIG5, batch_size=batch_size)
+    results.table(planning.TABLE2)
+    results.keep("readings", frame)
+
+The layout of that folder is in `workbench.results`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from workbench import atomic
+from workbench.errors import UserError
+from workbench.experiments import recorded
+from workbench.names import check_name
+from workbench.parameters import TRAININGS
+from workbench.results import FIGURES, TIMINGS
+
+if TYPE_CHECKING:
+    import polars as pl
+    from altair.typing import ChartType
+
+    from workbench.experiments.figure import Figure
+    from workbench.experiments.recorded import Recorded
+
+Column = Literal["single", "double"]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A chart as Jupyter shows it: an SVG, and a PNG where SVG is not trusted; needs no network.
+
+    JupyterLab draws no SVG in a notebook that it has not run itself, such as an executed copy.
+    """
+
+    svg: str
+    png: bytes
+    alt: str
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {
+            "image/svg+xml": self.svg,
+            "image/png": base64.b64encode(self.png).decode(),
+            "text/plain": self.alt,
+        }
+
+
+def drawing(chart: ChartType | Mapping[str, Any], alt: str, column: Column = "double") -> Drawing:
+    """Draw a chart as Jupyter shows it, with an alternative text."""
+    import vl_convert
+
+    from workbench import figures
+
+    svg = figures.svg(chart, column=column)
+    return Drawing(svg, vl_convert.svg_to_png(svg, scale=2), alt)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The frame of a figure and its drawing; Jupyter shows the drawing alone."""
+
+    frame: pl.DataFrame
+    drawing: Drawing
+
+    def _repr_mimebundle_(self, **options: object) -> dict[str, str]:
+        return self.drawing._repr_mimebundle_(**options)
+
+
+@dataclass
+class Results:
+    """The frames and figures of one notebook.
+
+    Parameters
+    ----------
+    system
+        ``"dynacomm"``.
+    output
+        The folder to keep them in; empty (a notebook used by hand) shows them only.
+    trainings
+        ``"one"``: figures that are recorded are drawn so, but for those that run `live`. ``"all"``:
+        all run here; what is recorded at scale ``paper`` is drawn as well.
+    shared
+        Parameters that every figure gets that has them, such as ``scale`` and ``seed``.
+    recordings
+        The folder of what is recorded.
+
+    Attributes
+    ----------
+    frames : dict[str, pl.DataFrame]
+        What was made here and shown or kept so far, by name, whether or not it is written.
+    """
+
+    system: str
+    output: str | Path = ""
+    trainings: str = "one"
+    shared: Mapping[str, Any] = field(default_factory=dict)
+    recordings: Path = recorded.FOLDER
+
+    def __post_init__(self) -> None:
+        check_name("trainings", self.trainings, TRAININGS)
+        self.folder = Path(self.output) if self.output else None
+        self.frames: dict[str, pl.DataFrame] = {}
+        self._shown: dict[str, pl.DataFrame] = {}
+
+    def show(self, figure: Figure, **given: Any) -> Shown:
+        """Draw a figure: as it is recorded, saying so, or computed here with what is given."""
+        assert figure.chart is not None
+        frame, found, here = self._rows(figure, given)
+        if not here:
+            return Shown(frame, self.draw(figure.id, figure.chart(frame)))
+        self.keep(figure.id, frame)
+        drawn = self.draw(figure.id, figure.chart(frame), timings=figure.timings)
+        if found and found.scale == "paper":
+            from IPython.display import display
+
+            print(found)
+            about = f"{self.system}: {figure.id} (recorded figure)"
+            display(drawing(figure.chart(found.frame), about))  # type: ignore[no-untyped-call]
+        return Shown(frame, drawn)
+
+    def table(self, figure: Figure, **given: Any) -> pl.DataFrame:
+        """Return the rows of a figure, as `show` does."""
+        frame, _, here = self._rows(figure, given)
+        return self.keep(figure.id, frame) if here else frame
+
+    def keep(self, name: str, frame: pl.DataFrame) -> pl.DataFrame:
+        """Keep a frame as ``NAME.parquet`` and return it.
+
+        Raises ValueError: `name` is not made of small letters, digits and underscores.
+        """
+        if re.fullmatch(r"[a-z][a-z0-9_]*", name) is None:
+            raise UserError(f"result {name!r}: a name has small letters, digits and _ only")
+        self.frames[name] = frame
+        if self.folder is not None:
+            atomic.write_parquet(self.folder / f"{name}.parquet", frame)
+        return frame
+
+    def draw(
+        self, name: str, chart: ChartType, *, column: Column = "double", timings: bool = False
+    ) -> Drawing:
+        """Keep a chart as a figure and return what Jupyter displays.
+
+        Parameters
+        ----------
+        name
+            Of the figure's files.
+        chart
+            An Altair chart of any kind.
+        column
+            IEEE ``"single"`` or ``"double"`` column.
+        timings
+            Whether it holds timings of this machine, so that it differs from run to run: it is
+            kept apart, and not copied to ``figures/``.
+        """
+        from workbench import figures
+
+        drawn = drawing(chart, f"{self.system}: {name} (figure)", column)
+        if self.folder is not None:
+            specification = figures.specification(chart)
+            folder = self.folder / (TIMINGS if timings else FIGURES)
+            atomic.write_text(
+                folder / f"{name}.vl.json",
+                json.dumps(specification, indent=1, sort_keys=True) + "\n",
+            )
+            atomic.write_text(folder / f"{name}.svg", drawn.svg)
+        return drawn
+
+    def _rows(
+        self, figure: Figure, given: Mapping[str, Any]
+    ) -> tuple[pl.DataFrame, Recorded | None, bool]:
+        """Return a figure's rows, its recording, and whether the rows were made here."""
+        if figure.of is not None:
+            source = self._shown.get(figure.of.id)
+            if source is None:
+                source = self._rows(figure.of, given)[0]
+            frame = figure.compute(source)
+            here = figure.of.id in self.frames or figure.of.recorded is None
+            return self._seen(figure, frame), None, here
+        known = {"scale", *figure.parameters()}
+        asked = {name: value for name, value in self.shared.items() if name in known} | given
+        found = self._recorded(figure) if figure.recorded is not None else None
+        if found and self.trainings == "one" and not figure.live and found.answers(asked):
+            print(found)
+            print("trainings=all runs it here")
+            return self._seen(figure, found.frame), found, False
+        return self._seen(figure, figure.frame(**asked)), found, True
+
+    def _recorded(self, figure: Figure) -> Recorded | None:
+        try:
+            return recorded.load(self.system, figure.id, self.recordings)
+        except ValueError as error:
+            print(error)
+            return None
+
+    def _seen(self, figure: Figure, frame: pl.DataFrame) -> pl.DataFrame:
+        self._shown[figure.id] = frame
+        return frame

@@ -1,0 +1,34 @@
+"""A system as one value: what the workbench knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workbench.experiments.figure import Figure, Together
+    from workbench.parameters import Parameters
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemInfo:
+    """A system of one paper.
+
+    Attributes
+    ----------
+    title
+        Its name as the paper writes it.
+    algorithms
+        All its registries by what they hold.
+    setup, setting, figures
+        Return what its ``train`` takes, its explorer's parameters, and the paper's figures with
+        what they answer together. They import when called, so that a public face needs neither
+        PyTorch nor ``paper/``.
+    """
+
+    title: str
+    algorithms: Mapping[str, Mapping[str, object]]
+    setup: Callable[[], type]
+    setting: Callable[[], type[Parameters]]
+    figures: Callable[[], tuple[Figure | Together, ...]]
