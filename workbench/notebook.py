@@ -16,7 +16,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -77,7 +77,6 @@ class Shown:
         return self.drawing._repr_mimebundle_(**options)
 
 
-@dataclass
 class Results:
     """The frames and figures of one notebook.
 
@@ -90,10 +89,10 @@ class Results:
     trainings
         ``"one"``: figures that are recorded are drawn so, but for those that run `live`. ``"all"``:
         all run here; what is recorded at scale ``paper`` is drawn as well.
-    shared
-        Parameters that every figure gets that has them, such as ``scale`` and ``seed``.
     recordings
         The folder of what is recorded.
+    shared
+        Parameters that every figure gets that has them, such as ``scale`` and ``seed``.
 
     Attributes
     ----------
@@ -101,15 +100,20 @@ class Results:
         What was made here and shown or kept so far, by name, whether or not it is written.
     """
 
-    system: str
-    output: str | Path = ""
-    trainings: str = "one"
-    shared: Mapping[str, Any] = field(default_factory=dict)
-    recordings: Path = recorded.FOLDER
-
-    def __post_init__(self) -> None:
-        check_name("trainings", self.trainings, TRAININGS)
-        self.folder = Path(self.output) if self.output else None
+    def __init__(
+        self,
+        system: str,
+        output: str | Path = "",
+        trainings: str = "one",
+        *,
+        recordings: Path = recorded.FOLDER,
+        **shared: Any,
+    ) -> None:
+        self.system = system
+        self.folder = Path(output) if output else None
+        self.trainings = check_name("trainings", trainings, TRAININGS)
+        self.recordings = recordings
+        self.shared = shared
         self.frames: dict[str, pl.DataFrame] = {}
         self._shown: dict[str, pl.DataFrame] = {}
 

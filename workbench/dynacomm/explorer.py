@@ -9,7 +9,7 @@ from workbench import figures
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import LayerCosts, iteration
 from workbench.dynacomm.costs.timeline import timeline
-from workbench.dynacomm.paper import charts
+from workbench.dynacomm.paper import titles
 from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, WORKERS, Constants, variant
 from workbench.parameters import PARAMETERS, Parameters
 from workbench.runtime import Trace
@@ -41,13 +41,13 @@ def draw(setting: Setting) -> dict[str, Any]:
     saved = 100 * (1 - done[planner].total_s / done["sequential"].total_s)
     pulls, pushes = len(chosen.forward_cuts) + 1, len(chosen.backward_cuts) + 1
     title = [
-        f"{charts.MODEL_TITLES.get(model, model)}, {charts.PLANNER_TITLES.get(planner, planner)}: "
+        f"{titles.MODEL_TITLES.get(model, model)}, {titles.PLANNER_TITLES.get(planner, planner)}: "
         f"{done[planner].total_s:.3g} s, {saved:.1f} % saved",
         f"{_count(pulls, 'pull')}, {_count(pushes, 'push')} (cost model)",
     ]
     gantt = timeline(costs, chosen).gantt()
     gantt.title = title
-    return figures.stacked(gantt, charts.iteration_parts(done))
+    return figures.stacked(gantt, titles.iteration_parts(done))
 
 
 def trace(setting: Setting) -> Trace:

@@ -1,0 +1,100 @@
+"""Table II: what profiling costs on this machine, and what it is worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import polars as pl
+
+from workbench.claims import Answer, Cause
+from workbench.dynacomm.paper.testbed import MODELS
+from workbench.experiments import Scaled, sweep
+from workbench.experiments.figure import Figure, Recordable
+from workbench.profiles import measure_layer_times
+from workbench.runtime.progress import Steps
+
+PROFILING_COSTS = {
+    "model": pl.String,
+    "batch_size": pl.Int64,
+    "layers": pl.Int64,
+    "layers_s": pl.Float64,
+    "iteration_s": pl.Float64,
+    "ratio": pl.Float64,
+    "iteration_iqr_s": pl.Float64,
+    "within_15_percent": pl.Boolean,
+    "loss_percent": pl.Float64,
+}
+
+
+def profiling_costs(batch_sizes: Mapping[str, int], repeats: int) -> pl.DataFrame:
+    """What profiling costs on this machine: layers timed one by one against whole iterations.
+
+    The two take turns, so that what else the machine does hits both.
+
+    A row per model: ``model, batch_size, layers, layers_s`` (an iteration with a clock between
+    layers: the sum of all layers), ``iteration_s`` (one without, and its interquartile range
+    ``iteration_iqr_s``), ``ratio`` of the two, whether that is ``within_15_percent`` of 1, and
+    ``loss_percent`` of training speed.
+    """
+    points = [{"model": model, "batch_size": size} for model, size in batch_sizes.items()]
+    shared = {"repeats": repeats}
+    return sweep("Table II", _profiling, points, PROFILING_COSTS, shared=shared, timed=True)
+
+
+def _profiling(*, model: str, batch_size: int, repeats: int, steps: Steps) -> dict[str, object]:
+    times = measure_layer_times(
+        model,
+        batch_size=batch_size,
+        repeats=repeats,
+        progress=lambda _, done, total: steps.within(f"{done} of {total} iterations"),
+    )
+    ratio = times.layers_over_iteration or math.nan
+    return {
+        "layers": len(times),
+        "layers_s": times.forward_s + times.backward_s,
+        "iteration_s": times.iteration_s,
+        "ratio": ratio,
+        "iteration_iqr_s": times.iteration_iqr_s,
+        "within_15_percent": abs(ratio - 1) <= 0.15,
+        "loss_percent": 100 * (1 - 1 / ratio),
+    }
+
+
+def _loss(frame: pl.DataFrame) -> Answer:
+    rows = frame.filter(pl.col("model").is_in(MODELS)).sort("loss_percent")
+    if len(rows) < len(MODELS):
+        return Answer(not_run="profiles the paper's four models at default scale")
+    worst = rows.row(-1, named=True)
+    spread = 50 * worst["iteration_iqr_s"] / worst["iteration_s"]
+    detail = f"{worst['model']}, on this machine"
+    return Answer(worst["loss_percent"], detail, timed=True, spread=spread)
+
+
+TABLE2 = Figure(
+    id="table2",
+    compute=profiling_costs,
+    sizes={
+        "batch_sizes": Scaled(
+            smoke={"lenet5": 2},
+            default={
+                **{"vgg19": 2, "resnet50": 4, "googlenet": 4},
+                **{"inception_v4": 1, "resnet152": 1},
+            },
+            paper={
+                **{"vgg19": 8, "resnet50": 8, "googlenet": 32},
+                **{"inception_v4": 32, "resnet152": 32},
+            },
+        ),
+        "repeats": Scaled(smoke=3, default=3, paper=9),
+    },
+    answers={"dynacomm.table2.loss": _loss},
+    causes={
+        "dynacomm.table2.loss": Cause(
+            "data",
+            "MXNet's own profiler on the paper's processors cannot be had; here a clock stands "
+            "between PyTorch's layers in every iteration",
+        ),
+    },
+    recorded=Recordable(),
+)

@@ -1,0 +1,261 @@
+"""Fig. 11: training speed by the number of workers, by the cost model and simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from workbench import figures
+from workbench.claims import Answer
+from workbench.dynacomm.algorithms import PLANNERS
+from workbench.dynacomm.costs.iteration import LayerCosts, iteration
+from workbench.dynacomm.paper.simulated import cluster_of, iteration_ends_s, job_of
+from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, WORKERS, variant
+from workbench.dynacomm.paper.titles import about_simulated, held, line_order, model_title, titled
+from workbench.dynacomm.programs.worker_and_server import Fixed, server, worker
+from workbench.errors import UserError
+from workbench.experiments import Scaled, grid, sweep, whole
+from workbench.experiments.figure import Figure, Recordable, at
+from workbench.figures import parts
+from workbench.profiles import profile_model
+from workbench.runtime import simulate
+from workbench.runtime.progress import Steps
+
+SPEEDUPS = {
+    "model": pl.String,
+    "batch_size": pl.Int64,
+    "bandwidth_mbps": None,
+    "workers": pl.Int64,
+    "planner": pl.String,
+    "speedup": pl.Float64,
+}
+
+
+def speedups(
+    workers: Iterable[int] = range(1, 9),
+    model: str = "resnet152",
+    batch_size: int = 32,
+    bandwidth_mbps: float = BANDWIDTH_MBPS,
+) -> pl.DataFrame:
+    """Training speed of all workers over that of one without a network, against their number.
+
+    Columns ``model, batch_size, bandwidth_mbps, workers, planner, speedup``.
+    """
+    shared = {"model": model, "batch_size": batch_size, "bandwidth_mbps": bandwidth_mbps}
+    return sweep("Figure 11", _speedups, grid(workers=workers), SPEEDUPS, shared=shared)
+
+
+def _speedups(
+    *, workers: int, model: str, batch_size: int, bandwidth_mbps: float, **_: object
+) -> list[dict[str, object]]:
+    testbed = variant(workers, bandwidth_mbps)
+    costs = testbed.costs(model, batch_size)
+    return [
+        {"planner": name, "speedup": testbed.speedup(model, batch_size, planner(costs))}
+        for name, planner in PLANNERS.items()
+    ]
+
+
+SLOWEST = 0.6
+"""Speed of the slowest worker where they are unequal; the fastest computes at speed 1."""
+
+
+SIMULATED = {
+    "model": pl.String,
+    "batch_size": pl.Int64,
+    "bandwidth_mbps": pl.Float64,
+    "case": pl.String,
+    "slowest": pl.Float64,
+    "workers": pl.Int64,
+    "planner": pl.String,
+    "iteration_s": pl.Float64,
+    "speedup": pl.Float64,
+    "predicted_speedup": pl.Float64,
+    "difference_percent": pl.Float64,
+}
+
+
+PLANNERS_OF_THE_PAPER = ("dynacomm", "ibatch", "layer_by_layer", "sequential")
+
+
+def simulated_speedups(
+    *,
+    counts: Sequence[int],
+    iterations: int,
+    model: str = "resnet152",
+    batch_size: int = 32,
+    bandwidth_mbps: float = BANDWIDTH_MBPS,
+    slowest: float = SLOWEST,
+) -> pl.DataFrame:
+    """Fig. 11 by simulation: all workers and servers, every message, shared interfaces.
+
+    Once with equal workers, as the paper's are, and once with speeds that fall evenly from 1 to
+    `slowest`. Every worker plans for its own speed and a fair share of the servers' interfaces.
+
+    A row per case (``equal``, ``unequal``), number of workers and planner: ``model, batch_size,
+    bandwidth_mbps, case, slowest`` (speed of the slowest worker), ``workers, planner, iteration_s``
+    (the last one simulated), ``speedup`` (over a worker of speed 1 without a network),
+    ``predicted_speedup`` (the cost model's), ``difference_percent`` (simulated over predicted,
+    minus one).
+
+    Raises
+    ------
+    ValueError
+        `slowest` is not above 0 and at most 1.
+
+    Notes
+    -----
+    The cost model knows one worker with its fair share of the bandwidth at all times. Equal workers
+    transfer in lockstep, and that is what they get. Of unequal ones the slowest decides, by the
+    model; in the simulation it transfers alone when the others are done.
+    """
+    if not 0 < slowest <= 1:
+        raise UserError(f"slowest is {slowest}; it is a speed above 0 and at most 1")
+    points = [
+        {"case": case, "last": last, **point}
+        for case, last in (("equal", 1.0), ("unequal", slowest))
+        for point in grid(workers=counts, planner=PLANNERS_OF_THE_PAPER)
+    ]
+    shared = {
+        "model": model,
+        "batch_size": batch_size,
+        "bandwidth_mbps": bandwidth_mbps,
+        "iterations": iterations,
+    }
+    return sweep("Figure 11, simulated", _simulated_speedup, points, SIMULATED, shared=shared)
+
+
+def _simulated_speedup(
+    *,
+    workers: int,
+    planner: str,
+    last: float,
+    model: str,
+    batch_size: int,
+    bandwidth_mbps: float,
+    iterations: int,
+    steps: Steps,
+    **_: object,
+) -> dict[str, float]:
+    testbed = variant(workers, bandwidth_mbps)
+    job = job_of(testbed, model, batch_size, iterations)
+    speeds = np.linspace(1.0, last, workers).tolist()
+    own, costs = testbed.costs(model, batch_size), list[LayerCosts]()
+    for speed in speeds:
+        forward_s, backward_s = own.forward_s / speed, own.backward_s / speed
+        costs.append(LayerCosts(own.pull_s, forward_s, backward_s, own.push_s, own.overhead_s))
+    plans = [PLANNERS[planner](one) for one in costs]
+    programs = [worker(job, Fixed(plan)) for plan in plans]
+    programs += [server(job, position) for position in range(testbed.servers)]
+    cluster = cluster_of(testbed, speeds)
+    run = whole(simulate(cluster, programs, trace=True, progress=steps.virtual))
+    ends_s = iteration_ends_s(run)
+    iteration_s = ends_s[-1] - ends_s[-2]
+    predicted_s = testbed.aggregation_s(profile_model(model)) + max(
+        iteration(one, plan).total_s for one, plan in zip(costs, plans, strict=True)
+    )
+    samples_per_s = [workers * batch_size / s for s in (iteration_s, predicted_s)]
+    speedup, predicted = (rate / testbed.speed(model) for rate in samples_per_s)
+    return {
+        "slowest": speeds[-1],
+        "iteration_s": iteration_s,
+        "speedup": speedup,
+        "predicted_speedup": predicted,
+        "difference_percent": 100 * (speedup / predicted - 1),
+    }
+
+
+def draw_speedups(frame: pl.DataFrame) -> alt.LayerChart:
+    """Training speed against the number of workers."""
+    lines = (
+        alt.Chart(titled(frame))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("workers:Q", title="workers", axis=alt.Axis(tickMinStep=1, format="d")),
+            y=alt.Y("speedup:Q", title="speed-up over one worker without a network"),
+            **figures.series("planner", line_order(frame)),
+        )
+        .properties(
+            height=220,
+            title=[
+                f"{model_title(frame)}: speed-up by number of workers",
+                held(frame, "batch_size", "bandwidth_mbps"),
+            ],
+        )
+    )
+    most = int(frame["workers"].max())  # type: ignore[arg-type]
+    ideal = (
+        alt.Chart(pl.DataFrame({"workers": [0], "speedup": [0], "to": [most]}))
+        .mark_rule(color=parts.GREY)
+        .encode(x="workers:Q", y="speedup:Q", x2="to:Q", y2="to:Q")
+    )
+    return ideal + lines
+
+
+def draw_simulated(frame: pl.DataFrame) -> alt.FacetChart:
+    """Training speed against the number of workers: simulated lines, the cost model's points."""
+    encoded = figures.series("planner", line_order(frame))
+    slowest = min(frame["slowest"].to_list())
+    cases = {"equal": "equal workers", "unequal": f"unequal, speeds 1 to {slowest:g}"}
+    drawn = titled(frame).with_columns(pl.col("case").replace_strict(cases))
+    base = alt.Chart(drawn).encode(
+        x=alt.X("workers:Q", title="workers", axis=alt.Axis(tickMinStep=1, format="d")),
+        color=encoded["color"],
+    )
+    simulated = base.mark_line().encode(
+        y=alt.Y("speedup:Q", title="speed-up over one worker alone"),
+        strokeDash=encoded["strokeDash"],
+    )
+    predicted = base.mark_point(size=40).encode(y="predicted_speedup:Q", shape=encoded["shape"])
+    farthest = frame.sort(pl.col("difference_percent").abs())["difference_percent"][-1]
+    title = [
+        f"{model_title(frame)}: speed-up by number of workers",
+        about_simulated(
+            frame,
+            f"{frame['bandwidth_mbps'][0]:g} Mbit/s",
+            "lines simulated, points cost model",
+        ),
+        f"up to {parts.signed_percent(farthest)} off the model",
+    ]
+    return (
+        alt.layer(simulated, predicted)
+        .properties(height=190)
+        .facet(
+            column=alt.Column("case:N", sort=list(cases.values()), title=None),
+            title=title,
+            spacing=parts.APART_PX,
+        )
+    )
+
+
+def _speedup(planner: str, frame: pl.DataFrame) -> Answer | None:
+    rows = frame.filter(planner=planner)
+    return Answer(rows["speedup"].item(), f"cost model, {WORKERS} workers") if len(rows) else None
+
+
+FIG11 = Figure(
+    id="fig11",
+    compute=speedups,
+    chart=draw_speedups,
+    answers={
+        f"dynacomm.fig11.{planner}": partial(_speedup, planner)
+        for planner in ("dynacomm", "ibatch", "layer_by_layer")
+    },
+    at_paper=at(bandwidth_mbps=BANDWIDTH_MBPS, workers=WORKERS, model="resnet152", batch_size=32),
+)
+
+FIG11_SIMULATED = Figure(
+    id="fig11_simulated",
+    compute=simulated_speedups,
+    chart=draw_simulated,
+    sizes={
+        "counts": Scaled(smoke=(1, 6), default=tuple(range(1, 9)), paper=tuple(range(1, 9))),
+        "iterations": Scaled(smoke=2, default=2, paper=5),  # the last one counts
+    },
+    recorded=Recordable(),
+    live=True,
+)
