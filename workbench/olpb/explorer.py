@@ -21,9 +21,7 @@ from workbench.olpb.memory.planning import PLANNERS, plan_memory, quick_order
 from workbench.olpb.memory.recomputation import BudgetError
 from workbench.olpb.memory.stored import stored_dataflow
 from workbench.olpb.memory.trade import extra_work
-from workbench.olpb.paper import charts
-from workbench.olpb.paper.charts.memory import PLANNER_TITLES, megabytes
-from workbench.olpb.paper.experiments.memory import placed
+from workbench.olpb.paper.memory import draw_arena, placed
 from workbench.olpb.paper.testbed import (
     BATCH_SIZE,
     DELAY_FACTOR,
@@ -32,6 +30,7 @@ from workbench.olpb.paper.testbed import (
     Testbed,
     variant,
 )
+from workbench.olpb.paper.titles import PLANNER_TITLES, megabytes
 from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.widgets import Slider
 
@@ -178,7 +177,7 @@ def _memory(
         f"every result kept {megabytes(int(flow.sizes.sum()))}",
         *([f"{again:.0f} % of the work done again"] if again else []),
     ]
-    chart = charts.arena(placed(found, model, training, batch_size))
+    chart = draw_arena(placed(found, model, training, batch_size))
     chart.title = [*chart.title[:1], *facts, "below 0: held outside of the block"]
     return chart
 

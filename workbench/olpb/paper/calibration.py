@@ -21,11 +21,12 @@ from typing import Any
 
 import polars as pl
 
-from workbench.claims import Answer, Claim, answered, claims_of, verdicts
+from workbench.claims import MET, Answer, Claim, claims_of, verdicts
 from workbench.clusters.testbeds import calibration_toml, write_calibration
 from workbench.experiments.calibrate import Search, Values
+from workbench.experiments.figure import answers_of
 from workbench.names import choose
-from workbench.olpb.paper.answers.scans import ANSWERS, OLPB
+from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12, OLPB
 from workbench.olpb.paper.testbed import (
     DELAY_FACTORS,
     EXPLANATION,
@@ -48,7 +49,6 @@ PREDICTED = (
     "olpb.fig12.batch",
     "olpb.fig12.scan",
 )
-MET = ("near", "holds")
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def found(explanation: Explanation, constants: Constants) -> dict[str, Answer]:
             ]
         ),
     }
-    return answered(ANSWERS, _claims(), frames)[0]
+    return answers_of((FIG9, FIG10, FIG11, FIG12), frames).by_claim
 
 
 def violated(frame: pl.DataFrame) -> int:
@@ -144,7 +144,7 @@ def violated(frame: pl.DataFrame) -> int:
 def misfit(explanation: Explanation, constants: Constants) -> tuple[float, float]:
     """What `fit` makes least: claims of Fig. 9 missed, in sixteenths; the reduction's error."""
     frame = fig9_frame(explanation.testbed(constants))
-    answers = answered(ANSWERS, _claims(), {"fig9": frame})[0]
+    answers = answers_of([FIG9], {"fig9": frame}).by_claim
     judged = verdicts("olpb", answers)
     wrong = sum(judged[claim] not in MET for claim in FITTED)
     ours, paper = float(answers[REDUCTION].ours or 0), float(_claims()[REDUCTION].value)

@@ -1,18 +1,21 @@
-"""What late gradients cost: DPB's accuracy against exact gradients, by iteration and by time.
-
-The paper compares seconds alone, and calls DPB approximate (Sec. VII). Beyond it.
-"""
+"""What late gradients cost: DPB's accuracy against exact gradients, by iteration and by time."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import altair as alt
 import polars as pl
 
+from workbench import figures
 from workbench.experiments import Scaled, data_set, grid, sweep, whole
 from workbench.experiments.data import loaded_once
+from workbench.experiments.figure import Figure, Recordable
 from workbench.experiments.seeds import seeds_from
+from workbench.figures import parts
 from workbench.olpb.paper.testbed import DPB_MODULES, NODES, variant
+from workbench.olpb.paper.titles import MODEL_TITLES
 from workbench.runtime.progress import Steps
 from workbench.training import TrainingError
 
@@ -20,22 +23,25 @@ if TYPE_CHECKING:
     from workbench.datasets import Dataset
     from workbench.olpb.training import Setup
 
+
 MODEL = "lenet5"
+
+
 BATCH_SIZE = 32
+
+
 LEARNING_RATE, MOMENTUM = 0.02, 0.9
-SAMPLES = Scaled[int | None](smoke=160, default=1200, paper=None)
-"""Of a data set; None for all."""
-TEST_SAMPLES = Scaled[int | None](smoke=80, default=300, paper=None)
-EPOCHS = Scaled(smoke=1, default=6, paper=30)
-EVALUATE_EVERY = Scaled(smoke=2, default=37, paper=500)
-"""Iterations."""
-SEEDS = Scaled(smoke=2, default=2, paper=5)
+
+
 MODULES = (2, DPB_MODULES)
 """K of DPB."""
+
+
 SCANNING = ("olpb", "bppsa")
 """Methods whose gradients, and so accuracies, are those of plain back-propagation."""
 
-DECOUPLED: dict[str, Any] = {
+
+LEARNT: dict[str, Any] = {
     "model": pl.String,
     "dataset": pl.String,
     "train_samples": pl.Int64,
@@ -53,12 +59,16 @@ DECOUPLED: dict[str, Any] = {
 
 
 def decoupled(
-    scale: str = "default",
+    *,
+    scale: str,
+    few: Mapping[str, int | None],
+    epochs: int,
+    evaluate_every: int,
+    usual_seeds: int,
     seed: int = 1,
     dataset: str = "auto",
     batch_size: int = BATCH_SIZE,
     nodes: int = NODES,
-    *,
     delay_factor: float | None = None,
     seeds: int | None = None,
 ) -> pl.DataFrame:
@@ -77,8 +87,12 @@ def decoupled(
 
     Parameters
     ----------
-    scale, seed
-        How much is trained, and the first seed.
+    few
+        Samples for training and testing; None for all.
+    evaluate_every
+        Iterations.
+    seed
+        The first.
     dataset
         As for `workbench.experiments.data_set`.
     delay_factor
@@ -94,33 +108,34 @@ def decoupled(
     shared = {
         "model": MODEL,
         "source": data_set(scale, "mnist", dataset),
-        "scale": scale,
+        "few": few,
+        "epochs": epochs,
+        "evaluate_every": evaluate_every,
         "batch_size": batch_size,
         "nodes": nodes,
         "delay_factor": variant().delay_factor if delay_factor is None else delay_factor,
     }
     cases: list[dict[str, Any]] = [{"method": "sequential", "modules": None}]
     cases += [{"method": "dpb", "modules": count} for count in MODULES]
-    chosen = seeds_from(seed, seeds, SEEDS.at(scale))
+    chosen = seeds_from(seed, seeds, usual_seeds)
     points = [{**one, **case} for one in grid(seed=chosen) for case in cases]
-    return sweep(
-        "Late gradients", _trained, points, DECOUPLED, shared=shared, failures=TrainingError
-    )
+    return sweep("Late gradients", _trained, points, LEARNT, shared=shared, failures=TrainingError)
 
 
 @loaded_once
-def _data(source: str, scale: str, seed: int) -> Dataset:
+def _data(source: str, train: int | None, test: int | None, seed: int) -> Dataset:
     from workbench import datasets
 
-    few = {"train": SAMPLES.at(scale), "test": TEST_SAMPLES.at(scale)}
-    return datasets.load(source).limit(**few, seed=seed).fitted((1, 28, 28))
+    return datasets.load(source).limit(train=train, test=test, seed=seed).fitted((1, 28, 28))
 
 
 def _trained(
     *,
     model: str,
     source: str,
-    scale: str,
+    few: Mapping[str, int | None],
+    epochs: int,
+    evaluate_every: int,
     batch_size: int,
     nodes: int,
     delay_factor: float,
@@ -133,19 +148,19 @@ def _trained(
     from workbench import training
     from workbench.olpb.training import Setup, train
 
-    data = _data(source, scale, seed)
+    data = _data(source, few["train"], few["test"], seed)
     testbed = variant(nodes=nodes, delay_factor=delay_factor, batch_size=batch_size)
     setup = Setup(
         model,
         data,
         testbed.pool(),
         batch_size,
-        evaluate_every=EVALUATE_EVERY.at(scale),
+        evaluate_every=evaluate_every,
         modules=modules or 1,
         random_delays=True,
         moves=testbed.moves,
         operator_flops=1e6 * testbed.constants.operator_ms * testbed.constants.node_gflops,
-        epochs=EPOCHS.at(scale),
+        epochs=epochs,
         sgd=training.Sgd(LEARNING_RATE, momentum=MOMENTUM),
         seed=seed,
     )
@@ -170,3 +185,73 @@ def _at_other_times(learnt: pl.DataFrame, setup: Setup, method: str) -> pl.DataF
     passes = training.run(build(setup, method, learning=False)).passes
     ends_s = [passes[at - 1].begin_s + passes[at - 1].backward_s for at in learnt["iteration"]]
     return learnt.with_columns(method=pl.lit(method), at_s=pl.Series(ends_s, dtype=pl.Float64))
+
+
+TITLES = {"sequential": "one node", "olpb": "OLPB", "bppsa": "BPPSA"}
+
+
+def draw_decoupled(frame: pl.DataFrame) -> alt.HConcatChart:
+    """Validation accuracy by iteration and by virtual time, a line per method; means over seeds.
+
+    By iteration, one node's line is that of all methods with exact gradients.
+    """
+    ended, left_out = parts.trained(frame)
+    late = ended["modules"].drop_nulls().unique().sort().to_list()
+    order = [*TITLES.values(), *(f"DPB, {count} modules" for count in late)]
+    drawn = (
+        ended.with_columns(
+            method=pl.when(method="dpb")
+            .then(pl.format("DPB, {} modules", "modules"))
+            .otherwise(pl.col("method").replace(TITLES))
+        )
+        .group_by("method", "iteration", maintain_order=True)
+        .agg(pl.col("at_s").mean(), percent=100 * pl.col("top1").mean())
+    )
+    same = [title for name, title in TITLES.items() if name != "sequential"]
+    iterations = (
+        alt.Chart(drawn.filter(~pl.col("method").is_in(same)))
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("iteration:Q", scale=alt.Scale(zero=True)),
+            y=parts.accuracy(),
+            **figures.series("method", order),
+        )
+    )
+    seconds = parts.over_time(drawn, "method", order).encode(y=parts.accuracy(""))
+    chart: alt.HConcatChart = alt.hconcat(
+        iterations.properties(height=150), seconds.properties(height=150)
+    ).properties(
+        title=_title(frame, f"by iteration {' and '.join(same)} are as one node", *left_out)
+    )
+    return chart
+
+
+def _title(frame: pl.DataFrame, *more: str) -> list[str]:
+    one, seeds = frame.row(0, named=True), frame["seed"].n_unique()
+    model, dataset = MODEL_TITLES.get(one["model"], one["model"]), one["dataset"].replace("_", " ")
+    return [
+        "Late gradients (simulated)",
+        f"{model} on {dataset}, {parts.samples(frame)}, batches of {one['batch_size']}",
+        f"{one['nodes']} nodes, delay factor {one['delay_factor']:g}, "
+        f"mean of {seeds} seed{'s' * (seeds > 1)}",
+        *more,
+    ]
+
+
+DECOUPLED = Figure(
+    id="decoupled",
+    compute=decoupled,
+    chart=draw_decoupled,
+    sizes={
+        "few": Scaled[dict[str, int | None]](
+            smoke={"train": 160, "test": 80},
+            default={"train": 1200, "test": 300},
+            paper={"train": None, "test": None},
+        ),
+        "epochs": Scaled(smoke=1, default=6, paper=30),
+        "evaluate_every": Scaled(smoke=2, default=37, paper=500),
+        "usual_seeds": Scaled(smoke=2, default=2, paper=5),
+    },
+    recorded=Recordable(data=("mnist",)),
+    live=True,
+)

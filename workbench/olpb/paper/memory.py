@@ -1,0 +1,309 @@
+"""Memory: every planner on every network, and plans as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from workbench import figures
+from workbench.checks import check_whole
+from workbench.experiments import Scaled, grid, sweep
+from workbench.experiments.figure import Figure
+from workbench.figures import parts
+from workbench.names import choose
+from workbench.olpb.memory.dataflow import Dataflow
+from workbench.olpb.memory.plan import MemoryPlan
+from workbench.olpb.memory.planning import PLANNERS, plan_memory, quick_order
+from workbench.olpb.memory.stored import stored_dataflow
+from workbench.olpb.paper.titles import MB, MODEL_TITLES, PLANNER_TITLES, megabytes, phase_title
+
+
+def planned(flow: Dataflow, planner: str) -> MemoryPlan:
+    """A planner's plan; the workbench's, of the best of its quick orders.
+
+    Its search for a better one takes seconds for a large network and seldom gains a percent.
+    """
+    chosen = choose("planner", planner, PLANNERS)
+    order = quick_order(flow) if chosen.order == "searched" else chosen.order
+    return plan_memory(flow, planner, order=order)
+
+
+PLANNED: dict[str, Any] = {
+    "model": pl.String,
+    "training": pl.Boolean,
+    "batch_size": pl.Int64,
+    "operators": pl.Int64,
+    "planner": pl.String,
+    "bytes": pl.Int64,
+    "bound_bytes": pl.Int64,
+    "over_bound": pl.Float64,
+    "weight_bytes": pl.Int64,
+}
+
+
+def planners(models: Sequence[str], batch_size: int = 4) -> pl.DataFrame:
+    """Bytes that every planner needs for networks of the zoo, over what the best order needs.
+
+    A row per network, inference of one sample or a step of training, and planner: ``model,
+    training, batch_size, operators`` of the optimised graph, ``planner, bytes``, ``bound_bytes``,
+    most alive at once in the workbench's order, ``over_bound``, the ratio of both, and
+    ``weight_bytes``, which no plan changes and which are not in the others.
+    """
+    check_whole("batch_size", batch_size, 1)
+    points = grid(model=models, training=(False, True))
+    shared = {"samples": batch_size}
+    return sweep("Planners", _by_planner, points, PLANNED, shared=shared)
+
+
+def _by_planner(model: str, training: bool, samples: int, **_: object) -> list[dict[str, Any]]:
+    batch_size = samples if training else 1
+    flow = stored_dataflow(model, batch_size, training)
+    plans = {name: planned(flow, name) for name in PLANNERS}
+    bound_bytes = plans["workbench"].bound_bytes
+    return [
+        {
+            "batch_size": batch_size,
+            "operators": len(flow.steps),
+            "planner": name,
+            "bytes": plan.total_bytes,
+            "bound_bytes": bound_bytes,
+            "over_bound": plan.total_bytes / bound_bytes,
+            "weight_bytes": flow.held_bytes("weight"),
+        }
+        for name, plan in plans.items()
+    ]
+
+
+def draw_planners(frame: pl.DataFrame) -> alt.FacetChart:
+    """Bytes of every planner over the bound of the best order, a panel for training."""
+    drawn = parts.titled(frame, model=MODEL_TITLES, planner=PLANNER_TITLES).with_columns(
+        panel=phase_title()
+    )
+    order = parts.present(frame["planner"], PLANNER_TITLES)
+    models = parts.present(frame["model"], MODEL_TITLES)
+    points = (
+        alt.Chart(drawn)
+        .mark_point(size=32)
+        .encode(
+            x=alt.X(
+                "over_bound:Q",
+                title="bytes over the bound",
+                scale=alt.Scale(type="log", nice=False, padding=6),
+                axis=alt.Axis(values=[1, 1.5, 2, 3, 5, 10, 20, 50], format="~g", grid=True),
+            ),
+            y=alt.Y(
+                "model:N", sort=models, title=None, axis=alt.Axis(grid=True, tickBand="extent")
+            ),
+            yOffset=alt.YOffset("planner:N", sort=order),
+            color=parts.colour("planner", order),
+            shape=parts.shape("planner", order),
+        )
+        .properties(height=42 * len(models))
+    )
+    title = [
+        "Memory of results by planner",
+        "bound: most bytes alive at once in the workbench's order",
+    ]
+    panels = drawn["panel"].unique(maintain_order=True).to_list()
+    return parts.facets(points, "panel", panels, title)
+
+
+PLACED: dict[str, Any] = {
+    "model": pl.String,
+    "training": pl.Boolean,
+    "batch_size": pl.Int64,
+    "planner": pl.String,
+    "node": pl.Int64,
+    "name": pl.String,
+    "kind": pl.String,
+    "offset": pl.Int64,
+    "bytes": pl.Int64,
+    "first": pl.Int64,
+    "last": pl.Int64,
+    "steps": pl.Int64,
+    "total_bytes": pl.Int64,
+    "bound_bytes": pl.Int64,
+}
+
+
+def arena(
+    model: str = "googlenet",
+    training: bool = True,
+    batch_size: int = 4,
+    planners: Sequence[str] = ("none", "pebble", "workbench"),
+) -> pl.DataFrame:
+    """Where each result lies in the block, and when, under several planners.
+
+    A row per planner and result: ``node, name, kind, offset, bytes, first, last`` as in
+    `workbench.olpb.MemoryPlan.table`; and of the plan ``steps, total_bytes, bound_bytes``. What is
+    held outside of the block, weights, inputs and constants, has no node, and offsets below zero.
+    """
+    check_whole("batch_size", batch_size, 1)
+    flow = stored_dataflow(model, batch_size, training)
+    plans = [planned(flow, name) for name in planners]
+    frames = [placed(plan, model, training, batch_size) for plan in plans]
+    return pl.concat([pl.DataFrame(schema=PLACED), *frames])
+
+
+def placed(plan: MemoryPlan, model: str, training: bool, batch_size: int) -> pl.DataFrame:
+    """Rows of `arena` for one plan."""
+    about = {
+        "model": model,
+        "training": training,
+        "batch_size": batch_size,
+        "planner": plan.planner,
+        "steps": len(plan.order),
+        "total_bytes": plan.total_bytes,
+        "bound_bytes": plan.bound_bytes,
+    }
+    rows = pl.concat([plan.table, _outside(plan)], how="diagonal_relaxed")
+    rows = rows.with_columns(**{key: pl.lit(one) for key, one in about.items()})
+    return rows.select(*PLACED).cast(pl.Schema(PLACED))
+
+
+def _outside(plan: MemoryPlan) -> pl.DataFrame:
+    """What a plan does not place, one below the other from address 0."""
+    held = [one for one in plan.flow.held if one.size_bytes]
+    frame = pl.DataFrame(
+        {
+            "name": [one.name for one in held],
+            "kind": [one.kind for one in held],
+            "bytes": [one.size_bytes for one in held],
+        },
+        schema={"name": pl.String, "kind": pl.String, "bytes": pl.Int64},
+    )
+    return frame.with_columns(
+        offset=-pl.col("bytes").cum_sum(), first=0, last=pl.lit(len(plan.order))
+    )
+
+
+KIND_COLOURS = {
+    "activation": "#9dbfe6",
+    "gradient": "#e38b2c",
+    "output": "#8f2f3c",
+    "workspace": "#2a7f74",
+    "weight": "#17315f",
+    "other": "#c9c9c9",
+}
+"""In the picture of an arena; other are inputs and constants."""
+
+
+SMALLEST = 1 / 1000
+"""Of the highest block in a picture: what is lower is not drawn."""
+
+
+def draw_arena(frame: pl.DataFrame) -> alt.FacetChart | alt.LayerChart:
+    """Where each result lies (address) and when (steps), a panel per planner.
+
+    What is held outside of the block is below zero, and its kinds are drawn as one. The dashed line
+    is the bound, the most bytes alive at once in the planner's order. Results lower than a
+    thousandth of the highest block are left out.
+    """
+    drawn = _rectangles(frame)
+    order = [_panel(row) for row in frame.unique("planner", maintain_order=True).to_dicts()]
+    present = [kind for kind in KIND_COLOURS if kind in set(drawn["kind"])]
+    colours = [KIND_COLOURS[kind] for kind in present]
+    base = alt.Chart()
+    # Channels as objects: altair takes ten times as long to tell what a text or a list means.
+    blocks = base.mark_rect(
+        aria=False, stroke=figures.INK, strokeOpacity=0.25, strokeWidth=0.3
+    ).encode(
+        x=alt.X("first:Q", title="step", scale=alt.Scale(nice=False)),
+        x2=alt.X2("last:Q"),
+        y=alt.Y("from_mb:Q", title="address, MB", scale=alt.Scale(nice=False)),
+        y2=alt.Y2("to_mb:Q"),
+        color=alt.Color(
+            "kind:N",
+            title=None,
+            scale=alt.Scale(domain=present, range=colours),
+            legend=alt.Legend(symbolStrokeWidth=0),
+        ),
+        tooltip=[alt.Tooltip(f"{name}:N") for name in ("name", "kind")]
+        + [alt.Tooltip(f"{name}:Q") for name in ("mb", "from_mb", "first", "last")],
+    )
+    bound = base.mark_rule(strokeDash=[4, 2], strokeWidth=1).encode(y=alt.Y("max(bound_mb):Q"))
+    ground = base.mark_rule(strokeWidth=0.5).encode(y=alt.datum(0))
+    row = frame.row(0, named=True)
+    what = f"a step of training, batch {row['batch_size']}" if row["training"] else "inference"
+    title = [
+        f"{MODEL_TITLES.get(row['model'], row['model'])}, {what}",
+        *(order if len(order) == 1 else []),
+        "dashed: most bytes alive at once",
+        "below 0: held outside of the block",
+    ]
+    chart = alt.LayerChart(data=drawn, layer=[blocks, ground, bound], height=240)
+    if len(order) == 1:
+        return chart.properties(title=title)
+    facet = alt.Facet(
+        "panel:N",
+        sort=order,
+        title=None,
+        header=alt.Header(labelExpr="split(datum.label, ': ')"),
+    )
+    return chart.facet(facet=facet, columns=len(order), title=title, spacing=_APART_PX)
+
+
+_APART_PX = 12
+"""Between panels that share an axis."""
+
+
+def _rectangles(frame: pl.DataFrame) -> pl.DataFrame:
+    """A row a rectangle, in MB, with its panel."""
+    kind = pl.col("kind").replace(dict.fromkeys(("input", "constant", "folded", "unused"), "other"))
+    inside = frame.filter(pl.col("node").is_not_null())
+    smallest = SMALLEST * pl.lit(frame["total_bytes"]).max()
+    inside = inside.filter(pl.col("bytes") >= smallest)
+    outside = (
+        frame.filter(pl.col("node").is_null())
+        .with_columns(kind)
+        .group_by("planner", "kind", maintain_order=True)
+        .agg(
+            pl.col("bytes").sum(),
+            pl.format("{} tensors", pl.len()).alias("name"),
+            pl.col("first", "last", "total_bytes", "bound_bytes").first(),
+        )
+        .with_columns(offset=-pl.col("bytes").cum_sum().over("planner"))
+    )
+    rows = pl.concat([inside, outside], how="diagonal_relaxed")
+    panels = {one["planner"]: _panel(one) for one in frame.unique("planner").to_dicts()}
+    return rows.select(
+        "name",
+        kind,
+        "first",
+        "last",
+        panel=pl.col("planner").replace_strict(panels),
+        mb=(pl.col("bytes") / MB).round(3),
+        from_mb=(pl.col("offset") / MB).round(3),
+        to_mb=((pl.col("offset") + pl.col("bytes")) / MB).round(3),
+        bound_mb=(pl.col("bound_bytes") / MB).round(3),
+    )
+
+
+def _panel(row: Mapping[str, Any]) -> str:
+    title = PLANNER_TITLES.get(row["planner"], row["planner"])
+    return f"{title}: {megabytes(row['total_bytes'])}"
+
+
+_NETWORKS = ("cifarnet", "squeezenet", "vgg16", "googlenet", "resnet50", "inception_v3")
+PLANNERS_BYTES = Figure(
+    id="planners",
+    compute=planners,
+    chart=draw_planners,
+    sizes={
+        "models": Scaled(
+            smoke=("lenet5", "cifarnet"),
+            default=_NETWORKS,
+            paper=(*_NETWORKS, "mobilenet_v2", "resnet152", "inception_v4", "mask_rcnn"),
+        )
+    },
+)
+
+ARENA = Figure(
+    id="arena",
+    compute=arena,
+    chart=draw_arena,
+    sizes={"model": Scaled(smoke="lenet5", default="googlenet", paper="googlenet")},
+)

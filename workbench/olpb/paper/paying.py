@@ -1,0 +1,208 @@
+"""How much faster than one node a backward pass by scan is, by both countings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from workbench import figures
+from workbench.experiments import Scaled, grid, sweep
+from workbench.experiments.figure import Figure
+from workbench.figures import parts
+from workbench.olpb.algorithms.schedules import Schedule
+from workbench.olpb.costs.arithmetic import as_arithmetic_costs, network_elements
+from workbench.olpb.costs.backward import as_paper_counts, plan, subtasks
+from workbench.olpb.costs.library import MIB
+from workbench.olpb.costs.recurrent import COUNTINGS, Chain, chain_work
+from workbench.olpb.costs.timing import Work, scan_timing
+from workbench.olpb.paper.scan_times import _TENS
+from workbench.olpb.paper.testbed import (
+    BATCH_SIZE,
+    DELAY_FACTOR,
+    METHODS,
+    SWEPT_NODES,
+    paper_testbed,
+    variant,
+)
+from workbench.olpb.paper.titles import MODEL_TITLES
+
+PAID = {
+    "network": pl.String,
+    "length": pl.Int64,
+    "hidden": pl.Int64,
+    "method": pl.String,
+    "batch_size": pl.Int64,
+    "nodes": pl.Int64,
+    "counting": pl.String,
+    "elements": pl.Int64,
+    "work_ratio": pl.Float64,
+    "sent_mib": pl.Float64,
+    "bare_speedup": pl.Float64,
+    "speedup": pl.Float64,
+}
+
+
+CHAIN_NODES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+HIDDEN = 20
+"""Units of the recurrent networks, as in BPPSA's own experiment (Wang et al. 2020)."""
+
+
+def pays(
+    *,
+    networks: Sequence[str],
+    lengths: Sequence[int],
+    batch_size: int = BATCH_SIZE,
+    hidden: int = HIDDEN,
+    delay_factor: float = DELAY_FACTOR,
+    nodes: Sequence[int] = SWEPT_NODES,
+) -> pl.DataFrame:
+    """How much faster than one node a backward pass by scan is, by both countings.
+
+    For networks, with groups of two levels of operators (``olpb_l2``) and with layers (``bppsa``),
+    and for chains of a vanilla recurrent network, each with scans by Hillis and Steele. One node
+    goes back operator by operator; its messages and those of equal nodes take constant delays.
+
+    A row per network (``length`` and ``hidden`` are a chain's), method, number of nodes and
+    counting: ``work_ratio``, FLOPs of the scan over
+    those of one node; ``sent_mib`` between nodes (by arithmetic; the paper counts none);
+    ``bare_speedup``, where arithmetic alone takes time; ``speedup`` with the testbed's delay and
+    dispatch, messages of any size being as fast.
+    """
+    points = [
+        *grid(network=networks, method=("olpb_l2", "bppsa"), nodes=nodes),
+        *grid(network=["rnn"], length=lengths, nodes=CHAIN_NODES),
+    ]
+    shared = {"batch_size": batch_size, "hidden": hidden, "delay_factor": delay_factor}
+    return sweep("What the scan pays", _paying, points, PAID, shared=shared)
+
+
+def first_paying(frame: pl.DataFrame) -> pl.DataFrame:
+    """Fewest nodes that a frame of `pays` finds faster than one, null where none is.
+
+    A row per network, length, method and counting: ``bare_nodes`` where arithmetic alone takes
+    time, and ``bare_most``, the largest speed-up; ``nodes`` and ``most`` with the testbed's delay
+    and dispatch.
+    """
+    found = [
+        one
+        for prefix in ("bare_", "")
+        for speedup in [pl.col(f"{prefix}speedup")]
+        for one in (
+            pl.col("nodes").filter(speedup > 1).min().alias(f"{prefix}nodes"),
+            speedup.max().alias(f"{prefix}most"),
+        )
+    ]
+    by = ("network", "length", "method", "counting")
+    return frame.group_by(*by, maintain_order=True).agg(*found)
+
+
+def _paying(
+    network: str, nodes: int, batch_size: int, hidden: int, delay_factor: float, **about: Any
+) -> Iterator[dict[str, object]]:
+    real = variant(nodes=nodes, delay_factor=delay_factor).pool()
+    bare = replace(real, dispatch_s=0.0, delay_s=0.0)
+    for counting in COUNTINGS:
+        if network == "rnn":
+            chain = Chain(about["length"], hidden, batch_size)
+            elements, alone_flops = chain.steps + 1, chain.steps * chain.vector_flops
+            planned = plan(elements, nodes, "hillis_steele")
+            work = chain_work(planned, chain, counting)
+        else:
+            priced = _network_work(network, about["method"], batch_size, nodes, counting)
+            planned, work, elements, alone_flops = priced
+        found = [scan_timing(planned, work, pool) for pool in (bare, real)]
+        alone_s = alone_flops / real.nodes[0].flops_per_s
+        yield {
+            "hidden": hidden if network == "rnn" else None,
+            "method": about.get("method", "bppsa"),
+            "counting": counting,
+            "elements": elements,
+            "work_ratio": found[0].flops / alone_flops,
+            "sent_mib": found[0].bytes_sent / MIB,
+            "bare_speedup": alone_s / found[0].seconds,
+            "speedup": (alone_s + elements * real.dispatch_s) / found[1].seconds,
+        }
+
+
+def _network_work(
+    network: str, method: str, batch_size: int, nodes: int, counting: str
+) -> tuple[Schedule, Work, int, float]:
+    """Schedule and its costs, how many elements it has, and FLOPs of one node alone."""
+    level = METHODS[method]
+    if counting == "paper":
+        groups = subtasks(
+            network, batch_size, "matrix_layer" if method == "bppsa" else "operator", level
+        )
+        planned = plan(len(groups), nodes, "hillis_steele")
+        alone = sum(one.backward_flops for one in groups)
+        work = as_paper_counts(planned, groups, paper_testbed().moves)
+        return planned, work, len(groups), alone
+    found = network_elements(
+        network, batch_size, "layer" if method == "bppsa" else "operator", level
+    )
+    planned = plan(len(found), nodes, "hillis_steele")
+    alone = network_elements(network, batch_size).sequential_flops
+    return planned, as_arithmetic_costs(planned, found), len(found), alone
+
+
+COUNTING_TITLES = {"paper": "as the paper counts", "arithmetic": "by arithmetic"}
+
+
+def draw_pays(frame: pl.DataFrame, speedup: str = "bare_speedup") -> alt.VConcatChart:
+    """Speed-up of a scan over one node against the number of nodes, by both countings.
+
+    Networks, with OLPB's groups of two levels, above recurrent chains. Above the grey line the scan
+    pays. ``speedup`` is a column of `experiments.scans.pays`.
+    """
+    drawn = frame.filter((pl.col("method") == "olpb_l2") | pl.col("length").is_not_null()).select(
+        "nodes",
+        speedup,
+        chain=pl.col("length").is_not_null(),
+        name=pl.coalesce(
+            pl.format("RNN, {} steps", "length"), pl.col("network").replace(MODEL_TITLES)
+        ),
+        panel=pl.col("counting").replace_strict(COUNTING_TITLES),
+    )
+    bare = speedup == "bare_speedup"
+    held = "arithmetic alone takes time" if bare else "with delays and dispatches"
+    title = ["What back-propagation by scan pays", f"batch {frame['batch_size'][0]}, {held}"]
+    rows = [_speedups(drawn.filter(chain=chain), speedup) for chain in (False, True)]
+    both = alt.VConcatChart(vconcat=rows, title=title)
+    found: alt.VConcatChart = both.resolve_scale(color="independent", shape="independent")
+    return found
+
+
+def _speedups(drawn: pl.DataFrame, speedup: str) -> alt.FacetChart:
+    counts = sorted(drawn["nodes"].unique().to_list())
+    axis = alt.Axis(values=counts, format="d")
+    lines = (
+        alt.Chart()
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("nodes:Q", title="nodes", scale=alt.Scale(type="log", base=2), axis=axis),
+            y=alt.Y(**parts.log_axis(speedup, "times as fast as one node", values=_TENS)),
+            **figures.series("name", drawn["name"].unique(maintain_order=True).to_list()),
+        )
+    )
+    even = alt.Chart().mark_rule(color=parts.GREY).encode(y=alt.datum(1))
+    layered = alt.layer(even, lines, data=drawn).properties(height=150)
+    return parts.facets(layered, "panel", list(COUNTING_TITLES.values()), "")
+
+
+_NETWORKS = ("lenet5", "cifarnet", "squeezenet", "vgg16", "inception_v3")
+_STEPS = (1000, 3000, 10_000, 30_000)  # of recurrent networks
+PAYS = Figure(
+    id="pays",
+    compute=pays,
+    chart=draw_pays,
+    sizes={
+        "networks": Scaled(smoke=("lenet5",), default=_NETWORKS, paper=_NETWORKS),
+        "lengths": Scaled(smoke=(1000,), default=_STEPS, paper=_STEPS),
+    },
+)

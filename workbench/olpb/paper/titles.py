@@ -1,0 +1,63 @@
+"""Titles of networks, planners and methods, and what charts of several modules share."""
+
+from __future__ import annotations
+
+import polars as pl
+
+PLANNER_TITLES = {
+    "workbench": "workbench",
+    "pebble": "pebble game",
+    "greedy_by_size": "greedy by size",
+    "best_fit": "best fit",
+    "parent": "a parent's block",
+    "none": "no plan",
+}
+
+
+MODEL_TITLES = {
+    "lenet5": "LeNet-5",
+    "cifarnet": "CifarNet",
+    "squeezenet": "SqueezeNet",
+    "squeezenet_cifar": "SqueezeNet (CIFAR-10)",
+    "vgg16": "VGG-16",
+    "googlenet": "GoogLeNet",
+    "resnet50": "ResNet-50",
+    "resnet152": "ResNet-152",
+    "inception_v3": "Inception-v3",
+    "inception_v4": "Inception-v4",
+    "mobilenet_v2": "MobileNet-v2",
+    "mask_rcnn": "Mask R-CNN",
+}
+
+
+METHOD_TITLES = {
+    "olpb_l2": "OLPB, l = 2",
+    "olpb_l3": "OLPB, l = 3",
+    "bppsa": "BPPSA",
+    "dpb": "DPB",
+}
+
+
+SCAN_TITLES = {"hillis_steele": "Hillis-Steele", "blelloch": "Blelloch"}
+
+
+MB = 1e6
+
+
+def megabytes(size_bytes: int) -> str:
+    """As text, to three digits or to a megabyte."""
+    mb = size_bytes / MB
+    return f"{mb:,.0f} MB" if mb >= 100 else f"{mb:.3g} MB"
+
+
+def phase_title() -> pl.Expr:
+    """Title of inference, or of a step of training with its batch size."""
+    step = pl.format("step of training, batch {}", "batch_size")
+    return pl.when("training").then(step).otherwise(pl.lit("inference"))
+
+
+def titled(frame: pl.DataFrame) -> pl.DataFrame:
+    """A frame with titles in place of methods' and models' names."""
+    return frame.with_columns(
+        pl.col("method").replace(METHOD_TITLES), pl.col("model").replace(MODEL_TITLES)
+    )
