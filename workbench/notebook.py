@@ -128,7 +128,7 @@ class Results:
         if found and found.scale == "paper":
             from IPython.display import display
 
-            print(found)
+            print(recorded.told(found, figure))
             about = f"{self.system}: {figure.id} (recorded figure)"
             display(drawing(figure.chart(found.frame), about))  # type: ignore[no-untyped-call]
         return Shown(frame, drawn)
@@ -192,10 +192,10 @@ class Results:
             here = figure.of.id in self.frames or figure.of.recorded is None
             return self._seen(figure, frame), None, here
         known = {"scale", *figure.parameters()}
-        asked = {name: value for name, value in self.shared.items() if name in known} | given
+        asked = {name: value for name, value in self.shared.items() if name in known} | dict(given)
         found = self._recorded(figure) if figure.recorded is not None else None
         if found and self.trainings == "one" and not figure.live and found.answers(asked):
-            print(found)
+            print(recorded.told(found, figure))
             print("trainings=all runs it here")
             return self._seen(figure, found.frame), found, False
         return self._seen(figure, figure.frame(**asked)), found, True

@@ -12,102 +12,30 @@ They are laid out as ``RESULTS/NOTEBOOK/``::
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from workbench import atomic, paths
 from workbench.errors import UserError
 from workbench.names import check_name
-from workbench.parameters import Value
+from workbench.store.manifest import NAME as MANIFEST
+from workbench.store.manifest import Manifest, file_digest
 
 if TYPE_CHECKING:
     import polars as pl
 
-MANIFEST = "manifest.json"
 FIGURES, TIMINGS = "figures", "timings"
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """Provenance of one notebook's stored results.
-
-    Attributes
-    ----------
-    notebook, system
-        ``"01_dynacomm"`` and ``"dynacomm"``.
-    parameters
-        Every parameter of the notebook with the value it ran with.
-    inputs
-        SHA-256 of each group of inputs: results are valid while none of them changes.
-    made_at, wall_s
-        When the run ended (UTC, ISO 8601), and how many seconds it took.
-    revision, dirty
-        Git's revision of the inputs, and whether they differed from it; None outside git.
-    versions
-        Of Python and the packages that numbers and figures depend on.
-    instruction_set
-        Of each numerical library; see `workbench.instruction_set.record`.
-    outputs
-        SHA-256 of each file, by its path in the results folder.
-    """
-
-    notebook: str
-    system: str
-    parameters: Mapping[str, Value]
-    inputs: Mapping[str, str]
-    made_at: str
-    wall_s: float
-    revision: str | None
-    dirty: bool | None
-    platform: str
-    versions: Mapping[str, str]
-    instruction_set: Mapping[str, str]
-    outputs: Mapping[str, str]
-
-    @property
-    def scale(self) -> str | None:
-        """The scale it ran at; None for a notebook without scales."""
-        scale = self.parameters.get("scale")
-        return None if scale is None else str(scale)
-
-    @property
-    def seed(self) -> int | None:
-        """The seed it ran with; None for a notebook without random numbers."""
-        seed = self.parameters.get("seed")
-        return None if seed is None else int(seed)
-
-    def altered(self, folder: Path) -> list[str]:
-        """Return the outputs in `folder` that are missing or were changed after the run."""
-        return [
-            name for name, digest in self.outputs.items() if file_digest(folder / name) != digest
-        ]
-
-    def to_json(self) -> str:
-        """Return readable JSON, ending in a newline."""
-        return json.dumps({"format": 1, **dataclasses.asdict(self)}, indent=2) + "\n"
 
 
 def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest of one notebook's results folder; None where there is no valid one."""
     try:
-        found: Any = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        return Manifest.read(folder)
     except (OSError, ValueError):
         return None
-    if not isinstance(found, dict) or found.pop("format", None) != 1:
-        return None
-    try:
-        manifest = Manifest(**found)
-    except TypeError:
-        return None
-    tables = (manifest.parameters, manifest.inputs, manifest.versions, manifest.outputs)
-    named = isinstance(manifest.notebook, str) and isinstance(manifest.system, str)
-    return manifest if named and all(isinstance(one, dict) for one in tables) else None
 
 
 def stored(results: Path) -> dict[str, Manifest]:
@@ -155,7 +83,7 @@ def _frames(results: Path, system: str) -> dict[Path, str]:
     if found is None:
         return {}
     return {
-        results / found.notebook / name: digest
+        results / found.of / name: digest
         for name, digest in found.outputs.items()
         if name.endswith(".parquet")
     }
@@ -237,7 +165,7 @@ def export_figures(
     written, failed = [], []
     suffix = "" if column == "double" else f"_{column}"
     for one in chosen:
-        for specification in sorted((results / one.notebook).glob("*/*.vl.json")):
+        for specification in sorted((results / one.of).glob("*/*.vl.json")):
             name = specification.name.removesuffix(".vl.json")
             folder = output / TIMINGS if specification.parent.name == TIMINGS else output
             path = folder / f"{one.system}_{name}{suffix}.{format}"
@@ -264,15 +192,6 @@ def copy_figures(results: Path, notebook: str, output: Path) -> list[Path]:
         atomic.write_bytes(path, source.read_bytes())
         written.append(path)
     return written
-
-
-def file_digest(path: Path) -> str | None:
-    """Return a file's SHA-256 in hexadecimal; None if there is no such file."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except FileNotFoundError:
-        return None
 
 
 def default_folder(root: Path | None = None) -> Path:

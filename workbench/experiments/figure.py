@@ -12,6 +12,7 @@ import polars as pl
 
 from workbench.claims import Answer, Cause
 from workbench.experiments.scales import Scaled
+from workbench.store.provenance import inputs_of_rows
 
 if TYPE_CHECKING:
     from altair.typing import ChartType
@@ -101,6 +102,11 @@ class Figure:
             for name, one in taken.items()
             if name not in self.sizes and name != "scale"
         }
+
+    def rests_on(self, system: str) -> dict[str, str]:
+        """Return a SHA-256 of each group of inputs that the rows rest on."""
+        bound = self.compute.args if isinstance(self.compute, partial) else ()
+        return inputs_of_rows(system, self.made_by, (bound, sorted(self.sizes.items())))
 
     @property
     def made_by(self) -> Callable[..., pl.DataFrame]:

@@ -1,6 +1,6 @@
 """Finished points of sweeps, which are not computed again.
 
-In memory, those that several figures share; in a folder, while results are recorded, all of them
+In memory, those that several figures share; in a folder, while a figure is recorded, all of them
 and no others, so that a recording that was stopped can be resumed.
 """
 
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,18 +21,23 @@ from workbench import atomic
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
+Measure = Callable[..., object]
 
 _in_memory: dict[str, Rows] = {}
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Finished points in a folder.
+    """Finished points in a folder, each in a file by its call and by what its rows rest on.
 
     Attributes
     ----------
+    rests_on
+        Groups of inputs of a function's rows, with their digests, as they are now.
     processes
         In how many the others are computed; None for one per core.
+    again
+        Compute those, too, that were finished before.
     check
         Called before a point is kept; raises an error if it cannot be.
     seconds
@@ -38,27 +45,59 @@ class Recording:
     """
 
     folder: Path
-    processes: int | None
-    check: Callable[[], None]
+    rests_on: Callable[[Measure], Mapping[str, str]]
+    processes: int | None = None
+    again: bool = False
+    check: Callable[[], None] = lambda: None
     seconds: dict[str, float] = field(default_factory=dict)
+    began_ns: int = field(default_factory=time.time_ns)
+    _inputs: dict[Measure, Mapping[str, str]] = field(default_factory=dict)
 
-    def file(self, key: str) -> Path:
+    def inputs(self, measure: Measure) -> Mapping[str, str]:
+        """Return what a function's rows rested on when it was first asked for."""
+        if measure not in self._inputs:
+            self._inputs[measure] = dict(self.rests_on(measure))
+        return self._inputs[measure]
+
+    def file(self, name: str, inputs: Mapping[str, str]) -> Path:
         """Return the file with the rows of a point."""
-        return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.json"
+        return self.folder / _short(name) / f"{_short(json.dumps(inputs, sort_keys=True))}.json"
+
+    def look_up(self, name: str, measure: Measure) -> Rows | None:
+        """Return the rows of a finished point; None where there are none."""
+        path = self.file(name, self.inputs(measure))
+        kept = _read(path, name)
+        if kept is None or (self.again and path.stat().st_mtime_ns < self.began_ns):
+            return None
+        self.seconds[name] = kept["seconds"]
+        return cast(Rows, kept["rows"])
+
+    def others(self, name: str, measure: Measure) -> set[str]:
+        """Return the groups of inputs in which a point of this call rests on another version."""
+        now, changed = self.inputs(measure), set[str]()
+        for path in self.file(name, now).parent.glob("*.json"):
+            kept = _read(path, name)
+            if kept is not None and isinstance(before := kept.get("inputs"), dict):
+                changed |= {group for group in now if before.get(group) != now[group]}
+        return changed
+
+    def keep(self, name: str, measure: Measure, rows: Rows, seconds: float) -> None:
+        """Keep the rows of a finished point."""
+        self.check()
+        inputs = self.inputs(measure)
+        point = {"of": name, "inputs": inputs, "seconds": seconds, "rows": list(map(dict, rows))}
+        atomic.write_text(
+            self.file(name, inputs), json.dumps(point, indent=1, default=_plain) + "\n"
+        )
+        self.seconds[name] = seconds
 
 
 _recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
 
 
 @contextmanager
-def recording(
-    folder: Path, processes: int | None = None, check: Callable[[], None] = lambda: None
-) -> Iterator[Recording]:
-    """Keep finished points in a folder, and compute none again that is there.
-
-    The folder is for one state of code and data: rows are found by function and arguments alone.
-    """
-    under_way = Recording(folder, processes, check)
+def recording(under_way: Recording) -> Iterator[Recording]:
+    """Keep finished points in a recording's folder, and compute none again that is there."""
     token = _recording.set(under_way)
     try:
         yield under_way
@@ -71,7 +110,7 @@ def current() -> Recording | None:
     return _recording.get()
 
 
-def key(measure: Callable[..., object], point: Mapping[str, Any]) -> str:
+def key(measure: Measure, point: Mapping[str, Any]) -> str:
     """Name a function's call; the texts of its arguments have to be unique.
 
     What a function closes over would not be in its name: two figures would share rows.
@@ -82,38 +121,52 @@ def key(measure: Callable[..., object], point: Mapping[str, Any]) -> str:
     return f"{measure.__module__}.{measure.__qualname__}({arguments})"
 
 
-def look_up(name: str) -> Rows | None:
-    """Return the rows of a finished point; None where there are none."""
+def look_up(measure: Measure, names: Sequence[str]) -> list[Rows | None]:
+    """Return the rows of finished points, None where there are none; say if others are left out."""
     under_way = current()
     if under_way is None:
-        return _in_memory.get(name)
-    try:
-        kept = json.loads(under_way.file(name).read_text(encoding="utf-8"))
-        of, seconds, rows = kept["of"], kept["seconds"], kept["rows"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
-    if of != name or not isinstance(rows, list):
-        return None
-    under_way.seconds[name] = seconds
-    return cast(Rows, rows)
+        return [_in_memory.get(name) for name in names]
+    found = [under_way.look_up(name, measure) for name in names]
+    changed = [
+        groups
+        for name, rows in zip(names, found, strict=True)
+        if rows is None and (groups := under_way.others(name, measure))
+    ]
+    if changed:
+        which = (
+            "1 finished point is" if len(changed) == 1 else f"{len(changed)} finished points are"
+        )
+        what = ", ".join(sorted(set().union(*changed)))
+        print(f"{which} of another version (changed: {what}) and not used", file=sys.stderr)
+    return found
 
 
-def keep(name: str, rows: Rows, seconds: float) -> None:
+def keep(measure: Measure, name: str, rows: Rows, seconds: float) -> None:
     """Keep the rows of a finished point: for the current recording, else for this process."""
     under_way = current()
-    if under_way is not None:
-        under_way.check()
-        point = {"of": name, "seconds": seconds, "rows": list(map(dict, rows))}
-        text = json.dumps(point, indent=1, default=_plain)
-        atomic.write_text(under_way.file(name), text + "\n")
-        under_way.seconds[name] = seconds
-    else:
+    if under_way is None:
         _in_memory[name] = rows
+    else:
+        under_way.keep(name, measure, rows, seconds)
 
 
 def forget() -> None:
     """Forget what is in memory."""
     _in_memory.clear()
+
+
+def _read(path: Path, name: str) -> dict[str, Any] | None:
+    """Content of a point's file; None if it is none, or damaged, or another point's."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    whole = isinstance(kept, dict) and kept.get("of") == name
+    return kept if whole and isinstance(kept.get("rows"), list) and "seconds" in kept else None
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 def _plain(number: Any) -> Any:

@@ -1,22 +1,15 @@
-"""Runs an experiment of hours once and keeps its rows with their provenance.
+"""Runs a figure of hours once and keeps its rows with their provenance.
 
 Every finished point is kept at once, in a hidden folder beside the results, so a recording that was
-stopped can be resumed, one of more seeds computes only those, and what other experiments of the
-same module have computed is not computed again. Points are found by the hash of their inputs, so
-none is mixed with those of another version.
+stopped can be resumed, one of more seeds computes only those, and what other figures have computed
+is not computed again. Points are found by their call and what it rests on, so none is mixed with
+those of another version.
 """
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import inspect
-import json
-import os
-import platform
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,28 +20,24 @@ from workbench import atomic, instruction_set, paths, results, systems
 from workbench.errors import UserError
 from workbench.experiments import finished
 from workbench.experiments.data import data_set, digest
-from workbench.experiments.recorded import FOLDER, Manifest, changes, load
+from workbench.experiments.figure import Figure
+from workbench.experiments.recorded import FOLDER, changes, load
 from workbench.names import check_name, choose
-
-Experiment = Callable[..., pl.DataFrame]
-
-
-def experiments(system: str) -> dict[str, Experiment]:
-    """Return the experiments of a system that can be recorded."""
-    check_name("system", system, systems.systems())
-    module = importlib.import_module(f"workbench.{system}.paper.experiments")
-    return {name: getattr(module, name) for name in module.RECORDED}
+from workbench.store import provenance
+from workbench.store.folder import partial_folder, put_in_place, sole_writer, writable
+from workbench.store.manifest import NAME as MANIFEST
+from workbench.store.manifest import Manifest, file_digest
 
 
 def unrecorded(system: str, folder: Path = FOLDER) -> list[str]:
-    """Return the experiments of a system that have no recording, at any scale."""
+    """Return the figures of a system that have no recording, at any scale."""
     system = results.system_named(system)
-    return [name for name in experiments(system) if load(system, name, folder) is None]
+    return [name for name in systems.recordable(system) if load(system, name, folder) is None]
 
 
 def record(
     system: str,
-    experiment: str,
+    name: str,
     *,
     scale: str = "paper",
     seeds: int | None = None,
@@ -57,21 +46,21 @@ def record(
     force: bool = False,
     folder: Path = FOLDER,
 ) -> Path:
-    """Record an experiment, going on where an earlier run was stopped.
+    """Record a figure's rows, going on where an earlier run was stopped.
 
     Parameters
     ----------
     system
         ``"edgegossip"``, or its notebook, ``"03_edgegossip"``.
-    experiment
-        A name in `experiments`.
+    name
+        Of a figure that can be recorded, such as ``"fig13"``.
     seeds
         How many trainings of each kind; the scale's by default.
     processes
         How many run points in parallel; one per core by default. Timed points run one after the
         other in any case.
     options
-        Further arguments of the experiment, as the user writes them.
+        Parameters of the figure, as the user writes them.
     force
         Replace a recording made with other arguments; else repeat finished points.
     folder
@@ -91,76 +80,73 @@ def record(
     ExperimentInterrupted
         Ctrl-C; what is finished is kept for the next run.
     """
-    from workbench.reproduce import inputs, origin, store
-
     system = results.system_named(system)
-    make = choose("experiment", experiment, experiments(system))
-    module = make.__module__
+    figure = choose("experiment", name, systems.recordable(system))
+    assert figure.recorded is not None
     if processes is not None and processes < 1:
         raise UserError(f"--processes {processes}: must be at least 1")
-    arguments = _arguments(system, make, scale, seeds, options or {})
+    arguments = _arguments(system, figure, scale, seeds, options or {})
     if instruction_set.late:
         late = ", ".join(f"{name} is {how}" for name, how in instruction_set.late.items())
         raise UserError(f"{late}: rows would have other bits; use the command `workbench record`")
     home = folder / system
-    replaces = _replaces(system, experiment, arguments, folder)
+    replaces = _replaces(system, name, arguments, folder)
     if replaces and not force:
-        raise UserError(f"{home / experiment} {replaces}; --force replaces it")
-    offered = importlib.import_module(f"workbench.{system}.paper.experiments").RECORDED[experiment]
-    versions = origin.versions()
-    revision, dirty = origin.revision(paths.ROOT, "data/recorded")
-    before = inputs.fingerprint_of_rows(system, module, paths.ROOT, versions)
+        raise UserError(f"{home / name} {replaces}; --force replaces it")
+    before = figure.rests_on(system)
     asked = {
-        data_set(scale, one, arguments["dataset"], at_default=offered.at_default)
-        for one in offered.data
+        data_set(scale, one, arguments["dataset"], at_default=figure.recorded.at_default)
+        for one in figure.recorded.data
     }
     data = {source: digest(source) for source in sorted(asked)}
-    if not force and _stands(system, experiment, (arguments, before, data), folder):
-        print(f"{experiment} is already recorded; nothing was run", file=sys.stderr)
-        return home / experiment
+    if not force and _stands(system, name, (arguments, before, data), folder):
+        print(f"{name} is already recorded; nothing was run", file=sys.stderr)
+        return home / name
+    of_data = {f"data set {source}": one for source, one in data.items()}
+    revision, dirty = provenance.revision(paths.ROOT, "data/recorded")
+
+    def rests_on(measure: finished.Measure) -> dict[str, str]:
+        return provenance.inputs_of_rows(system, measure) | of_data
 
     def check() -> None:
-        now = inputs.fingerprint_of_rows(system, module, paths.ROOT, versions)
-        if changed := changes(before, data, now):
+        if changed := changes(before, data, figure.rests_on(system)):
             raise UserError(
-                f"{', '.join(changed)} changed while {experiment} ran; points finished before are "
+                f"{', '.join(changed)} changed while {name} ran; points finished before are "
                 "kept for that version, others dropped: record it again"
             )
 
-    with store.sole_writer(home, [experiment], lock=f".{experiment}.lock", instead=""):
-        # Experiments of a module share trainings, and rest on the same code.
-        work = _points(home / f".{module.rpartition('.')[2]}.points", before, data)
-        again = _again(work, experiment) if force and not replaces else nullcontext(work)
-        with again as points, finished.recording(points, processes, check) as under_way:
-            frame = make(**arguments)
+    with sole_writer(home, [name], lock=f".{name}.lock", instead=""):
+        points = home / ".points"
+        writable(points)
+        under_way = finished.Recording(
+            points, rests_on, processes, again=force and not replaces, check=check
+        )
+        with finished.recording(under_way):
+            frame = figure.frame(**arguments)
         check()
-        frames = {experiment: frame}
-        frames |= {name: follows(frame) for name, follows in offered.derived.items()}
-        with store.partial_folder(home, experiment) as partial:
-            files = {name: partial / f"{name}.parquet" for name in frames}
-            for name, path in files.items():
-                atomic.write_parquet(path, frames[name])
+        with partial_folder(home, name) as partial:
+            path = partial / f"{name}.parquet"
+            atomic.write_parquet(path, frame)
             manifest = Manifest(
+                of=name,
                 system=system,
-                experiment=experiment,
-                module=module,
                 arguments=arguments,
-                seeds=_seeds(frame, arguments),
-                data=data,
                 inputs=before,
                 made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-                points_s=round(sum(under_way.seconds.values()), 1),
-                machine=_machine(),
-                versions=versions,
-                instruction_set=instruction_set.record(),
+                seconds=round(sum(under_way.seconds.values()), 1),
                 revision=revision,
                 dirty=dirty,
+                versions=provenance.all_versions(),
+                instruction_set=instruction_set.record(),
+                machine=provenance.machine(),
+                outputs={path.name: file_digest(path) or ""},
+                data=data,
+                seeds=_seeds(frame, arguments),
                 processes=processes,
-                frames={name: results.file_digest(path) or "" for name, path in files.items()},
             )
-            atomic.write_text(partial / results.MANIFEST, manifest.to_json())
-            store.put_in_place(partial, home, experiment)
-    return home / experiment
+            atomic.write_text(partial / MANIFEST, manifest.to_json())
+            put_in_place(partial, home, name)
+    return home / name
 
 
 def _stands(
@@ -174,52 +160,6 @@ def _stands(
     if found is None:
         return False
     return (found.manifest.arguments, found.manifest.inputs, found.manifest.data) == rests_on
-
-
-def _points(points: Path, inputs: Mapping[str, str], data: Mapping[str, str]) -> Path:
-    """Return the folder of the points that rest on these inputs; say if there are others."""
-    from workbench.reproduce import store
-
-    groups = {**inputs, **{f"data set {source}": one for source, one in data.items()}}
-    name = hashlib.sha256(json.dumps(groups, sort_keys=True).encode()).hexdigest()[:16]
-    count, changed = 0, set[str]()
-    for other in points.glob("*/inputs"):
-        try:
-            kept = json.loads(other.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        same_kind = isinstance(kept, dict) and kept.keys() == groups.keys()
-        if other.parent.name != name and same_kind:
-            count += len(list(other.parent.glob("*.json")))
-            changed |= {group for group in groups if kept[group] != groups[group]}
-    if count:
-        which = "1 finished point is" if count == 1 else f"{count} finished points are"
-        what = ", ".join(sorted(changed))
-        print(f"{which} of another version (changed: {what}) and not used", file=sys.stderr)
-    work = points / name
-    store.writable(work)
-    atomic.write_text(work / "inputs", json.dumps(groups, indent=1) + "\n")
-    return work
-
-
-@contextmanager
-def _again(work: Path, experiment: str) -> Iterator[Path]:
-    """Yield a folder for points that are computed again; each then replaces the one in `work`.
-
-    Those that other experiments have computed stay.
-    """
-    folder = work / f".{experiment}"
-
-    def replace() -> None:
-        for point in folder.glob("*.json"):
-            point.replace(work / point.name)
-
-    folder.mkdir(exist_ok=True)
-    replace()  # what an earlier run left when it was killed
-    try:
-        yield folder
-    finally:
-        replace()
 
 
 def _replaces(system: str, experiment: str, arguments: Mapping[str, Any], folder: Path) -> str:
@@ -241,24 +181,21 @@ def _replaces(system: str, experiment: str, arguments: Mapping[str, Any], folder
 
 
 def _arguments(
-    system: str, make: Experiment, scale: str, seeds: int | None, options: Mapping[str, str]
+    system: str, figure: Figure, scale: str, seeds: int | None, options: Mapping[str, str]
 ) -> dict[str, Any]:
-    experiment = make.__name__
-    taken = inspect.signature(make).parameters
-    known = systems.parameters(system)
-    arguments = {name: one.default for name, one in taken.items()}
-    arguments["scale"] = known["scale"].check(scale)
+    taken, known = figure.parameters(), systems.parameters(system)
+    arguments = {"scale": known["scale"].check(scale), **taken}
     for name, text in options.items():
         if name == "scale":
             raise UserError(f"-p scale={text}: give the scale as --scale {text}")
-        check_name(f"parameter of {experiment}", name, [one for one in taken if one in known])
+        check_name(f"parameter of {figure.id}", name, [one for one in taken if one in known])
         arguments[name] = known[name].parse(text)
     if seeds is not None:
         if "seeds" not in taken:
             raise UserError(
-                f"--seeds {seeds}: {experiment} runs once; give its seed by -p seed=1"
+                f"--seeds {seeds}: {figure.id} runs once; give its seed by -p seed=1"
                 if "seed" in taken
-                else f"--seeds {seeds}: there is no chance in {experiment}"
+                else f"--seeds {seeds}: there is no chance in {figure.id}"
             )
         if seeds < 1:
             raise UserError(f"--seeds {seeds}: must be at least 1")
@@ -270,24 +207,3 @@ def _seeds(frame: pl.DataFrame, arguments: Mapping[str, Any]) -> list[int]:
     if "seed" in frame.columns:
         return frame["seed"].unique().sort().to_list()
     return [arguments["seed"]] if "seed" in arguments else []
-
-
-def _machine() -> dict[str, str]:
-    import psutil
-
-    gib = psutil.virtual_memory().total / 2**30
-    return {
-        "processor": _processor(),
-        "cores": str(os.cpu_count()),
-        "memory": f"{gib:.0f} GiB",
-        "system": platform.platform(),
-    }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return platform.processor()
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor())

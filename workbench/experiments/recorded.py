@@ -1,7 +1,7 @@
-"""Results of runs that take hours, recorded once: ``data/recorded/SYSTEM/EXPERIMENT/``.
+"""Rows of runs that take hours, recorded once: ``data/recorded/SYSTEM/FIGURE/``.
 
 >>> from workbench.experiments import recorded
->>> recorded.load("edgegossip", "fig13") is None  # unless someone has recorded it
+>>> recorded.load("edgegossip", "fig8") is None  # it takes no time
 True
 
 `workbench record` makes them; see `workbench.experiments.record`.
@@ -9,91 +9,35 @@ True
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import types
-from collections import abc
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 import polars as pl
 
-from workbench import paths, results
+from workbench import paths
 from workbench.errors import UserError
 from workbench.experiments.data import AUTO, digest_here
+from workbench.experiments.figure import Figure
 from workbench.parameters import SCALES
+from workbench.store import manifest
+from workbench.store.manifest import Manifest
 
 FOLDER = paths.DATA / "recorded"
-FORMAT = 2
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """Provenance of a recorded frame.
-
-    Attributes
-    ----------
-    module
-        That has the experiment.
-    arguments
-        Of the experiment, its defaults included.
-    seeds
-        In its rows.
-    data
-        SHA-256 of the images and labels of each data set that was asked for, by name or path.
-    inputs
-        SHA-256 of each group of inputs.
-    made_at, points_s
-        When it was finished (UTC, ISO 8601), and the seconds of all its points together.
-    revision, dirty
-        Git's, and whether the inputs differed from it; None outside git.
-    processes
-        In which points were computed; None for one per core.
-    frames
-        SHA-256 of each file: of its rows, by its name, and of frames that follow from them.
-    """
-
-    system: str
-    experiment: str
-    module: str
-    arguments: Mapping[str, Any]
-    seeds: Sequence[int]
-    data: Mapping[str, str]
-    inputs: Mapping[str, str]
-    made_at: str
-    points_s: float
-    machine: Mapping[str, str]
-    versions: Mapping[str, str]
-    instruction_set: Mapping[str, str]
-    revision: str | None
-    dirty: bool | None
-    processes: int | None
-    frames: Mapping[str, str]
-
-    def to_json(self) -> str:
-        """Return readable JSON, ending in a newline."""
-        return json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=2) + "\n"
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """Recorded rows, and what follows from them, by name."""
+    """Recorded rows, and where they are from."""
 
-    frames: Mapping[str, pl.DataFrame]
+    frame: pl.DataFrame
     manifest: Manifest
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """The experiment's rows."""
-        return self.frames[self.manifest.experiment]
 
     @property
     def scale(self) -> str:
         """Scale at which it was recorded."""
-        return str(self.manifest.arguments["scale"])
+        return str(self.manifest.scale)
 
     def answers(self, asked: Mapping[str, Any]) -> bool:
         """Whether it is of what is asked for: of these arguments, at this scale or a larger one.
@@ -113,30 +57,32 @@ class Recorded:
                 return False
         return True
 
-    @cached_property
-    def changed(self) -> tuple[str, ...]:
-        """Groups of inputs that have changed since the rows were made; ``code`` is one."""
-        from workbench.reproduce import inputs, origin
-
-        one = self.manifest
-        now = inputs.fingerprint_of_rows(one.system, one.module, paths.ROOT, origin.versions())
-        return tuple(changes(one.inputs, one.data, now))
-
     def __str__(self) -> str:
-        """Say in a sentence what it is, when it was made, and whether it still stands."""
+        """Say in a sentence what it is, and when and how long it was made."""
         one = self.manifest
-        hours = one.points_s / 3600
+        hours = one.seconds / 3600
         took = f"{hours:.1f} h" if hours >= 1 else f"{60 * hours:.1f} min"
         about = {name: str(value) for name, value in one.arguments.items()}
         about |= {"seeds": ", ".join(map(str, one.seeds)), "dataset": ", ".join(one.data)}
         arguments = "; ".join(
             f"{name} {text}" for name, text in about.items() if text and name != "seed"
         )
-        text = (
+        return (
             f"recorded on {one.made_at[:10]}, {took} of computing "
             f"({one.machine['processor']}; {arguments})"
         )
-        return f"{text}; changed since: {', '.join(self.changed)}" if self.changed else text
+
+
+def changed(found: Recorded, figure: Figure) -> list[str]:
+    """Name what the rows of a figure rest on that has changed since they were recorded."""
+    one = found.manifest
+    return changes(one.inputs, one.data, figure.rests_on(one.system))
+
+
+def told(found: Recorded, figure: Figure) -> str:
+    """Say what a recording is, and what has changed since."""
+    names = ", ".join(changed(found, figure))
+    return f"{found}; changed since: {names}" if names else str(found)
 
 
 def changes(
@@ -148,58 +94,36 @@ def changes(
     return changed + [f"data set {one}" for one in data if here[one] not in (None, data[one])]
 
 
-def load(system: str, experiment: str, folder: Path = FOLDER) -> Recorded | None:
-    """Return what is recorded of an experiment; None where nothing is.
+def load(system: str, figure: str, folder: Path = FOLDER) -> Recorded | None:
+    """Return what is recorded of a figure, by its id; None where nothing is.
 
-    ``load("edgegossip", "fig13")``.
-
-    Raises ValueError: it is damaged, or of another format.
+    Raises UserError: it is damaged, or of another format.
     """
-    here = folder / system / experiment
-    again = f"`workbench record {system} {experiment}` makes it again"
+    here = folder / system / figure
+    again = f"`workbench record {system} {figure}` makes it again"
     try:
-        found: Any = json.loads((here / results.MANIFEST).read_text(encoding="utf-8"))
-        written_as = found.pop("format", None)
-        manifest = Manifest(**found) if written_as == FORMAT else None
-        whole = manifest is None or _is_whole(manifest, system, experiment)
+        found = Manifest.read(here)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, AttributeError):
-        whole, manifest = False, None
-    if not whole:
-        raise UserError(f"{here / results.MANIFEST} is damaged; {again}")
-    if manifest is None:
-        raise UserError(f"{here} is of another version of the workbench; {again}")
-    for name, digest in manifest.frames.items():
-        path = here / f"{name}.parquet"
-        if results.file_digest(path) != digest:
-            raise UserError(f"{path} is missing or no longer what was recorded; {again}")
-    frames = {name: pl.read_parquet(here / f"{name}.parquet") for name in manifest.frames}
-    return Recorded(frames, manifest)
+    except manifest.OtherVersionError:
+        raise UserError(f"{here} is of another version of the workbench; {again}") from None
+    except ValueError:
+        found = None
+    if found is None or not _is_of(found, system, figure):
+        raise UserError(f"{here / manifest.NAME} is damaged; {again}")
+    for name in found.altered(here):
+        raise UserError(f"{here / name} is missing or no longer what was recorded; {again}")
+    return Recorded(pl.read_parquet(here / f"{figure}.parquet"), found)
 
 
-def _is_whole(one: Manifest, system: str, experiment: str) -> bool:
-    """Whether all fields are of their types, and those that are looked into have what is sought."""
+def _is_of(one: Manifest, system: str, figure: str) -> bool:
+    """Whether a manifest is of this figure, and has what is looked for in it."""
     return (
-        all(_is(getattr(one, name), hint) for name, hint in get_type_hints(Manifest).items())
-        and (one.system, one.experiment) == (system, experiment)
-        and experiment in one.frames
-        and one.arguments.get("scale") in SCALES
+        (one.system, one.of) == (system, figure)
+        and f"{figure}.parquet" in one.outputs
+        and one.scale in SCALES
         and "processor" in one.machine
     )
-
-
-def _is(value: object, hint: Any) -> bool:
-    """Whether a value from JSON is of a field's type."""
-    inner = get_args(hint)
-    match get_origin(hint):
-        case abc.Mapping:
-            return isinstance(value, dict) and all(_is(one, inner[1]) for one in value.values())
-        case abc.Sequence:
-            return isinstance(value, list) and all(_is(one, inner[0]) for one in value)
-        case types.UnionType:
-            return any(_is(value, one) for one in inner)
-    return hint is Any or type(value) is hint or (hint is float and type(value) is int)
 
 
 def load_all(

@@ -127,8 +127,8 @@ def computed(
     calls = [{**(shared or {}), **point} for point in points]
     under_way, missing = finished.current(), []
     keys = [finished.key(measure, call) for call in calls] if under_way or remember else []
-    for at in range(len(calls)):
-        rows = finished.look_up(keys[at]) if keys else None
+    known = finished.look_up(measure, keys) if keys else [None] * len(calls)
+    for at, rows in enumerate(known):
         if rows is None:
             missing.append(at)
         else:
@@ -144,14 +144,14 @@ def computed(
                     yield at, stopped.frame.to_dicts()
                     raise
                 if keys:
-                    finished.keep(keys[at], rows, seconds)
+                    finished.keep(measure, keys[at], rows, seconds)
                 yield at, rows
             return
         beside = [(measure, calls[at], failures) for at in missing]
         for number, (rows, seconds) in parallel.as_finished(_timed, beside, processes):
             at = missing[number]
             if keys:
-                finished.keep(keys[at], rows, seconds)
+                finished.keep(measure, keys[at], rows, seconds)
             yield at, rows
             steps(_text(points[at]))
 

@@ -10,8 +10,6 @@ One call goes through these files::
     notebooks.py   finds and reads notebooks and the parameters they declare
     values.py      the user's values, checked; the value of every parameter
     inputs.py      what results depend on, and whether stored ones are still valid
-    origin.py      the versions and the revision that results are recorded with
-    store.py       the results folder: one writer, whole results, no leftovers
     runner.py      one notebook, from its hidden folder to its place
     execution.py   papermill, and its failures in the notebook's own terms
     kernels.py     the processes that notebooks run in, and their certain end

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from workbench import results
 from workbench.errors import UserError
 from workbench.parameters import Value
-from workbench.reproduce import origin
 from workbench.reproduce.display import shown
 from workbench.reproduce.inputs import fingerprint, why
 from workbench.reproduce.interrupts import one_interrupt
@@ -20,8 +19,9 @@ from workbench.reproduce.notebooks import Notebook, find, notebook_paths, notebo
 from workbench.reproduce.progress import Progress
 from workbench.reproduce.report import Report, outcome, print_report
 from workbench.reproduce.runner import NotebookTask, run
-from workbench.reproduce.store import sole_writer, writable
 from workbench.reproduce.values import resolve
+from workbench.store import provenance
+from workbench.store.folder import sole_writer, writable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -130,8 +130,8 @@ def plan(
     force: bool,
 ) -> list[NotebookTask]:
     """Return a task per notebook; its progress says whether and why the notebook has to run."""
-    versions = origin.versions()
-    revision, dirty = origin.revision(root)
+    versions = provenance.all_versions()
+    revision, dirty = provenance.revision(root)
     tasks = []
     for one in notebooks:
         own = values[one.name]

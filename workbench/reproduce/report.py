@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from workbench import results
 from workbench.reproduce.progress import STYLES, Progress, Status, seconds
-from workbench.reproduce.store import failed_copy
+from workbench.store.folder import failed_copy
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,10 @@ from workbench.reproduce.inputs import fingerprint, steady
 from workbench.reproduce.kernels import Kernels
 from workbench.reproduce.notebooks import Notebook
 from workbench.reproduce.progress import Progress
-from workbench.reproduce.store import failed_copy, partial_folder, put_in_place
+from workbench.store.folder import failed_copy, partial_folder, put_in_place
+from workbench.store.manifest import NAME as MANIFEST
+from workbench.store.manifest import Manifest, file_digest
+from workbench.store.provenance import machine
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class NotebookTask:
     """One notebook to run, with everything that its results are recorded with.
 
     `root` has its data, `output` gets ``NOTEBOOK/``; `versions`, `revision` and `dirty` are from
-    `workbench.reproduce.origin`.
+    `workbench.store.provenance`.
     """
 
     notebook: Notebook
@@ -53,7 +55,7 @@ def run(task: NotebookTask, kernels: Kernels) -> None:
             error = execute(task.notebook, task.values, partial, progress, kernels)
             if not error:
                 manifest = _manifest(task, partial, steady(before, task.inputs()))
-                atomic.write_text(partial / results.MANIFEST, manifest.to_json())
+                atomic.write_text(partial / MANIFEST, manifest.to_json())
                 put_in_place(partial, task.output, name)
                 progress.end("ran")
             elif kernels.stopping.is_set():
@@ -74,21 +76,19 @@ def _keep_failure(task: NotebookTask, executed: str) -> None:
     atomic.write_text(failed_copy(task.output, task.notebook.name), executed)
 
 
-def _manifest(task: NotebookTask, partial: Path, inputs: Mapping[str, str]) -> results.Manifest:
+def _manifest(task: NotebookTask, partial: Path, inputs: Mapping[str, str]) -> Manifest:
     files = sorted(path for path in partial.rglob("*") if path.is_file())
-    return results.Manifest(
-        notebook=task.notebook.name,
+    return Manifest(
+        of=task.notebook.name,
         system=results.system_of(task.notebook.name),
-        parameters=task.values,
+        arguments=task.values,
         inputs=inputs,
         made_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        wall_s=round(task.progress.elapsed_s, 3),
+        seconds=round(task.progress.elapsed_s, 3),
         revision=task.revision,
         dirty=task.dirty,
-        platform=platform.platform(),
+        machine=machine(),
         versions=task.versions,
         instruction_set=instruction_set.record(new_process=True),
-        outputs={
-            path.relative_to(partial).as_posix(): results.file_digest(path) or "" for path in files
-        },
+        outputs={path.relative_to(partial).as_posix(): file_digest(path) or "" for path in files},
     )

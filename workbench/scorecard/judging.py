@@ -58,7 +58,7 @@ def of_results(
                 one,
                 stored_results.load(folder, one),
                 scale=manifest.scale if manifest else None,
-                parameters=manifest.parameters if manifest else None,
+                parameters=manifest.arguments if manifest else None,
                 damaged=stored_results.damaged(folder, one),
                 claims=table,
             )
@@ -225,6 +225,7 @@ def _recordings(system: str) -> tuple[list[_Recording], dict[str, str]]:
     """Return recorded frames, those together that may be compared, and what to say of each."""
     from workbench.experiments import recorded
 
+    figures = systems.figures(system)
     found, faults = recorded.load_all(system, systems.recordable(system))
     made = {f"{system} {name}": text for name, text in faults.items()}
     alike: dict[str, _Recording] = {}
@@ -236,10 +237,14 @@ def _recordings(system: str) -> tuple[list[_Recording], dict[str, str]]:
         text = ", ".join(
             [f"recorded at {scale}", *trained, *(Path(source).stem for source in data)]
         )
-        made[f"{system} {name}"] = "; changed since: ".join(
-            [text, *([", ".join(one.changed)] if one.changed else [])]
-        )
-        alike.setdefault(of, _Recording(text, scale, {})).frames.update(one.frames)
+        changed = ", ".join(recorded.changed(one, figures[name]))
+        made[f"{system} {name}"] = f"{text}; changed since: {changed}" if changed else text
+        frames = {name: one.frame} | {
+            other.id: other.compute(one.frame)
+            for other in figures.values()
+            if other.of is not None and other.of.id == name
+        }
+        alike.setdefault(of, _Recording(text, scale, {})).frames.update(frames)
     return list(alike.values()), made
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from workbench.claims import claims_of, verdicts
+from workbench.claims import MET, claims_of, verdicts
 from workbench.experiments import grid, sweep
 from workbench.experiments.figure import Figure
 from workbench.figures import parts
@@ -71,7 +71,7 @@ def readings(explained: pl.DataFrame) -> pl.DataFrame:
     of those ``predicted``; and milliseconds of OLPB (l = 2) on SqueezeNet at the ends of Fig. 11,
     with the paper's.
     """
-    met = pl.col("verdict").is_in(calibration.MET)
+    met = pl.col("verdict").is_in(MET)
     ends = min(DELAY_FACTORS), max(DELAY_FACTORS)
     rows: list[tuple[Any, ...]] = []
     for moves in (FREE, *(one for one in MOVES if one != FREE)):

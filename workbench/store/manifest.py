@@ -1,0 +1,143 @@
+"""What lies beside every stored result: what it is, what made it, and what it rests on."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import types
+from collections import abc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+NAME = "manifest.json"
+FORMAT = 3
+
+
+class OtherVersionError(ValueError):
+    """A manifest was written by another version of the workbench."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Provenance of the results of a notebook, or of a figure that was recorded.
+
+    Attributes
+    ----------
+    of, system
+        ``"01_dynacomm"`` or ``"fig10"``, and ``"dynacomm"``.
+    arguments
+        Every parameter with its value.
+    inputs
+        SHA-256 of each group of inputs: results are valid while none of them changes.
+    made_at, seconds
+        When it was finished (UTC, ISO 8601), and the seconds that it took: of a recording, those of
+        all its points together, whenever they were computed.
+    revision, dirty
+        Git's revision, and whether the inputs differed from it; None outside git.
+    versions
+        Of Python and the packages that numbers and figures depend on.
+    instruction_set
+        Of each numerical library; see `workbench.instruction_set.record`.
+    machine
+        Its processor, cores, memory and operating system.
+    outputs
+        SHA-256 of each file, by its path beside the manifest.
+    data
+        SHA-256 of the images and labels of each data set that was asked for, by name or path.
+    seeds
+        In the rows.
+    processes
+        In which points were computed; None for one a core.
+    """
+
+    of: str
+    system: str
+    arguments: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    made_at: str
+    seconds: float
+    revision: str | None
+    dirty: bool | None
+    versions: Mapping[str, str]
+    instruction_set: Mapping[str, str]
+    machine: Mapping[str, str]
+    outputs: Mapping[str, str]
+    data: Mapping[str, str] = field(default_factory=dict)
+    seeds: Sequence[int] = ()
+    processes: int | None = None
+
+    @property
+    def scale(self) -> str | None:
+        """The scale it ran at; None for a notebook without scales."""
+        scale = self.arguments.get("scale")
+        return None if scale is None else str(scale)
+
+    @property
+    def seed(self) -> int | None:
+        """The seed it ran with; None where there are no random numbers."""
+        seed = self.arguments.get("seed")
+        return None if seed is None else int(seed)
+
+    def altered(self, folder: Path) -> list[str]:
+        """Return the outputs in `folder` that are missing or were changed after the run."""
+        return [
+            name for name, digest in self.outputs.items() if file_digest(folder / name) != digest
+        ]
+
+    def to_json(self) -> str:
+        """Return readable JSON, ending in a newline."""
+        return json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=2) + "\n"
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Return the manifest in a folder.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is none.
+        OtherVersionError
+            It is of another format.
+        ValueError
+            It is damaged.
+        """
+        try:
+            content: Any = json.loads((folder / NAME).read_text(encoding="utf-8"))
+            if content.pop("format", None) != FORMAT:
+                raise OtherVersionError(f"{folder / NAME} is of another version of the workbench")
+            manifest = cls(**content)
+        except FileNotFoundError:
+            raise
+        except (OSError, TypeError, AttributeError) as error:
+            raise ValueError(str(error)) from error
+        hints = get_type_hints(cls)
+        if wrong := [
+            name for name, hint in hints.items() if not _is(getattr(manifest, name), hint)
+        ]:
+            raise ValueError(f"of another type: {', '.join(wrong)}")
+        return manifest
+
+
+def _is(value: object, hint: Any) -> bool:
+    """Whether a value from JSON is of a field's type."""
+    inner = get_args(hint)
+    match get_origin(hint):
+        case abc.Mapping:
+            return isinstance(value, dict) and all(_is(one, inner[1]) for one in value.values())
+        case abc.Sequence:
+            return isinstance(value, list) and all(_is(one, inner[0]) for one in value)
+        case types.UnionType:
+            return any(_is(value, one) for one in inner)
+    return hint is Any or type(value) is hint or (hint is float and type(value) is int)
+
+
+def file_digest(path: Path) -> str | None:
+    """Return a file's SHA-256 in hexadecimal; None if there is no such file."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,139 @@
+"""What results were made with, and what the rows of a figure rest on."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import workbench
+from workbench import instruction_set, paths
+from workbench.store.code import code
+
+DECIDE_ROWS = ("networkx", "numpy", "polars", "scikit-learn", "scipy", "simpy", "torch")
+"""Of these a change may change rows."""
+
+VERSIONS_THAT_MATTER = (*DECIDE_ROWS, "altair", "vl-convert-python")
+"""Of these a change makes a notebook run again."""
+
+_VERSIONS_NOTED = ("anywidget", "ipykernel", "ipywidgets", "jupyterlab", "papermill")
+
+
+def all_versions() -> dict[str, str]:
+    """Return the versions of Python, of the workbench and of its dependencies."""
+    from importlib import metadata
+
+    found = {"python": platform.python_version(), "workbench": workbench.__version__}
+    for name in sorted((*VERSIONS_THAT_MATTER, *_VERSIONS_NOTED)):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def revision(root: Path, *unread: str) -> tuple[str | None, bool | None]:
+    """Return git's revision of `root`, and whether what a run reads differs from it.
+
+    Both are None outside git. No run reads ``figures/``; `unread` are other such folders.
+    """
+    try:
+        head = _git(root, "rev-parse", "HEAD")
+        changed = _git(
+            root, "status", "--porcelain", "--", ".", *(f":!{one}" for one in ("figures", *unread))
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None, None
+    return head, bool(changed)
+
+
+def _git(root: Path, *arguments: str) -> str:
+    # Without optional locks, or a `git commit` of the user's at this moment would be refused.
+    command = ["git", "--no-optional-locks", "-C", str(root), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def machine() -> dict[str, str]:
+    """Return what is known of this machine."""
+    import psutil
+
+    gib = psutil.virtual_memory().total / 2**30
+    return {
+        "processor": _processor(),
+        "cores": str(os.cpu_count()),
+        "memory": f"{gib:.0f} GiB",
+        "system": platform.platform(),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return platform.processor()
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor())
+
+
+def inputs_of_rows(
+    system: str,
+    function: Callable[..., object],
+    settled: object = None,
+    *,
+    root: Path = paths.ROOT,
+    versions: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Return a SHA-256 of each group of inputs that rows rest on.
+
+    The groups are the code that the function uses, with what is `settled` beside its arguments, the
+    tables in ``data/`` that the system's experiments read, the versions of packages that compute,
+    and the instruction set.
+    """
+    found = all_versions() if versions is None else versions
+    python = ".".join(found.get("python", "").split(".")[:2])
+    return {
+        "code": digest([code(function), repr(settled)]),
+        "data": digest({path.name: _content(path) for path in _read_by(system, root / "data")}),
+        **of_machine({**found, "python": python}, DECIDE_ROWS),
+    }
+
+
+def of_machine(versions: Mapping[str, str], that_matter: Iterable[str]) -> dict[str, str]:
+    """Return a SHA-256 of the versions that matter, and of the instruction set."""
+    return {
+        "versions": digest({name: versions.get(name) for name in ("python", *that_matter)}),
+        "instruction set": digest(instruction_set.record(new_process=True)),
+    }
+
+
+def digest(value: object) -> str:
+    """Return the SHA-256 of what JSON can say."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _read_by(system: str, data: Path) -> list[Path]:
+    patterns = (
+        f"testbeds/{system}.toml",
+        f"calibration/{system}.toml",
+        f"samples/{system}_*.csv",
+        "traces/*.csv",
+        "profiles/*.json",
+    )
+    return [path for pattern in patterns for path in sorted(data.glob(pattern))]
+
+
+_OF_A_FIT = ("method", "fitted_on", "residuals")
+
+
+def _content(table: Path) -> object:
+    """What rows may rest on: no comments, nor by which code or from what numbers were found."""
+    text = table.read_text(encoding="utf-8")
+    if table.suffix == ".toml":
+        return {name: one for name, one in tomllib.loads(text).items() if name not in _OF_A_FIT}
+    if table.suffix == ".json":
+        return {name: one for name, one in json.loads(text).items() if name != "traced by"}
+    return text
