@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from workbench.paths import ROOT
-from workbench.reproduce.source import PACKAGE, imports, modules
+from workbench.store.code import PACKAGE, imports, modules
 
 MODULES = modules()
 SYSTEMS = sorted(path.parent.name for path in PACKAGE.glob("*/paper"))

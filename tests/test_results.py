@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import altair as alt
@@ -11,8 +12,11 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from tests.store.helpers import MADE
 from workbench import results
-from workbench.results import Manifest, Results
+from workbench.experiments.figure import Figure
+from workbench.notebook import Results
+from workbench.store.manifest import Manifest, file_digest
 
 FRAME = pl.DataFrame({"x": [1, 2, 3], "seconds": [1.0, 4.0, 9.0]})
 
@@ -22,31 +26,25 @@ def draw(frame: pl.DataFrame) -> alt.Chart:
     return chart
 
 
-def store(folder: Path, notebook: str = "01_toy", **other: object) -> Manifest:
+FIG1 = Figure(id="fig1", compute=FRAME.clone, chart=draw)
+
+
+def store(folder: Path, notebook: str = "01_toy") -> Manifest:
     """Keep a frame and a figure as a run of a notebook would."""
     kept = Results("toy", folder / notebook)
-    kept.show("fig1", FRAME, draw)
+    kept.show(FIG1)
     kept.keep("table1", FRAME.head(1))
     files = [path for path in sorted((folder / notebook).rglob("*")) if path.is_file()]
-    about = {
-        "notebook": notebook,
-        "system": results.system_of(notebook),
-        "parameters": {"scale": "smoke", "seed": 3},
-        "inputs": {"notebook": "0"},
-        "made_at": "2026-01-01T00:00:00+00:00",
-        "wall_s": 1.5,
-        "revision": None,
-        "dirty": None,
-        "platform": "here",
-        "versions": {"python": "3.11"},
-        "instruction_set": {"torch": "avx2"},
-        "outputs": {
-            path.relative_to(folder / notebook).as_posix(): results.file_digest(path)
+    manifest = replace(
+        MADE,
+        of=notebook,
+        system=results.system_of(notebook),
+        arguments={"scale": "smoke", "seed": 3},
+        outputs={
+            path.relative_to(folder / notebook).as_posix(): file_digest(path) or ""
             for path in files
         },
-        **other,
-    }
-    manifest = Manifest(**about)  # type: ignore[arg-type]
+    )
     (folder / notebook / "manifest.json").write_text(manifest.to_json())
     return manifest
 
@@ -54,7 +52,7 @@ def store(folder: Path, notebook: str = "01_toy", **other: object) -> Manifest:
 def test_shows_without_keeping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     kept = Results("toy")
-    figure = kept.show("fig1", FRAME, draw)
+    figure = kept.show(FIG1)
     assert_frame_equal(kept.frames["fig1"], FRAME)
     assert list(tmp_path.iterdir()) == []
     bundle = figure._repr_mimebundle_()
@@ -64,9 +62,9 @@ def test_shows_without_keeping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_keeps_frame_and_figure(tmp_path: Path) -> None:
-    figure = Results("toy", str(tmp_path)).show("fig1", FRAME, draw)
+    figure = Results("toy", str(tmp_path)).show(FIG1)
     assert_frame_equal(pl.read_parquet(tmp_path / "fig1.parquet"), FRAME)
-    assert (tmp_path / "figures" / "fig1.svg").read_text() == figure.svg
+    assert (tmp_path / "figures" / "fig1.svg").read_text() == figure.drawing.svg
     assert sorted(path.name for path in tmp_path.rglob("*.*")) == [
         "fig1.parquet",
         "fig1.svg",
@@ -76,7 +74,7 @@ def test_keeps_frame_and_figure(tmp_path: Path) -> None:
 
 def test_large_frames_can_be_drawn(tmp_path: Path) -> None:
     many = pl.DataFrame({"x": range(6000), "seconds": [0.0] * 6000})
-    Results("toy", tmp_path).show("many", many, draw)
+    Results("toy", tmp_path).show(Figure(id="many", compute=many.clone, chart=draw))
     assert (tmp_path / "figures" / "many.vl.json").stat().st_size > 6000
 
 
@@ -94,7 +92,7 @@ def test_reads_back_what_was_stored(tmp_path: Path) -> None:
     assert_frame_equal(frames["table1"], FRAME.head(1))
     manifest = results.manifest(tmp_path, "toy")
     assert manifest is not None
-    assert (manifest.scale, manifest.seed, manifest.wall_s) == ("smoke", 3, 1.5)
+    assert (manifest.scale, manifest.seed, manifest.seconds) == ("smoke", 3, 60.0)
     assert manifest.altered(tmp_path / "01_toy") == []
 
 
@@ -104,7 +102,7 @@ def test_nothing_stored_is_no_error(tmp_path: Path) -> None:
     assert results.manifest(tmp_path, "toy") is None
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 1}', '{"format": 2}'])
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 1}', '{"format": 3}'])
 def test_a_spoilt_manifest_is_damage(tmp_path: Path, content: str) -> None:
     store(tmp_path)
     path = tmp_path / "01_toy" / "manifest.json"
@@ -116,7 +114,7 @@ def test_a_spoilt_manifest_is_damage(tmp_path: Path, content: str) -> None:
         results.export_figures(tmp_path, tmp_path / "out")
 
 
-@pytest.mark.parametrize("field", ["system", "parameters", "inputs", "versions", "outputs"])
+@pytest.mark.parametrize("field", ["system", "arguments", "inputs", "versions", "outputs"])
 def test_so_does_one_with_a_field_of_another_kind(tmp_path: Path, field: str) -> None:
     store(tmp_path)
     path = tmp_path / "01_toy" / "manifest.json"
@@ -157,7 +155,7 @@ def test_exports_stored_figures(
 
 def test_figures_with_timings_are_kept_apart(tmp_path: Path) -> None:
     folder = tmp_path / "results" / "01_toy"
-    Results("toy", folder).show("fig2", FRAME, draw, timings=True)
+    Results("toy", folder).show(replace(FIG1, id="fig2", timings=True))
     store(tmp_path / "results")
     assert {one.name for one in (folder / "timings").iterdir()} == {"fig2.svg", "fig2.vl.json"}
     assert {one.stem for one in (folder / "figures").glob("*.svg")} == {"fig1"}

@@ -13,8 +13,8 @@ from nbconvert import exporters
 
 from workbench.live_chart import LiveChart, split
 from workbench.names import UnknownNameError
+from workbench.notebook import drawing
 from workbench.parameters import Parameter, Parameters
-from workbench.results import picture
 from workbench.widgets import Control, Menu, Slider, controls, explorer
 
 CONTROLS: dict[str, Control] = {
@@ -158,7 +158,7 @@ def test_an_exported_page_has_a_picture_in_its_place() -> None:
     text, svg = exported(app)
     assert ">sequential</text>" in svg
     assert "run this cell" not in text
-    other = picture(draw(1, 1, "another"), "another")
+    other = drawing(draw(1, 1, "another"), "another")
     assert ">another</text>" in exported(explorer(draw, CONTROLS, other))[1]
 
 

@@ -13,7 +13,7 @@ from workbench.system import SystemInfo
 if TYPE_CHECKING:
     from workbench.experiments.figure import Figure, Together
 
-SYSTEMS: Mapping[str, SystemInfo] = {
+SYSTEMS: dict[str, SystemInfo] = {
     "dynacomm": dynacomm.SYSTEM,
     "hiertrain": hiertrain.SYSTEM,
     "edgegossip": edgegossip.SYSTEM,

@@ -14,8 +14,9 @@ import workbench
 from tests.reproduce.helpers import run, why, write_notebook
 from workbench import datasets
 from workbench.datasets import cifar10
-from workbench.reproduce import find, fingerprint, origin, read_notebook, resolve
+from workbench.reproduce import find, fingerprint, read_notebook, resolve
 from workbench.reproduce.driver import plan
+from workbench.store import provenance
 
 
 def test_opening_and_saving_a_notebook_changes_nothing(stored: Path) -> None:
@@ -152,7 +153,7 @@ def test_a_data_set_that_arrives_changes_nothing(
 
 
 def test_revision_tells_whether_inputs_differ_from_it(tmp_path: Path) -> None:
-    assert origin.revision(tmp_path) == (None, None)
+    assert provenance.revision(tmp_path) == (None, None)
 
     def git(*arguments: str) -> str:
         who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
@@ -169,10 +170,10 @@ def test_revision_tells_whether_inputs_differ_from_it(tmp_path: Path) -> None:
     (tmp_path / "figures" / "a.svg").write_text("new")  # an output: `make reproduce` writes it
     os.utime(tmp_path / "input", (1, 1))
     index = (tmp_path / ".git" / "index").read_bytes()
-    assert origin.revision(tmp_path) == (revision, False)
+    assert provenance.revision(tmp_path) == (revision, False)
     assert (tmp_path / ".git" / "index").read_bytes() == index  # locked by nobody: a commit goes on
     (tmp_path / "input").write_text("new")
-    assert origin.revision(tmp_path) == (revision, True)
+    assert provenance.revision(tmp_path) == (revision, True)
 
 
 def test_what_changes_during_a_run_does_not_pass_for_its_input(tmp_path: Path) -> None:

@@ -119,8 +119,12 @@ def of_frames(
     figures = _checked(system, own) if here else ()
     found, faults = answers_of(figures, frames)
     evidence = [_Evidence(f"this run, {scale or 'unknown'} scale", scale, found, here=True)]
-    recordings, made = _recordings(system) if recorded is None else (_given(recorded), {})
-    for one in recordings if here else ():
+    recordings, made = list[_Recording](), dict[str, str]()
+    if recorded is not None:
+        recordings = _given(recorded)
+    elif here:
+        recordings, made = _recordings(system)
+    for one in recordings:
         answers, lacking = answers_of(figures, one.frames)
         place = 0 if one.scale == PAPER else len(evidence)
         evidence.insert(place, _Evidence(one.name, one.scale, answers))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.reproduce.helpers import hidden, run, statuses, why
 from workbench.reproduce import runner
-from workbench.reproduce.store import clean
+from workbench.store.folder import clean
 
 
 def test_death_between_two_renames_loses_nothing(stored: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -11,22 +12,20 @@ from xml.etree import ElementTree as ET
 
 import polars as pl
 import pytest
-from workbench.claims.picture import COLOURS, SHAPES, _beside_each_other, _lines
 
-from tests.claims.helpers import FIG1, TOY_ANSWERS, Toy
-from workbench import claims, figures
-from workbench.claims import VERDICTS, picture
-from workbench.results import Results
+from tests.scorecard.helpers import FIG1, Toy, order
+from workbench import figures
+from workbench.claims import VERDICTS
+from workbench.notebook import Results
+from workbench.scorecard import Scorecard, picture, show, write
+from workbench.scorecard.picture import COLOURS, SHAPES, _beside_each_other, _lines
 
 SVG = "{http://www.w3.org/2000/svg}"
 RECORDED = {"fig1": FIG1.with_columns(reduction=pl.Series([39.0, 10.0]))}
-TIMED = TOY_ANSWERS.replace('"from fig1")', '"from fig1", timed=True)')
 
 
-def card(toy: Toy, **recorded: pl.DataFrame) -> claims.Scorecard:
-    return claims.of_frames(
-        "toy", {"fig1": FIG1}, scale="smoke", recorded=recorded, claims=toy.claims
-    )
+def card(toy: Toy, **recorded: pl.DataFrame) -> Scorecard:
+    return toy.judge({"fig1": FIG1}, scale="smoke", recorded=recorded)
 
 
 def rows_of(chart: Any) -> list[dict[str, Any]]:
@@ -63,15 +62,15 @@ class TestThePicture:
     def test_leaves_out_what_a_clock_decides_where_it_has_to_be_the_same(
         self, toy: Toy, tmp_path: Path
     ) -> None:
-        toy.answer_by(TIMED)
-        path = claims.write(card(toy), tmp_path / "scorecard.svg")
+        toy.change("fig1", answers={"toy.fig2.order": partial(order, timed=True)})
+        path = write(card(toy), tmp_path / "scorecard.svg")
         assert sorted(titles(path)) == ["toy.fig1.best", "toy.fig1.second"]
         assert "1 of 4" in texts(picture(card(toy), timed=False))
         before = path.read_bytes()
-        assert claims.write(card(toy), path).read_bytes() == before
+        assert write(card(toy), path).read_bytes() == before
 
     def test_draws_what_claims_are_judged_by(self, toy: Toy) -> None:
-        only = claims.of_frames("toy", {}, recorded=RECORDED, claims=toy.claims)
+        only = toy.judge({}, recorded=RECORDED)
         best, second = rows_of(picture(only))[-2:]
         assert best["ratio"] == pytest.approx(39 / 40)
         assert (best["verdict"], second["verdict"]) == ("near", "trend")
@@ -85,11 +84,11 @@ class TestThePicture:
         self, toy: Toy, reductions: list[float], ticks: list[str]
     ) -> None:
         frame = FIG1.with_columns(reduction=pl.Series(reductions))
-        shown = texts(picture(claims.of_frames("toy", {"fig1": frame}, claims=toy.claims)))
+        shown = texts(picture(toy.judge({"fig1": frame})))
         assert set(ticks) <= set(shown)
 
     def test_nothing_but_what_did_not_run_can_be_drawn(self, toy: Toy) -> None:
-        empty = claims.of_frames("toy", {}, claims=toy.claims)
+        empty = toy.judge({})
         assert [row["verdict"] for row in rows_of(picture(empty))] == ["not run"]
         assert "0 of 5" in texts(picture(empty))
 
@@ -130,7 +129,7 @@ class TestThePicture:
         self, toy: Toy, tmp_path: Path
     ) -> None:
         kept = Results("toy", tmp_path / "kept")
-        shown = claims.show(card(toy), kept)
+        shown = show(card(toy), kept)
         assert (tmp_path / "kept" / "timings" / "scorecard.svg").is_file()
         assert kept.frames["scorecard"]["verdict"].to_list()[0] == "trend"
         bundle = shown._repr_mimebundle_()

@@ -5,22 +5,22 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from tests.claims.helpers import FIG1, TOY_ANSWERS, Toy, recording
-from workbench import claims
+from tests.scorecard.helpers import FIG1, Toy, recording
+from workbench.claims import Answer
 from workbench.experiments import recorded
+from workbench.experiments.figure import Together
 from workbench.experiments.recorded import Recorded
-
-BOTH = TOY_ANSWERS.replace('("fig1", _order)', '(("fig1", "fig2"), lambda *both: Answer(True))')
+from workbench.scorecard import Scorecard
 
 
 def card(
     toy: Toy, monkeypatch: pytest.MonkeyPatch, found: dict[str, Recorded], **faults: str
-) -> claims.Scorecard:
-    monkeypatch.setattr(recorded, "load_all", lambda system: (found, faults))
-    return claims.of_frames("toy", {}, claims=toy.claims)
+) -> Scorecard:
+    monkeypatch.setattr(recorded, "load_all", lambda *_: (found, faults))
+    return toy.judge({})
 
 
-def answered(made: claims.Scorecard) -> set[str]:
+def answered(made: Scorecard) -> set[str]:
     return {row.name for row in made.rows if row.evidence}
 
 
@@ -36,7 +36,9 @@ def answered(made: claims.Scorecard) -> set[str]:
 def test_recordings_answer_together_what_is_of_the_same_data_and_seeds(
     toy: Toy, monkeypatch: pytest.MonkeyPatch, other: dict[str, str], together: bool
 ) -> None:
-    toy.answer_by(BOTH)
+    toy.change("fig1", answers={"toy.fig2.order": lambda _: None})
+    both = tuple(toy.figures.values())
+    toy.together = Together(both, {"toy.fig2.order": lambda *_: Answer(True)})
     found = recording("fig1") | recording("fig2", **other)  # type: ignore[arg-type]
     names = answered(card(toy, monkeypatch, found))
     assert {"fig1.best", "fig1.second"} <= names
@@ -44,27 +46,22 @@ def test_recordings_answer_together_what_is_of_the_same_data_and_seeds(
 
 
 @pytest.mark.parametrize(
-    ("scales", "judged"),
+    ("scale", "judged"),
     [
-        (("paper", "default"), (39.0, "recorded at paper, 3 seeds, mnist", 30.0)),
-        (("default",), (30.0, "this run, smoke scale", 21.0)),
+        ("paper", (39.0, "recorded at paper, 3 seeds, mnist", 30.0)),
+        ("default", (30.0, "this run, smoke scale", 21.0)),
     ],
 )
 def test_what_was_recorded_at_default_is_weaker_than_this_run(
     toy: Toy,
     monkeypatch: pytest.MonkeyPatch,
-    scales: tuple[str, ...],
+    scale: str,
     judged: tuple[float, str, float],
 ) -> None:
-    reductions = {"paper": [39.0, 20.0], "default": [21.0, 20.0]}
-    found = {
-        scale: recording(
-            "fig1", FIG1.with_columns(reduction=pl.Series(reductions[scale])), scale=scale
-        )["fig1"]
-        for scale in scales
-    }
-    monkeypatch.setattr(recorded, "load_all", lambda system: (found, {}))
-    best, *_ = claims.of_frames("toy", {"fig1": FIG1}, scale="smoke", claims=toy.claims).rows
+    reductions = {"paper": pl.Series([39.0, 20.0]), "default": pl.Series([21.0, 20.0])}
+    found = recording("fig1", FIG1.with_columns(reduction=reductions[scale]), scale=scale)
+    monkeypatch.setattr(recorded, "load_all", lambda *_: (found, {}))
+    best, *_ = toy.judge({"fig1": FIG1}, scale="smoke").rows
     assert (best.ours, best.evidence, best.beside) == judged
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.claims.helpers import CLAIMS, FIG1, TABLE, Toy
-from workbench import claims
-from workbench.claims import Scorecard, render, scorecard
+from tests.claims.helpers import CLAIMS
+from tests.scorecard.helpers import FIG1, TABLE, Toy
+from workbench.claims import VERDICTS
 from workbench.names import UnknownNameError
+from workbench.scorecard import ROLES, Scorecard, of_results, render
 
 
 def fits_and_names_all(card: Scorecard) -> None:
@@ -29,7 +30,7 @@ class TestRendering:
 
     @pytest.mark.parametrize("system", dict.fromkeys(TABLE["system"]))
     def test_so_does_that_of_every_system(self, system: str, tmp_path: Path) -> None:
-        fits_and_names_all(scorecard(tmp_path, system))
+        fits_and_names_all(of_results(tmp_path, system))
 
     def test_a_row_reads_as_paper_ours_verdict(self, toy: Toy) -> None:
         toy.store(fig1=FIG1)
@@ -72,10 +73,10 @@ class TestRendering:
 
     @pytest.mark.parametrize("system", dict.fromkeys(TABLE["system"]))
     def test_json_of_every_system_has_every_claim(self, system: str, tmp_path: Path) -> None:
-        found = json.loads(render(scorecard(tmp_path, system), "json"))
+        found = json.loads(render(of_results(tmp_path, system), "json"))
         assert [one["id"] for one in found] == [one.id for one in CLAIMS if one.system == system]
-        assert {one["verdict"] for one in found} <= set(claims.VERDICTS)
-        assert {one["role"] for one in found} <= set(claims.ROLES)
+        assert {one["verdict"] for one in found} <= set(VERDICTS)
+        assert {one["role"] for one in found} <= set(ROLES)
 
     def test_markdown_has_a_table_row_for_each_claim(self, toy: Toy) -> None:
         toy.store(fig1=FIG1)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from tests.claims.helpers import FIG1, TABLE, TOY_ANSWERS, Toy, verdicts
 from tests.conftest import Smoke
-from workbench import claims
-from workbench.claims import fitted_on, render, scorecard
+from tests.scorecard.helpers import FIG1, TABLE, Toy, order, verdicts
+from workbench.claims import Answer
 from workbench.names import UnknownNameError
+from workbench.scorecard import ROLES, fitted_on, of_results, render
+from workbench.systems import SYSTEMS
 
 LINE_WORDS = 27  # of a reason: 12 of the rule's, 15 of an answer's
-BUILT = [system for system in dict.fromkeys(TABLE["system"]) if claims.built(system)]
 
 
 class TestTheScorecard:
@@ -118,7 +119,7 @@ class TestTheScorecard:
         assert "09_toy/fig1.parquet" in "".join(render(card).split())
 
     def test_refuses_an_answer_to_no_claim(self, toy: Toy) -> None:
-        toy.answer_by(TOY_ANSWERS.replace("toy.fig3.accuracy", "toy.fig3.acuracy"))
+        toy.change("fig1", answers={"toy.fig3.acuracy": lambda _: Answer(1)})
         with pytest.raises(UnknownNameError, match=r"unknown claim .* mean 'toy\.fig3\.accuracy'"):
             toy.card()
 
@@ -134,9 +135,7 @@ class TestTheScorecard:
 
     def test_judges_a_claim_once_by_what_was_recorded_at_the_papers_size(self, toy: Toy) -> None:
         earlier = {"fig1": FIG1.with_columns(reduction=pl.Series([39.0, 10.0]))}
-        card = claims.of_frames(
-            "toy", {"fig1": FIG1}, scale="default", recorded=earlier, claims=toy.claims
-        )
+        card = toy.judge({"fig1": FIG1}, scale="default", recorded=earlier)
         rows = {row.name: row for row in card.rows}
         best, second = rows["fig1.best"], rows["fig1.second"]
         assert (best.verdict, best.ours, best.evidence) == ("near", 39.0, "recorded")
@@ -153,8 +152,8 @@ class TestTheScorecard:
     def test_a_training_below_the_papers_size_decides_nothing(
         self, toy: Toy, scale: str, judged: bool
     ) -> None:
-        toy.answer_by(TOY_ANSWERS + 'LEARNT = ("toy.fig1",)\n')
-        card = claims.of_frames("toy", {"fig1": FIG1}, scale=scale, claims=toy.claims)
+        toy.change("fig1", learnt=True)
+        card = toy.judge({"fig1": FIG1}, scale=scale)
         best = card.rows[0]
         if judged:
             assert (best.verdict, best.ours, best.beside) == ("trend", 30.0, None)
@@ -162,24 +161,23 @@ class TestTheScorecard:
             assert (best.verdict, best.ours, best.beside) == ("not run", None, 30.0)
             assert best.reason == "needs scale paper: `workbench record toy fig1`"
             assert best.beside_evidence == f"this run, {scale} scale"
-        assert card.rows[3].verdict == "holds"  # nothing is learnt in fig2
 
     def test_what_is_timed_elsewhere_is_the_same_on_every_machine(self, toy: Toy) -> None:
-        toy.answer_by(TOY_ANSWERS.replace('"from fig1")', '"from fig1", timed=True)'))
+        toy.change("fig1", answers={"toy.fig2.order": partial(order, timed=True)})
         here, there = (
-            claims.of_frames("toy", run, recorded=recorded, claims=toy.claims).rows[3]
+            toy.judge(run, recorded=recorded).rows[3]
             for run, recorded in (({"fig1": FIG1}, {}), ({}, {"fig1": FIG1}))
         )
         assert (here.timed, there.timed) == (True, False)
 
     def test_a_caveat_is_printed_where_the_claim_is_met(self, toy: Toy) -> None:
-        toy.answer_by(TOY_ANSWERS.replace('"from fig1")', '"from fig1", caveat="of one seed")'))
+        toy.change("fig1", answers={"toy.fig2.order": partial(order, caveat="of one seed")})
         toy.store(fig1=FIG1)
         assert "but: of one seed" in render(toy.card())
         assert "of one seed" in render(toy.card(), "markdown")
 
     def test_judges_frames_that_a_notebook_holds(self, toy: Toy) -> None:
-        card = claims.of_frames("toy", {"fig1": FIG1}, scale="paper", claims=toy.claims)
+        card = toy.judge({"fig1": FIG1}, scale="paper")
         assert verdicts(card)["toy.fig1.best"] == "trend"
         assert card.scales == {"toy": "paper"}
 
@@ -195,10 +193,10 @@ class TestTheScorecard:
         assert card.percent_errors("fit") == [1.0]
         assert card.percent_errors("predicted") == [10.0]
         assert "fit 1.00 points (n = 1), predicted 10.00 points (n = 1)" in render(card)
-        by_role = [card.counts(role=role) for role in claims.ROLES]
+        by_role = [card.counts(role=role) for role in ROLES]
         assert [one["all"] for one in by_role] == [1, 4, 1]
         assert by_role[1]["trend"] == 1
-        assert [name for name, _ in card.totals()] == [*claims.ROLES, "all"]
+        assert [name for name, _ in card.totals()] == [*ROLES, "all"]
 
     @pytest.mark.usefixtures("toy")
     def test_calibration_on_a_claim_that_does_not_exist_is_refused(self, tmp_path: Path) -> None:
@@ -210,9 +208,9 @@ class TestTheScorecard:
             fitted_on("toy", ["toy.a.one"])
 
 
-@pytest.mark.parametrize("system", BUILT)
+@pytest.mark.parametrize("system", SYSTEMS)
 def test_every_claim_of_a_built_system_has_an_answer(system: str, smoke: Smoke) -> None:
-    card = scorecard(smoke.results, system)
+    card = of_results(smoke.results, system)
     assert card.missing == {}
     assert card.unanswered == ()
     assert card.scales == {system: "smoke"}

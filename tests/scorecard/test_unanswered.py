@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.claims.helpers import FIG1, Toy
-from workbench import claims, paths
-from workbench.dynacomm.paper import experiments
+from tests.scorecard.helpers import FIG1, Toy
+from tests.store.helpers import MADE
+from workbench import paths
+from workbench.dynacomm.paper import saved_time
 from workbench.parameters import Value
-from workbench.results import MANIFEST, file_digest
+from workbench.scorecard import of_results
+from workbench.store.manifest import NAME, file_digest
 
 DEFAULTS: dict[str, Value] = {"scale": "default", "batch_size": 32, "overhead_ms": 13.0}
 PARAMETERS_CELL = """
@@ -81,7 +84,7 @@ class TestOtherParameters:
         assert waits_for(toy) == GAP
 
     def test_are_not_named_for_frames_whose_parameters_are_unknown(self, toy: Toy) -> None:
-        card = claims.of_frames("toy", {"fig1": FIG1}, scale="smoke", claims=toy.claims)
+        card = toy.judge({"fig1": FIG1}, scale="smoke")
         assert GAP in [row.reason for row in card.rows]
 
     def test_are_not_named_where_nothing_is_stored(self, toy: Toy) -> None:
@@ -103,18 +106,16 @@ def test_the_real_notebook_is_compared_with_real_results(tmp_path: Path) -> None
     folder = tmp_path / "01_dynacomm"
     frame = folder / "fig5.parquet"
     folder.mkdir()
-    experiments.fig5(batch_size=16).write_parquet(frame)
-    manifest = {
-        "format": 1,
-        "notebook": "01_dynacomm",
-        "system": "dynacomm",
-        "parameters": {"scale": "default", "batch_size": 16, "bandwidth_mbps": 10000.0},
-        "outputs": {frame.name: file_digest(frame)},
-    }
-    unsaid = ["made_at", "wall_s", "revision", "dirty", "platform", "instruction_set"]
-    unknown: dict[str, object] = {**dict.fromkeys(unsaid), "inputs": {}, "versions": {}}
-    (folder / MANIFEST).write_text(json.dumps(unknown | manifest))
-    card = claims.scorecard(tmp_path, "dynacomm")
+    saved_time.FIG5.frame(batch_size=16).write_parquet(frame)
+    manifest = replace(
+        MADE,
+        of="01_dynacomm",
+        system="dynacomm",
+        arguments={"scale": "default", "batch_size": 16, "bandwidth_mbps": 10000.0},
+        outputs={frame.name: file_digest(frame) or ""},
+    )
+    (folder / NAME).write_text(manifest.to_json())
+    card = of_results(tmp_path, "dynacomm")
     assert card.unanswered
     waiting = {row.reason for row in card.rows if row.id in card.unanswered}
     assert waiting == {
@@ -124,9 +125,9 @@ def test_the_real_notebook_is_compared_with_real_results(tmp_path: Path) -> None
 
 
 def test_the_notebooks_driver_is_loaded_where_a_claim_waits_only() -> None:
-    code = "import sys; import workbench.claims; print(*sys.modules)"
+    code = "import sys; import workbench.scorecard; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    assert "workbench.claims.judging" in loaded
-    assert {"workbench.reproduce", "polars", "rich", "altair", "ipywidgets"}.isdisjoint(loaded)
+    assert "workbench.scorecard.judging" in loaded
+    assert {"workbench.reproduce", "papermill", "torch", "altair", "ipywidgets"}.isdisjoint(loaded)

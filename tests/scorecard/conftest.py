@@ -1,0 +1,18 @@
+"""A toy system in place of a real one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.scorecard.helpers import Toy
+from workbench import paths, systems
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
+    made = Toy(tmp_path)
+    monkeypatch.setitem(systems.SYSTEMS, "toy", made.info)
+    monkeypatch.setattr(paths, "DATA", tmp_path)
+    return made

@@ -1,0 +1,130 @@
+"""What the tests of the scorecard share: the real claims, and a system that is a test's alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tests.store.helpers import MADE
+from workbench.claims import Answer, load_claims
+from workbench.experiments.figure import Figure, Together
+from workbench.experiments.recorded import Recorded
+from workbench.notebook import Results
+from workbench.parameters import Parameters, Value
+from workbench.scorecard import Scorecard, of_frames, of_results
+from workbench.store.manifest import NAME, file_digest
+from workbench.system import SystemInfo
+
+TABLE = load_claims()
+
+TOY_CLAIMS = """\
+id,system,source,setting,metric,unit,value,check,note
+toy.fig1.best,toy,Fig. 1,,reduction of best,percent,40,near,
+toy.fig1.second,toy,Fig. 1,,reduction of second,percent,20,near,
+toy.fig2.speedup,toy,Fig. 2,,speed-up,x,2,near,
+toy.fig2.order,toy,Fig. 2,,best is faster than second,order,best<second,order,
+toy.fig3.accuracy,toy,Fig. 3,,accuracy lost,percentage points,0.5,at_most,
+toy.table1.speed,toy,Table I,,training speed,samples/s,4.5,input,as measured
+unbuilt.fig1,unbuilt,Fig. 1,,reduction,percent,1,near,
+"""
+FIG1 = pl.DataFrame({"planner": ["best", "second"], "reduction": [30.0, 21.0]})
+
+
+def _reduction(planner: str, frame: pl.DataFrame) -> Answer:
+    return Answer(frame.filter(planner=planner)["reduction"].item())
+
+
+def order(frame: pl.DataFrame, **more: Any) -> Answer:
+    best, second = frame["reduction"]
+    return Answer(best > second, "from fig1", **more)
+
+
+class Toy:
+    """A system that exists in a test only: its claims, its figures, what is stored of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.results = folder / "results"
+        (folder / "claims.csv").write_text(TOY_CLAIMS)
+        self.claims = load_claims(folder / "claims.csv")
+        self.figures: dict[str, Figure] = {
+            "fig1": Figure(
+                id="fig1",
+                compute=FIG1.clone,
+                answers={
+                    "toy.fig1.best": partial(_reduction, "best"),
+                    "toy.fig1.second": partial(_reduction, "second"),
+                    "toy.fig2.order": order,
+                },
+            ),
+            "fig2": Figure(
+                id="fig2",
+                compute=FIG1.clone,
+                answers={
+                    "toy.fig2.speedup": lambda _: Answer(detail="the search for a plan found none")
+                },
+            ),
+        }
+        self.together = Together(
+            (), {"toy.fig3.accuracy": lambda: Answer(not_run="needs the training runtime")}
+        )
+        self.info = SystemInfo(
+            title="Toy",
+            algorithms={},
+            setup=lambda: object,
+            setting=lambda: Parameters,
+            figures=lambda: (*self.figures.values(), self.together),
+        )
+
+    def change(self, figure: str, **fields: Any) -> None:
+        """Replace fields of a figure; its answers and causes are added to."""
+        own = self.figures[figure]
+        for name in {"answers", "causes"} & set(fields):
+            fields[name] = {**getattr(own, name), **fields[name]}
+        self.figures[figure] = replace(own, **fields)
+
+    def store(
+        self, parameters: Mapping[str, Value] = {"scale": "smoke"}, /, **frames: pl.DataFrame
+    ) -> None:
+        """Store frames as a run of the toy's notebook does."""
+        folder = self.results / "09_toy"
+        kept = Results("toy", folder)
+        for name, frame in frames.items():
+            kept.keep(name, frame)
+        files = sorted(folder.glob("*.parquet"))
+        manifest = replace(
+            MADE,
+            of="09_toy",
+            arguments=parameters,
+            outputs={path.name: file_digest(path) or "" for path in files},
+        )
+        (folder / NAME).write_text(manifest.to_json())
+
+    def card(self, system: str | None = None) -> Scorecard:
+        """Judge what is stored."""
+        return of_results(self.results, system, self.claims)
+
+    def judge(self, frames: Mapping[str, pl.DataFrame], **more: Any) -> Scorecard:
+        """Judge frames at hand."""
+        return of_frames("toy", frames, claims=self.claims, **more)
+
+
+def recording(
+    name: str,
+    frame: pl.DataFrame = FIG1,
+    *,
+    scale: str = "paper",
+    data: str = "mnist",
+    seeds: Sequence[int] = (1, 2, 3),
+) -> dict[str, Recorded]:
+    """What would be recorded of a toy's figure."""
+    made = replace(MADE, of=name, arguments={"scale": scale}, data={data: ""}, seeds=seeds)
+    return {name: Recorded(frame, made)}
+
+
+def verdicts(card: Scorecard) -> dict[str, str]:
+    return {row.id: row.verdict for row in card.rows}
