@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from workbench import dlion, dynacomm, edgegossip, hiertrain, olpb

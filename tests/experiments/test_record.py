@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import operator
 import re
 import sys
 from collections.abc import Callable
@@ -269,25 +271,19 @@ def test_another_recording_is_not_replaced_unasked(tmp_path: Path) -> None:
 @pytest.mark.parametrize("system", [name for name in systems.SYSTEMS if name != "toy"])
 def test_what_is_offered_is_shown_or_judged(system: str) -> None:
     judged = systems.judged(system)
-    needed = {
+    needed = [
         figure
         for one in judged
         if one.answers
         for figure in (one.figures if isinstance(one, Together) else [one])
-    }
+    ]
     ids = {one.id for one in needed} | {one.of.id for one in needed if one.of}
     (notebook,) = (ROOT / "notebooks").glob(f"*_{system}.ipynb")
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     text = "".join(line for cell in cells for line in cell["source"])
     shown = set(re.findall(r"results\.(?:show|table)\(\s*(\w+\.\w+)", text))
-    package = f"workbench.{system}.paper"
-    modules = {name for one in shown for name in [one.partition(".")[0]]}
-    of_shown = {
-        getattr(__import__(f"{package}.{one.partition('.')[0]}", fromlist=["_"]), name).id
-        for one in shown
-        if one.partition(".")[0] in modules
-        for name in [one.partition(".")[2]]
-    }
+    package = importlib.import_module(f"workbench.{system}.paper")
+    of_shown = {operator.attrgetter(one)(package).id for one in shown}
     assert of_shown <= set(systems.figures(system))
     for name, figure in systems.recordable(system).items():
         assert name in of_shown | ids
@@ -377,7 +373,7 @@ def test_what_was_altered_is_not_taken_for_nothing(
         ('{"format": 1}', "is of another version of the workbench"),
     ):
         manifest.write_text(content)
-        with pytest.raises(ValueError, match=f"{says}; `workbench record hiertrain fleet`"):
+        with pytest.raises(ValueError, match=f"{says}; `workbench record toy fleet`"):
             recorded.load("toy", "fleet", tmp_path)
         found, faults = recorded.load_all("toy", ["mean", "fleet"], tmp_path)
         assert (found, list(faults)) == ({}, ["fleet"])
@@ -531,7 +527,7 @@ def test_the_command_says_where_it_went_and_how_it_goes_on(
     assert "2 rows finished; the same command goes on" in stopped.stderr
     result = command(*arguments, "--output", str(tmp_path))
     assert result.exit_code == 0
-    assert result.stdout.startswith(f"{tmp_path / 'hiertrain' / 'fleet'}: recorded on")
+    assert result.stdout.startswith(f"{tmp_path / 'toy' / 'fleet'}: recorded on")
     assert result.stderr == ""
     again = command(*arguments, "--output", str(tmp_path))
     assert again.stdout == result.stdout

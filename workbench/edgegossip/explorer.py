@@ -12,7 +12,6 @@ import polars as pl
 from workbench import figures
 from workbench.edgegossip.costs.course import Aggregating, Epoch
 from workbench.edgegossip.costs.load import Load
-from workbench.edgegossip.paper import charts
 from workbench.edgegossip.paper.testbed import (
     PLATFORMS,
     RATIO,
@@ -22,6 +21,7 @@ from workbench.edgegossip.paper.testbed import (
     forward_share,
     paper_testbed,
 )
+from workbench.edgegossip.paper.titles import MODEL_TITLES
 from workbench.edgegossip.prediction.contention import Contention
 from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.runtime import Trace
@@ -33,7 +33,7 @@ from workbench.widgets import Slider
 class Setting(Parameters):
     """Parameters with their sliders."""
 
-    model: Annotated[str, PARAMETERS["model"].among(charts.MODEL_TITLES.keys)] = "alexnet_cifar"
+    model: Annotated[str, PARAMETERS["model"].among(MODEL_TITLES.keys)] = "alexnet_cifar"
     platforms: Annotated[
         int, Parameter("how many gossip with each other", low=2, high=64), Slider(2, 12)
     ] = PLATFORMS
@@ -70,7 +70,7 @@ def draw(setting: Setting) -> dict[str, Any]:
     deployment, plain, ours = _epochs(setting)
     before_s, after_s = (max(one.end_s for one in epochs) for epochs in (plain, ours))
     title = [
-        f"{charts.MODEL_TITLES.get(model, model)}, an epoch: {before_s:.3g} s with GoSGD, "
+        f"{MODEL_TITLES.get(model, model)}, an epoch: {before_s:.3g} s with GoSGD, "
         f"{after_s:.3g} s with EdgeGossip",
         f"{before_s / after_s:.2f} times as fast (cost model)",
     ]

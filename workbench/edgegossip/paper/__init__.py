@@ -1,1 +1,34 @@
-"""The reproduction of Han et al. 2021: testbed, calibration, experiments, charts, answers."""
+"""The paper's experiments (Han et al. 2021, Sec. 4): modules by what they show."""
+
+from workbench.edgegossip.paper import (
+    accuracy,
+    aggregating,
+    balance,
+    constants,
+    failures,
+    prediction,
+    selection,
+    times,
+)
+
+FIGURES = (
+    aggregating.FIG3_TIMES,
+    aggregating.FIG3,
+    accuracy.FIG5,
+    times.FIG6,
+    accuracy.FIG6_ACCURACY,
+    accuracy.ACCURACY_LOSS,
+    aggregating.FIG7,
+    times.FIG8,
+    prediction.CONTENTION,
+    prediction.FIG9,
+    prediction.FIG10,
+    prediction.FIG11,
+    balance.FIG12_TIMES,
+    balance.FIG12,
+    balance.FIG13,
+    selection.STRATEGIES_COMPARED,
+    failures.DROPOUTS,
+    constants.EXPLANATIONS,
+    constants.SENSITIVITY,
+)

@@ -22,9 +22,10 @@ from workbench.decentralised.mixing import as_mixing
 from workbench.decentralised.topologies import nearest
 from workbench.edgegossip import Setup
 from workbench.edgegossip.costs.course import Epoch
-from workbench.edgegossip.paper.experiments import scales
 from workbench.edgegossip.paper.testbed import (
+    EPOCHS,
     LOAD_SEED,
+    MODELS,
     PLATFORMS,
     POINTS,
     RATIO,
@@ -33,7 +34,7 @@ from workbench.edgegossip.paper.testbed import (
     forward_share,
     paper_testbed,
 )
-from workbench.experiments import data_set
+from workbench.experiments import Scaled, data_set
 from workbench.experiments.data import loaded_once
 from workbench.profiles import profile_model
 from workbench.training import Sgd
@@ -46,6 +47,58 @@ if TYPE_CHECKING:
     from workbench.runtime import Fault
     from workbench.runtime.progress import Progress
     from workbench.training import Trained
+
+
+class Learner(NamedTuple):
+    """A model that learns, itself timed or in the place of one that is.
+
+    Attributes
+    ----------
+    model
+        Of the zoo.
+    epochs, batch_size, learning_rate
+        Of the training.
+    """
+
+    model: str
+    epochs: int
+    batch_size: int
+    learning_rate: float
+
+
+_BATCH: int = STATED["training"]["batch_size"]
+
+
+_RATE: float = STATED["training"]["learning_rate"]
+
+
+LEARNERS = Scaled(
+    smoke=dict.fromkeys(MODELS, Learner("lenet5", 2, 16, 0.02))
+    | {MODELS[1]: Learner("alexnet_small", 2, 16, 0.02)},
+    default=dict.fromkeys(MODELS, Learner("lenet5", 20, 16, 0.02)),
+    paper={name: Learner(name, EPOCHS, _BATCH, _RATE) for name in MODELS},
+)
+"""By the model that is timed."""
+
+
+SAMPLES = Scaled[int | None](smoke=240, default=1500, paper=POINTS)
+"""At most."""
+
+
+TEST_SAMPLES = Scaled(smoke=60, default=1000, paper=None)
+"""At most; None for all."""
+
+
+EVALUATE_EVERY = Scaled(smoke=1, default=4, paper=1)
+"""Epochs."""
+
+
+SEEDS = Scaled(smoke=1, default=3, paper=3)
+"""Trainings of each kind."""
+
+
+PROCESSES = Scaled(smoke=1, default=None, paper=None)
+"""That trainings run in; None for one a core."""
 
 
 class Case(NamedTuple):
@@ -99,16 +152,16 @@ def learnt_from(scale: str, learner: str, dataset: str = "auto") -> str:
 
 def learning_at(scale: str, case: Case, dataset: str = "auto") -> Learning:
     """The learner at a scale in a case."""
-    learner = scales.LEARNERS.at(scale)[case.learner or case.model]
+    learner = LEARNERS.at(scale)[case.learner or case.model]
     return Learning(
         learner.model,
         learnt_from(scale, learner.model, dataset),
-        scales.SAMPLES.at(scale),
-        scales.TEST_SAMPLES.at(scale),
+        SAMPLES.at(scale),
+        TEST_SAMPLES.at(scale),
         learner.epochs,
         learner.batch_size,
         learner.learning_rate,
-        scales.EVALUATE_EVERY.at(scale),
+        EVALUATE_EVERY.at(scale),
     )
 
 

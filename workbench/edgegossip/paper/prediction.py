@@ -1,36 +1,61 @@
-"""The performance predictor on this machine: Figs. 9 to 11.
+"""Figs. 9 to 11: the performance predictor on this machine.
 
 One table of samples serves all three, at the scale "smoke" a recorded one (column ``source``);
-``python -m workbench.edgegossip.paper.experiments.prediction`` records it anew.
+``python -m workbench.edgegossip.paper.prediction`` records it again.
 """
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Sequence
+from statistics import fmean
+from typing import NamedTuple, cast
 
+import altair as alt
 import polars as pl
 
-from workbench import atomic
-from workbench.edgegossip.paper.experiments import scales
-from workbench.edgegossip.paper.experiments.scales import PAPER_SIZES_BYTES, Measuring
+from workbench import atomic, figures
+from workbench.claims import Answer, Cause
+from workbench.edgegossip.paper.titles import AXIS_PX, POINT_PX
 from workbench.edgegossip.prediction.contention import Contention
 from workbench.edgegossip.prediction.predictor import FORMS, RESOURCES, SECONDS, Predictor, fit
 from workbench.edgegossip.prediction.profiling_runs import ALONE, SCHEMA, profiling_runs
 from workbench.errors import UserError
-from workbench.experiments import grid, sweep
+from workbench.experiments import Scaled, grid, sweep
+from workbench.experiments.figure import Figure, Recordable
+from workbench.figures import parts
 from workbench.paths import DATA
+
+
+class Measuring(NamedTuple):
+    """What `workbench.edgegossip.profiling_runs` measures."""
+
+    sizes: Sequence[int]
+    seconds_per_point: float
+    repeats: int
+    every_s: float
+
+
+PAPER_SIZES_BYTES = tuple(step * 10**power for power in range(6, 11) for step in (1, 2, 5))[:13]
+
+
+# As many and as far apart, but begun ten times a second: beside the smallest two cores are all but
+# free, beside the largest two without a pause, and a second sees some jobs from begin to end.
+SIZES_BYTES = tuple(size // 500 for size in PAPER_SIZES_BYTES)
+
+
+RECORDING = Measuring(SIZES_BYTES, 1.0, 6, 0.1)
+
 
 RECORDED = DATA / "samples" / "edgegossip_contention.csv"
 
 
-def samples(scale: str = "default", seed: int = 1) -> pl.DataFrame:
+def samples(wanted: Measuring | None, seed: int = 1) -> pl.DataFrame:
     """Contention and training time: recorded at the scale "smoke", else measured here and now.
 
     The scale "default" takes about 70 s; "paper", with the sizes of the paper, over two hours.
     `seed` is of the order of measuring. Rows are as of `profiling_runs`; ``source`` is "recorded"
     or "measured".
     """
-    wanted = scales.MEASURING.at(scale)
     return pl.read_csv(RECORDED, schema=SCHEMA) if wanted is None else _measured(wanted, seed)
 
 
@@ -44,7 +69,7 @@ def _measured(wanted: Measuring, seed: int) -> pl.DataFrame:
     )
 
 
-def fig9(measured: pl.DataFrame) -> pl.DataFrame:
+def errors(measured: pl.DataFrame) -> pl.DataFrame:
     """Errors of prediction by workload and size, that size held out (Fig. 9).
 
     ``source, workload, size_bytes, samples``; mean and variance of the error of each of
@@ -63,7 +88,7 @@ def fig9(measured: pl.DataFrame) -> pl.DataFrame:
     return _by_point(held_out(measured)).agg(pl.len().alias("samples"), *columns)
 
 
-def fig10(measured: pl.DataFrame) -> pl.DataFrame:
+def usage(measured: pl.DataFrame) -> pl.DataFrame:
     """Use of the shared resources by workload and size, without that of the training (Fig. 10).
 
     ``source, workload, size_bytes, resource`` (core in percent; network and disk in MB/s: see
@@ -90,7 +115,7 @@ def fig10(measured: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def fig11(measured: pl.DataFrame) -> pl.DataFrame:
+def overheads(measured: pl.DataFrame) -> pl.DataFrame:
     """What collecting usages once and reporting them once takes, beside each job (Fig. 11).
 
     ``source, workload, size_bytes``; ``part``, "collecting" or "reporting"; ``mean_s`` and
@@ -212,12 +237,192 @@ def _errors(form: str, measured: pl.DataFrame, **_: object) -> dict[str, float]:
     return held_out(measured, form).select(errors.mean()).row(0, named=True)
 
 
+def draw_errors(frame: pl.DataFrame) -> alt.FacetChart:
+    """Error of the predictor by the co-runner's size, which was held out: mean and deviation.
+
+    Beside it those of the base time (t_0) as it was fitted and as measured alone, whatever runs.
+    """
+    drawn = pl.concat(
+        frame.select(
+            "workload",
+            pl.col("size_bytes") / 1e6,
+            pl.lit(title).alias("prediction"),
+            pl.col(kind + "mean_percent").alias("percent"),
+            pl.col(kind + "variance").sqrt().alias("deviation"),
+        )
+        for kind, title in _PREDICTION_TITLES.items()
+    ).rename({"size_bytes": "megabytes"})
+    ours = next(iter(_PREDICTION_TITLES.values()))
+    deviation = pl.when(prediction=ours).then("deviation")
+    drawn = drawn.with_columns(
+        low=pl.max_horizontal(pl.col("percent") - deviation, pl.lit(0.0)),
+        high=pl.col("percent") + deviation,
+    ).with_columns(low=pl.when(pl.col("high").is_not_null()).then("low"))
+    base = alt.Chart(drawn).encode(x=_size_axis())
+    points = base.mark_line(point=True).encode(
+        y=alt.Y("percent:Q", title="error of prediction, %"),
+        **figures.series("prediction", list(_PREDICTION_TITLES.values())),
+    )
+    spread = base.mark_rule().encode(y="low:Q", y2="high:Q")
+    return _by_workload(frame, spread + points, "How far the predictor is off")
+
+
+_PREDICTION_TITLES = {
+    "followed_": "predictor",
+    "": "predictor, base time as fitted",
+    "naive_": "base time measured alone, always",
+}
+
+
+def draw_usage(frame: pl.DataFrame) -> alt.VConcatChart:
+    """Use of the shared resources by the co-runner's size: mean and two standard deviations."""
+    drawn = frame.with_columns(
+        megabytes=pl.col("size_bytes") / 1e6,
+        low=pl.max_horizontal(pl.col("mean") - pl.col("two_sd"), pl.lit(0.0)),
+        high=pl.col("mean") + pl.col("two_sd"),
+    )
+    rows = []
+    for resource, unit in frame.select("resource", "unit").unique(maintain_order=True).rows():
+        base = alt.Chart(drawn.filter(resource=resource)).encode(x=_size_axis())
+        title = f"{resource}, {'%' if unit == 'percent' else unit}"
+        axis = alt.Axis(minExtent=AXIS_PX, maxExtent=AXIS_PX)
+        lines = base.mark_line(point=True).encode(y=alt.Y("mean:Q", title=title, axis=axis))
+        spread = base.mark_rule().encode(y="low:Q", y2="high:Q")
+        facet = alt.Facet("workload:N", title=None)
+        rows.append(
+            (spread + lines)
+            .properties(height=90)
+            .facet(facet=facet, columns=2, spacing=parts.APART_PX)
+        )
+    return alt.VConcatChart(vconcat=rows, title=["What co-runners use", *_measured_how(frame)])
+
+
+def draw_overheads(frame: pl.DataFrame) -> alt.FacetChart:
+    """Seconds of collecting usages once and of reporting them once."""
+    drawn = frame.with_columns(
+        megabytes=pl.col("size_bytes") / 1e6, milliseconds=1e3 * pl.col("mean_s")
+    )
+    lines = (
+        alt.Chart(drawn)
+        .mark_line(point=True)
+        .encode(
+            x=_size_axis(),
+            y=alt.Y("milliseconds:Q", title="ms each time"),
+            **figures.series("part", ["collecting", "reporting"]),
+        )
+    )
+    return _by_workload(frame, lines, "What monitoring costs")
+
+
+def _size_axis() -> alt.X:
+    return alt.X(
+        "megabytes:Q",
+        scale=alt.Scale(type="log", nice=False, padding=POINT_PX),
+        title="co-runner's input, MB",
+        axis=alt.Axis(format="~g", tickCount=4),
+    )
+
+
+def _by_workload(
+    frame: pl.DataFrame, chart: alt.Chart | alt.LayerChart, title: str
+) -> alt.FacetChart:
+    return chart.properties(height=130).facet(
+        facet=alt.Facet("workload:N", title=None),
+        columns=2,
+        spacing=parts.APART_PX,
+        title=[title, *_measured_how(frame)],
+    )
+
+
+def _measured_how(frame: pl.DataFrame) -> list[str]:
+    sources = {"measured": "measured on this machine", "recorded": "recorded before"}
+    return [sources.get(frame["source"][0], frame["source"][0]), sizes_text(frame)]
+
+
+def _prediction_error(fig9: pl.DataFrame) -> Answer:
+    # The paper's predictor changes t_0 with the machine, so its error is the one by t_0 followed.
+    percent = fmean(fig9["followed_mean_percent"])
+    blind = [fmean(fig9[f"naive_{one}mean_percent"]) for one in ("", "followed_")]
+    detail = f"{_source(fig9)}; blind to contention {blind[0]:.1f} %, as a moving average "
+    return Answer(percent, f"{detail}{blind[1]:.1f} %", timed=_timed(fig9))
+
+
+def _error_by_size(fig9: pl.DataFrame) -> Answer:
+    halves = fig9.with_columns(
+        large=pl.col("size_bytes") > pl.col("size_bytes").median().over("workload")
+    )
+    means = dict(halves.group_by("large").agg(pl.col("followed_mean_percent").mean()).rows())
+    detail = f"{means[False]:.1f} % over the smaller sizes, {means[True]:.1f} % over the larger"
+    return Answer(means[True] >= means[False], detail, timed=_timed(fig9))
+
+
+def _overhead(fig11: pl.DataFrame) -> Answer:
+    """Mean over the jobs of each part, as the paper averages; the larger of the two."""
+    parts = dict(fig11.group_by("part").agg(pl.col("mean_s").mean()).sort("part").iter_rows())
+    each = ", ".join(f"{name} {1e3 * mean_s:.2g} ms" for name, mean_s in parts.items())
+    detail = f"{each}, beside one job at most {1e3 * max(fig11['mean_s']):.2g} ms"
+    return Answer(max(parts.values()), f"{detail}, {_source(fig11)}", timed=_timed(fig11))
+
+
+def _source(frame: pl.DataFrame) -> str:
+    return f"samples {frame['source'][0]}"
+
+
+def _timed(frame: pl.DataFrame) -> bool:
+    return bool(frame["source"][0] == "measured")
+
+
+CONTENTION = Figure(
+    id="contention",
+    compute=samples,
+    sizes={
+        "wanted": Scaled[Measuring | None](
+            smoke=None,  # the recorded samples
+            default=Measuring(SIZES_BYTES, 0.5, 2, 0.1),
+            paper=Measuring(PAPER_SIZES_BYTES, 60.0, 5, 60.0),
+        )
+    },
+    recorded=Recordable(),
+    live=True,
+)
+
+FIG9 = Figure(
+    id="fig9",
+    compute=errors,
+    chart=draw_errors,
+    of=CONTENTION,
+    answers={
+        "edgegossip.fig9.error": _prediction_error,
+        "edgegossip.fig9.trend": _error_by_size,
+    },
+    causes={
+        "edgegossip.fig9.error": Cause(
+            "data",
+            "the paper predicts MapReduce jobs of 1 MB to 10 GB on a cluster; here jobs of "
+            "seconds run on one machine, whose contention changes as fast",
+        ),
+    },
+    timings=True,
+)
+
+FIG10 = Figure(id="fig10", compute=usage, chart=draw_usage, of=CONTENTION, timings=True)
+
+FIG11 = Figure(
+    id="fig11",
+    compute=overheads,
+    chart=draw_overheads,
+    of=CONTENTION,
+    answers={"edgegossip.fig11.overhead": _overhead},
+    timings=True,
+)
+
+
 def main() -> None:
     """Record the samples anew, in some minutes, and say how well each form predicts them."""
-    recorded = _measured(scales.RECORDING, seed=0).with_columns(source=pl.lit("recorded"))
+    recorded = _measured(RECORDING, seed=0).with_columns(source=pl.lit("recorded"))
     atomic.write_text(RECORDED, recorded.write_csv())
     with pl.Config(tbl_rows=-1):
-        print(forms(samples("smoke")))
+        print(forms(samples(None)))
 
 
 if __name__ == "__main__":

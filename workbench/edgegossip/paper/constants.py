@@ -1,4 +1,4 @@
-"""Figs. 6 and 8 by the cost model at the paper's size, and what the mean speed-up rests on."""
+"""What the fitted constant rests on: explanations, and how far the assumptions move it."""
 
 from __future__ import annotations
 
@@ -7,146 +7,24 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
+import altair as alt
 import polars as pl
 
-from workbench.edgegossip.algorithms.balancer import BALANCERS
-from workbench.edgegossip.costs.course import Epoch, selecting_share, total_s
+from workbench import figures
 from workbench.edgegossip.paper import calibration
 from workbench.edgegossip.paper.calibration import speedups
 from workbench.edgegossip.paper.testbed import (
     DEPLOYMENTS,
     EPOCHS,
-    IMBALANCES,
     LOAD_SEED,
-    MODELS,
-    PLATFORMS,
-    RATIOS,
     STATED,
     UPLINK_MBPS,
     Constants,
     Testbed,
-    paper_testbed,
-    settings,
 )
 from workbench.experiments import grid, sweep
-
-FIG6 = {
-    "model": pl.String,
-    "platforms": pl.Int64,
-    "uplink_mbps": pl.Float64,
-    "epochs": pl.Int64,
-    **dict.fromkeys(("gosgd_s", "edgegossip_s", "speedup", "exchange_s", "kept"), pl.Float64),
-}
-
-
-def fig6(uplink_mbps: float = UPLINK_MBPS, epochs: int = EPOCHS) -> pl.DataFrame:
-    """Training time by model and number of platforms (Fig. 6).
-
-    A row per setting: ``model, platforms, uplink_mbps, epochs, gosgd_s, edgegossip_s, speedup,
-    exchange_s`` (of an epoch) and ``kept``, the share of samples that EdgeGossip learns from.
-    """
-    points = [{"model": model, "platforms": count} for model, count in settings()]
-    shared = {"uplink_mbps": uplink_mbps, "epochs": epochs}
-    return sweep("Figure 6", _both, points, FIG6, shared=shared)
-
-
-def _both(
-    model: str, platforms: int, uplink_mbps: float, epochs: int, **_: object
-) -> dict[str, float]:
-    deployment = paper_testbed().deployment(model, platforms, uplink_mbps=uplink_mbps)
-    plain = deployment.course(epochs)
-    ours = deployment.course(epochs, deployment.aggregating())
-    return {
-        "gosgd_s": total_s(plain),
-        "edgegossip_s": total_s(ours),
-        "speedup": total_s(plain) / total_s(ours),
-        "exchange_s": deployment.exchange_s,
-        "kept": sum(one.samples for one in ours) / sum(one.samples for one in plain),
-    }
-
-
-READINGS = ("whole epoch", "at work", "CPU platforms", "one CPU platform")
-"""What Fig. 8's percentage may be taken of; the first answers the paper's numbers."""
-
-FIG8 = {
-    "model": pl.String,
-    "ratio": pl.Float64,
-    "reading": pl.String,
-    **dict.fromkeys(("ranking_s", "learning_s", "waiting_s", "percent"), pl.Float64),
-}
-
-
-def fig8(epochs: int = EPOCHS) -> pl.DataFrame:
-    """Time spent on aggregated points, read in four ways (Fig. 8).
-
-    ``whole epoch``: of an epoch's total time, waiting included, on the first deployment, as Sec.
-    4.3 defines the percentage. ``at work``: of the time that goes into ranking and learning alone.
-    ``CPU platforms``: the same on these alone. ``one CPU platform``: all points on a single one.
-    The technique does not matter here.
-
-    Deviation: Sec. 4.3 names a single executor, of the CPU platform. Alone it keeps all its points,
-    so that its share is that of the ratio and no model's, where the paper has two numbers for two
-    models and speaks of retained points. So its definition is taken, and the first deployment,
-    knowing what all four give; by the second reading LeNet-5 is near, AlexNet is not.
-
-    A row per model, ratio and reading: ``model, ratio, reading, ranking_s, learning_s, waiting_s``
-    (means of a platform's epoch, after the first) and ``percent``.
-    """
-    points = grid(model=MODELS[:2], ratio=RATIOS)
-    return sweep("Figure 8", _shares, points, FIG8, shared={"epochs": epochs})
-
-
-def _shares(model: str, ratio: float, epochs: int, **_: object) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
-    for reading, course in _read(model, ratio, epochs).items():
-        later = [one for one in course if one.epoch > 1]
-        rows.append(
-            {
-                "reading": reading,
-                "ranking_s": fmean(one.select_s for one in later),
-                "learning_s": fmean(one.learn_s for one in later),
-                "waiting_s": fmean(one.wait_s for one in later),
-                "percent": 100 * selecting_share(later, waiting=reading == READINGS[0]),
-            }
-        )
-    return rows
-
-
-def _read(model: str, ratio: float, epochs: int) -> dict[str, list[Epoch]]:
-    """Epochs of the platforms that count, by reading."""
-    first, alone = (paper_testbed().deployment(model, who) for who in (PLATFORMS, ("cpu",)))
-    every, one = (
-        each.course(max(2, epochs), each.aggregating(ratio=ratio)) for each in (first, alone)
-    )
-    cpus = [one for one in every if first.platforms[one.node].name.startswith("cpu")]
-    return dict(zip(READINGS, (every, every, cpus, one), strict=True))
-
-
-FIG12 = {
-    "imbalance": pl.Float64,
-    **dict.fromkeys(("gosgd_s", "literal_s", "with_ranking_s"), pl.Float64),
-}
-
-
-def fig12_times(epochs: int = EPOCHS) -> pl.DataFrame:
-    """Training times of Fig. 12: plain gossip, and EdgeGossip by both balancers.
-
-    A row per imbalance: ``imbalance, gosgd_s, literal_s`` (Alg. 1 to the letter) and
-    ``with_ranking_s`` (the balancer counts what ranking takes).
-    """
-    return sweep(
-        "Figure 12", _balanced, grid(imbalance=IMBALANCES), FIG12, shared={"epochs": epochs}
-    )
-
-
-def _balanced(imbalance: float, epochs: int, **_: object) -> dict[str, float]:
-    one = paper_testbed().deployment(
-        MODELS[0], ("cpu",) * 4, slower=(1.0, 1.0, imbalance, imbalance)
-    )
-    found = {"gosgd_s": total_s(one.course(epochs))}
-    for balancer in BALANCERS:
-        found[f"{balancer}_s"] = total_s(one.course(epochs, one.aggregating(balancer=balancer)))
-    return found
+from workbench.experiments.figure import Figure
+from workbench.figures import parts
 
 
 def explanations() -> pl.DataFrame:
@@ -172,6 +50,24 @@ def _predicted(explanation: str, **_: object) -> list[dict[str, object]]:
         }
         for claim, (ours, paper) in calibration.predicted(testbed).items()
     ]
+
+
+def draw_explanations(frame: pl.DataFrame) -> alt.FacetChart:
+    """Each explanation's numbers beside the paper's (the tick)."""
+    titles = {
+        "edgegossip.speedup": "speed-up (fitted)",
+        "edgegossip.fig8.lenet5": "LeNet-5: ranking, %",
+        "edgegossip.fig8.alexnet": "AlexNet: ranking, %",
+    }
+    names = frame["explanation"].unique(maintain_order=True).to_list()
+    base = alt.Chart(frame.with_columns(pl.col("claim").replace_strict(titles))).encode(
+        y=alt.Y("explanation:N", sort=names, title=None)
+    )
+    ours = base.mark_bar().encode(x=alt.X("ours:Q", title="ours; the paper's is the mark"))
+    paper = base.mark_tick(color=figures.PALETTE[1], thickness=3).encode(x="paper:Q")
+    title = ["What may explain the speed-up", "one constant each (cost model)"]
+    panel = (ours + paper).properties(height=70)
+    return parts.facets(panel, "claim", list(titles.values()), title).resolve_scale(x="independent")
 
 
 @dataclass(frozen=True)
@@ -260,7 +156,7 @@ def _choices() -> dict[str, tuple[str, _Setting]]:
     }
 
 
-SENSITIVITY = {
+VARIED = {
     "number": pl.String,
     "factor": pl.Float64,
     "value": pl.String,
@@ -281,7 +177,7 @@ def sensitivity(processes: int | None = None) -> pl.DataFrame:
     numbers = list(_varied(1.0))
     points = [{"factor": 1.0, "number": numbers[0]}, *grid(factor=(0.5, 2.0), number=numbers)]
     points += [{"factor": None, "number": number} for number in _choices()]
-    return sweep("Sensitivity", _gains, points, SENSITIVITY, processes=processes, then=_beside)
+    return sweep("Sensitivity", _gains, points, VARIED, processes=processes, then=_beside)
 
 
 def _gains(number: str, factor: float | None, **_: object) -> dict[str, object]:
@@ -298,3 +194,8 @@ def _beside(frame: pl.DataFrame) -> pl.DataFrame:
     varied = frame.filter(pl.col("factor").is_null() | (pl.col("factor") != 1))
     whole = pl.concat([varied, unvaried.select(frame.columns)])
     return whole.sort(pl.col("number").cast(pl.Enum([*stands, *_choices()])), "factor")
+
+
+EXPLANATIONS = Figure(id="explanations", compute=explanations, chart=draw_explanations)
+
+SENSITIVITY = Figure(id="sensitivity", compute=sensitivity)

@@ -1,0 +1,439 @@
+"""Figs. 3 and 7 and Table 3: what aggregating takes on this machine, and what is learnt from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import fmean
+from typing import Any
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from workbench import figures
+from workbench.checks import check_whole
+from workbench.claims import Answer, Cause
+from workbench.edgegossip.aggregation import TECHNIQUES, aggregate, generation, operations
+from workbench.edgegossip.aggregation.aggregation import FloatArray, Indices
+from workbench.edgegossip.aggregation.costs import SELECTED
+from workbench.edgegossip.aggregation.techniques import FAST, PAPER
+from workbench.edgegossip.paper.cases import (
+    LEARNERS,
+    PROCESSES,
+    SEEDS,
+    TEST_SAMPLES,
+    Learner,
+    data,
+    learnt_from,
+)
+from workbench.edgegossip.paper.testbed import MODELS, POINTS, RATIOS, STATED
+from workbench.edgegossip.paper.titles import (
+    MODEL_TITLES,
+    TECHNIQUE_TITLES,
+    data_title,
+    model_title,
+    points_title,
+    ratio_axis,
+)
+from workbench.edgegossip.paper.trainings import TOO_FEW, Mean, learnt_data, too_few
+from workbench.experiments import Scaled, grid, sweep
+from workbench.experiments.data import loaded_once
+from workbench.experiments.figure import Figure, Recordable
+from workbench.figures import parts
+from workbench.training.repeatable import SHUFFLE
+from workbench.zoo import MODELS as ZOO
+
+_SECONDS = dict.fromkeys(("reduce_s", "divide_s", "aggregate_s", "total_s"), pl.Float64)
+
+
+TIMED: dict[str, Any] = {
+    **dict.fromkeys(("model", "dataset"), pl.String),
+    **dict.fromkeys(("points", "images", "features"), pl.Int64),
+    "technique": pl.String,
+    "ratio": pl.Float64,
+    "aggregated": pl.Int64,
+    **_SECONDS,
+}
+
+
+ONE_FOR = 5.0
+"""Of Fig. 3."""
+
+
+def times_by_technique(
+    scale: str, count: int, seed: int = 1, dataset: str = "auto"
+) -> pl.DataFrame:
+    """Seconds of all ways to aggregate, on this machine (Fig. 3a): the paper's, and our fast ones.
+
+    Images of AlexNet's input, one point for five. Columns as in `fig7`.
+    """
+    points = grid(model=MODELS[1:2], technique=TECHNIQUES, ratio=[ONE_FOR], count=[count])
+    return _timed_points("Figure 3, aggregating", points, scale, seed, dataset)
+
+
+def times_by_ratio(scale: str, count: int, seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
+    """Seconds of the steps of aggregating, on this machine, by technique and ratio (Fig. 7).
+
+    A row per model (whose input the images are fitted to), technique and ratio: ``model, dataset,
+    points, images, features, technique, ratio, aggregated, reduce_s, divide_s, aggregate_s,
+    total_s``. Where a data set has fewer ``images`` than ``points`` are timed, the others are means
+    of two of a class.
+    """
+    points = grid(model=MODELS[:2], technique=SELECTED, ratio=RATIOS, count=[count])
+    return _timed_points("Figure 7", points, scale, seed, dataset)
+
+
+def _timed_points(
+    title: str, points: list[dict[str, Any]], scale: str, seed: int, dataset: str
+) -> pl.DataFrame:
+    sources = {one["model"]: learnt_from(scale, one["model"], dataset) for one in points}
+    shared = {"sources": sources, "seed": seed}
+    return sweep(title, _measured, points, TIMED, shared=shared, timed=True)
+
+
+def _measured(
+    *,
+    model: str,
+    technique: str,
+    ratio: float,
+    sources: Mapping[str, str],
+    count: int,
+    seed: int,
+    **_: object,
+) -> dict[str, object]:
+    name, images, x, y = _images(model, sources[model], count)
+    row = generation(x, y, [technique], [ratio], seed=seed).select("aggregated", *_SECONDS)
+    about = {"dataset": name, "points": len(y), "images": images, "features": x[0].size}
+    return about | row.row(0, named=True)
+
+
+@loaded_once
+def _images(model: str, source: str, count: int) -> tuple[str, int, FloatArray, Indices]:
+    """Where images come from, how many of them are there, and `count` of them with their classes.
+
+    Means fill up what lacks. Shifted images would not do: their singular values and histograms are
+    those of the image itself.
+    """
+    found = data(source, count, 1).fitted(ZOO[model].input_shape)
+    x, y = found.x_train, found.y_train
+    order = np.argsort(y, kind="stable")
+    of_class = np.split(order, np.flatnonzero(np.diff(y[order])) + 1)
+    parts: list[FloatArray] = [x]
+    for apart in range(1, -(-count // len(y))):
+        partner = np.empty_like(order)
+        for own in of_class:
+            partner[own] = np.roll(own, apart)
+        parts.append((x + x[partner]) / 2)
+    return found.name, len(y), np.concatenate(parts)[:count], np.tile(y, len(parts))[:count]
+
+
+def draw_by_technique(frame: pl.DataFrame) -> alt.Chart:
+    """Seconds of aggregating by technique, the paper's and the fast form of each."""
+    fast = pl.col("technique").str.ends_with(FAST)
+    drawn = frame.with_columns(
+        pl.col("technique").str.strip_suffix(FAST).replace_strict(TECHNIQUE_TITLES),
+        form=pl.when(fast).then(pl.lit(_FORMS[1])).otherwise(pl.lit(_FORMS[0])),
+    )
+    row = frame.row(0, named=True)
+    title = [
+        "One point for five: eight ways to aggregate",
+        f"{points_title(row)} of {row['features']:,} features, timed on this machine",
+    ]
+    return (
+        alt.Chart(drawn)
+        .mark_point(filled=True, size=50)
+        .encode(
+            y=alt.Y("technique:N", sort=list(TECHNIQUE_TITLES.values()), title=None),
+            x=alt.X(**parts.log_axis("total_s", "seconds, this machine", tickCount=4)),
+            color=parts.colour("form", _FORMS),
+            shape=alt.Shape("form:N", sort=_FORMS, legend=None),
+        )
+        .properties(height=170, title=title)
+    )
+
+
+_FORMS = ["the paper's", "fast"]
+
+
+_SLOW = ("svd_gaussian_mixture", "pca_kmeans", "pca_lsh", "whole_svd_lsh")
+
+
+def _slow_techniques(fig3_times: pl.DataFrame) -> Answer | None:
+    total_s = dict(fig3_times.select("technique", "total_s").iter_rows())
+    if not set(PAPER) <= set(total_s):
+        return None
+    fast_s = max(total_s[name] for name in PAPER if name not in _SLOW)
+    times = [total_s[name] / fast_s for name in _SLOW]
+    row = fig3_times.row(0, named=True)
+    detail = (
+        f"{', '.join(f'{one:.1f}' for one in times)} times the slowest of the others, "
+        f"{_points(fig3_times)} of {row['features']:,} features"
+    )
+    return Answer(all(one > 10 for one in times), detail, timed=True)
+
+
+def _points(frame: pl.DataFrame) -> str:
+    points, images = frame.select("points", "images").row(0)
+    copies = "" if points == images else f" from {images:,} images"
+    return f"{points:,} points{copies}"
+
+
+STEP_TITLES = {"reduce_s": "reduce", "divide_s": "divide", "aggregate_s": "means"}
+
+
+def draw_by_ratio(frame: pl.DataFrame) -> alt.FacetChart:
+    """Seconds of the steps of aggregating, by technique and ratio."""
+    row = frame.row(0, named=True)
+    drawn = frame.unpivot(
+        on=list(STEP_TITLES),
+        index=["model", "technique", "ratio"],
+        variable_name="step",
+        value_name="seconds",
+    ).with_columns(
+        pl.col("step").replace_strict(STEP_TITLES),
+        panel=pl.format(
+            "{}: {}",
+            pl.col("model").replace_strict(MODEL_TITLES),
+            pl.col("technique").replace_strict(TECHNIQUE_TITLES).str.split(" + ").list.first(),
+        ),
+    )
+    bars = (
+        alt.Chart(drawn)
+        .mark_bar()
+        .encode(
+            x=ratio_axis(),
+            y=alt.Y("seconds:Q", title="s, this machine"),
+            color=parts.colour("step", list(STEP_TITLES.values())),
+        )
+        .properties(height=100)
+    )
+    title = [
+        "Time to aggregate images of the model's size",
+        f"{points_title(row)}, timed on this machine",
+    ]
+    panels = drawn["panel"].unique(maintain_order=True).to_list()
+    return parts.facets(bars, "panel", panels, title).resolve_scale(y="independent")
+
+
+_KMEANS = ("svd_kmeans", "hash_kmeans")
+
+
+_ISVD = "incremental_svd_lsh"
+
+
+def _kmeans_dominates(fig7: pl.DataFrame) -> Answer:
+    parts = fig7.filter(pl.col("technique").is_in(_KMEANS))
+    share = (100 * parts["divide_s"] / parts["total_s"]).to_list()
+    falls = all(
+        part.sort("ratio")["total_s"].diff().drop_nulls().lt(0).all()
+        for _, part in parts.group_by("model", "technique")
+    )
+    also = "falls" if falls else "does not always fall"
+    detail = (
+        f"{min(share):.0f} to {max(share):.0f} % of the time, which {also} with the ratio; "
+        f"{_points(fig7)}"
+    )
+    return Answer(min(share) > 50 and falls, detail, timed=True)
+
+
+def _isvd_dominates(fig7: pl.DataFrame) -> Answer:
+    parts = fig7.filter(technique=_ISVD)
+    share = (100 * parts["reduce_s"] / parts["total_s"]).to_list()
+    return Answer(
+        min(share) > 50, f"{min(share):.0f} to {max(share):.0f} % of the time", timed=True
+    )
+
+
+TAUGHT: dict[str, Any] = {
+    **dict.fromkeys(("technique", "learner", "dataset"), pl.String),
+    **dict.fromkeys(("train_samples", "aggregated", "seed"), pl.Int64),
+    "top1": pl.Float64,
+}
+
+
+def learning(
+    *,
+    scale: str,
+    samples: int,
+    passes: int,
+    seed: int = 1,
+    dataset: str = "auto",
+    seeds: int | None = None,
+) -> pl.DataFrame:
+    """Accuracy of what learns from aggregated points alone, one for five, by technique (Fig. 3b).
+
+    Deviation: LeNet-5 and the data of `fig5` instead of AlexNet and CIFAR-10; at scale ``paper``
+    from 8,000 points.
+
+    A row per technique of the paper and seed: ``technique, learner, dataset, train_samples,
+    aggregated, seed, top1``.
+    """
+    learner = LEARNERS.at(scale)[MODELS[0]]
+    shared: dict[str, Any] = {
+        "learner": learner,
+        "source": learnt_from(scale, learner.model, dataset),
+        "samples": samples,
+        "test_samples": TEST_SAMPLES.at(scale),
+        "passes": passes,
+    }
+    count = SEEDS.at(scale) if seeds is None else check_whole("seeds", seeds, 1)
+    points = grid(seed=range(seed, seed + count), technique=PAPER)
+    processes = PROCESSES.at(scale)
+    return sweep(
+        "Figure 3, learning",
+        _learn,
+        points,
+        TAUGHT,
+        shared=shared,
+        processes=processes,
+        remember=True,
+    )
+
+
+def _learn(
+    *,
+    technique: str,
+    seed: int,
+    learner: Learner,
+    source: str,
+    samples: int,
+    test_samples: int | None,
+    passes: int,
+    **_: object,
+) -> dict[str, object]:
+    """Top-1 accuracy of a model that learns from aggregated points alone."""
+    from workbench import training
+
+    fitted = data(source, samples, test_samples).fitted(ZOO[learner.model].input_shape)
+    made = aggregate(fitted.x_train, fitted.y_train, technique, ONE_FOR, seed)
+    with training.fixed_threads():
+        module = training.initialise(learner.model, seed, classes=len(fitted.classes))
+        flat = training.flatten(module, fitted.input_shape)
+        sgd = training.Sgd(learner.learning_rate, momentum=STATED["training"]["momentum"])
+        velocity, step = sgd.start(flat.parameters), 0
+        x, y = np.asarray(made.points, np.float32), made.labels
+        for epoch in range(passes):
+            stream = np.random.SeedSequence(seed, spawn_key=(SHUFFLE, epoch))
+            order = np.random.default_rng(stream).permutation(len(y))
+            for batch in np.split(order, range(learner.batch_size, len(y), learner.batch_size)):
+                training.gradient_step(flat, x[batch], y[batch], seed=step)
+                sgd.step(flat.parameters, flat.gradients, velocity)
+                step += 1
+        top1 = training.evaluate(flat.module, fitted.x_test, fitted.y_test).top1
+    return {
+        "learner": learner.model,
+        "dataset": fitted.name,
+        "train_samples": len(fitted.y_train),
+        "aggregated": len(made),
+        "top1": top1,
+    }
+
+
+def draw_learning(frame: pl.DataFrame) -> alt.Chart:
+    """Accuracy from aggregated points alone, by technique; a mark for each seed."""
+    row = frame.row(0, named=True)
+    title = [
+        f"{model_title(row['learner'])} from one point for five of {row['train_samples']:,} "
+        f"{data_title(row['dataset'])}",
+        "a mark for each seed",
+    ]
+    named = pl.col("technique").replace_strict(TECHNIQUE_TITLES)
+    return (
+        alt.Chart(frame.with_columns(named, percent=100 * pl.col("top1")))
+        .mark_point(filled=True, size=40, color=figures.PALETTE[1])
+        .encode(
+            y=alt.Y("technique:N", sort=list(TECHNIQUE_TITLES.values()), title=None),
+            x=alt.X(
+                "percent:Q", scale=alt.Scale(zero=False, padding=10), title="top-1 accuracy, %"
+            ),
+        )
+        .properties(height=140, title=title)
+    )
+
+
+_LOWEST = "histogram_kmeans"
+
+
+def _lowest_technique(fig3: pl.DataFrame) -> Answer:
+    if too_few(fig3):
+        return TOO_FEW
+    top1 = fig3.pivot("technique", index="seed", values="top1").drop("seed")
+    lowest, second = sorted(top1.columns, key=lambda name: fmean(top1[name]))[:2]
+    in_seeds = top1.select(pl.col(_LOWEST) < pl.min_horizontal(pl.exclude(_LOWEST))).to_series()
+    apart = Mean.of((100 * (top1[second] - top1[lowest])).to_list())
+    detail = (
+        f"lowest {lowest} by {apart} points; {_LOWEST} in {in_seeds.sum()} of {len(top1)} seeds; "
+        f"{learnt_data(fig3)}"
+    )
+    beyond_noise = apart.error is not None and apart.value > apart.error
+    return Answer(in_seeds.all() or (lowest == _LOWEST and beyond_noise), detail)
+
+
+def operations_per_second(measured: pl.DataFrame) -> pl.DataFrame:
+    """Operations of reducing and dividing as Table 3 counts them, beside `fig7`'s seconds.
+
+    A row per model, technique, ratio and step: ``model, technique, ratio, step, operations,
+    seconds`` and ``operations_per_s`` of the two; null where a step takes no time.
+    """
+    rows = []
+    for row in measured.iter_rows(named=True):
+        counted = operations(row["technique"], row["points"], row["features"], row["ratio"])
+        about = {name: row[name] for name in ("model", "technique", "ratio")}
+        for step, count in zip(("reduce", "divide"), counted, strict=True):
+            seconds = row[f"{step}_s"]
+            rate = count / seconds if seconds else None
+            of_step = {"step": step, "operations": count, "seconds": seconds}
+            rows.append({**about, **of_step, "operations_per_s": rate})
+    return pl.DataFrame(rows)
+
+
+FIG3_TIMES = Figure(
+    id="fig3_times",
+    compute=times_by_technique,
+    chart=draw_by_technique,
+    sizes={"count": Scaled(smoke=200, default=2000, paper=12_000)},  # decomposed in full
+    answers={"edgegossip.fig3.slow": _slow_techniques},
+    causes={
+        "edgegossip.fig3.slow": Cause(
+            "data",
+            "the paper names techniques, not their implementations, numbers of components or "
+            "iterations; here, too, the four are the slowest",
+        ),
+    },
+    recorded=Recordable(data=("cifar10",)),
+    timings=True,
+)
+
+FIG3 = Figure(
+    id="fig3",
+    compute=learning,
+    chart=draw_learning,
+    sizes={
+        "samples": Scaled(smoke=200, default=2000, paper=8000),  # aggregated for each seed
+        "passes": Scaled(smoke=2, default=15, paper=40),  # over the aggregated points
+    },
+    answers={"edgegossip.fig3.histogram": _lowest_technique},
+    causes={
+        "edgegossip.fig3.histogram": Cause(
+            "data",
+            "the paper learns AlexNet from 50,000 images of CIFAR-10, which cannot be had here, "
+            "and gives no number of bins; recorded is LeNet-5 on MNIST",
+        ),
+    },
+    learnt=True,
+    recorded=Recordable(data=("mnist",)),
+)
+
+FIG7 = Figure(
+    id="fig7",
+    compute=times_by_ratio,
+    chart=draw_by_ratio,
+    # Images are shifted copies where there are not so many.
+    sizes={"count": Scaled(smoke=300, default=6000, paper=POINTS)},
+    answers={
+        "edgegossip.fig7.kmeans_dominates": _kmeans_dominates,
+        "edgegossip.fig7.isvd_dominates": _isvd_dominates,
+    },
+    recorded=Recordable(data=("cifar10", "mnist")),
+    timings=True,
+)

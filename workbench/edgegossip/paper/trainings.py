@@ -1,0 +1,368 @@
+"""Trainings in parallel, each made once in a process, and what follows from their frames.
+
+Times are virtual seconds of the paper's size, which are the cost model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import wraps
+from itertools import product
+from math import sqrt
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from workbench.checks import check_whole
+from workbench.claims import Answer, tolerance
+from workbench.edgegossip.paper.cases import (
+    PROCESSES,
+    SEEDS,
+    Case,
+    Learning,
+    curve,
+    deployed,
+    epoch_ends_s,
+    learning_at,
+    train,
+)
+from workbench.experiments import computed, keeping, whole
+from workbench.names import check_name
+from workbench.profiles import profile_model
+from workbench.training import TrainingError
+
+if TYPE_CHECKING:
+    from workbench.runtime import Fault
+
+
+class Training(NamedTuple):
+    """One training: all that decides its outcome, so that it is made once."""
+
+    case: Case
+    method: str
+    learning: Learning
+
+    @property
+    def learnt_as(self) -> Training:
+        """The training that learns the same: GoSGD's learning does not depend on times.
+
+        All wait for their peers, so what is learnt does not depend on how long it takes.
+        """
+        if self.method != "gosgd":
+            return self
+        same = Case(self.learning.learner, self.case.nodes, seed=self.case.seed)
+        return self._replace(case=same)
+
+    @property
+    def work(self) -> tuple[float, bool]:
+        """Order of lengths: operations, and whether all points are kept."""
+        operations = profile_model(self.learning.learner).forward_flops * self.learning.epochs
+        return operations, self.method == "gosgd"
+
+
+def one_curve(
+    *,
+    training: Training,
+    faults: tuple[Fault, ...] = (),
+    patience_s: float | None = None,
+    **_: object,
+) -> pl.DataFrame:
+    """The evaluated epochs of a training."""
+    case, method, learning = training
+    trained = train(case, learning, method, faults=faults, patience_s=patience_s)
+    whole(trained.run)  # half a training would compare nothing
+    held = deployed(case, len(learning.data.y_train)).points
+    return curve(trained, sum(held)).drop("loss")
+
+
+CURVE: dict[str, Any] = {
+    "reason": pl.String,
+    "epoch": pl.Int64,
+    **dict.fromkeys(("at_s", "top1", "kept"), pl.Float64),
+}
+
+
+_ABOUT: dict[str, Any] = {
+    **dict.fromkeys(("model", "learner", "dataset"), pl.String),
+    **dict.fromkeys(("train_samples", "test_samples", "platforms"), pl.Int64),
+    **dict.fromkeys(("method", "technique"), pl.String),
+    "ratio": pl.Float64,
+    **dict.fromkeys(("strategy", "order"), pl.String),
+    "imbalance": pl.Float64,
+    "seed": pl.Int64,
+}
+
+
+def trainings(
+    title: str,
+    cases: Sequence[Case],
+    scale: str,
+    *,
+    seed: int,
+    dataset: str,
+    seeds: int | None = None,
+    then: Callable[[pl.DataFrame], pl.DataFrame] = lambda frame: frame,
+) -> pl.DataFrame:
+    """Train each case with EdgeGossip and, once for those of equal times, with GoSGD.
+
+    Each case is trained with `seeds` seeds (the scale's number by default) from `seed` on;
+    `dataset` is as for `data_set`, `then` as for `workbench.experiments.sweep`.
+
+    A row per evaluated epoch of each training: ``model, learner, dataset, train_samples,
+    test_samples, platforms, method`` (``gosgd``, ``edgegossip``), ``technique`` (null of GoSGD),
+    ``ratio, strategy, order, imbalance, seed, reason, epoch, at_s`` (virtual seconds), ``top1``
+    (mean over the platforms) and ``kept``, the share of samples learnt from. A training that
+    diverged is one row with its ``reason``.
+    """
+    asked: list[Training] = []
+    count = SEEDS.at(scale) if seeds is None else check_whole("seeds", seeds, 1)
+    for of_seed, case in product(range(seed, seed + count), cases):
+        one = case._replace(seed=of_seed)
+        plain = Case(one.model, one.platforms, seed=of_seed, slower=one.slower, learner=one.learner)
+        learning = learning_at(scale, one, dataset)
+        asked += [Training(plain, "gosgd", learning), Training(one, "edgegossip", learning)]
+    asked = list(dict.fromkeys(asked))
+    wanted = list(dict.fromkeys(one.learnt_as for one in asked))
+    wanted.sort(key=lambda one: one.work, reverse=True)  # so that none is long when others are done
+    points = [
+        {
+            "model": one.learning.learner,
+            "method": one.method,
+            "seed": one.case.seed,
+            "training": one,
+        }
+        for one in wanted
+    ]
+    curves: dict[Training, pl.DataFrame] = {}
+    with keeping(lambda: then(_rows(asked, curves))):
+        for at, rows in computed(
+            title,
+            one_curve,
+            points,
+            processes=PROCESSES.at(scale),
+            remember=True,
+            failures=TrainingError,
+        ):
+            curves[wanted[at]] = pl.DataFrame(rows, schema=CURVE)
+    return then(_rows(asked, curves))
+
+
+def _rows(asked: Sequence[Training], curves: Mapping[Training, pl.DataFrame]) -> pl.DataFrame:
+    """Curves of the finished trainings; the columns alone, if none."""
+    found = [pl.DataFrame(schema=_ABOUT | CURVE)]
+    found += [_about(one, curves[one.learnt_as]) for one in asked if one.learnt_as in curves]
+    return pl.concat(found)
+
+
+def _about(training: Training, curve: pl.DataFrame) -> pl.DataFrame:
+    """One training's curve, with its setting."""
+    case, method, learning = training
+    points, plain = len(learning.data.y_train), method == "gosgd"
+    if plain:
+        ends_s = epoch_ends_s(deployed(case, points).course(learning.epochs))
+        at_s = [None if epoch is None else ends_s[epoch - 1] for epoch in curve["epoch"]]
+        curve = curve.with_columns(at_s=pl.Series(at_s, dtype=pl.Float64))
+    about = {
+        "model": case.model,
+        "learner": learning.learner,
+        "dataset": learning.data.name,
+        "train_samples": points,
+        "test_samples": len(learning.data.y_test),
+        "platforms": case.nodes,
+        "method": method,
+        "technique": None if plain else case.technique,
+        "ratio": None if plain else case.ratio,
+        "strategy": None if plain else case.strategy,
+        "order": None if plain else case.order,
+        "imbalance": max(case.slower) if case.slower else 1.0,
+        "seed": case.seed,
+    }
+    return pl.DataFrame([about], schema=_ABOUT).join(curve, how="cross")
+
+
+def named(model: str | None, among: Sequence[str]) -> Sequence[str]:
+    """The models named, or all."""
+    return among if model is None else [check_name("model", model, among)]
+
+
+def final(frame: pl.DataFrame) -> pl.DataFrame:
+    """Last epoch of each training: time and accuracy of GoSGD and EdgeGossip side by side.
+
+    A row per training of EdgeGossip: its setting, ``gosgd_top1, top1, lost_points`` (GoSGD's
+    accuracy less EdgeGossip's, percentage points), ``gosgd_s, at_s`` and ``speedup``.
+    """
+    last = frame.filter(pl.col("epoch") == pl.col("epoch").max().over("model", "platforms"))
+    key = ["model", "platforms", "imbalance", "seed"]
+    plain = last.filter(method="gosgd").select(*key, gosgd_top1="top1", gosgd_s="at_s")
+    return (
+        last.filter(method="edgegossip")
+        .join(plain, on=key)
+        .with_columns(
+            lost_points=100 * (pl.col("gosgd_top1") - pl.col("top1")),
+            speedup=pl.col("gosgd_s") / pl.col("at_s"),
+        )
+    )
+
+
+def seconds_until(frame: pl.DataFrame, percents: Sequence[float]) -> pl.DataFrame:
+    """Seconds until accuracies are first reached, by method and way to choose samples.
+
+    A row per ``method, strategy, order``, with a column for each of `percents`: the mean over the
+    seeds, null where one of them does not get there.
+    """
+    by = ["method", "strategy", "order"]
+
+    def first_s(percent: float) -> pl.Expr:
+        reached = pl.col("top1") >= percent / 100 - 1e-9  # a ratio of samples, met exactly
+        return pl.col("at_s").filter(reached).min().alias(f"{percent:g} %")
+
+    seeds = frame.group_by(*by, "seed", maintain_order=True).agg(map(first_s, percents))
+    one = pl.all().exclude(*by, "seed")
+    return seeds.group_by(by, maintain_order=True).agg(
+        pl.when(one.null_count() == 0).then(one.mean())
+    )
+
+
+def table(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Means over the seeds of each training's last epoch, and the spread of what is lost."""
+    lost = pl.col("lost_points")
+    return (
+        final(frame)
+        .group_by(*by, maintain_order=True)
+        .agg(
+            learner=pl.col("learner").unique().sort().str.join(", "),
+            seeds=pl.col("seed").n_unique(),
+            gosgd_percent=100 * pl.col("gosgd_top1").mean(),
+            edgegossip_percent=100 * pl.col("top1").mean(),
+            lost_points=lost.mean(),
+            spread_points=lost.std(),
+            speedup=pl.col("speedup").mean(),
+            kept=pl.col("kept").mean(),
+        )
+    )
+
+
+BELOW_POINTS = 3.0
+"""So far below GoSGD's last accuracy is what both have to reach."""
+
+
+_KEY = ("model", "platforms", "imbalance", "seed")
+
+
+_OURS = ("technique", "ratio", "strategy", "order")
+
+
+def seconds_to_accuracy(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Seconds until GoSGD's last accuracy less `BELOW_POINTS`, with GoSGD and with EdgeGossip.
+
+    Speed-ups over equal epochs favour learning from less; this does not. Seconds are those of the
+    first evaluated epoch with that accuracy.
+
+    A row per case: those columns, ``seeds``, ``wanted_percent``, ``gosgd_s``, ``edgegossip_s`` and
+    ``times_as_fast``: means over the seeds, null where one of them does not get there.
+
+    Parameters
+    ----------
+    frame
+        As `trainings` returns it.
+    by
+        Columns that identify a case.
+    """
+    wanted = final(frame).select(*_KEY, *_OURS, wanted=pl.col("gosgd_top1") - BELOW_POINTS / 100)
+    there = pl.col("top1") >= pl.col("wanted") - 1e-9  # a difference of floats, met exactly
+    found = wanted
+    for method, key in (("gosgd", _KEY), ("edgegossip", (*_KEY, *_OURS))):
+        curves = frame.filter(method=method).select(*key, "at_s", "top1")
+        reached = (
+            wanted.join(curves, on=key, nulls_equal=True)
+            .filter(there)
+            .group_by(*_KEY, *_OURS)
+            .agg(pl.col("at_s").min().alias(f"{method}_s"))
+        )
+        found = found.join(
+            reached, on=[*_KEY, *_OURS], how="left", nulls_equal=True, maintain_order="left"
+        )
+    return (
+        found.group_by(*by, maintain_order=True)
+        .agg(
+            seeds=pl.col("seed").n_unique(),
+            wanted_percent=100 * pl.col("wanted").mean(),
+            gosgd_s=_mean_of_all("gosgd_s"),
+            edgegossip_s=_mean_of_all("edgegossip_s"),
+        )
+        .with_columns(times_as_fast=pl.col("gosgd_s") / pl.col("edgegossip_s"))
+    )
+
+
+def _mean_of_all(column: str) -> pl.Expr:
+    """Mean; null where one is missing, which would bias it."""
+    one = pl.col(column)
+    return pl.when(one.null_count() == 0).then(one.mean())
+
+
+ENOUGH = 3
+"""Fewer trainings say nothing about accuracy."""
+
+
+ROUNDING = 1e-9  # sums of equal accuracies may differ in their last bits
+
+
+SIMILAR, SLIGHT = 1 + tolerance("x", 1.0), tolerance("percentage points", 0.0)
+"""At most so many times as long is similar; at most so many points are a slight difference."""
+
+
+TOO_FEW = Answer(not_run=f"takes {SEEDS} seeds")
+
+
+class Mean(NamedTuple):
+    """A mean over seeds, and its standard error; None of a single seed."""
+
+    value: float
+    error: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Mean:
+        """Mean of differences, one for each seed."""
+        error = stdev(values) / sqrt(len(values)) if len(values) > 1 else None
+        return cls(fmean(values), error)
+
+    def __str__(self) -> str:
+        """To a hundredth, and whether chance alone may have made it."""
+        shown = f"{self.value:+.2f}"
+        if self.error is None:
+            return f"{shown} (one seed)"
+        noise = " (within noise)" if ROUNDING < abs(self.value) < self.error else ""
+        return f"{shown} ± {self.error:.2f}{' (a tie)' if abs(self.value) <= ROUNDING else noise}"
+
+
+def too_few(frame: pl.DataFrame) -> bool:
+    """Whether a frame has too few seeds to say anything about accuracy."""
+    return frame["seed"].n_unique() < ENOUGH
+
+
+def of_whole_seeds(answer: Callable[..., Answer | None]) -> Callable[..., Answer | None]:
+    """Answer by the seeds in which every training ended well; say which are missing."""
+
+    @wraps(answer)
+    def answered(*frames: pl.DataFrame) -> Answer | None:
+        seeds = [set(frame["seed"]) for frame in frames]
+        failed = {seed for frame in frames for seed in frame.drop_nulls("reason")["seed"]}
+        whole = set.intersection(*seeds) - failed
+        missing = sorted(set.union(*seeds) - whole)
+        found = answer(*(frame.filter(pl.col("seed").is_in(whole)) for frame in frames))
+        if not missing or found is None:
+            return found
+        without = f"without seed {', '.join(map(str, missing))}, where trainings are missing"
+        if found.not_run:
+            return replace(found, not_run=f"{found.not_run}; here {without}")
+        return replace(found, detail=f"{found.detail}, {without}")
+
+    return answered
+
+
+def learnt_data(frame: pl.DataFrame) -> str:
+    """What was learnt from."""
+    each = frame.select("train_samples", "dataset").unique(maintain_order=True).iter_rows()
+    return " and ".join(f"{count:,} samples of {name}" for count, name in each)
