@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from torch import nn
 
-from tests.olpb.optimiser.test_optimise import Wasteful
+from tests.graphs.optimiser.test_optimise import Wasteful
 from workbench import figures
 from workbench.claims import paper_value
 from workbench.graphs import trace

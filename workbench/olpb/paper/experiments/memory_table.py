@@ -14,11 +14,11 @@ import polars as pl
 from workbench.checks import check_whole
 from workbench.claims import load_claims
 from workbench.experiments import Scaled, grid, sweep
+from workbench.memory.dataflow import Dataflow, Step, dataflow
+from workbench.memory.plan import MemoryPlan
+from workbench.memory.planning import plan_memory
 from workbench.names import check_name
 from workbench.olpb.costs.library import NORMALISATION, LibraryGraph, library_graph
-from workbench.olpb.memory.dataflow import Dataflow, Step, dataflow
-from workbench.olpb.memory.plan import MemoryPlan
-from workbench.olpb.memory.planning import plan_memory
 from workbench.olpb.paper.experiments.memory import REPEATS, planned
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def table2(
 def _counted(
     model: str, bytes_per_number: int, normalisation_operators: int, **_: object
 ) -> list[dict[str, Any]]:
-    from workbench.olpb.optimiser.optimise import optimise
+    from workbench.graphs.optimiser import optimise
 
     graph = _traced(model)
     library = library_graph(graph, training=False, normalisation_operators=normalisation_operators)
@@ -197,8 +197,8 @@ def _timed(model: str, repeats: int, **_: object) -> dict[str, Any]:
     import torch
 
     from workbench.graphs import trace
-    from workbench.olpb.memory.measured import measure_memory
-    from workbench.olpb.optimiser.optimise import optimise
+    from workbench.graphs.optimiser import optimise
+    from workbench.memory.measured import measure_memory
     from workbench.zoo import build
 
     trace("lenet5")  # the first tracing imports
