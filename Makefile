@@ -12,6 +12,8 @@ ARGS ?=
 # Where results and figures of make reproduce go.
 OUTPUT ?= data/results
 FIGURES ?= figures
+# What make lab opens.
+NOTEBOOKS ?= notebooks
 BIN := .venv/bin
 # PyTorch's threads wait asleep: spinning, they slow each other down wherever anything else runs.
 export OMP_WAIT_POLICY ?= PASSIVE
@@ -44,7 +46,7 @@ test: set-up ## check style and types, run all tests, those in a browser include
 
 lab: set-up ## open the notebooks in JupyterLab, for this machine only
 	@JUPYTER_CONFIG_PATH="$(CURDIR)/scripts/jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
-	    $(BIN)/jupyter lab --ServerApp.ip=localhost --ServerApp.root_dir=notebooks \
+	    $(BIN)/jupyter lab --ServerApp.ip=localhost --ServerApp.root_dir=$(NOTEBOOKS) \
 	    $$([ "$$(id -u)" = 0 ] && echo --allow-root) $(ARGS)
 
 lock: ## resolve pyproject.toml anew and write requirements.lock

@@ -10,6 +10,7 @@ the median answer of every control of every system.
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -25,7 +26,6 @@ from tests.browser.harness import (  # noqa: E402
     Lab,
     find_chromium,
     jupyterlab,
-    opened,
 )
 from workbench import systems  # noqa: E402
 from workbench.widgets import Menu, Slider, controls  # noqa: E402
@@ -83,10 +83,15 @@ def main() -> None:
         )
         print(f"{'system':12} {'control':24} {'median':>8} {'worst':>8}   ms")
         with jupyterlab(folder, state) as server:
+            lab = Lab(browser.new_page(viewport={"width": 1400, "height": 1000}), server)
             for system in sys.argv[1:] or systems.systems():
                 notebook = next(ROOT.glob(f"notebooks/*_{system}.ipynb"))
-                with opened(browser, server, notebook) as lab:
-                    lab.run_through("explore(explorer.draw")
+                cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+                with lab.opened(notebook):
+                    for number, cell in enumerate(cells):
+                        lab.run_cell(number)
+                        if "explore(explorer.draw" in "".join(cell["source"]):
+                            break
                     lab.settled()
                     lab.page.evaluate(WATCH)
                     module = __import__(f"workbench.{system}.explorer", fromlist=["Setting"])

@@ -24,13 +24,13 @@ import torch
 
 from workbench import graphs, training
 from workbench.graphs.operator_graph import OperatorGraph
+from workbench.memory.checkpointing import checkpointed
+from workbench.memory.dataflow import dataflow
+from workbench.memory.lifetimes import lifetimes
+from workbench.memory.orders import quick_order
+from workbench.memory.recomputation import BudgetError, cost, recomputing
+from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.olpb import PLANNERS, Arena, optimise, plan_memory
-from workbench.olpb.memory.checkpointing import checkpointed
-from workbench.olpb.memory.dataflow import dataflow
-from workbench.olpb.memory.lifetimes import lifetimes
-from workbench.olpb.memory.planning import quick_order
-from workbench.olpb.memory.recomputation import BudgetError, cost, recomputing
-from workbench.olpb.memory.stored import stored_dataflow
 from workbench.zoo import MODELS, build
 
 T = TypeVar("T")

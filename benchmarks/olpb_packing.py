@@ -27,9 +27,9 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.olpb.memory.packing.instances import FAMILIES, deep_chain, training_step
+from tests.memory.packing.instances import FAMILIES, deep_chain, training_step
 from workbench import graphs
-from workbench.olpb.memory import packing
+from workbench.memory import packing
 
 Allocator = Callable[[pl.DataFrame], np.ndarray[Any, np.dtype[np.int64]]]
 

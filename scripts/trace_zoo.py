@@ -6,9 +6,9 @@ minutes. With ``dataflow`` or ``backward`` it writes that file alone.
 
 import sys
 
+from workbench.memory import stored_dataflows as dataflow
 from workbench.names import check_name
 from workbench.olpb.costs import stored as backward
-from workbench.olpb.memory import stored as dataflow
 from workbench.zoo import MODELS
 
 FILES = ("dataflow", "backward")

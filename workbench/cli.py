@@ -423,7 +423,7 @@ def memory(
     ] = None,
 ) -> None:
     """Print what memory a model needs, its results by each planner, and what less would cost."""
-    from workbench.olpb.memory import report
+    from workbench.memory import report
     from workbench.parameters import PARAMETERS
     from workbench.zoo import MODELS
 

@@ -1,10 +1,10 @@
 """Drives a notebook in a real JupyterLab, in a real browser, offline, and tells what went wrong.
 
-def test_the_slider_moves_the_chart(open_lab):
-    with open_lab(Path("notebooks/01_dynacomm.ipynb")) as lab:
+def test_the_slider_moves_the_chart(lab):
+    with lab.opened(Path("notebooks/01_dynacomm.ipynb")):
         lab.run_all()
         before = lab.marks()
-        lab.press("bandwidth (Mbps)", "ArrowRight", times=5)
+        lab.press("bandwidth", "ArrowRight", times=5)
         lab.wait_for_other_marks(before)
         assert lab.problems == []
 """
@@ -19,7 +19,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
@@ -28,9 +27,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Locator, Page, Playwright, Route
+from playwright.sync_api import Locator, Page, Playwright, Route
 
 from workbench.paths import ROOT
 
@@ -73,8 +72,8 @@ def find_chromium(playwright: Playwright) -> str:
 
 
 @contextlib.contextmanager
-def jupyterlab(folder: Path, state: Path, start_s: float = 40.0) -> Iterator[Server]:
-    """Serve `folder` on a free port of this machine only.
+def jupyterlab(folder: Path, state: Path, start_s: float = 60.0) -> Iterator[Server]:
+    """Serve `folder` with ``make lab``, on a free port of this machine only, without a browser.
 
     `state` takes everything JupyterLab writes, so that the user's settings stay out of the test.
     """
@@ -82,33 +81,6 @@ def jupyterlab(folder: Path, state: Path, start_s: float = 40.0) -> Iterator[Ser
         path = state / "settings" / f"{name}.jupyterlab-settings"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values))
-    arguments = ["--allow-root", "--ServerApp.ip=127.0.0.1", f"--ServerApp.root_dir={folder}"]
-    command = [sys.executable, "-m", "jupyterlab", *arguments]
-    more = {
-        "JUPYTER_CONFIG_PATH": str(ROOT / "scripts" / "jupyter"),
-        "JUPYTERLAB_SETTINGS_DIR": str(state / "settings"),
-    }
-    with _served(command, folder, state, more, start_s) as server:
-        yield server
-
-
-@contextlib.contextmanager
-def make_lab(state: Path, start_s: float = 60.0) -> Iterator[Server]:
-    """Serve the notebooks as ``make lab`` does for who never used JupyterLab before."""
-    command = ["make", "--old-file=set-up", "lab"]
-    more = {"JUPYTERLAB_SETTINGS_DIR": str(state / "none yet")}
-    with _served(command, ROOT, state, more, start_s) as server:
-        yield server
-
-
-@contextlib.contextmanager
-def _served(
-    command: list[str], folder: Path, state: Path, more: dict[str, str], start_s: float
-) -> Iterator[Server]:
-    """Run a command that serves JupyterLab, on a free port of this machine only, with no browser.
-
-    `more` are environment variables; whatever is written goes to `state`.
-    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -118,22 +90,22 @@ def _served(
         "JUPYTER_CONFIG_DIR": str(state / "config"),
         "JUPYTER_DATA_DIR": str(state / "data"),
         "JUPYTER_RUNTIME_DIR": str(state / "runtime"),
+        "JUPYTERLAB_SETTINGS_DIR": str(state / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(state / "workspaces"),
         "IPYTHONDIR": str(state / "ipython"),
         "JUPYTER_TOKEN": token,
-        **more,
     }
     arguments = [
         *("--no-browser", "--expose-app-in-browser"),
         *(f"--ServerApp.port={port}", "--ServerApp.port_retries=0"),
         "--LabApp.extension_manager=readonly",
     ]
-    by_make = command[0] == "make"
+    command = ["make", "--old-file=set-up", "lab"]
     log = state / "jupyterlab.log"
     with log.open("wb") as output:
         server = subprocess.Popen(
-            [*command, f"ARGS={' '.join(arguments)}"] if by_make else [*command, *arguments],
-            cwd=folder,
+            [*command, f"NOTEBOOKS={folder}", f"ARGS={' '.join(arguments)}"],
+            cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -169,14 +141,25 @@ def _wait_for_server(
         time.sleep(0.1)
 
 
+@dataclass(frozen=True)
+class Server:
+    """A JupyterLab that serves `folder`."""
+
+    address: str
+    token: str
+    folder: Path
+
+
 @dataclass
 class Lab:
-    """A notebook, open in JupyterLab.
+    """A page with JupyterLab, and the notebook that is open in it.
 
     Attributes
     ----------
     page
         Playwright's page, for whatever has no method here.
+    server
+        Whose JupyterLab it is.
     folder
         Where the notebook's copy lies: the kernel's working folder.
     problems
@@ -185,7 +168,8 @@ class Lab:
     """
 
     page: Page
-    folder: Path
+    server: Server
+    folder: Path = field(init=False)
     problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -199,6 +183,9 @@ class Lab:
         page.on("response", lambda response: self._note_response(response.status, response.url))
         page.on("websocket", lambda socket: self._note_socket(socket.url))
         page.route("**/*", self._keep_inside)
+        page.goto(f"{self.server.address}/lab?reset&token={self.server.token}")
+        page.wait_for_function("window.jupyterapp !== undefined", timeout=40_000)
+        page.evaluate("async () => { await window.jupyterapp.restored; }")
 
     def _note_console(self, kind: str, text: str) -> None:
         if kind == "error":
@@ -220,29 +207,35 @@ class Lab:
         else:
             route.continue_()
 
-    def open(self, address: str, token: str, path: str) -> None:
-        """Open a notebook, by its path in the server's folder, and wait for its kernel."""
-        self.page.goto(f"{address}/lab/tree/{quote(path)}?reset&token={token}")
+    @contextlib.contextmanager
+    def opened(self, notebook: Path) -> Iterator[Lab]:
+        """Open a copy of a notebook, in a folder of its own: ``with lab.opened(path):``."""
+        self.folder = Path(tempfile.mkdtemp(dir=self.server.folder))
+        shutil.copy(notebook, self.folder)
+        self.problems.clear()
+        self.page.evaluate(
+            """async path => {
+                await window.jupyterapp.commands.execute('docmanager:open', {path});
+            }""",
+            f"{self.folder.name}/{notebook.name}",
+        )
         self.page.wait_for_function(
-            "window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel?.status"
+            "window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status"
             " === 'idle'",
             timeout=40_000,
+        )
+        yield self
+        self.page.evaluate(
+            """async () => {
+                const widget = window.jupyterapp.shell.currentWidget;
+                await widget.sessionContext.shutdown();
+                widget.dispose();  // without saving
+            }"""
         )
 
     def run_all(self, at_most_s: float = 50.0) -> None:
         """Run every cell, wait for the last, and fail with the first cell's error, if any."""
         self._run("notebook:run-all-cells", at_most_s)
-
-    def run_through(self, source: str, at_most_s: float = 50.0) -> None:
-        """Run the cells up to the first that holds `source`; fail with the first error, if any."""
-        sources: list[str] = self.page.evaluate(
-            """() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.map(
-                cell => cell.getSource())"""
-        )
-        found = [number for number, one in enumerate(sources) if source in one]
-        assert found, f"no cell holds {source!r}"
-        for number in range(found[0] + 1):
-            self.run_cell(number, at_most_s)
 
     def run_cell(self, number: int, at_most_s: float = 50.0) -> None:
         """Run one cell, counted from 0, and wait for it; fail with its error, if any."""
@@ -275,6 +268,10 @@ class Lab:
             "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'",
             timeout=at_most_s * 1e3,
         )
+
+    def clear(self) -> None:
+        """Take every cell's outputs away."""
+        self.page.evaluate("window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
 
     def outputs(self) -> list[list[dict[str, Any]]]:
         """Outputs of every cell, as in the notebook's file; none for text cells."""
@@ -331,14 +328,13 @@ class Lab:
             self.page.wait_for_timeout(50)
         return now
 
-    def settled(self) -> list[str]:
-        """Return the first chart's marks once they no longer change."""
-        while True:
-            marks = self.marks()
-            self.page.wait_for_timeout(700)
+    def settled(self, chart: int = 0) -> list[str]:
+        """Return the n-th chart's marks once they no longer change."""
+        marks = None
+        while marks != (marks := self.marks(chart)):
+            self.page.wait_for_timeout(500)
             self.wait_for_idle()
-            if self.marks() == marks:
-                return marks
+        return marks
 
     def status(self, role: str = "status") -> str:
         """Text of the explorer's line below the chart; ``role="alert"`` for an error."""
@@ -346,50 +342,20 @@ class Lab:
         line.wait_for(timeout=10_000)
         return line.inner_text()
 
-    def screenshot(self, path: Path) -> Path:
-        """Picture of the page, for a person to look at."""
-        self.page.screenshot(path=path)
-        return path
 
-
-@dataclass(frozen=True)
-class Server:
-    """A JupyterLab that serves `folder`."""
-
-    address: str
-    token: str
-    folder: Path
-
-    def end_kernels(self) -> None:
-        """Shut every notebook's kernel down, and wait until they have ended."""
-        for session in json.loads(self._ask("GET", "sessions")):
-            self._ask("DELETE", f"sessions/{session['id']}")
-
-    def _ask(self, method: str, what: str) -> bytes:
-        request = urllib.request.Request(
-            f"{self.address}/api/{what}",
-            method=method,
-            headers={"Authorization": f"token {self.token}"},
-        )
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            answered: bytes = answer.read()
-        return answered
-
-
-@contextlib.contextmanager
-def opened(browser: Browser, server: Server, notebook: Path) -> Iterator[Lab]:
-    """Open a copy of `notebook`, in a folder of its own, in a browser that remembers nothing."""
-    folder = Path(tempfile.mkdtemp(dir=server.folder))
-    shutil.copy(notebook, folder)
-    with contextlib.closing(
-        browser.new_context(viewport={"width": 1400, "height": 1000})
-    ) as context:
-        lab = Lab(context.new_page(), folder)
-        try:
-            lab.open(server.address, server.token, f"{folder.name}/{notebook.name}")
-            yield lab
-        finally:
-            server.end_kernels()
+def notebook(folder: Path, *sources: str) -> Path:
+    """Write a notebook of these cells."""
+    common: dict[str, object] = {"cell_type": "code", "execution_count": None, "metadata": {}}
+    common["outputs"] = []
+    content = {
+        "cells": [{**common, "id": f"cell{n}", "source": text} for n, text in enumerate(sources)],
+        "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    path = folder / "notebook.ipynb"
+    path.write_text(json.dumps(content))
+    return path
 
 
 SHOWN_PICTURES = """() => [...document.querySelectorAll('.jp-OutputArea-output')].flatMap(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.conftest import OpenLab
-from tests.browser.harness import answered_claims, assert_nothing_strange, pictures_in
+from tests.browser.harness import Lab, answered_claims, assert_nothing_strange, pictures_in
 from tests.conftest import Smoke
 from workbench.claims import load_claims
 
@@ -21,9 +20,9 @@ from workbench.claims import load_claims
     ],
 )
 def test_an_executed_copy_shows_all_without_being_run(
-    open_lab: OpenLab, smoke: Smoke, name: str, pictures: int
+    lab: Lab, smoke: Smoke, name: str, pictures: int
 ) -> None:
-    with open_lab(smoke.results / name / f"{name}.ipynb") as lab:
+    with lab.opened(smoke.results / name / f"{name}.ipynb"):
         assert_nothing_strange(lab)
         assert pictures_in(lab) >= pictures
         system = name.partition("_")[2]

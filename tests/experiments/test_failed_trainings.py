@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 from workbench.dynacomm.paper.experiments import simulated as dynacomm_simulated
+from workbench.edgegossip.paper.experiments import trainings
 
 from workbench.claims import Answer
 from workbench.claims.answer import stored_answers
@@ -15,7 +16,6 @@ from workbench.dynacomm.paper import charts as dynacomm_charts
 from workbench.dynacomm.paper import experiments as dynacomm
 from workbench.edgegossip.paper import charts as edgegossip_charts
 from workbench.edgegossip.paper import experiments as edgegossip
-from workbench.edgegossip.paper.experiments import trainings
 from workbench.experiments import finished
 from workbench.hiertrain.paper import learning as hiertrain
 from workbench.training import TrainingError

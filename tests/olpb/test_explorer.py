@@ -10,12 +10,13 @@ from typing import Any
 import polars as pl
 import pytest
 
+from workbench.memory.orders import quick_order
+from workbench.memory.planning import plan_memory
+from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.olpb import explorer
 from workbench.olpb.costs.arithmetic import as_arithmetic_costs, network_elements
 from workbench.olpb.costs.backward import plan
 from workbench.olpb.explorer import ARITHMETIC, PAPER, Setting
-from workbench.olpb.memory.planning import plan_memory, quick_order
-from workbench.olpb.memory.stored import stored_dataflow
 from workbench.olpb.paper.testbed import variant
 
 SMALL = Setting(model="lenet5", batch_size=4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from workbench.olpb.memory.dataflow import Dataflow
+from workbench.memory.dataflow import Dataflow
 
 
 def alive(flow: Dataflow, order: Sequence[int], *, overwriting: bool = True) -> list[int]:

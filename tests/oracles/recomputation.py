@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from workbench.olpb.memory.dataflow import Dataflow
+from workbench.memory.dataflow import Dataflow
 
 State = tuple[frozenset[int], frozenset[int]]  # buffers that are there, steps that have run
 

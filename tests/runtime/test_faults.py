@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import math
 import tracemalloc  # noqa: F401  # as pytest does while it tells of what garbage raised
 from typing import Any
 
 import pytest
 
 from tests.runtime.test_simulate import MBPS, idle, pair, receives, sends
-from workbench.clusters import Cluster, Link, MissingLinkError, Node, UnknownNodeError, full_mesh
+from workbench.clusters import Cluster, Link, Node, full_mesh
 from workbench.runtime import (
     Context,
     Crash,
@@ -394,20 +393,6 @@ class TestDrawn:
     def test_none_unless_asked_for(self) -> None:
         assert draw_faults(1, self.CLUSTER, until_s=10) == ()
 
-    def test_times_must_make_sense(self) -> None:
-        with pytest.raises(ValueError, match="crash_every_s is 0; it must be above 0"):
-            draw_faults(1, self.CLUSTER, until_s=10, crash_every_s=0)
-        with pytest.raises(ValueError, match="until_s is 'x'; give a number"):
-            draw_faults(1, self.CLUSTER, until_s="x")  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match=r"seed is 1.5; it must be a whole number"):
-            draw_faults(1.5, self.CLUSTER, until_s=1)  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match=r"down_s is None; give a number"):
-            draw_faults(1, self.CLUSTER, until_s=1, down_s=None)  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match=r"slow_factor is -2; it must be above 0"):
-            draw_faults(1, self.CLUSTER, until_s=1, slow_factor=-2)
-        with pytest.raises(ValueError, match=r"cluster is 'x'; give a Cluster"):
-            draw_faults(0, "x", until_s=1)  # type: ignore[arg-type]
-
     def test_a_cluster_that_grows_keeps_the_faults_of_its_first_nodes_and_links(self) -> None:
         kept = [fault for fault in self.draw() if max(ends(fault)) < 3]
         assert len(kept) > 30
@@ -420,54 +405,3 @@ class TestDrawn:
             if isinstance(fault, Crash | SlowDown | LinkDown)
         ]
         assert len(set(times)) == len(times) > 60
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Crash(0, math.nan), "at_s must be finite"),
-        (lambda: Restart(0, -1), "at_s must be finite and not negative"),
-        (lambda: SlowDown(0, 2, 1, 2), "before to_s"),
-        (lambda: SlowDown(0, 0, 1, 0), "factor of SlowDown.* must be above 0"),
-        (lambda: LinkDown(0, 1, math.nan), "from_s must be finite"),
-        (lambda: Lossy(0, 1, 1.5), "probability of Lossy.* must be between 0 and 1"),
-        (lambda: Lossy(0, 1, math.nan), "between 0 and 1"),
-        (lambda: Crash(0, "1"), "at_s of Crash.* is '1'; give a number"),  # type: ignore[arg-type]
-        (lambda: SlowDown(0, 0, None, 2), "to_s of SlowDown.* is None"),  # type: ignore[arg-type]
-        (lambda: SlowDown(0, 0, 1, "2"), "factor of SlowDown.* is '2'"),  # type: ignore[arg-type]
-        (lambda: Lossy(0, 1, "a"), "probability of Lossy.* is 'a'"),  # type: ignore[arg-type]
-        (lambda: Crash(None, 1), "None is no node; give its index or its name"),  # type: ignore[arg-type]
-        (lambda: SlowDown(0.5, 0, 1, 2), "0.5 is no node"),  # type: ignore[arg-type]
-        (lambda: LinkDown(0, True, 1), "True is no node"),
-    ],
-)
-def test_faults_that_make_no_sense_are_refused(make: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
-@pytest.mark.parametrize(
-    ("faults", "error", "message"),
-    [
-        ([Crash(7, 1)], UnknownNodeError, "unknown node 7"),
-        ([SlowDown("onne", 0, 1, 2)], UnknownNodeError, "Did you mean 'one'"),
-        ([LinkDown("one", "three", 1)], MissingLinkError, "no link leads from one to three"),
-        ([Restart("one", 1)], ValueError, "one is up already then"),
-        ([Crash("one", 1), Crash(0, 2)], ValueError, "one is down already then"),
-        (["crash"], ValueError, "'crash' is no fault"),
-        ([Crash(0, 1), 5], ValueError, "5 is no fault; give Crash, Restart, SlowDown, LinkDown or"),
-        ([Crash], ValueError, "Crash'> is no fault"),
-        ([Fault()], ValueError, r"Fault\(\) is no fault"),
-        (Crash(0, 1), ValueError, r"faults is Crash\(node=0, at_s=1\); give a list"),
-        ("crash", ValueError, "faults is 'crash'; give a list"),
-        (None, ValueError, "faults is None; give a list"),
-        ({Crash(0, 1), Restart(0, 2)}, ValueError, "give a list, .* happen in their order"),
-    ],
-)
-def test_faults_that_do_not_fit_the_cluster_are_refused(
-    faults: Any, error: type[Exception], message: str
-) -> None:
-    link = Link(8e6)
-    cluster = Cluster([Node("one"), Node("two"), Node("three")], {(0, 1): link, (1, 0): link})
-    with pytest.raises(error, match=message):
-        simulate(cluster, [idle, idle, idle], faults=faults)

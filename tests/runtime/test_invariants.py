@@ -21,7 +21,7 @@ from workbench.runtime import (
     SlowDown,
     draw_faults,
 )
-from workbench.runtime.mailbox import Mailbox
+from workbench.runtime.messages import Mailbox
 
 SPEEDS = st.sampled_from(
     [[(0.0, 1.0)], [(0.0, 0.5)], [(0.0, 2.0), (1.5, 0.0), (3.0, 0.25), (6.0, 1.0)]]

@@ -435,11 +435,6 @@ def test_a_control_message_waits_its_turn_but_pays_no_overhead() -> None:
     assert run.results[1] == [("data", 7.0), ("request", 7.0)]
 
 
-def test_a_control_message_has_no_size() -> None:
-    with pytest.raises(ValueError, match=r"'request' has 1\.0 bytes"):
-        Message(0, "request", size_bytes=1.0, control=True)
-
-
 def test_a_task_may_end_in_the_instant_in_which_its_program_ends() -> None:
     async def child(context: Context) -> None:
         await context.sleep(1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.oracles.runtime import most_at_once
 from workbench.clusters import Cluster, Node
 from workbench.runtime import Context, Span, Trace, simulate
-from workbench.runtime.chrome import chrome_trace
+from workbench.runtime.trace import chrome_trace
 
 NANOSECONDS = st.integers(0, 40) | st.integers(0, 10**12)
 

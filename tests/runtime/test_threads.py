@@ -345,8 +345,6 @@ def test_work_that_is_no_function_of_its_state_is_refused(work: Any, on: Any, me
 
     with pytest.raises(ProgramError, match=message):
         simulate(Cluster([Node("a")]), [program])
-    with pytest.raises(UserError, match="parallel is 'no'; give True or False"):
-        Synchronized(1, parallel="no")  # type: ignore[arg-type]
 
 
 def test_a_state_is_held_once() -> None:

@@ -32,6 +32,10 @@ _FILE_HEAD: Final = re.compile(
     rb"\x00\x01\x00\x00\x00[\x10-\x1f]\x01\x00\x00\x04\x00[\x00-\xff]FFTM"
 )
 _LARGEST_FILE_BYTES: Final = 1 << 20
+# Latin, Greek, and punctuation to mathematical operators.
+_COMMON: Final = frozenset(
+    map(chr, (*range(0x20, 0x180), *range(0x370, 0x400), *range(0x2000, 0x2300)))
+)
 
 
 def embedded(picture: str) -> str:
@@ -63,6 +67,17 @@ def _weight(weight: str | None) -> str:
 
 
 def _subset(face: str, characters: set[str]) -> bytes:
+    """Return the face with these characters alone."""
+    return _reduced(_common(face) if characters <= _COMMON else _files()[face], characters)
+
+
+@functools.cache
+def _common(face: str) -> bytes:
+    """Return the face with common characters alone: parsing all takes longer than a drawing."""
+    return _reduced(_files()[face], _COMMON)
+
+
+def _reduced(face: bytes, characters: set[str] | frozenset[str]) -> bytes:
     from fontTools.subset import Options, Subsetter
     from fontTools.ttLib import TTFont
 
@@ -71,7 +86,7 @@ def _subset(face: str, characters: set[str]) -> bytes:
     options.drop_tables += ["FFTM"]
     subsetter = Subsetter(options)
     subsetter.populate(text="".join(characters))
-    font = TTFont(io.BytesIO(_files()[face]), recalcTimestamp=False)
+    font = TTFont(io.BytesIO(face), recalcTimestamp=False)
     subsetter.subset(font)
     written = io.BytesIO()
     font.save(written)

@@ -19,23 +19,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from workbench.memory import (
+    PLANNERS,
+    BudgetError,
+    MemoryPlan,
+    Needs,
+    PlanError,
+    certify,
+    needs,
+    pack,
+    plan_memory,
+    trade,
+)
 from workbench.olpb.algorithms import ALGORITHMS
 from workbench.olpb.algorithms.methods import METHODS
 from workbench.olpb.costs.subtasks import Node, Pool
-from workbench.olpb.memory.packing import pack
-from workbench.olpb.memory.plan import MemoryPlan, PlanError, certify
-from workbench.olpb.memory.planning import PLANNERS, plan_memory
-from workbench.olpb.memory.process import Needs, needs
-from workbench.olpb.memory.recomputation import BudgetError
-from workbench.olpb.memory.trade import trade
 from workbench.system import SystemInfo
 
 if TYPE_CHECKING:
     from workbench.experiments.figure import Figure, Together
+    from workbench.graphs.optimiser import Optimised, optimise
+    from workbench.memory import Arena, measure_memory
     from workbench.olpb.algorithms.gradients import scan_gradients
-    from workbench.olpb.memory.arena import Arena
-    from workbench.olpb.memory.measured import measure_memory
-    from workbench.olpb.optimiser.optimise import Optimised, optimise
     from workbench.olpb.training import Setup, Trained, TrainingError, train
     from workbench.parameters import Parameters
 
@@ -66,10 +71,10 @@ __all__ = [
 ]
 
 _WITH_TORCH = {
-    "Arena": "workbench.olpb.memory.arena",
-    "Optimised": "workbench.olpb.optimiser.optimise",
-    "measure_memory": "workbench.olpb.memory.measured",
-    "optimise": "workbench.olpb.optimiser.optimise",
+    "Arena": "workbench.memory.arena",
+    "Optimised": "workbench.graphs.optimiser",
+    "measure_memory": "workbench.memory.measured",
+    "optimise": "workbench.graphs.optimiser",
     "scan_gradients": "workbench.olpb.algorithms.gradients",
     **dict.fromkeys(("Setup", "Trained", "TrainingError", "train"), "workbench.olpb.training"),
 }

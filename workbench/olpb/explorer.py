@@ -12,15 +12,16 @@ import polars as pl
 
 from workbench import figures
 from workbench.figures import parts
+from workbench.memory.budgets import extra_work
+from workbench.memory.orders import quick_order
+from workbench.memory.plan import MemoryPlan
+from workbench.memory.planning import PLANNERS, plan_memory
+from workbench.memory.recomputation import BudgetError
+from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.olpb.algorithms import SCANS
 from workbench.olpb.costs.backward import decoupled_s, plan
 from workbench.olpb.costs.stored import stored_work
 from workbench.olpb.costs.timing import Timing, Work, scan_timing
-from workbench.olpb.memory.plan import MemoryPlan
-from workbench.olpb.memory.planning import PLANNERS, plan_memory, quick_order
-from workbench.olpb.memory.recomputation import BudgetError
-from workbench.olpb.memory.stored import stored_dataflow
-from workbench.olpb.memory.trade import extra_work
 from workbench.olpb.paper.memory import draw_arena, placed
 from workbench.olpb.paper.testbed import (
     BATCH_SIZE,

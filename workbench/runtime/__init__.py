@@ -1,13 +1,19 @@
 """Runs worker programs in virtual time, and the record of it."""
 
 from workbench.runtime.context import Context, Program, Task
-from workbench.runtime.fault_drawing import draw_faults
-from workbench.runtime.faults import Crash, Fault, LinkDown, Lossy, Restart, SlowDown
+from workbench.runtime.faults import (
+    Crash,
+    Fault,
+    LinkDown,
+    Lossy,
+    Restart,
+    SlowDown,
+    draw_faults,
+)
 from workbench.runtime.host import CutOffWarning
 from workbench.runtime.messages import Message, Transfer
 from workbench.runtime.run import DeadlockError, ProgramError, Run, SimulationError
-from workbench.runtime.simulate import simulate
-from workbench.runtime.simulation import Simulation
+from workbench.runtime.simulation import Simulation, simulate
 from workbench.runtime.threads import Synchronized
 from workbench.runtime.trace import Span, Trace
 

@@ -45,9 +45,9 @@ class Context(Protocol):
 
     A program is an ``async def`` that takes its `Context` and awaits nothing but what the
     methods below return; its return value is its node's result. A context is of use in its own run
-    alone: kept for longer, it raises a UserError. Where a program is cut off (by a
-    crash, or a task by its program's end), ``finally`` still runs but can await nothing; what it
-    spawns then never begins, and what it sends as its node crashes is lost.
+    alone: kept for longer, it raises a UserError, as do arguments that make no sense. Where a
+    program is cut off (by a crash, or a task by its program's end), ``finally`` still runs but can
+    await nothing; what it spawns then never begins, and what it sends as its node crashes is lost.
     """
 
     @property
@@ -115,22 +115,13 @@ class Context(Protocol):
         work
             A function without arguments; with `on`, of the state alone.
         cost_s
-            Seconds at speed 1.
+            Seconds at speed 1, finite and not negative.
         lane, label
             Of its span in the trace; an empty lane records none.
         on
             The state of this node that `work` changes; whoever reads it waits for the work. On one
             made with ``parallel=True``, work may run on another thread, beside that of other
             nodes, with the same results.
-
-        Raises
-        ------
-        ValueError
-            A cost that is negative or not finite; work that broke the promise of its state.
-        TypeError
-            Work that is no function, or a coroutine function; a lane or label that is no text.
-        OverflowError
-            It would end after more seconds than a float holds.
         """
         ...
 
@@ -140,14 +131,7 @@ class Context(Protocol):
         A message to the node itself arrives at once and costs nothing. The sender never learns
         whether a message arrives: one that is lost, or sent to a node that is down, vanishes.
 
-        Raises
-        ------
-        UnknownNodeError, MissingLinkError
-            No such node, or no link from here to it.
-        ValueError
-            The message names another sender.
-        TypeError
-            No `Message`.
+        Raises UnknownNodeError or MissingLinkError: no such node, or no link from here to it.
         """
         ...
 
@@ -164,16 +148,7 @@ class Context(Protocol):
         not wait for ever sets `timeout_s`. A message that arrives in the instant of the timeout is
         received; with 0, whatever arrives in this instant.
 
-        Raises
-        ------
-        TimeoutError
-            None came within `timeout_s`.
-        UnknownNodeError
-            No such sender.
-        ValueError
-            A `timeout_s` that is negative or not finite.
-        TypeError
-            A topic that is no text.
+        Raises TimeoutError: none came within `timeout_s`.
         """
         ...
 
@@ -182,11 +157,6 @@ class Context(Protocol):
 
         A loop in which no time passes, such as endless sleeps of 0 s or of 1e-300 s, ends the run
         with an error that names the node.
-
-        Raises
-        ------
-        ValueError
-            Seconds that are negative or not finite.
         """
         ...
 
@@ -196,11 +166,6 @@ class Context(Protocol):
         It ends, at the latest, when the node's program returns or fails, or the node crashes:
         wherever it waits, without a result; a restart does not bring it back. Its exception reaches
         whoever awaits it by then, and otherwise ends the run.
-
-        Raises
-        ------
-        TypeError
-            No awaitable.
         """
         ...
 
@@ -210,13 +175,6 @@ class Context(Protocol):
         Raises what it raised. The other coroutines are cancelled at that moment, so that they take
         no message; tasks, which may be awaited elsewhere, go on. Of tasks that are done already the
         first in order counts.
-
-        Raises
-        ------
-        ValueError
-            No arguments.
-        TypeError
-            One that is no awaitable.
         """
         ...
 

@@ -12,8 +12,8 @@ import math
 import numpy as np
 import simpy
 
-from workbench.runtime.arguments import refuse_endless
 from workbench.runtime.flows import SCALE, Flow, Interface, parts
+from workbench.runtime.kernel import refuse_endless
 from workbench.runtime.max_min import Vector, max_min_rates, max_min_rates_of_many
 
 MANY = 64
@@ -26,8 +26,6 @@ class CoupledShare:
 
     `turnover` counts transfers that have come or gone, so that others may be coupled by now.
     """
-
-    __slots__ = ("_places", "due_s", "flows", "timer", "turnover")
 
     def __init__(self) -> None:
         self.flows: list[Flow] = []  # flows[f.place] is f
@@ -85,8 +83,6 @@ class CoupledShare:
 
 class LargeCoupledShare(CoupledShare):
     """The same of many transfers."""
-
-    __slots__ = ("_capacities", "_crossed", "_state")
 
     def __init__(self) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from heapq import heapify, heappop, heappush
-from typing import TypeVar
+from typing import Any
 
 import simpy
 
@@ -25,18 +25,6 @@ class Group:
     back, it is `ahead` of the clock of all who are.
     """
 
-    __slots__ = (
-        "ahead",
-        "cap_bps",
-        "cap_entry",
-        "capped",
-        "end_entry",
-        "ends",
-        "shown",
-        "since_s",
-        "size",
-    )
-
     def __init__(self, cap_bps: float, now_s: float) -> None:
         self.cap_bps = cap_bps
         self.capped = False
@@ -47,32 +35,12 @@ class Group:
         self.cap_entry = self.end_entry = -1  # which entries of the heaps below count
 
 
-Entry = TypeVar("Entry", tuple[int, int, Group], tuple[float, int, Group])
-
-
 class FairShare:
     """Max-min fair rates of transfers that share one capacity and nothing else.
 
-    `level_bps` is the rate of those that are held back; infinity if none is.
+    `level_bps` is the rate of those that are held back; infinity if none is. Heaps keep entries
+    that no longer count, and are rid of them when these are most.
     """
-
-    __slots__ = (
-        "_by_cap",
-        "_capped_caps",
-        "_capped_ends",
-        "_capped_sum",
-        "_clock",
-        "_entries",
-        "_held",
-        "_level_caps",
-        "_level_ends",
-        "_limits",
-        "_since_s",
-        "due_s",
-        "interface",
-        "level_bps",
-        "timer",
-    )
 
     def __init__(self, interface: Interface, now_s: float) -> None:
         self.interface = interface
@@ -96,8 +64,7 @@ class FairShare:
 
     def join(self, flow: Flow, now_s: float) -> None:
         """Let a transfer share from now on, once settled."""
-        if now_s > self._since_s:
-            self._advance(now_s)
+        self._advance(now_s)
         if flow.rate_bps:
             flow.run_at(0.0, now_s)
         cap_bps, left = flow.bps, flow.left
@@ -107,15 +74,10 @@ class FairShare:
             group.capped = cap_bps < self.level_bps  # most likely; `settle` sees
             self._note_cap(group)
         flow.group, flow.share = group, self
-        if group.capped:
-            end = self._reading(group, now_s) + left
-            self._capped_sum += parts(cap_bps)
-        else:
-            end = self._clock + group.ahead + left
-            self._held += 1
-        flow.end = end
+        flow.end = self._reading(group, now_s) + left
         self._entries += 1
-        heappush(group.ends, (end, flow.number, self._entries, flow))
+        heappush(group.ends, (flow.end, flow.number, self._entries, flow))
+        self._count(group, 1)
         group.size += 1
         if group.ends[0][3] is flow:
             self._note_end(group)
@@ -124,7 +86,6 @@ class FairShare:
 
     def update(self, flow: Flow, now_s: float) -> None:
         """Note that a transfer's cap or limit may have changed."""
-        assert flow.group is not None
         if flow.bps != flow.group.cap_bps:
             self.leave(flow, now_s)
             self.join(flow, now_s)
@@ -135,7 +96,6 @@ class FairShare:
         """Take a transfer out, and note what it has left."""
         self._advance(now_s)
         group = flow.group
-        assert group is not None
         flow.left = max(0, flow.end - self._reading(group, now_s))
         flow.since_s = now_s
         flow.group = flow.share = None
@@ -156,23 +116,16 @@ class FairShare:
         while caps and (caps[0][1] != caps[0][2].cap_entry or caps[0][2].cap_bps > level_bps):
             _, entry, group = heappop(caps)
             if entry == group.cap_entry:
-                self._hold_back(group, now_s)
+                self._turn(group, now_s, capped=False)
                 level_bps = self._level(capacity)
         caps = self._level_caps  # smallest first; what reaches its cap raises the level, too
         while caps and (caps[0][1] != caps[0][2].cap_entry or caps[0][2].cap_bps <= level_bps):
             _, entry, group = heappop(caps)
             if entry == group.cap_entry:
-                self._let_go(group, now_s)
+                self._turn(group, now_s, capped=True)
                 level_bps = self._level(capacity)
         self.level_bps = level_bps
         return self._next_end_s()
-
-    def _limit(self, flow: Flow) -> None:
-        self._entries += 1
-        heappush(self._limits, (flow.limit_bps, self._entries, flow))
-        if len(self._limits) > 16 + 4 * len(self.interface.flows):
-            self._limits = [one for one in self._limits if self._is_limited(one)]
-            heapify(self._limits)
 
     def over_limits(self) -> list[tuple[Flow, float]]:
         """Take out the limits that rates are above; the transfers stay."""
@@ -182,24 +135,6 @@ class FairShare:
             if self._is_limited(one):
                 found.append((one[2], min(one[2].bps, self.level_bps)))
         return found
-
-    def _is_limited(self, one: tuple[float, int, Flow]) -> bool:
-        limit_bps, _, flow = one
-        return flow.share is self and flow.limit_bps == limit_bps
-
-    def _next_end_s(self) -> float:
-        due_s = math.inf
-        ends = self._level_ends
-        while ends and ends[0][1] != ends[0][2].end_entry:
-            heappop(ends)
-        if ends:
-            left = max(0, ends[0][0] - self._clock)
-            if self.level_bps or not left:
-                due_s = self._since_s + (left / SCALE / self.level_bps if left else 0.0)
-        capped = self._capped_ends
-        while capped and capped[0][1] != capped[0][2].end_entry:
-            heappop(capped)
-        return min(due_s, capped[0][0]) if capped else due_s
 
     def pop_ended(self, by_s: float) -> list[Flow]:
         """Take out the transfers that end by a time, in the order in which they began."""
@@ -219,12 +154,7 @@ class FairShare:
             self._renew(group)
         return sorted(ended, key=lambda flow: flow.number)
 
-    def _renew(self, group: Group) -> None:
-        if group.size:
-            self._note_end(group)
-        else:
-            group.cap_entry = group.end_entry = -1
-            del self._by_cap[group.cap_bps]
+    # The clock and the level
 
     def _advance(self, now_s: float) -> None:
         if now_s > self._since_s:
@@ -249,21 +179,49 @@ class FairShare:
             return group.shown + parts(group.cap_bps * (now_s - group.since_s))
         return self._clock + group.ahead
 
-    def _hold_back(self, group: Group, now_s: float) -> None:
+    def _turn(self, group: Group, now_s: float, *, capped: bool) -> None:
+        """Let a group run at its cap, or hold it back."""
         reading = self._reading(group, now_s)
         self._count(group, -group.size)
-        group.capped, group.ahead = False, reading - self._clock
+        group.capped = capped
+        if capped:
+            group.shown, group.since_s = reading, now_s
+        else:
+            group.ahead = reading - self._clock
         self._count(group, group.size)
         self._note_cap(group)
         self._note_end(group)
 
-    def _let_go(self, group: Group, now_s: float) -> None:
-        reading = self._reading(group, now_s)
-        self._count(group, -group.size)
-        group.capped, group.shown, group.since_s = True, reading, now_s
-        self._count(group, group.size)
-        self._note_cap(group)
-        self._note_end(group)
+    def _next_end_s(self) -> float:
+        due_s = math.inf
+        ends, capped = self._level_ends, self._capped_ends
+        while ends and ends[0][1] != ends[0][2].end_entry:
+            heappop(ends)
+        if ends:
+            due_s = _due_s(self._since_s, ends[0][0] - self._clock, self.level_bps)
+        while capped and capped[0][1] != capped[0][2].end_entry:
+            heappop(capped)
+        return min(due_s, capped[0][0]) if capped else due_s
+
+    # Entries of the heaps
+
+    def _limit(self, flow: Flow) -> None:
+        self._entries += 1
+        heappush(self._limits, (flow.limit_bps, self._entries, flow))
+        if len(self._limits) > 16 + 4 * len(self.interface.flows):
+            self._limits = [one for one in self._limits if self._is_limited(one)]
+            heapify(self._limits)
+
+    def _is_limited(self, one: tuple[float, int, Flow]) -> bool:
+        limit_bps, _, flow = one
+        return flow.share is self and flow.limit_bps == limit_bps
+
+    def _renew(self, group: Group) -> None:
+        if group.size:
+            self._note_end(group)
+        else:
+            group.cap_entry = group.end_entry = -1
+            del self._by_cap[group.cap_bps]
 
     def _note_cap(self, group: Group) -> None:
         group.cap_entry = self._entries = self._entries + 1
@@ -272,9 +230,7 @@ class FairShare:
         else:
             heappush(self._level_caps, (group.cap_bps, group.cap_entry, group))
         for heap in (self._capped_caps, self._level_caps):
-            if len(heap) > 16 + 4 * len(self._by_cap):
-                heap[:] = [one for one in heap if one[1] == one[2].cap_entry]
-                heapify(heap)
+            self._purge(heap, "cap_entry")
 
     def _note_end(self, group: Group) -> None:
         group.end_entry = self._entries = self._entries + 1
@@ -282,18 +238,21 @@ class FairShare:
         while ends[0][3].group is not group or ends[0][3].end != ends[0][0]:  # has left
             heappop(ends)
         if group.capped:
-            left, due_s = max(0, ends[0][0] - group.shown), math.inf
-            if group.cap_bps or not left:
-                due_s = group.since_s + (left / SCALE / group.cap_bps if left else 0.0)
+            due_s = _due_s(group.since_s, ends[0][0] - group.shown, group.cap_bps)
             heappush(self._capped_ends, (due_s, group.end_entry, group))
         else:
             heappush(self._level_ends, (ends[0][0] - group.ahead, group.end_entry, group))
-        self._level_ends = self._counting(self._level_ends)
-        self._capped_ends = self._counting(self._capped_ends)
+        self._purge(self._level_ends, "end_entry")
+        self._purge(self._capped_ends, "end_entry")
 
-    def _counting(self, heap: list[Entry]) -> list[Entry]:
-        """A heap of ends without entries that do not count, where these are most."""
+    def _purge(self, heap: list[Any], entry: str) -> None:
         if len(heap) > 16 + 4 * len(self._by_cap):
-            heap = [one for one in heap if one[1] == one[2].end_entry]
+            heap[:] = [one for one in heap if one[1] == getattr(one[2], entry)]
             heapify(heap)
-        return heap
+
+
+def _due_s(since_s: float, left: int, rate_bps: float) -> float:
+    """When what is left at a time ends at a rate."""
+    if left <= 0:
+        return since_s
+    return since_s + left / SCALE / rate_bps if rate_bps else math.inf

@@ -1,15 +1,22 @@
-"""Faults of a run, as data."""
+"""Faults of a run, as data; `draw_faults` draws them from a seed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Set
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.checks import check_number, whole
-from workbench.clusters.cluster import Name
+from workbench.checks import check_number, check_whole, whole
+from workbench.clusters.cluster import Cluster, Name, check_cluster
 from workbench.errors import UserError
+from workbench.runtime.kernel import Purpose, stream
+
+MOST_FAULTS = 1_000_000
+
+Row = tuple[str, str, str, float, float, int]
+"""Of a trace: node, lane, label, start_s, end_s, bytes."""
 
 
 @dataclass(frozen=True)
@@ -128,19 +135,126 @@ def _interval(fault: object, from_s: float, to_s: float) -> None:
 
 
 def check_faults(faults: Any) -> tuple[Fault, ...]:
-    """Return faults as a tuple.
-
-    Raises ValueError: a single fault, or anything that is no fault.
-    """
+    """Return faults as a tuple; a ValueError for a single fault, or anything else."""
     if isinstance(faults, str | Fault | Set | Mapping) or not isinstance(faults, Iterable):
         raise UserError(
             f"faults is {faults!r}; give a list, such as [Crash('worker0', at_s=5)], since those "
             "of one instant happen in their order"
         )
-    found = tuple(faults)
-    for fault in found:
+    listed = tuple(faults)
+    for fault in listed:
         if not isinstance(fault, Crash | Restart | SlowDown | LinkDown | Lossy):
-            raise UserError(
-                f"{fault!r} is no fault; give Crash, Restart, SlowDown, LinkDown or Lossy"
-            )
-    return found
+            raise UserError(f"{fault!r}: give a Crash, Restart, SlowDown, LinkDown or Lossy")
+    return listed
+
+
+def draw_faults(
+    seed: int,
+    cluster: Cluster,
+    *,
+    until_s: float,
+    crash_every_s: float | None = None,
+    down_s: float = 60.0,
+    slow_every_s: float | None = None,
+    slow_s: float = 60.0,
+    slow_factor: float = 2.0,
+    link_down_every_s: float | None = None,
+    link_down_s: float = 10.0,
+) -> tuple[Fault, ...]:
+    """Draw crashes, slow-downs and outages of links, at exponential intervals.
+
+    Every node and every link has draws of its own, so a cluster that grows keeps the faults of
+    the nodes and links that it had, as long as their indices stay.
+
+    Parameters
+    ----------
+    until_s
+        No fault begins later.
+    crash_every_s, slow_every_s, link_down_every_s
+        Mean seconds between the end of one fault of a node or link and the next; None for none.
+    down_s, slow_s, link_down_s
+        Mean seconds that one lasts.
+    slow_factor
+        How many times slower.
+
+    Raises
+    ------
+    ValueError
+        A time or factor that is not above 0, a seed that is no whole number, no cluster, or times
+        so short that more than a million faults would be drawn.
+    """
+    number = check_whole("seed", seed, 0)
+    check_cluster(cluster)
+    numbers = {"until_s": until_s, "down_s": down_s, "slow_s": slow_s, "slow_factor": slow_factor}
+    numbers["link_down_s"] = link_down_s
+    every = {"crash": crash_every_s, "slow": slow_every_s, "link_down": link_down_every_s}
+    numbers |= {f"{kind}_every_s": mean_s for kind, mean_s in every.items() if mean_s is not None}
+    for name, value in numbers.items():
+        if not 0 < check_number(name, value) < math.inf:
+            raise UserError(f"{name} is {value}; it must be above 0 and finite")
+    nodes, links = len(cluster), len(cluster.links)
+    expected = sum(
+        count * until_s / (every_s + length_s)
+        for every_s, length_s, count in (
+            (crash_every_s, down_s, nodes),
+            (slow_every_s, slow_s, nodes),
+            (link_down_every_s, link_down_s, links),
+        )
+        if every_s is not None
+    )
+    if expected > MOST_FAULTS:
+        raise UserError(
+            f"about {expected:.3g} faults would be drawn for {nodes} nodes and {links} links until "
+            f"{until_s:g} s; at most {MOST_FAULTS:,} are. Give a shorter until_s, or longer times "
+            "between faults"
+        )
+
+    def intervals(
+        every_s: float | None, length_s: float, purpose: Purpose, *which: int
+    ) -> Iterator[tuple[float, float]]:
+        if every_s is None:
+            return
+        random = stream(number, purpose, *which)
+        at_s = float(random.exponential(every_s))
+        while at_s < until_s:
+            end_s = at_s + max(float(random.exponential(length_s)), 1e-9)
+            yield at_s, end_s
+            at_s = end_s + float(random.exponential(every_s))
+
+    faults: list[Fault] = []
+    for node in range(nodes):
+        for from_s, to_s in intervals(crash_every_s, down_s, Purpose.CRASHES, node):
+            faults += [Crash(node, from_s), Restart(node, to_s)]
+        for from_s, to_s in intervals(slow_every_s, slow_s, Purpose.SLOW_DOWNS, node):
+            faults.append(SlowDown(node, from_s, to_s, slow_factor))
+    for pair in cluster.links:
+        for from_s, to_s in intervals(link_down_every_s, link_down_s, Purpose.OUTAGES, *pair):
+            faults.append(LinkDown(*pair, from_s, to_s))
+    return tuple(faults)
+
+
+def fault_rows(faults: Iterable[Fault], cluster: Cluster, end_s: float) -> list[Row]:
+    """Rows of a trace that ends at `end_s`, one for each fault that had begun by then."""
+
+    def row(node: Name, label: str, from_s: float, to_s: float) -> Row:
+        return (cluster.names[cluster.index(node)], "fault", label, from_s, min(to_s, end_s), 0)
+
+    back_s: dict[int, list[float]] = {}
+    for fault in faults:
+        if isinstance(fault, Restart):
+            insort(back_s.setdefault(cluster.index(fault.node), []), fault.at_s)
+    rows = []
+    for fault in faults:
+        if isinstance(fault, Crash):
+            times_s = back_s.get(cluster.index(fault.node), [])
+            place = bisect_left(times_s, fault.at_s)
+            up_s = times_s[place] if place < len(times_s) else end_s
+            rows.append(row(fault.node, "down", fault.at_s, up_s))
+        elif isinstance(fault, SlowDown):
+            label = f"{fault.factor:g} times slower"
+            rows.append(row(fault.node, label, fault.from_s, fault.to_s))
+        elif isinstance(fault, LinkDown | Lossy):
+            what = "down" if isinstance(fault, LinkDown) else "lossy"
+            label = f"link to {cluster.names[cluster.index(fault.target)]} {what}"
+            rows.append(row(fault.source, label, fault.from_s, fault.to_s))
+    return [one for one in rows if one[3] <= one[4]]

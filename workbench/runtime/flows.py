@@ -1,15 +1,15 @@
-"""What transfers over limited network interfaces are made of: interfaces, flows, and shares."""
+"""Transfers over limited network interfaces as fluid flows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import simpy
 
 from workbench.clusters import Schedule
-from workbench.runtime.arguments import refuse_endless
+from workbench.runtime.kernel import refuse_endless
 
 SCALE = 1 << 64
 """Bits are counted in whole parts of 2^-64, so that sums are exact whatever their order."""
@@ -27,49 +27,18 @@ class Interface:
     long as none takes more than an equal part of it.
     """
 
-    __slots__ = (
-        "bps",
-        "capacity",
-        "change",
-        "constant",
-        "flows",
-        "full",
-        "roomy",
-        "share",
-        "shared",
-    )
-
     def __init__(self, capacity: Schedule) -> None:
         self.capacity, self.constant = capacity, capacity.constant
         self.bps = capacity.at(0.0)
         self.flows: dict[Flow, None] = {}
         self.shared = self.roomy = False
         self.full = False  # a flow takes more than an equal part
-        self.share: Share | None = None  # while it is shared
+        self.share: Any = None  # a `FairShare` or `CoupledShare`, while it is shared
         self.change: simpy.Event | None = None  # of the capacity
 
 
 class Flow:
     """A transfer's bytes on their way; `number` counts flows in the order in which they began."""
-
-    __slots__ = (
-        "bps",
-        "cap",
-        "change",
-        "done",
-        "end",
-        "end_s",
-        "group",
-        "interfaces",
-        "left",
-        "limit_bps",
-        "number",
-        "place",
-        "rate_bps",
-        "share",
-        "since_s",
-        "timer",
-    )
 
     def __init__(
         self,
@@ -87,7 +56,7 @@ class Flow:
         self.since_s = self.rate_bps = 0.0
         self.end_s = math.inf
         self.timer: simpy.Event | None = None
-        self.share: Share | None = None
+        self.share: Any = None
         self.group: Any = None  # of a `FairShare`, which alone knows it
         self.end = 0
         self.place = 0  # in a `CoupledShare`
@@ -105,31 +74,3 @@ class Flow:
             if not self.end_s < math.inf:
                 refuse_endless("a transfer over a limited interface")
         return True
-
-
-class Share(Protocol):
-    """Flows whose rates depend on each other, through interfaces that they share."""
-
-    timer: simpy.Event | None  # of its next end
-    due_s: float  # when that is
-
-    def interfaces(self) -> list[Interface]:
-        """Return the shared interfaces."""
-
-    def join(self, flow: Flow, now_s: float) -> None:
-        """Let a flow share from now on, once settled."""
-
-    def update(self, flow: Flow, now_s: float) -> None:
-        """Note that a flow's cap, its limit, or the interfaces that it shares may have changed."""
-
-    def leave(self, flow: Flow, now_s: float) -> None:
-        """Take a flow out, which goes on as it says itself."""
-
-    def settle(self, now_s: float) -> float:
-        """Set the rates after a change; return when the next flow ends, if nothing changes."""
-
-    def over_limits(self) -> list[tuple[Flow, float]]:
-        """Flows above their limit since the last settlement, and their rates."""
-
-    def pop_ended(self, by_s: float) -> list[Flow]:
-        """Take out the flows that end by a time, in the order in which they began."""

@@ -1,30 +1,109 @@
-"""A simulated node: its program and tasks, its mailbox, its cores."""
+"""A simulated node: its program and the tasks beside it, its mailbox, its cores."""
 
 from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import simpy
 from simpy.events import Process
 
 from workbench.clusters import Node
-from workbench.runtime.cores import Cores
-from workbench.runtime.endpoint import Endpoint
-from workbench.runtime.kernel import FIRST
-from workbench.runtime.mailbox import Mailbox
+from workbench.errors import UserError
+from workbench.runtime.faults import Crash, Restart
+from workbench.runtime.kernel import FIRST, Kernel
+from workbench.runtime.messages import Mailbox
 from workbench.runtime.pipe import Pipe
-from workbench.runtime.state import State
-from workbench.runtime.tasks import SimulatedTask, cut_off
+from workbench.runtime.state import Cores, Endpoint, State
 
 if TYPE_CHECKING:
     from workbench.runtime.context import Context, Program
 
+T = TypeVar("T")
+
+_MOST_AWAITS = 10  # as it ends; one that passes over every exception would go on for ever
+
 
 class CutOffWarning(RuntimeWarning):
     """A program or task raised an exception as it was cut off; nobody could catch it."""
+
+
+class CutOff(BaseException):
+    """Raised in a coroutine where it waits when its node or program ends.
+
+    Not GeneratorExit, which Python would not pass to the innermost of coroutines that wait for
+    each other, should that await something as it ends.
+    """
+
+
+class SimulatedTask(Generic[T]):
+    """See `workbench.runtime.Task`."""
+
+    __slots__ = ("_cancel", "_cancelled", "ends", "error", "process", "waiting")
+
+    def __init__(self, cancel: Callable[[Process], None]) -> None:
+        self._cancel = cancel
+        self._cancelled = False
+        self.waiting = 0  # who awaits it
+        self.ends: list[Callable[[], None]] = []  # called in the moment in which it ends
+        self.error: BaseException | None = None
+        self.process: Process
+
+    async def run(self, work: Awaitable[T]) -> T | None:
+        """Wait for the work, keeping its exception for the coroutine that awaits the task."""
+        try:
+            return await work
+        except BaseException as error:  # SystemExit and asyncio's CancelledError, too
+            if not self.waiting or isinstance(error, CutOff | KeyboardInterrupt):
+                raise
+            self.error = error
+            return None
+        finally:
+            for end in self.ends:
+                end()
+
+    def done(self) -> bool:
+        """Whether it has ended: with a result, by an exception, or cancelled."""
+        return self.process.triggered
+
+    def cancelled(self) -> bool:
+        """Whether it was cancelled."""
+        return self._cancelled
+
+    def cancel(self) -> bool:
+        """End it where it waits; False if it had ended."""
+        if self.done():
+            return False
+        self._cancel(self.process)
+        self._cancelled = True
+        return True
+
+    def result(self) -> T:
+        """What it returned; raises what it raised, and RuntimeError before it has ended."""
+        if not self.done():
+            raise RuntimeError("the task has not ended; await it")
+        if self.error is not None:
+            raise self.error
+        if self._cancelled:
+            from asyncio import CancelledError
+
+            raise CancelledError("the task was cancelled")
+        if not self.process.ok:  # it had failed before anybody awaited it
+            raise cast(BaseException, self.process.value)
+        return cast(T, self.process.value)
+
+    def __await__(self) -> Generator[simpy.Event, Any, T]:
+        refusal = None if self.done() else cast(Kernel, self.process.env).refusal("this task")
+        if refusal is not None:
+            yield refusal
+        self.waiting += 1
+        try:
+            yield self.process
+        finally:
+            self.waiting -= 1
+        return self.result()
 
 
 class Host(Endpoint):
@@ -131,7 +210,7 @@ class Host(Endpoint):
             if not isinstance(target, Process):
                 target.defused = True
         ended = inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
-        error = None if ended else cut_off(coroutine)
+        error = None if ended else _end_where_it_waits(coroutine)
         if error is not None:
             warnings.warn(
                 f"{self.name} (node {self.index}), cut off at {self.state.env.now:g} s, "
@@ -142,7 +221,25 @@ class Host(Endpoint):
         if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == "CORO_CREATED":
             work.close()  # Python would warn that nobody awaited it
 
-    def crash(self, *, comes_back: bool) -> None:
+    def suffer(self, faults: Sequence[Crash | Restart]) -> None:
+        """Crash and come back at their times."""
+        faults = sorted(faults, key=lambda fault: fault.at_s)
+        for place, fault in enumerate(faults):
+            crashes = isinstance(fault, Crash)
+            if crashes != (place % 2 == 0):
+                there = "up" if place % 2 == 0 else "down"
+                raise UserError(f"{fault}: {self.name} is {there} already then")
+            comes_back = place + 1 < len(faults)
+
+            def act(_: simpy.Event, crashes: bool = crashes, comes_back: bool = comes_back) -> None:
+                if crashes:
+                    self._crash(comes_back)
+                else:
+                    self._restart()
+
+            self.state.fault_events[self.state.env.call(act, FIRST, fault.at_s)] = self.index
+
+    def _crash(self, comes_back: bool) -> None:
         """Stop at once, losing everything but the trace."""
         self.up = False
         was_running = self.main is not None
@@ -153,7 +250,7 @@ class Host(Endpoint):
             pipe.drop()
         self.state.pending += (was_running and comes_back) - was_running
 
-    def restart(self) -> None:
+    def _restart(self) -> None:
         """Come back with an empty memory."""
         self.up = True
         self.restarts += 1
@@ -162,3 +259,20 @@ class Host(Endpoint):
         if self.ended_s is None and self.program is not None:
             self.state.pending -= 1
             self.start()
+
+
+def _end_where_it_waits(coroutine: Coroutine[Any, Any, Any]) -> BaseException | None:
+    """End a coroutine where it waits, and where it would wait as it ends; its ``finally`` runs.
+
+    Returns what else than `CutOff` it raised; None for nothing.
+    """
+    for _ in range(_MOST_AWAITS):
+        try:
+            coroutine.throw(CutOff())
+        except KeyboardInterrupt:
+            raise
+        except (CutOff, StopIteration):
+            return None
+        except BaseException as error:
+            return error
+    return None

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import simpy
 from simpy.events import Timeout
 
 from workbench.clusters import Link, Schedule
-from workbench.runtime.arguments import refuse_endless
-from workbench.runtime.endpoint import Endpoint
-from workbench.runtime.flows import Flow, Interface
+from workbench.runtime.faults import LinkDown, Lossy
+from workbench.runtime.flows import Flow
+from workbench.runtime.kernel import FIRST, Purpose, refuse_endless, stream
 from workbench.runtime.messages import Message, Transfer
+from workbench.runtime.state import Endpoint
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from workbench.runtime.faults import Lossy
 
 
 class Pipe:
@@ -30,36 +30,12 @@ class Pipe:
     loses what it carries, what waits and all that is sent meanwhile.
     """
 
-    __slots__ = (
-        "bandwidth",
-        "busy_s",
-        "bytes",
-        "current",
-        "down",
-        "env",
-        "flow",
-        "interfaces",
-        "lane",
-        "link",
-        "losses",
-        "lost",
-        "messages",
-        "queue",
-        "random",
-        "source",
-        "start_s",
-        "state",
-        "target",
-        "timer",
-    )
-
     def __init__(self, source: Endpoint, target: Endpoint, link: Link) -> None:
-        self.state = source.state
-        self.env = self.state.env
+        self.state, self.env = source.state, source.state.env
         self.source, self.target, self.link = source, target, link
         self.bandwidth = link.bandwidth
         self.lane = f"to {target.name}"
-        self.interfaces: tuple[Interface, ...] = tuple(
+        self.interfaces = tuple(
             interface for interface in (source.uplink, target.downlink) if interface is not None
         )
         self.queue: deque[Message] = deque()
@@ -98,6 +74,28 @@ class Pipe:
         self.lost += lost
         self.state.pending -= lost
 
+    def suffer(self, fault: LinkDown | Lossy) -> None:
+        """Have a fault at its time."""
+        if isinstance(fault, Lossy):
+            self.losses.append(fault)
+            ends = self.source.index, self.target.index
+            self.random = stream(self.state.seed, Purpose.LOSSES, *ends)
+            return
+
+        def fall(_: simpy.Event) -> None:
+            self.down += 1
+            self.drop()
+
+        def rise(_: simpy.Event) -> None:
+            self.down -= 1
+
+        self._at(fault.from_s, fall)
+        if fault.to_s < math.inf:
+            self._at(fault.to_s, rise)
+
+    def _at(self, at_s: float, act: Callable[[simpy.Event], None]) -> None:
+        self.state.fault_events[self.env.call(act, FIRST, at_s)] = None
+
     def _start(self, message: Message) -> None:
         self.current = message
         link, bandwidth, start_s = self.link, self.bandwidth, self.env.now
@@ -106,26 +104,19 @@ class Pipe:
         if message.tensor_bytes:
             bits = link.weighted_bytes(message.tensor_bytes) * 8
             set_up_s += len(message.tensor_bytes) * link.tensor_s
-        if self.interfaces and bits:
-            if not start_s + set_up_s + link.latency_s < math.inf:
-                self._refuse(message)
-            timer = Timeout(self.env, set_up_s, bits)
-            timer.callbacks.append(self._flow)
-        else:
+        took_s = set_up_s
+        then: Callable[[simpy.Event], None] = self._flow
+        if not (self.interfaces and bits):
             if isinstance(bandwidth, Schedule):
                 transfer_s = bandwidth.seconds_for(bits, start_s + set_up_s)
             else:
                 transfer_s = bits / bandwidth
-            took_s = set_up_s + transfer_s
-            if not start_s + took_s + link.latency_s < math.inf:
-                self._refuse(message)
-            timer = Timeout(self.env, took_s)
-            timer.callbacks.append(self._end)
-        self.timer = timer
-
-    def _refuse(self, message: Message) -> None:
-        size, ends = message.size_bytes, f"from {self.source.name} to {self.target.name}"
-        refuse_endless(f"message {message.topic!r} of {size:g} bytes {ends}")
+            took_s, then = set_up_s + transfer_s, self._end
+        if not start_s + took_s + link.latency_s < math.inf:
+            ends = f"from {self.source.name} to {self.target.name}"
+            refuse_endless(f"message {message.topic!r} of {message.size_bytes:g} bytes {ends}")
+        self.timer = Timeout(self.env, took_s, bits)
+        self.timer.callbacks.append(then)
 
     def _flow(self, event: simpy.Event) -> None:
         bits: Any = event.value
@@ -146,15 +137,9 @@ class Pipe:
                 (source.name, self.lane, message.topic, self.start_s, end_s, round(size_bytes))
             )
         if source.watchers or target.watchers:
-            transfer = Transfer(
-                source.index,
-                target.index,
-                message.topic,
-                size_bytes,
-                self.start_s,
-                end_s,
-                len(message.tensor_bytes),
-            )
+            ends, times = (source.index, target.index), (self.start_s, end_s)
+            tensors = len(message.tensor_bytes)
+            transfer = Transfer(*ends, message.topic, size_bytes, *times, tensors)
             for watcher in (*source.watchers, *target.watchers):
                 watcher.append(transfer)
         if self.queue:

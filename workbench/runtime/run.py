@@ -1,15 +1,24 @@
-"""Results of a run, whole or in part."""
+"""Results of a run, whole or in part, and what an error says about one that could not go on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import traceback
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from workbench.runtime.host import Host
+    from workbench.runtime.messages import Message
+    from workbench.runtime.state import State
     from workbench.runtime.trace import Trace
+
+Ended = Literal["done", "stopped", "interrupted", "failed", "deadlock"]
+
+_MOST_UNREAD = 8
+_FOREIGN = "in a program, await only what the context's methods return"
 
 
 class LinkUse(NamedTuple):
@@ -50,7 +59,7 @@ class Run:
     """
 
     end_s: float
-    ended: Literal["done", "stopped", "interrupted", "failed", "deadlock"]
+    ended: Ended
     results: Mapping[int, Any]
     trace: Trace | None
     events: int
@@ -70,14 +79,8 @@ class Run:
         """One row per link: ``source, target, messages, bytes, lost, busy_s``."""
         import polars as pl
 
-        schema = {
-            "source": pl.String,
-            "target": pl.String,
-            "messages": pl.Int64,
-            "bytes": pl.Float64,
-            "lost": pl.Int64,
-            "busy_s": pl.Float64,
-        }
+        kinds = (pl.String, pl.String, pl.Int64, pl.Float64, pl.Int64, pl.Float64)
+        schema = dict(zip(LinkUse._fields, kinds, strict=True))
         return pl.DataFrame(self.links, schema=schema, orient="row")
 
     def __str__(self) -> str:
@@ -104,3 +107,66 @@ class ProgramError(SimulationError):
 
 class DeadlockError(SimulationError):
     """Programs wait for messages that nobody will send any more."""
+
+
+def deadlock_report(state: State, hosts: Sequence[Host]) -> str:
+    """Who waits for what since when, what is unread, and which nodes are down."""
+    lines = ["deadlock: nothing is on its way any more, and programs still wait for messages"]
+    for host in hosts:
+        waits = _states(host, state.cluster.names)
+        lines += [f"  {host.name} (node {host.index}) {one}" for one in waits]
+    return "\n".join(lines)
+
+
+def _states(host: Host, names: Sequence[str]) -> list[str]:
+    unread = f"unread: {_listed(host.mailbox.unread, names)}"
+    if not host.up:
+        return ["is down after a crash"]
+    if host.program is None:
+        return [f"has no program; {unread}"] if host.mailbox.unread else []
+    if host.ended_s is not None:
+        error, said = host.failed, "ended"
+        if isinstance(error, KeyboardInterrupt):
+            said = "was interrupted"
+        elif error is not None:
+            said = f"failed ({type(error).__name__}: {error})"
+        return [f"{said} at {host.ended_s:g} s; {unread}"]
+    waits = [
+        f"waits for a message{wait.wanted(names)} since {wait.since_s:g} s; {unread}"
+        for wait in host.mailbox.waits
+    ]
+    return waits or ["waits for a task of its own"]
+
+
+def _listed(messages: list[Message], names: Sequence[str]) -> str:
+    shown = [f"{one.topic!r} from {names[one.sender]}" for one in messages[:_MOST_UNREAD]]
+    if len(messages) > _MOST_UNREAD:
+        shown.append(f"{len(messages) - _MOST_UNREAD} more")
+    return ", ".join(shown) or "none"
+
+
+def failure_report(state: State, hosts: Sequence[Host], cause: BaseException) -> str:
+    """Whose program failed, when and why."""
+    now_s = state.env.now
+    said = f"{type(cause).__name__}: {cause}"
+    if state.failure is not None:
+        host = hosts[state.failure[0]]
+        hint = f" ({_FOREIGN})" if _is_asyncios(cause) else ""
+        if isinstance(cause, TypeError) and "NoneType can't be used in 'await'" in said:
+            hint = " (send returns at once, with nothing to await)"
+        return f"program of {host.name} (node {host.index}) failed at {now_s:g} s: {said}{hint}"
+    process = state.env.active_process
+    for host in hosts:
+        if process in host.running:
+            return (
+                f"program of {host.name} (node {host.index}) awaited, at {now_s:g} s, something "
+                f"that its context did not make (asyncio's, perhaps); {_FOREIGN}"
+            )
+    return f"the run failed at {now_s:g} s: {said}"
+
+
+def _is_asyncios(error: BaseException) -> bool:
+    """Whether asyncio raised it, which finds no event loop of its own outside a notebook."""
+    last = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1:]
+    module = last[0].f_globals.get("__name__", "") if last else ""
+    return str(error) == "no running event loop" or str(module).split(".")[0] == "asyncio"

@@ -1,4 +1,4 @@
-"""Transfers that share the capacity of nodes' network interfaces, as fluid flows."""
+"""Keeps the rates of all transfers over limited network interfaces max-min fair."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import simpy
 from workbench.clusters import Schedule
 from workbench.runtime.coupled_share import MANY, CoupledShare, LargeCoupledShare
 from workbench.runtime.fair_share import FairShare
-from workbench.runtime.flows import Flow, Interface, Share
+from workbench.runtime.flows import Flow, Interface
 from workbench.runtime.kernel import LAST, Kernel
+
+Share = FairShare | CoupledShare
 
 _FEW = 16
 """Flows; an interface with more is a hub."""
@@ -20,12 +22,12 @@ _ROUNDING = 2.0**-48  # of the time: 16 roundings, within which a transfer ends 
 
 
 class Sharing:
-    """Keeps the rates of all flows max-min fair, at each start, end and change of a capacity.
+    """Keeps rates max-min fair at each start, end and change of a capacity.
 
     Whatever changes within one instant is settled once, at its end, and only where it matters: a
     flow that no shared interface limits, or the flows of a share. A shared interface has a
     `FairShare`, unless a flow crosses two of them: these have a `CoupledShare`, which is taken
-    apart, and what it held looked at afresh, once as many flows have come and gone as it holds.
+    apart, and what it held looked at again, once as many flows have come and gone as it holds.
     """
 
     def __init__(self, env: Kernel) -> None:
@@ -47,17 +49,19 @@ class Sharing:
     def leave(self, flow: Flow) -> None:
         """Take a flow out, whether it has ended or not."""
         self._displace(flow)
-        if flow.change is not None:
-            self.env.cancel(flow.change)
-            flow.change = None
+        self._cancel_change(flow)
         self._placed.pop(flow, None)
         for interface in flow.interfaces:
             del interface.flows[flow]
             if interface.flows or interface.shared:
                 self._touch((interface,))
-            elif interface.change is not None:
-                self.env.cancel(interface.change)
-                interface.change = None
+            else:
+                self._cancel_change(interface)
+
+    def _cancel_change(self, of: Flow | Interface) -> None:
+        if of.change is not None:
+            self.env.cancel(of.change)
+            of.change = None
 
     def _touch(self, interfaces: Iterable[Interface]) -> None:
         for interface in interfaces:
@@ -158,7 +162,7 @@ class Sharing:
             if flow.bps > flow.limit_bps:
                 self._overrun(flow, flow.bps)
             return
-        share = through[0].share
+        share: Share | None = through[0].share
         if share is None or share is not through[-1].share:
             share = self._share(through, shares)
         shares[share] = None
@@ -171,8 +175,8 @@ class Sharing:
     def _share(self, through: list[Interface], shares: dict[Share, None]) -> Share:
         """One share for interfaces; where they have several, the largest takes the others in."""
         if len(through) == 1:
-            through[0].share = FairShare(through[0], self.env.now)
-            return through[0].share
+            fair = through[0].share = FairShare(through[0], self.env.now)
+            return fair
         coupled = [one.share for one in through if isinstance(one.share, CoupledShare)]
         if coupled:
             whole = max(coupled, key=lambda share: len(share.flows))
@@ -285,11 +289,8 @@ def _has_room(interface: Interface) -> bool:
     most_bps = interface.bps / len(interface.flows) / 2
     for flow in interface.flows:
         for hub in flow.interfaces:
-            if (
-                hub is not interface
-                and len(hub.flows) > _FEW
-                and hub.bps / len(hub.flows) <= most_bps
-            ):
+            count = len(hub.flows)
+            if hub is not interface and count > _FEW and hub.bps / count <= most_bps:
                 break
         else:
             return False

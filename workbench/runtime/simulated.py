@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import types
 from collections.abc import Awaitable, Callable, Generator
@@ -11,29 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import simpy
 from simpy.events import Timeout
 
+from workbench.checks import is_number
 from workbench.errors import UserError
-from workbench.runtime.arguments import (
-    check_seconds,
-    check_spawned,
-    check_topic,
-    check_work,
-    refuse_async,
-    refuse_endless,
-)
-from workbench.runtime.kernel import EXPIRY, RUNNING
-from workbench.runtime.mailbox import Wait
-from workbench.runtime.messages import Message, Transfer
-from workbench.runtime.streams import Purpose, stream
-from workbench.runtime.tasks import CutOff, SimulatedTask
-from workbench.runtime.threads import Synchronized
+from workbench.runtime.host import CutOff, Host, SimulatedTask
+from workbench.runtime.kernel import EXPIRY, RUNNING, Purpose, refuse_endless, stream
+from workbench.runtime.messages import Message, Transfer, Wait
+from workbench.runtime.threads import Synchronized, refuse_async
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from workbench.runtime.host import Host
-
 T = TypeVar("T")
-
 
 MOST_READ_AT_ONCE = 10_000_000
 """Unread messages that a program may take in one instant, without waiting for any."""
@@ -90,8 +79,8 @@ class SimulatedContext:
         """Do the work and charge its cost in virtual seconds."""
         if RUNNING.kernel is not self._env:
             await self._refuse_elsewhere()
-        check_seconds(f"cost_s of {label or lane}", cost_s)
-        check_work(work, lane, label)
+        _check_seconds(f"cost_s of {label or lane}", cost_s)
+        _check_work(work, lane, label)
         host, env, cores = self._host, self._env, self._cores
         if cores.free:
             cores.free -= 1
@@ -139,8 +128,8 @@ class SimulatedContext:
         host = self._host
         if not isinstance(message, Message):
             raise TypeError(
-                f"{host.name} sends {message!r}, which is no message; send "
-                "Message(context.node, topic, payload, size_bytes)"
+                f"{host.name} sends {message!r}; send a Message(context.node, topic, payload, "
+                "size_bytes)"
             )
         if message.sender != host.index:
             raise UserError(
@@ -169,10 +158,10 @@ class SimulatedContext:
         """Wait for a message."""
         if RUNNING.kernel is not self._env:
             await self._refuse_elsewhere()
-        if type(topic) is not str:
-            check_topic(topic)
+        if not (topic is None or isinstance(topic, str)):
+            raise TypeError(f"receive waits for topic {topic!r}; give text, or sender=...")
         if timeout_s is not None:
-            check_seconds("timeout_s", timeout_s)
+            _check_seconds("timeout_s", timeout_s)
         if sender is not None:
             sender = self._host.state.cluster.index(sender)
         message = self._mailbox.take(topic, sender)
@@ -215,14 +204,14 @@ class SimulatedContext:
         """Wait."""
         if RUNNING.kernel is not self._env:
             await self._refuse_elsewhere()
-        check_seconds("seconds to sleep", seconds)
+        _check_seconds("seconds to sleep", seconds)
         if not self._env.now + seconds < math.inf:
             refuse_endless(f"a sleep of {self.name}")
         await _happens(Timeout(self._env, seconds))
 
     def spawn(self, work: Awaitable[T]) -> SimulatedTask[T]:
         """Run a coroutine beside the program."""
-        check_spawned(work)
+        _check_awaitable("spawn", work)
         self._check_run()
         task = SimulatedTask[T](self._host.cancel_task)
         task.process = self._host.run(task.run(work), work)
@@ -235,8 +224,7 @@ class SimulatedContext:
         if not works:
             raise UserError("first is given nothing to wait for; give tasks or coroutines")
         for one in works:
-            if not isinstance(one, SimulatedTask):
-                check_spawned(one, "first")
+            _check_awaitable("first", one)
         tasks = [one if isinstance(one, SimulatedTask) else self.spawn(one) for one in works]
         own = [task for task, work in zip(tasks, works, strict=True) if task is not work]
         places = [place for place, task in enumerate(tasks) if task.done()]
@@ -270,3 +258,30 @@ class SimulatedContext:
         transfers: list[Transfer] = []
         self._host.watchers.append(transfers)
         return transfers
+
+
+def _check_seconds(what: str, seconds: Any) -> None:
+    if not (is_number(seconds) and 0 <= seconds < math.inf):
+        raise UserError(f"{what} is {seconds!r}; it must be a finite number, not negative")
+
+
+def _check_work(work: Any, lane: Any, label: Any) -> None:
+    if not callable(work):
+        raise TypeError(
+            f"the work of compute is {work!r}; give a function without arguments, such as "
+            "lambda: step(batch), without calling it"
+        )
+    if not (isinstance(lane, str) and isinstance(label, str)):
+        raise TypeError(f"compute has lane {lane!r} and label {label!r}; give text")
+
+
+def _check_awaitable(by: str, work: Any) -> None:
+    if inspect.isawaitable(work):
+        return
+    hint = f", called, as in context.{by}(work(context))" if callable(work) else ""
+    if isinstance(work, list | tuple):
+        hint = ", or several one by one" if by == "first" else ""
+        for one in work:
+            if inspect.iscoroutine(one):
+                one.close()  # Python would warn that nobody awaited it
+    raise TypeError(f"{by} is given {work!r}; give a coroutine{hint}")

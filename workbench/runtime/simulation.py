@@ -6,30 +6,48 @@ import gc
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import simpy
 
 from workbench.checks import check_number, check_truth, check_whole
 from workbench.clusters import Cluster
+from workbench.clusters.cluster import check_cluster
 from workbench.errors import UserError
-from workbench.runtime.fault_injection import inject
-from workbench.runtime.faults import check_faults
+from workbench.runtime.faults import (
+    Crash,
+    Fault,
+    LinkDown,
+    Lossy,
+    Restart,
+    SlowDown,
+    check_faults,
+    fault_rows,
+)
 from workbench.runtime.host import Host
 from workbench.runtime.pipe import Pipe
-from workbench.runtime.programs import Programs, by_node
-from workbench.runtime.reports import deadlock_report, failure_report
-from workbench.runtime.run import DeadlockError, LinkUse, ProgramError, Run, SimulationError
+from workbench.runtime.progress import Progress, check_progress, shown
+from workbench.runtime.run import (
+    DeadlockError,
+    Ended,
+    LinkUse,
+    ProgramError,
+    Run,
+    SimulationError,
+    deadlock_report,
+    failure_report,
+)
 from workbench.runtime.simulated import SimulatedContext
 from workbench.runtime.state import State
 from workbench.runtime.threads import Threads, thread_count
+from workbench.runtime.trace import Trace
 
 if TYPE_CHECKING:
-    from workbench.runtime.faults import Fault
-    from workbench.runtime.progress import Progress
-    from workbench.runtime.trace import Trace
+    from workbench.runtime.context import Program
+
+Programs = Mapping[int, "Program"] | Mapping[str, "Program"] | Sequence["Program"]
 
 _PROGRESS_EVERY_S = 0.2
 _MANY_NODES = 1_000
@@ -41,16 +59,68 @@ _NO_TIME_S = 1e-12
 """By what less the clock moves in an event on average, it stands still."""
 
 
-@contextmanager
-def _rare_collections(nodes: int) -> Iterator[None]:
-    """Collect garbage less often where many nodes would be walked each time."""
-    before = gc.get_threshold()
-    if nodes > _MANY_NODES and before[0]:
-        gc.set_threshold(max(before[0], 10 * nodes), *before[1:])
+def simulate(
+    cluster: Cluster,
+    programs: Programs,
+    *,
+    seed: int = 0,
+    trace: bool = False,
+    faults: Iterable[Fault] = (),
+    until_s: float | None = None,
+    progress: Progress | bool | None = False,
+    threads: int | None = None,
+) -> Run:
+    """Run a program on every node until all have ended and all messages have arrived.
+
+    Learning is real, time is virtual: `Context.compute` runs its work and charges its cost,
+    `Context.send` charges the link. The same arguments give the same results and the same trace,
+    bit for bit. It needs no event loop and runs within one, as in a notebook.
+
+    Parameters
+    ----------
+    programs
+        A coroutine function that takes a `Context` for each node: one per node in order, or a
+        mapping from node (index or name), in which nodes without a program may be left out.
+    seed
+        Of the nodes' generators and of messages that lossy links lose.
+    trace
+        Record what ran when.
+    faults
+        See `workbench.runtime.faults`.
+    until_s
+        Stop then, whatever still runs. Programs that wait for what nobody will send are a
+        deadlock before that, too.
+    progress
+        True to show how far the run is; or a function, called a few times a second with
+        virtual seconds and events so far.
+    threads
+        How many pieces of work that `Context.compute` does `on` a state run at once; by default as
+        many as there are cores, or as the environment variable ``WORKBENCH_THREADS`` says.
+        Changes nothing but how long a run takes.
+
+    Returns
+    -------
+    Run
+        What Ctrl-C interrupts is a run too, with what it had until then.
+
+    Raises
+    ------
+    ValueError
+        Programs, faults, seed or time that do not fit the cluster, or less than one thread.
+    ProgramError, DeadlockError
+        A program failed, or all wait for each other; the error's `run` holds the rest.
+    """
+    check_progress(progress)
+    simulation = Simulation(
+        cluster, programs, seed=seed, trace=trace, faults=faults, threads=threads
+    )
     try:
-        yield
+        if progress is True:
+            with shown(until_s) as show:
+                return simulation.run(until_s, show)
+        return simulation.run(until_s, progress or None)
     finally:
-        gc.set_threshold(*before)
+        simulation.close()
 
 
 class _ProgressFailedError(Exception):
@@ -79,16 +149,12 @@ class Simulation:
         threads: int | None = None,
     ) -> None:
         check_truth("trace", trace)
-        self.state = state = State(
-            cluster,
-            check_whole("seed", seed, 0),
-            Threads(thread_count(threads)),
-            [] if trace else None,
-        )
+        seed, workers = check_whole("seed", seed, 0), Threads(thread_count(threads))
+        self.state = state = State(cluster, seed, workers, [] if trace else None)
         self.cluster, self.env, self.results = cluster, state.env, state.results
         self._midway = False  # within an event, which only a program's failure ends cleanly
         self.faults = check_faults(faults)
-        of_node = by_node(cluster, programs)
+        of_node = _by_node(cluster, programs)
         self.hosts = [
             Host(state, index, node, of_node.get(index), SimulatedContext)
             for index, node in enumerate(cluster.nodes)
@@ -99,8 +165,24 @@ class Simulation:
         }
         for (source, target), pipe in self.pipes.items():
             self.hosts[source].pipes[target] = pipe
-        inject(self.faults, state, self.hosts, self.pipes)
+        self._inject()
         self._begun = False
+
+    def _inject(self) -> None:
+        """Schedule all faults; they come first in their instant, in the order of the list."""
+        index = self.cluster.index
+        crashes: dict[int, list[Crash | Restart]] = {}
+        for fault in self.faults:
+            if isinstance(fault, Crash | Restart):
+                crashes.setdefault(index(fault.node), []).append(fault)
+            elif isinstance(fault, SlowDown):
+                host = self.hosts[index(fault.node)]
+                host.speed = host.speed.scaled(1 / fault.factor, fault.from_s, fault.to_s)
+            elif isinstance(fault, LinkDown | Lossy):
+                self.cluster.link(fault.source, fault.target)
+                self.pipes[index(fault.source), index(fault.target)].suffer(fault)
+        for node in sorted(crashes):
+            self.hosts[node].suffer(crashes[node])
 
     def run(self, until_s: float | None = None, progress: Progress | None = None) -> Run:
         """Go on until all is done, or until a time; call again to go on from there.
@@ -217,39 +299,67 @@ class Simulation:
         self.env.ended = True
         self.state.threads.close()
 
-    def result(self, ended: Literal["done", "stopped", "interrupted", "failed", "deadlock"]) -> Run:
+    def result(self, ended: Ended) -> Run:
         """Return the run so far."""
-        end_s = self._last_s() if ended == "deadlock" else self.env.now
+        end_s, trace = self.env.now, None
+        if ended == "deadlock":
+            # The clock itself may be later: at the end of a timeout that was not needed.
+            waits = [wait.since_s for host in self.hosts for wait in host.mailbox.waits]
+            end_s = max(self.state.delivered_s, self.state.ended_s, *waits)
+        if self.state.rows is not None:
+            rows = [*self.state.rows, *fault_rows(self.faults, self.cluster, end_s)]
+            trace = Trace(Trace.of(rows).frame.sort("start_s", maintain_order=True))
         return Run(
             end_s=end_s,
             ended=ended,
             results={index: self.results[index] for index in sorted(self.results)},
-            trace=self._trace(end_s),
+            trace=trace,
             events=self.env.events,
             links=tuple(
-                LinkUse(
-                    pipe.source.name,
-                    pipe.target.name,
-                    pipe.messages,
-                    pipe.bytes,
-                    pipe.lost,
-                    pipe.busy_s,
-                )
+                LinkUse(*pair, pipe.messages, pipe.bytes, pipe.lost, pipe.busy_s)
                 for pipe in self.pipes.values()
+                for pair in [(pipe.source.name, pipe.target.name)]
             ),
         )
 
-    def _last_s(self) -> float:
-        """When the last program stopped, to wait or for good, or the last message came.
 
-        The clock itself may be later: at the end of a timeout that was not needed.
-        """
-        waits = [wait.since_s for host in self.hosts for wait in host.mailbox.waits]
-        return max(self.state.delivered_s, self.state.ended_s, *waits)
+@contextmanager
+def _rare_collections(nodes: int) -> Iterator[None]:
+    """Collect garbage less often where many nodes would be walked each time."""
+    before = gc.get_threshold()
+    if nodes > _MANY_NODES and before[0]:
+        gc.set_threshold(max(before[0], 10 * nodes), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
-    def _trace(self, end_s: float) -> Trace | None:
-        if self.state.rows is None:
-            return None
-        from workbench.runtime.recording import trace_of
 
-        return trace_of(self.state.rows, self.cluster, self.faults, end_s)
+def _by_node(cluster: Cluster, programs: Programs) -> dict[int, Program]:
+    """Return the program of each node."""
+    check_cluster(cluster)
+    if callable(programs) or not isinstance(programs, Mapping | Sequence):
+        raise UserError(
+            f"programs is {programs!r}; give one for each node, such as [program] * "
+            f"{len(cluster)}, or a mapping from node to program"
+        )
+    if not isinstance(programs, Mapping):
+        if len(programs) != len(cluster):
+            raise UserError(
+                f"{len(programs)} programs for {len(cluster)} nodes ({', '.join(cluster.names)}); "
+                "give one for each, or a mapping from node to program"
+            )
+        programs = dict(enumerate(programs))
+    of_node: dict[int, Program] = {}
+    for node, program in programs.items():
+        index = cluster.index(node)
+        name = cluster.names[index]
+        if index in of_node:
+            raise UserError(f"two programs for {name}, by its name and its index")
+        if not callable(program):
+            raise UserError(
+                f"the program of {name} is {program!r}; give the `async def` itself, which takes "
+                "the context, without calling it"
+            )
+        of_node[index] = program
+    return of_node

@@ -17,12 +17,11 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 from workbench.checks import check_truth, check_whole
 from workbench.errors import UserError
-from workbench.runtime.arguments import refuse_async
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -142,6 +141,14 @@ class WorkItem:
             self._result.close()
             refuse_async(self._result)
         return self._result
+
+
+def refuse_async(work: Any) -> NoReturn:
+    """Raise a TypeError: work made a coroutine."""
+    raise TypeError(
+        f"the work of compute, {work!r}, made a coroutine; give a plain function, and await or "
+        "spawn coroutines themselves"
+    )
 
 
 class Threads:

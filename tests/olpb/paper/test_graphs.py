@@ -7,15 +7,15 @@ import re
 import polars as pl
 import pytest
 from torch import nn
+from workbench.olpb.paper.answers.graphs import ANSWERS
+from workbench.olpb.paper.charts import graphs as charts
+from workbench.olpb.paper.experiments import graphs as experiments
 
-from tests.olpb.optimiser.test_optimise import Wasteful
+from tests.graphs.optimiser.test_optimise import Wasteful
 from workbench import figures
 from workbench.claims import paper_value
 from workbench.graphs import trace
 from workbench.olpb import optimise
-from workbench.olpb.paper.answers.graphs import ANSWERS
-from workbench.olpb.paper.charts import graphs as charts
-from workbench.olpb.paper.experiments import graphs as experiments
 
 BRANCHES = "resnet20_cifar"
 

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 import polars as pl
 import pytest
 from torch import nn
-
-from workbench import figures
-from workbench.claims import claims_of
-from workbench.names import UnknownNameError
-from workbench.olpb import PLANNERS, plan_memory
-from workbench.olpb.costs.library import library_graph
-from workbench.olpb.memory.stored import stored_dataflow
-from workbench.olpb.memory.trade import trade as memory_trade
 from workbench.olpb.paper.answers import memory as answers
 from workbench.olpb.paper.charts import memory as charts
 from workbench.olpb.paper.experiments import memory as experiments
 from workbench.olpb.paper.experiments.memory_table import counted, stated_table2
 from workbench.olpb.paper.experiments.memory_table import table2 as table2_of
+
+from workbench import figures
+from workbench.claims import claims_of
+from workbench.memory.budgets import trade as memory_trade
+from workbench.memory.stored_dataflows import stored_dataflow
+from workbench.names import UnknownNameError
+from workbench.olpb import PLANNERS, plan_memory
+from workbench.olpb.costs.library import library_graph
 
 SMALL = "squeezenet_cifar"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from workbench.memory.packing import PACKERS
+from workbench.memory.pebble import pebble
 from workbench.olpb.algorithms import schedules
 from workbench.olpb.algorithms.methods import METHODS
-from workbench.olpb.memory.packing.algorithms import PACKERS
-from workbench.olpb.memory.pebble import pebble
 
 SCANS = schedules.ALGORITHMS
 

@@ -50,7 +50,7 @@ def optimiser() -> pl.DataFrame:
     library's tutorial gives the paper's counts, 201 nodes and 239 edges, for another network: a
     5x5 convolution of 32 channels and linear layers of 1,024 and 10.
     """
-    from workbench.olpb.optimiser.optimise import optimise
+    from workbench.graphs.optimiser import optimise
 
     table = optimise(_lenet_like()).table
 
@@ -182,7 +182,7 @@ def operators(models: Sequence[str]) -> pl.DataFrame:
 
 
 def _counted(model: str, training: bool, **_: object) -> dict[str, int]:
-    from workbench.olpb.optimiser.optimise import optimise
+    from workbench.graphs.optimiser import optimise
 
     graph = graphs.trace(model, batch_size=2, training=training)  # one would be no batch to learn
     left = optimise(graph).graph
@@ -260,7 +260,7 @@ def _levelled(graph: OperatorGraph) -> pl.DataFrame:
 
 def _removed(traced: OperatorGraph) -> dict[int, str]:
     """Operators, by number, that the optimiser removes, and the pattern that does it first."""
-    from workbench.olpb.optimiser.patterns import PATTERNS
+    from workbench.graphs.optimiser import PATTERNS
 
     numbers: dict[object, list[int]] = {}
     for at, one in enumerate(traced.operators):
@@ -513,7 +513,7 @@ def levels(
 
 
 def _by_level(model: str, training: bool, batch_size: int, **_: object) -> pl.DataFrame:
-    from workbench.olpb.optimiser.optimise import optimise
+    from workbench.graphs.optimiser import optimise
 
     traced = graphs.trace(model, batch_size=batch_size, training=training)
     nodes = _levelled(optimise(traced).graph)

@@ -13,11 +13,12 @@ from workbench.checks import check_whole
 from workbench.experiments import Scaled, grid, sweep
 from workbench.experiments.figure import Figure
 from workbench.figures import parts
+from workbench.memory.dataflow import Dataflow
+from workbench.memory.orders import quick_order
+from workbench.memory.plan import MemoryPlan
+from workbench.memory.planning import PLANNERS, plan_memory
+from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.names import choose
-from workbench.olpb.memory.dataflow import Dataflow
-from workbench.olpb.memory.plan import MemoryPlan
-from workbench.olpb.memory.planning import PLANNERS, plan_memory, quick_order
-from workbench.olpb.memory.stored import stored_dataflow
 from workbench.olpb.paper.titles import MB, MODEL_TITLES, PLANNER_TITLES, megabytes, phase_title
 
 

@@ -19,11 +19,11 @@ from workbench.experiments import Scaled, grid, sweep
 from workbench.experiments.figure import Figure, Recordable
 from workbench.figures import parts
 from workbench.graphs.operator_graph import OperatorGraph
+from workbench.memory.dataflow import Dataflow, Step, dataflow
+from workbench.memory.plan import MemoryPlan
+from workbench.memory.planning import plan_memory
 from workbench.names import check_name
 from workbench.olpb.costs.library import NORMALISATION, LibraryGraph, library_graph
-from workbench.olpb.memory.dataflow import Dataflow, Step, dataflow
-from workbench.olpb.memory.plan import MemoryPlan
-from workbench.olpb.memory.planning import plan_memory
 from workbench.olpb.paper.memory import planned
 from workbench.olpb.paper.titles import MB, MODEL_TITLES
 
@@ -95,7 +95,7 @@ def memory(
 def _counted(
     model: str, bytes_per_number: int, normalisation_operators: int, **_: object
 ) -> list[dict[str, Any]]:
-    from workbench.olpb.optimiser.optimise import optimise
+    from workbench.graphs.optimiser import optimise
 
     graph = _traced(model)
     library = library_graph(graph, training=False, normalisation_operators=normalisation_operators)
@@ -301,8 +301,8 @@ def _timed(model: str, repeats: int, **_: object) -> dict[str, Any]:
     import torch
 
     from workbench.graphs import trace
-    from workbench.olpb.memory.measured import measure_memory
-    from workbench.olpb.optimiser.optimise import optimise
+    from workbench.graphs.optimiser import optimise
+    from workbench.memory.measured import measure_memory
     from workbench.zoo import build
 
     trace("lenet5")  # the first tracing imports

@@ -16,11 +16,11 @@ from workbench.experiments import Scaled, grid, sweep
 from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.graphs.operator_graph import OperatorGraph
-from workbench.olpb.memory.dataflow import dataflow
-from workbench.olpb.memory.recomputation import BudgetError
-from workbench.olpb.memory.stored import stored_dataflow
-from workbench.olpb.memory.trade import extra_work
-from workbench.olpb.memory.trade import trade as memory_trade
+from workbench.memory.budgets import extra_work
+from workbench.memory.budgets import trade as memory_trade
+from workbench.memory.dataflow import dataflow
+from workbench.memory.recomputation import BudgetError
+from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.olpb.paper.memory import planned
 from workbench.olpb.paper.titles import MB, MODEL_TITLES
 
@@ -140,8 +140,8 @@ def trade_times(
 def _ran(model: str, share: float, batch_size: int, repeats: int, **_: object) -> dict[str, Any]:
     import torch
 
-    from workbench.olpb.memory.measured import measure_memory
-    from workbench.olpb.memory.roofline import this_machine
+    from workbench.memory.measured import measure_memory
+    from workbench.memory.roofline import this_machine
     from workbench.zoo import MODELS
 
     graph = _training(model, batch_size)
@@ -165,7 +165,7 @@ def _ran(model: str, share: float, batch_size: int, repeats: int, **_: object) -
 def _training(model: str, batch_size: int) -> OperatorGraph:
     """Optimised graph of a step of training, kept for the budgets of one network."""
     from workbench.graphs import trace
-    from workbench.olpb.optimiser.optimise import optimise
+    from workbench.graphs.optimiser import optimise
 
     return optimise(trace(model, batch_size=batch_size, training=True)).graph
 

@@ -1,0 +1,116 @@
+"""Each pattern, alone and all together, leaves what a graph gives as it was, to rounding."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.graphs.test_functional import SMALL, awkward, of_zoo
+from workbench.graphs import trace
+from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.optimiser import PATTERNS, optimise
+from workbench.names import UnknownNameError
+from workbench.zoo import MODELS
+
+
+def same(one: OperatorGraph, other: OperatorGraph, given: tuple[Tensor, ...]) -> None:
+    torch.manual_seed(1)
+    wanted = one.run(given)
+    torch.manual_seed(1)
+    for found, value in zip(other.run(given), wanted, strict=True):
+        torch.testing.assert_close(found, value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", SMALL)
+def test_the_zoo(name: str, training: bool) -> None:
+    module, x, y = of_zoo(name)
+    graph = trace(module, MODELS[name].input_shape, 2, training)
+    found = optimise(graph)
+    same(graph, found.graph, (x, y) if training else (x,))
+    nodes = found.table["nodes"]
+    assert nodes[-1] == len(found.graph.nodes) < nodes[0] == len(graph.nodes)
+    assert len(optimise(found.graph).table) == 1  # nothing is left to be found
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_each_pattern_alone_on_what_is_awkward(pattern: str, training: bool) -> None:
+    module, given = awkward()
+    graph = trace(module, [(4,), (1,)], 3, training)
+    more = (torch.zeros(3, dtype=torch.int64),) if training else ()
+    same(graph, optimise(graph, [pattern]).graph, (*given, *more))
+
+
+class Wasteful(nn.Module):
+    """All that patterns look for, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(1, 2, 3, padding=1)
+        self.norm = nn.BatchNorm2d(2)
+        self.gain = nn.Parameter(torch.full((2, 1, 1), 0.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        _ = x.sin()
+        y = torch.relu(self.norm(self.conv(x)) + x.expand(-1, 2, -1, -1).contiguous())
+        y = (y * 1 + 0).transpose(2, 3).transpose(2, 3).reshape(y.shape)
+        return y.exp() * self.gain.exp() + y.exp()
+
+
+def removed(pattern: str) -> int:
+    graph = trace(Wasteful(), (1, 4, 4), 2)
+    found = optimise(graph, [pattern])
+    same(graph, found.graph, (torch.randn(2, 1, 4, 4),))
+    return len(graph.operators) - len(found.graph.operators)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "operators"),
+    [
+        ("neutral", 2),
+        ("common subexpressions", 1),
+        ("dead code", 2),
+        ("normalisation into convolution", 1),
+        ("constant folding", 1),
+        ("addition and ReLU into convolution", 0),
+    ],
+)
+def test_what_each_removes(pattern: str, operators: int) -> None:
+    assert removed(pattern) >= operators > -1
+
+
+def test_all_together_leave_four_operators() -> None:
+    """A convolution that adds and clips, the exponential, and its product and sum."""
+    graph = optimise(trace(Wasteful(), (1, 4, 4), 2)).graph
+    names = [one.name for one in graph.operators]
+    assert "convolution+add+relu" in names
+    assert names.count("exp") == 1
+    assert len([one.name for one in graph.preparation]) == 3  # weight, bias, gain
+
+
+def test_what_is_added_to_its_own_convolution_is_not_overwritten() -> None:
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(2, 2, 3, padding=1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = x.exp()
+            found: Tensor = self.conv(x) + x
+            return found
+
+    graph = optimise(trace(Residual(), (2, 4, 4))).graph
+    assert [one.name for one in graph.operators] == ["exp", "convolution+add"]
+    assert graph.operators[1].may_overwrite == frozenset()
+
+
+def test_unknown_patterns() -> None:
+    with pytest.raises(UnknownNameError, match="pattern"):
+        optimise(trace("lenet5"), ["faster"])
+
+
+def test_what_is_no_graph_is_refused() -> None:
+    with pytest.raises(TypeError, match="graph is 'lenet5'; give one that was traced"):
+        optimise("lenet5")  # type: ignore[arg-type]

@@ -1,0 +1,74 @@
+"""Memory as it is: the arena holds what the plan says, and PyTorch what its allocator says."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.graphs.test_functional import of_zoo
+from workbench.graphs import trace
+from workbench.memory.dataflow import dataflow
+from workbench.memory.lifetimes import lifetimes
+from workbench.memory.measured import allocated_bytes, measure_memory
+
+
+def perceptron() -> torch.nn.Module:
+    layers = [torch.nn.Linear(64, 64), torch.nn.Tanh()]
+    return torch.nn.Sequential(*layers, *layers, torch.nn.Linear(64, 4))
+
+
+def test_the_allocator_is_read() -> None:
+    kept = []
+    assert allocated_bytes(lambda: torch.empty(1000)) == 4000
+    assert allocated_bytes(lambda: [torch.empty(1000) for _ in range(3)]) == 12000
+    assert allocated_bytes(lambda: kept.append(torch.empty(10))) == 40
+    assert allocated_bytes(lambda: None) == 0
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_perceptron_holds_what_is_planned(training: bool) -> None:
+    module, batch = perceptron(), 256
+    before = [one.clone() for one in module.parameters()]
+    graph = trace(module, (64,), batch, training)
+    given = (torch.randn(batch, 64), torch.zeros(batch, dtype=torch.int64))
+    found = measure_memory(graph, given if training else given[0], repeats=3)
+    assert found.plan.total_bytes <= found.arena_bytes <= found.plan.total_bytes + 64
+    flow = dataflow(graph, alignment=1)
+    order = range(len(flow.steps))
+    assert found.plain_bytes == pytest.approx(
+        lifetimes(flow, order, overwriting=False).bound_bytes, rel=0.15
+    )
+    assert found.beside_bytes < found.plan.total_bytes / 4
+    assert found.plan.total_bytes <= found.plain_bytes
+    assert len(found.arena_s) == len(found.plain_s) == 3
+    assert min(*found.arena_s, *found.plain_s, found.build_s, found.slowdown) > 0
+    for one, other in zip(module.parameters(), before, strict=True):
+        assert torch.equal(one, other)
+        assert one.grad is None
+
+
+def test_within_a_budget() -> None:
+    module, x, y = of_zoo("resnet20_cifar", 8)
+    graph = trace(module, (3, 32, 32), 8, training=True)
+    whole = measure_memory(graph, (x, y), repeats=1)
+    half = measure_memory(graph, (x, y), budget_bytes=whole.arena_bytes // 2, repeats=1)
+    assert half.arena_bytes <= whole.arena_bytes // 2 + 64
+    assert half.plan.recomputed
+    assert half.plain_bytes == pytest.approx(whole.plain_bytes, rel=0.02)
+
+
+def test_a_loss_of_ones_own_with_targets() -> None:
+    def loss(scores: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+        return (scores - wanted).square().mean()
+
+    graph = trace("lenet5", batch_size=4, training=True, loss=loss, target_shape=(10,))
+    given = (torch.randn(4, 1, 28, 28), torch.randn(4, 10))
+    assert measure_memory(graph, given, loss=loss, repeats=1).plan.total_bytes
+
+
+def test_bad_input() -> None:
+    graph = trace("lenet5")
+    with pytest.raises(ValueError, match="was traced for inputs"):
+        measure_memory(graph, torch.zeros(2, 1, 28, 28))
+    with pytest.raises(ValueError, match="repeats is 0"):
+        measure_memory(graph, torch.zeros(1, 1, 28, 28), repeats=0)

@@ -1,0 +1,198 @@
+"""The same for every planner: certified plans, not below the bound; what a certificate finds."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from workbench.olpb.paper.experiments.memory import planned
+
+from tests.memory.flows import chain, flows
+from workbench.memory.budgets import trade
+from workbench.memory.dataflow import Dataflow, Step
+from workbench.memory.lifetimes import lifetimes
+from workbench.memory.orders import ORDERS
+from workbench.memory.plan import MemoryPlan, PlanError, certify
+from workbench.memory.planning import PLANNERS, plan_memory
+from workbench.memory.recomputation import BudgetError, cost, least_bytes, unrolled
+from workbench.memory.report import survey
+from workbench.memory.stored_dataflows import stored_dataflow
+from workbench.names import UnknownNameError
+from workbench.olpb import explorer, paper
+
+QUICK = 0.02
+
+
+@settings(max_examples=40, deadline=None)
+@given(flows(), st.sampled_from(sorted(ORDERS)))
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_plans_are_certified_and_not_below_the_bound(
+    planner: str, flow: Dataflow, order: str
+) -> None:
+    plan = plan_memory(flow, planner, order=order, time_limit_s=QUICK)
+    certify(plan)
+    assert plan.bound_bytes <= plan.total_bytes <= flow.sizes.sum()
+    table = plan.table
+    assert len(table) == len(flow.sizes)
+    ends = (table["offset"] + table["bytes"]).to_list()
+    assert max(ends) == plan.total_bytes
+
+
+@settings(max_examples=40, deadline=None)
+@given(flows())
+def test_ours_is_never_above_another(flow: Dataflow) -> None:
+    ours = plan_memory(flow, time_limit_s=QUICK).total_bytes
+    assert ours <= min(plan_memory(flow, name, time_limit_s=QUICK).total_bytes for name in PLANNERS)
+
+
+def test_none_keeps_all() -> None:
+    assert plan_memory(_two(), "none").total_bytes == 8
+    assert plan_memory(_two(), "parent").total_bytes == 4
+    assert plan_memory(_two()).total_bytes == 4
+
+
+def _two() -> Dataflow:
+    return chain(4, 4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(flows(), st.data())
+def test_a_certificate_refuses_what_is_wrong(flow: Dataflow, data: st.DataObject) -> None:
+    """A buffer that is moved onto another that is alive, or that ends too early."""
+    plan = plan_memory(flow, "none")
+    life = plan.lifetimes
+    used = np.flatnonzero((flow.sizes > 0) & (life.last > life.first))
+    assume(len(used) > 1)
+    one, other = data.draw(st.permutations(used.tolist()))[:2]
+    offsets = plan.offsets.copy()
+    offsets[one] = offsets[other]
+    wrong = MemoryPlan("wrong", life, offsets)
+    ends = offsets + flow.sizes
+    if any(
+        life.first[a] < life.last[b]
+        and life.first[b] < life.last[a]
+        and offsets[a] < ends[b]
+        and offsets[b] < ends[a]
+        for a, b in combinations(used, 2)
+    ):
+        with pytest.raises(PlanError, match="overlap"):
+            certify(wrong)
+    else:
+        certify(wrong)
+    shorter = life.last.copy()
+    shorter[one] -= 1
+    with pytest.raises(PlanError):
+        certify(MemoryPlan("wrong", replace(life, last=shorter), plan.offsets))
+
+
+def test_a_larger_budget_is_no_worse() -> None:
+    flow = stored_dataflow("resnet20_cifar", 8, training=True, optimised=False)
+    whole = plan_memory(flow, time_limit_s=0.3).total_bytes
+    smaller, larger = (
+        cost(plan_memory(flow, budget_bytes=int(share * whole)).flow).sum()
+        for share in (0.5, 0.525)
+    )
+    assert larger <= smaller
+
+
+def test_the_clock_ends_no_search_that_was_given_no_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Within half of its memory SqueezeNet needs a round of packing."""
+    flow = stored_dataflow("squeezenet", 8, training=True)
+    budget = planned(flow, "workbench").total_bytes // 2
+
+    def plans() -> list[MemoryPlan]:
+        surveyed = survey("lenet5", training=True, batch_size=8).plans["workbench"]
+        return [planned(flow, "workbench"), plan_memory(flow, budget_bytes=budget), surveyed]
+
+    usual, seconds = plans(), itertools.count()
+    monkeypatch.setattr(time, "perf_counter", lambda: 1e9 * next(seconds))
+    for one, other in zip(usual, plans(), strict=True):
+        assert one.order == other.order
+        assert one.offsets.tolist() == other.offsets.tolist()
+    with pytest.raises(BudgetError, match="one of"):
+        plan_memory(flow, budget_bytes=budget, time_limit_s=1)
+    shown = [*Path(paper.__file__).parent.rglob("*.py"), Path(explorer.__file__)]
+    assert not [one for one in shown if "time_limit" in one.read_text()]
+
+
+def test_a_certificate_refuses_to_run_again_what_must_not() -> None:
+    """Random numbers, and what reads something that is written over in between."""
+    draw, other = Step("draw", "forward", (), (0,)), Step("read", "forward", (0,), (1,), operator=1)
+    write = Step("write", "forward", (), (2,), after=(1,), operator=2)
+    flow = Dataflow((draw, other, write), np.array([4, 4, 4]), frozenset({1, 2}))
+    for first, ran, reason in (
+        (replace(draw, is_random=True, operator=0), [0, 0, 1, 2], "step 0 runs again"),
+        (replace(draw, operator=0), [0, 1, 2, 0, 1], "step 2 runs before"),
+    ):
+        again = unrolled(replace(flow, steps=(first, other, write)), ran)
+        life = lifetimes(again, range(len(again.steps)))
+        with pytest.raises(PlanError, match=reason):
+            certify(MemoryPlan("wrong", life, np.arange(len(again.sizes)) * 4))
+
+
+@settings(max_examples=60, deadline=None)
+@given(flows(), st.floats(0.2, 1.0))
+def test_within_a_budget(flow: Dataflow, share: float) -> None:
+    """What is computed again costs more, and the same is returned; or the least is named."""
+    whole = plan_memory(flow, time_limit_s=QUICK)
+    budget = int(share * whole.total_bytes)
+    try:
+        plan = plan_memory(flow, budget_bytes=budget, time_limit_s=QUICK)
+    except BudgetError as error:
+        found = str(error)
+        assert "no plan within" in found
+        return
+    certify(plan)
+    assert plan.total_bytes <= budget
+    assert budget >= least_bytes(flow)
+    ran = [flow.steps[plan.flow.steps[step].operator] for step in plan.order]
+    assert {one.operator for one in ran} == set(range(len(flow.steps)))
+    assert len(plan.recomputed) == len(ran) - len(flow.steps)
+    assert cost(plan.flow).sum() >= cost(flow).sum()
+    assert len(plan.flow.kept) == len(flow.kept)
+
+
+def test_a_plan_is_shown_in_a_line() -> None:
+    shown = repr(plan_memory(_two()))
+    assert shown.startswith("MemoryPlan(workbench: ")
+    assert shown.endswith(" are alive at once)")
+    assert len(shown) < 100
+
+
+class TestBadInput:
+    def test_planners_and_orders_that_are_not_there(self) -> None:
+        with pytest.raises(UnknownNameError, match="Did you mean 'pebble'"):
+            plan_memory(_two(), "peble")
+        with pytest.raises(UnknownNameError, match="order"):
+            plan_memory(_two(), order="fastest")
+
+    def test_what_is_no_graph_or_order(self) -> None:
+        with pytest.raises(TypeError, match="graph is 'lenet5'"):
+            plan_memory("lenet5")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"a step of the order is 0\.0"):
+            plan_memory(_two(), order=[0.0, 1.0])  # type: ignore[list-item]
+        assert plan_memory(_two(), order=iter((0, 1))).order == (0, 1)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("alignment", [0, -64])
+    def test_alignments_that_are_none(self, alignment: int) -> None:
+        with pytest.raises(ValueError, match=f"alignment is {alignment}"):
+            plan_memory(_two(), alignment=alignment)
+        with pytest.raises(ValueError, match=f"alignment is {alignment}"):
+            trade(_two(), alignment=alignment)
+
+    def test_no_time(self) -> None:
+        with pytest.raises(ValueError, match="time_limit_s is 0"):
+            plan_memory(_two(), time_limit_s=0)
+
+    def test_a_budget_below_what_a_step_needs(self) -> None:
+        with pytest.raises(BudgetError, match="a single step needs 4"):
+            plan_memory(_two(), budget_bytes=3)

@@ -1,0 +1,108 @@
+"""Sizes as users write them, and the survey that the command prints."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+import torch
+
+from workbench.memory import budgets
+from workbench.memory.planning import PLANNERS, plan_memory
+from workbench.memory.process import beside_bytes
+from workbench.memory.recomputation import BudgetError, least_bytes
+from workbench.memory.report import parse_bytes, price, survey
+from workbench.memory.stored_dataflows import stored_dataflow
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [
+        ("64MB", 64_000_000),
+        ("64 MiB", 64 * 2**20),
+        ("0.5GB", 500_000_000),
+        (" 1,000 ", 1000),
+        ("12 b", 12),
+        (".5kib", 512),
+        ("2TB", 2 * 10**12),
+    ],
+)
+def test_sizes(text: str, size_bytes: int) -> None:
+    assert parse_bytes(text) == size_bytes
+
+
+@pytest.mark.parametrize("text", ["", "MB", "64XB", "-3MB", "1e3", "0", "0.1", "64 M B", "nan"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(ValueError, match="is no size; give bytes, as in 64MB, 64 MiB"):
+        parse_bytes(text)
+
+
+def test_a_survey_of_the_zoo() -> None:
+    found = survey("cifarnet", batch_size=16, training=True, time_limit_s=0.1)
+    assert list(found.plans) == list(PLANNERS)
+    flow = stored_dataflow("cifarnet", 16, training=True)
+    for name, plan in found.plans.items():
+        if name != "workbench":
+            assert plan.total_bytes == plan_memory(flow, name, time_limit_s=0.1).total_bytes
+    assert found.bound_bytes == found.plans["workbench"].bound_bytes
+    assert found.plans["workbench"].total_bytes <= found.plain_bytes
+
+
+def test_a_budget_and_its_price() -> None:
+    whole = survey("resnet20_cifar", batch_size=8, training=True, planner="workbench")
+    budget = whole.needs.total * 3 // 5
+    found = survey(
+        "resnet20_cifar", batch_size=8, training=True, planner="workbench", budget_bytes=budget
+    )
+    assert found.budgeted is not None
+    assert found.needs.total <= budget
+    assert "% longer by this machine's roofline; " in price(found)
+    with pytest.raises(BudgetError, match=r"no plan within 1,000 bytes is possible: .* MB"):
+        survey("resnet20_cifar", training=True, planner="workbench", budget_bytes=1000)
+
+
+def test_ones_own_module() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    found = survey(module, (8,), batch_size=4, planner="pebble")
+    assert found.flow.held_bytes("weight") == 4 * (8 * 8 + 8 + 8 * 2 + 2)
+    assert found.flow.held_bytes("input") == 4 * 4 * 8
+
+
+def test_what_no_plan_can_meet_is_refused_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "less", None)
+    flow = stored_dataflow("resnet20_cifar", 8, training=True)
+    asked = {"batch_size": 8, "training": True, "planner": "workbench"}
+    needed = least_bytes(flow) + beside_bytes(flow)
+    with pytest.raises(BudgetError, match=f"need {math.ceil(needed / 1e3) / 1e3:.3f} MB"):
+        survey("resnet20_cifar", **asked, budget_bytes=needed - 1)  # type: ignore[arg-type]
+    with pytest.raises(BudgetError, match=f"a single step needs {least_bytes(flow):,}"):
+        plan_memory(flow, budget_bytes=least_bytes(flow) - 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "batch_size", "planner", "optimizer", "megabytes"),
+    [
+        ("resnet20_cifar", 8, "workbench", "sgd", 5.8),
+        ("resnet20_cifar", 4, "pebble", "adam", 7.0),
+        ("cifarnet", 16, "pebble", "adam", 38.356),
+        ("lenet5", 32, "pebble", "sgd", 4.0),
+    ],
+)
+def test_budgets_that_a_refusal_names_can_be_met(
+    model: str, batch_size: int, planner: str, optimizer: str, megabytes: float
+) -> None:
+    asked: dict[str, Any] = {
+        "batch_size": batch_size,
+        "training": True,
+        "planner": planner,
+        "optimizer": optimizer,
+    }
+    with pytest.raises(BudgetError, match=r"was found; .* are needed") as refused:
+        survey(model, **asked, budget_bytes=round(1e6 * megabytes))
+    _, *named = re.findall(r"(\d+\.\d+) MB", str(refused.value))
+    assert named == sorted(named, key=float)
+    for text in named:
+        found = survey(model, **asked, budget_bytes=round(1e6 * float(text)))
+        assert found.needs.total <= round(1e6 * float(text))

@@ -1,0 +1,37 @@
+"""Refusals of public values as one generated test each: a field, a bad value, what the error says.
+
+``test_node = refusals(Node, {"name": "a"}, {"cores": {"a whole number": [0, 1.5, "2"]}})`` makes a
+node of ``name`` alone, and expects every value given for ``cores`` to be refused in these words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from workbench.errors import UserError
+
+
+def refusals(
+    make: Callable[..., object],
+    good: Mapping[str, Any],
+    wrong: Mapping[str, Mapping[str, Iterable[Any]]],
+    error: type[Exception] = UserError,
+) -> Any:
+    """Return a test of each bad value; `wrong` is field -> message (a pattern) -> bad values."""
+    cases = [
+        pytest.param(name, value, message, id=f"{name}={value!r}"[:60])
+        for name, rules in wrong.items()
+        for message, values in rules.items()
+        for value in values
+    ]
+
+    @pytest.mark.parametrize(("name", "value", "message"), cases)
+    def test(name: str, value: Any, message: str) -> None:
+        make(**good)
+        with pytest.raises(error, match=message):
+            make(**{**good, name: value})
+
+    return test

@@ -1,0 +1,64 @@
+"""Equal graphs of fewer operators: patterns, applied until none finds anything (Zhao et al., V-A).
+
+>>> from workbench import graphs
+>>> from workbench.graphs.optimiser import optimise
+>>> optimise(graphs.trace("lenet5")).table["nodes"].to_list()
+[26, 22, 20]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import polars as pl
+
+from workbench.checks import check_kind
+from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.optimiser import fusion, simplification
+from workbench.graphs.optimiser.rewriting import Pattern
+from workbench.names import choose
+
+__all__ = ["PATTERNS", "Optimised", "Pattern", "optimise"]
+
+PATTERNS: Mapping[str, Pattern] = {
+    "neutral": simplification.neutral,
+    "views": simplification.views,
+    "common subexpressions": simplification.common,
+    "dead code": simplification.dead,
+    "normalisation into convolution": fusion.normalisation,
+    "addition and ReLU into convolution": fusion.writing,
+    "constant folding": simplification.folding,
+}
+
+
+class Optimised(NamedTuple):
+    """An equal graph of fewer nodes, and what each pattern removed.
+
+    The table has a row for each pattern that found something, each time: ``round``, ``pattern``,
+    and ``nodes`` and ``edges`` that are left after it; its first row is the graph as it was.
+    """
+
+    graph: OperatorGraph
+    table: pl.DataFrame
+
+
+def optimise(graph: OperatorGraph, patterns: Iterable[str] = tuple(PATTERNS)) -> Optimised:
+    """Optimise a graph of `workbench.graphs.trace`, to a fixed point.
+
+    Raises ValueError: a pattern that there is not; TypeError: no graph.
+    """
+    check_kind("graph", graph, OperatorGraph, "one that was traced: optimise(trace('lenet5'))")
+    chosen = {name: choose("pattern", name, PATTERNS) for name in patterns}
+    rows = [(0, "as traced", len(graph.nodes), len(graph.edges))]
+    turn, changed = 0, True
+    while changed:
+        turn, changed = turn + 1, False
+        for name, pattern in chosen.items():
+            found = pattern(graph)
+            if found is not graph:
+                graph, changed = found, True
+                rows.append((turn, name, len(graph.nodes), len(graph.edges)))
+    return Optimised(
+        graph, pl.DataFrame(rows, ["round", "pattern", "nodes", "edges"], orient="row")
+    )

@@ -1,0 +1,121 @@
+"""Patterns that simplify: operators whose result is known, shared, or read by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from workbench.graphs.graph import Operand, Operator, View
+from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.optimiser.rewriting import instead_of, is_pure, makers, without
+
+_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1, "pow": 1}
+_COMMUTES = {"add", "mul"}
+_FULL = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1}
+
+
+def neutral(graph: OperatorGraph) -> OperatorGraph:
+    """Without operators that return an operand: adding zero, multiplying by one, and copies."""
+    made = makers(graph)
+
+    def number(argument: object, one: Operator) -> object:
+        """A number, or that of which a tensor is full."""
+        if not isinstance(argument, Operand):
+            return argument
+        maker = made.get(one.reads[argument.read].value)
+        return None if maker is None else _FULL.get(graph.operators[maker].name)
+
+    other: dict[int, int] = {}
+    removed = set[int]()
+    for at, one in enumerate(graph.operators):
+        kept = _kept(one, number)
+        if kept is not None and len(one.makes) == 1:
+            (result,) = one.makes
+            if replace(kept, value=result.value) == result:
+                other[result.value] = kept.value
+                removed.add(at)
+    return without(instead_of(graph, other), removed) if removed else graph
+
+
+def _kept(one: Operator, number: Callable[[object, Operator], object]) -> View | None:
+    """The operand that an operator returns, if it does."""
+    args, kwargs = one.arguments
+    if one.name == "clone" and not kwargs:
+        return one.reads[0]
+    if one.name not in _NEUTRAL or len(args) != 2 or kwargs.get("rounding_mode"):
+        return None
+    pairs = [args, args[::-1]] if one.name in _COMMUTES else [args]
+    if kwargs.get("alpha", 1) != 1:
+        pairs = [args]
+    for operand, other in pairs:
+        if isinstance(operand, Operand) and number(other, one) == _NEUTRAL[one.name]:
+            return one.reads[operand.read]
+    return None
+
+
+def views(graph: OperatorGraph) -> OperatorGraph:
+    """Without transposes, reshapes and slices: who reads a view is told which memory it shows."""
+    empty = {at for at, one in enumerate(graph.operators) if not one.makes and is_pure(one)}
+    return without(graph, empty)
+
+
+def common(graph: OperatorGraph) -> OperatorGraph:
+    """With the first of equal operators in the place of all."""
+    seen: dict[object, Operator] = {}
+    other: dict[int, int] = {}
+    removed = set[int]()
+    for at, one in enumerate(graph.operators):
+        if not one.makes or not is_pure(one):
+            continue
+        read = (replace(view, value=other.get(view.value, view.value)) for view in one.reads)
+        first = seen.setdefault((one.function, repr(one.arguments), tuple(read)), one)
+        if first is not one:
+            pairs = zip(one.makes, first.makes, strict=True)
+            other |= {view.value: earlier.value for view, earlier in pairs}
+            removed.add(at)
+    return without(instead_of(graph, other), removed) if removed else graph
+
+
+def dead(graph: OperatorGraph) -> OperatorGraph:
+    """Without operators none of whose results is read by one that is needed, or returned."""
+    needed = {view.value for view in graph.outputs}
+    removed = set[int]()
+    for at in reversed(range(len(graph.operators))):
+        one = graph.operators[at]
+        if is_pure(one) and not any(view.value in needed for view in one.makes):
+            removed.add(at)
+        else:
+            needed |= {view.value for view in one.reads}
+    return without(graph, removed)
+
+
+def folding(graph: OperatorGraph) -> OperatorGraph:
+    """With operators on constants moved into the graph's preparation, before all runs.
+
+    Weights are constants, too, unless a step of training changes them.
+    """
+    changing = {view.value for view in graph.inputs} | _written(graph)
+    constant = graph.outside - changing
+    constant |= {view.value for one in graph.preparation for view in one.makes}
+    left, moved = [], list(graph.preparation)
+    for one in graph.operators:
+        if one.makes and is_pure(one) and all(view.value in constant for view in one.reads):
+            constant |= {view.value for view in one.makes}
+            moved.append(one)
+        else:
+            left.append(one)
+    if len(left) == len(graph.operators):
+        return graph
+    return replace(graph, operators=tuple(left), preparation=tuple(moved))
+
+
+def _written(graph: OperatorGraph) -> set[int]:
+    """Values from outside that the graph changes: parameters by an update, and buffers."""
+    made = {graph.values[view.value].storage for one in graph.operators for view in one.makes}
+    updated = {
+        view.value
+        for one in graph.operators
+        if one.phase == "update" or not is_pure(one)
+        for view in one.reads
+    }
+    return updated | {at for at, value in enumerate(graph.values) if value.storage in made}

@@ -1,0 +1,61 @@
+"""The memory of any model's step: an order, a place for each result, and what a budget costs.
+
+>>> from workbench import graphs, memory
+>>> plan = memory.plan_memory(graphs.trace("lenet5", batch_size=8, training=True))
+>>> plan.total_bytes == plan.bound_bytes
+True
+
+`plan_memory` orders the operators of a graph and gives each result its place in one block, within a
+budget if asked, by computing some again; an `Arena` runs the graph there. `needs` says what a
+process takes that runs it, `trade` what each budget costs, `measure_memory` what PyTorch takes;
+`stored_dataflow` knows the models of the zoo without PyTorch; `pack` places buffers alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from workbench.memory.budgets import trade
+from workbench.memory.dataflow import Dataflow, dataflow
+from workbench.memory.orders import ORDERS
+from workbench.memory.packing import PACKERS, pack
+from workbench.memory.plan import MemoryPlan, PlanError, certify
+from workbench.memory.planning import PLANNERS, plan_memory
+from workbench.memory.process import Needs, needs
+from workbench.memory.recomputation import BudgetError
+from workbench.memory.stored_dataflows import stored_dataflow
+
+if TYPE_CHECKING:
+    from workbench.memory.arena import Arena
+    from workbench.memory.measured import measure_memory
+
+__all__ = [
+    "ORDERS",
+    "PACKERS",
+    "PLANNERS",
+    "Arena",
+    "BudgetError",
+    "Dataflow",
+    "MemoryPlan",
+    "Needs",
+    "PlanError",
+    "certify",
+    "dataflow",
+    "measure_memory",
+    "needs",
+    "pack",
+    "plan_memory",
+    "stored_dataflow",
+    "trade",
+]
+
+_WITH_TORCH = {"Arena": "arena", "measure_memory": "measured"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs PyTorch when it is asked for."""
+    if name not in _WITH_TORCH:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"{__name__}.{_WITH_TORCH[name]}"), name)

@@ -1,0 +1,191 @@
+"""Less memory for more work: plans within a budget, and what each budget costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from workbench.checks import check_whole, listed
+from workbench.graphs.operator_graph import OperatorGraph
+from workbench.memory.checkpointing import checkpointed
+from workbench.memory.dataflow import ALIGNMENT, Dataflow, flow_of
+from workbench.memory.lifetimes import lifetimes
+from workbench.memory.orders import quick_order
+from workbench.memory.packing import pack
+from workbench.memory.plan import MemoryPlan, certified
+from workbench.memory.recomputation import BudgetError, cost, least_bytes, recomputing
+
+TRIES = 6
+"""Rooms that a plan within a budget is looked for in, at most."""
+PATIENCE = 3
+"""Of them, while none fits, if the search is over before."""
+_LESS = 0.97
+"""Of a room, in the next try."""
+
+POINTS = 12
+"""Budgets of a curve, if none are given."""
+ROUNDS = 4
+"""Of packing, so that the same curve comes out each time."""
+CLOSE = 0.02
+"""How near the least reachable budget is found, as a share."""
+
+_SCHEMA: dict[str, Any] = {
+    "budget_bytes": pl.Int64,
+    "total_bytes": pl.Int64,
+    "bound_bytes": pl.Int64,
+    "extra_work": pl.Float64,
+    "extra_flops": pl.Int64,
+    "recomputed": pl.Int64,
+    "reason": pl.String,
+}
+
+
+def trade(
+    graph: OperatorGraph | Dataflow,
+    budgets: Iterable[int] | None = None,
+    *,
+    alignment: int = ALIGNMENT,
+) -> pl.DataFrame:
+    """What each budget costs, a row each, in descending order; the same at every call.
+
+    ``extra_work`` is what runs again as a share of all work, in FLOPs plus bytes read and made,
+    and so about a share of seconds; ``extra_flops`` its FLOPs; ``recomputed`` counts operators.
+    ``total_bytes`` and ``bound_bytes`` are the plan's. Where there is no plan, these are null, and
+    ``reason`` says why. By default budgets go from what is needed without computing again, in
+    even ratios, down to the least that was reached.
+
+    Raises ValueError: budgets that are no whole numbers of at least 0.
+    """
+    flow = flow_of(graph, alignment)
+    order = quick_order(flow)
+    once = _packed(flow, order)
+    if budgets is None:
+        chosen = _budgets(flow, order, once.total_bytes)
+    else:
+        asked = listed("budgets", budgets, "give bytes, such as (64_000_000, 32_000_000)")
+        chosen = {check_whole("a budget", one, 0) for one in asked}
+    rows: list[tuple[Any, ...]] = []
+    best: MemoryPlan | None = None
+    for budget in sorted(chosen):  # what fits a smaller budget fits a larger one
+        try:
+            plan = once
+            if once.total_bytes > budget:
+                plan = within(flow, order, budget, _packed, rounds=1, patience=TRIES)
+        except BudgetError as error:
+            if best is None:
+                rows.append((budget, None, None, None, None, None, str(error)))
+                continue
+            plan = best
+        if best is None or extra_work(flow, plan) <= extra_work(flow, best):
+            best = plan
+        rows.append((budget, *_described(flow, best)))
+    return pl.DataFrame(rows[::-1], _SCHEMA, orient="row")
+
+
+def least_reachable(flow: Dataflow, order: Sequence[int] | None = None) -> int:
+    """Bytes alive at once in the smallest plan that computing again reaches, to 2 %."""
+    order = quick_order(flow) if order is None else order
+    reached = lifetimes(flow, order).bound_bytes
+    below = least_bytes(flow) - 1
+    while reached - below > max(1, CLOSE * reached):
+        middle = (reached + below) // 2
+        try:
+            found = less(flow, order, middle)
+        except BudgetError:
+            below = middle
+        else:
+            bounds = [lifetimes(one, range(len(one.steps))).bound_bytes for one in found]
+            reached = min(*bounds, middle)
+    return reached
+
+
+def within(
+    flow: Dataflow,
+    order: Sequence[int],
+    budget_bytes: int,
+    place: Callable[[Dataflow], MemoryPlan],
+    *,
+    rounds: float,
+    until_s: float = float("inf"),
+    patience: int = PATIENCE,
+) -> MemoryPlan:
+    """The plan of least work found that computes again what does not fit.
+
+    `place` plans a dataflow whose steps run as they stand. It is tried with less room, too: packing
+    leaves gaps, and a way may find less work in less memory. The search is over after some `rounds`
+    or seconds, though with no plan yet only after `patience` tries. Raises `BudgetError`.
+    """
+    room = budget_bytes
+    best: MemoryPlan | None = None
+    least: int | None = None
+    for tried in range(TRIES):
+        is_over = tried >= rounds or time.perf_counter() > until_s
+        if is_over and (best or tried >= patience):
+            break
+        try:
+            found = less(flow, order, room)
+        except BudgetError:
+            if not tried:  # with less room there is even less to find
+                raise
+            found = []
+        room = int(_LESS * room)
+        for again in found:
+            plan = place(again)
+            if plan.total_bytes > budget_bytes:
+                least = min(plan.total_bytes, least or plan.total_bytes)
+                room = min(room, int(room * budget_bytes / plan.total_bytes))
+            elif best is None or cost(plan.flow).sum() < cost(best.flow).sum():
+                best = plan
+    if best is None:
+        text = f"no plan within {budget_bytes:,} bytes was found; one of {least:,} was"
+        raise BudgetError(text, least)
+    return best
+
+
+def less(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> list[Dataflow]:
+    """Dataflows whose buffers alive at once fit a budget, the one of least work first.
+
+    Raises `BudgetError`: no way finds one.
+    """
+    found: list[Dataflow] = []
+    refused: list[BudgetError] = []
+    for way in (recomputing, checkpointed):
+        try:
+            found.append(way(flow, order, budget_bytes))
+        except BudgetError as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    return sorted(found, key=lambda one: cost(one).sum())
+
+
+def _packed(flow: Dataflow, order: Sequence[int] | None = None) -> MemoryPlan:
+    life = lifetimes(flow, range(len(flow.steps)) if order is None else order)
+    return certified(MemoryPlan("workbench", life, pack(life.items, rounds=ROUNDS)[life.places]))
+
+
+def _budgets(flow: Dataflow, order: Sequence[int], most: int) -> set[int]:
+    least = least_reachable(flow, order)
+    shares = np.geomspace(1, least / most, POINTS) if least else [1.0]
+    return {int(np.ceil(most * share)) for share in shares}
+
+
+def _described(flow: Dataflow, plan: MemoryPlan) -> tuple[Any, ...]:
+    return (
+        plan.total_bytes,
+        plan.bound_bytes,
+        extra_work(flow, plan),
+        sum(one.flops for one in plan.flow.steps) - sum(one.flops for one in flow.steps),
+        len(plan.recomputed),
+        None,
+    )
+
+
+def extra_work(flow: Dataflow, plan: MemoryPlan) -> float:
+    """What a plan computes again, as a share of the work of a dataflow."""
+    once = float(cost(flow).sum())
+    return (float(cost(plan.flow).sum()) - once) / once if once else 0.0

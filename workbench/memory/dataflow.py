@@ -1,0 +1,296 @@
+"""What memory planning sees of a graph: steps, and the buffers that they read, make and overwrite.
+
+A buffer is the memory of one result. Views are no buffers of their own, and what is held outside of
+the plan (inputs, parameters, what is written into them) is none at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from workbench.checks import check_kind, check_whole
+from workbench.errors import UserError
+from workbench.graphs.graph import Operator, trained_statistics
+from workbench.graphs.operator_graph import OperatorGraph
+
+ALIGNMENT = 64
+"""Bytes that buffers begin at a multiple of, as vector units and caches like it."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator.
+
+    Attributes
+    ----------
+    reads, makes
+        Buffers, each once.
+    overwrites
+        Those that it reads whose memory its one result may take, after this last use.
+    after
+        Steps that it must not precede, though it reads nothing of theirs: they read what it writes
+        into, or draw random numbers before it.
+    operator
+        Its number in the graph.
+    is_random
+        Whether it gives something else when it runs again.
+    scratch_bytes
+        Most that its kernel allocates beside its results, until it ends.
+    """
+
+    name: str
+    phase: str
+    reads: tuple[int, ...]
+    makes: tuple[int, ...]
+    overwrites: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+    flops: int = 0
+    operator: int = -1
+    is_random: bool = False
+    scratch_bytes: int = 0
+
+
+class Held(NamedTuple):
+    """What a graph reads from outside of the plan, or what else its module holds.
+
+    Attributes
+    ----------
+    kind
+        ``weight``, ``input`` or ``constant``. Of what is computed before all runs, only what runs
+        read is a weight or a constant: what it was computed from, and on the way, is ``folded``.
+        What no operator reads is ``unused``.
+    is_written
+        Whether runs write into it, so that an arena has a copy.
+    """
+
+    name: str
+    kind: str
+    size_bytes: int
+    is_written: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Dataflow:
+    """Steps in an order in which they can run, and the bytes of each buffer.
+
+    Attributes
+    ----------
+    kept
+        Buffers that stay to the end: what the graph returns.
+    held
+        What stays outside of the plan, each storage once. What is computed from weights before all
+        runs counts as a weight.
+    graph, buffer_of_value, updated
+        Where it comes from, to run it: which buffer holds a value, and which value from outside a
+        result is written over.
+    """
+
+    steps: tuple[Step, ...]
+    sizes: NDArray[np.int64]
+    kept: frozenset[int]
+    held: tuple[Held, ...] = ()
+    graph: OperatorGraph | None = None
+    buffer_of_value: Mapping[int, int] = field(default_factory=dict)
+    updated: Mapping[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def maker(self) -> NDArray[np.int64]:
+        """Step that makes each buffer."""
+        found = np.full(len(self.sizes), -1, np.int64)
+        for number, step in enumerate(self.steps):
+            found[list(step.makes)] = number
+        return found
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """What each buffer is.
+
+        Of forward, backward and update: ``activation``, ``gradient`` and ``weight``; ``output``,
+        if the graph returns it; ``workspace``, if no step reads it.
+        """
+        found = [_KINDS[self.steps[step].phase] for step in self.maker]
+        for buffer, readers in enumerate(self.readers):
+            if buffer in self.kept:
+                found[buffer] = "output"
+            elif not readers:
+                found[buffer] = "workspace"
+        return tuple(found)
+
+    def held_bytes(self, kind: str | None = None) -> int:
+        """Bytes held outside of the plan, of one kind or of all."""
+        return sum(one.size_bytes for one in self.held if kind in (None, one.kind))
+
+    @cached_property
+    def readers(self) -> tuple[tuple[int, ...], ...]:
+        """Steps that read each buffer."""
+        found: list[list[int]] = [[] for _ in self.sizes]
+        for number, step in enumerate(self.steps):
+            for buffer in step.reads:
+                found[buffer].append(number)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def before(self) -> tuple[tuple[int, ...], ...]:
+        """Steps that have to run before each step."""
+        return tuple(
+            tuple(sorted({int(self.maker[one]) for one in step.reads} | set(step.after)))
+            for step in self.steps
+        )
+
+    @cached_property
+    def behind(self) -> tuple[tuple[int, ...], ...]:
+        """Steps that wait for each step."""
+        found: list[list[int]] = [[] for _ in self.steps]
+        for number, earlier in enumerate(self.before):
+            for one in earlier:
+                found[one].append(number)
+        return tuple(map(tuple, found))
+
+
+_KINDS = {"forward": "activation", "backward": "gradient", "update": "weight"}
+
+
+def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
+    """Steps and buffers of a graph; sizes are rounded up to a multiple of the alignment."""
+    from workbench.memory.scratch import scratch_bytes
+
+    updated = _updated(graph)
+    outside = graph.outside | updated.keys()
+    buffers = {
+        view.value: at
+        for at, view in enumerate(
+            view for one in graph.operators for view in one.makes if view.value not in outside
+        )
+    }
+    steps: list[Step] = []
+    reading: dict[int, list[int]] = {}  # steps that read a storage outside, or write into it
+    writing: dict[int, list[int]] = {}
+    for number, one in enumerate(graph.operators):
+        if not one.makes:
+            continue
+        reads = tuple(dict.fromkeys(buffers[v.value] for v in one.reads if v.value in buffers))
+        read = _outside(graph, outside, (view.value for view in one.reads))
+        written = _outside(graph, outside, _written(one, updated))
+        earlier = {at for storage in written for at in reading.get(storage, ())}
+        if one.name != "native_batch_norm_backward":  # statistics of its own batch are its inputs
+            earlier |= {at for storage in read for at in writing.get(storage, ())}
+        if one.is_random:  # draws from the generator that those before it have left
+            earlier |= {at for at, step in enumerate(steps) if step.is_random}
+        over = {one.reads[at].value for at in one.may_overwrite}
+        steps.append(
+            Step(
+                one.name,
+                one.phase,
+                reads,
+                tuple(buffers[v.value] for v in one.makes if v.value in buffers),
+                tuple(sorted(buffers[value] for value in over if value in buffers)),
+                tuple(sorted(earlier)),
+                one.flops,
+                number,
+                one.is_random,
+                scratch_bytes(one),
+            )
+        )
+        for storage in read:
+            reading.setdefault(storage, []).append(len(steps) - 1)
+        for storage in written:
+            writing.setdefault(storage, []).append(len(steps) - 1)
+    sizes = aligned([graph.values[number].storage_bytes for number in buffers], alignment)
+    kept = frozenset(buffers[v.value] for v in graph.outputs if v.value in buffers)
+    return Dataflow(
+        tuple(steps), sizes, kept, _held(graph, buffers, updated), graph, buffers, updated
+    )
+
+
+def flow_of(graph: OperatorGraph | Dataflow, alignment: int = ALIGNMENT) -> Dataflow:
+    """Dataflow of what a user gave: a graph, or a dataflow as it is."""
+    unit = check_whole("alignment", alignment, 1)
+    if isinstance(graph, Dataflow):
+        return graph
+    return dataflow(check_kind("graph", graph, OperatorGraph, "one that was traced"), unit)
+
+
+def _written(one: Operator, updated: Mapping[int, int]) -> Iterator[int]:
+    """Values that an operator writes over, or makes."""
+    yield from (updated.get(view.value, view.value) for view in one.makes)
+    yield from (view.value for view in trained_statistics(one))
+
+
+def _outside(graph: OperatorGraph, outside: Container[int], values: Iterable[int]) -> set[int]:
+    """Storages outside of the plan that hold some of these values."""
+    return {graph.values[value].storage for value in values if value in outside}
+
+
+def aligned(sizes: ArrayLike, alignment: int) -> NDArray[np.int64]:
+    """Sizes in bytes, rounded up to a multiple of the alignment."""
+    return -(-np.asarray(sizes, np.int64) // alignment) * alignment
+
+
+def _held(
+    graph: OperatorGraph, buffers: Container[int], updated: Mapping[int, int]
+) -> tuple[Held, ...]:
+    """What operators read and do not make, in the order in which they first read it; the rest."""
+    written = graph.written | {graph.values[value].storage for value in updated.values()}
+    made_of_weights: dict[int, str] = {}  # before all runs, and of which
+    for one in graph.preparation:
+        names = [
+            made_of_weights.get(view.value) or _weight(graph, view.value) for view in one.reads
+        ]
+        for view in one.makes if any(names) else ():
+            made_of_weights[view.value] = next(filter(None, names))
+    found: dict[int, Held] = {}
+    for value in (view.value for one in graph.operators for view in one.reads):
+        about = graph.values[value]
+        if value in buffers or value in updated or about.storage in found:
+            continue
+        weight = made_of_weights.get(value) or _weight(graph, value)
+        kind = "weight" if weight else "input" if about.origin == "input" else "constant"
+        is_written = about.storage in written
+        found[about.storage] = Held(weight or about.name, kind, about.storage_bytes, is_written)
+    for view in (view for one in graph.preparation for view in (*one.reads, *one.makes)):
+        about = graph.values[view.value]
+        if about.storage not in found:
+            found[about.storage] = Held(about.name, "folded", about.storage_bytes)
+    for about in graph.values:
+        if about.name and about.origin != "input" and about.storage not in found:
+            found[about.storage] = Held(about.name, "unused", about.storage_bytes)
+    return tuple(found.values())
+
+
+def _weight(graph: OperatorGraph, value: int) -> str:
+    """Name of a value that is a parameter; empty for any other."""
+    about = graph.values[value]
+    return about.name if about.origin == "parameter" else ""
+
+
+def _updated(graph: OperatorGraph) -> Mapping[int, int]:
+    """Results of the update that are written where a parameter is, and which value that is.
+
+    A parameter that is returned as it was stays.
+    """
+    stays = {view.value for view in graph.outputs}
+    return {
+        one.makes[0].value: one.reads[at].value
+        for one in graph.operators
+        if one.phase == "update" and len(one.makes) == 1
+        for at in one.may_overwrite
+        if graph.values[one.reads[at].value].origin == "parameter"
+        and one.reads[at].value not in stays
+    }
+
+
+def check_order(flow: Dataflow, order: Sequence[int]) -> None:
+    """Refuse an order that leaves out a step, or runs one before what it needs."""
+    place = {step: at for at, step in enumerate(order)}
+    if len(order) != len(flow.steps) or place.keys() != set(range(len(flow.steps))):
+        raise UserError(f"the order has not each of the {len(flow.steps)} steps once")
+    for step, earlier in enumerate(flow.before):
+        late = [one for one in earlier if place[one] > place[step]]
+        if late:
+            raise UserError(f"the order runs step {step} before step {late[0]}, which it needs")

@@ -1,0 +1,95 @@
+"""When each buffer is alive in an order, and who takes whose place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from workbench.memory.dataflow import Dataflow
+
+
+@dataclass(frozen=True, eq=False)
+class Lifetimes:
+    """First and last step of each buffer, by place in the order; last exclusive: (buffers,).
+
+    Attributes
+    ----------
+    places
+        Number of the place of each buffer: buffers that overwrite each other have the same.
+    """
+
+    flow: Dataflow
+    order: tuple[int, ...]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    places: NDArray[np.int64]
+
+    @cached_property
+    def items(self) -> pl.DataFrame:
+        """What is to be packed, a row for each place: ``lower``, ``upper`` and ``size``."""
+        frame = pl.DataFrame(
+            {"place": self.places, "lower": self.first, "upper": self.last, "size": self.sizes}
+        )
+        grouped = frame.group_by("place").agg(
+            pl.col("lower").min(), pl.col("upper").max(), pl.col("size").max()
+        )
+        return grouped.sort("place").drop("place")
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Bytes of each buffer."""
+        return self.flow.sizes
+
+    @cached_property
+    def alive_bytes(self) -> NDArray[np.int64]:
+        """Bytes alive in each step: (steps,)."""
+        change = np.zeros(len(self.order) + 1, np.int64)
+        np.add.at(change, self.first, self.sizes)
+        np.add.at(change, self.last, -self.sizes)
+        return change.cumsum()[:-1]
+
+    @property
+    def bound_bytes(self) -> int:
+        """Most bytes alive at once: no plan of this order with these rights needs less."""
+        return int(self.alive_bytes.max(initial=0))
+
+
+def lifetimes(flow: Dataflow, order: Sequence[int], *, overwriting: bool = True) -> Lifetimes:
+    """Lifetimes in an order; a result takes the place of the largest operand that it may."""
+    place = np.empty(len(flow.steps), np.int64)
+    place[list(order)] = np.arange(len(order))
+    first = place[flow.maker]
+    last = np.array(
+        [max((place[one] for one in readers), default=first[at]) + 1
+         for at, readers in enumerate(flow.readers)],
+        np.int64,
+    )  # fmt: skip
+    last[sorted(flow.kept)] = len(order)
+    places = np.arange(len(flow.sizes))
+    if overwriting:
+        for at, step in enumerate(order):
+            taken = overwritten(flow, step, last, at)
+            if taken is not None:
+                last[taken] = at
+                places[flow.steps[step].makes[0]] = places[taken]
+    _, places = np.unique(places, return_inverse=True)
+    return Lifetimes(flow, tuple(order), first, last, places)
+
+
+def overwritten(flow: Dataflow, step: int, last: NDArray[np.int64], at: int) -> int | None:
+    """The buffer whose place a step's result takes: one that is used here for the last time."""
+    one = flow.steps[step]
+    if len(one.makes) != 1:
+        return None
+    size = flow.sizes[one.makes[0]]
+    free = [
+        buffer
+        for buffer in one.overwrites
+        if last[buffer] == at + 1 and buffer not in flow.kept and flow.sizes[buffer] == size
+    ]
+    return free[0] if free else None

@@ -1,0 +1,168 @@
+"""What a graph holds in its arena, and what PyTorch's allocator holds for the module itself."""
+
+from __future__ import annotations
+
+import copy
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from workbench.checks import check_whole
+from workbench.errors import UserError
+from workbench.graphs.functional import LEARNING_RATE, Loss
+from workbench.graphs.operator_graph import OperatorGraph
+from workbench.graphs.recorder import tensors_in
+from workbench.graphs.running import check_inputs
+from workbench.memory.arena import Arena
+from workbench.memory.plan import MemoryPlan
+from workbench.memory.planning import plan_memory
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Bytes and seconds of a graph in an arena, and of the module as PyTorch runs it.
+
+    Neither counts weights and inputs. A step of training counts the gradients of both.
+
+    Attributes
+    ----------
+    plan
+        Of the graph.
+    arena_bytes
+        Of the arena's block: the plan's, and what aligns its beginning.
+    beside_bytes
+        Most that operators without a form that writes where it is told allocate beside it.
+    plain_bytes
+        Most that PyTorch's allocator holds while the module runs.
+    build_s
+        To plan the memory and to make the arena.
+    arena_s, plain_s
+        Of each run, by turns.
+    """
+
+    plan: MemoryPlan
+    arena_bytes: int
+    beside_bytes: int
+    plain_bytes: int
+    build_s: float
+    arena_s: tuple[float, ...]
+    plain_s: tuple[float, ...]
+
+    @property
+    def slowdown(self) -> float:
+        """Median seconds in the arena over median seconds without."""
+        return statistics.median(self.arena_s) / statistics.median(self.plain_s)
+
+
+def measure_memory(
+    graph: OperatorGraph,
+    inputs: Sequence[Tensor] | Tensor,
+    *,
+    planner: str = "workbench",
+    budget_bytes: int | None = None,
+    repeats: int = 5,
+    loss: Loss | None = None,
+) -> Measured:
+    """Run a graph in an arena and its module without one, in this process, by turns.
+
+    Parameters
+    ----------
+    graph
+        Of `workbench.graphs.trace`, optimised or not. Its module is not changed.
+    inputs
+        As `Arena.run` takes them: for a step of training, classes come last.
+    planner, budget_bytes
+        As for `plan_memory`.
+    repeats
+        Runs that are timed, of each; one before them is not.
+    loss
+        That the graph was traced with.
+
+    Raises
+    ------
+    ValueError
+        Inputs that the graph was not traced for, no repeats, and what `plan_memory` refuses.
+    """
+    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    check_inputs(graph, given)
+    check_whole("repeats", repeats, 1)
+    began_s = time.perf_counter()
+    plan = plan_memory(graph, planner, budget_bytes)
+    arena = Arena(plan)
+    build_s = time.perf_counter() - began_s
+    plain = _plain(graph, given, loss)
+    runs: tuple[Callable[[], object], Callable[[], object]] = (lambda: arena.run(given), plain)
+    for run in runs:
+        run()
+    beside_bytes, plain_bytes = map(allocated_bytes, runs)
+    arena_s, plain_s = zip(*(map(_seconds, runs) for _ in range(repeats)), strict=True)
+    return Measured(plan, arena.block.nbytes, beside_bytes, plain_bytes, build_s, arena_s, plain_s)
+
+
+def allocated_bytes(run: Callable[[], object]) -> int:
+    """Most bytes that PyTorch's allocator of the CPU holds during a call beyond those before it."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or it writes to standard error
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as profiled:
+        run()
+    assert profiled.profiler is not None
+    results = profiled.profiler.kineto_results
+    changes = [one for one in results.events() if one.name() == "[memory]"]
+    held = most = 0
+    for one in sorted(changes, key=lambda one: one.start_ns()):
+        held += one.nbytes()
+        most = max(most, held)
+    return most
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    began_s = time.perf_counter()
+    run()
+    return time.perf_counter() - began_s
+
+
+def _plain(
+    graph: OperatorGraph, given: Sequence[Tensor], loss: Loss | None
+) -> Callable[[], object]:
+    """The module's own inference, or a step of training with PyTorch's SGD."""
+    if graph.module is None:
+        raise UserError(f"{graph.name} has no weights to run with: trace a module")
+    module = copy.deepcopy(graph.module())
+    if all(one.phase == "forward" for one in graph.operators):
+        module.eval()
+
+        def infer() -> object:
+            with torch.no_grad():
+                return module(*given)
+
+        return infer
+    module.train()
+    sgd = torch.optim.SGD(module.parameters(), LEARNING_RATE)
+    count = len(graph.inputs) - graph.targets
+    samples, targets = given[:count], given[count:]
+
+    def step() -> object:
+        found = module(*samples)
+        value = (loss or _loss)(found, *targets)
+        value.backward()  # type: ignore[no-untyped-call]
+        sgd.step()
+        sgd.zero_grad(set_to_none=True)
+        return value.detach()
+
+    return step
+
+
+def _loss(found: object, target: Tensor) -> Tensor:
+    """The loss that a step of training is traced with by default."""
+    outputs = tensors_in(found)
+    first = outputs[0]
+    if len(outputs) == 1 and first.dim() == 2 and first.shape[1] > 1:
+        return functional.cross_entropy(first, target)
+    return torch.stack([output.sum() for output in outputs]).sum()

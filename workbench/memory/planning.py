@@ -1,0 +1,141 @@
+"""Plans the memory of a graph: an order of its operators, and a place for each result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.checks import check_whole, listed
+from workbench.graphs.operator_graph import OperatorGraph
+from workbench.memory.budgets import TRIES, within
+from workbench.memory.dataflow import ALIGNMENT, Dataflow, check_order, flow_of
+from workbench.memory.lifetimes import Lifetimes, lifetimes
+from workbench.memory.orders import MOST_STATES, ORDERS, STATES, quick_order, searched
+from workbench.memory.packing import Effort, pack
+from workbench.memory.pebble import pebble
+from workbench.memory.plan import MemoryPlan, certified
+from workbench.memory.recomputation import check_possible
+from workbench.names import choose
+
+Place = Callable[[Lifetimes, Effort], NDArray[np.int64]]
+
+
+class Planner(NamedTuple):
+    """How buffers get offsets, given lifetimes and effort; and the order that it is used with."""
+
+    place: Place
+    order: str = "depth_first"
+    overwriting: bool = True
+
+
+def _packed(packer: str) -> Place:
+    def place(life: Lifetimes, effort: Effort) -> NDArray[np.int64]:
+        rounds, limit_s = effort.rounds, effort.time_limit_s
+        offsets = pack(life.items, packer, rounds=rounds, time_limit_s=limit_s)
+        return offsets[life.places]
+
+    return place
+
+
+PLANNERS: Mapping[str, Planner] = {
+    "none": Planner(_packed("none"), overwriting=False),
+    "parent": Planner(_packed("none")),
+    "pebble": Planner(lambda life, _: pebble(life)),
+    "greedy_by_size": Planner(_packed("greedy_by_size")),
+    "best_fit": Planner(_packed("best_fit")),
+    "workbench": Planner(_packed("workbench"), "searched"),
+}
+"""By name. Of the paper: ``none``, every result in memory of its own; ``parent``, its first
+strategy, in which a result takes the place of an operand that it may overwrite (Zhao et al., Sec.
+V-B); and ``pebble``. Greedy packings of other systems, and the workbench's own."""
+
+
+def plan_memory(
+    graph: OperatorGraph | Dataflow,
+    planner: str = "workbench",
+    budget_bytes: int | None = None,
+    *,
+    order: str | Sequence[int] | None = None,
+    rounds: int | None = None,
+    time_limit_s: float | None = None,
+    alignment: int = ALIGNMENT,
+) -> MemoryPlan:
+    """Plan the memory of a graph's results; what it holds of its own is outside of the plan.
+
+    Parameters
+    ----------
+    graph
+        Of `workbench.graphs.trace`.
+    planner
+        A name in `PLANNERS`.
+    budget_bytes
+        Most that the block of results may need: of a process's budget, what lies beside it
+        (`workbench.olpb.needs`) goes off. What does not fit is thrown away and computed again, as
+        little as the best of two ways needs: by buffers (`workbench.memory.recomputation`), or
+        by stages, which is optimal on chains (`workbench.memory.checkpointing`).
+    order
+        A name in `ORDERS`, or steps by number; the planner's own by default.
+    rounds
+        Of the search for a packing, and of the search within a budget. By default a few, so that
+        the plan is the same on every machine.
+    time_limit_s
+        Seconds to search for orders and packings instead: the plan then depends on the machine.
+        Either way the search ends when the bound is met.
+    alignment
+        Bytes that offsets are a multiple of.
+
+    Raises
+    ------
+    ValueError
+        Unknown planner or order, an order that does not fit the graph, or a budget that is too
+        small: the message names what is needed.
+    """
+    chosen = choose("planner", planner, PLANNERS)
+    effort = Effort(rounds, time_limit_s)
+    flow = flow_of(graph, alignment)
+    if budget_bytes is not None:
+        check_possible(flow, check_whole("budget_bytes", budget_bytes, 0))
+    # By the clock, a quarter for the order, a half for places, and what is left within a budget.
+    ordered = _ordered(flow, chosen.order if order is None else order, _share(effort, 1 / 4))
+    effort = _share(effort, 1 / 2)
+    plan = _placed(planner, flow, ordered, effort)
+    if budget_bytes is None or plan.total_bytes <= budget_bytes:
+        return plan
+
+    def placed(again: Dataflow) -> MemoryPlan:
+        return _placed(planner, again, range(len(again.steps)), _share(effort, 1 / TRIES))
+
+    most, until_s = effort.most_rounds, effort.deadline_s()
+    return within(flow, ordered, budget_bytes, placed, rounds=most, until_s=until_s)
+
+
+def _share(effort: Effort, share: float) -> Effort:
+    """The same rounds, with a share of the seconds."""
+    limit_s = effort.time_limit_s
+    return effort if limit_s is None else replace(effort, time_limit_s=share * limit_s)
+
+
+def _placed(planner: str, flow: Dataflow, order: Sequence[int], effort: Effort) -> MemoryPlan:
+    """A certified plan of an order."""
+    chosen = PLANNERS[planner]
+    life = lifetimes(flow, order, overwriting=chosen.overwriting)
+    return certified(MemoryPlan(planner, life, chosen.place(life, effort)))
+
+
+def _ordered(flow: Dataflow, order: str | Sequence[int], effort: Effort) -> Sequence[int]:
+    if not isinstance(order, str):
+        steps = listed("order", order, "give a name, or steps by number")
+        order = [check_whole("a step of the order", step, 0) for step in steps]
+        check_order(flow, order)
+        return order
+    choose("order", order, ORDERS)
+    if order != "searched":
+        return ORDERS[order](flow)
+    quick = quick_order(flow)
+    states = STATES if effort.time_limit_s is None else MOST_STATES
+    found = searched(flow, states, effort.deadline_s())
+    return min([quick, found], key=lambda one: lifetimes(flow, one).bound_bytes)

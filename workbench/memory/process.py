@@ -1,0 +1,102 @@
+"""What a process needs that trains or infers by a plan: the block, and all that lies beside it.
+
+What kernels allocate while they run (`workbench.memory.scratch`) is let go of when they end,
+so one operator's counts, the one that takes most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from workbench.memory.dataflow import ALIGNMENT, Dataflow
+from workbench.memory.plan import MemoryPlan
+from workbench.names import choose
+
+
+class Optimizer(NamedTuple):
+    """Copies of the trained parameters that it keeps, and that its step takes for a moment."""
+
+    state: int
+    scratch: int
+
+
+OPTIMIZERS: Mapping[str, Optimizer] = {
+    "sgd": Optimizer(0, 0),
+    "momentum": Optimizer(1, 0),
+    "adam": Optimizer(2, 2),
+}
+"""By name: PyTorch's, of which ``momentum`` is SGD with momentum. The scratch is of the largest
+parameter, since they are updated one by one."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Bytes of a process that runs a plan, by what they are for.
+
+    Attributes
+    ----------
+    block
+        For results, gradients included; what aligns its beginning is counted.
+    kernels
+        That one operator allocates beside the block, at most, with PyTorch on one thread: on more
+        threads a convolution may take more.
+    parameters, state
+        Of the model, and of the optimizer. What is trained counts twice: an arena trains a copy,
+        and leaves the module as it is.
+    other
+        Constants, and what the module holds and no operator reads; running statistics, of which an
+        arena has a copy, too.
+    folded
+        What weights were folded from, which the module keeps.
+    inputs
+        A batch: the user's, and its place in the arena.
+    """
+
+    block: int
+    kernels: int
+    parameters: int
+    state: int
+    other: int
+    folded: int
+    inputs: int
+
+    @property
+    def total(self) -> int:
+        """Most that is allocated at once."""
+        return sum(vars(self).values())
+
+
+def needs(plan: MemoryPlan, optimizer: str = "sgd") -> Needs:
+    """Return what a process needs that runs a plan.
+
+    Parameters
+    ----------
+    optimizer
+        A name in `OPTIMIZERS`. Other than in training it changes nothing.
+
+    Raises ValueError: an unknown optimizer.
+    """
+    return _needs(plan.flow, plan.total_bytes, optimizer)
+
+
+def beside_bytes(flow: Dataflow, optimizer: str = "sgd") -> int:
+    """Return what a process needs beside the block of results, whatever the plan of it."""
+    return _needs(flow, 0, optimizer).total
+
+
+def _needs(flow: Dataflow, block: int, optimizer: str) -> Needs:
+    state, scratch = choose("optimizer", optimizer, OPTIMIZERS)
+    trained = [one.size_bytes for one in flow.held if one.kind == "weight" and one.is_written]
+    copied = sum(one.size_bytes for one in flow.held if one.is_written)
+    kernels = max((step.scratch_bytes for step in flow.steps), default=0)
+    return Needs(
+        block=block + ALIGNMENT,
+        kernels=max(kernels, scratch * max(trained, default=0)),
+        parameters=flow.held_bytes("weight") + sum(trained),
+        state=state * sum(trained),
+        other=flow.held_bytes("constant") + flow.held_bytes("unused") + copied - sum(trained),
+        folded=flow.held_bytes("folded"),
+        inputs=2 * flow.held_bytes("input"),
+    )

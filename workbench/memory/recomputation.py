@@ -1,0 +1,264 @@
+"""Less memory for more computing: what does not fit is thrown away and computed again.
+
+In the pebble game a pebble is then placed twice (Zhao et al., Sec. V-B, avoid it). Steps run in a
+given order. Where a result does not fit, a buffer is thrown away that costs little to compute
+again, frees many bytes, and is not needed for long; when it is read, the steps that make it run
+again, and before them those that make what these read. The future is known, so this is dynamic
+tensor rematerialisation (Kirisame et al. 2021) with the time until the next use in the place of
+the time since the last.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.errors import UserError
+from workbench.memory.dataflow import Dataflow, Step
+
+
+class BudgetError(UserError):
+    """A budget that no way of computing again, of those tried, meets; the smallest plan found."""
+
+    def __init__(self, message: str, found_bytes: int | None = None) -> None:
+        super().__init__(message)
+        self.found_bytes = found_bytes
+
+
+MOST_RUNS = 5
+"""Of each step, on average, above which a way is given up: near the least they grow without end."""
+_WEIGHTS = tuple(product((0.5, 1.0, 2.0), (0.0, 0.5, 1.0)))
+"""Exponents of bytes and of the time until the next use, all of which are tried."""
+
+
+def recomputing(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> Dataflow:
+    """The dataflow with steps that run again, in order, whose buffers alive at once fit a budget.
+
+    Its steps are to be run in their order. Raises `BudgetError`.
+    """
+    best: _Run | None = None
+    for weights in _WEIGHTS:
+        run = _Run(flow, order, budget_bytes, *weights)
+        if run.finish() and (best is None or run.again < best.again):
+            best = run
+    if best is None:
+        least = least_bytes(flow)
+        raise BudgetError(
+            f"no plan within {budget_bytes:,} bytes was found; a single step needs {least:,}"
+        )
+    return unrolled(flow, best.ran)
+
+
+def unrolled(flow: Dataflow, ran: Sequence[int]) -> Dataflow:
+    """The dataflow of steps as they run, some again, each making buffers of its own.
+
+    Runs again whose results nobody reads are left out.
+    """
+    ran = _needed(flow, ran)
+    latest: dict[int, int] = {}
+    sizes: list[int] = []
+    steps: list[Step] = []
+    runs: dict[int, list[int]] = {}
+    for number, step in enumerate(ran):
+        runs.setdefault(step, []).append(number)
+        one = flow.steps[step]
+        reads = tuple(latest[buffer] for buffer in one.reads)
+        over = tuple(latest[buffer] for buffer in one.overwrites)
+        for buffer in one.makes:
+            latest[buffer] = len(sizes)
+            sizes.append(int(flow.sizes[buffer]))
+        makes = tuple(latest[buffer] for buffer in one.makes)
+        after = tuple(sorted(at for earlier in one.after for at in runs[earlier]))
+        steps.append(replace(one, reads=reads, makes=makes, overwrites=over, after=after))
+    return replace(
+        flow,
+        steps=tuple(steps),
+        sizes=np.array(sizes, np.int64),
+        kept=frozenset(latest[buffer] for buffer in flow.kept),
+        buffer_of_value={value: latest[buffer] for value, buffer in flow.buffer_of_value.items()},
+    )
+
+
+def _needed(flow: Dataflow, ran: Sequence[int]) -> list[int]:
+    """Runs without those again that make nothing that is read before it is made anew."""
+    first = {step: at for at, step in reversed([*enumerate(ran)])}
+    read = set(flow.kept)
+    found = list[int]()
+    for at in reversed(range(len(ran))):
+        one = flow.steps[ran[at]]
+        if first[ran[at]] == at or read.intersection(one.makes):
+            found.append(ran[at])
+            read.difference_update(one.makes)
+            read.update(one.reads)
+    return found[::-1]
+
+
+def least_bytes(flow: Dataflow) -> int:
+    """Bytes below which no plan can be: the most that a step reads and makes, and outputs."""
+    sizes = flow.sizes
+    found = [0]
+    for step in flow.steps:
+        held = {*step.reads, *step.makes}
+        bytes_ = int(sizes[list(held)].sum())
+        if len(step.makes) == 1 and step.overwrites:
+            bytes_ -= int(max((sizes[one] for one in step.overwrites), default=0))
+        found.append(bytes_)
+    return max(*found, int(sizes[sorted(flow.kept)].sum()))
+
+
+def check_possible(flow: Dataflow, budget_bytes: int) -> None:
+    """Refuse a budget that no plan can meet, before any is searched for."""
+    if budget_bytes < (least := least_bytes(flow)):
+        raise BudgetError(
+            f"no plan within {budget_bytes:,} bytes is possible; a single step needs {least:,}"
+        )
+
+
+def cost(flow: Dataflow) -> NDArray[np.float64]:
+    """What each step costs to run again, in FLOPs; what has none counts its bytes."""
+    moved = [flow.sizes[[*one.reads, *one.makes]].sum() for one in flow.steps]
+    flops = np.array([one.flops for one in flow.steps], float)
+    return np.asarray(flops + np.array(moved, float))
+
+
+class _Run:
+    """One way through the steps, buffer by buffer."""
+
+    def __init__(
+        self,
+        flow: Dataflow,
+        order: Sequence[int],
+        budget_bytes: int,
+        bytes_weight: float,
+        distance_weight: float,
+    ) -> None:
+        self.flow, self.order, self.budget = flow, order, budget_bytes
+        self._bytes_weight, self._distance_weight = bytes_weight, distance_weight
+        self.again = 0.0
+        self.ran: list[int] = []
+        self._cost = cost(flow).tolist()
+        self._sizes = flow.sizes.tolist()
+        self._resident: set[int] = set()
+        self._live = 0
+        place = np.empty(len(flow.steps), np.int64)
+        place[list(order)] = np.arange(len(order))
+        self._uses = [sorted(int(place[one]) for one in readers) for readers in flow.readers]
+        self._done = [False] * len(flow.steps)
+        self._now = 0
+        self._closed: set[int] = set()  # steps that must not run again
+        self._once = flow.kept.union(
+            buffer for one in flow.steps if one.is_random or one.after for buffer in one.makes
+        )
+
+    def finish(self) -> bool:
+        """Run all steps; whether that was possible."""
+        for at, step in enumerate(self.order):
+            self._now = at
+            if not self._run(step, frozenset(), 0):
+                return False
+            self._drop_unused()
+        return True
+
+    def _run(self, step: int, pinned: frozenset[int], depth: int) -> bool:
+        """Make what a step reads, room for what it makes, and run it."""
+        one = self.flow.steps[step]
+        too_many = len(self.ran) > MOST_RUNS * len(self.order)
+        if too_many or depth > len(self.order) or step in self._closed:
+            return False
+        pinned = pinned | {*one.reads}
+        for buffer in one.reads:
+            maker = int(self.flow.maker[buffer])
+            if buffer not in self._resident and not self._run(maker, pinned, depth + 1):
+                return False
+        missing = [buffer for buffer in one.makes if buffer not in self._resident]
+        needed = sum(self._sizes[buffer] for buffer in missing) - self._slides(step, depth)
+        if not self._make_room(needed, pinned):
+            return False
+        self.ran.append(step)
+        if self._done[step]:
+            self.again += self._cost[step]
+        self._done[step] = True
+        self._closed.update(one.after)
+        if one.is_random or one.after:
+            self._closed.add(step)
+        self._resident |= {*missing}
+        self._live += sum(self._sizes[buffer] for buffer in missing)
+        return True
+
+    def _slides(self, step: int, depth: int) -> int:
+        """Bytes that the result takes over from an operand that is read for the last time."""
+        one = self.flow.steps[step]
+        if depth or len(one.makes) != 1:
+            return 0
+        size = self._sizes[one.makes[0]]
+        last = [
+            buffer
+            for buffer in one.overwrites
+            if self._sizes[buffer] == size
+            and buffer not in self.flow.kept
+            and self._next_use(buffer) is None
+        ]
+        return size if last else 0
+
+    def _next_use(self, buffer: int) -> int | None:
+        """Place of the next step after this one that reads a buffer."""
+        uses = self._uses[buffer]
+        at = bisect_right(uses, self._now)
+        return uses[at] if at < len(uses) else None
+
+    def _drop_unused(self) -> None:
+        for buffer in list(self._resident):
+            if buffer not in self.flow.kept and self._next_use(buffer) is None:
+                self._drop(buffer)
+
+    def _drop(self, buffer: int) -> None:
+        self._resident.remove(buffer)
+        self._live -= self._sizes[buffer]
+
+    def _make_room(self, needed: int, pinned: frozenset[int]) -> bool:
+        while self._live + needed > self.budget:
+            free = self._resident - pinned - self._once
+            if not free:
+                return False
+            least = (float("inf"), len(self._sizes))
+            for buffer in free:
+                least = min(least, self._worth(buffer, least[0]))
+            self._drop(least[1])
+        return True
+
+    def _worth(self, buffer: int, most: float) -> tuple[float, int]:
+        """What it costs to throw a buffer away, for the bytes and the time that it frees.
+
+        Where that is more than `most`, any number above it.
+        """
+        following = self._next_use(buffer)
+        if following is None or not self._sizes[buffer]:
+            return (0.0 if self._sizes[buffer] else float("inf"), buffer)
+        distance = (following - self._now) ** self._distance_weight
+        size = self._sizes[buffer] ** self._bytes_weight
+        return (self._cost_again(buffer, most * size * distance) / (size * distance), buffer)
+
+    def _cost_again(self, buffer: int, most: float) -> float:
+        """Cost of the steps that would have to run for it now; of some, once above `most`."""
+        waiting, seen, total = [int(self.flow.maker[buffer])], set[int](), 0.0
+        while waiting:
+            step = waiting.pop()
+            if step in seen:
+                continue
+            if step in self._closed:
+                return float("inf")
+            seen.add(step)
+            total += self._cost[step]
+            if total > most * (1 + 1e-9):
+                break
+            waiting += [
+                int(self.flow.maker[one])
+                for one in self.flow.steps[step].reads
+                if one not in self._resident
+            ]
+        return total

@@ -1,0 +1,233 @@
+"""The memory of a model as a table: every planner beside the bound, and what a budget costs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from workbench.errors import UserError
+from workbench.memory.budgets import least_reachable
+from workbench.memory.checkpointing import least_staged
+from workbench.memory.dataflow import Dataflow, dataflow
+from workbench.memory.lifetimes import lifetimes
+from workbench.memory.plan import MemoryPlan
+from workbench.memory.planning import PLANNERS, plan_memory
+from workbench.memory.process import OPTIMIZERS, Needs, beside_bytes, needs
+from workbench.memory.recomputation import BudgetError, least_bytes
+from workbench.memory.stored_dataflows import stored_dataflow
+from workbench.names import choose
+
+if TYPE_CHECKING:
+    import torch
+
+OURS = "workbench"
+
+_UNITS = {"": 1, "b": 1}
+_UNITS |= {f"{letter}b": 1000**n for n, letter in enumerate("kmgt", 1)}
+_UNITS |= {f"{letter}ib": 1024**n for n, letter in enumerate("kmgt", 1)}
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes of a size such as ``64MB``, ``64 MiB``, ``0.5GB`` or ``64000000``.
+
+    Raises ValueError: anything else, or less than a byte.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)", text.strip().replace(",", "").lower())
+    if found is None or found[2] not in _UNITS or (size := float(found[1]) * _UNITS[found[2]]) < 1:
+        raise UserError(f"{text!r} is no size; give bytes, as in 64MB, 64 MiB or 0.5GB")
+    return round(size)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Plans of one dataflow, by planner, and what PyTorch would hold without any.
+
+    Attributes
+    ----------
+    plain_bytes
+        Most alive at once as the module runs, each result let go of after its last use.
+    budgeted
+        A plan of which the whole process is within the budget, if there is one.
+    """
+
+    flow: Dataflow
+    plans: dict[str, MemoryPlan]
+    plain_bytes: int
+    budget_bytes: int | None = None
+    budgeted: MemoryPlan | None = None
+    optimizer: str = "sgd"
+
+    @property
+    def needs(self) -> Needs:
+        """What a process needs: within the budget, else by the last planner's plan."""
+        return needs(self.budgeted or [*self.plans.values()][-1], self.optimizer)
+
+    @property
+    def bound_bytes(self) -> int:
+        """Most bytes alive at once in the order of the last planner: the workbench's, if all."""
+        return [*self.plans.values()][-1].bound_bytes
+
+
+def survey(
+    model: str | torch.nn.Module,
+    input_shape: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    *,
+    batch_size: int = 1,
+    training: bool = False,
+    planner: str | None = None,
+    budget_bytes: int | None = None,
+    optimizer: str = "sgd",
+    time_limit_s: float | None = None,
+) -> Survey:
+    """Plan the memory of a model, by one planner or by all.
+
+    A budget is of the whole process (see `Needs`). What is stored of the zoo is not traced. Raises
+    ValueError: a model that cannot be traced, an unknown planner or optimizer, or a budget that
+    cannot be met; the message says what can.
+    """
+    choose("optimizer", optimizer, OPTIMIZERS)
+    names = list(PLANNERS) if planner is None else [planner]
+    for name in names:
+        choose("planner", name, PLANNERS)
+    plain, flow = _flows(model, input_shape, batch_size, training)
+    beside = beside_bytes(flow, optimizer)
+    if budget_bytes is not None and budget_bytes < (needed := least_bytes(flow) + beside):
+        raise BudgetError(
+            f"no plan within {_mb(budget_bytes)} is possible: a single operator, with what it "
+            f"reads and makes, and what lies beside results, {_mb(beside)}, need "
+            f"{_mb(_whole(needed))}"
+        )
+    plans = {name: plan_memory(flow, name, time_limit_s=time_limit_s) for name in names}
+    budgeted = None
+    if budget_bytes is not None:
+        budgeted = _within(plans[names[-1]], budget_bytes, beside, time_limit_s)
+    plain_bytes = lifetimes(plain, range(len(plain.steps)), overwriting=False).bound_bytes
+    return Survey(flow, plans, plain_bytes, budget_bytes, budgeted, optimizer)
+
+
+def _flows(
+    model: str | torch.nn.Module, input_shape: Any, batch_size: int, training: bool
+) -> tuple[Dataflow, Dataflow]:
+    """As traced, and optimised."""
+    if isinstance(model, str) and input_shape is None:
+        as_traced = stored_dataflow(model, batch_size, training, optimised=False)
+        return as_traced, stored_dataflow(model, batch_size, training)
+
+    from workbench.graphs import trace
+    from workbench.graphs.optimiser import optimise
+
+    graph = trace(model, input_shape, batch_size, training)
+    return dataflow(graph), dataflow(optimise(graph).graph)
+
+
+def _within(
+    plan: MemoryPlan, budget_bytes: int, beside: int, time_limit_s: float | None
+) -> MemoryPlan:
+    """A plan of the same order that leaves, of a budget, what lies beside its block."""
+    flow, order = plan.flow, plan.order
+
+    def within(process_bytes: int) -> MemoryPlan:
+        room = process_bytes - beside
+        return plan_memory(flow, plan.planner, room, order=order, time_limit_s=time_limit_s)
+
+    try:
+        return within(budget_bytes)
+    except BudgetError as error:
+        found = error.found_bytes
+    without = _whole(plan.total_bytes + beside)
+    text = f"no plan within {_mb(budget_bytes)} was found; "
+    least = _whole((found or least_staged(flow, order) or least_reachable(flow, order)) + beside)
+    for _ in range(_PROMISES):
+        if least >= without:
+            break
+        try:  # what is found on the way to one budget need not be on the way to another
+            within(least)
+        except BudgetError as error:
+            least = _whole((error.found_bytes or without) + beside)
+        else:
+            text += f"computing again reaches {_mb(least)}, and without it "
+            break
+    raise BudgetError(f"{text}{_mb(without)} are needed")
+
+
+_PROMISES = 3
+"""Budgets that are tried before one is named."""
+
+
+def _whole(size_bytes: int) -> int:
+    """Rounded up to what `_mb` tells."""
+    return size_bytes if size_bytes < 10_000 else math.ceil(size_bytes / 1000) * 1000
+
+
+def table(found: Survey, title: str) -> Any:
+    """A table of rich: a row for each planner; below, what lies beside, and the budget."""
+    from rich import box
+    from rich.table import Table
+
+    rows = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", caption_justify="left")
+    rows.add_column("planner")
+    for name in ("order", "MB", "over the bound", "of plain execution"):
+        rows.add_column(name, justify="right" if name != "order" else "left", no_wrap=True)
+    for name, plan in found.plans.items():
+        share = plan.total_bytes / found.plain_bytes if found.plain_bytes else 1.0
+        over = plan.total_bytes / found.bound_bytes if found.bound_bytes else 1.0
+        cells = (f"{plan.total_bytes / 1e6:,.3f}", f"{over:.3f}", f"{share:.1%}")
+        rows.add_row(name, PLANNERS[name].order, *cells)
+    lines = [
+        f"bound: {_mb(found.bound_bytes)}, the most alive at once in the last row's order",
+        f"plain execution: {_mb(found.plain_bytes)}, nothing overwritten",
+    ]
+    if found.budgeted is not None and found.budget_bytes is not None:
+        lines.append(price(found))
+    accounts = ", ".join(f"{name} {_mb(size_bytes)}" for name, size_bytes in _accounts(found))
+    rows.caption = "\n".join([*lines, f"the process: {accounts}", "1 MB = 10⁶ bytes"])
+    return rows
+
+
+def _accounts(found: Survey) -> list[tuple[str, int]]:
+    """What a process needs its bytes for, in words."""
+    one = found.needs
+    trains = any(step.phase == "update" for step in found.flow.steps)
+    parameters = "parameters and their trained copy" if trains else "parameters"
+    named = [
+        ("block", one.block),
+        ("kernels beside it, on one thread, at most", one.kernels),
+        (parameters, one.parameters),
+        (f"{found.optimizer}'s state", one.state),
+        ("inputs twice", one.inputs),
+        ("constants", one.other),
+        ("weights before folding", one.folded),
+    ]
+    return [(name, size_bytes) for name, size_bytes in named if size_bytes]
+
+
+def total(found: Survey) -> str:
+    """What a process needs, in a line; rounded up, so that what is given this much fits."""
+    return f"needs {math.ceil(found.needs.total / 1000) / 1000:,.3f} MB"
+
+
+def price(found: Survey) -> str:
+    """What the budget costs, in a line: seconds by this machine's roofline."""
+    from workbench.memory.roofline import this_machine
+
+    plan = found.budgeted
+    assert plan is not None
+    assert found.budget_bytes is not None
+    budget = f"within {_mb(found.budget_bytes)}"
+    if not plan.recomputed:
+        return f"{budget}: nothing computed again"
+    roofline = this_machine()
+    more = roofline.seconds(plan.flow) / roofline.seconds(found.flow) - 1
+    longer = f"{more:.1%}" if more >= 0.001 else "less than 0.1%"
+    again = len(plan.recomputed)
+    operators = "1 operator runs" if again == 1 else f"{again:,} operators run"
+    return f"{budget}: {longer} longer by this machine's roofline; {operators} again"
+
+
+def _mb(size_bytes: int) -> str:
+    if size_bytes >= 10_000:
+        return f"{size_bytes / 1e6:,.3f} MB"
+    return f"{size_bytes:,} byte{'' if size_bytes == 1 else 's'}"

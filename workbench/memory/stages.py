@@ -1,0 +1,284 @@
+"""A step of training as a chain of stages, and what each needs.
+
+A stage ends where only one buffer goes on, forward, which the backward pass reads, too: a layer, or
+a block with branches. Its part of the backward pass reads nothing but what it made, what it got,
+and the gradient of what it gave. So skips that reach far leave fewer stages, down to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.memory.dataflow import Dataflow
+from workbench.memory.lifetimes import lifetimes
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Steps of a stage, and the bytes of its runs without those of its input.
+
+    Attributes
+    ----------
+    forward, through, again, inner, backward
+        Steps: all of the forward pass; those that the output needs, with those that nothing does;
+        those that the backward pass needs, and those of them that it needs if it has the output;
+        and those of the backward pass, with the updates that follow.
+    output_bytes, saved_bytes
+        Of what it gives, and of what the backward pass needs with it.
+    gradient_bytes
+        Of the gradients that its backward pass begins with.
+    through_peak, forward_peak, again_peak, inner_peak, backward_peak
+        Most bytes of a run that leaves the output alone; of one that leaves also what the backward
+        pass needs; of `again`, of `inner` with the output, and of the backward pass.
+    passing_peak
+        As `through_peak`, with the input, which is let go of.
+    """
+
+    forward: tuple[int, ...]
+    through: tuple[int, ...]
+    again: tuple[int, ...]
+    inner: tuple[int, ...]
+    backward: tuple[int, ...]
+    output_bytes: int
+    saved_bytes: int
+    gradient_bytes: int
+    through_peak: int
+    passing_peak: int
+    forward_peak: int
+    again_peak: int
+    inner_peak: int
+    backward_peak: int
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Stages, and what is alive beside them all the time.
+
+    Attributes
+    ----------
+    once
+        Steps that must not run again: what they make stays.
+    pinned_bytes
+        Of that, of what is small, and of what of the forward pass the graph returns.
+    """
+
+    stages: tuple[Stage, ...]
+    once: frozenset[int]
+    pinned_bytes: int
+
+
+SMALL = 1 / 100
+"""Share of the most bytes alive that the smallest buffers have together, which just stay."""
+
+
+def chain(flow: Dataflow, order: Sequence[int]) -> Chain:
+    """Stages of a dataflow whose passes each keep an order; none of one that is no training."""
+    forward, backward = _passes(flow, order)
+    if not backward or any(set(flow.before[at]) & {*backward} for at in forward):
+        return Chain((), frozenset(), 0)
+    behind = frozenset(at for at in forward if flow.steps[at].is_random or flow.steps[at].after)
+    once = behind.union(*(flow.steps[at].after for at in behind))
+    made = np.array([buffer for step in forward for buffer in flow.steps[step].makes], np.int64)
+    made = made[np.argsort(flow.sizes[made], kind="stable")]
+    together = flow.sizes[made].cumsum()
+    stays = set(made[together <= SMALL * lifetimes(flow, order).bound_bytes].tolist())
+    stays |= flow.kept.intersection(made.tolist())
+    pinned = sorted(stays.union(*(flow.steps[at].makes for at in once)))
+    sizes = flow.sizes.copy()
+    sizes[pinned] = 0
+    cuts = [
+        _Cut(0, _NONE, len(backward)),
+        *_cuts(flow, forward, backward, sizes),
+        _Cut(len(forward), _NONE, 0),
+    ]
+    stages = []
+    for one, after in pairwise(cuts):
+        runs = _Runs(
+            flow,
+            sizes.tolist(),
+            forward[one.forward : after.forward],
+            backward[after.backward : one.backward],
+            ({one.buffer} - {_NONE}, {after.buffer} - {_NONE}),
+            (_across(flow, backward, after.backward), _across(flow, backward, one.backward)),
+        )
+        stages.append(runs.stage(once))
+    return Chain(tuple(stages), once, int(flow.sizes[pinned].sum()))
+
+
+def _passes(flow: Dataflow, order: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Steps of the forward and of the backward pass; updates that follow from it, in the former."""
+    forward: dict[int, None] = {}
+    backward: list[int] = []
+    for step in order:
+        is_update = flow.steps[step].phase == "update"
+        if flow.steps[step].phase == "forward" or (
+            is_update and all(earlier in forward for earlier in flow.before[step])
+        ):
+            forward[step] = None
+        else:
+            backward.append(step)
+    return list(forward), backward
+
+
+_NONE = -1  # goes on, at both ends
+
+
+class _Cut(NamedTuple):
+    """Steps before it in the forward pass and in the backward pass, and the buffer that goes on."""
+
+    forward: int
+    buffer: int
+    backward: int
+
+
+def _cuts(
+    flow: Dataflow, forward: Sequence[int], backward: Sequence[int], sizes: NDArray[np.int64]
+) -> list[_Cut]:
+    """Where both passes can be cut, from the input on."""
+    place = {step: at for at, step in enumerate(forward)}
+    behind = {step: at for at, step in enumerate(backward)}
+    own = [b for step in forward for b in flow.steps[step].makes if sizes[b]]
+    reads = [[behind[one] for one in flow.readers[b] if one in behind] for b in own]
+    made = np.array([place[int(flow.maker[b])] for b in own])
+    first = np.array([min(one, default=len(backward)) for one in reads])
+    last = np.array([max(one, default=-1) for one in reads])
+    # A step that overwrites what forward steps read, as an update does its weight, stays behind the
+    # last of their stages' runs.
+    after = [
+        (place[earlier], behind[step])
+        for step in backward
+        for earlier in flow.steps[step].after
+        if earlier in place
+    ]
+    ahead, overwriting = np.array(after, np.int64).reshape(-1, 2).T
+    gradient_bytes = _crossing(flow, backward, sizes)
+    found: list[_Cut] = []
+    earliest = 0
+    passing = [
+        one for one in _passing(flow, forward, own) if first[own.index(one[1])] < len(backward)
+    ]
+    for at, buffer in reversed(passing):
+        other = np.array(own) != buffer
+        begin = max(earliest, int(last[made >= at].max(initial=-1)) + 1)
+        end = int(first[other & (made < at)].min(initial=len(backward)))
+        end = int(overwriting[ahead < at].min(initial=end))
+        if begin <= end:
+            window = gradient_bytes[begin : end + 1]
+            earliest = end - int(window[::-1].argmin())
+            found.append(_Cut(at, buffer, earliest))
+    return found[::-1]
+
+
+def _passing(flow: Dataflow, forward: Sequence[int], own: Sequence[int]) -> list[tuple[int, int]]:
+    """Places in the forward pass that a single buffer passes, and it; each buffer once."""
+    place = {step: at for at, step in enumerate(forward)}
+    ends = {
+        b: max((place[one] for one in flow.readers[b] if one in place), default=-1) for b in own
+    }
+    ending: dict[int, list[int]] = {}
+    for buffer, end in ends.items():
+        ending.setdefault(end, []).append(buffer)
+    alive: set[int] = set()
+    found: dict[int, int] = {}
+    for at, step in enumerate(forward):
+        alive.update(b for b in flow.steps[step].makes if ends.get(b, -1) > at)
+        alive.difference_update(ending.get(at, ()))
+        if len(alive) == 1:
+            found.setdefault(next(iter(alive)), at + 1)
+    return [(at, buffer) for buffer, at in found.items()]
+
+
+def _crossing(
+    flow: Dataflow, backward: Sequence[int], sizes: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Bytes that go on at each place of the backward pass: (steps + 1,)."""
+    place = {step: at for at, step in enumerate(backward)}
+    change = np.zeros(len(backward) + 2, np.int64)
+    for at, step in enumerate(backward):
+        for buffer in flow.steps[step].makes:
+            end = max((place[one] for one in flow.readers[buffer]), default=at)
+            end = len(backward) if buffer in flow.kept else end
+            change[at + 1] += sizes[buffer]
+            change[end + 1] -= sizes[buffer]
+    return change.cumsum()[:-1]
+
+
+def _across(flow: Dataflow, backward: Sequence[int], at: int) -> set[int]:
+    """Buffers that go on at a place of the backward pass."""
+    read = {buffer for step in backward[at:] for buffer in flow.steps[step].reads} | flow.kept
+    return {b for step in backward[:at] for b in flow.steps[step].makes if b in read}
+
+
+class _Runs(NamedTuple):
+    """Runs the parts of a stage, to see what they need; buffers before and after it, both ways."""
+
+    flow: Dataflow
+    sizes: Sequence[int]
+    forward: Sequence[int]
+    backward: Sequence[int]
+    ends: tuple[set[int], set[int]]
+    gradients: tuple[set[int], set[int]]
+
+    def stage(self, once: Collection[int]) -> Stage:
+        given, output = self.ends
+        entering, leaving = self.gradients
+        made = {b for step in self.forward for b in self.flow.steps[step].makes}
+        read = {b for step in self.backward for b in self.flow.steps[step].reads}
+        staying = {buffer for buffer in made if not self.sizes[buffer]}
+        saved = (made & read) - staying
+        unread = set(self.forward).difference(self._needed(output | staying | saved, once))
+        through = self._needed(output | staying, unread.union(once))
+        again = self._needed(saved, ())
+        inner = self._needed(saved - output, ())
+        input_bytes = self._bytes(given)
+        return Stage(
+            tuple(self.forward),
+            through,
+            again,
+            inner,
+            tuple(self.backward),
+            self._bytes(output),
+            self._bytes(saved | output),
+            self._bytes(entering),
+            self._peak(through, given, given | output) - input_bytes,
+            self._peak(through, given, output),
+            self._peak(self.forward, given, given | output | saved) - input_bytes,
+            self._peak(again, given, given | saved) - input_bytes,
+            self._peak(inner, given | output, given | output | saved) - input_bytes,
+            self._peak(self.backward, given | saved | entering, given | leaving) - input_bytes,
+        )
+
+    def _needed(self, buffers: set[int], once: Collection[int]) -> tuple[int, ...]:
+        """Steps that buffers, or a step that runs once, need."""
+        wanted, found = set(buffers), list[int]()
+        for step in reversed(self.forward):
+            one = self.flow.steps[step]
+            if step in once or wanted.intersection(one.makes):
+                wanted.update(one.reads)
+                found.append(step)
+        return tuple(found[::-1])
+
+    def _bytes(self, buffers: Iterable[int]) -> int:
+        return sum(self.sizes[one] for one in buffers)
+
+    def _peak(self, steps: Sequence[int], there: set[int], stays: set[int]) -> int:
+        """Most bytes alive while steps run, from what is there to what stays."""
+        last = {b: at for at, step in enumerate(steps) for b in self.flow.steps[step].reads}
+        live = peak = self._bytes(there)
+        for at, step in enumerate(steps):
+            one = self.flow.steps[step]
+            ended = [b for b in one.reads if last[b] == at and b not in stays]
+            ended += [b for b in one.makes if b not in last and b not in stays]
+            made = self._bytes(one.makes)
+            slides = len(one.makes) == 1 and any(
+                b in one.overwrites and self.sizes[b] == made for b in ended
+            )
+            peak = max(peak, live + (0 if slides else made))
+            live += made - self._bytes(ended)
+        return peak

@@ -1,1 +1,0 @@
-"""Graphs of fewer operators that give the same."""
