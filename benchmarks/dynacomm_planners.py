@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from workbench.dynacomm import LayerCosts
-from workbench.dynacomm.paper import experiments
+from workbench.dynacomm.paper import planning_time
 from workbench.dynacomm.paper.testbed import paper_testbed
 
 SIZES = (19, 76, 152, 300, 600, 1000, 2000)
@@ -33,7 +33,7 @@ def main() -> int:
             LayerCosts(pull_s, forward_s, backward_s, push_s, overhead_s)
             for overhead_s in OVERHEADS_S
         ]
-        for direction in experiments.DIRECTIONS:
+        for direction in planning_time.DIRECTIONS:
             ours_ms = max(median_ms("dynacomm", direction, chain, repeats=21) for chain in chains)
             theirs_ms = None
             if layers <= LARGEST_PROGRAMME:
@@ -50,11 +50,11 @@ def main() -> int:
         variable_name="solver",
         value_name="median_ms",
     ).drop_nulls()
-    for row in experiments.slopes(long).iter_rows(named=True):
+    for row in planning_time.slopes(long).iter_rows(named=True):
         of = f"{row['direction']}, {row['solver']}"
         console.print(f"log-log slope from 200 layers on, {of}: {row['exponent']:.2f}")
     resnet = paper_testbed().costs("resnet152", 32)
-    for direction in experiments.DIRECTIONS:
+    for direction in planning_time.DIRECTIONS:
         ours_ms = median_ms("dynacomm", direction, resnet, repeats=21)
         theirs_ms = median_ms("paper_programme", direction, resnet, repeats=5)
         console.print(
@@ -65,7 +65,7 @@ def main() -> int:
 
 
 def median_ms(solver: str, direction: str, costs: LayerCosts, repeats: int) -> float:
-    return 1e3 * statistics.median(experiments.timed(solver, costs, direction, repeats))
+    return 1e3 * statistics.median(planning_time.timed(solver, costs, direction, repeats))
 
 
 def table(frame: pl.DataFrame) -> Table:

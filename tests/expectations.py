@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import Any
 
 import polars as pl
 import pytest
 
 from tests.conftest import Smoke
-from workbench import figures, results
+from workbench import figures, results, systems
+from workbench.experiments import Scaled
+from workbench.experiments.figure import Figure
 from workbench.runtime import progress
-
-if TYPE_CHECKING:
-    from altair.typing import ChartType
 
 DRAWN = 2
 """Times, since what rests on a table's hashing differs now and then."""
@@ -50,15 +50,22 @@ def stored_svg(smoke: Smoke, system: str, name: str) -> str:
     return path.read_text()
 
 
-def printed(
-    smoke: Smoke, system: str, name: str, draw: Callable[[pl.DataFrame], ChartType]
-) -> tuple[str, str]:
+def resized(figure: Figure, **sizes: Any) -> Figure:
+    """A figure with other sizes, the same at every scale."""
+    return replace(
+        figure, sizes={**figure.sizes, **{name: Scaled(*[one] * 3) for name, one in sizes.items()}}
+    )
+
+
+def printed(smoke: Smoke, system: str, name: str) -> tuple[str, str]:
     """Expect a stored frame to give the stored figure, and to fit both columns.
 
     Returns its SVG in a single and in a double column.
     """
     (path,) = smoke.results.glob(f"*_{system}/*/{name}.vl.json")
     stored = json.loads(path.read_text())
+    draw = systems.figures(system)[name].chart
+    assert draw is not None
     charts = [draw(stored_frames(smoke, system)[name]) for _ in range(DRAWN)]
     assert all(figures.specification(chart) == stored for chart in charts)
     single, double = figures.svg(charts[0], "single"), stored_svg(smoke, system, name)

@@ -534,7 +534,7 @@ class TestExperiment:
             FLEET.frame("large")
 
     def test_chart(self, frame: pl.DataFrame, smoke: Smoke) -> None:
-        _, svg = printed(smoke, "hiertrain", "fleet", draw_fleets)
+        _, svg = printed(smoke, "hiertrain", "fleet")
         for word in ("1 edge", "2 edges", "by itself", "assigned together", "best assignment"):
             assert word in svg
         assert not re.search("nan", svg.partition("</style>")[2], re.IGNORECASE)  # less the font

@@ -7,16 +7,11 @@ import pytest
 
 from tests.conftest import Smoke
 from tests.expectations import stored_frames
-from workbench.claims import (
-    Answer,
-    claims_of,
-    load_claims,
-    of_frames,
-    paper_value,
-    stored_answers,
-)
-from workbench.dynacomm.paper import experiments
+from workbench.claims import Answer, load_claims, paper_value
+from workbench.dynacomm.paper import FIGURES, planning_time, saved_time, speedup
 from workbench.dynacomm.paper.testbed import MODELS
+from workbench.experiments.figure import Figure, answers_of
+from workbench.scorecard import of_frames
 
 STORED: dict[str, pl.DataFrame] = {}
 
@@ -63,18 +58,18 @@ def test_a_reduction_is_read_from_its_figure() -> None:
 @pytest.mark.parametrize(
     ("figure", "other"),
     [
-        ("fig5", lambda: experiments.fig5(bandwidth_mbps=1000.0)),
-        ("fig5", lambda: experiments.fig5(workers=4)),
-        ("fig5", lambda: experiments.fig5(batch_size=64)),
-        ("fig9a", lambda: experiments.fig9a("smoke", workers=4)),
-        ("fig9a", lambda: experiments.fig9a("smoke", model="vgg19")),
-        ("fig9b", lambda: experiments.fig9b(batch_size=16)),
-        ("fig9b", lambda: experiments.fig9b(model="vgg19")),
-        ("fig9b", lambda: experiments.fig9b(workers=4)),
-        ("fig11", lambda: experiments.fig11(batch_size=64)),
-        ("fig11", lambda: experiments.fig11(model="vgg19")),
-        ("fig11", lambda: experiments.fig11(workers=range(1, 5))),
-        ("fig11", lambda: experiments.fig11(bandwidth_mbps=1000.0)),
+        ("fig5", lambda: saved_time.FIG5.frame(bandwidth_mbps=1000.0)),
+        ("fig5", lambda: saved_time.FIG5.frame(workers=4)),
+        ("fig5", lambda: saved_time.FIG5.frame(batch_size=64)),
+        ("fig9a", lambda: saved_time.FIG9A.frame("smoke", workers=4)),
+        ("fig9a", lambda: saved_time.FIG9A.frame("smoke", model="vgg19")),
+        ("fig9b", lambda: saved_time.FIG9B.frame(batch_size=16)),
+        ("fig9b", lambda: saved_time.FIG9B.frame(model="vgg19")),
+        ("fig9b", lambda: saved_time.FIG9B.frame(workers=4)),
+        ("fig11", lambda: speedup.FIG11.frame(batch_size=64)),
+        ("fig11", lambda: speedup.FIG11.frame(model="vgg19")),
+        ("fig11", lambda: speedup.FIG11.frame(workers=range(1, 5))),
+        ("fig11", lambda: speedup.FIG11.frame(bandwidth_mbps=1000.0)),
     ],
 )
 def test_results_at_another_setting_answer_nothing(
@@ -85,8 +80,8 @@ def test_results_at_another_setting_answer_nothing(
 
 def answers(frames: dict[str, pl.DataFrame]) -> dict[str, Answer]:
     """What frames answer that lack nothing."""
-    found, fault = stored_answers("dynacomm", claims_of("dynacomm"), frames)
-    assert fault == ""
+    found, faults = answers_of(FIGURES, frames)
+    assert faults == []
     return found
 
 
@@ -132,7 +127,7 @@ def test_the_exponent_is_the_slope_of_large_chains_only() -> None:
     def chains(*layers: int) -> pl.DataFrame:
         rows = [("forward", "paper_programme", n, 1e-6 * n**2.5) for n in layers]
         schema = ["direction", "solver", "layers", "median_ms"]
-        return experiments.slopes(pl.DataFrame(rows, schema=schema, orient="row"))
+        return planning_time.slopes(pl.DataFrame(rows, schema=schema, orient="row"))
 
     assert value("fig12.exponent", fig12_slopes=chains(100, 200, 400, 800)) == pytest.approx(2.5)
     assert value("fig12.exponent", fig12_slopes=chains(50, 100, 200)) is None
@@ -171,12 +166,12 @@ def test_the_papers_iterations_are_means_of_two_percentages(batch_size: int, mod
 
 
 def test_by_such_means_our_peak_is_level_from_16_to_28() -> None:
-    def reduced(make: Callable[[int], pl.DataFrame], batch_size: int) -> float:
-        rows = make(batch_size).filter(model="resnet152", planner="dynacomm")
+    def reduced(figure: Figure, batch_size: int) -> float:
+        rows = figure.frame(batch_size=batch_size).filter(model="resnet152", planner="dynacomm")
         return float(rows["reduced_percent"].item())
 
     means = {
-        size: (reduced(experiments.fig5, size) + reduced(experiments.fig6, size)) / 2
+        size: (reduced(saved_time.FIG5, size) + reduced(saved_time.FIG6, size)) / 2
         for size in (8, 12, 16, 20, 24, 28, 32, 40)
     }
     level = [means[size] for size in (16, 20, 24, 28)]

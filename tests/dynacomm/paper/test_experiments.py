@@ -1,7 +1,6 @@
 """Frames behind the figures: what they hold, and what must be so in each."""
 
 import importlib
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,16 +10,23 @@ import polars as pl
 import pytest
 
 from tests.conftest import Smoke
-from tests.expectations import assert_tells_every_step, printed, stored_frames
-from workbench import figures
+from tests.expectations import assert_tells_every_step, printed, resized, stored_frames
+from workbench import figures, systems
 from workbench.datasets import DatasetError, cifar10
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.plan import Plan
-from workbench.dynacomm.paper import charts, experiments
-from workbench.dynacomm.paper.experiments import scales, timings
+from workbench.dynacomm.paper import (
+    accuracy,
+    planning_time,
+    profiling,
+    replanning,
+    saved_time,
+    speedup,
+)
 from workbench.dynacomm.paper.testbed import MODELS
 from workbench.dynacomm.training import Setup, train
-from workbench.experiments import ExperimentInterrupted, Scaled
+from workbench.experiments import ExperimentInterrupted
+from workbench.experiments.figure import Figure
 from workbench.names import UnknownNameError
 from workbench.profiles import measure_layer_times
 
@@ -89,34 +95,31 @@ def test_slopes_of_known_powers() -> None:
     frame = pl.DataFrame(
         [
             (direction, solver, layers, 1e-6 * float(layers) ** power)
-            for direction in experiments.DIRECTIONS
+            for direction in planning_time.DIRECTIONS
             for solver, power in (("paper_programme", 3), ("dynacomm", 1))
             for layers in (50, 100, 200, 400)
         ],
         schema=["direction", "solver", "layers", "median_ms"],
         orient="row",
     )
-    exponents = experiments.slopes(frame)["exponent"].to_list()
+    exponents = planning_time.slopes(frame)["exponent"].to_list()
     assert exponents == pytest.approx([3, 1, 3, 1])
 
 
 def test_random_costs_repeat_with_the_seed(stored: Frames) -> None:
-    again = experiments.fig12("smoke", seed=1)
+    again = planning_time.FIG12.frame("smoke", seed=1)
     assert again.drop("median_ms").equals(stored["fig12"].drop("median_ms"))
 
 
-@pytest.mark.parametrize(
-    "make",
-    [experiments.fig9a, experiments.table1, experiments.fig12, experiments.table2],
-)
-def test_unknown_scale_is_refused(make: Callable[[str], pl.DataFrame]) -> None:
+@pytest.mark.parametrize("figure", ["fig9a", "table1", "fig10", "replanning"])
+def test_unknown_scale_is_refused(figure: str) -> None:
     with pytest.raises(UnknownNameError, match="smoke, default, paper"):
-        make("full")
+        systems.figures("dynacomm")[figure].frame("full")
 
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_every_figure_can_be_printed(figure: str, smoke: Smoke) -> None:
-    _, svg = printed(smoke, "dynacomm", figure, getattr(charts, figure))
+    _, svg = printed(smoke, "dynacomm", figure)
     if figure in COMPUTED:
         assert "(cost model)" in svg  # what is not measured says so
     if figure == "fig10":
@@ -124,13 +127,14 @@ def test_every_figure_can_be_printed(figure: str, smoke: Smoke) -> None:
         assert "(simulated)" in svg
 
 
+SMALL = resized(accuracy.FIG10, samples=16, epochs=1)
+
+
 class TestFigure10LearnsFrom:
     """CIFAR-10 at the paper's scale, or what is asked for; there is no network."""
 
     @pytest.fixture(autouse=True)
     def small(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setattr(scales, "SAMPLES", Scaled(16, 16, 16))
-        monkeypatch.setattr(scales, "EPOCHS", Scaled(1, 1, 1))
         monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
         monkeypatch.setattr(cifar10, "fetch", unreachable)
 
@@ -142,19 +146,19 @@ class TestFigure10LearnsFrom:
             records = generator.integers(0, 256, (2, 3073), dtype=np.uint8)
             records[:, 0] %= 10
             (folder / name).write_bytes(records.tobytes())
-        frame = experiments.fig10("paper")
+        frame = SMALL.frame("paper")
         assert learnt_from(frame) == ("cifar10", 10, 2)
-        svg = figures.svg(charts.fig10(frame), "double")
+        svg = figures.svg(accuracy.draw_learning(frame), "double")
         assert "ResNet-20 on CIFAR-10" in svg
         assert "10 training, 2 validation samples" in svg
 
     def test_what_was_asked_for(self) -> None:
-        assert learnt_from(experiments.fig10("paper", dataset="digits")) == ("digits", 16, 16)
+        assert learnt_from(SMALL.frame("paper", dataset="digits")) == ("digits", 16, 16)
 
     @pytest.mark.parametrize(("scale", "dataset"), [("paper", "auto"), ("default", "cifar10")])
     def test_nothing_falls_back(self, scale: str, dataset: str) -> None:
         with pytest.raises(DatasetError, match="cannot be fetched"):
-            experiments.fig10(scale, dataset=dataset)
+            SMALL.frame(scale, dataset=dataset)
 
 
 def unreachable(*_: object) -> Path:
@@ -167,23 +171,21 @@ def learnt_from(frame: pl.DataFrame) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(
-    "make",
+    "figure",
     [
-        experiments.fig10,
-        experiments.fig12,
-        experiments.table1,
-        experiments.table2,
-        experiments.replanning,
-        experiments.fig11_simulated,
+        resized(accuracy.FIG10, samples=16),
+        planning_time.FIG12,
+        planning_time.TABLE1,
+        profiling.TABLE2,
+        resized(replanning.REPLANNING, iterations=3),
+        resized(speedup.FIG11_SIMULATED, counts=(1, 2)),
     ],
-    ids=["fig10", "fig12", "table1", "table2", "replanning", "fig11_simulated"],
+    ids=lambda figure: figure.id,
 )
 def test_what_may_take_long_tells_every_step(
-    make: Callable[[str], pl.DataFrame], monkeypatch: pytest.MonkeyPatch
+    figure: Figure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"SAMPLES": 16, "ITERATIONS": 3, "WORKERS": (1, 2)}.items():
-        monkeypatch.setattr(scales, name, Scaled(value, value, value))
-    assert_tells_every_step(lambda: make("smoke"), monkeypatch)
+    assert_tells_every_step(lambda: figure.frame("smoke"), monkeypatch)
 
 
 @pytest.mark.parametrize("figure", ["table1", "fig12"])
@@ -199,17 +201,16 @@ def test_ctrl_c_leaves_what_was_timed(
         done += 1
         return [1.0, 2.0]
 
-    monkeypatch.setattr(timings, "timed", interrupted)
+    monkeypatch.setattr(planning_time, "timed", interrupted)
     with pytest.raises(ExperimentInterrupted) as raised:
-        getattr(experiments, figure)("smoke")
+        systems.figures("dynacomm")[figure].frame("smoke")
     named = [name for name, kind in whole.schema.items() if kind == pl.String]
     assert raised.value.frame.schema == whole.schema
     assert raised.value.frame.select(named).equals(whole.head(3).select(named))
 
 
 def test_ctrl_c_leaves_what_was_profiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    two = {"lenet5": 2, "lenet5_cifar": 2}
-    monkeypatch.setattr(scales, "PROFILED", Scaled(two, two, two))
+    two = resized(profiling.TABLE2, batch_sizes={"lenet5": 2, "lenet5_cifar": 2})
     measure = measure_layer_times
 
     def interrupted(model: str, **options: Any) -> Any:
@@ -217,9 +218,9 @@ def test_ctrl_c_leaves_what_was_profiled(monkeypatch: pytest.MonkeyPatch) -> Non
             raise KeyboardInterrupt
         return measure(model, **options)
 
-    monkeypatch.setattr(timings, "measure_layer_times", interrupted)
+    monkeypatch.setattr(profiling, "measure_layer_times", interrupted)
     with pytest.raises(ExperimentInterrupted) as raised:
-        experiments.table2("smoke")
+        two.frame("smoke")
     assert raised.value.frame["model"].to_list() == ["lenet5"]
 
 
@@ -237,20 +238,16 @@ def test_ctrl_c_leaves_the_epochs_that_were_trained(
 
     monkeypatch.setattr("workbench.dynacomm.training.train", interrupted)
     with pytest.raises(ExperimentInterrupted, match="1 finished row is in `frame`") as raised:
-        experiments.fig10("smoke")
+        accuracy.FIG10.frame("smoke")
     assert raised.value.frame.equals(stored["fig10"].filter(planner="sequential"))
 
 
-def test_training_of_equal_workers_ends_when_the_cost_model_says(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(scales, "SAMPLES", Scaled(66, 66, 66))
-    monkeypatch.setattr(scales, "EPOCHS", Scaled(2, 2, 2))
-    frame = experiments.fig10("smoke")
+def test_training_of_equal_workers_ends_when_the_cost_model_says() -> None:
+    frame = resized(accuracy.FIG10, samples=66, epochs=2).frame("smoke")
     assert frame["epoch"].to_list() == [1, 2, 1, 2]
     assert frame["at_s"].to_list() == pytest.approx(frame["predicted_s"].to_list(), rel=1e-9)
     assert frame["difference_percent"].to_list() == pytest.approx([0.0] * 4, abs=1e-7)
-    drawn = figures.svg(charts.fig10(frame), "double")
+    drawn = figures.svg(accuracy.draw_learning(frame), "double")
     assert "ends up to +0.00 % off the cost model" in drawn
 
 
@@ -264,5 +261,5 @@ def test_both_plans_learn_the_same_in_less_time(stored: Frames) -> None:
 
 def test_a_planner_of_ones_own_stands_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PLANNERS, "halves", lambda costs: Plan((costs.layers // 2,), ()))
-    assert "halves" in figures.svg(charts.fig5(experiments.fig5()))
-    assert "halves" in figures.svg(charts.fig11(experiments.fig11()))
+    assert "halves" in figures.svg(saved_time.draw_direction(saved_time.FIG5.frame()))
+    assert "halves" in figures.svg(speedup.draw_speedups(speedup.FIG11.frame()))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration
-from workbench.dynacomm.paper.experiments.simulated import cluster_of, iteration_ends_s, job_of
+from workbench.dynacomm.paper.simulated import cluster_of, iteration_ends_s, job_of
 from workbench.dynacomm.paper.testbed import Constants, Testbed, paper_testbed
 from workbench.dynacomm.programs.worker_and_server import Fixed, server, worker
 from workbench.profiles import profile_model

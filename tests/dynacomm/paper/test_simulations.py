@@ -15,17 +15,17 @@ from tests.expectations import printed, stored_frames, stored_svg
 from workbench import figures
 from workbench.clusters import Schedule
 from workbench.dynacomm.algorithms import PLANNERS
-from workbench.dynacomm.paper import charts, experiments
-from workbench.dynacomm.paper.experiments import scales, simulated
+from workbench.dynacomm.paper import replanning, simulated, speedup
 from workbench.dynacomm.paper.testbed import paper_testbed, variant
 from workbench.dynacomm.replanning import mobile_trace
 from workbench.dynacomm.replanning.planning import EPOCH, WITHIN_S
-from workbench.experiments import ExperimentInterrupted, Scaled
-from workbench.names import UnknownNameError
+from workbench.experiments import ExperimentInterrupted
 from workbench.profiles import profile_model
 from workbench.runtime import Run, simulate
 
-ITERATIONS, EPOCH_ITERATIONS = scales.ITERATIONS.smoke, scales.EPOCH_ITERATIONS.smoke
+SIZES = replanning.REPLANNING.sizes
+ITERATIONS, EPOCH_ITERATIONS = SIZES["iterations"].smoke, SIZES["epoch_iterations"].smoke
+COUNTS = speedup.FIG11_SIMULATED.sizes["counts"].smoke
 
 
 SEED = 1
@@ -49,7 +49,7 @@ def written(svg: str) -> str:
 
 
 def test_every_iteration_of_every_policy_has_a_row(replanned: pl.DataFrame) -> None:
-    assert len(replanned) == 3 * len(experiments.POLICIES) * ITERATIONS
+    assert len(replanned) == 3 * len(replanning.POLICIES) * ITERATIONS
     for _, run in replanned.group_by("scenario", "policy", maintain_order=True):
         assert run["iteration"].to_list() == list(range(1, ITERATIONS + 1))
         ends_s = (run["start_s"] + run["duration_s"]).to_list()
@@ -67,8 +67,8 @@ def test_all_policies_begin_alike_and_the_step_is_seen(replanned: pl.DataFrame) 
 
 
 def test_clairvoyant_is_never_slower(replanned: pl.DataFrame) -> None:
-    gains = experiments.replanning_gains(replanned)
-    assert len(gains) == 3 * len(experiments.POLICIES)
+    gains = replanning.replanning_gains(replanned)
+    assert len(gains) == 3 * len(replanning.POLICIES)
     knowing = gains.filter(policy="clairvoyant").select("scenario", knowing_s="total_s")
     slack_s = 2 * WITHIN_S * ITERATIONS
     for row in gains.join(knowing, on="scenario").iter_rows(named=True):
@@ -78,13 +78,13 @@ def test_clairvoyant_is_never_slower(replanned: pl.DataFrame) -> None:
 
 
 def test_planning_anew_pays_when_the_bandwidth_halves_for_good(replanned: pl.DataFrame) -> None:
-    step = experiments.replanning_gains(replanned).filter(scenario="step")
+    step = replanning.replanning_gains(replanned).filter(scenario="step")
     gain = dict(step.select("policy", "gain_percent").iter_rows())
     assert gain["per_iteration"] > gain["per_epoch"] > 1
 
 
 def test_planning_anew_pays_where_the_bandwidth_changes_slowly(replanned: pl.DataFrame) -> None:
-    gains = experiments.replanning_gains(replanned)
+    gains = replanning.replanning_gains(replanned)
     paid = {key[:2]: key[2] for key in gains.select("scenario", "policy", "gain_percent").rows()}
     for scenario in ("step", "sawtooth"):
         for policy in ("per_epoch", "per_iteration", "clairvoyant"):
@@ -106,10 +106,10 @@ def test_how_often_is_planned_stands_in_frame_and_chart(
         words = written(stored_svg(smoke, "dynacomm", name))
         assert f"every {EPOCH_ITERATIONS} iterations" in words
         assert f"an epoch is {EPOCH_ITERATIONS} iterations (the paper: {EPOCH})" in words
-    assert scales.EPOCH_ITERATIONS.paper == EPOCH
+    assert SIZES["epoch_iterations"].paper == EPOCH
     whole = replanned.with_columns(epoch_iterations=pl.lit(EPOCH))
     assert f"an epoch is {EPOCH} iterations, as in the paper" in written(
-        figures.svg(charts.replanning(whole), "double")
+        figures.svg(replanning.draw_replanning(whole), "double")
     )
 
 
@@ -126,7 +126,7 @@ def test_gains_by_hand() -> None:
             "duration_s": [6.0, 4.0, 5.0, 3.0],
         }
     )
-    gains = experiments.replanning_gains(frame)
+    gains = replanning.replanning_gains(frame)
     assert gains["total_s"].to_list() == [10, 8]
     assert gains["gain_percent"].to_list() == pytest.approx([0, 20])
     assert gains["gap_percent"].to_list() == pytest.approx([25, 0])
@@ -144,21 +144,21 @@ def test_gains_of_joined_frames_are_the_joined_gains(replanned: pl.DataFrame) ->
     ]
     others.append(replanned.with_columns(epoch_iterations=pl.lit(5, pl.Int64)).head(70))
     frames = [replanned, *others]
-    apart = pl.concat([experiments.replanning_gains(frame) for frame in frames])
+    apart = pl.concat([replanning.replanning_gains(frame) for frame in frames])
     assert apart["gain_percent"].n_unique() > 12
-    assert experiments.replanning_gains(pl.concat(frames)).equals(apart)
+    assert replanning.replanning_gains(pl.concat(frames)).equals(apart)
 
 
 @pytest.mark.parametrize(("until_s", "seconds"), [(0.2, 1), (1.0, 1), (1.5, 2), (2.0, 2)])
 def test_the_mobile_trace_lasts_at_least_as_long_as_asked(until_s: float, seconds: int) -> None:
-    schedule = simulated.mobile(3, until_s)
+    schedule = replanning.mobile(3, until_s)
     assert schedule.starts_s == tuple(map(float, range(seconds)))
-    assert schedule.values == simulated.mobile(3, 9.0).values[:seconds]
+    assert schedule.values == replanning.mobile(3, 9.0).values[:seconds]
 
 
 def test_what_takes_less_than_a_second_can_be_planned_anew_too() -> None:
-    frame = experiments.replanning("smoke", model="lenet5", batch_size=1)
-    assert len(frame) == 3 * len(experiments.POLICIES) * ITERATIONS
+    frame = replanning.REPLANNING.frame("smoke", model="lenet5", batch_size=1)
+    assert len(frame) == 3 * len(replanning.POLICIES) * ITERATIONS
     assert set(frame["model"]) == {"lenet5"}
 
 
@@ -179,10 +179,11 @@ def test_ctrl_c_leaves_the_finished_rows(
             return replace(simulate(*args, **options), ended="interrupted")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(simulated, "simulate", third_is_cut_off)
+    for module in (replanning, speedup):
+        monkeypatch.setattr(module, "simulate", third_is_cut_off)
     make: dict[str, Callable[[], pl.DataFrame]] = {
-        "replanned": lambda: experiments.replanning("smoke", SEED),
-        "scaled": lambda: experiments.fig11_simulated("smoke"),
+        "replanned": lambda: replanning.REPLANNING.frame("smoke", seed=SEED),
+        "scaled": lambda: speedup.FIG11_SIMULATED.frame("smoke"),
     }
     with pytest.raises(ExperimentInterrupted) as raised:
         make[name]()
@@ -198,14 +199,14 @@ def test_ctrl_c_at_once_leaves_no_rows_but_their_columns(
     def interrupted(*_: object, **__: object) -> Run:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(simulated, "simulate", interrupted)
+    monkeypatch.setattr(speedup, "simulate", interrupted)
     with pytest.raises(ExperimentInterrupted, match="0 finished rows") as raised:
-        experiments.fig11_simulated("smoke")
+        speedup.FIG11_SIMULATED.frame("smoke")
     assert raised.value.frame.schema == scaled.schema
 
 
 def test_the_seed_chooses_where_the_mobile_trace_begins(replanned: pl.DataFrame) -> None:
-    other, again = (experiments.replanning("smoke", seed=seed) for seed in (SEED + 1, SEED))
+    other, again = (replanning.REPLANNING.frame("smoke", seed=seed) for seed in (SEED + 1, SEED))
     assert again.equals(replanned)
     for scenario, same in (("step", True), ("sawtooth", True), ("mobile", False)):
         pair = [frame.filter(scenario=scenario).drop("seed") for frame in (replanned, other)]
@@ -214,7 +215,7 @@ def test_the_seed_chooses_where_the_mobile_trace_begins(replanned: pl.DataFrame)
 
 def test_simulated_speed_ups_of_equal_workers_are_the_cost_models(scaled: pl.DataFrame) -> None:
     equal = scaled.filter(case="equal")
-    assert len(equal) == len(scales.WORKERS.smoke) * len(simulated.PLANNERS_OF_THE_PAPER)
+    assert len(equal) == len(COUNTS) * len(speedup.PLANNERS_OF_THE_PAPER)
     assert set(equal["slowest"]) == {1.0}
     # Equal workers transfer in step, so the fair share of the cost model is what they get.
     assert equal["difference_percent"].abs().max() <= 1e-7  # type: ignore[operator]
@@ -233,10 +234,10 @@ def test_differences_are_those_of_the_speed_ups(scaled: pl.DataFrame) -> None:
 def test_the_model_bounds_unequal_workers_who_get_more_than_their_share(
     scaled: pl.DataFrame,
 ) -> None:
-    testbed, most = paper_testbed(), max(scales.WORKERS.smoke)
+    testbed, most = paper_testbed(), max(COUNTS)
     assert most > testbed.servers  # so that they share the servers' interfaces
     unequal = scaled.filter(case="unequal")
-    assert set(unequal.filter(workers=most)["slowest"]) == {simulated.SLOWEST}
+    assert set(unequal.filter(workers=most)["slowest"]) == {speedup.SLOWEST}
     assert unequal["difference_percent"].min() >= -1e-7  # type: ignore[operator]
     gained = dict(unequal.filter(workers=most).select("planner", "difference_percent").iter_rows())
     assert gained["sequential"] > 1
@@ -244,12 +245,9 @@ def test_the_model_bounds_unequal_workers_who_get_more_than_their_share(
     assert alone.equals(scaled.filter(case="equal", workers=1).drop("case"))
 
 
-def test_unequal_workers_who_share_nothing_are_as_fast_as_the_slowest(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_unequal_workers_who_share_nothing_are_as_fast_as_the_slowest() -> None:
     """By hand: all in one piece, as many servers as workers, so nobody waits but for the last."""
-    monkeypatch.setattr(scales, "WORKERS", Scaled((1,), (1,), (1,)))
-    frame = experiments.fig11_simulated("smoke", slowest=0.5)
+    frame = speedup.simulated_speedups(counts=(1,), iterations=2, slowest=0.5)
     row = frame.filter(case="unequal", workers=1, planner="sequential").row(0, named=True)
     testbed = variant(1, row["bandwidth_mbps"])
     costs = testbed.costs(row["model"], row["batch_size"])
@@ -262,16 +260,16 @@ def test_unequal_workers_who_share_nothing_are_as_fast_as_the_slowest(
 @pytest.mark.parametrize("slowest", [0, -1, 1.5, float("nan")])
 def test_a_speed_that_cannot_be_is_refused(slowest: float) -> None:
     with pytest.raises(ValueError, match="a speed above 0 and at most 1"):
-        experiments.fig11_simulated("smoke", slowest=slowest)
+        speedup.FIG11_SIMULATED.frame("smoke", slowest=slowest)
 
 
 def test_the_difference_stands_on_the_chart(scaled: pl.DataFrame, smoke: Smoke) -> None:
     farthest = max(scaled["difference_percent"].to_list())
     text = written(stored_svg(smoke, "dynacomm", "fig11_simulated"))
     assert f"up to +{farthest:.2f} % off the model" in text
-    assert f"speeds 1 to {simulated.SLOWEST}" in text
+    assert f"speeds 1 to {speedup.SLOWEST}" in text
     lower = scaled.with_columns(difference_percent=-pl.col("difference_percent") - 2)
-    assert "up to -" in written(figures.svg(charts.fig11_simulated(lower), "double"))
+    assert "up to -" in written(figures.svg(speedup.draw_simulated(lower), "double"))
 
 
 def test_interfaces_are_shared_by_more_workers_than_servers() -> None:
@@ -296,11 +294,5 @@ def test_the_trace_is_the_seeds_and_can_be_read() -> None:
 
 @pytest.mark.parametrize("name", ["replanning", "replanning_gains", "fig11_simulated"])
 def test_figures_fit_both_columns_and_say_that_they_are_simulated(name: str, smoke: Smoke) -> None:
-    for svg in printed(smoke, "dynacomm", name, getattr(charts, name)):
+    for svg in printed(smoke, "dynacomm", name):
         assert "simulated" in svg
-
-
-@pytest.mark.parametrize("make", [experiments.replanning, experiments.fig11_simulated])
-def test_unknown_scale_is_refused(make) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(UnknownNameError, match="smoke, default, paper"):
-        make("full")

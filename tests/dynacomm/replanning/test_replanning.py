@@ -15,7 +15,7 @@ from workbench.clusters import Link, Node, Schedule, star
 from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration
 from workbench.dynacomm.algorithms import Planner
 from workbench.dynacomm.algorithms.dynacomm import dynacomm
-from workbench.dynacomm.paper.experiments.simulated import iteration_ends_s
+from workbench.dynacomm.paper.simulated import iteration_ends_s
 from workbench.dynacomm.programs.job import Job
 from workbench.dynacomm.programs.shards import split_evenly
 from workbench.dynacomm.programs.worker_and_server import server, worker
