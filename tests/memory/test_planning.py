@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from workbench.olpb.paper.experiments.memory import planned
+from workbench.olpb.paper.memory import planned
 
 from tests.memory.flows import chain, flows
 from workbench.memory.budgets import trade

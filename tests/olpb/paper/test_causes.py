@@ -10,26 +10,27 @@ import numpy as np
 import polars as pl
 import pytest
 
-from workbench.claims import answered, claims_of, paper_value, verdicts
-from workbench.claims.rule import accepted
-from workbench.olpb.paper import calibration, charts, experiments
-from workbench.olpb.paper.answers import ANSWERS, CAUSES
-from workbench.olpb.paper.experiments.memory_table import stated_table2
+from workbench.claims import MET, MISSES, accepted, claims_of, paper_value, verdicts
+from workbench.experiments.figure import answers_of
+from workbench.olpb.paper import FIGURES, constants
+from workbench.olpb.paper.graphs import OPTIMISER
+from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12
+from workbench.olpb.paper.table2 import stated_table2
 from workbench.olpb.paper.testbed import variant
+
+CAUSES = {claim: cause for figure in FIGURES for claim, cause in figure.causes.items()}
 
 METHODS = {"olpb": "olpb_l2", "bppsa": "bppsa"}
 
 
 @cache
 def frames() -> dict[str, pl.DataFrame]:
-    made = (experiments.fig9, experiments.fig10, experiments.fig11, experiments.fig12)
-    found = {one.__name__: one("smoke") for one in made}
-    return found | {"optimiser": experiments.optimiser()}
+    return {one.id: one.frame("smoke") for one in (FIG9, FIG10, FIG11, FIG12, OPTIMISER)}
 
 
 @cache
 def explained() -> pl.DataFrame:
-    return experiments.explanations()
+    return constants.explanations()
 
 
 def numbers(claim: str) -> list[float]:
@@ -43,15 +44,10 @@ def squeezenet_s(method: str, p: float) -> float:
 
 
 def test_every_miss_has_a_cause_and_every_cause_a_miss() -> None:
-    found = answered(ANSWERS, claims_of("olpb"), frames())[0]
-    missed = {
-        claim
-        for claim, verdict in verdicts("olpb", found).items()
-        if verdict in ("trend", "not reproduced")
-    }
-    keys = {next(key for key in CAUSES if claim.startswith(key)) for claim in missed}
-    assert keys == {key for key in CAUSES if "table2" not in key}
-    assert {key for key in CAUSES if "table2" in key} == {
+    found = answers_of(FIGURES, frames()).by_claim
+    missed = {claim for claim, verdict in verdicts("olpb", found).items() if verdict in MISSES}
+    assert missed == {claim for claim in CAUSES if "table2" not in claim}
+    assert {claim for claim in CAUSES if "table2" in claim} == {
         claim for claim in claims_of("olpb") if claim.endswith("time_ratio")
     }
 
@@ -82,8 +78,8 @@ def test_counts_of_the_graph() -> None:
     stated = claims_of("olpb")
     for count in ("nodes", "edges"):
         before, _ = re.findall(r"\d+", stated[f"olpb.optimiser.{count}"].metric)
-        assert f"{before} {count}" in CAUSES["olpb.optimiser"].why
-        assert f"{traced[count]} {count}" in CAUSES["olpb.optimiser"].why
+        assert f"{before} {count}" in CAUSES["olpb.optimiser.nodes"].why
+        assert f"{traced[count]} {count}" in CAUSES["olpb.optimiser.nodes"].why
 
 
 def test_execution_alone_in_the_papers_table() -> None:
@@ -94,10 +90,10 @@ def test_execution_alone_in_the_papers_table() -> None:
 
 
 def test_what_figures_9_to_12_rest_on_is_said_where_they_are() -> None:
-    readings = experiments.readings(explained())
+    readings = constants.readings(explained())
     free, *costly = readings.iter_rows(named=True)
     assert free["moves"] == "once"
-    judged = explained().filter(pl.col("verdict").is_in(calibration.MET))
+    judged = explained().filter(pl.col("verdict").is_in(MET))
     for row in (free, *costly):
         met = judged.filter(explanation=row["moves"])
         assert len(met.filter(role="fit")) == row["fitted_met"]
@@ -109,11 +105,11 @@ def test_what_figures_9_to_12_rest_on_is_said_where_they_are() -> None:
         " to ".join(map(str, sorted(found))) + f" of {of}"
         for found, of in zip(counts, (free["fitted"], free["predicted"]), strict=True)
     ]
-    text = charts.rests_on(readings)
+    text = constants.rests_on(readings)
     fig11 = frames()["fig11"].filter(method="olpb_l2")["backward_s"] * 1e3
     assert free["first_ms"] == pytest.approx(fig11.min(), rel=0.01)
     assert f"takes {free['first_ms']:,.0f} to {free['last_ms']:,.0f} ms" in text
-    found = answered(ANSWERS, claims_of("olpb"), frames())[0]
+    found = answers_of(FIGURES, frames()).by_claim
     shown = [one.caveat for claim, one in found.items() if claim.startswith("olpb.fig")]
     assert len(shown) == free["fitted"] + free["predicted"]
     for one in (text, *shown):
@@ -122,6 +118,7 @@ def test_what_figures_9_to_12_rest_on_is_said_where_they_are() -> None:
     assert math.isclose(stated[1] / stated[0], paper_value("olpb.fig11.olpb"), rel_tol=0.01)
     for one in (text, found["olpb.fig11.olpb"].caveat):
         assert f"in the paper {stated[0]:.0f} to {stated[1]:.0f}" in one
-    for name in ("fig9", "fig10", "fig11", "fig12"):
-        title = getattr(charts, name)(frames()[name]).to_dict()["title"]
+    for figure in (FIG9, FIG10, FIG11, FIG12):
+        assert figure.chart is not None
+        title = figure.chart(frames()[figure.id]).to_dict()["title"]
         assert "combining Jacobians costs nothing" in str(title)

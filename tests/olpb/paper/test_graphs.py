@@ -7,26 +7,24 @@ import re
 import polars as pl
 import pytest
 from torch import nn
-from workbench.olpb.paper.answers.graphs import ANSWERS
-from workbench.olpb.paper.charts import graphs as charts
-from workbench.olpb.paper.experiments import graphs as experiments
 
 from tests.graphs.optimiser.test_optimise import Wasteful
 from workbench import figures
 from workbench.claims import paper_value
 from workbench.graphs import trace
 from workbench.olpb import optimise
+from workbench.olpb.paper import graphs as paper
 
 BRANCHES = "resnet20_cifar"
 
 
 @pytest.fixture(scope="module")
 def optimiser() -> pl.DataFrame:
-    return experiments.optimiser()
+    return paper.optimiser()
 
 
 def test_the_lenet_like_network_is_the_papers() -> None:
-    graph = experiments._lenet_like()
+    graph = paper._lenet_like()
     weights = graph.nodes.filter(pl.col("shape").list.len() >= 2, kind="parameter")["shape"]
     assert weights.to_list() == [
         [6, 1, 1, 1],
@@ -49,7 +47,7 @@ def test_the_lenet_like_network_is_the_papers() -> None:
 
 
 def test_patterns_remove_what_the_graphs_lack(optimiser: pl.DataFrame) -> None:
-    graph = experiments._lenet_like()
+    graph = paper._lenet_like()
     left = optimise(graph).graph
     for count, before, after in (
         ("nodes", len(graph.nodes), len(left.nodes)),
@@ -62,14 +60,14 @@ def test_patterns_remove_what_the_graphs_lack(optimiser: pl.DataFrame) -> None:
         )
         stated = paper_value(f"olpb.optimiser.{count}")
         assert set(optimiser[f"paper_{count}_removed_percent"]) == {stated}
-        answer = ANSWERS["olpb.optimiser"][1](count, optimiser)
+        answer = paper.OPTIMISER.answers[f"olpb.optimiser.{count}"](optimiser)
         assert answer is not None
         assert answer.ours == pytest.approx(100 * (before - after) / before)
         assert f"{before} to {after}" in answer.detail
 
 
 def test_operators_are_counted_as_the_graph_shows_them() -> None:
-    frame = experiments.operators(models=["lenet5"])
+    frame = paper.operators(["lenet5"])
     assert frame["training"].to_list() == [False, True]
     # by hand: 2 convolutions and poolings, 4 ReLU, 3 linear layers, each transposed, 1 flattening
     inference = frame.row(0, named=True)
@@ -87,7 +85,7 @@ def test_operators_are_counted_as_the_graph_shows_them() -> None:
 def test_levels_are_longest_paths_and_what_stays_is_what_is_left(
     model: str, training: bool
 ) -> None:
-    frame = experiments.graph(model, training, batch_size=2)
+    frame = paper.graph(model, training, batch_size=2)
     level: dict[int, int] = {}
     for row in frame.iter_rows(named=True):
         expected = 0
@@ -104,7 +102,7 @@ def test_levels_are_longest_paths_and_what_stays_is_what_is_left(
 
 
 def test_each_pattern_is_named_where_it_removes() -> None:
-    frame = experiments.drawn(trace(Wasteful(), (1, 4, 4), 2))
+    frame = paper.drawn(trace(Wasteful(), (1, 4, 4), 2))
     removed = dict(frame.filter(kind="operator").select("name", "removed_by").iter_rows())
     assert removed["sin"] == "dead code"
     assert removed["transpose"] == "views"
@@ -126,12 +124,12 @@ def test_two_views_of_the_same_are_both_removed() -> None:
         def forward(self, x):  # type: ignore[no-untyped-def]
             return x @ self.weight.t() + x.exp() @ self.weight.t()
 
-    frame = experiments.drawn(trace(Twice(), (3,), 2))
+    frame = paper.drawn(trace(Twice(), (3,), 2))
     assert frame.filter(name="t")["removed_by"].to_list() == ["views", "views"]
 
 
 def test_bytes_alive_by_level_are_those_of_a_plain_count() -> None:
-    frame = experiments.levels([BRANCHES], training=True, batch_size=2)
+    frame = paper.levels([BRANCHES], training=True, batch_size=2)
     graph = optimise(trace(BRANCHES, batch_size=2, training=True)).graph
     nodes = {row["node"]: row for row in graph.nodes.iter_rows(named=True)}
     reads: dict[int, list[int]] = {node: [] for node in nodes}
@@ -155,20 +153,20 @@ def test_bytes_alive_by_level_are_those_of_a_plain_count() -> None:
 
 def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="unknown model 'lenet'"):
-        experiments.graph("lenet")
+        paper.graph("lenet")
     with pytest.raises(ValueError, match="batch_size"):
-        experiments.graph("lenet5", batch_size=0)
+        paper.graph("lenet5", batch_size=0)
     with pytest.raises(ValueError, match="batch_size"):
-        experiments.levels(["lenet5"], batch_size=0)
+        paper.levels(["lenet5"], batch_size=0)
 
 
 def test_charts_fit_both_columns_and_tell_the_counts(optimiser: pl.DataFrame) -> None:
-    graph = experiments.graph("lenet5", training=True, batch_size=2)
-    levels = experiments.levels(["lenet5", "cifarnet"], batch_size=2)
+    graph = paper.graph("lenet5", training=True, batch_size=2)
+    levels = paper.levels(["lenet5", "cifarnet"], batch_size=2)
     for draw, frame, told in (
-        (charts.optimiser, optimiser, f">{optimiser['nodes'][-1]}<"),
-        (charts.graph, graph, f"{len(graph)} nodes, of which"),
-        (charts.levels, levels, "CifarNet"),
+        (paper.draw_optimiser, optimiser, f">{optimiser['nodes'][-1]}<"),
+        (paper.draw_graph, graph, f"{len(graph)} nodes, of which"),
+        (paper.draw_levels, levels, "CifarNet"),
     ):
         chart = draw(frame)
         assert figures.specification(chart) == figures.specification(draw(frame))
@@ -180,8 +178,8 @@ def test_charts_fit_both_columns_and_tell_the_counts(optimiser: pl.DataFrame) ->
 
 @pytest.mark.parametrize("model", ["lenet5", BRANCHES])
 def test_a_picture_is_filled_and_names_each_node_once(model: str) -> None:
-    frame = experiments.graph(model)
-    svg = figures.svg(charts.graph(frame))
+    frame = paper.graph(model)
+    svg = figures.svg(paper.draw_graph(frame))
     assert svg.count(">relu<") == len(frame.filter(name="relu"))
     across = [float(x) for x in re.findall(r'"circle" transform="translate\(([\d.]+),', svg)]
     assert len(across) == len(frame)
@@ -193,7 +191,7 @@ def test_a_picture_is_filled_and_names_each_node_once(model: str) -> None:
 def test_no_two_nodes_of_a_picture_are_in_one_place() -> None:
     for model in ("lenet5", BRANCHES, "squeezenet_cifar"):
         for training in (False, True):
-            placed = charts._placed(experiments.graph(model, training, batch_size=2))
+            placed = paper._placed(paper.graph(model, training, batch_size=2))
             spots = placed.select(pl.col("x", "y").round(6))
             assert spots.is_unique().all()
-            assert len(placed) == len(experiments.graph(model, training, batch_size=2))
+            assert len(placed) == len(paper.graph(model, training, batch_size=2))

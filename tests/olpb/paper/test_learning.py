@@ -6,19 +6,18 @@ import polars as pl
 import pytest
 
 from workbench import figures
-from workbench.olpb.paper.charts import learning as charts
-from workbench.olpb.paper.experiments import learning as experiments
+from workbench.olpb.paper import late_gradients
 
 
 @pytest.fixture(scope="module")
 def frame() -> pl.DataFrame:
-    return experiments.decoupled("smoke", nodes=6)
+    return late_gradients.DECOUPLED.frame("smoke", nodes=6)
 
 
 def test_rows(frame: pl.DataFrame) -> None:
-    assert dict(frame.schema) == experiments.DECOUPLED
+    assert dict(frame.schema) == late_gradients.LEARNT
     cases = frame.select("method", "modules").unique(maintain_order=True).rows()
-    late = [("dpb", count) for count in experiments.MODULES]
+    late = [("dpb", count) for count in late_gradients.MODULES]
     assert cases == [("sequential", None), ("olpb", None), ("bppsa", None), *late]
     assert frame["seed"].unique().sort().to_list() == [1, 2]
     assert frame["reason"].null_count() == len(frame)
@@ -33,7 +32,7 @@ def test_exact_methods_differ_in_time_alone(frame: pl.DataFrame) -> None:
     for one in (olpb, bppsa):
         assert (one["at_s"] != plain["at_s"]).all()
         assert all(rows["at_s"].is_sorted() for _, rows in one.group_by("seed"))
-    late = frame.filter(method="dpb", modules=max(experiments.MODULES))
+    late = frame.filter(method="dpb", modules=max(late_gradients.MODULES))
     assert (late["loss"] != plain["loss"]).all()
 
 
@@ -60,7 +59,7 @@ def test_times_are_those_of_trainings(frame: pl.DataFrame) -> None:
 
 
 def test_chart(frame: pl.DataFrame) -> None:
-    svg = figures.svg(charts.decoupled(frame), "double")
+    svg = figures.svg(late_gradients.draw_decoupled(frame), "double")
     for text in (
         "Late gradients (simulated)",
         "OLPB and BPPSA are as one node",

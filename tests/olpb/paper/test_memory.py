@@ -7,11 +7,6 @@ from collections.abc import Sequence
 import polars as pl
 import pytest
 from torch import nn
-from workbench.olpb.paper.answers import memory as answers
-from workbench.olpb.paper.charts import memory as charts
-from workbench.olpb.paper.experiments import memory as experiments
-from workbench.olpb.paper.experiments.memory_table import counted, stated_table2
-from workbench.olpb.paper.experiments.memory_table import table2 as table2_of
 
 from workbench import figures
 from workbench.claims import claims_of
@@ -20,23 +15,26 @@ from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.names import UnknownNameError
 from workbench.olpb import PLANNERS, plan_memory
 from workbench.olpb.costs.library import library_graph
+from workbench.olpb.paper import memory, titles
+from workbench.olpb.paper import trade as trades
+from workbench.olpb.paper.table2 import TABLE2, TABLE2_TIMES, counted, stated_table2
 
 SMALL = "squeezenet_cifar"
 
 
 @pytest.fixture(scope="module")
 def table2() -> pl.DataFrame:
-    return table2_of(models=["resnet50"])
+    return TABLE2.frame(models=["resnet50"])
 
 
 @pytest.fixture(scope="module")
 def arena() -> pl.DataFrame:
-    return experiments.arena(SMALL, batch_size=2, planners=tuple(PLANNERS))
+    return memory.arena(SMALL, batch_size=2, planners=tuple(PLANNERS))
 
 
 @pytest.fixture(scope="module")
 def trade() -> pl.DataFrame:
-    return experiments.trade("smoke", batch_size=2)
+    return trades.TRADE.frame("smoke", batch_size=2)
 
 
 def resnet50(side: int) -> dict[str, int]:
@@ -168,7 +166,7 @@ def test_counted_flows_are_planned_and_grow_with_the_normalisation(operators: in
 
 
 def test_planners_are_over_the_bound_and_the_workbench_least() -> None:
-    frame = experiments.planners("smoke")
+    frame = memory.PLANNERS_BYTES.frame("smoke")
     for _, rows in frame.group_by("model", "training"):
         by_planner = dict(rows.select("planner", "bytes").iter_rows())
         assert by_planner.keys() == PLANNERS.keys()
@@ -215,11 +213,11 @@ def test_what_is_outside_of_the_block_lies_below_it(arena: pl.DataFrame) -> None
 
 def test_unknown_models_and_planners_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="workbench"):
-        experiments.arena(SMALL, planners=("workbenc",))
+        memory.arena(SMALL, planners=("workbenc",))
     with pytest.raises(UnknownNameError, match="unknown model"):
-        experiments.planners(models=["squeeze"])
+        memory.planners(["squeeze"])
     with pytest.raises(ValueError, match="batch_size"):
-        experiments.trade("smoke", batch_size=0)
+        trades.TRADE.frame("smoke", batch_size=0)
 
 
 def test_less_memory_costs_more_work(trade: pl.DataFrame) -> None:
@@ -238,14 +236,14 @@ def test_less_memory_costs_more_work(trade: pl.DataFrame) -> None:
 
 
 def test_a_budget_is_kept_in_the_arena_on_this_machine() -> None:
-    frame = experiments.trade_times("smoke", batch_size=2)
+    frame = trades.TRADE_TIMES.frame("smoke", batch_size=2)
     whole, less = frame.to_dicts()
     assert less["total_bytes"] <= 0.6 * whole["total_bytes"]
     assert less["arena_bytes"] < whole["arena_bytes"]
     assert less["extra_percent"] > whole["extra_percent"] == 0
     assert min(less["arena_s"], less["plain_s"], whole["arena_s"], whole["plain_s"]) > 0
     assert less["predicted_s"] > whole["predicted_s"] > 0
-    svg = figures.svg(charts.trade_times(frame), "single")
+    svg = figures.svg(trades.draw_trade_times(frame), "single")
     assert all(word in svg for word in ("this machine", "predicted by the roofline", "measured"))
 
 
@@ -263,14 +261,15 @@ TIMES = {
 
 
 def answer(claim: str, frame: pl.DataFrame) -> object:
-    name, function = answers.ANSWERS[claim]
-    assert isinstance(name, str)
-    return function(answers.at_paper_setting(name, frame))
+    figure = TABLE2 if claim in TABLE2.answers else TABLE2_TIMES
+    return figure.answers[claim](figure.at_paper(frame))
 
 
 def test_answers_are_ratios_of_the_frames(table2: pl.DataFrame) -> None:
     claims = claims_of("olpb")
-    assert set(answers.ANSWERS) == {name for name in claims if name.startswith("olpb.table2.")}
+    assert {*TABLE2.answers, *TABLE2_TIMES.answers} == {
+        name for name in claims if name.startswith("olpb.table2.")
+    }
     found = answer("olpb.table2.resnet50.memory_ratio", table2)
     row = table2.row(0, named=True)
     assert found.ours == row["without_bytes"] / row["with_bytes"]  # type: ignore[attr-defined]
@@ -284,12 +283,12 @@ def test_answers_are_ratios_of_the_frames(table2: pl.DataFrame) -> None:
 
 
 def test_another_counting_answers_nothing(table2: pl.DataFrame) -> None:
-    kept = answers.at_paper_setting("table2", table2)
+    kept = TABLE2.at_paper(table2)
     assert kept.equals(table2)
     four = table2.with_columns(bytes_per_number=pl.lit(4, pl.Int64))
-    assert answers.at_paper_setting("table2", four).is_empty()
+    assert TABLE2.at_paper(four).is_empty()
     three = table2.with_columns(normalisation_operators=pl.lit(3, pl.Int64))
-    assert answers.at_paper_setting("table2", three).is_empty()
+    assert TABLE2.at_paper(three).is_empty()
 
 
 def test_charts_fit_both_columns(
@@ -297,11 +296,11 @@ def test_charts_fit_both_columns(
 ) -> None:
     three = arena.filter(pl.col("planner").is_in(["none", "pebble", "workbench"]))
     drawn: Sequence[tuple[object, pl.DataFrame, str]] = (
-        (charts.table2, table2, "ResNet-50, 299 px"),
-        (charts.table2_times, pl.DataFrame([TIMES]), "this machine"),
-        (charts.arena, three, "pebble game"),
-        (charts.planners, experiments.planners(models=["lenet5"]), "LeNet-5"),
-        (charts.trade, trade, "SqueezeNet (CIFAR-10)"),
+        (TABLE2.chart, table2, "ResNet-50, 299 px"),
+        (TABLE2_TIMES.chart, pl.DataFrame([TIMES]), "this machine"),
+        (memory.draw_arena, three, "pebble game"),
+        (memory.draw_planners, memory.planners(["lenet5"]), "LeNet-5"),
+        (trades.draw_trade, trade, "SqueezeNet (CIFAR-10)"),
     )
     for draw, frame, told in drawn:
         chart = draw(frame)  # type: ignore[operator]
@@ -315,10 +314,10 @@ def test_charts_fit_both_columns(
 
 def test_the_picture_draws_all_that_can_be_seen(arena: pl.DataFrame) -> None:
     ours = arena.filter(planner="workbench")
-    (data,) = charts.arena(ours).to_dict()["datasets"].values()
+    (data,) = memory.draw_arena(ours).to_dict()["datasets"].values()
     high = ours["total_bytes"][0]
     inside = ours.filter(pl.col("node").is_not_null())
-    seen = inside.filter(pl.col("bytes") >= charts.SMALLEST * high)
+    seen = inside.filter(pl.col("bytes") >= memory.SMALLEST * high)
     assert len(seen) < len(inside)
     assert sum(one["from_mb"] >= 0 for one in data) == len(seen)
     below = [one for one in data if one["from_mb"] < 0]
@@ -329,8 +328,8 @@ def test_the_picture_draws_all_that_can_be_seen(arena: pl.DataFrame) -> None:
 
 def test_a_planner_of_ones_own_stands_in_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PLANNERS, "mine", PLANNERS["best_fit"])
-    frame = experiments.arena("lenet5", planners=("mine",))
-    assert "mine" in figures.svg(charts.arena(frame))
+    frame = memory.arena("lenet5", planners=("mine",))
+    assert "mine" in figures.svg(memory.draw_arena(frame))
 
 
 @pytest.mark.parametrize(
@@ -338,4 +337,4 @@ def test_a_planner_of_ones_own_stands_in_the_picture(monkeypatch: pytest.MonkeyP
     [(1_437_000_000, "1,437 MB"), (359_400_000, "359 MB"), (53_940, "0.0539 MB"), (0, "0 MB")],
 )
 def test_megabytes_are_never_in_powers_of_ten(size_bytes: int, text: str) -> None:
-    assert charts.megabytes(size_bytes) == text
+    assert titles.megabytes(size_bytes) == text

@@ -6,12 +6,11 @@ import polars as pl
 import pytest
 
 from workbench import figures
-from workbench.claims import answered, claims_of, verdicts
+from workbench.claims import MET, claims_of, verdicts
 from workbench.clusters import load_calibration
-from workbench.olpb.paper import calibration
-from workbench.olpb.paper.answers import scans as answers
-from workbench.olpb.paper.charts import scans as charts
-from workbench.olpb.paper.experiments import scans as experiments
+from workbench.experiments.figure import Figure, answers_of
+from workbench.olpb.paper import calibration, paying
+from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12, TABLE1
 from workbench.olpb.paper.testbed import (
     EXPLANATION,
     METHODS,
@@ -23,17 +22,12 @@ from workbench.olpb.paper.testbed import (
 )
 
 STORED = load_calibration("olpb")
+FIGURES = (TABLE1, FIG9, FIG10, FIG11, FIG12)
 
 
 @pytest.fixture(scope="module")
 def frames() -> dict[str, pl.DataFrame]:
-    return {
-        "table1": experiments.table1(),
-        "fig9": experiments.fig9("smoke"),
-        "fig10": experiments.fig10("smoke"),
-        "fig11": experiments.fig11("smoke"),
-        "fig12": experiments.fig12("smoke"),
-    }
+    return {one.id: one.frame("smoke") for one in FIGURES}
 
 
 def test_constants_are_fitted_on_fig_9_alone() -> None:
@@ -48,8 +42,8 @@ def test_the_file_is_what_the_constants_give() -> None:
         one, constants = calibration.EXPLANATIONS[name], Constants.load(name)
         judged = verdicts("olpb", calibration.found(one, constants))
         met = {
-            "fitted": sum(judged[claim] in calibration.MET for claim in calibration.FITTED),
-            "predicted": sum(judged[claim] in calibration.MET for claim in calibration.PREDICTED),
+            "fitted": sum(judged[claim] in MET for claim in calibration.FITTED),
+            "predicted": sum(judged[claim] in MET for claim in calibration.PREDICTED),
         }
         assert STORED["claims_met"][name] == met
         for constant, (low, high) in STORED["intervals"][name].items():
@@ -79,12 +73,10 @@ def test_times_scale_with_their_unit() -> None:
 
 
 def test_every_claim_has_an_answer(frames: dict[str, pl.DataFrame]) -> None:
-    there = {name: answers.at_paper_setting(name, frame) for name, frame in frames.items()}
-    claims = claims_of("olpb")
-    found, faults = answered(answers.ANSWERS, claims, there)
+    found, faults = answers_of(FIGURES, frames)
     wanted = {
         claim
-        for claim in claims
+        for claim in claims_of("olpb")
         if claim.split(".")[1] in ("table1", "fig9", "fig10", "fig11", "fig12")
     }
     assert set(found) == wanted
@@ -94,19 +86,16 @@ def test_every_claim_has_an_answer(frames: dict[str, pl.DataFrame]) -> None:
 
 def test_explanations_are_judged_as_the_figures_are() -> None:
     # Explanations are timed by all methods; Fig. 12 shows scans alone.
-    frames = {
-        name: getattr(experiments, name)("default") for name in ("fig9", "fig10", "fig11", "fig12")
-    }
-    shown = answered(answers.ANSWERS, claims_of("olpb"), frames)[0]
+    frames = {one.id: one.frame("default") for one in FIGURES[1:]}
+    shown = answers_of(FIGURES, frames).by_claim
     weighed = calibration.found(calibration.EXPLANATIONS[EXPLANATION], Constants.load())
     for claim in (*calibration.FITTED, *calibration.PREDICTED):
         assert weighed[claim].ours == pytest.approx(shown[claim].ours), claim
 
 
 def test_other_settings_answer_nothing() -> None:
-    assert answers.at_paper_setting("fig9", experiments.fig9("smoke", nodes=8)).is_empty()
-    few = experiments.fig12("smoke", batch_sizes=(10,))
-    assert answers.at_paper_setting("fig12", few).is_empty()
+    assert FIG9.at_paper(FIG9.frame("smoke", nodes=8)).is_empty()
+    assert FIG12.at_paper(FIG12.frame("smoke", batch_sizes=(10,))).is_empty()
 
 
 def test_fig_9_is_of_the_slowest(frames: dict[str, pl.DataFrame]) -> None:
@@ -136,28 +125,29 @@ def test_more_draws_have_the_same_mean_within_chance() -> None:
 
 
 def test_the_scan_pays_by_arithmetic_for_chains_alone() -> None:
-    frame = experiments.pays("smoke")
-    found = experiments.first_paying(frame).filter(counting="arithmetic")
-    paying = found.filter(pl.col("bare_nodes").is_not_null())
-    assert set(paying["network"]) == {"rnn"}
+    frame = paying.PAYS.frame("smoke")
+    found = paying.first_paying(frame).filter(counting="arithmetic")
+    pays = found.filter(pl.col("bare_nodes").is_not_null())
+    assert set(pays["network"]) == {"rnn"}
     # A run costs H + 1 products with a gradient for each step: of the nodes asked for, 32.
-    assert paying["bare_nodes"].to_list() == [32]
-    assert paying["nodes"].item() < 32  # one node has to dispatch every step, too
+    assert pays["bare_nodes"].to_list() == [32]
+    assert pays["nodes"].item() < 32  # one node has to dispatch every step, too
     cnn = frame.filter(network="lenet5", counting="arithmetic")
     assert cnn["work_ratio"].min() > 10  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("name", ["table1", "fig9", "fig10", "fig11", "fig12"])
-def test_every_figure_can_be_printed(name: str, frames: dict[str, pl.DataFrame]) -> None:
-    svg = figures.svg(getattr(charts, name)(frames[name]), "double")
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.id)
+def test_every_figure_can_be_printed(figure: Figure, frames: dict[str, pl.DataFrame]) -> None:
+    assert figure.chart is not None
+    svg = figures.svg(figure.chart(frames[figure.id]), "double")
     assert "SqueezeNet" in svg
-    assert ("(cost model)" in svg) == (name != "table1")
+    assert ("(cost model)" in svg) == (figure is not TABLE1)
 
 
 def test_what_the_scan_pays_can_be_printed() -> None:
-    frame = experiments.pays("smoke", nodes=(4, 8))
+    frame = paying.PAYS.frame("smoke", nodes=(4, 8))
     for column in ("bare_speedup", "speedup"):
-        svg = figures.svg(charts.pays(frame, column), "double")
+        svg = figures.svg(paying.draw_pays(frame, column), "double")
         assert "by arithmetic" in svg
         assert "RNN, 1000 steps" in svg
 
