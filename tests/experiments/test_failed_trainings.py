@@ -7,19 +7,17 @@ from typing import Any
 
 import polars as pl
 import pytest
+from workbench.dynacomm.paper.experiments import simulated as dynacomm_simulated
 
 from workbench.claims import Answer
 from workbench.claims.answer import stored_answers
 from workbench.dynacomm.paper import charts as dynacomm_charts
 from workbench.dynacomm.paper import experiments as dynacomm
-from workbench.dynacomm.paper.experiments import simulated as dynacomm_simulated
 from workbench.edgegossip.paper import charts as edgegossip_charts
 from workbench.edgegossip.paper import experiments as edgegossip
 from workbench.edgegossip.paper.experiments import trainings
 from workbench.experiments import finished
-from workbench.hiertrain.paper import charts as hiertrain_charts
-from workbench.hiertrain.paper import experiments as hiertrain
-from workbench.hiertrain.paper.experiments import simulated as hiertrain_simulated
+from workbench.hiertrain.paper import learning as hiertrain
 from workbench.training import TrainingError
 
 LEFT_OUT = "left out: 1 training that failed"
@@ -114,10 +112,10 @@ def test_hiertrain(monkeypatch: pytest.MonkeyPatch) -> None:
         about = {"model": "lenet5_cifar", "dataset": source, "train_samples": 9, "test_samples": 9}
         return about | {"epoch": 1, "at_s": 1.0, "top1": 0.9}
 
-    monkeypatch.setattr(hiertrain_simulated, "_under_planner", under)
-    accuracy = hiertrain.accuracy("smoke", seeds=1)
+    monkeypatch.setattr(hiertrain, "_under_planner", under)
+    accuracy = hiertrain.ACCURACY.frame("smoke", seeds=1)
     assert reasons(accuracy) == ["training diverged"]
-    assert LEFT_OUT in title(hiertrain_charts.accuracy(accuracy))
+    assert LEFT_OUT in title(hiertrain.draw_accuracy(accuracy))
 
 
 def test_dynacomm(monkeypatch: pytest.MonkeyPatch) -> None:

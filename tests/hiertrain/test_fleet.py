@@ -16,7 +16,7 @@ from tests.conftest import Smoke
 from tests.expectations import printed, stored_frames
 from tests.hiertrain.strategies import NUMBERS, given_of, hybrids, problems
 from tests.oracles import hiertrain_fleet as oracle
-from workbench.experiments import ExperimentInterrupted, Scaled
+from workbench.experiments import ExperimentInterrupted
 from workbench.hiertrain import TIERS, Hybrid, Problem, iteration, through_edge
 from workbench.hiertrain.algorithms.hiertrain import hiertrain
 from workbench.hiertrain.costs.profiled import ROUTES
@@ -38,9 +38,8 @@ from workbench.hiertrain.fleet import (
 from workbench.hiertrain.fleet.assign import _greedy as greedily
 from workbench.hiertrain.fleet.assignment import planned
 from workbench.hiertrain.fleet.value import Value
-from workbench.hiertrain.paper import charts, experiments
-from workbench.hiertrain.paper.experiments import fleets as drawn_fleets
-from workbench.hiertrain.paper.experiments import scales
+from workbench.hiertrain.paper import fleets as drawn_fleets
+from workbench.hiertrain.paper.fleets import FLEET, draw_fleets, mean_gaps
 from workbench.names import UnknownNameError
 from workbench.profiles import profile_model
 
@@ -472,13 +471,12 @@ class TestExperiment:
     SEED = 1  # of the notebook
 
     def test_frame(self, frame: pl.DataFrame) -> None:
-        sizes = (scales.DEVICES.smoke, scales.EDGES.smoke, scales.DRAWS.smoke)
-        count = math.prod(map(len, sizes))
+        count = math.prod(len(FLEET.sizes[name].smoke) for name in ("devices", "edges", "draws"))
         assert frame.schema == drawn_fleets.FLEETS
         assert len(frame) == 4 * count
         assert frame["reason"].null_count() == 4 * count
-        assert experiments.fleet("smoke", self.SEED).equals(frame)
-        assert not experiments.fleet("smoke", self.SEED + 1).equals(frame)
+        assert FLEET.frame("smoke", seed=self.SEED).equals(frame)
+        assert not FLEET.frame("smoke", seed=self.SEED + 1).equals(frame)
 
     def test_order_of_methods(self, frame: pl.DataFrame) -> None:
         bound_s, exact_s, assigned_s, alone_s = (
@@ -495,8 +493,7 @@ class TestExperiment:
     def test_larger_fleets_hold_the_smaller(self, frame: pl.DataFrame) -> None:
         best = frame.filter(method="exact", edges=2).sort("devices")["slowest_s"]
         assert best.is_sorted()
-        profiles = [PROFILE]
-        few, more = (drawn_fleets.drawn_fleet(n, n, 0, profiles=profiles) for n in (2, 3))
+        few, more = (drawn_fleets.drawn_fleet(n, n, 0, seed=0) for n in (2, 3))
         for name, device in few.by_name.items():
             for edge, problem in device.problems.items():
                 assert given_of(problem) == given_of(more.by_name[name].problems[edge])
@@ -504,19 +501,16 @@ class TestExperiment:
     def test_too_many_assignments_are_a_row_with_its_reason(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(scales, "DEVICES", Scaled((10,), (10,), (10,)))
-        monkeypatch.setattr(scales, "EDGES", Scaled((2,), (2,), (2,)))
-        monkeypatch.setattr(scales, "DRAWS", Scaled((0,), (0,), (0,)))
         monkeypatch.setattr(drawn_fleets, "MODELS", ("lenet5",))
-        frame = experiments.fleet("smoke")
+        frame = drawn_fleets.fleets([10], [2], [0], processes=1)
         (refused,) = frame.filter(method="exact").rows(named=True)
         assert refused["slowest_s"] is None
         assert "10 devices have 1,024 assignments" in refused["reason"]
         assert frame["above_exact_percent"].null_count() == 4
-        gaps = experiments.mean_gaps(frame)
+        gaps = mean_gaps(frame)
         assert gaps["method"].to_list() == ["alone", "assign"]
         assert gaps["compared"].to_list() == [0, 0]
-        assert "best assignment" not in str(charts.fleet(frame).to_dict())
+        assert "best assignment" not in str(draw_fleets(frame).to_dict())
 
     def test_ctrl_c_leaves_finished_rows(
         self, frame: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
@@ -526,22 +520,22 @@ class TestExperiment:
 
         monkeypatch.setitem(drawn_fleets.METHODS, "exact", interrupted)
         with pytest.raises(ExperimentInterrupted) as raised:
-            experiments.fleet("smoke", self.SEED)
+            FLEET.frame("smoke", seed=self.SEED)
         whole = frame.head(3).with_columns(above_exact_percent=pl.lit(None, pl.Float64))
         assert raised.value.frame.equals(whole)
 
     def test_mean_gaps(self, frame: pl.DataFrame) -> None:
-        gaps = experiments.mean_gaps(frame).filter(method="exact")
+        gaps = mean_gaps(frame).filter(method="exact")
         assert gaps["best"].to_list() == gaps["compared"].to_list() == gaps["fleets"].to_list()
         assert gaps["above_exact_percent"].to_list() == [0.0] * len(gaps)
 
     def test_unknown_scale(self) -> None:
         with pytest.raises(UnknownNameError, match="unknown scale 'large'"):
-            experiments.fleet("large")
+            FLEET.frame("large")
 
     def test_chart(self, frame: pl.DataFrame, smoke: Smoke) -> None:
-        _, svg = printed(smoke, "hiertrain", "fleet", charts.fleet)
+        _, svg = printed(smoke, "hiertrain", "fleet", draw_fleets)
         for word in ("1 edge", "2 edges", "by itself", "assigned together", "best assignment"):
             assert word in svg
         assert not re.search("nan", svg.partition("</style>")[2], re.IGNORECASE)  # less the font
-        assert '"values": [2, 3, 4]' in charts.fleet(frame).to_json(indent=None)
+        assert '"values": [2, 3, 4]' in draw_fleets(frame).to_json(indent=None)

@@ -10,11 +10,12 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
+from workbench.figures import parts
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.policy import Policy
 from workbench.hiertrain.costs.problem import TIERS, Problem
-from workbench.hiertrain.paper import charts
-from workbench.hiertrain.paper.experiments.simulated import one_iteration
+from workbench.hiertrain.paper.iteration_time import by_bandwidth
+from workbench.hiertrain.paper.simulated import one_iteration
 from workbench.hiertrain.paper.testbed import (
     BATCH_SIZE,
     CORES,
@@ -23,9 +24,9 @@ from workbench.hiertrain.paper.testbed import (
     FIG11_MBPS,
     MODELS,
     Testbed,
-    by_bandwidth,
     variant,
 )
+from workbench.hiertrain.paper.titles import MODEL_TITLES, PLANNER_TITLES
 from workbench.hiertrain.programs.cluster import SOURCE
 from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.runtime import Trace
@@ -81,11 +82,11 @@ def draw(setting: Setting) -> dict[str, Any]:
     now = by_bandwidth(_testbed(setting), model, batch_size, [setting.edge_cloud_mbps])
     seconds = dict(now.select("planner", "total_s").iter_rows())
     title = [
-        f"{charts.MODEL_TITLES.get(model, model)}, {charts.PLANNER_TITLES.get(planner, planner)}",
+        f"{MODEL_TITLES.get(model, model)}, {PLANNER_TITLES.get(planner, planner)}",
         f"{seconds[planner]:.3g} s an iteration (cost model)",
         f"All-Edge {seconds['all_edge']:.3g} s, All-Cloud {seconds['all_cloud']:.3g} s",
     ]
-    picture = charts.assignment(policy.table(problem.layers), problem.layers, batch_size)
+    picture = assignment(policy.table(problem.layers), problem.layers, batch_size)
     picture.title = title
     heading = f"One iteration: {traced.end_s:.3g} s (simulated)"
     timeline = traced.gantt(order=LANES, title=heading)
@@ -118,13 +119,52 @@ def _curves(setting: Setting) -> pl.DataFrame:
     return by_bandwidth(_testbed(setting), setting.model, setting.batch_size, _CURVE_MBPS)
 
 
+def assignment(table: pl.DataFrame, layers: int, batch_size: int) -> alt.LayerChart:
+    """Who trains which layers, with how many samples: `Policy.table` of all layers."""
+    drawn = table.with_columns(
+        start=pl.col("first_layer") - 0.5,
+        end=pl.col("last_layer") + 0.5,
+        middle=(pl.col("first_layer") + pl.col("last_layer")) / 2,
+        share=pl.col("samples") / batch_size,
+    )
+    numbers = list(range(1, layers + 1))
+    tiers = alt.Y(
+        "tier:N",
+        title=None,
+        scale=alt.Scale(domain=list(TIERS), paddingInner=0.25),
+        axis=alt.Axis(domain=False),
+    )
+    start = alt.X(
+        "start:Q",
+        title="layer (number: samples)",
+        scale=alt.Scale(domain=[0.5, layers + 0.5], nice=False),
+        axis=alt.Axis(values=numbers if layers <= 30 else numbers[4::5], format="d", grid=False),
+    )
+    shades = alt.Scale(domain=[0, 1], range=[0.15, 0.6])  # light enough for text upon them
+    bars = (
+        alt.Chart()
+        .mark_bar()
+        .encode(
+            y=tiers,
+            x=start,
+            x2=alt.X2("end:Q"),
+            color=parts.colour("tier", TIERS, legend=None),
+            opacity=alt.Opacity("share:Q", scale=shades, legend=None),
+        )
+    )
+    texts = (
+        alt.Chart()
+        .mark_text(baseline="middle", fontWeight="bold")
+        .encode(y=tiers, x=alt.X("middle:Q"), text=alt.Text("samples:Q"))
+    )
+    return alt.LayerChart(data=drawn, layer=[bars, texts], height=80)
+
+
 def _over_bandwidth(curves: pl.DataFrame, now: pl.DataFrame) -> alt.LayerChart:
     """Every planner's curve, and a mark where the sliders stand."""
-    titles = pl.col("planner").replace(charts.PLANNER_TITLES)
+    titles = pl.col("planner").replace(PLANNER_TITLES)
     columns = ["edge_cloud_mbps", "total_s"]
-    encoded = figures.series(
-        "planner", [charts.PLANNER_TITLES.get(name, name) for name in now["planner"]]
-    )
+    encoded = figures.series("planner", [PLANNER_TITLES.get(name, name) for name in now["planner"]])
     mbps = alt.X(
         "edge_cloud_mbps:Q",
         title="edge-cloud bandwidth in Mbit/s",

@@ -7,17 +7,14 @@ import pytest
 
 from tests.conftest import Smoke
 from tests.expectations import stored_frames
-from workbench.claims import (
-    Answer,
-    claims_of,
-    load_claims,
-    of_frames,
-    stored_answers,
-    verdicts,
-)
-from workbench.hiertrain.paper import calibration, experiments
-from workbench.hiertrain.paper.answers import CAUSES, NONE_PERCENT
+from workbench.claims import Answer, load_claims, verdicts
+from workbench.experiments.figure import answers_of
+from workbench.hiertrain.paper import FIGURES, calibration, constants
+from workbench.hiertrain.paper.cores import FIG11, NONE_PERCENT
+from workbench.hiertrain.paper.iteration_time import FIG7, FIG8, FIG9
+from workbench.hiertrain.paper.simulated import FIG6
 from workbench.hiertrain.paper.testbed import MODELS, Constants
+from workbench.scorecard import of_frames
 
 STORED: dict[str, pl.DataFrame] = {}
 
@@ -30,9 +27,9 @@ def stored(smoke: Smoke) -> None:
 
 def answers(frames: dict[str, pl.DataFrame]) -> dict[str, Answer]:
     """What frames answer that lack nothing."""
-    found, fault = stored_answers("hiertrain", claims_of("hiertrain"), frames)
-    assert fault == ""
-    return found
+    found = answers_of(FIGURES, frames)
+    assert not found.faults
+    return found.by_claim
 
 
 def value(claim: str, **changed: pl.DataFrame) -> float | bool | None:
@@ -67,20 +64,18 @@ def test_every_claim_has_an_answer_at_every_scale() -> None:
 @pytest.mark.parametrize(
     ("figure", "other"),
     [
-        ("fig6", lambda: experiments.fig6(batch_size=64)),
-        ("fig6", lambda: experiments.fig6(device_edge_mbps=10.0)),
-        ("fig7", lambda: experiments.fig7(batch_size=64)),
-        ("fig7", lambda: experiments.fig7(device_edge_mbps=10.0)),
-        ("fig7", lambda: experiments.fig7(edge_cores=2)),
-        ("fig8", lambda: experiments.fig8(devices=2)),
+        ("fig6", lambda: FIG6.frame(batch_size=64)),
+        ("fig6", lambda: FIG6.frame(device_edge_mbps=10.0)),
+        ("fig7", lambda: FIG7.frame(batch_size=64)),
+        ("fig7", lambda: FIG7.frame(device_edge_mbps=10.0)),
+        ("fig7", lambda: FIG7.frame(edge_cores=2)),
+        ("fig8", lambda: FIG8.frame(devices=2)),
         ("fig8", lambda: STORED["fig7"]),
         ("table2", lambda: STORED["table2"].with_columns(batch_size=pl.lit(64, pl.Int64))),
-        ("fig9", lambda: experiments.fig9(edge_cores=2)),
-        ("fig9", lambda: STORED["fig9"].filter(pl.col("edge_cloud_mbps") != 2.5)),
-        ("fig11", lambda: experiments.fig11(batch_size=64)),
-        ("fig11", lambda: experiments.fig11(devices=2)),
-        ("fig11", lambda: experiments.fig11(model="lenet5")),
-        ("fig11", lambda: STORED["fig11"].filter(pl.col("edge_cores") < 4)),
+        ("fig9", lambda: FIG9.frame(edge_cores=2)),
+        ("fig11", lambda: FIG11.frame(batch_size=64)),
+        ("fig11", lambda: FIG11.frame(devices=2)),
+        ("fig11", lambda: FIG11.frame(model="lenet5")),
     ],
 )
 def test_results_at_another_setting_answer_nothing(
@@ -229,11 +224,11 @@ def test_seconds_of_table_2() -> None:
     [("fig9.plus_at_low", 0), ("fig7.alexnet.all_cloud", 1), ("fig8.lenet5.all_cloud", 2)],
 )
 def test_causes_have_the_numbers_of_the_contradictions(claim: str, row: int) -> None:
-    needed, allowed = experiments.contradictions().select("needed", "allowed").row(row)
+    needed, allowed = constants.contradictions().select("needed", "allowed").row(row)
     assert needed > allowed
-    why = CAUSES[f"hiertrain.{claim}"].why
-    assert f"{needed:.3g}" in why
-    assert f"{allowed:.3g}" in why
+    (cause,) = (one.causes[name] for one in FIGURES if (name := f"hiertrain.{claim}") in one.causes)
+    assert f"{needed:.3g}" in cause.why
+    assert f"{allowed:.3g}" in cause.why
 
 
 def test_what_meets_jointdnn_plus_at_low_bandwidth_misses_the_speed_ups() -> None:
@@ -246,5 +241,5 @@ def test_what_meets_jointdnn_plus_at_low_bandwidth_misses_the_speed_ups() -> Non
 
 
 def test_a_link_for_every_pair_is_never_slower_than_the_model() -> None:
-    frame = experiments.fig6().filter(planner="hiertrain", sharing="none")
+    frame = FIG6.frame().filter(planner="hiertrain", sharing="none")
     assert frame["difference_percent"].max() <= 1e-9  # type: ignore[operator]

@@ -10,9 +10,9 @@ from workbench.clusters import load_calibration
 from workbench.hiertrain.paper import calibration
 from workbench.hiertrain.paper.calibration import (
     ALEXNET,
+    CLAIMS,
     COST,
     EXPLANATIONS,
-    FIGURES,
     SPEEDUPS,
     STEP,
     found,
@@ -39,7 +39,7 @@ def test_the_file_is_what_the_constants_give() -> None:
 
 
 def test_the_file_names_what_was_fitted_on() -> None:
-    assert set(STORED["fitted_on"]) == set(EXPLANATIONS[EXPLANATION].fitted_on) == set(FIGURES)
+    assert set(STORED["fitted_on"]) == set(EXPLANATIONS[EXPLANATION].fitted_on) == set(CLAIMS)
     assert not any("fig6" in claim or "table2" in claim for claim in STORED["fitted_on"])
 
 
@@ -120,5 +120,5 @@ def test_on_alexnet_alone_nothing_of_lenet5_is_answered() -> None:
     alone = found(testbed, models=("alexnet",))
     assert set(alone) == set(ALEXNET)
     both = found(testbed)
-    assert set(both) == set(FIGURES)
+    assert set(both) == set(CLAIMS)
     assert all(both[claim] == answer for claim, answer in alone.items())

@@ -7,7 +7,10 @@ from tests.conftest import Smoke
 from tests.expectations import printed, stored_frames
 from workbench import figures
 from workbench.hiertrain import PLANNERS, Chain, Hybrid
-from workbench.hiertrain.paper import charts, experiments
+from workbench.hiertrain.explorer import assignment
+from workbench.hiertrain.paper.iteration_time import FIG7, draw_planners, iterations
+from workbench.hiertrain.paper.simulated import draw_against_model, overtaken
+from workbench.systems import figures as figures_of
 
 SIMULATED = ("fig6", "sharing", "accuracy", "jalad_bits")
 COMPUTED = ("fig7", "fig8", "fig9", "fig10", "fig11", "explanations")
@@ -15,7 +18,9 @@ COMPUTED = ("fig7", "fig8", "fig9", "fig10", "fig11", "explanations")
 
 @pytest.mark.parametrize("figure", [*SIMULATED, *COMPUTED, "table2"])
 def test_every_figure_can_be_printed(figure: str, smoke: Smoke) -> None:
-    _, svg = printed(smoke, "hiertrain", figure, getattr(charts, figure))
+    chart = figures_of("hiertrain")[figure].chart
+    assert chart is not None
+    _, svg = printed(smoke, "hiertrain", figure, chart)
     if figure in SIMULATED:
         assert "simulated" in svg
     elif figure == "table2":
@@ -25,7 +30,8 @@ def test_every_figure_can_be_printed(figure: str, smoke: Smoke) -> None:
 
 
 def test_titles_tell_the_setting() -> None:
-    svg = figures.svg(charts.fig7(experiments.fig7(64, 10.0, 2, 3)), "double")
+    frame = FIG7.frame(batch_size=64, device_edge_mbps=10.0, edge_cores=2, devices=3)
+    svg = figures.svg(draw_planners(frame), "double")
     assert "batch 64, device-edge 10 Mbit/s, 2 edge" in svg
     assert "3 devices" in svg
 
@@ -36,7 +42,7 @@ def test_differences_stand_on_the_chart_for_each_way_of_sharing(smoke: Smoke) ->
         .then(-77.0)
         .otherwise("difference_percent")
     )
-    lines = charts.fig6(frame).to_dict()["title"]
+    lines = draw_against_model(frame).to_dict()["title"]
     assert "a link for every pair: up to -77.0 % off the model" in lines
     assert any(line.startswith("shared interfaces: up to +") for line in lines)
 
@@ -50,12 +56,12 @@ def test_overtaken_counts_points_with_shared_interfaces_only() -> None:
     ]
     schema = ["model", "edge_cloud_mbps", "planner", "sharing", "simulated_s"]
     frame = pl.DataFrame(rows, schema=schema, orient="row")
-    assert charts.overtaken(frame).endswith("faster at 1 of 2 points")
+    assert overtaken(frame).endswith("faster at 1 of 2 points")
 
 
 def test_the_assignment_shows_every_part() -> None:
     policy = Hybrid(("cloud", "device", "edge"), 1, 2, 3, 4, 5)
-    drawn = charts.assignment(policy.table(5), 5, 12).to_dict()
+    drawn = assignment(policy.table(5), 5, 12).to_dict()
     (rows,) = drawn["datasets"].values()
     assert [(row["tier"], row["start"], row["end"], row["samples"]) for row in rows] == [
         ("cloud", 0.5, 1.5, 3),
@@ -65,10 +71,10 @@ def test_the_assignment_shows_every_part() -> None:
         ("edge", 0.5, 2.5, 5),
     ]
     chain = Chain(("edge",) * 2 + ("cloud",) * 3, 12, 8)
-    assert "cloud" in figures.svg(charts.assignment(chain.table(), 5, 12), "single")
+    assert "cloud" in figures.svg(assignment(chain.table(), 5, 12), "single")
 
 
 def test_a_planner_of_ones_own_stands_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PLANNERS, "mine", PLANNERS["all_edge"])
-    frame = experiments.fig7(planners=["hiertrain", "mine"])
-    assert "mine" in figures.svg(charts.fig7(frame))
+    frame = iterations("alexnet_tiny", ["hiertrain", "mine"])
+    assert "mine" in figures.svg(draw_planners(frame))

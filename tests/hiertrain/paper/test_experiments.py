@@ -13,22 +13,23 @@ from tests.conftest import Smoke
 from tests.expectations import assert_tells_every_step, stored_frames
 from workbench.claims import verdicts
 from workbench.experiments import ExperimentInterrupted, Scaled
+from workbench.experiments.figure import Figure
 from workbench.hiertrain import PLANNERS, iteration
-from workbench.hiertrain.paper import calibration, charts, experiments
-from workbench.hiertrain.paper.experiments import cost_model, scales, simulated, timings
+from workbench.hiertrain.paper import calibration, constants, learning, planning_time, simulated
+from workbench.hiertrain.paper.cores import FIG11
+from workbench.hiertrain.paper.iteration_time import FIG7, RIVALS, by_bandwidth, iterations
 from workbench.hiertrain.paper.testbed import (
     EDGE_CLOUD_MBPS,
     EXPLANATION,
     MODELS,
     Constants,
     Testbed,
-    by_bandwidth,
-    paper_testbed,
 )
 from workbench.hiertrain.training import train
 from workbench.names import UnknownNameError
 
 Frames = dict[str, pl.DataFrame]
+LONG = (planning_time.TABLE2, learning.ACCURACY, learning.JALAD_BITS)
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +37,15 @@ def stored(smoke: Smoke) -> Frames:
     return stored_frames(smoke, "hiertrain")
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many trainings, each of one iteration."""
-    monkeypatch.setattr(scales, "SAMPLES", Scaled(32, 32, 32))
+def small(figure: Figure) -> Figure:
+    """As many trainings, if any, each of one iteration."""
+    few = {"samples": Scaled(32, 32, 32)} if "samples" in figure.sizes else {}
+    return replace(figure, sizes={**figure.sizes, **few})
 
 
 def test_a_sweep_is_the_cost_model(stored: Frames) -> None:
     frame = stored["fig9"]
-    assert len(frame) == len(EDGE_CLOUD_MBPS) * len(cost_model.RIVALS)
+    assert len(frame) == len(EDGE_CLOUD_MBPS) * len(RIVALS)
     row = frame.filter(planner="jalad", edge_cloud_mbps=2.0).row(0, named=True)
     testbed = Testbed(Constants.load(), edge_cloud_mbps=2.0)
     problem = testbed.problem(MODELS["alexnet"])
@@ -57,7 +58,7 @@ def test_a_sweep_is_the_cost_model(stored: Frames) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_more_bandwidth_slows_nobody(model: str) -> None:
-    frame = experiments.fig7(model=model, planners=tuple(PLANNERS)).sort("edge_cloud_mbps")
+    frame = iterations(MODELS[model], tuple(PLANNERS)).sort("edge_cloud_mbps")
     for _, part in frame.group_by("planner"):
         assert (part["total_s"].diff().drop_nulls() <= 1e-9).all()
 
@@ -69,7 +70,7 @@ def test_more_cores_slow_nobody(stored: Frames) -> None:
 
 
 def test_more_devices_at_the_edge_help_nobody(stored: Frames) -> None:
-    one, four = stored["fig7"], experiments.fig7(devices=4)
+    one, four = stored["fig7"], FIG7.frame(devices=4)
     assert (four["total_s"] >= one["total_s"] * (1 - 1e-9)).all()
 
 
@@ -102,7 +103,7 @@ def test_figure_6_is_hiertrain_on_alexnet(stored: Frames) -> None:
 
 def test_table_2_times_every_model(stored: Frames) -> None:
     frame = stored["table2"]
-    assert frame["model"].to_list() == list(timings.TIMED)
+    assert frame["model"].to_list() == list(planning_time.TIMED)
     assert frame["paper_ms"].to_list() == [520, 1480, 3000, 4000, 5300, 12_000]
     assert (frame["median_ms"] <= frame["worst_ms"]).all()
     assert (frame["median_ms"] > 0).all()
@@ -110,12 +111,12 @@ def test_table_2_times_every_model(stored: Frames) -> None:
 
 def test_explanations_judge_every_claim(stored: Frames) -> None:
     frame = stored["explanations"]
-    assert len(frame) == len(calibration.EXPLANATIONS) * len(calibration.FIGURES)
+    assert len(frame) == len(calibration.EXPLANATIONS) * len(calibration.CLAIMS)
     numbers = frame.filter(pl.col("ours").is_not_null())
     assert set(numbers["claim"]) == set(calibration.SPEEDUPS)
-    scores = experiments.explanation_scores(frame)
+    scores = constants.explanation_scores(frame)
     assert scores["explanation"].to_list() == list(calibration.EXPLANATIONS)
-    assert (scores["fit_claims"] + scores["predicted_claims"] == len(calibration.FIGURES)).all()
+    assert (scores["fit_claims"] + scores["predicted_claims"] == len(calibration.CLAIMS)).all()
     assert (scores["mean_factor"] >= 1).all()
 
 
@@ -129,7 +130,7 @@ def test_scores_by_hand() -> None:
     frame = pl.DataFrame(
         rows, schema=["explanation", "role", "paper", "ours", "verdict"], orient="row"
     )
-    (row,) = experiments.explanation_scores(frame).iter_rows(named=True)
+    (row,) = constants.explanation_scores(frame).iter_rows(named=True)
     assert row == {
         "explanation": "one",
         "constants": None,
@@ -203,22 +204,22 @@ def test_fewer_bits_are_faster_and_whole_gradients_slower(stored: Frames) -> Non
 
 
 def test_training_repeats_with_the_seed_and_changes_with_it(stored: Frames) -> None:
-    again, other = (experiments.jalad_bits("smoke", seed=seed) for seed in (1, 2))
+    again, other = (learning.JALAD_BITS.frame("smoke", seed=seed) for seed in (1, 2))
     assert again.equals(stored["jalad_bits"])
     assert not again["loss"].equals(other["loss"])
 
 
 def test_what_diverges_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulated, "LEARNING_RATE", 1e6)
-    frame = experiments.jalad_bits("smoke")
+    monkeypatch.setattr(learning, "LEARNING_RATE", 1e6)
+    frame = learning.JALAD_BITS.frame("smoke")
     failed = frame.filter(pl.col("reason").is_not_null())
     assert failed["reason"].str.contains("epochs (was|were) done").all()
     assert set(failed["bits"]) == {1, 8, 32}
     assert failed["iteration_s"].is_not_null().all()
-    named = charts.diverged(frame)
+    named = learning.diverged(frame)
     assert named[0].startswith("diverged: c = ")
     assert "32 (gradients 32)" in named[0]
-    accuracy = experiments.accuracy("smoke")
+    accuracy = learning.ACCURACY.frame("smoke")
     assert accuracy["reason"].str.contains("training diverged").all()
     assert len(accuracy) == len(PLANNERS)
 
@@ -234,27 +235,27 @@ def interrupted_at(call: int, function: Callable[..., Any]) -> Callable[..., Any
     return until
 
 
-@pytest.mark.parametrize("figure", ["accuracy", "jalad_bits"])
+@pytest.mark.parametrize("figure", [learning.ACCURACY, learning.JALAD_BITS])
 def test_ctrl_c_leaves_what_was_trained(
-    figure: str, stored: Frames, monkeypatch: pytest.MonkeyPatch
+    figure: Figure, stored: Frames, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("workbench.hiertrain.training.train", interrupted_at(3, train))
     with pytest.raises(ExperimentInterrupted) as raised:
-        getattr(experiments, figure)("smoke")
-    assert raised.value.frame.equals(stored[figure].head(2))
+        figure.frame("smoke")
+    assert raised.value.frame.equals(stored[figure.id].head(2))
 
 
 @pytest.mark.parametrize(
-    ("make", "where", "what", "rows"),
+    ("figure", "where", "what", "rows"),
     [
-        (experiments.table2, timings, "_paper_ms", 1),
-        (experiments.sharing, simulated, "iteration", 2),
-        (experiments.sensitivity, calibration, "found", 1),
-        (experiments.explanations, calibration, "found", 1),
+        (planning_time.TABLE2, planning_time, "paper_value", 1),
+        (simulated.SHARING, simulated, "iteration", 2),
+        (constants.SENSITIVITY, calibration, "found", 1),
+        (constants.EXPLANATIONS, calibration, "found", 1),
     ],
 )
 def test_ctrl_c_leaves_finished_rows(
-    make: Callable[[], pl.DataFrame],
+    figure: Figure,
     where: Any,
     what: str,
     rows: int,
@@ -263,53 +264,40 @@ def test_ctrl_c_leaves_finished_rows(
     """At the second point."""
     monkeypatch.setattr(where, what, interrupted_at(2, getattr(where, what)))
     with pytest.raises(ExperimentInterrupted) as raised:
-        make()
+        figure.frame()
     assert len(raised.value.frame) >= rows
     assert "finished row" in str(raised.value)
 
 
-@pytest.mark.usefixtures("small")
 def test_as_many_seeds_as_asked_for() -> None:
-    frame = experiments.jalad_bits("smoke", seed=4, seeds=2)
+    figure = small(learning.JALAD_BITS)
+    frame = figure.frame("smoke", seed=4, seeds=2)
     assert frame["seed"].unique().to_list() == [4, 5]
-    assert frame.filter(seed=4).equals(experiments.jalad_bits("smoke", seed=4))
+    assert frame.filter(seed=4).equals(figure.frame("smoke", seed=4))
 
 
 def test_nothing_is_said_of_what_did_not_diverge(stored: Frames) -> None:
     frame = stored["jalad_bits"].filter(pl.col("bits") == 32)
     assert frame["reason"].is_null().all()
-    assert charts.diverged(frame) == []
+    assert learning.diverged(frame) == []
 
 
-@pytest.mark.parametrize("make", [experiments.table2, experiments.accuracy, experiments.jalad_bits])
-def test_unknown_scale_is_refused(make: Callable[[str], pl.DataFrame]) -> None:
+@pytest.mark.parametrize("figure", LONG, ids=lambda figure: figure.id)
+def test_unknown_scale_is_refused(figure: Figure) -> None:
     with pytest.raises(UnknownNameError, match="smoke, default, paper"):
-        make("full")
+        figure.frame("full")
 
 
-def test_unknown_model_and_planner_are_refused() -> None:
+def test_unknown_model_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="alexnet, lenet5"):
-        experiments.fig7(model="alexnett")
-    with pytest.raises(UnknownNameError, match="Did you mean 'hiertrain'"):
-        experiments.fig7(planners=["hiertrian"])
-    with pytest.raises(UnknownNameError, match="Did you mean 'jalad'"):
-        simulated.simulated(paper_testbed(), [MODELS["lenet5"]], planners=["jald"])
+        FIG11.frame(model="alexnett")
 
 
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize(
-    "make",
-    [
-        experiments.table2,
-        experiments.accuracy,
-        experiments.jalad_bits,
-    ],
-    ids=["table2", "accuracy", "jalad_bits"],
-)
+@pytest.mark.parametrize("figure", LONG, ids=lambda figure: figure.id)
 def test_what_may_take_long_tells_every_step(
-    make: Callable[[str], pl.DataFrame], monkeypatch: pytest.MonkeyPatch
+    figure: Figure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert_tells_every_step(lambda: make("smoke"), monkeypatch)
+    assert_tells_every_step(lambda: small(figure).frame("smoke"), monkeypatch)
 
 
 def test_frames_can_be_stored(stored: Frames) -> None:

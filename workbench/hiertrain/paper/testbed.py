@@ -9,7 +9,6 @@ claims are met as well without the memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -18,12 +17,9 @@ import polars as pl
 
 from workbench.clusters import load_constants, load_testbed
 from workbench.errors import UserError
-from workbench.hiertrain.algorithms import PLANNERS
-from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import whole
 from workbench.hiertrain.costs.problem import TIERS, FloatArray, Problem, checked_bandwidth
 from workbench.hiertrain.costs.profiled import through_edge
-from workbench.names import choose
 from workbench.profiles import moved_bytes, profile_model
 
 EXPLANATION = "flops_only"
@@ -38,6 +34,23 @@ BATCH_SIZE: int = STATED["assumed"]["batch_size"]
 SAMPLE_TYPE = np.dtype(STATED["assumed"]["sample_type"])
 CORES: int = STATED["edge"]["threads"]
 CORES_USED: int = STATED["edge"]["cores_used"]
+PAPER = {
+    "batch_size": BATCH_SIZE,
+    "device_edge_mbps": DEVICE_EDGE_MBPS,
+    "edge_cores": CORES_USED,
+    "devices": 1,
+}
+"""The setting of the paper's figures beside the bandwidth, which they sweep."""
+
+SETTING = {
+    "model": pl.String,
+    "batch_size": pl.Int64,
+    "device_edge_mbps": pl.Float64,
+    "edge_cloud_mbps": pl.Float64,
+    "edge_cores": pl.Int64,
+    "devices": pl.Int64,
+}
+"""Columns of a frame of iterations that say of which."""
 
 # How the paper speaks of bandwidths between edge and cloud:
 LOW_MBPS = 2.0  # "as low as 1.5 Mbps or 2 Mbps"
@@ -159,70 +172,3 @@ def variant(
         edge_cores=edge_cores,
         devices=devices,
     )
-
-
-ITERATIONS = {
-    "model": pl.String,
-    "batch_size": pl.Int64,
-    "device_edge_mbps": pl.Float64,
-    "edge_cloud_mbps": pl.Float64,
-    "edge_cores": pl.Int64,
-    "devices": pl.Int64,
-    "planner": pl.String,
-    "forward_s": pl.Float64,
-    "backward_s": pl.Float64,
-    "update_s": pl.Float64,
-    "total_s": pl.Float64,
-    "policy": pl.String,
-}
-
-
-def by_bandwidth(
-    testbed: Testbed,
-    model: str,
-    batch_size: int = BATCH_SIZE,
-    bandwidths_mbps: Iterable[float] = EDGE_CLOUD_MBPS,
-    planners: Sequence[str] | None = None,
-) -> pl.DataFrame:
-    """One iteration by edge-cloud bandwidth and planner, a row each.
-
-    Columns: the setting, ``forward_s, backward_s, update_s, total_s`` and ``policy`` as text.
-    """
-    rows = []
-    for mbps in bandwidths_mbps:
-        here = replace(testbed, edge_cloud_mbps=float(mbps))
-        problem = here.problem(model, batch_size)
-        setting = (
-            model,
-            batch_size,
-            here.device_edge_mbps,
-            here.edge_cloud_mbps,
-            here.edge_cores,
-            here.devices,
-        )
-        for planner in PLANNERS if planners is None else planners:
-            policy = choose("planner", planner, PLANNERS)(problem)
-            done = iteration(problem, policy)
-            times_s = (done.forward_s, done.backward_s, done.update_s, done.total_s)
-            rows.append((*setting, planner, *times_s, str(policy)))
-    return pl.DataFrame(rows, schema=ITERATIONS, orient="row")
-
-
-def by_cores(
-    testbed: Testbed,
-    model: str,
-    batch_size: int = BATCH_SIZE,
-    bandwidths_mbps: Sequence[float] = EDGE_CLOUD_MBPS,
-) -> pl.DataFrame:
-    """`by_bandwidth` of HierTrain alone with 1 to 4 cores of the edge server.
-
-    Also ``gain_percent``: time saved over one core fewer, null for one core.
-    """
-    frame = pl.concat(
-        by_bandwidth(
-            replace(testbed, edge_cores=cores), model, batch_size, bandwidths_mbps, ["hiertrain"]
-        )
-        for cores in range(1, CORES + 1)
-    )
-    fewer_s = pl.col("total_s").shift(1).over("edge_cloud_mbps")
-    return frame.with_columns(gain_percent=100 * (1 - pl.col("total_s") / fewer_s))

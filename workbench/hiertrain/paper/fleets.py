@@ -9,10 +9,14 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+import altair as alt
 import numpy as np
 import polars as pl
 
-from workbench.experiments import grid, sweep
+from workbench import figures
+from workbench.experiments import Scaled, grid, sweep
+from workbench.experiments.figure import Figure, Recordable
+from workbench.figures import parts
 from workbench.hiertrain.fleet import (
     Assignment,
     Fleet,
@@ -25,8 +29,7 @@ from workbench.hiertrain.fleet import (
     fleet_of,
     lower_bound,
 )
-from workbench.hiertrain.paper.experiments import scales
-from workbench.profiles import ModelProfile, profile_model
+from workbench.profiles import profile_model
 
 # What the machines are drawn from, log-uniformly: the orders of magnitude of the paper's testbed
 # (a Raspberry Pi, a small PC, links of some Mbit/s), one to the other edge some times as fast.
@@ -38,45 +41,35 @@ UPLINK_BPS = (1.5e6, 5e6)
 MODELS = ("lenet5_cifar", "alexnet_tiny")
 BATCH_SIZES = (32, 64, 128)
 
-
 FLEETS = {
-    "devices": pl.Int64,
-    "edges": pl.Int64,
-    "draw": pl.Int64,
+    **dict.fromkeys(("devices", "edges", "draw"), pl.Int64),
     "method": pl.String,
-    "slowest_s": pl.Float64,
-    "mean_s": pl.Float64,
-    "gap_percent": pl.Float64,
-    "above_exact_percent": pl.Float64,
+    **dict.fromkeys(("slowest_s", "mean_s", "gap_percent", "above_exact_percent"), pl.Float64),
     "reason": pl.String,
 }
 
 
-def fleet(scale: str = "default", seed: int = 1) -> pl.DataFrame:
+def fleets(
+    devices: Sequence[int],
+    edges: Sequence[int],
+    draws: Sequence[int],
+    processes: int | None,
+    seed: int = 1,
+) -> pl.DataFrame:
     """Fleets of several sizes, assigned by each method for the slowest device.
 
-    Fleets of a draw are nested: the larger is the smaller and some more machines.
-
-    A row per fleet (``devices, edges, draw``) and ``method``: ``alone``, ``assign``, ``lower
-    bound``, ``exact``. ``slowest_s`` and ``mean_s`` of an iteration over the devices (of the bound:
-    below which each cannot be); ``gap_percent``, what ``slowest_s`` is above the lower bound, and
+    ``slowest_s`` and ``mean_s`` of an iteration are over the devices (of the lower bound: below
+    which each cannot be); ``gap_percent`` is what ``slowest_s`` is above the lower bound, and
     ``above_exact_percent``, above the best assignment. Where there are too many assignments to try,
     the row of ``exact`` has nulls and a ``reason``.
     """
-    points = grid(
-        devices=scales.DEVICES.at(scale),
-        edges=scales.EDGES.at(scale),
-        draw=scales.DRAWS.at(scale),
-        method=METHODS,
-    )
-    shared = {"seed": seed}
     return sweep(
         "Fleets",
         _assigned,
-        points,
+        grid(devices=devices, edges=edges, draw=draws, method=METHODS),
         FLEETS,
-        shared=shared,
-        processes=scales.PROCESSES.at(scale),
+        shared={"seed": seed},
+        processes=processes,
         failures=TooManyError,
         then=_compared,
     )
@@ -85,7 +78,7 @@ def fleet(scale: str = "default", seed: int = 1) -> pl.DataFrame:
 def _assigned(
     *, devices: int, edges: int, draw: int, method: str, seed: int, **_: object
 ) -> dict[str, float]:
-    slowest_s, mean_s = METHODS[method](_drawn(devices, edges, draw, seed))
+    slowest_s, mean_s = METHODS[method](drawn_fleet(devices, edges, draw, seed))
     return {"slowest_s": slowest_s, "mean_s": mean_s}
 
 
@@ -102,9 +95,7 @@ def _compared(frame: pl.DataFrame) -> pl.DataFrame:
 def mean_gaps(frame: pl.DataFrame) -> pl.DataFrame:
     """Mean gaps to the lower bound: a row per number of edges and method, over its fleets.
 
-    ``edges, method, fleets, gap_percent``; ``compared``, fleets with an exact answer, and over
-    those ``above_exact_percent``, its maximum ``most_above_exact_percent``, and ``best``, how many
-    of them have the best assignment.
+    ``compared`` are fleets with an exact answer; ``best`` of them have the best assignment.
     """
     above = pl.col("above_exact_percent")
     return (
@@ -121,25 +112,23 @@ def mean_gaps(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def drawn_fleet(
-    devices: int, edges: int, draw: int, *, profiles: Sequence[ModelProfile], seed: int = 0
-) -> Fleet:
+@lru_cache(maxsize=1)
+def drawn_fleet(devices: int, edges: int, draw: int, seed: int) -> Fleet:
     """Draw unlike devices, all with a link to every edge.
 
     Each machine has numbers of its own, so a larger fleet of the same draw is the smaller one and
     some more.
     """
-    servers = {}
+    servers, machines = {}, {}
     for number in range(edges):
         generator = np.random.default_rng([seed, draw, 0, number])
         servers[f"edge {number:02}"] = Server(
             _between(generator, *EDGE_FLOPS_PER_S), _between(generator, *UPLINK_BPS)
         )
-    machines = {}
     for number in range(devices):
         generator = np.random.default_rng([seed, draw, 1, number])
         machines[f"device {number:02}"] = Machine(
-            profile=profiles[int(generator.integers(len(profiles)))],
+            profile=profile_model(MODELS[int(generator.integers(len(MODELS)))]),
             flops_per_s=_between(generator, *DEVICE_FLOPS_PER_S),
             batch=int(generator.choice(BATCH_SIZES)),
             links_bps={edge: _between(generator, *LINK_BPS) for edge in servers},
@@ -152,12 +141,6 @@ def _between(generator: np.random.Generator, low: float, high: float) -> float:
     return math.exp(generator.uniform(math.log(low), math.log(high)))
 
 
-@lru_cache(maxsize=1)
-def _drawn(devices: int, edges: int, draw: int, seed: int) -> Fleet:
-    profiles = [profile_model(model) for model in MODELS]
-    return drawn_fleet(devices, edges, draw, profiles=profiles, seed=seed)
-
-
 def _seconds(found: Assignment) -> tuple[float, float]:
     return found.slowest_s, found.mean_s
 
@@ -168,3 +151,61 @@ METHODS: dict[str, Callable[[Fleet], tuple[float, float]]] = {
     "lower bound": lambda drawn: (lower_bound(drawn), lower_bound(drawn, "mean")),
     "exact": lambda drawn: _seconds(exact(drawn)),
 }
+METHOD_TITLES = {
+    "alone": "each device by itself (the paper)",
+    "assign": "assigned together",
+    "exact": "best assignment",
+    "lower bound": "lower bound",
+}
+
+
+def draw_fleets(frame: pl.DataFrame) -> alt.FacetChart:
+    """Slowest device's iteration against the number of devices, a column per number of edges.
+
+    Means over the fleets drawn; the best assignment only where all fleets of a size have one.
+    """
+    drawn = (
+        frame.with_columns(
+            pl.col("method").replace_strict(METHOD_TITLES),
+            edges=pl.col("edges").map_elements(_edges, return_dtype=pl.String),
+        )
+        .group_by("edges", "devices", "method", maintain_order=True)
+        .agg(pl.col("slowest_s").mean(), pl.col("slowest_s").null_count().alias("missing"))
+        .filter(pl.col("missing") == 0)
+    )
+    sizes = sorted(drawn["devices"].unique().to_list())
+    present = [title for title in METHOD_TITLES.values() if title in set(drawn["method"])]
+    lines = (
+        alt.Chart(drawn)
+        .mark_line(point=True)
+        .encode(
+            x=alt.X("devices:Q", title="devices", axis=alt.Axis(values=sizes, format="d")),
+            y=alt.Y("slowest_s:Q", title="slowest device, s an iteration"),
+            **figures.series("method", present),
+        )
+        .properties(height=170)
+    )
+    order = [_edges(edges) for edges in sorted(frame["edges"].unique().to_list())]
+    draws = frame["draw"].n_unique()
+    over = f"mean over {draws} random fleets a size" if draws > 1 else "one random fleet a size"
+    title = ["Several devices on shared edges", f"{over} (cost model, synthetic machines)"]
+    return parts.facets(lines, "edges", order, title, len(order))
+
+
+def _edges(count: int) -> str:
+    return "1 edge" if count == 1 else f"{count} edges"
+
+
+FLEET = Figure(
+    id="fleet",
+    compute=fleets,
+    chart=draw_fleets,
+    sizes={
+        "devices": Scaled(smoke=(2, 3, 4), default=(2, 4, 6, 8, 12), paper=tuple(range(2, 13))),
+        "edges": Scaled(smoke=(1, 2), default=(1, 2, 3), paper=(1, 2, 3)),
+        # At smoke one in which it matters who is assigned where.
+        "draws": Scaled(smoke=(2,), default=(0, 1), paper=tuple(range(10))),
+        "processes": Scaled(smoke=1, default=None, paper=None),
+    },
+    recorded=Recordable(),
+)
