@@ -7,15 +7,15 @@ from typing import Any
 
 import polars as pl
 import pytest
-from workbench.dynacomm.paper.experiments import simulated as dynacomm_simulated
-from workbench.edgegossip.paper.experiments import trainings
+<<<<<<< HEAD
+=======
+>>>>>>> fig-hiertrain
 
+from workbench import systems
 from workbench.claims import Answer
-from workbench.claims.answer import stored_answers
-from workbench.dynacomm.paper import charts as dynacomm_charts
-from workbench.dynacomm.paper import experiments as dynacomm
-from workbench.edgegossip.paper import charts as edgegossip_charts
-from workbench.edgegossip.paper import experiments as edgegossip
+from workbench.dynacomm.paper import accuracy as dynacomm
+from workbench.edgegossip.paper import accuracy, balance, failures, trainings
+from workbench.experiments.figure import answers_of
 from workbench.experiments import finished
 from workbench.hiertrain.paper import learning as hiertrain
 from workbench.training import TrainingError
@@ -46,14 +46,9 @@ def reasons(frame: pl.DataFrame) -> list[str]:
 
 
 def answer(system: str, claim: str, **frames: pl.DataFrame) -> Answer:
-    claims = [f"{system}.{claim}"]
-    module = __import__(f"workbench.{system}.paper.answers", fromlist=["ANSWERS"])
-    table = {name: one for name, one in module.ANSWERS.items() if name in claims}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "ANSWERS", table)
-        found, fault = stored_answers(system, claims, frames)
-    assert not fault
-    return found[claims[0]]
+    found, faults = answers_of(systems.judged(system), frames)
+    assert not faults
+    return found[f"{system}.{claim}"]
 
 
 class Failing:
@@ -72,13 +67,13 @@ class Failing:
 
 @pytest.mark.parametrize("method", ["gosgd", "edgegossip"])
 def test_edgegossip(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trainings, "_curve", Failing(method, 2))
-    fig13 = edgegossip.fig13("smoke", seeds=4)
+    monkeypatch.setattr(trainings, "one_curve", Failing(method, 2))
+    fig13 = balance.FIG13.frame("smoke", seeds=4)
     assert set(reasons(fig13)) == {"training diverged"}
     failed = fig13.drop_nulls("reason")
     assert set(zip(failed["method"], failed["seed"], strict=True)) == {(method, 2)}
     assert failed["model"].null_count() == 0
-    drawn = title(edgegossip_charts.fig13(fig13))
+    drawn = title(balance.draw_by_ratio(fig13))
     assert ("left out: 1 training" if method == "gosgd" else "left out: 3 trainings") in drawn
     assert "without seed 2" in answer("edgegossip", "fig13.ratio", fig13=fig13).detail
     three = answer("edgegossip", "fig13.ratio", fig13=fig13.filter(pl.col("seed") < 4))
@@ -86,15 +81,15 @@ def test_edgegossip(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_edgegossip_where_platforms_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trainings, "_curve", Failing("edgegossip", 1))
-    frame = edgegossip.dropouts("smoke")
+    monkeypatch.setattr(failures, "one_curve", Failing("edgegossip", 1))
+    frame = failures.DROPOUTS.frame("smoke")
     assert len(reasons(frame)) == frame["scenario"].n_unique()
-    assert "left out: 4 trainings" in title(edgegossip_charts.dropouts(frame))
+    assert "left out: 4 trainings" in title(failures.draw_dropouts(frame))
 
 
 def test_loss_is_over_the_seeds_that_all_settings_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trainings, "_curve", Failing("", 0))
-    fig5, larger = edgegossip.fig5("smoke", seeds=4), edgegossip.fig6_accuracy("smoke", seeds=3)
+    monkeypatch.setattr(trainings, "one_curve", Failing("", 0))
+    fig5, larger = accuracy.FIG5.frame("smoke", seeds=4), accuracy.FIG6_ACCURACY.frame("smoke", seeds=3)
     worse = larger.with_columns(
         top1=pl.when(method="edgegossip").then(pl.col("top1") - 0.04).otherwise("top1")
     )
@@ -126,9 +121,9 @@ def test_dynacomm(monkeypatch: pytest.MonkeyPatch) -> None:
         numbers = dict.fromkeys(("at_s", "train_top1", "train_top5", "top1", "top5"), 1.0)
         return about | numbers | {"test_samples": 9, "epoch": 1, "difference_percent": 0.0}
 
-    monkeypatch.setattr(dynacomm_simulated, "_learnt", under)
-    fig10 = dynacomm.fig10("smoke")
+    monkeypatch.setattr(dynacomm, "_learnt", under)
+    fig10 = dynacomm.FIG10.frame("smoke")
     assert reasons(fig10) == ["training diverged"]
-    assert LEFT_OUT in title(dynacomm_charts.fig10(fig10))
+    assert LEFT_OUT in title(dynacomm.draw_learning(fig10))
     found = answer("dynacomm", "fig10.accuracy", fig10=fig10)
     assert found.not_run == "trains under dynacomm, which failed"

@@ -43,7 +43,7 @@ def _setting() -> type[Parameters]:
 
 
 def _figures() -> tuple[Figure | Together, ...]:
-    from workbench.dynacomm.paper import FIGURES
+    from workbench.dynacomm.paper.figures import FIGURES
 
     return FIGURES
 

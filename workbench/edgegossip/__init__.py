@@ -70,7 +70,7 @@ def _setting() -> type[Parameters]:
 
 
 def _figures() -> tuple[Figure | Together, ...]:
-    from workbench.edgegossip.paper import FIGURES
+    from workbench.edgegossip.paper.figures import FIGURES
 
     return FIGURES
 

@@ -54,7 +54,7 @@ def _setting() -> type[Parameters]:
 
 
 def _figures() -> tuple[Figure | Together, ...]:
-    from workbench.hiertrain.paper import FIGURES
+    from workbench.hiertrain.paper.figures import FIGURES
 
     return FIGURES
 

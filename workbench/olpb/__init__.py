@@ -102,7 +102,7 @@ def _setting() -> type[Parameters]:
 
 
 def _figures() -> tuple[Figure | Together, ...]:
-    from workbench.olpb.paper import FIGURES
+    from workbench.olpb.paper.figures import FIGURES
 
     return FIGURES
 

@@ -8,7 +8,8 @@ import pytest
 from tests.conftest import Smoke
 from tests.expectations import stored_frames
 from workbench.claims import Answer, load_claims, paper_value
-from workbench.dynacomm.paper import FIGURES, planning_time, saved_time, speedup
+from workbench.dynacomm.paper import planning_time, saved_time, speedup
+from workbench.dynacomm.paper.figures import FIGURES
 from workbench.dynacomm.paper.testbed import MODELS
 from workbench.experiments.figure import Figure, answers_of
 from workbench.scorecard import of_frames

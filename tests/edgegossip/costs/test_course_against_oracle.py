@@ -14,7 +14,7 @@ from workbench.decentralised.topologies import nearest
 from workbench.edgegossip.costs.course import Aggregating, course, selecting_share, total_s
 from workbench.edgegossip.costs.generation import generation_s
 from workbench.edgegossip.costs.platforms import Platform, exchange_s
-from workbench.edgegossip.paper.experiments.cases import (
+from workbench.edgegossip.paper.cases import (
     Case,
     Learning,
     deployed,

@@ -8,11 +8,14 @@ import pytest
 
 from tests.conftest import Smoke
 from tests.expectations import stored_frames
-from workbench.claims import Answer, claims_of, load_claims, of_frames, stored_answers
+from workbench.claims import Answer, load_claims
 from workbench.edgegossip.aggregation.techniques import PAPER
-from workbench.edgegossip.paper.answers import _SLOW, Mean
-from workbench.edgegossip.paper.frames import final
+from workbench.edgegossip.paper.aggregating import _SLOW
+from workbench.edgegossip.paper.figures import FIGURES
+from workbench.edgegossip.paper.trainings import Mean, final
 from workbench.experiments import recorded
+from workbench.experiments.figure import answers_of
+from workbench.scorecard import of_frames
 
 STORED: dict[str, pl.DataFrame] = {}
 
@@ -25,8 +28,8 @@ def stored(smoke: Smoke) -> None:
 
 def answers(frames: dict[str, pl.DataFrame]) -> dict[str, Answer]:
     """What frames answer that lack nothing."""
-    found, fault = stored_answers("edgegossip", claims_of("edgegossip"), frames)
-    assert fault == ""
+    found, faults = answers_of(FIGURES, frames)
+    assert faults == []
     return found
 
 

@@ -9,18 +9,17 @@ import polars as pl
 import pytest
 
 from tests.conftest import Smoke
-from tests.expectations import assert_tells_every_step, printed, stored_frames
-from workbench import training
+from tests.expectations import assert_tells_every_step, printed, resized, stored_frames
+from workbench import systems, training
 from workbench.claims import paper_value, tolerance
 from workbench.datasets import DatasetError
 from workbench.edgegossip.aggregation.single_svd import single_svd
 from workbench.edgegossip.algorithms import STRATEGIES
 from workbench.edgegossip.costs.course import total_s
-from workbench.edgegossip.paper import charts, experiments
+from workbench.edgegossip.paper import accuracy, aggregating, balance, cases, failures, times, trainings
 from workbench.edgegossip.paper.calibration import EXPLANATIONS
-from workbench.edgegossip.paper.experiments import cases, scales, timings, trainings
-from workbench.edgegossip.paper.experiments.cases import Case, learnt_from
-from workbench.edgegossip.paper.frames import final
+from workbench.edgegossip.paper.cases import Case, learnt_from
+from workbench.edgegossip.paper.trainings import final
 from workbench.edgegossip.paper.testbed import (
     EPOCHS,
     IMBALANCES,
@@ -61,24 +60,26 @@ def forgotten() -> Iterator[None]:
 def small(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many trainings and epochs, on few samples."""
     for name, value in {
-        "LEARNERS": dict.fromkeys(MODELS, scales.LEARNERS.smoke["lenet5"]),
+        "LEARNERS": dict.fromkeys(MODELS, cases.LEARNERS.smoke["lenet5"]),
         "SAMPLES": 100,  # ten platforms have an aggregated point each
         "TEST_SAMPLES": 10,
-        "AGGREGATED": 100,
-        "DECOMPOSED": 100,
-        "TAUGHT": 100,
     }.items():
-        monkeypatch.setattr(scales, name, Scaled(value, value, value))
+        for module in (cases, aggregating, failures):
+            monkeypatch.setattr(module, name, Scaled(value, value, value), raising=False)
 
 
 def make(figure: str) -> pl.DataFrame:
-    frame: pl.DataFrame = getattr(experiments, figure)("smoke")
-    return frame
+    return systems.figures("edgegossip")[figure].frame("smoke")
+
+
+def make_small(figure: str) -> pl.DataFrame:
+    found = systems.figures("edgegossip")[figure]
+    return resized(found, **{name: 100 for name in found.sizes if name != "passes"}).frame("smoke")
 
 
 @pytest.mark.parametrize("figure", [*SIMULATED, *LEARNT, *COMPUTED, *MEASURED])
 def test_every_figure_can_be_printed(figure: str, smoke: Smoke) -> None:
-    _, svg = printed(smoke, "edgegossip", figure, getattr(charts, figure))
+    _, svg = printed(smoke, "edgegossip", figure)
     if figure in COMPUTED:
         assert "(cost model)" in svg
     elif figure in LEARNT:
@@ -106,7 +107,7 @@ def test_figure_5_has_every_model_and_technique_where_it_should(stored: Frames) 
     assert set(frame["model"]) == set(MODELS)
     for model in MODELS:
         techniques = frame.filter(model=model)["technique"].n_unique()
-        assert techniques == (3 if model in scales.ALL_TECHNIQUES.smoke else 1)
+        assert techniques == (3 if model in accuracy.ALL_TECHNIQUES.smoke else 1)
 
 
 def test_a_training_is_the_same_in_each_figure(stored: Frames) -> None:
@@ -131,7 +132,7 @@ def test_a_training_is_made_once_and_each_is_told(monkeypatch: pytest.MonkeyPatc
 def test_trainings_in_two_processes_are_those_in_one(
     stored: Frames, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scales, "PROCESSES", Scaled(2, 2, 2))
+    monkeypatch.setattr(trainings, "PROCESSES", Scaled(2, 2, 2))
     assert make("fig13").equals(stored["fig13"])
 
 
@@ -190,7 +191,7 @@ def test_interrupted_between_steps_what_is_finished_is_kept(
 
     monkeypatch.setattr(progress.Steps, "__call__", begin)
     with pytest.raises(ExperimentInterrupted) as stopped:
-        make(figure)
+        make_small(figure)
     kept, whole = stopped.value.frame, stored[figure]  # of as many rows
     assert kept.schema == whole.schema
     assert (0 if step == 1 else 1) <= len(kept) < len(whole)
@@ -198,7 +199,7 @@ def test_interrupted_between_steps_what_is_finished_is_kept(
 
 def test_techniques_are_told_apart(stored: Frames) -> None:
     """Each takes its own time to aggregate."""
-    (model,) = scales.ALL_TECHNIQUES.smoke
+    (model,) = accuracy.ALL_TECHNIQUES.smoke
     frame = stored["fig5"].filter(model=model, method="edgegossip", epoch=1)
     assert frame["technique"].n_unique() == frame["at_s"].n_unique() == len(frame) == 3
 
@@ -234,9 +235,9 @@ def test_figure_3_teaches_the_aggregated_points_alone_and_tells_every_step(
 
     monkeypatch.setattr(training, "gradient_step", counted)
     frames = list[pl.DataFrame]()
-    assert_tells_every_step(lambda: frames.append(make("fig3")), monkeypatch)
+    assert_tells_every_step(lambda: frames.append(make_small("fig3")), monkeypatch)
     (frame,) = frames
-    assert sum(learnt) == scales.PASSES.smoke * sum(frame["aggregated"])
+    assert sum(learnt) == aggregating.FIG3.sizes["passes"].smoke * sum(frame["aggregated"])
     assert (frame["aggregated"] <= frame["train_samples"] / 5).all()
 
 
@@ -254,7 +255,7 @@ class Learnt:
 def test_seeds_are_told_apart(stored: Frames, monkeypatch: pytest.MonkeyPatch) -> None:
     """Times, which are the cost model's, whatever is learnt."""
     (one, *_), columns = stored["fig13"].partition_by("method"), list(trainings.CURVE)
-    monkeypatch.setattr(trainings, "_curve", Learnt(one.select(columns)))
+    monkeypatch.setattr(trainings, "one_curve", Learnt(one.select(columns)))
     again, other = (
         trainings.trainings("Seeds", [Case("lenet5")], "smoke", seed=seed, dataset="auto")
         for seed in (1, 2)
@@ -326,7 +327,7 @@ def test_the_balancer_that_counts_ranking_keeps_its_pace(stored: Frames) -> None
 
 
 def test_means_of_a_class_fill_up_what_is_timed() -> None:
-    name, images, x, y = timings._images("lenet5", "digits", 3000)
+    name, images, x, y = aggregating._images("lenet5", "digits", 3000)
     found = cases.data("digits", 3000, 1)
     assert (name, len(x), len(y)) == ("digits", 3000, 3000)
     assert images == len(found.y_train) < 3000
@@ -349,20 +350,20 @@ def test_the_first_reading_of_section_4_3_alone_is_near(stored: Frames) -> None:
                 ("alexnet_cifar", paper_value("edgegossip.fig8.alexnet")),
             )
         )
-        for reading in experiments.READINGS
+        for reading in times.READINGS
     }
     assert [name for name, is_near in near.items() if is_near] == ["whole epoch"]
 
 
 def test_a_faster_network_never_makes_training_longer() -> None:
-    slow, fast = (experiments.fig6(uplink_mbps, epochs=2) for uplink_mbps in (1000.0, 10_000.0))
+    slow, fast = (times.training_times(uplink_mbps, epochs=2) for uplink_mbps in (1000.0, 10_000.0))
     assert (slow["gosgd_s"] > fast["gosgd_s"]).all()
     assert (slow["exchange_s"] > fast["exchange_s"]).all()
 
 
 def test_shares_follow_the_seconds(stored: Frames) -> None:
     frame = stored["fig8"]
-    assert len(frame) == 2 * 3 * len(experiments.READINGS)
+    assert len(frame) == 2 * 3 * len(times.READINGS)
     waited_s = pl.when(reading="whole epoch").then("waiting_s").otherwise(0.0)
     again = frame.select(
         100 * pl.col("ranking_s") / (pl.col("ranking_s") + pl.col("learning_s") + waited_s)
@@ -370,7 +371,7 @@ def test_shares_follow_the_seconds(stored: Frames) -> None:
     assert frame["percent"].to_list() == pytest.approx(again.to_list())
     whole, work, cpus, alone = (
         frame.filter(model="alexnet_cifar", reading=reading)["percent"]
-        for reading in experiments.READINGS
+        for reading in times.READINGS
     )
     assert (whole < work).all()
     assert (work < cpus).all()  # ranking is for all points, learning for few
@@ -389,7 +390,7 @@ def test_table_3_has_the_operations_beside_the_seconds(stored: Frames) -> None:
     assert len(frame) == 2 * 3 * 3 * 2
     row = frame.row(0, named=True)
     assert (row["technique"], row["step"]) == ("svd_kmeans", "reduce")
-    assert row["operations"] == pytest.approx(scales.AGGREGATED.smoke * 784**1.5)
+    assert row["operations"] == pytest.approx(aggregating.FIG7.sizes["count"].smoke * 784**1.5)
     assert row["operations_per_s"] == pytest.approx(row["operations"] / row["seconds"])
 
 
@@ -412,7 +413,7 @@ def test_what_was_lost_is_a_mean_over_seeds_with_its_spread() -> None:
             for method, top1 in (("gosgd", 0.9), ("edgegossip", 0.9 - lost))
         ]
     )
-    row = experiments.table(frame, "model").row(0, named=True)
+    row = trainings.table(frame, "model").row(0, named=True)
     assert row["seeds"] == 2
     assert row["gosgd_percent"] == pytest.approx(90)
     assert final(frame)["at_s"].to_list() == [5.0, 5.0]
@@ -431,32 +432,19 @@ class TestWhatIsLearntFrom:
 
     def test_nothing_falls_back(self, tmp_path: Path) -> None:
         with pytest.raises(DatasetError):
-            experiments.fig13("smoke", dataset=str(tmp_path / "missing.npz"))
+            balance.FIG13.frame("smoke", dataset=str(tmp_path / "missing.npz"))
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        experiments.fig3,
-        experiments.fig3_times,
-        experiments.fig5,
-        experiments.fig6_accuracy,
-        experiments.fig7,
-        experiments.fig12,
-        experiments.fig13,
-        experiments.strategies,
-        experiments.dropouts,
-    ],
-)
-def test_unknown_scale_is_refused(make: Callable[[str], pl.DataFrame]) -> None:
+@pytest.mark.parametrize("figure", [*SIMULATED, *LEARNT, "fig3_times", "fig7", "contention"])
+def test_unknown_scale_is_refused(figure: str) -> None:
     with pytest.raises(UnknownNameError, match="smoke, default, paper"):
-        make("full")
+        systems.figures("edgegossip")[figure].frame("full")
 
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", ["fig5", "fig7", "dropouts"])
 def test_what_may_take_long_tells_every_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_tells_every_step(lambda: make(name), monkeypatch)
+    assert_tells_every_step(lambda: make_small(name), monkeypatch)
 
 
 def test_data_are_dealt_anew_to_every_four_platforms() -> None:
@@ -472,4 +460,4 @@ def test_data_are_dealt_anew_to_every_four_platforms() -> None:
 @pytest.mark.parametrize("platforms", [0, -1, 2.5, "8", True])
 def test_larger_deployments_are_so_many_platforms(platforms: Any) -> None:
     with pytest.raises(ValueError, match=r"platforms is .* whole number of at least 1"):
-        experiments.fig6_accuracy("smoke", platforms=platforms)
+        accuracy.FIG6_ACCURACY.frame("smoke", platforms=platforms)

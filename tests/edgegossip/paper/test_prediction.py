@@ -8,16 +8,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from workbench.edgegossip.paper import experiments
-from workbench.edgegossip.paper.experiments import scales
-from workbench.edgegossip.paper.experiments.prediction import forms, held_out
+from workbench.edgegossip.paper import prediction
+from workbench.edgegossip.paper.prediction import CONTENTION, forms, held_out
 from workbench.edgegossip.prediction.predictor import FORMS
 from workbench.edgegossip.prediction.profiling_runs import SCHEMA
 from workbench.names import UnknownNameError
 
 
 def test_the_recorded_samples_say_so() -> None:
-    recorded = experiments.samples("smoke")
+    recorded = CONTENTION.frame("smoke")
     assert recorded.schema == pl.Schema(SCHEMA)
     assert recorded["source"].unique().to_list() == ["recorded"]
     assert set(recorded["workload"]) == {"none", "wordcount", "sort"}
@@ -25,7 +24,7 @@ def test_the_recorded_samples_say_so() -> None:
 
 
 def test_what_is_held_out_was_not_learnt_from() -> None:
-    recorded = experiments.samples("smoke")
+    recorded = CONTENTION.frame("smoke")
     size = recorded["size_bytes"].max()
     wrong = recorded.with_columns(
         pl.when(size_bytes=size)
@@ -40,7 +39,7 @@ def test_what_is_held_out_was_not_learnt_from() -> None:
 
 
 def test_following_looks_at_earlier_samples_only() -> None:
-    recorded = experiments.samples("smoke")
+    recorded = CONTENTION.frame("smoke")
     beside = recorded.filter(pl.col("size_bytes") > 0).sort("order").row(-1, named=True)
     last, size = beside["order"], beside["size_bytes"]
     recorded = recorded.filter(pl.col("order") <= last)
@@ -55,8 +54,8 @@ def test_following_looks_at_earlier_samples_only() -> None:
 
 
 def test_figure_9_is_the_mean_of_the_errors() -> None:
-    recorded = experiments.samples("smoke")
-    found, frame = held_out(recorded), experiments.fig9(recorded)
+    recorded = CONTENTION.frame("smoke")
+    found, frame = held_out(recorded), prediction.errors(recorded)
     assert frame.height == 26
     row = frame.row(5, named=True)
     errors = found.filter(workload=row["workload"], size_bytes=row["size_bytes"])
@@ -74,7 +73,7 @@ def test_figure_9_is_the_mean_of_the_errors() -> None:
 
 
 def test_what_is_blind_to_contention_is_a_moving_average() -> None:
-    recorded = experiments.samples("smoke").sort("order")
+    recorded = CONTENTION.frame("smoke").sort("order")
     found = held_out(recorded).sort("order")
     known_s = np.mean(recorded.filter(workload="none")["seconds_per_sample"].to_numpy())
     expected = []
@@ -86,8 +85,8 @@ def test_what_is_blind_to_contention_is_a_moving_average() -> None:
 
 
 def test_the_smallest_and_the_largest_jobs_differ() -> None:
-    recorded = experiments.samples("smoke")
-    frame = experiments.fig10(recorded)
+    recorded = CONTENTION.frame("smoke")
+    frame = prediction.usage(recorded)
     least, most = recorded.filter(pl.col("size_bytes") > 0)["size_bytes"].sort()[[0, -1]]
     for workload in ("wordcount", "sort"):
         means = {
@@ -105,7 +104,7 @@ def test_the_smallest_and_the_largest_jobs_differ() -> None:
 
 def test_contention_explains_the_times() -> None:
     """Where others take cores, who looks at that must predict better than who does not."""
-    frame = experiments.fig9(experiments.samples("smoke"))
+    frame = prediction.errors(CONTENTION.frame("smoke"))
     largest = frame.filter(pl.col("size_bytes").rank("dense", descending=True) <= 2)
     for rows, factor in ((frame, 1), (largest, 2)):
         means = rows.select(pl.col("^.*mean_percent$").mean()).row(0, named=True)
@@ -116,26 +115,26 @@ def test_contention_explains_the_times() -> None:
 @pytest.mark.parametrize(
     ("sizes", "told"),
     [
-        (scales.SIZES_BYTES, "13 sizes, 2 kB to 20 MB (the paper: 13, 1 MB to 10 GB)"),
-        (scales.PAPER_SIZES_BYTES, "13 sizes, 1 MB to 10 GB as in the paper"),
+        (prediction.SIZES_BYTES, "13 sizes, 2 kB to 20 MB (the paper: 13, 1 MB to 10 GB)"),
+        (prediction.PAPER_SIZES_BYTES, "13 sizes, 1 MB to 10 GB as in the paper"),
         ((900, 1500), "2 sizes, 900 B to 1.5 kB (the paper: 13, 1 MB to 10 GB)"),
     ],
 )
 def test_sizes_are_told(sizes: tuple[int, ...], told: str) -> None:
     frame = pl.DataFrame({"size_bytes": 2 * sizes})
-    assert experiments.sizes_text(frame) == told
+    assert prediction.sizes_text(frame) == told
 
 
 def test_every_scale_sweeps_the_paper_s_range() -> None:
-    for scale in (scales.MEASURING.default, scales.RECORDING):
+    for scale in (CONTENTION.sizes["wanted"].default, prediction.RECORDING):
         assert scale is not None
         assert len(scale.sizes) == 13
         assert scale.sizes[-1] == 10_000 * scale.sizes[0]
 
 
 def test_figure_10_has_means_and_two_standard_deviations() -> None:
-    recorded = experiments.samples("smoke")
-    frame = experiments.fig10(recorded)
+    recorded = CONTENTION.frame("smoke")
+    frame = prediction.usage(recorded)
     assert frame.height == 26 * 3
     row = frame.filter(resource="disk", workload="sort").row(-1, named=True)
     own = recorded.filter(workload="sort", size_bytes=row["size_bytes"])["disk_bytes_per_s"]
@@ -145,8 +144,8 @@ def test_figure_10_has_means_and_two_standard_deviations() -> None:
 
 
 def test_figure_11_has_both_parts() -> None:
-    recorded = experiments.samples("smoke")
-    frame = experiments.fig11(recorded)
+    recorded = CONTENTION.frame("smoke")
+    frame = prediction.overheads(recorded)
     assert frame.height == 26 * 2
     row = frame.filter(part="reporting", workload="wordcount").row(0, named=True)
     own = recorded.filter(workload="wordcount", size_bytes=row["size_bytes"])["report_s"]
@@ -156,7 +155,7 @@ def test_figure_11_has_both_parts() -> None:
 
 def test_no_form_is_clearly_better_on_sizes_held_out_than_the_one_in_use() -> None:
     """By more than a tenth: less is within what another recording changes."""
-    frame = forms(experiments.samples("smoke"))
+    frame = forms(CONTENTION.frame("smoke"))
     assert frame["form"].to_list() == [*FORMS]
     for column in ("error_percent", "followed_error_percent"):
         best = cast(float, frame[column].min())
@@ -166,8 +165,8 @@ def test_no_form_is_clearly_better_on_sizes_held_out_than_the_one_in_use() -> No
 
 def test_refused() -> None:
     with pytest.raises(UnknownNameError, match="smoke"):
-        experiments.samples("small")
-    recorded = experiments.samples("smoke")
+        CONTENTION.frame("small")
+    recorded = CONTENTION.frame("smoke")
     with pytest.raises(ValueError, match="at least two"):
         held_out(recorded.filter(pl.col("size_bytes") < 3000))
     with pytest.raises(ValueError, match="no sample of the training alone"):

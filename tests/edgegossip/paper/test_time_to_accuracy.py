@@ -3,8 +3,11 @@
 import polars as pl
 import pytest
 
-from workbench.edgegossip.paper.experiments.trainings import BELOW_POINTS, seconds_to_accuracy
-from workbench.edgegossip.paper.frames import seconds_until
+from workbench.edgegossip.paper.trainings import (
+    BELOW_POINTS,
+    seconds_to_accuracy,
+    seconds_until,
+)
 from workbench.experiments import recorded
 
 ABOUT = {"model": "m", "learner": "m", "platforms": 4, "imbalance": 1.0, "kept": 0.5}

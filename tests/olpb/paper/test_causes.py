@@ -12,7 +12,8 @@ import pytest
 
 from workbench.claims import MET, MISSES, accepted, claims_of, paper_value, verdicts
 from workbench.experiments.figure import answers_of
-from workbench.olpb.paper import FIGURES, constants
+from workbench.olpb.paper import constants
+from workbench.olpb.paper.figures import FIGURES
 from workbench.olpb.paper.graphs import OPTIMISER
 from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12
 from workbench.olpb.paper.table2 import stated_table2

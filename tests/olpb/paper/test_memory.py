@@ -111,7 +111,7 @@ def test_table_2_is_read_from_the_claims() -> None:
 )
 def test_wrong_arguments_of_table_2_are_refused(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        table2_of(**arguments)  # type: ignore[arg-type]
+        TABLE2.frame(**arguments)  # type: ignore[arg-type]
 
 
 class Blocks(nn.Module):
@@ -267,9 +267,8 @@ def answer(claim: str, frame: pl.DataFrame) -> object:
 
 def test_answers_are_ratios_of_the_frames(table2: pl.DataFrame) -> None:
     claims = claims_of("olpb")
-    assert {*TABLE2.answers, *TABLE2_TIMES.answers} == {
-        name for name in claims if name.startswith("olpb.table2.")
-    }
+    own = {name for name in claims if name.startswith("olpb.table2.")}
+    assert {*TABLE2.answers, *TABLE2_TIMES.answers} == own
     found = answer("olpb.table2.resnet50.memory_ratio", table2)
     row = table2.row(0, named=True)
     assert found.ours == row["without_bytes"] / row["with_bytes"]  # type: ignore[attr-defined]

@@ -1,0 +1,35 @@
+"""All figures of the paper, in the notebook's order, and what they answer together."""
+
+
+from workbench.edgegossip.paper import (
+    accuracy,
+    aggregating,
+    balance,
+    constants,
+    failures,
+    prediction,
+    selection,
+    times,
+)
+
+FIGURES = (
+    aggregating.FIG3_TIMES,
+    aggregating.FIG3,
+    accuracy.FIG5,
+    times.FIG6,
+    accuracy.FIG6_ACCURACY,
+    accuracy.ACCURACY_LOSS,
+    aggregating.FIG7,
+    times.FIG8,
+    prediction.CONTENTION,
+    prediction.FIG9,
+    prediction.FIG10,
+    prediction.FIG11,
+    balance.FIG12_TIMES,
+    balance.FIG12,
+    balance.FIG13,
+    selection.STRATEGIES_COMPARED,
+    failures.DROPOUTS,
+    constants.EXPLANATIONS,
+    constants.SENSITIVITY,
+)

@@ -1,0 +1,35 @@
+"""All figures of the paper, in the notebook's order, and what they answer together."""
+
+
+from workbench.olpb.paper import (
+    constants,
+    graphs,
+    late_gradients,
+    memory,
+    paying,
+    scan_times,
+    table2,
+    trade,
+)
+
+FIGURES = (
+    scan_times.TABLE1,
+    graphs.OPERATORS,
+    graphs.OPTIMISER,
+    graphs.GRAPH,
+    graphs.LEVELS,
+    memory.ARENA,
+    memory.PLANNERS_BYTES,
+    table2.TABLE2,
+    table2.TABLE2_TIMES,
+    trade.TRADE,
+    trade.TRADE_TIMES,
+    constants.EXPLANATIONS,
+    constants.READINGS,
+    scan_times.FIG9,
+    scan_times.FIG10,
+    scan_times.FIG11,
+    scan_times.FIG12,
+    paying.PAYS,
+    late_gradients.DECOUPLED,
+)
