@@ -7,16 +7,13 @@ from typing import Any
 
 import polars as pl
 import pytest
-<<<<<<< HEAD
-=======
->>>>>>> fig-hiertrain
 
 from workbench import systems
 from workbench.claims import Answer
 from workbench.dynacomm.paper import accuracy as dynacomm
 from workbench.edgegossip.paper import accuracy, balance, failures, trainings
-from workbench.experiments.figure import answers_of
 from workbench.experiments import finished
+from workbench.experiments.figure import answers_of
 from workbench.hiertrain.paper import learning as hiertrain
 from workbench.training import TrainingError
 
@@ -89,7 +86,8 @@ def test_edgegossip_where_platforms_fail(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_loss_is_over_the_seeds_that_all_settings_have(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trainings, "one_curve", Failing("", 0))
-    fig5, larger = accuracy.FIG5.frame("smoke", seeds=4), accuracy.FIG6_ACCURACY.frame("smoke", seeds=3)
+    fig5 = accuracy.FIG5.frame("smoke", seeds=4)
+    larger = accuracy.FIG6_ACCURACY.frame("smoke", seeds=3)
     worse = larger.with_columns(
         top1=pl.when(method="edgegossip").then(pl.col("top1") - 0.04).otherwise("top1")
     )

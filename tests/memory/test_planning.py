@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from workbench.olpb.paper.memory import planned
 
 from tests.memory.flows import chain, flows
 from workbench.memory.budgets import trade
@@ -26,6 +25,7 @@ from workbench.memory.report import survey
 from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.names import UnknownNameError
 from workbench.olpb import explorer, paper
+from workbench.olpb.paper.memory import planned
 
 QUICK = 0.02
 

@@ -16,10 +16,17 @@ from workbench.datasets import DatasetError
 from workbench.edgegossip.aggregation.single_svd import single_svd
 from workbench.edgegossip.algorithms import STRATEGIES
 from workbench.edgegossip.costs.course import total_s
-from workbench.edgegossip.paper import accuracy, aggregating, balance, cases, failures, times, trainings
+from workbench.edgegossip.paper import (
+    accuracy,
+    aggregating,
+    balance,
+    cases,
+    failures,
+    times,
+    trainings,
+)
 from workbench.edgegossip.paper.calibration import EXPLANATIONS
 from workbench.edgegossip.paper.cases import Case, learnt_from
-from workbench.edgegossip.paper.trainings import final
 from workbench.edgegossip.paper.testbed import (
     EPOCHS,
     IMBALANCES,
@@ -30,6 +37,7 @@ from workbench.edgegossip.paper.testbed import (
     Constants,
     paper_testbed,
 )
+from workbench.edgegossip.paper.trainings import final
 from workbench.experiments import ExperimentInterrupted, Scaled
 from workbench.experiments.finished import forget
 from workbench.names import UnknownNameError

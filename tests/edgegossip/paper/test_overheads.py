@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
-from workbench.edgegossip.paper.cases import Case, Learning, deployed, train
 from workbench.edgegossip.paper.balance import with_overheads
+from workbench.edgegossip.paper.cases import Case, Learning, deployed, train
 
 POINTS = 480
 LEARNING = Learning("lenet5", "digits", POINTS, 20, epochs=3, batch_size=16)

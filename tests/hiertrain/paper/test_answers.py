@@ -10,8 +10,8 @@ from tests.expectations import stored_frames
 from workbench.claims import Answer, load_claims, verdicts
 from workbench.experiments.figure import answers_of
 from workbench.hiertrain.paper import calibration, constants
-from workbench.hiertrain.paper.figures import FIGURES
 from workbench.hiertrain.paper.cores import FIG11, NONE_PERCENT
+from workbench.hiertrain.paper.figures import FIGURES
 from workbench.hiertrain.paper.iteration_time import FIG7, FIG8, FIG9
 from workbench.hiertrain.paper.simulated import FIG6
 from workbench.hiertrain.paper.testbed import MODELS, Constants

@@ -10,10 +10,6 @@ from workbench.hiertrain import PLANNERS, Chain, Hybrid
 from workbench.hiertrain.explorer import assignment
 from workbench.hiertrain.paper.iteration_time import FIG7, draw_planners, iterations
 from workbench.hiertrain.paper.simulated import draw_against_model, overtaken
-<<<<<<< HEAD
-=======
-from workbench.systems import figures as figures_of
->>>>>>> fig-hiertrain
 
 SIMULATED = ("fig6", "sharing", "accuracy", "jalad_bits")
 COMPUTED = ("fig7", "fig8", "fig9", "fig10", "fig11", "explanations")
@@ -21,13 +17,7 @@ COMPUTED = ("fig7", "fig8", "fig9", "fig10", "fig11", "explanations")
 
 @pytest.mark.parametrize("figure", [*SIMULATED, *COMPUTED, "table2"])
 def test_every_figure_can_be_printed(figure: str, smoke: Smoke) -> None:
-<<<<<<< HEAD
     _, svg = printed(smoke, "hiertrain", figure)
-=======
-    chart = figures_of("hiertrain")[figure].chart
-    assert chart is not None
-    _, svg = printed(smoke, "hiertrain", figure, chart)
->>>>>>> fig-hiertrain
     if figure in SIMULATED:
         assert "simulated" in svg
     elif figure == "table2":
@@ -37,15 +27,8 @@ def test_every_figure_can_be_printed(figure: str, smoke: Smoke) -> None:
 
 
 def test_titles_tell_the_setting() -> None:
-<<<<<<< HEAD
-    svg = figures.svg(
-        draw_planners(FIG7.frame(batch_size=64, device_edge_mbps=10.0, edge_cores=2, devices=3)),
-        "double",
-    )
-=======
     frame = FIG7.frame(batch_size=64, device_edge_mbps=10.0, edge_cores=2, devices=3)
     svg = figures.svg(draw_planners(frame), "double")
->>>>>>> fig-hiertrain
     assert "batch 64, device-edge 10 Mbit/s, 2 edge" in svg
     assert "3 devices" in svg
 

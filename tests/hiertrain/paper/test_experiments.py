@@ -39,16 +39,8 @@ def stored(smoke: Smoke) -> Frames:
 
 def small(figure: Figure) -> Figure:
     """As many trainings, if any, each of one iteration."""
-<<<<<<< HEAD
-    sizes = {
-        name: Scaled(32, 32, 32) if name == "samples" else size
-        for name, size in figure.sizes.items()
-    }
-    return replace(figure, sizes=sizes)
-=======
     few = {"samples": Scaled(32, 32, 32)} if "samples" in figure.sizes else {}
     return replace(figure, sizes={**figure.sizes, **few})
->>>>>>> fig-hiertrain
 
 
 def test_a_sweep_is_the_cost_model(stored: Frames) -> None:

@@ -1,6 +1,5 @@
 """All figures of the paper, in the notebook's order, and what they answer together."""
 
-
 from workbench.dynacomm.paper import (
     accuracy,
     constants,
