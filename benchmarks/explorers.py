@@ -84,7 +84,7 @@ def main() -> None:
         print(f"{'system':12} {'control':24} {'median':>8} {'worst':>8}   ms")
         with jupyterlab(folder, state) as server:
             lab = Lab(browser.new_page(viewport={"width": 1400, "height": 1000}), server)
-            for system in sys.argv[1:] or systems.systems():
+            for system in sys.argv[1:] or systems.SYSTEMS:
                 notebook = next(ROOT.glob(f"notebooks/*_{system}.ipynb"))
                 cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
                 with lab.opened(notebook):

@@ -398,8 +398,8 @@ def test_lists() -> None:
 
 def test_every_algorithm_of_every_system_is_listed() -> None:
     listed = workbench_command("planners").stdout
-    for system in systems.systems():
-        for kind, registry in systems.algorithms(system).items():
+    for system, info in systems.SYSTEMS.items():
+        for kind, registry in info.algorithms.items():
             assert f"{system}: {kind}\n" in listed
             for name in registry:
                 about = re.search(rf"(?m)^  {name} +(.+)$", listed)

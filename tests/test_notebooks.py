@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import importlib
 import json
+import operator
 import re
 import xml.etree.ElementTree as ET
 from functools import cache
@@ -19,12 +20,14 @@ from nbconvert import exporters
 
 from tests.conftest import RUN, Smoke
 from workbench import parameters, systems
-from workbench.claims import VERDICTS, built, load_claims
+from workbench.claims import VERDICTS, load_claims
 from workbench.experiments import recorded
+from workbench.experiments.figure import Figure
 from workbench.figures import COLUMNS
 from workbench.paths import ROOT
 from workbench.reproduce import fingerprint, read_notebook
-from workbench.results import MANIFEST, read_manifest, stored, system_of
+from workbench.results import read_manifest, stored, system_of
+from workbench.store.manifest import NAME
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 CLAIMS = load_claims()
@@ -85,47 +88,49 @@ def sections(path: Path) -> list[tuple[str, str, list[str]]]:
     return found
 
 
-def run_names(path: Path) -> dict[str, bool]:
-    """Return the experiments that a notebook runs or shows as recorded; whether it draws them."""
+def calls(path: Path, kind: str) -> list[Figure]:
+    """Return the figures that a notebook gives to ``results.show`` or ``results.table``."""
     code = "\n".join(sources(path, "code"))
-    calls = re.findall(r"\bruns\.(show|table)\(\s*experiments\.(\w+)", code)
-    return {name: kind == "show" for kind, name in calls}
+    found = re.findall(rf"\bresults\.{kind}\(\s*(\w+\.\w+)", code)
+    if not found:
+        return []
+    package = importlib.import_module(f"workbench.{system_of(path.stem)}.paper")
+    systems.figures(system_of(path.stem))  # imports what the package consists of
+    return [operator.attrgetter(one)(package) for one in found]
 
 
 def kept_names(path: Path) -> tuple[set[str], set[str]]:
     """Return the names of the frames and of the figures that a notebook's cells keep."""
     code = "\n".join(sources(path, "code"))
-    runs = run_names(path)
-    shown = set(re.findall(r"\bresults\.show\(\s*\"(\w+)\"", code)) | scorecards(code)
+    shown = {one.id for one in calls(path, "show")}
+    tables = {one.id for one in calls(path, "table")}
     kept = set(re.findall(r"\bresults\.keep\(\s*\"(\w+)\"", code))
     drawn = set(re.findall(r"\bresults\.draw\(\s*\"(\w+)\"", code))
-    drawn |= set(re.findall(r"\bfigure=\"(\w+)\"", code))
-    return shown | kept | set(runs), shown | drawn | {name for name in runs if runs[name]}
+    return shown | tables | kept | scorecards(code), shown | drawn | scorecards(code)
 
 
 def count_of_pictures(path: Path) -> int:
     """Figures, the explorer's own, and what is recorded beside what was run."""
-    found = [recorded.load(system_of(path.stem), name) for name in run_names(path)]
+    figures = [one for kind in ("show", "table") for one in calls(path, kind)]
+    found = [recorded.load(system_of(path.stem), one.id) for one in figures]
     beside = [one for one in found if one is not None and one.scale == "paper"]
     return len(kept_names(path)[1] | {"explorer"}) + len(beside)
 
 
 def timed_figures(path: Path) -> set[str]:
-    """Return the names of the figures that a notebook says to hold timings of this machine."""
-    code = "\n".join(sources(path, "code"))
-    timed = set(re.findall(r"\bresults\.show\(\s*\"(\w+)\"[^\n]*timings=True", code))
-    asked = re.findall(r"\bruns\.show\(\s*experiments\.(\w+)[^\n]*timings=True", code)
-    return timed | set(asked) | scorecards(code)
+    """Return the names of the figures that hold timings of this machine."""
+    timed = {one.id for one in calls(path, "show") if one.timings}
+    return timed | scorecards("\n".join(sources(path, "code")))
 
 
 def scorecards(code: str) -> set[str]:
     """Return the name under which a notebook keeps the picture of its scorecard, if it does."""
-    return {"scorecard"} if "claims.show(card, results)" in code else set()
+    return {"scorecard"} if "scorecard.show(card, results)" in code else set()
 
 
 def test_there_are_notebooks_to_test() -> None:
     assert "00_start_here" in [path.stem for path in NOTEBOOKS]
-    assert {system_of(path.stem) for path in PAPERS} >= set(filter(built, CLAIMS["system"]))
+    assert {system_of(path.stem) for path in PAPERS} >= set(systems.SYSTEMS)
 
 
 # --- As stored -----------------------------------------------------------------------------------
@@ -249,17 +254,17 @@ def test_a_run_leaves_a_manifest_of_all_that_it_made(path: Path, smoke: Smoke) -
     folder = folder_of(smoke, path)
     manifest = read_manifest(folder)
     assert manifest is not None
-    assert (manifest.notebook, manifest.system) == (path.stem, system_of(path.stem))
+    assert (manifest.of, manifest.system) == (path.stem, system_of(path.stem))
     assert manifest.altered(folder) == []
     made = {one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file()}
-    assert made == {*manifest.outputs, MANIFEST}
+    assert made == {*manifest.outputs, NAME}
     notebook = read_notebook(smoke.root / "notebooks" / path.name)
     asked = {"scale": "smoke", "trainings": "all"}
     known = {name: value for name, value in asked.items() if name in notebook.defaults}
-    assert manifest.parameters == {**notebook.defaults, **known}
-    assert manifest.wall_s > 0
+    assert manifest.arguments == {**notebook.defaults, **known}
+    assert manifest.seconds > 0
     assert {"python", "workbench", "altair", "polars", "torch"} <= set(manifest.versions)
-    groups = fingerprint(notebook, manifest.parameters, smoke.root, manifest.versions)
+    groups = fingerprint(notebook, manifest.arguments, smoke.root, manifest.versions)
     assert set(manifest.inputs) == set(groups)
     same = [name for name in groups if name != "package"]  # whose copy is not the one imported here
     assert {name: manifest.inputs[name] for name in same} == {name: groups[name] for name in same}

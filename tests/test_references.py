@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from workbench.paths import ROOT
-from workbench.systems import systems
+from workbench.systems import SYSTEMS
 
 README = ROOT / "README.md"
 NAME = re.compile(r"`(workbench(?:\.\w+)+)[`(]")
@@ -43,9 +43,7 @@ def is_there(name: str) -> bool:
 
 
 def test_examples_import_from_a_systems_public_face() -> None:
-    rooms = re.findall(
-        rf"from workbench\.(?:{'|'.join(systems())})\.\S+", README.read_text("utf-8")
-    )
+    rooms = re.findall(rf"from workbench\.(?:{'|'.join(SYSTEMS)})\.\S+", README.read_text("utf-8"))
     assert rooms == []
 
 

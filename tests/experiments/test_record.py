@@ -159,7 +159,7 @@ def test_a_stopped_recording_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)
     assert done == []
     again = loaded("toy", "fleet", tmp_path)
-    assert again.manifest.points_s == found.manifest.points_s  # of the points, not of this run
+    assert again.manifest.seconds == found.manifest.seconds  # of the points, not of this run
     record("toy", "fleet", scale="smoke", processes=1, force=True, folder=tmp_path)
     assert done == list(METHODS)
 

@@ -6,6 +6,7 @@ import doctest
 import importlib
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,13 @@ def test_what_a_point_has_finished_of_itself_is_kept() -> None:
     assert stopped.value.frame.select("n", "square").rows() == [(3, 0.0), (1, 0.5)]
 
 
+def recording(
+    folder: Path, processes: int | None = None
+) -> AbstractContextManager[finished.Recording]:
+    under_way = finished.Recording(folder, lambda _: {"code": "this"}, processes)
+    return finished.recording(under_way)
+
+
 def test_half_a_simulation_is_no_row() -> None:
     run = Run(1.0, "done", {}, None, 0, ())
     assert experiments.whole(run) is run
@@ -119,7 +127,7 @@ def test_every_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_runs_beside_what_is_timed(tmp_path: Path) -> None:
-    with finished.recording(tmp_path, 2):
+    with recording(tmp_path, 2):
         frame = sweep("Squares", squared, POINTS, SCHEMA, processes=2, timed=True)
     assert set(frame["process"]) == {os.getpid()}
 
@@ -135,7 +143,7 @@ def test_what_is_remembered_is_done_once(remember: bool, tmp_path: Path) -> None
 def test_a_recording_takes_nothing_from_memory(tmp_path: Path) -> None:
     shared = {"folder": str(tmp_path)}
     sweep("Squares", squared, POINTS, SCHEMA, shared=shared, remember=True)
-    with finished.recording(tmp_path / "kept"):
+    with recording(tmp_path / "kept"):
         sweep("Squares", squared, POINTS, SCHEMA, shared=shared, processes=1, remember=True)
     assert {(tmp_path / str(n)).read_text() for n in (1, 2, 3)} == {".."}
 
@@ -152,10 +160,10 @@ def test_a_recording_goes_on_where_it_was(processes: int, tmp_path: Path) -> Non
                 point["stop_at"] = stop_at
         return sweep("Squares", squared, points, SCHEMA)
 
-    with finished.recording(kept, 1), pytest.raises(ExperimentInterrupted):
+    with recording(kept, 1), pytest.raises(ExperimentInterrupted):
         make(stop_at=2)
     assert done(counted) == {"3": 1, "1": 1}
-    with finished.recording(kept, processes):
+    with recording(kept, processes):
         frame = make(stop_at=0)
     assert frame.select("n", "square").rows() == [(3, 9.0), (1, 1.0), (2, 4.0)]
     assert done(counted) == {"1": 1, "2": 1, "3": 1}
@@ -169,21 +177,21 @@ def test_what_a_function_closes_over_cannot_hide_from_a_recording(tmp_path: Path
         return sweep("Squares", measure, POINTS, SCHEMA)
 
     assert not squares_of(1).equals(squares_of(2))
-    with finished.recording(tmp_path), pytest.raises(AssertionError, match="closes over"):
+    with recording(tmp_path), pytest.raises(AssertionError, match="closes over"):
         squares_of(1)
 
 
 def test_a_damaged_point_is_done_again(tmp_path: Path) -> None:
-    with finished.recording(tmp_path):
+    with recording(tmp_path):
         first = sweep("Squares", squared, POINTS, SCHEMA, processes=1)
-        next(tmp_path.iterdir()).write_text("{")
+        next(tmp_path.glob("*/*.json")).write_text("{")
         assert (
             sweep("Squares", squared, POINTS, SCHEMA).drop("process").equals(first.drop("process"))
         )
 
 
 def test_numbers_are_kept_to_the_last_bit(tmp_path: Path) -> None:
-    with finished.recording(tmp_path):
+    with recording(tmp_path):
         frames = [sweep("Inverse", inverse, grid(n=[3, 7, 49]), SCHEMA) for _ in range(2)]
     assert frames[0].equals(frames[1])
 

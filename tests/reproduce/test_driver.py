@@ -67,7 +67,7 @@ def test_manifest_tells_how_results_came_about(finished: Finished) -> None:
     root, _, _ = finished
     manifest = results.manifest(root / "out", "good")
     assert manifest is not None
-    assert manifest.parameters == {
+    assert manifest.arguments == {
         "scale": "default",
         "seed": 7,
         "batch_size": 32,
@@ -79,7 +79,7 @@ def test_manifest_tells_how_results_came_about(finished: Finished) -> None:
     assert manifest.versions["python"] == sys.version.split()[0]
     assert manifest.instruction_set == instruction_set.record(new_process=True)
     assert str(dict(manifest.instruction_set)) in (root / "out/01_good/01_good.ipynb").read_text()
-    assert 0 < manifest.wall_s < 60
+    assert 0 < manifest.seconds < 60
 
 
 def test_executed_copy_can_be_run_by_hand(finished: Finished) -> None:

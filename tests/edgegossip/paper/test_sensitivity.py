@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from workbench.edgegossip.paper import constants
+from workbench.edgegossip.paper import constants as room
 from workbench.edgegossip.paper.testbed import (
     DEPLOYMENTS,
     EPOCHS,
@@ -17,7 +17,7 @@ from workbench.edgegossip.paper.testbed import (
 from workbench.experiments import ExperimentInterrupted
 
 STANDS = (
-    *(STATED["assumed"][name] for name in constants.ASSUMED),
+    *(STATED["assumed"][name] for name in room.ASSUMED),
     DEPLOYMENTS,
     UPLINK_MBPS,
     EPOCHS,
@@ -42,7 +42,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
         assert {**testbed.facts, "assumed": None} == {**STATED, "assumed": None}
         calls.append(
             (
-                *(assumed[name] for name in constants.ASSUMED),
+                *(assumed[name] for name in room.ASSUMED),
                 tuple(deployments),
                 uplink_mbps,
                 epochs,
@@ -54,12 +54,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
         )
         return {("m", 4): float(len(calls)), ("m", 8): 3.0 * len(calls)}
 
-    monkeypatch.setattr(constants, "speedups", speedups)
+    monkeypatch.setattr(room, "speedups", speedups)
     return calls
 
 
 def test_each_number_is_halved_and_doubled_alone(asked: list[tuple[object, ...]]) -> None:
-    frame = constants.sensitivity(processes=1)
+    frame = room.sensitivity(processes=1)
     first, *varied = asked
     assert first == STANDS
     otherwise = varied[2 * CHOSEN :]
@@ -97,9 +97,9 @@ def test_ctrl_c_leaves_what_was_computed(monkeypatch: pytest.MonkeyPatch) -> Non
         factors.append(2.0)
         return {"m": 2.0}
 
-    monkeypatch.setattr(constants, "speedups", third_is_interrupted)
+    monkeypatch.setattr(room, "speedups", third_is_interrupted)
     with pytest.raises(ExperimentInterrupted) as stopped:
-        constants.sensitivity(processes=1)
+        room.sensitivity(processes=1)
     kept = stopped.value.frame
     assert kept["factor"].to_list() == [0.5, *[1.0] * CHOSEN]
     assert set(kept["speedup"]) == {2.0}

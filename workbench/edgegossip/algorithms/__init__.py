@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -81,7 +81,7 @@ STRATEGIES: dict[str, Strategy] = {
     "random_points": Strategy(random_points, "none", aggregates=False),
 }
 
-ALGORITHMS = {
+ALGORITHMS: dict[str, Mapping[str, object]] = {
     "strategies, which choose what an epoch learns from": STRATEGIES,
     "techniques of aggregation": TECHNIQUES,
     "policies, when too many platforms fail": POLICIES,

@@ -16,11 +16,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from workbench import datasets, decentralised, edgegossip
+from workbench import datasets, decentralised
 from workbench.datasets import Dataset, partition
 from workbench.decentralised.mixing import as_mixing
 from workbench.decentralised.topologies import nearest
-from workbench.edgegossip import Setup
+from workbench.edgegossip import training as edgegossip
 from workbench.edgegossip.costs.course import Epoch
 from workbench.edgegossip.paper.testbed import (
     EPOCHS,
@@ -197,11 +197,11 @@ def shards(labels: NDArray[np.int64], platforms: int, seed: int) -> list[NDArray
     return [one for parts in dealt for one in parts][:platforms]
 
 
-def setup(case: Case, learning: Learning, *, patience_s: float | None = None) -> Setup:
+def setup(case: Case, learning: Learning, *, patience_s: float | None = None) -> edgegossip.Setup:
     """The training of a case: on the testbed, a model's exchange an epoch with each peer."""
     loaded = learning.data
     deployment = deployed(case, len(loaded.y_train))
-    return Setup(
+    return edgegossip.Setup(
         learning.learner,
         loaded.fitted(ZOO[learning.learner].input_shape),
         deployment.platforms,
