@@ -1,63 +1,29 @@
-"""Back-propagation by a scan: time on this machine for a chain, arithmetic on many for networks.
+"""Back-propagation by a scan, in arithmetic: what many nodes do one after the other.
 
-``python benchmarks/olpb_scan.py [steps]`` prints milliseconds of the backward pass of a recurrent
-chain, the fastest of five, for 10,000 steps by default: step by step, by our scan and by PyTorch's
-own, and how many times faster than autograd each is. Then it prints FLOPs of products of Jacobians
-on the critical path, by nodes, and how many times fewer than back-propagation's those are. There is
-no bar: which one wins depends on the hidden size, the samples and the processor.
+``python benchmarks/olpb_scan.py`` prints FLOPs of products of Jacobians on the critical path, by
+nodes, and how many times fewer than back-propagation's those are. There is no bar: wide networks
+never gain, and a recurrent one does from about a node for each hidden unit.
 """
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 
 import torch
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from workbench.olpb.algorithms.chain import chain_gradients
 from workbench.olpb.algorithms.gradients import scan_gradients
 from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.zoo import build
 
-STEPS = 10_000
-SIZES = ((1, 4), (1, 8), (1, 20), (4, 8), (16, 20), (1, 64))  # samples, hidden units
-REPEATS = 5
 NODES = (4, 16, 64)
 
 
-def main(steps: int) -> int:
-    table = Table("samples", "hidden", title=f"Backward pass of {steps:,} steps, ms (times faster)")
-    ways: Mapping[str, Callable[[nn.RNN, Tensor], Callable[[], object]]] = {
-        "autograd": autograd,
-        "step by step": lambda rnn, x: ours(rnn, x, "sequential"),
-        "our scan": lambda rnn, x: ours(rnn, x, "scan"),
-        "torch's scan": theirs,
-    }
-    for name in ways:
-        table.add_column(name, justify="right")
-    console = Console(width=180)
-    for samples, hidden in SIZES:
-        torch.manual_seed(1)
-        rnn, x = nn.RNN(4, hidden), torch.randn(steps, samples, 4)
-        took_ms: dict[str, float | None] = {}
-        for name, way in ways.items():
-            try:
-                took_ms[name] = fastest_ms(way(rnn, x))
-            except Exception as error:  # another way's failure is a row, not the end
-                console.print(f"{name} fails: {type(error).__name__}: {str(error)[:300]}")
-                took_ms[name] = None
-        base = took_ms["autograd"]
-        cells = [
-            "-" if one is None or base is None else f"{one:.1f} ({base / one:.2f})"
-            for one in took_ms.values()
-        ]
-        table.add_row(str(samples), str(hidden), *cells)
-    console.print(table)
-    console.print(arithmetic())
+def main() -> int:
+    Console(width=180).print(arithmetic())
     return 0
 
 
@@ -106,61 +72,5 @@ class Cells(nn.Module):
         return found
 
 
-def fastest_ms(run: Callable[[], object]) -> float:
-    run()
-    took: list[float] = []
-    for _ in range(REPEATS):
-        started_s = time.perf_counter()
-        run()
-        took.append(1e3 * (time.perf_counter() - started_s))
-    return min(took)
-
-
-def last_squared(states: Tensor) -> Tensor:
-    return states[-1].square().sum()
-
-
-def autograd(rnn: nn.RNN, x: Tensor) -> Callable[[], object]:
-    """The backward pass alone, again and again over one graph."""
-    value = last_squared(rnn(x)[0])
-    parameters = list(rnn.parameters())
-    return lambda: torch.autograd.grad(value, parameters, retain_graph=True)
-
-
-def ours(rnn: nn.RNN, x: Tensor, backward: str) -> Callable[[], object]:
-    """The same work: `chain_gradients` with its forward pass already made."""
-    with torch.no_grad():
-        states = rnn(x)[0]
-
-    class Ready(nn.RNN):
-        def forward(self, *_: object) -> tuple[Tensor, None]:  # type: ignore[override]
-            return states, None
-
-    ready = Ready(rnn.input_size, rnn.hidden_size)
-    ready.load_state_dict(rnn.state_dict())
-    return lambda: chain_gradients(ready, x, last_squared, backward)
-
-
-def theirs(rnn: nn.RNN, x: Tensor) -> Callable[[], object]:
-    """The scan of the same affine maps alone, by an operator that PyTorch has as a prototype."""
-    from torch._higher_order_ops.associative_scan import associative_scan
-
-    with torch.no_grad():
-        states = rnn(x)[0]
-        slopes = (1 - states.square()).flip(0)
-        matrices = rnn.weight_hh_l0.T * slopes.unsqueeze(-2)
-    added = torch.zeros(*states.shape, 1)
-    added[0] = 2 * states[-1].unsqueeze(-1)
-
-    def combine(left: tuple[Tensor, Tensor], right: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        return right[0] @ left[0], right[0] @ left[1] + right[1]
-
-    def run() -> object:
-        with torch.no_grad():
-            return associative_scan(combine, (matrices, added), dim=0, combine_mode="generic")
-
-    return run
-
-
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else STEPS))
+    sys.exit(main())

@@ -8,7 +8,7 @@ import sys
 
 from workbench.memory import stored_dataflows as dataflow
 from workbench.names import check_name
-from workbench.olpb.costs import stored as backward
+from workbench.olpb.costs import stored_passes as backward
 from workbench.zoo import MODELS
 
 FILES = ("dataflow", "backward")

@@ -28,7 +28,6 @@ WRONG_INPUT = 2
 """Exit status when the user gave something that cannot be."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
-_DEPENDS = "Its control flow depends on data, or it leaves PyTorch"
 HOOKS = ("select", "generate_partial_gradients", "exchange_models")
 """By what an algorithm that is a value is described: the first of these that it has."""
 
@@ -456,13 +455,12 @@ def memory(
 @contextmanager
 def _traced(otherwise: str) -> Iterator[None]:
     """Say what follows for a command where a model's operators depend on its data."""
+    from workbench.graphs.graph import UntraceableError
+
     try:
         yield
-    except UserError as error:
-        why, depends, _ = str(error).partition(_DEPENDS)
-        if not depends:
-            raise
-        raise UserError(f"{why}{depends}; {otherwise}") from None
+    except UntraceableError as error:
+        raise UserError(f"{error.reason}; {otherwise}") from None
 
 
 def _model(name: str, shape: Any) -> Any:

@@ -145,6 +145,6 @@ def test_all_that_a_user_needs_is_in_the_package() -> None:
     for name in edgegossip.__all__:
         assert getattr(edgegossip, name) is not None
     assert {
-        "EdgeGossip", "Platform", "Predictor", "Monitor", "Setup", "Store", "fit", "profiling_runs",
+        "EdgeGossip", "Platform", "Predictor", "Monitor", "Setup", "fit", "profiling_runs",
         "train", "aggregate",
     } <= set(edgegossip.__all__)  # fmt: skip

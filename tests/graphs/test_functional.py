@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -332,3 +334,10 @@ def test_numbers_in_the_code_are_kept() -> None:
     assert trained.backward_flops == {}
     (loss, *_) = trained.run((x, torch.tensor([0, 2])))
     assert torch.equal(loss, nn.functional.cross_entropy(module(x), torch.tensor([0, 2])))
+
+
+def test_an_input_that_does_not_fit_is_told_without_a_traceback_of_pytorch() -> None:
+    code = "import torch; from workbench import graphs; graphs.trace(torch.nn.Linear(4, 2), (5,))"
+    caught = f"try:\n    {code.replace('; ', chr(10) + '    ')}\nexcept ValueError: pass"
+    found = subprocess.run([sys.executable, "-c", caught], capture_output=True, check=True)
+    assert found.stderr == b""

@@ -20,10 +20,9 @@ from workbench.edgegossip.algorithms.failures import POLICIES, Handover, TooMany
 from workbench.edgegossip.costs.load import Load
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.prediction.contention import Contention
-from workbench.edgegossip.prediction.monitor import Monitor
+from workbench.edgegossip.prediction.monitor import Monitor, read_reports
 from workbench.edgegossip.prediction.predictor import Predictor, fit
 from workbench.edgegossip.prediction.profiling_runs import profiling_runs
-from workbench.edgegossip.prediction.store import Store
 from workbench.edgegossip.programs.trainer import EdgeGossip
 from workbench.edgegossip.training import Setup, Trained, TrainingError, train
 from workbench.system import SystemInfo
@@ -48,7 +47,6 @@ __all__ = [
     "Predictor",
     "Ratios",
     "Setup",
-    "Store",
     "Strategy",
     "TooManyFailedError",
     "Trained",
@@ -58,6 +56,7 @@ __all__ = [
     "fit",
     "profiling_runs",
     "ranked",
+    "read_reports",
     "selected",
     "train",
 ]

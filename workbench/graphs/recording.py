@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -168,6 +169,8 @@ def learning() -> Iterator[None]:
 @contextmanager
 def explained(name: str, module: nn.Module) -> Iterator[None]:
     """Turn an error out of the module's forward into one that says where and what to do."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")  # has tracebacks of what is explained
+    was_quiet, log.disabled = log.disabled, True
     try:
         yield
     except Exception as error:
@@ -182,14 +185,17 @@ def explained(name: str, module: nn.Module) -> Iterator[None]:
         if isinstance(error, RuntimeError | TypeError) and _NUMBERLESS.search(str(error)):
             raise UntraceableError(
                 f"{name} cannot be traced: {where}, {why}. Its control flow depends on data, or "
-                "it leaves PyTorch. Profile it by the order of its modules instead: "
+                "it leaves PyTorch",
+                "Profile it by the order of its modules instead: "
                 'profile_model(…, by="modules") and measure_layer_times(…, by="modules"), '
-                "or `workbench profile --by modules`, run it for real"
+                "or `workbench profile --by modules`, run it for real",
             ) from error
         raise UserError(
             f"the input does not fit {name}: {where}, {why}. Give "
             "input_shape without the batch dimension, and input_dtype if it is not float32"
         ) from error
+    finally:
+        log.disabled = was_quiet
 
 
 _NUMBERLESS = re.compile(r"\bmeta\b|doesn't have storage|unallocated storage", re.I)

@@ -20,7 +20,7 @@ from workbench.memory.recomputation import BudgetError
 from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.olpb.algorithms import SCANS
 from workbench.olpb.costs.backward import decoupled_s, plan
-from workbench.olpb.costs.stored import stored_work
+from workbench.olpb.costs.stored_passes import stored_work
 from workbench.olpb.costs.timing import Timing, Work, scan_timing
 from workbench.olpb.paper.memory import draw_arena, placed
 from workbench.olpb.paper.testbed import (

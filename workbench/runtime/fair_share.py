@@ -25,6 +25,10 @@ class Group:
     back, it is `ahead` of the clock of all who are.
     """
 
+    __slots__ = (
+        "ahead", "cap_bps", "cap_entry", "capped", "end_entry", "ends", "shown", "since_s", "size",
+    )  # fmt: skip
+
     def __init__(self, cap_bps: float, now_s: float) -> None:
         self.cap_bps = cap_bps
         self.capped = False

@@ -27,6 +27,10 @@ class Interface:
     long as none takes more than an equal part of it.
     """
 
+    __slots__ = (
+        "bps", "capacity", "change", "constant", "flows", "full", "roomy", "share", "shared",
+    )  # fmt: skip
+
     def __init__(self, capacity: Schedule) -> None:
         self.capacity, self.constant = capacity, capacity.constant
         self.bps = capacity.at(0.0)
@@ -39,6 +43,11 @@ class Interface:
 
 class Flow:
     """A transfer's bytes on their way; `number` counts flows in the order in which they began."""
+
+    __slots__ = (
+        "bps", "cap", "change", "done", "end", "end_s", "group", "interfaces", "left", "limit_bps",
+        "number", "place", "rate_bps", "share", "since_s", "timer",
+    )  # fmt: skip
 
     def __init__(
         self,

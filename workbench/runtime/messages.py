@@ -150,6 +150,8 @@ class Mailbox:
     are many, they have indices by topic and sender, so that the cost of finding one does not grow.
     """
 
+    __slots__ = ("_env", "_indices", "_numbers", "_unread", "_waits", "_wanted")
+
     def __init__(self, env: Kernel) -> None:
         self._env = env
         self._numbers = count()

@@ -30,6 +30,12 @@ class Pipe:
     loses what it carries, what waits and all that is sent meanwhile.
     """
 
+    __slots__ = (
+        "bandwidth", "busy_s", "bytes", "current", "down", "env", "flow", "interfaces", "lane",
+        "link", "losses", "lost", "messages", "queue", "random", "source", "start_s", "state",
+        "target", "timer",
+    )  # fmt: skip
+
     def __init__(self, source: Endpoint, target: Endpoint, link: Link) -> None:
         self.state, self.env = source.state, source.state.env
         self.source, self.target, self.link = source, target, link

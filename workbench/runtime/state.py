@@ -65,6 +65,8 @@ class Cores:
     A node has new ones after a restart, so that what is left of before frees none of these.
     """
 
+    __slots__ = ("free", "turns")
+
     def __init__(self, count: int) -> None:
         self.free = count
         self.turns: deque[simpy.Event] = deque()

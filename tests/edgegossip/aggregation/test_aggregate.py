@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from tests.edgegossip.strategies import labelled_points
 from tests.oracles import edgegossip as oracle
+from tests.refusals import refusals
 from workbench.datasets import Dataset, load
 from workbench.edgegossip import TECHNIQUES, Aggregation, aggregate
 from workbench.edgegossip.aggregation import Technique, timed_aggregate
-from workbench.edgegossip.aggregation.lsh import lsh
-from workbench.edgegossip.aggregation.shares import shares
-from workbench.names import UnknownNameError
+from workbench.edgegossip.aggregation.aggregate import shares
+from workbench.edgegossip.aggregation.dividers import lsh
 
 every_technique = pytest.mark.parametrize("technique", TECHNIQUES)
 Points = tuple[NDArray[np.float64], NDArray[np.int64], float]
@@ -219,60 +219,58 @@ def test_clusters_of_several_classes_make_no_more_subsets() -> None:
     assert len(made) == 6
 
 
-class TestRefused:
-    X = np.zeros((4, 3))
-    Y = np.array([0, 0, 1, 1])
+X, Y = np.zeros((4, 3)), np.array([0, 0, 1, 1])
 
-    @pytest.mark.parametrize(
-        ("x", "y", "ratio", "told"),
-        [
-            (np.zeros((0, 3)), [], 1, "at least one point"),
-            (np.zeros(4), Y, 1, "a row of features"),
-            (np.full((4, 3), "a"), Y, 1, "must hold numbers"),
-            (
-                [[0.0], [np.nan], [0.0], [np.inf]],
-                Y,
-                1,
-                "in 2 of 4 points, first in point 1",
-            ),
-            (X, Y[:3], 1, "one class for each of the 4 points"),
-            (X, Y + 0.5, 1, "whole numbers"),
-            (X, Y, 5, "less than one aggregated point from 4 points"),
-            (X, Y, 0.5, "at least 1"),
-            (X, Y, np.nan, "at least 1"),
-            (X, Y, "10", "give a number"),
-        ],
-    )
-    def test_data_and_ratio(self, x: Any, y: Any, ratio: Any, told: str) -> None:
-        with pytest.raises(ValueError, match=told):
-            aggregate(x, y, "hash_kmeans", ratio)
+test_refused = refusals(
+    aggregate,
+    {"x": X, "y": Y, "technique": "hash_kmeans", "ratio": 1},
+    {
+        "x": {
+            "at least one point": [np.zeros((0, 3))],
+            "a row of features": [np.zeros(4)],
+            "must hold numbers": [np.full((4, 3), "a")],
+            "in 2 of 4 points, first in point 1": [[[0.0], [np.nan], [0.0], [np.inf]]],
+        },
+        "y": {"one class for each of the 4 points": [Y[:3]], "whole numbers": [Y + 0.5]},
+        "technique": {
+            r"Did you mean 'svd_kmeans'\?.*pca_lsh": ["svd_kmean"],
+            r"give a name .*, or a pair of functions": [None, 5, ("svd_kmeans",), ("a", "b")],
+            "the reducer made": [
+                (lambda x, ratio, seed: x[:2], lsh),
+                (lambda x, ratio, seed: x + np.nan, lsh),
+            ],
+            "the divider gave": [
+                (lambda x, ratio, seed: x, lambda x, parts, seed: np.zeros(1, np.int64))
+            ],
+        },
+        "ratio": {
+            "less than one aggregated point from 4 points": [5],
+            "at least 1": [0.5, np.nan],
+            "give a number": ["10"],
+        },
+        "seed": {"seed is .*; it must be a whole number of at least 0": [-1, None, 1.5, "3", True]},
+    },
+)
 
-    def test_an_unknown_technique(self) -> None:
-        with pytest.raises(UnknownNameError, match=r"Did you mean 'svd_kmeans'\?.*pca_lsh"):
-            aggregate(self.X, self.Y, "svd_kmean", 1)
-
-    @pytest.mark.parametrize("technique", [None, 5, ("svd_kmeans",), ("a", "b"), [len, len]])
-    def test_what_is_no_technique(self, technique: Any) -> None:
-        with pytest.raises(ValueError, match=r"give a name .*, or a pair of functions"):
-            aggregate(self.X, self.Y, technique, 1)
-
-    @pytest.mark.parametrize("seed", [-1, None, 1.5, "3", True])
-    def test_what_is_no_seed(self, seed: Any) -> None:
-        with pytest.raises(ValueError, match=r"seed is .*; give a whole number of at least 0"):
-            aggregate(self.X, self.Y, seed=seed, ratio=1)
-
-    def test_a_reducer_that_loses_points_or_gives_nan(self) -> None:
-        divide = TECHNIQUES["pca_lsh"].divide
-        for reduce in (lambda x, ratio, seed: x[:2], lambda x, ratio, seed: x + np.nan):
-            with pytest.raises(ValueError, match="the reducer made"):
-                aggregate(self.X, self.Y, Technique(reduce, divide), 1)
-
-    def test_a_divider_that_loses_points(self) -> None:
-        technique = Technique(
-            lambda x, ratio, seed: x, lambda x, parts, seed: np.zeros(1, np.int64)
-        )
-        with pytest.raises(ValueError, match="the divider gave"):
-            aggregate(self.X, self.Y, technique, 1)
+test_aggregation_refused = refusals(
+    Aggregation,
+    {
+        "points": np.zeros((2, 1)),
+        "labels": np.array([0, 1]),
+        "members": np.array([0, 1, 1]),
+        "ratio": 1.5,
+    },
+    {
+        "members": {
+            "they name 2": [np.array([0, 0, 2])],
+            "they name 1": [np.array([0, 0, 0])],
+            "must be int64": [np.array([0.0, 1.0, 0.0])],
+        },
+        "labels": {"must be int64": [np.array([0])]},
+        "points": {"finite": [np.array([[np.nan], [0]])]},
+        "ratio": {"at least 1": [0]},
+    },
+)
 
 
 def test_times_are_measured_beside() -> None:
@@ -294,28 +292,6 @@ class TestAggregation:
         for number in (-1, 2):
             with pytest.raises(IndexError, match="0 to 1"):
                 made.subset(number)
-
-    @pytest.mark.parametrize(
-        ("changed", "told"),
-        [
-            ({"members": np.array([0, 0, 2])}, "they name 2"),
-            ({"members": np.array([0, 0, 0])}, "they name 1"),
-            ({"members": np.array([0.0, 1.0, 0.0])}, "must be int64"),
-            ({"labels": np.array([0])}, "must be int64"),
-            ({"points": np.array([[np.nan], [0]])}, "finite"),
-            ({"ratio": 0}, "at least 1"),
-        ],
-    )
-    def test_what_does_not_go_together(self, changed: dict[str, Any], told: str) -> None:
-        fields: dict[str, Any] = {
-            "points": np.zeros((2, 1)),
-            "labels": np.array([0, 1]),
-            "members": np.array([0, 1, 1]),
-            "ratio": 1.5,
-        }
-        Aggregation(**fields)
-        with pytest.raises(ValueError, match=told):
-            Aggregation(**fields | changed)
 
 
 class TestShares:
@@ -344,8 +320,3 @@ class TestShares:
         for size, got in zip(sizes, given_out, strict=True):
             assert 1 <= got <= size
             assert got < max(1, size * subsets / len(y)) + 1
-
-    @pytest.mark.parametrize(("sizes", "subsets"), [([], 1), ([0, 1], 1), ([2], 3), ([2], 0)])
-    def test_refused(self, sizes: list[int], subsets: int) -> None:
-        with pytest.raises(ValueError, match="cannot be shared out"):
-            shares(sizes, subsets)

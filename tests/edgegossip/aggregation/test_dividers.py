@@ -7,10 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.edgegossip.aggregation.divider import Divider
-from workbench.edgegossip.aggregation.gaussian_mixture import gaussian_mixture
-from workbench.edgegossip.aggregation.kmeans import kmeans
-from workbench.edgegossip.aggregation.lsh import lsh
+from workbench.edgegossip.aggregation.dividers import Divider, gaussian_mixture, kmeans, lsh
 
 DIVIDERS: dict[str, Divider] = {"kmeans": kmeans, "lsh": lsh, "mixture": gaussian_mixture}
 every_divider = pytest.mark.parametrize("divide", DIVIDERS.values(), ids=DIVIDERS.keys())
@@ -45,13 +42,6 @@ def test_clear_groups_are_found(divide: Divider) -> None:
     assert len(np.unique(found[group == 0])) == 1
     assert len(np.unique(found[group == 1])) == 1
     assert found[0] != found[-1]
-
-
-@every_divider
-@pytest.mark.parametrize("parts", [0, 4])
-def test_refused(divide: Divider, parts: int) -> None:
-    with pytest.raises(ValueError, match=f"3 points cannot be divided into {parts}"):
-        divide(np.zeros((3, 2)), parts, 0)
 
 
 class TestLsh:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.oracles import edgegossip as oracle
-from workbench.edgegossip.aggregation.histogram import histogram
 from workbench.edgegossip.aggregation.incremental_svd import (
     ITERATIONS,
     LEARNING_RATE,
@@ -22,11 +21,18 @@ from workbench.edgegossip.aggregation.incremental_svd import (
     factors,
     incremental_svd,
 )
-from workbench.edgegossip.aggregation.pca import pca, randomised_pca
-from workbench.edgegossip.aggregation.simhash import simhash
-from workbench.edgegossip.aggregation.single_svd import AT_ONCE, folded, single_svd
-from workbench.edgegossip.aggregation.techniques import Reducer
-from workbench.edgegossip.aggregation.whole_svd import randomised_svd, whole_svd
+from workbench.edgegossip.aggregation.reducers import (
+    AT_ONCE,
+    Reducer,
+    folded,
+    histogram,
+    pca,
+    randomised_pca,
+    randomised_svd,
+    simhash,
+    single_svd,
+    whole_svd,
+)
 
 
 class TestSingleSvd:

@@ -10,9 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.oracles import edgegossip as oracle
+from tests.refusals import refusals
 from workbench.edgegossip import Balance, Ratios, TooManyFailedError, balance
-from workbench.edgegossip.algorithms.failures import reassign
-from workbench.names import UnknownNameError
+from workbench.edgegossip.algorithms.failures import Handover, reassign
 
 RATE = st.one_of(st.floats(0.002, 1e5), st.integers(1, 9).map(float))
 PLATFORMS = st.lists(st.tuples(st.integers(1, 10**6), RATE), min_size=1, max_size=12)
@@ -169,37 +169,44 @@ def test_a_platform_that_has_handed_over_is_not_the_fastest() -> None:
     assert found.ratios == (1.0, 1.0, 0.5)
 
 
-class TestRefused:
-    @pytest.mark.parametrize(
-        ("points", "throughput", "told"),
-        [
-            ((), (), "at least one"),
-            ((1, 2), (1,), "2 platforms by points, 1 by throughput"),
-            ((1, -2), (1, 1), "points of platform 1 are -2"),
-            ((1.5,), (1,), "whole number"),
-            ((1,), (math.nan,), "throughput of platform 0"),
-            ((1,), (math.inf,), "throughput of platform 0"),
-            ((1,), (-1,), "throughput of platform 0"),
-            ((1,), ("fast",), "give a number"),
-        ],
-    )
-    def test_state(self, points: Any, throughput: Any, told: str) -> None:
-        with pytest.raises(ValueError, match=told):
-            Balance(points, throughput)
+def test_points_are_taken_over_by_rates_that_all_know() -> None:
+    """However fast this platform believes the others to be at present."""
+    state = Balance((80, 80, 80), (10.0, 50.0, 0.0))
+    found = balance(state, on_failures="reassign", taking_over=(100.0, 50.0, 100.0))
+    assert found.points == (133, 107, 0)
+    assert found.handovers == (Handover(2, 0, 0, 53), Handover(2, 1, 53, 80))
 
-    @pytest.mark.parametrize("threshold", [0, -1, math.nan, math.inf])
-    def test_threshold(self, threshold: float) -> None:
-        with pytest.raises(ValueError, match="threshold"):
-            balance(Balance((1,), (1,)), threshold)
 
-    @pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
-    def test_share(self, share: float) -> None:
-        with pytest.raises(ValueError, match="failed_share"):
-            balance(Balance((1,), (1,)), failed_share=share)
+test_balance_state_refused = refusals(
+    lambda points=(1, 2), throughput=(1, 1): Balance(points, throughput),
+    {},
+    {
+        "points": {
+            "1 platforms by points, 2 by throughput": [(1,)],
+            "points of platform 1 are -2": [(1, -2)],
+            "whole number": [(1.5, 1)],
+        },
+        "throughput": {
+            "throughput of platform 0": [(math.nan, 1), (math.inf, 1), (-1, 1)],
+            "give a number": [("fast", 1)],
+        },
+    },
+)
+test_balance_refused = refusals(
+    balance,
+    {"state": Balance((1,), (1,))},
+    {
+        "threshold": {"threshold": [0, -1, math.nan, math.inf]},
+        "failed_share": {"failed_share": [-0.1, 1.1, math.nan]},
+        "on_failures": {"stop, reassign": ["ignore", None]},
+        "ranking_share": {"ranking_share": [-0.1, math.nan, math.inf, "0.1"]},
+    },
+)
 
-    def test_policy(self) -> None:
-        with pytest.raises(UnknownNameError, match="stop, reassign"):
-            balance(Balance((1,), (1,)), on_failures="ignore")
+
+def test_a_balance_without_platforms_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        Balance((), ())
 
 
 @given(
@@ -230,9 +237,3 @@ def test_ranking_and_learning_take_all_as_long_as_the_fastest(
 def test_a_failed_platform_and_one_without_points_rank_nothing() -> None:
     found = balance(Balance([100, 100, 0], [1.0, 0.0, 1.0]), failed_share=0.5, ranking_share=0.1)
     assert found.ratios == (1.0, 0.0, 1.0)
-
-
-@pytest.mark.parametrize("share", [-0.1, float("nan"), float("inf"), "0.1"])
-def test_a_share_of_ranking_that_cannot_be_is_refused(share: Any) -> None:
-    with pytest.raises(ValueError, match="ranking_share"):
-        balance(Balance([1], [1.0]), ranking_share=share)

@@ -13,7 +13,7 @@ from tests.expectations import assert_tells_every_step, printed, resized, stored
 from workbench import systems, training
 from workbench.claims import paper_value, tolerance
 from workbench.datasets import DatasetError
-from workbench.edgegossip.aggregation.single_svd import single_svd
+from workbench.edgegossip.aggregation.reducers import single_svd
 from workbench.edgegossip.algorithms import STRATEGIES
 from workbench.edgegossip.costs.course import total_s
 from workbench.edgegossip.paper import (

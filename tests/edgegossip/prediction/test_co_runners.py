@@ -32,9 +32,8 @@ from workbench.edgegossip.prediction.co_runners import (
     devices,
 )
 from workbench.edgegossip.prediction.host_counters import host_counters
-from workbench.edgegossip.prediction.monitor import Monitor
+from workbench.edgegossip.prediction.monitor import Monitor, read_reports
 from workbench.edgegossip.prediction.profiling_runs import SCHEMA, profiling_runs
-from workbench.edgegossip.prediction.store import Store
 from workbench.experiments.interrupted import ExperimentInterrupted
 from workbench.names import UnknownNameError
 from workbench.runtime import progress
@@ -140,10 +139,11 @@ class Seen:
 
 def watched(folder: Path, workload: str, size_bytes: int) -> Seen:
     """Run jobs in a process for half a second of a core."""
-    with co_runners(1) as others, Store(folder / "store.sqlite") as store:
+    reports = folder / "reports.jsonl"
+    with co_runners(1) as others:
         others.rest()  # it has started
         read_own = host_counters([others.processes[0].pid])
-        with Monitor("here", store, source=host_counters(()), interval_s=0.02) as monitor:
+        with Monitor("here", reports, source=host_counters(()), interval_s=0.02) as monitor:
             wait_until(lambda: len(monitor.sample_costs) > 0, "no reading")
             before = read_own()
             others.run(workload, size_bytes)
@@ -151,7 +151,7 @@ def watched(folder: Path, workload: str, size_bytes: int) -> Seen:
             (jobs,) = others.rest()
             after, readings = read_own(), len(monitor.sample_costs)
             wait_until(lambda: len(monitor.sample_costs) > readings + 1, "no reading")
-        (row,) = store.history().to_dicts()
+    (row,) = read_reports(reports).to_dicts()
     seconds = row["window_s"]
     return Seen(
         row["core"] * seconds * (os.cpu_count() or 1),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -19,8 +18,12 @@ from hypothesis import strategies as st
 
 from tests.oracles import edgegossip_prediction as oracle
 from workbench.edgegossip.prediction.contention import Contention, Counters, between
-from workbench.edgegossip.prediction.monitor import Monitor, Window, step
-from workbench.edgegossip.prediction.store import Store
+from workbench.edgegossip.prediction.monitor import (
+    Monitor,
+    Window,
+    read_reports,
+    step,
+)
 
 SPENT = st.floats(0, 1)
 monitor_module = importlib.import_module("workbench.edgegossip.prediction.monitor")
@@ -121,13 +124,10 @@ class TestContention:
 
 class TestMonitor:
     def test_reports_the_mean_of_each_window(self, tmp_path: Path) -> None:
-        source = Made(readings(7))
-        with (
-            Store(tmp_path / "store.sqlite") as store,
-            Monitor("here", store, source=source, interval_s=0.002, window_s=0.006) as monitor,
-        ):
+        source, path = Made(readings(7)), tmp_path / "reports.jsonl"
+        with Monitor("here", path, source=source, interval_s=0.002, window_s=0.006) as monitor:
             assert source.exhausted.wait(20)
-            history = store.history()
+        history = read_reports(path)
         assert history["core"].to_list()[:2] == [0.5, 0.5]
         assert history["network_bytes_per_s"].to_list()[:2] == [600.0, 600.0]
         assert history["disk_bytes_per_s"].to_list()[:2] == [200.0, 200.0]
@@ -139,14 +139,13 @@ class TestMonitor:
 
     def test_the_last_window_is_reported_however_short(self, tmp_path: Path) -> None:
         source = Made(readings(3))
-        path = tmp_path / "new" / "store.sqlite"
-        with Store(path) as store:
-            with Monitor("here", store, source=source, interval_s=0.002) as monitor:
-                assert source.exhausted.wait(20)
-                assert monitor.mean().core > 0
-                assert store.latest() == {}
-            assert len(monitor.report_costs) == 1
-            assert store.history()["window_s"].to_list() == [source.given - 1.0]
+        path = tmp_path / "new" / "reports.jsonl"
+        with Monitor("here", str(path), source=source, interval_s=0.002) as monitor:
+            assert source.exhausted.wait(20)
+            assert monitor.mean().core > 0
+            assert path.read_text() == ""
+        assert len(monitor.report_costs) == 1
+        assert read_reports(path)["window_s"].to_list() == [source.given - 1.0]
 
     def test_the_mean_is_known_before_the_first_window_ends(self) -> None:
         with Monitor(source=Made(readings(50)), interval_s=0.002) as monitor:
@@ -178,33 +177,30 @@ class TestMonitor:
         with pytest.raises(RuntimeError, match="before its second reading"):
             monitor.mean()
 
-    def test_a_path_is_opened_and_closed(self, tmp_path: Path) -> None:
-        path, source = tmp_path / "store.sqlite", Made(readings(3))
-        for place in (path, str(path)):
-            with Monitor("here", place, source=source, interval_s=0.002) as monitor:
-                monitor.mean()
-        with Store(path) as store:
-            assert len(store.history()) == 2
-        assert not list(tmp_path.glob("*-wal"))  # which is there while somebody has it open
-
-    def test_the_user_s_store_stays_open(self, tmp_path: Path) -> None:
-        with Store(tmp_path / "store.sqlite") as store:
-            for _ in range(2):
-                with Monitor("here", store, source=Made(readings(3)), interval_s=0.002) as monitor:
-                    monitor.mean()
-            assert len(store.history()) == 2
+    def test_several_processes_report_to_one_file(self, tmp_path: Path) -> None:
+        path, each = tmp_path / "reports.jsonl", 200
+        code = (
+            "import sys; from pathlib import Path; "
+            "from workbench.edgegossip.prediction.monitor import Contention, report\n"
+            f"for n in range({each}): "
+            f"report(Path({str(path)!r}), sys.argv[1], float(n), Contention(0.5))"
+        )
+        started = [subprocess.Popen([sys.executable, "-c", code, name]) for name in "ab"]
+        assert [one.wait(60) for one in started] == [0, 0]
+        for name in "ab":
+            own = read_reports(path).filter(platform=name)
+            assert own["window_s"].to_list() == [float(n) for n in range(each)]
 
     def test_the_example_runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         found = doctest.DocTestFinder(recurse=False).find(monitor_module, "monitor")
         example = found[0]
         example.globs = {"train": lambda: None}
-        assert len(example.examples) == 4
+        assert len(example.examples) == 3
         said: list[str] = []
         doctest.DocTestRunner().run(example, out=said.append)
         assert said == []
-        with Store(tmp_path / "contention.sqlite") as store:
-            assert list(store.latest()) == ["platform 1"]
+        assert read_reports(tmp_path / "reports.jsonl")["platform"].to_list() == ["platform 1"]
 
     def test_it_watches_once(self) -> None:
         with Monitor(source=Made(readings(2))) as monitor:
@@ -212,12 +208,14 @@ class TestMonitor:
         with pytest.raises(RuntimeError, match="make another"):
             monitor.__enter__()
 
-    def test_a_store_that_is_none_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(ValueError, match=r"store is 3; give a Store, the path"):
-            Monitor(store=3)  # type: ignore[arg-type]
-        monitor = Monitor(store=tmp_path, source=Made(readings(2)))
-        with pytest.raises(ValueError, match=r"it is a folder\); give a file"):
-            monitor.__enter__()
+    def test_no_place_for_reports(self, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match="path is 3; give the path of a file"):
+            Monitor(path=3)  # type: ignore[arg-type]
+        (tmp_path / "file").touch()
+        for path in (tmp_path, tmp_path / "file" / "below"):
+            monitor = Monitor(path=path, source=Made(readings(2)))
+            with pytest.raises(ValueError, match=r"no reports can be written to .*; give a file"):
+                monitor.__enter__()
 
     def test_refused(self) -> None:
         for interval_s, window_s in ((0.0, 60.0), (2.0, 1.0), (1.0, float("inf"))):
@@ -225,49 +223,3 @@ class TestMonitor:
                 Monitor(source=Made(readings(2)), interval_s=interval_s, window_s=window_s)
         with pytest.raises(RuntimeError, match="does not watch yet"):
             Monitor(source=Made(readings(2))).mean()
-
-
-class TestStore:
-    def test_the_latest_of_each_platform(self, tmp_path: Path) -> None:
-        with Store(tmp_path / "store") as store, Store(tmp_path / "store") as another:
-            store.write("b", 10.0, 60.0, Contention(0.1))
-            another.write("a", 20.0, 60.0, Contention(0.2, 5.0, 6.0))
-            store.write("b", 30.0, 60.0, Contention(0.3))
-            assert another.latest() == {"a": Contention(0.2, 5.0, 6.0), "b": Contention(0.3)}
-            assert another.history()["at_s"].to_list() == [10.0, 20.0, 30.0]
-
-    def test_reports_outlive_a_writer_that_is_killed(self, tmp_path: Path) -> None:
-        code = (
-            "import os, signal; from workbench.edgegossip.prediction.store import Store; "
-            "from workbench.edgegossip.prediction.contention import Contention; "
-            f"Store({str(tmp_path / 'store')!r}).write('a', 1.0, 60.0, Contention(0.5)); "
-            "os.kill(os.getpid(), signal.SIGKILL)"
-        )
-        subprocess.run([sys.executable, "-c", code], check=False, timeout=60)
-        with Store(tmp_path / "store") as store:
-            assert store.latest() == {"a": Contention(0.5)}
-
-    def test_another_file_is_refused_and_left(self, tmp_path: Path) -> None:
-        path = tmp_path / "notes.txt"
-        path.write_text("not a data base, but a note of some length" * 30)
-        with pytest.raises(ValueError, match=r"notes.txt is no store"):
-            Store(path)
-        assert path.read_text().startswith("not a data base")
-
-    def test_no_place_for_a_store(self, tmp_path: Path) -> None:
-        with pytest.raises(ValueError, match=rf"{tmp_path} \(it is a folder\); give a file"):
-            Store(tmp_path)
-        (tmp_path / "file").touch()
-        with pytest.raises(ValueError, match=r"no store can be made at .*file/below .*may be"):
-            Store(tmp_path / "file" / "below")
-        with pytest.raises(ValueError, match=r"no store can be made at .*; give a file"):
-            Store(tmp_path / ("n" * 300))
-        for name in ("store", "other"):
-            Store(tmp_path / name).close()
-        path = tmp_path / "other"
-        with sqlite3.connect(path) as connection:
-            connection.execute("DROP TABLE contention")
-            connection.execute("CREATE TABLE contention (another INTEGER)")
-        connection.close()
-        with pytest.raises(ValueError, match=r"other is no store .*; give another file"):
-            Store(path)

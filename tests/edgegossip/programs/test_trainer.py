@@ -1,6 +1,6 @@
 """EdgeGossip as a part of a gossip training: what is chosen, what it costs, who takes over."""
 
-from collections.abc import Sequence
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -9,16 +9,14 @@ import polars as pl
 import pytest
 import torch
 
+from tests.refusals import refusals
 from workbench import datasets, decentralised
 from workbench.datasets import partition
 from workbench.decentralised import GossipSetup, Trained, TrainingError
-from workbench.edgegossip import Handover
-from workbench.edgegossip.algorithms.failures import Outcome
 from workbench.edgegossip.algorithms.losses import point_losses
 from workbench.edgegossip.costs.platforms import Platform, cluster
 from workbench.edgegossip.prediction.predictor import Predictor
 from workbench.edgegossip.programs.trainer import EdgeGossip, State
-from workbench.names import UnknownNameError
 from workbench.runtime import Crash, Restart, SlowDown
 from workbench.training import Sgd, initialise
 from workbench.training.trained import DivergedError
@@ -254,58 +252,35 @@ def test_a_shard_too_small_for_one_aggregated_point_is_refused() -> None:
         given([1, 1], shards=shards)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"ratio": 0.5}, "ratio is 0.5; give a finite number, at least 1"),
-        ({"stands_for": 0.0}, "stands_for is 0.0; give a finite number above 0"),
-        ({"operations_per_s": float("inf")}, "operations_per_s is inf"),
-        ({"forward_share": -1.0}, "forward_share is -1.0"),
-        ({"hops": 0}, "hops is 0"),
-        ({"threshold": -1.0}, r"threshold is -1\.0; give points per second above 0"),
-        ({"threshold": "1"}, "threshold is '1'; give a number"),
-        ({"failed_share": 2}, "failed_share is 2; give a share from 0 to 1"),
-        ({"on_failures": None}, "policy is None; give a name"),
-    ],
+test_edgegossip_refused = refusals(
+    lambda **changes: replace(given([1, 1])[1], **changes),
+    {},
+    {
+        "platforms": {
+            r"a platform is 'pi'; give an edgegossip\.Platform": [["pi", "server"]],
+            "platforms is .*, where order counts": [frozenset((1, 2))],
+            "platforms is 'pi'": ["pi"],
+            "there are no platforms": [()],
+        },
+        "shards": {
+            "shard of p1 is": [(np.arange(20), np.arange(20) / 2), (np.arange(20), [])],
+            "shards is 2": [2],
+        },
+        "ratio": {"ratio is 0.5; give a finite number, at least 1": [0.5]},
+        "stands_for": {"stands_for is 0.0; give a finite number above 0": [0.0]},
+        "operations_per_s": {"operations_per_s is inf": [math.inf]},
+        "forward_share": {"forward_share is -1.0": [-1.0]},
+        "hops": {"hops is 0": [0]},
+        "threshold": {"threshold is": [-1.0, "1"]},
+        "failed_share": {"failed_share is 2; give a share from 0 to 1": [2]},
+        "mixing": {"mixing is 'ring'; give": ["ring"]},
+        "seed": {"seed is": [-1, 0.5]},
+        "technique": {"technique of Table 3": ["pca_kmeans"]},
+        "strategy": {"unknown strategy": ["accuracy aware"]},
+        "order": {"unknown order": ["sorted"]},
+        "on_failures": {"unknown policy": ["ignore"], "policy is None; give a name": [None]},
+    },
 )
-def test_numbers_out_of_range_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        given([1, 1], **changes)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"technique": "pca_kmeans"},  # Table 3 does not say what it costs
-        {"strategy": "accuracy aware"},
-        {"order": "sorted"},
-        {"on_failures": "ignore"},
-    ],
-)
-def test_unknown_names_are_refused(changes: dict[str, str]) -> None:
-    with pytest.raises(UnknownNameError):
-        given([1, 1], **changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"platforms": ["pi", "server"]}, r"a platform is 'pi'; give an edgegossip\.Platform"),
-        ({"platforms": "pi"}, "platforms is 'pi'"),
-        ({"platforms": frozenset((1, 2))}, "platforms is .*, where order counts"),
-        ({"platforms": ()}, "there are no platforms"),
-        ({"shards": (np.arange(20), np.arange(20) / 2)}, "shard of p1 is float64"),
-        ({"shards": (np.arange(20), [])}, "shard of p1 is"),
-        ({"shards": 2}, "shards is 2"),
-        ({"mixing": "ring"}, "mixing is 'ring'; give"),
-        ({"seed": -1}, "seed is -1; give a whole number of at least 0"),
-        ({"seed": 0.5}, r"seed is 0\.5"),
-    ],
-)
-def test_what_is_none_is_refused(changes: dict[str, Any], message: str) -> None:
-    _, ours = given([1, 1])
-    with pytest.raises(ValueError, match=message):
-        replace(ours, **changes)
 
 
 class TestFits:
@@ -337,25 +312,6 @@ class TestFits:
         training, ours = given([1, 3])
         with pytest.raises(ValueError, match=r"in the order p1, p0, the setup's cluster p0, p1"):
             decentralised.train(training, replace(ours, platforms=ours.platforms[::-1]))
-
-
-def test_a_function_says_what_happens_on_failures() -> None:
-    """It is told what all platforms know alike: throughputs without contention."""
-    told = []
-
-    def first_takes_all(
-        points: Sequence[int], throughput: Sequence[float], failed: Sequence[bool]
-    ) -> Outcome:
-        told.append((tuple(points), tuple(throughput), tuple(failed)))
-        takes = Handover(2, 0, 0, points[2])
-        return (points[0] + points[2], points[1], 0), (takes,) if points[2] else ()
-
-    trained = run(
-        [1, 2, 1], epochs=8, patience_s=2.0, on_failures=first_takes_all, faults=[Crash(2, 0.5)]
-    )
-    assert told[0] == ((80, 80, 80), (100.0, 50.0, 0.0), (False, False, True))
-    # Twice as many points at twice the speed: both learn equally long from all.
-    assert samples(trained, 8) == pytest.approx([160, 80], abs=1)
 
 
 @pytest.mark.parametrize("strategy", ["random_subsets", "random_points", "importance"])

@@ -1,4 +1,4 @@
-"""Every closed form is the Jacobian that autograd finds, of every operator it stands for."""
+"""Every Jacobian, by a closed form or by products, is the one that autograd finds row by row."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tests.oracles import olpb_scan as oracle
-from workbench.olpb.algorithms import jacobians
-from workbench.olpb.algorithms.jacobians import sparse, transposed_jacobian
-from workbench.olpb.algorithms.jacobians.generic import generic
-from workbench.olpb.algorithms.recording import record
+from workbench.olpb.algorithms.jacobians import products, sparse, transposed_jacobian
+from workbench.olpb.algorithms.jacobians.products import by_products
 from workbench.olpb.algorithms.tape import Call
+from workbench.olpb.algorithms.tape_recorder import record
 
 Function = Callable[..., Tensor]
 
@@ -63,7 +62,7 @@ CLASSES = torch.tensor([0, 2, 1, 2])
 WEIGHTS = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
 STATISTICS = (torch.randn(4).double(), torch.rand(4).double() + 0.5)
 
-CLOSED: dict[str, tuple[Function, Sequence[Sequence[int]]]] = {
+OPERATORS: dict[str, tuple[Function, Sequence[Sequence[int]]]] = {
     "conv": (convolution(), SQUARE),
     "conv, all options": (
         convolution(stride=(2, 1), padding=(2, 1), dilation=(1, 2)),
@@ -170,9 +169,6 @@ CLOSED: dict[str, tuple[Function, Sequence[Sequence[int]]]] = {
     "hard tanh": (lambda x: functional.hardtanh(x, -0.5, 0.5), IMAGE),
     "a slope that is learnt": (functional.prelu, ((2, 3, 2), (3,))),
     "in place": (lambda x: (x * 2).relu_().mul_(3), ((2, 3),)),
-}
-
-GENERIC: dict[str, tuple[Function, Sequence[Sequence[int]]]] = {
     "cumulated": (lambda x: x.cumsum(1), ((2, 3),)),
     "maximum of rows": (lambda x: x.amax(1), ((2, 3),)),
     "product of rows": (lambda x: x.prod(1), ((2, 3),)),
@@ -181,32 +177,49 @@ GENERIC: dict[str, tuple[Function, Sequence[Sequence[int]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CLOSED)
-def test_closed_forms(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(call: Call, read: int, result: int = 0) -> None:
-        pytest.fail(f"{call.name} has no closed form")
-
-    found = calls(*CLOSED[name])
-    assert found
-    for call in found:
-        check(call)
-    monkeypatch.setattr(jacobians, "generic", refuse)
-    for call in found:
-        # What a layer multiplies or scales by is a parameter, and has no form, in most networks.
-        transposed_jacobian(call, call.carrying[0])
-
-
-@pytest.mark.parametrize("name", GENERIC)
-def test_other_operators_column_by_column(name: str) -> None:
-    found = calls(*GENERIC[name])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_jacobians_are_autograds(name: str) -> None:
+    found = calls(*OPERATORS[name])
     assert found
     for call in found:
         check(call)
 
 
-def test_the_generic_form_of_a_later_result() -> None:
+@pytest.mark.parametrize("name", ["conv, all options", "average, options", "max pooling", "pick"])
+def test_closed_forms_are_what_products_give(name: str) -> None:
+    (call, *_) = calls(*OPERATORS[name])
+    found, wanted = transposed_jacobian(call, 0), by_products(call, 0)
+    assert found.toarray() == pytest.approx(wanted.toarray(), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gelu", "log softmax", "linear", "batch norm, training", "mean"])
+def test_blocks_of_an_operator_take_one_product_a_column(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = calls(*OPERATORS[name])[0]
+    made: list[int] = []
+    backward = Call.backward
+
+    def counting(self: Call, gradients: Any, at: Any = None, *, batched: bool = False) -> Any:
+        made.extend(map(len, gradients.values()))
+        return backward(self, gradients, at, batched=batched)
+
+    monkeypatch.setattr(Call, "backward", counting)
+    transposed_jacobian(found, found.carrying[-1] if name == "linear" else found.carrying[0])
+    columns = {"gelu": 1, "log softmax": 3, "linear": 3, "batch norm, training": 12, "mean": 1}
+    assert made == [columns[name]]
+
+
+def test_products_in_parts_are_those_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    (call,) = calls(*OPERATORS["inverse"])
+    found = by_products(call, 0)
+    monkeypatch.setattr(products, "AT_ONCE", 20)
+    assert (by_products(call, 0) != found).nnz == 0
+
+
+def test_products_of_a_later_result() -> None:
     (call,) = calls(lambda x: torch.std_mean(x, 1)[1], ((2, 3),))
-    found = generic(call, 0, 1).toarray()
+    found = by_products(call, 0, 1).toarray()
     assert found == pytest.approx(torch.tensor([[1 / 3, 0]] * 3 + [[0, 1 / 3]] * 3).numpy())
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.oracles import olpb_scan as oracle
-from workbench.olpb.algorithms import scans
+from workbench.olpb.algorithms import local_scan
 from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
 
 counts = st.integers(0, 40)
@@ -31,10 +31,9 @@ def test_scans_are_those_of_a_loop(
     count: int, nodes: int | None, algorithm: str, exclusive: bool
 ) -> None:
     elements = letters(count)
-    scan = {"hillis_steele": scans.hillis_steele, "blelloch": scans.blelloch}[algorithm]
-    found = scan(elements, operator.add, "", nodes, exclusive=exclusive)
-    assert found.results == oracle.prefixes(elements, operator.add, "", exclusive=exclusive)
     planned = schedule(algorithm, count, nodes, exclusive=exclusive)
+    found = local_scan.run(planned, elements, operator.add, "")
+    assert found.results == oracle.prefixes(elements, operator.add, "", exclusive=exclusive)
     assert (found.steps, found.work) == (planned.steps, planned.work)
 
 
@@ -50,7 +49,7 @@ def test_matrices_that_do_not_commute(
 
     identity = np.eye(3, dtype=np.int64)
     planned = schedule(algorithm, count, nodes, exclusive=exclusive)
-    found = scans.run(planned, elements, combine, identity).results
+    found = local_scan.run(planned, elements, combine, identity).results
     wanted = oracle.prefixes(elements, combine, identity, exclusive=exclusive)
     np.testing.assert_array_equal(np.array(found) % 97, np.array(wanted) % 97)
 
@@ -119,21 +118,10 @@ def test_the_printed_algorithm_leaves_prefixes_out() -> None:
 
 def test_prices_of_moves_and_messages() -> None:
     planned = schedule("hillis_steele", 4)
-    found = scans.run(
+    found = local_scan.run(
         planned, letters(4), operator.add, "", flops=lambda a, b: len(a + b), size_bytes=len
     )
     # a+b, b+c, c+d side by side, then a+bc, ab+cd.
     assert (found.flops, found.critical_flops) == (3 * 4 + 6 + 8, 4 + 8)
     # To the right neighbour three letters, then one letter and one pair.
     assert found.bytes_sent == 3 * 2 + 2 + 4
-
-
-def test_refusals() -> None:
-    with pytest.raises(ValueError, match=r"unknown scan 'blellock'\. Did you mean 'blelloch'"):
-        schedule("blellock", 4)
-    with pytest.raises(ValueError, match="nodes is 0"):
-        schedule("blelloch", 4, 0)
-    with pytest.raises(ValueError, match="elements is -1"):
-        schedule("blelloch", -1)
-    with pytest.raises(ValueError, match="for 4 elements, not 1"):
-        scans.run(schedule("blelloch", 4), ["a"], operator.add, "")

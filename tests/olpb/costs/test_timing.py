@@ -1,6 +1,7 @@
 """A scan's time is that of plain loops, whatever the nodes, delays and what moves cost."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +14,11 @@ from workbench.olpb.costs.backward import (
     MOVES,
     Group,
     as_paper_counts,
-    backward_timing,
     decoupled_s,
-    scan_s,
+    plan,
 )
 from workbench.olpb.costs.subtasks import Node, Pool
-from workbench.olpb.costs.timing import Work, scan_timing
+from workbench.olpb.costs.timing import Timing, Work, scan_timing
 
 amounts = st.floats(0, 100)
 
@@ -82,30 +82,35 @@ def groups_of(*flops: float) -> tuple[Group, ...]:
     return (Group((), 0.0, 0, 0), *(Group((), one, 8, 0) for one in flops))
 
 
+def timing(groups: tuple[Group, ...], pool: Pool, moves: str = "each", **options: Any) -> Timing:
+    planned = plan(len(groups), len(pool.nodes), "hillis_steele")
+    return scan_timing(planned, as_paper_counts(planned, groups, moves), pool, **options)
+
+
 def test_more_nodes_than_elements_are_idle() -> None:
     few, many = (Pool((Node(1.0),) * nodes, 0.5, 0.1) for nodes in (4, 12))
     groups = groups_of(3, 1, 2)
-    found = backward_timing(groups, many)
-    assert found.seconds == scan_s(groups, few)
+    found = timing(groups, many)
+    assert found.seconds == timing(groups, few).seconds
     assert found.busy_s[4:] == (0.0,) * 8
 
 
 def test_one_node_goes_back_group_by_group() -> None:
     groups, pool = groups_of(3, 1, 2, 5), Pool((Node(2.0),), 0.25)
-    assert scan_s(groups, pool, moves="once") == 3 * 0.25 + 11 / 2
+    assert timing(groups, pool, "once").seconds == 3 * 0.25 + 11 / 2
 
 
 def test_random_delays_are_drawn_alike_and_have_the_mean() -> None:
     groups = groups_of(1.0)
     pool = Pool((Node(1.0), Node(1.0)), 0.0, 3.0)
-    one = backward_timing(groups, pool, moves="once", random=True, draws=4000)
-    assert one == backward_timing(groups, pool, moves="once", random=True, draws=4000)
-    other = backward_timing(groups, pool, moves="once", random=True, draws=4000, seed=1)
+    one = timing(groups, pool, "once", random=True, draws=4000)
+    assert one == timing(groups, pool, "once", random=True, draws=4000)
+    other = timing(groups, pool, "once", random=True, draws=4000, seed=1)
     assert one.each_s != other.each_s
     # A single message: its mean is 3, its deviation 3, of 4,000 draws 0.05.
     assert one.seconds == pytest.approx(1 + 3, abs=5 * 3 / np.sqrt(4000))
     still = replace(pool, delay_s=0.0)
-    assert backward_timing(groups, still, moves="once", random=True).each_s == (1.0,)
+    assert timing(groups, still, "once", random=True).each_s == (1.0,)
 
 
 @given(costs=st.lists(st.floats(0.01, 100), min_size=4, max_size=12), modules=st.integers(1, 4))
@@ -113,17 +118,3 @@ def test_modules_are_cut_as_evenly_as_can_be(costs: list[float], modules: int) -
     pool = Pool((Node(2.0),) * 4, 9.0, 0.5)
     wanted = oracle.dearest_module(costs, modules) / 2 + 0.5 * (modules > 1)
     assert decoupled_s(groups_of(*costs), pool, modules) == pytest.approx(wanted)
-
-
-def test_wrong_arguments_are_refused() -> None:
-    groups = groups_of(1, 2)
-    pool = Pool((Node(1.0),) * 2)
-    planned = schedule("blelloch", 3, 2, exclusive=True)
-    with pytest.raises(ValueError, match="3 modules"):
-        decoupled_s(groups, Pool((Node(1.0),) * 2), 3)
-    with pytest.raises(ValueError, match="cost of a move"):
-        scan_s(groups, pool, moves="twice")
-    with pytest.raises(ValueError, match="give one for each"):
-        scan_timing(planned, Work([], [0.0] * 3, [0.0] * 3), pool)
-    with pytest.raises(ValueError, match="draws"):
-        backward_timing(groups, pool, draws=0)

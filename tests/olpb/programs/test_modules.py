@@ -68,9 +68,3 @@ def test_refusals() -> None:
         programs_of([ModuleWork(1, 1)] * 3, pool)
     with pytest.raises(ValueError, match="module 1 needs 9 bytes"):
         programs_of([ModuleWork(2, 1, 0, 6), ModuleWork(1, 1, 0, 9)], pool)
-    with pytest.raises(ValueError, match="iterations is 0"):
-        programs_of([ModuleWork(1, 1)], pool, 0)
-    with pytest.raises(ValueError, match="modules is 0"):
-        programs_of([], pool)
-    with pytest.raises(ValueError, match="0 learners are not one for each of 1 modules"):
-        programs_of([ModuleWork(1, 1)], pool, learners=[])

@@ -218,16 +218,3 @@ def test_random_delays_are_exponential_and_repeatable() -> None:
     assert again == took_s[:50]
     other = passes(run(tasks, pool, 50, random_delays=True, seed=1))
     assert [one.backward_s for one in other] != again
-
-
-def test_refusals() -> None:
-    with pytest.raises(ValueError, match="unknown scan 'steele'"):
-        programs_of(some(3), FEW, scan="steele")
-    with pytest.raises(ValueError, match="there are no subtasks"):
-        programs_of((), FEW)
-    with pytest.raises(ValueError, match="iterations is 0"):
-        programs_of(some(3), FEW, 0)
-    with pytest.raises(ValueError, match="patience_s is 0"):
-        programs_of(some(3), FEW, patience_s=0.0)
-    with pytest.raises(ValueError, match="random is 'yes'; give True or False"):
-        programs_of(some(3), FEW, random_delays="yes")  # type: ignore[arg-type]

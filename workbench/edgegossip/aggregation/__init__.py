@@ -17,8 +17,9 @@ from workbench.edgegossip.aggregation.aggregate import (
 )
 from workbench.edgegossip.aggregation.aggregation import Aggregation
 from workbench.edgegossip.aggregation.costs import generation, operations
-from workbench.edgegossip.aggregation.divider import Divider
-from workbench.edgegossip.aggregation.techniques import TECHNIQUES, Reducer, Technique
+from workbench.edgegossip.aggregation.dividers import Divider
+from workbench.edgegossip.aggregation.reducers import Reducer
+from workbench.edgegossip.aggregation.techniques import TECHNIQUES, Technique
 
 __all__ = [
     "TECHNIQUES",

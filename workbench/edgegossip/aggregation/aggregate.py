@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.checks import whole
+from workbench.checks import check_whole
 from workbench.edgegossip.aggregation.aggregation import (
     Aggregation,
     FloatArray,
     Indices,
     check_ratio,
 )
-from workbench.edgegossip.aggregation.apart import apart
-from workbench.edgegossip.aggregation.divider import Divider
-from workbench.edgegossip.aggregation.means import subset_means
-from workbench.edgegossip.aggregation.shares import shares
-from workbench.edgegossip.aggregation.techniques import TECHNIQUES, Reducer, Technique
+from workbench.edgegossip.aggregation.dividers import Divider
+from workbench.edgegossip.aggregation.reducers import Reducer
+from workbench.edgegossip.aggregation.techniques import TECHNIQUES, Technique
 from workbench.errors import UserError
 from workbench.names import choose
 from workbench.training.repeatable import derive
 
 REDUCE, DIVIDE = 0, 1
+
+SPACING = 10.0
+"""Between neighbouring classes, over the largest distance of two points of one class."""
+
+VALUES_AT_ONCE = 1 << 22
 
 FAR = 40
 """Largest power of two of values as they are: 2^47 of their squares fit into float32."""
@@ -102,7 +106,7 @@ def timed_aggregate(
     how = _technique(technique)
     points, classes = _checked(x, y)
     ratio = check_ratio(ratio)
-    seed = _whole(seed)
+    seed = check_whole("seed", seed, 0)
     if ratio > len(points):
         raise UserError(
             f"ratio {ratio:g} asks for less than one aggregated point from {len(points)} points; "
@@ -134,13 +138,6 @@ def _technique(technique: object) -> Technique:
         f"technique is {technique!r}; give a name ({', '.join(TECHNIQUES)}), or a pair of "
         "functions, a reducer and a divider"
     )
-
-
-def _whole(seed: object) -> int:
-    found = whole(seed)
-    if found is None or found < 0:
-        raise UserError(f"seed is {seed!r}; give a whole number of at least 0")
-    return found
 
 
 def _exponent(points: FloatArray) -> int:
@@ -214,3 +211,57 @@ def _subsets(divide: Divider, points: FloatArray, parts: int, seed: int) -> Indi
 
 def _seed(seed: int, *purpose: int) -> int:
     return derive(seed, *purpose) % 2**32  # as scikit-learn wants it
+
+
+def apart(reduced: FloatArray, classes: Indices) -> NDArray[np.float64]:
+    """Return the reduced points (N, d') with a column more, their class; (N, d' + 1).
+
+    Deviation: the paper clusters the whole set, and each of its subsets holds one class; it does
+    not say how. Here classes are much further from each other than any two points within one, so
+    that clusters of the whole set are of one class.
+    """
+    _, number = np.unique(classes, return_inverse=True)
+    widest = float(np.linalg.norm(np.ptp(reduced, axis=0))) or 1.0
+    return np.column_stack([reduced, SPACING * widest * number.reshape(-1)])
+
+
+def shares(sizes: Sequence[int], subsets: int) -> list[int]:
+    """Share `subsets` out among classes in proportion to their sizes, at least one each.
+
+    Rounded down, then one more to whichever is furthest below the exact share. More classes than
+    subsets get one each, which makes more subsets than asked for.
+    """
+    points = sum(sizes)
+    counts = [max(1, size * subsets // points) for size in sizes]
+
+    def lacking(one: int) -> int:
+        """By how much a class is below its exact share, times N."""
+        return sizes[one] * subsets - counts[one] * points
+
+    classes = range(len(sizes))
+    while sum(counts) < subsets:
+        counts[max(classes, key=lambda one: (lacking(one), -one))] += 1
+    while sum(counts) > subsets and max(counts) > 1:
+        several = [one for one in classes if counts[one] > 1]
+        counts[min(several, key=lambda one: (lacking(one), one))] -= 1
+    return counts
+
+
+def subset_means(x: FloatArray, members: Indices, subsets: int) -> FloatArray:
+    """Return the mean of the original features over each subset (Eq. 1), (M, d...).
+
+    `members` is the subset of each point, (N,); none of the `subsets` is empty. Summed in double
+    precision, some features at a time, so that no copy of the data is made.
+    """
+    from scipy.sparse import csr_array
+
+    count, flat = len(x), x.reshape(len(x), -1)
+    shape = (subsets, count)
+    belongs = csr_array((np.ones(count), (members, np.arange(count))), shape=shape)
+    sizes = np.bincount(members, minlength=subsets)[:, None]
+    means = np.empty((subsets, flat.shape[1]), x.dtype)
+    step = max(1, VALUES_AT_ONCE // count)
+    for first in range(0, flat.shape[1], step):
+        part = slice(first, first + step)
+        means[:, part] = (belongs @ flat[:, part].astype(np.float64)) / sizes
+    return means.reshape(subsets, *x.shape[1:])

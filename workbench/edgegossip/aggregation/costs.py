@@ -10,11 +10,10 @@ from numpy.typing import ArrayLike
 
 from workbench.edgegossip.aggregation.aggregate import timed_aggregate
 from workbench.edgegossip.aggregation.aggregation import check_ratio
+from workbench.edgegossip.aggregation.dividers import ITERATIONS as KMEANS_ITERATIONS
 from workbench.edgegossip.aggregation.incremental_svd import ITERATIONS as SVD_ITERATIONS
 from workbench.edgegossip.aggregation.incremental_svd import VALUES_SHARE, dimensions
-from workbench.edgegossip.aggregation.kmeans import ITERATIONS as KMEANS_ITERATIONS
-from workbench.edgegossip.aggregation.simhash import LENGTH
-from workbench.edgegossip.aggregation.single_svd import VALUES
+from workbench.edgegossip.aggregation.reducers import LENGTH, VALUES
 from workbench.edgegossip.aggregation.techniques import FAST, TECHNIQUES
 from workbench.errors import UserError
 from workbench.names import check_name

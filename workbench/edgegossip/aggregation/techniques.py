@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
-from workbench.edgegossip.aggregation.aggregation import FloatArray
-from workbench.edgegossip.aggregation.divider import Divider
-from workbench.edgegossip.aggregation.gaussian_mixture import gaussian_mixture
-from workbench.edgegossip.aggregation.histogram import histogram
+from workbench.edgegossip.aggregation.dividers import Divider, gaussian_mixture, kmeans, lsh
 from workbench.edgegossip.aggregation.incremental_svd import incremental_svd
-from workbench.edgegossip.aggregation.kmeans import kmeans
-from workbench.edgegossip.aggregation.lsh import lsh
-from workbench.edgegossip.aggregation.pca import pca, randomised_pca
-from workbench.edgegossip.aggregation.simhash import simhash
-from workbench.edgegossip.aggregation.single_svd import single_svd
-from workbench.edgegossip.aggregation.whole_svd import randomised_svd, whole_svd
-
-Reducer = Callable[[FloatArray, float, int], FloatArray]
-"""Points (N, d...), aggregation ratio, seed -> (N, d')."""
+from workbench.edgegossip.aggregation.reducers import (
+    Reducer,
+    histogram,
+    pca,
+    randomised_pca,
+    randomised_svd,
+    simhash,
+    single_svd,
+    whole_svd,
+)
 
 
 class Technique(NamedTuple):

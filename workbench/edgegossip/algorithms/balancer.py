@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.checks import check_number, whole
-from workbench.edgegossip.algorithms.failures import Handover, Policy, TooManyFailedError, policy_of
+from workbench.edgegossip.algorithms.failures import POLICIES, Handover, TooManyFailedError
 from workbench.errors import UserError
+from workbench.names import check_name
 
 THRESHOLD, FAILED_SHARE = 0.001, 0.1  # Sec. 3.3
 
@@ -98,8 +99,10 @@ def balance(
     state: Balance,
     threshold: float = THRESHOLD,
     failed_share: float = FAILED_SHARE,
-    on_failures: str | Policy = "stop",
+    on_failures: str = "stop",
+    *,
     ranking_share: float = 0.0,
+    taking_over: Sequence[float] | None = None,
 ) -> Ratios:
     """Set each platform's ratio so that all take as long as the fastest.
 
@@ -127,25 +130,32 @@ def balance(
     failed_share
         From 0 to 1; failed platforms may be this share of all.
     on_failures
-        A name in `POLICIES` (``stop``, ``reassign``), or a function of points, throughput and
-        which have failed that gives the points after handing over and the handovers.
+        A name in `POLICIES`: ``"stop"`` or ``"reassign"``.
     ranking_share
         g: seconds of ranking before an epoch, over those of learning from all points.
+    taking_over
+        Throughput by which platforms that have not failed take over points; None for the state's.
+        If several platforms decide, each from predictions of its own age, rates that all know make
+        them hand over the same points.
 
     Raises
     ------
     TooManyFailedError
         More failed than may, and the policy is to stop; or none is left, or none with points.
     ValueError
-        A threshold or a share that cannot be, a policy that is none.
+        A threshold or a share out of range, a policy of another name.
     """
-    policy = check_balancer(threshold, failed_share, on_failures)
+    check_balancer(threshold, failed_share, on_failures)
     if not 0 <= check_number("ranking_share", ranking_share) < math.inf:
         raise UserError(f"ranking_share is {ranking_share}; give a finite number, at least 0")
     failed = tuple(rate < threshold for rate in state.throughput)
     points, handovers = state.points, tuple[Handover, ...]()
     if sum(failed) / len(state) > failed_share:
-        points, handovers = policy(points, state.throughput, failed)
+        rates = state.throughput
+        if taking_over is not None:
+            both = zip(rates, taking_over, failed, strict=True)
+            rates = tuple(own if gone else known for own, known, gone in both)
+        points, handovers = POLICIES[on_failures](points, rates, failed)
     epoch_s = tuple(
         math.inf if out else count / rate
         for count, rate, out in zip(points, state.throughput, failed, strict=True)
@@ -171,10 +181,10 @@ def _ratio(literal: float, ranking_share: float, points: int) -> float:
     return max(literal - ranking_share * (1 - literal), 1 / points)
 
 
-def check_balancer(threshold: float, failed_share: float, on_failures: str | Policy) -> Policy:
-    """Return the policy; refuse what `balance` does not take."""
+def check_balancer(threshold: float, failed_share: float, on_failures: str) -> None:
+    """Refuse what `balance` does not take."""
     if not 0 < check_number("threshold", threshold) < math.inf:
         raise UserError(f"threshold is {threshold}; give points per second above 0")
     if not 0 <= check_number("failed_share", failed_share) <= 1:
         raise UserError(f"failed_share is {failed_share}; give a share from 0 to 1")
-    return policy_of(on_failures)
+    check_name("policy", on_failures, POLICIES)

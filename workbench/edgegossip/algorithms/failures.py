@@ -11,8 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.names import choose
-
 
 class TooManyFailedError(RuntimeError):
     """More platforms have failed than the balancer may go on without."""
@@ -79,35 +77,9 @@ def reassign(points: Sequence[int], throughput: Sequence[float], failed: Sequenc
 POLICIES: dict[str, Policy] = {"stop": stop, "reassign": reassign}
 
 
-def of_survivors(policy: Policy, rates: Sequence[float]) -> Policy:
-    """Have a policy use `rates` as the throughput of platforms that have not failed.
-
-    If several platforms decide, each from predictions of its own age, rates that all know make them
-    hand over the same points.
-    """
-
-    def fixed(
-        points: Sequence[int], throughput: Sequence[float], failed: Sequence[bool]
-    ) -> Outcome:
-        mixed = [
-            found if gone else rate
-            for found, rate, gone in zip(throughput, rates, failed, strict=True)
-        ]
-        return policy(points, mixed, failed)
-
-    return fixed
-
-
 def held_after(
     shards: Sequence[NDArray[np.int64]], node: int, handovers: Sequence[Handover]
 ) -> NDArray[np.int64]:
     """Points that a platform holds: its own shard, then what it takes over of others'."""
     taken = [shards[one.source][one.first : one.stop] for one in handovers if one.target == node]
     return np.concatenate([shards[node], *taken])
-
-
-def policy_of(policy: object) -> Policy:
-    """Return the policy of a name in `POLICIES`, or a function as it is."""
-    if callable(policy):
-        return policy
-    return choose("policy", policy, POLICIES)  # type: ignore[arg-type]

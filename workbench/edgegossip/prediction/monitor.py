@@ -1,31 +1,35 @@
 """Watches what others use of this machine while a model trains on it (Han et al. 2021, Sec. 3.3).
 
->>> from workbench.edgegossip.prediction.monitor import Monitor
->>> from workbench.edgegossip.prediction.store import Store
->>> with Monitor("platform 1", "contention.sqlite") as monitor:
+>>> from workbench.edgegossip.prediction.monitor import Monitor, read_reports
+>>> with Monitor("platform 1", "reports.jsonl") as monitor:
 ...     train()  # yours
 ...     mean = monitor.mean()
->>> with Store("contention.sqlite") as store:
-...     latest = store.latest()["platform 1"]
+>>> latest = read_reports("reports.jsonl").row(-1, named=True)
+
+Deviation: monitors report to a file, to which several processes may append, where Han et al. use
+Redis.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from workbench.edgegossip.prediction.contention import Contention, Counters, Source, between
 from workbench.edgegossip.prediction.host_counters import host_counters
-from workbench.edgegossip.prediction.store import Store
 from workbench.errors import UserError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 T = TypeVar("T")
 
@@ -82,8 +86,22 @@ def step(window: Window, counters: Counters) -> Window:
     return replace(window, latest=counters, readings=window.readings + 1)
 
 
+def report(path: Path, platform: str, window_s: float, mean: Contention) -> None:
+    """Append mean contention over the last `window_s` seconds to a file, as a line of JSON."""
+    row = {"platform": platform, "at_s": time.time(), "window_s": window_s, **asdict(mean)}
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def read_reports(path: str | Path) -> pl.DataFrame:
+    """Return all reports in a file as they were written, ``at_s`` in UTC since 1970."""
+    import polars as pl
+
+    return pl.read_ndjson(Path(path))
+
+
 class Monitor:
-    """Reads the machine's counters at intervals in a thread, reports window means to a store.
+    """Reads the machine's counters at intervals in a thread, reports window means to a file.
 
     A context manager, used once. At its end, the last window is reported too. An error in the
     thread is raised where the monitor is next used.
@@ -92,9 +110,8 @@ class Monitor:
     ----------
     platform
         Under which name to report.
-    store
-        Where to: a store, or the path of its file, opened and closed with the monitor. None keeps
-        the latest mean here alone.
+    path
+        To which file, which `read_reports` reads; None for none. Its folder is made if missing.
     source
         What is read; by default this machine's counters, without what this process and its
         children use of the cores and the disk; ``host_counters(own_network_bytes=...)`` takes off
@@ -110,8 +127,8 @@ class Monitor:
     Raises
     ------
     ValueError
-        An interval that is not positive, or longer than the window; a store that is none, or a
-        path at which there can be none (when watching begins).
+        An interval that is not positive, or longer than the window; a path that cannot be written
+        (when watching begins).
     RuntimeError
         It has watched already.
     """
@@ -119,7 +136,7 @@ class Monitor:
     def __init__(
         self,
         platform: str = "this machine",
-        store: Store | str | Path | None = None,
+        path: str | Path | None = None,
         *,
         source: Source | None = None,
         interval_s: float = INTERVAL_S,
@@ -130,10 +147,10 @@ class Monitor:
                 f"interval_s is {interval_s:g} and window_s {window_s:g}; "
                 "give positive seconds, the window no shorter than the interval"
             )
-        if not isinstance(store, Store | str | Path | None):
-            raise UserError(f"store is {store!r}; give a Store, the path of its file, or None")
+        if not isinstance(path, str | Path | None):
+            raise UserError(f"path is {path!r}; give the path of a file for reports, or None")
         self.platform, self.interval_s = platform, interval_s
-        self._place, self._store = store, store if isinstance(store, Store) else None
+        self.path = None if path is None else Path(path)
         self.sample_costs: deque[Cost] = deque(maxlen=KEPT)
         self.report_costs: deque[Cost] = deque(maxlen=KEPT)
         self._readings = round(window_s / interval_s)
@@ -166,8 +183,15 @@ class Monitor:
     def __enter__(self) -> Monitor:
         if self._thread.ident is not None:
             raise RuntimeError("this monitor has watched already; make another Monitor(...)")
-        if isinstance(self._place, str | Path):
-            self._store = Store(self._place)
+        if self.path is not None:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self.path.open("a").close()
+            except OSError as error:
+                raise UserError(
+                    f"no reports can be written to {self.path} ({error}); give a file, such as "
+                    "reports.jsonl, in a folder that may be written"
+                ) from error
         self._thread.start()
         return self
 
@@ -179,8 +203,6 @@ class Monitor:
     ) -> None:
         self._stop.set()
         self._thread.join()
-        if self._store is not None and self._store is not self._place:
-            self._store.close()
         if error is None:
             self._raise()
 
@@ -219,7 +241,7 @@ class Monitor:
         return counters
 
     def _report(self, window: Window) -> None:
-        if self._store is not None:
-            row = (self.platform, time.time(), window.seconds, window.mean())
-            _, cost = timed(partial(self._store.write, *row))
+        if self.path is not None:
+            row = self.path, self.platform, window.seconds, window.mean()
+            _, cost = timed(partial(report, *row))
             self.report_costs.append(cost)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from functools import partial
+from pathlib import Path
 
 import polars as pl
 
@@ -22,8 +23,7 @@ from workbench.edgegossip.prediction.child_process import ChildProcess, child_pr
 from workbench.edgegossip.prediction.co_runners import REST, WORKLOADS, CoRunners, co_runners
 from workbench.edgegossip.prediction.contention import Source, between
 from workbench.edgegossip.prediction.host_counters import host_counters
-from workbench.edgegossip.prediction.monitor import timed
-from workbench.edgegossip.prediction.store import Store
+from workbench.edgegossip.prediction.monitor import report, timed
 from workbench.errors import UserError
 from workbench.experiments.interrupted import keeping
 from workbench.names import check_name
@@ -140,7 +140,7 @@ def _check_seconds(name: str, value: float, least: float) -> None:
 class _Bench:
     training: ChildProcess
     others: CoRunners
-    store: Store
+    reports: Path
     read: Source
 
     def measure(self, seconds: float) -> tuple[float, ...]:
@@ -149,7 +149,7 @@ class _Bench:
         time.sleep(seconds)
         (after, sampling), (more, ended_s) = timed(self.read), self._mark()
         mean, window_s = between(before, after), after.at_s - before.at_s
-        _, reporting = timed(partial(self.store.write, "here", time.time(), window_s, mean))
+        _, reporting = timed(partial(report, self.reports, "here", window_s, mean))
         seconds_per_sample = (ended_s - began_s) / (more - samples)
         return (window_s, *astuple(mean), seconds_per_sample, sampling.wall_s, reporting.wall_s)
 
@@ -161,13 +161,10 @@ class _Bench:
 
 @contextmanager
 def _bench() -> Iterator[_Bench]:
-    with (
-        co_runners() as others,
-        Store(others.folder / "contention.sqlite") as store,
-        child_process(train_lenet) as training,
-    ):
+    with co_runners() as others, child_process(train_lenet) as training:
         training.ask("")  # it has begun
-        yield _Bench(training, others, store, host_counters((training.pid,)))
+        reports = others.folder / "reports.jsonl"
+        yield _Bench(training, others, reports, host_counters((training.pid,)))
 
 
 def train_lenet(requests: int = 0) -> None:

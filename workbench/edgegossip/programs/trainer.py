@@ -58,7 +58,7 @@ from workbench.edgegossip.algorithms.balancer import (
     check_balancer,
     ranking_share,
 )
-from workbench.edgegossip.algorithms.failures import Policy, held_after, of_survivors, policy_of
+from workbench.edgegossip.algorithms.failures import held_after
 from workbench.edgegossip.algorithms.losses import point_losses
 from workbench.edgegossip.algorithms.quota import quota
 from workbench.edgegossip.costs.generation import generation_s
@@ -121,8 +121,8 @@ class EdgeGossip:
         when its last report is more than `hops` epochs old and one who hears it directly has gone
         on without it. ``"reassign"`` lets the others take over its points, and aggregate theirs
         again, until it is back; ``"stop"`` ends the run. Up to `failed_share` its points are left
-        out. A function is as for `balance`, but the throughput of a platform that has not failed is
-        that without contention, which all platforms know.
+        out. Platforms take over in proportion to their throughput without contention, which all
+        know.
     hops
         Exchanges within which a report is everywhere; None for what the setup's mixing needs. More
         are more patient with faults.
@@ -160,7 +160,7 @@ class EdgeGossip:
     balancer: str = "with_ranking"
     threshold: float = THRESHOLD
     failed_share: float = FAILED_SHARE
-    on_failures: str | Policy = "reassign"
+    on_failures: str = "reassign"
     hops: int | None = None
     mixing: Mixing | None = None
     forward_share: float = 1 / 3
@@ -292,12 +292,18 @@ class EdgeGossip:
         if failed == state.failed:
             points = tuple(0 if node in failed else at for node, at in enumerate(known.points))
         now = Balance(points, known.throughput)
-        policy = of_survivors(policy_of(self.on_failures), list(map(alone, self.platforms)))
         share = 0.0
         if self.how.effects != "none":
             ratio = self.ratio if self.how.effects == "aggregated" else 1.0
             share = ranking_share(self.balancer, self.forward_share, ratio)
-        return balance(now, self.threshold, self.failed_share, policy, share), failed
+        return balance(
+            now,
+            self.threshold,
+            self.failed_share,
+            self.on_failures,
+            ranking_share=share,
+            taking_over=list(map(alone, self.platforms)),
+        ), failed
 
     def _aggregated(self, state: State, view: View) -> tuple[State, float]:
         """The state with `held` aggregated; the seconds that this takes."""

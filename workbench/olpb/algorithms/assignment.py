@@ -13,7 +13,6 @@ what it sends from any.
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Collection, Sequence
 from itertools import accumulate
 
@@ -38,23 +37,12 @@ def assign(
         In the order of the scan.
     left
         Nodes that have left: what was theirs is dealt to the others.
-
-    Raises
-    ------
-    AssignmentError
-        A subtask fits on no node, or there are no runs in this order that all fit; the message
-        says which subtask, and what to do.
-    ValueError
-        No node is left, or one has no speed.
     """
     there = [number for number in range(len(pool.nodes)) if number not in left]
     if not there:
         raise UserError("no node is left to compute on; give a pool with more nodes")
     speeds = [pool.nodes[number].flops_per_s for number in there]
-    for number, speed in zip(there, speeds, strict=True):
-        if not 0 < speed < math.inf:
-            raise UserError(f"flops_per_s of node {number} is {speed}; it must be above 0")
-    rooms = [_room(pool, number) for number in there]
+    rooms = [pool.nodes[number].room for number in there]
     _check_each(subtasks, max(rooms))
     held = [0, *accumulate(one.memory_bytes for one in subtasks)]
     ends = list(accumulate(_shares(len(subtasks), speeds)))
@@ -65,11 +53,6 @@ def assign(
         ends = _fitting_ends(held, speeds, rooms)
     runs = dict(zip(there, map(range, [0, *ends[:-1]], ends), strict=True))
     return tuple(runs.get(number, range(0)) for number in range(len(pool.nodes)))
-
-
-def _room(pool: Pool, number: int) -> float:
-    room = pool.nodes[number].memory_bytes
-    return math.inf if room is None else room
 
 
 def _check_each(subtasks: Sequence[Subtask], largest: float) -> None:

@@ -25,7 +25,6 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from workbench.checks import check_whole
 from workbench.errors import UserError
 
 Weights = TypeVar("Weights")
@@ -51,11 +50,6 @@ class Module(Generic[Weights, Pass]):
     weights: Weights
     passes: tuple[Pass, ...] = ()
 
-    def __post_init__(self) -> None:
-        check_whole("modules", self.modules, 1)
-        if check_whole("place", self.place, 0) >= self.modules:
-            raise UserError(f"place {self.place} is not one of 0 to {self.modules - 1}")
-
     @property
     def late(self) -> int:
         """Iterations between a batch's pass forward and its gradient: K - 1 - k."""
@@ -68,14 +62,8 @@ class Module(Generic[Weights, Pass]):
 
 
 def forward(state: Module[Weights, Pass], run: Callable[[Weights], Pass]) -> Module[Weights, Pass]:
-    """Pass a batch forward, and keep what `run` makes of it with the current weights.
-
-    Raises AssertionError: the batch before has not gone backward, though its gradient was due.
-    """
-    if state.due:
-        raise AssertionError(
-            f"module {state.place} goes backward before it passes another batch on"
-        )
+    """Pass a batch forward, and keep what `run` makes of it with the current weights."""
+    assert not state.due, "it goes backward before it passes another batch on"
     return replace(state, passes=(*state.passes, run(state.weights)))
 
 
@@ -96,24 +84,21 @@ def cut(costs: Sequence[float], modules: int) -> tuple[range, ...]:
     """Cut a line of layers into modules, none of them empty, whose dearest costs the least.
 
     Of several such cuts, the one with the longest modules first.
-
-    Raises ValueError: more modules than layers.
     """
-    count = check_whole("modules", modules, 1)
-    if count > len(costs):
+    if modules > len(costs):
         layers = f"{len(costs)} layer{'' if len(costs) == 1 else 's'}"
-        raise UserError(f"{layers} cannot be cut into {count} modules; use at most {len(costs)}")
+        raise UserError(f"{layers} cannot be cut into {modules} modules; use at most {len(costs)}")
     before = [0.0, *accumulate(map(float, costs))]
     from_to = np.subtract.outer(before, before)[np.tril_indices(len(before), -1)]
     candidates = np.unique(from_to).tolist()  # what any span of layers costs
     low, high = 0, len(candidates) - 1
     while low < high:
         middle = (low + high) // 2
-        if len(_filled(before, candidates[middle], count)) == count + 1:
+        if len(_filled(before, candidates[middle], modules)) == modules + 1:
             high = middle
         else:
             low = middle + 1
-    ends = _filled(before, candidates[low], count)
+    ends = _filled(before, candidates[low], modules)
     return tuple(range(start, end) for start, end in pairwise(ends))
 
 

@@ -28,7 +28,7 @@ from scipy.sparse import csr_array
 
 from workbench.checks import check_whole
 from workbench.names import check_name
-from workbench.olpb.algorithms import scans
+from workbench.olpb.algorithms import local_scan
 from workbench.olpb.algorithms.boundaries import (
     group_jacobian,
     parameter_gradients,
@@ -36,9 +36,9 @@ from workbench.olpb.algorithms.boundaries import (
     sums_by_storage,
 )
 from workbench.olpb.algorithms.levels import UNITS, Group, groups
-from workbench.olpb.algorithms.recording import Loss, record
 from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
 from workbench.olpb.algorithms.tape import Tape, places
+from workbench.olpb.algorithms.tape_recorder import Loss, record
 
 if TYPE_CHECKING:
     import torch
@@ -144,7 +144,7 @@ def scan_gradients(
         check_whole("nodes", nodes, 1)
     made = elements_of(module, x, y, unit, level=level, loss=loss)
     planned = schedule(scan, len(made.elements), nodes, exclusive=True)
-    found = scans.run(
+    found = local_scan.run(
         planned, made.elements, combine, np.ones(0), flops=combine_flops, size_bytes=element_bytes
     )
     each = [

@@ -9,12 +9,10 @@ gradient passes through as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workbench.checks import check_whole
 from workbench.graphs.graph import Recording
-from workbench.names import check_name
 
 UNITS = ("operator", "layer")
 
@@ -85,8 +83,7 @@ class Group:
 
 
 def levels(flow: Flow, unit: str = "operator") -> tuple[int, ...]:
-    """Level of each operator, from 1: the longest path to it. Raises ValueError: unknown unit."""
-    check_name("unit", unit, UNITS)
+    """Level of each operator, from 1: the longest path to it."""
     found: list[int] = []
     for weighted, sources in zip(flow.weighted, flow.sources, strict=True):
         below = max((found[flow.makers[value]] for value in sources), default=0)
@@ -95,11 +92,7 @@ def levels(flow: Flow, unit: str = "operator") -> tuple[int, ...]:
 
 
 def groups(flow: Flow, unit: str = "operator", level: int = 1) -> tuple[Group, ...]:
-    """Groups of so many levels each, from the input to what gradients start from.
-
-    Raises ValueError: unknown unit, or a level below 1.
-    """
-    check_whole("level", level, 1)
+    """Groups of `level` levels each, from the input to what gradients start from."""
     group_of = [(one - 1) // level for one in levels(flow, unit)]
     count = max(group_of, default=-1) + 1
     last_reads = dict.fromkeys(flow.outputs, count)
@@ -113,8 +106,4 @@ def groups(flow: Flow, unit: str = "operator", level: int = 1) -> tuple[Group, .
     for value, maker in flow.makers.items():
         for group in range(group_of[maker], last_reads.get(value, 0)):
             boundaries[group].append(value)
-    return tuple(map(_group, operators, boundaries))
-
-
-def _group(operators: Iterable[int], boundary: Iterable[int]) -> Group:
-    return Group(tuple(operators), tuple(boundary))
+    return tuple(map(Group, map(tuple, operators), map(tuple, boundaries)))

@@ -31,10 +31,6 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from workbench.checks import check_whole
-from workbench.errors import UserError
-from workbench.names import choose
-
 Prefix = int | None
 """Number of a value; None is the identity, which costs nothing to combine with."""
 
@@ -128,24 +124,17 @@ def schedule(
         one after the other; an empty one has nothing to do.
     exclusive
         Whether an element's result is of those before it alone, the first one's the identity.
-
-    Raises
-    ------
-    ValueError
-        Unknown algorithm, elements below 0, nodes below 1, or runs that are not all elements in
-        their order.
     """
-    scan_totals = choose("scan", algorithm, ALGORITHMS)
-    count = check_whole("elements", elements, 0)
+    scan_totals = ALGORITHMS[algorithm]
     if isinstance(nodes, Sequence):
-        dealt = _checked_runs(count, nodes)
+        dealt = tuple(nodes)
     else:
-        dealt = deal(count, max(count, 1) if nodes is None else check_whole("nodes", nodes, 1))
+        dealt = deal(elements, max(elements, 1) if nodes is None else nodes)
     moves = _Moves(dealt)
-    inclusive = _inclusive(moves, [run for run in dealt if run], scan_totals) if count else []
+    inclusive = _inclusive(moves, [run for run in dealt if run], scan_totals) if elements else []
     prefixes = [None, *inclusive[:-1]] if exclusive and inclusive else inclusive
     stages = moves.needed_for(prefixes)
-    return Schedule(count, len(dealt), stages, tuple(moves.homes), tuple(prefixes))
+    return Schedule(elements, len(dealt), stages, tuple(moves.homes), tuple(prefixes))
 
 
 def deal(elements: int, nodes: int) -> tuple[range, ...]:
@@ -153,17 +142,6 @@ def deal(elements: int, nodes: int) -> tuple[range, ...]:
     least, longer = divmod(elements, nodes)
     starts = [node * least + min(node, longer) for node in range(nodes + 1)]
     return tuple(range(start, end) for start, end in pairwise(starts))
-
-
-def _checked_runs(elements: int, runs: Sequence[range]) -> tuple[range, ...]:
-    start = 0
-    for run in runs:
-        if not isinstance(run, range) or (run and (run.start, run.step) != (start, 1)):
-            raise UserError(f"run {run!r} of a node does not begin at element {start}")
-        start += len(run)
-    if start != elements or not runs:
-        raise UserError(f"runs {list(runs)} hold {start} elements, not {elements}, in their order")
-    return tuple(runs)
 
 
 class _Moves:

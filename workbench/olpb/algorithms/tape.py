@@ -94,23 +94,31 @@ class Call:
             return tuple(tensors_in(self.operator.function(*args, **kwargs)))
 
     def backward(
-        self, gradients: Mapping[int, Tensor], at: Mapping[int, Tensor] | None = None
+        self,
+        gradients: Mapping[int, Tensor],
+        at: Mapping[int, Tensor] | None = None,
+        *,
+        batched: bool = False,
     ) -> dict[int, Tensor]:
         """Gradients of what it reads from those of its results, by local autograd.
 
         Of all that carry one, or of other tensors in the place of some, by which read they are.
+        `batched` gradients have a first axis more, and so what is found.
         """
         with learning():
             given = {one: self.reads[one] for one in self.carrying} if at is None else at
             leaves = {one: tensor.detach().requires_grad_() for one, tensor in given.items()}
             made = self.again(leaves)
             ends = [one for one in gradients if made[one].requires_grad]
-            found = torch.autograd.grad(
-                [made[one] for one in ends],
-                list(leaves.values()),
-                [gradients[one].to(made[one].dtype) for one in ends],
-                allow_unused=True,
-            )
+            found: Sequence[Tensor | None] = [None] * len(leaves)
+            if ends:
+                found = torch.autograd.grad(
+                    [made[one] for one in ends],
+                    list(leaves.values()),
+                    [gradients[one].to(made[one].dtype) for one in ends],
+                    allow_unused=True,
+                    is_grads_batched=batched,
+                )
         each = zip(leaves.items(), found, strict=True)
         return {one: torch.zeros_like(leaf) if got is None else got for (one, leaf), got in each}
 

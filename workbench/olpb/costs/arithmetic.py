@@ -118,9 +118,6 @@ def network_elements(
     """Elements of a network's scan, from its graph of inference; kept for the last few asked for.
 
     Units are those of `workbench.olpb.algorithms.levels`, operators as PyTorch has them.
-
-    Raises ValueError: what `workbench.graphs.trace` refuses, a model without parameters, an unknown
-    unit or a level below 1.
     """
     shape = None if input_shape is None else tuple(input_shape)
     return _network_elements(model, batch_size, unit, level, shape)

@@ -16,14 +16,11 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from workbench.checks import check_whole
-from workbench.errors import UserError
-from workbench.names import check_name
 from workbench.olpb.algorithms.decoupled import cut
 from workbench.olpb.algorithms.schedules import Schedule, schedule
 from workbench.olpb.costs.library import LibraryGraph, library_graph
 from workbench.olpb.costs.subtasks import Node, Pool, Subtask
-from workbench.olpb.costs.timing import DRAWS, Timing, Work, scan_timing
+from workbench.olpb.costs.timing import Work
 
 if TYPE_CHECKING:
     import torch
@@ -31,9 +28,6 @@ if TYPE_CHECKING:
 UNITS = ("operator", "layer", "matrix_layer")
 """What a level is: of operators, of the library's layers, or of layers that each begin with a
 matrix, as in `workbench.olpb.algorithms.levels`."""
-
-MODULES = 4
-"""Of DPB (Sec. VII-A)."""
 
 MOVES = ("each", "inputs", "all", "once")
 """What a move costs, beside its dispatch.
@@ -89,15 +83,7 @@ def subtasks(
     operator_flops, number_flops
         FLOPs in the time that an operator takes whatever its size, and in what each number that it
         makes takes on top of its arithmetic.
-
-    Raises
-    ------
-    ValueError
-        What `library_graph` refuses, an unknown unit, or a level or batch size below 1.
     """
-    check_name("unit", unit, UNITS)
-    check_whole("level", level, 1)
-    check_whole("batch_size", batch_size, 1)
     parts = _parts(_library(model, input_shape), unit, level)
     return (
         LOSS,
@@ -177,23 +163,18 @@ def _levels(graph: LibraryGraph, unit: str) -> list[int]:
     return found
 
 
+@lru_cache(maxsize=256)
 def plan(elements: int, nodes: int, scan: str) -> Schedule:
     """The exclusive scan of so many elements; each is planned once."""
-    return _planned(elements, nodes, scan)
-
-
-@lru_cache(maxsize=256)
-def _planned(elements: int, nodes: int, scan: str) -> Schedule:
     return schedule(scan, elements, nodes, exclusive=True)
 
 
 def as_paper_counts(planned: Schedule, elements: Sequence[Group], moves: str = "each") -> Work:
-    """What a schedule costs as the paper counts; see `MOVES`. Raises ValueError: unknown name.
+    """What a schedule costs as the paper counts; see `MOVES`.
 
     Deviation: but for "once" the group next to the input is the right-hand side of no move
     of an exclusive scan, and what a move would cost for it is counted nowhere.
     """
-    check_name("cost of a move", moves, MOVES)
     first = list(range(planned.elements)) + [0] * (len(planned.homes) - planned.elements)
     last = list(first)
     learning = [one.parameter_flops * (moves == "inputs") for one in elements]
@@ -209,40 +190,13 @@ def as_paper_counts(planned: Schedule, elements: Sequence[Group], moves: str = "
     return Work(flops, [0.0] * len(planned.homes), after)
 
 
-def backward_timing(
-    elements: Sequence[Group],
-    pool: Pool,
-    scan: str = "hillis_steele",
-    *,
-    moves: str = "each",
-    random: bool = False,
-    draws: int = DRAWS,
-    seed: int = 0,
-) -> Timing:
-    """Time a backward pass by scan, as the paper counts; see `scan_timing` and `MOVES`."""
-    planned = plan(len(elements), len(pool.nodes), scan)
-    work = as_paper_counts(planned, elements, moves)
-    return scan_timing(planned, work, pool, random=random, draws=draws, seed=seed)
-
-
-def scan_s(
-    elements: Sequence[Group], pool: Pool, scan: str = "hillis_steele", *, moves: str = "each"
-) -> float:
-    """Seconds of a backward pass by scan, as the paper counts and with constant delays."""
-    return backward_timing(elements, pool, scan, moves=moves).seconds
-
-
-def decoupled_s(elements: Sequence[Subtask], pool: Pool, modules: int = MODULES) -> float:
+def decoupled_s(elements: Sequence[Subtask], pool: Pool, modules: int) -> float:
     """Seconds of a backward pass of DPB: of its slowest module, and a message of its gradient.
 
     Modules are runs of subtasks on the pool's first nodes, cut so that the dearest costs the least.
     With late gradients none waits for another. The message takes its delay, which is the mean of
     random ones, too, and the time of the bytes where the node has a bandwidth.
-
-    Raises ValueError: more modules than subtasks or nodes.
     """
-    if check_whole("modules", modules, 1) > len(pool.nodes):
-        raise UserError(f"{modules} modules need as many nodes; the pool has {len(pool.nodes)}")
     flops = tuple(one.backward_flops for one in elements[1:])
     runs = _cut(flops, modules)
     seconds = [

@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
-from workbench.checks import check_whole
 from workbench.errors import UserError
 from workbench.graphs import OperatorGraph, trace
 from workbench.graphs.tracing import input_shapes
@@ -113,14 +112,7 @@ def library_graph(
         network that ends in another way has the sum of all it returns for its loss.
     normalisation_operators
         Operators of the size of its input that a normalisation is made of.
-
-    Raises
-    ------
-    ValueError
-        What `workbench.graphs.trace` refuses, a graph of a training step or without parameters,
-        or a count below 1.
     """
-    check_whole("normalisation_operators", normalisation_operators, 1)
     graph = graph_or_model
     if not isinstance(graph, OperatorGraph):
         model = graph if isinstance(graph, str) else type(graph).__name__
@@ -129,8 +121,6 @@ def library_graph(
         seen = _with_dropouts(model, module) if training else module
         graph = trace(seen, shapes, batch_size)
         named = model
-    elif any(one.phase != "forward" for one in graph.operators):
-        raise UserError(f"{graph.name} is a step of training; give its graph of inference")
     else:
         named = graph.name
     if not graph.parameters:

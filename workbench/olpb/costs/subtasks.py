@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+from workbench.checks import check_number
+from workbench.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,15 @@ class Node:
     flops_per_s: float
     memory_bytes: int | None = None  # None: enough
     bandwidth_bps: float | None = None  # None: a message takes its delay alone
+
+    def __post_init__(self) -> None:
+        if not 0 < check_number("flops_per_s", self.flops_per_s) < math.inf:
+            raise UserError(f"flops_per_s of a node is {self.flops_per_s}; it must be above 0")
+
+    @property
+    def room(self) -> float:
+        """Bytes that it holds; infinite where none are given."""
+        return math.inf if self.memory_bytes is None else self.memory_bytes
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.checks import check_whole
-from workbench.errors import UserError
 from workbench.olpb.algorithms.schedules import Schedule
 from workbench.olpb.costs.subtasks import Pool
 
@@ -97,21 +95,8 @@ def scan_timing(
         How often all delays are drawn; each seed has the same draws every time.
     in_step
         Whether no node begins a stage before all have ended the one before.
-
-    Raises
-    ------
-    ValueError
-        Another number of nodes, moves or values than the schedule has, or draws below 1.
     """
-    check_whole("draws", draws, 1)
     values = len(planned.homes)
-    given = (len(pool.nodes), len(work.move_flops), len(work.value_bytes), len(work.after_flops))
-    wanted = (planned.nodes, planned.work, values, planned.elements)
-    if given != wanted:
-        raise UserError(
-            f"a schedule of {wanted[0]} nodes, {wanted[1]} moves, {wanted[2]} values and "
-            f"{wanted[3]} elements is priced with {given}; give one for each"
-        )
     path = _path(planned)
     sizes = np.asarray(work.value_bytes, float)[path.sent]
     per_byte = [8 / one.bandwidth_bps if one.bandwidth_bps else 0.0 for one in pool.nodes]

@@ -31,7 +31,7 @@ from workbench.olpb.costs.backward import (
     decoupled_s,
     plan,
 )
-from workbench.olpb.costs.stored import stored_groups
+from workbench.olpb.costs.stored_passes import stored_groups
 from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.costs.timing import DRAWS, Timing, scan_timing
 

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.checks import check_truth
 from workbench.clusters import Cluster, Link, full_mesh
 from workbench.clusters import Node as Machine
 from workbench.olpb.costs.subtasks import Pool
@@ -46,9 +45,6 @@ class Delays:
 
     pool: Pool
     random: bool = False
-
-    def __post_init__(self) -> None:
-        check_truth("random", self.random)
 
     def send(
         self, context: Context, target: int, topic: str, value: Any, size_bytes: float = 0.0

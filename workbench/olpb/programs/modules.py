@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from workbench.checks import check_whole
 from workbench.errors import UserError
 from workbench.olpb.algorithms.decoupled import Module, backward, forward
 from workbench.olpb.costs.subtasks import Pool
@@ -98,10 +97,7 @@ class Idle:
 
 
 def nodes_of(modules: Sequence[ModuleWork], pool: Pool) -> tuple[int, ...]:
-    """Node of each module: the dearest gets the fastest that it fits on, and so on.
-
-    Raises ValueError: fewer nodes than modules, or one that fits on none that is free.
-    """
+    """Node of each module: the dearest gets the fastest that it fits on, and so on."""
     if len(modules) > len(pool.nodes):
         raise UserError(
             f"{len(modules)} modules need a node each, and the pool has {len(pool.nodes)}; give "
@@ -112,7 +108,7 @@ def nodes_of(modules: Sequence[ModuleWork], pool: Pool) -> tuple[int, ...]:
     costs = [one.forward_flops + one.backward_flops for one in modules]
     for module in sorted(range(len(modules)), key=lambda module: -costs[module]):
         needed = modules[module].memory_bytes
-        fitting = [node for node in free if _room(pool, node) >= needed]
+        fitting = [node for node in free if pool.nodes[node].room >= needed]
         if not fitting:
             raise UserError(
                 f"module {module} needs {needed:,} bytes, and no free node has as many; give "
@@ -121,11 +117,6 @@ def nodes_of(modules: Sequence[ModuleWork], pool: Pool) -> tuple[int, ...]:
         found[module] = fitting[0]
         free.remove(fitting[0])
     return tuple(found[module] for module in range(len(modules)))
-
-
-def _room(pool: Pool, node: int) -> float:
-    room = pool.nodes[node].memory_bytes
-    return float("inf") if room is None else room
 
 
 def programs_of(
@@ -139,14 +130,8 @@ def programs_of(
     """Programs by node of ``cluster_of(pool)``; each returns when its iterations ended, in seconds.
 
     Without `learners`, one a module, nothing is learnt.
-
-    Raises ValueError: no module, more modules than nodes or fewer learners, or iterations below 1.
     """
-    check_whole("modules", len(modules), 1)
-    iterations = check_whole("iterations", iterations, 1)
     learning = [Idle() for _ in modules] if learners is None else list(learners)
-    if len(learning) != len(modules):
-        raise UserError(f"{len(learning)} learners are not one for each of {len(modules)} modules")
     nodes, delays = nodes_of(modules, pool), Delays(pool, random_delays)
     return {
         nodes[number]: _program(_Place(number, nodes, modules, delays, learner), iterations)

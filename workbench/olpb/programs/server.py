@@ -63,11 +63,6 @@ def programs_of(
         By default as the paper counts.
     learner
         By default nothing is learnt.
-
-    Raises
-    ------
-    ValueError
-        An unknown scan, no subtasks, iterations below 1, or a patience that is not above 0.
     """
     job = Job(
         tuple(subtasks),

@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from workbench.checks import check_number, check_whole, listed
-from workbench.errors import UserError
-from workbench.names import check_name
-from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule
-from workbench.olpb.costs.backward import MOVES, Group
+from workbench.olpb.algorithms.schedules import Schedule
+from workbench.olpb.costs.backward import Group
 from workbench.olpb.costs.subtasks import Pool
 from workbench.olpb.programs.cluster import Delays
 
@@ -69,9 +66,6 @@ class AsPaperCounts:
 
     subtasks: tuple[Group, ...]
     moves: str = "each"
-
-    def __post_init__(self) -> None:
-        check_name("cost of a move", self.moves, MOVES)
 
     def flops(self, left: Held, right: Held) -> float:
         """Of the gradients of the last group, or of all, or nothing."""
@@ -145,21 +139,12 @@ class Job:
     over: list[bool] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        check_name("scan", self.scan, ALGORITHMS)
-        check_whole("iterations", self.iterations, 1)
-        subtasks = listed("subtasks", self.subtasks, "give the loss's gradient and the groups")
-        object.__setattr__(self, "subtasks", subtasks)
-        if not subtasks:
-            raise UserError("there are no subtasks; give the loss's gradient and the groups")
-        patience_s = self.patience_s
-        if patience_s is None:
+        if self.patience_s is None:
             slowest = min(node.flops_per_s for node in self.pool.nodes)
-            flops = sum(one.backward_flops for one in subtasks)
-            patience_s = flops / slowest + len(subtasks) * self.pool.dispatch_s + self.pool.delay_s
-            patience_s = patience_s or 1.0
-        if not check_number("patience_s", patience_s) > 0:
-            raise UserError(f"patience_s is {patience_s}; it must be above 0")
-        object.__setattr__(self, "patience_s", patience_s)
+            flops = sum(one.backward_flops for one in self.subtasks)
+            dispatches_s = len(self.subtasks) * self.pool.dispatch_s
+            patience_s = flops / slowest + dispatches_s + self.pool.delay_s
+            object.__setattr__(self, "patience_s", patience_s or 1.0)
 
 
 class Order(NamedTuple):

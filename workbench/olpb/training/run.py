@@ -15,7 +15,7 @@ from workbench.names import check_name
 from workbench.olpb.algorithms.decoupled import cut
 from workbench.olpb.algorithms.levels import groups
 from workbench.olpb.algorithms.methods import METHODS
-from workbench.olpb.algorithms.recording import record
+from workbench.olpb.algorithms.tape_recorder import record
 from workbench.olpb.programs import modules, server
 from workbench.olpb.programs.cluster import SERVER, seconds
 from workbench.olpb.programs.jacobians import AsArithmeticCosts, subtasks_of

@@ -37,25 +37,3 @@ def from_entries(
     """Matrix of these entries; those at the same place are added."""
     data = np.broadcast_to(np.asarray(entries, np.float64), rows.shape)
     return coo_array((data.ravel(), (rows.ravel(), columns.ravel())), shape=shape).tocsr()
-
-
-def from_blocks(index: Indices, blocks: Numbers) -> csr_array:
-    """A block for each row of `index`, which says where the block's rows and columns are.
-
-    Axes of the blocks: block, read, made.
-    """
-    rows = np.broadcast_to(index[:, :, None], blocks.shape)
-    columns = np.broadcast_to(index[:, None, :], blocks.shape)
-    return from_entries(rows, columns, blocks, (index.size, index.size))
-
-
-def spread(read: Tensor, result: Tensor) -> Indices:
-    """By element of a result, the element that broadcasting gives it of what is read."""
-    each = np.arange(read.numel()).reshape(read.shape)
-    return np.broadcast_to(each, result.shape).reshape(-1)
-
-
-def rows_along(result: Tensor, axis: int) -> Indices:
-    """Numbers of a tensor's elements, a row for each of its vectors along an axis."""
-    each = np.arange(result.numel()).reshape(tuple(result.shape) or (1,))
-    return np.moveaxis(each, axis, -1).reshape(-1, each.shape[axis])

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench import archives, fingerprints
-from workbench.checks import check_whole
 from workbench.olpb.algorithms import levels
 from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.olpb.costs import arithmetic, backward
@@ -46,7 +45,7 @@ _COMPUTING = (
     "graphs/*.py",
     *(f"olpb/algorithms/{name}.py" for name in ("levels", "schedules")),
     *(f"olpb/costs/{name}.py" for name in ("arithmetic", "backward", "library", "patterns")),
-    "olpb/costs/stored.py",
+    "olpb/costs/stored_passes.py",
 )
 _SCRIPT = "scripts/trace_zoo.py"
 
@@ -73,7 +72,6 @@ def stored_groups(
             operator_flops=operator_flops,
             number_flops=number_flops,
         )
-    check_whole("batch_size", batch_size, 1)
     columns = [found[name].tolist() for name in _GROUPS]
     return (
         LOSS,

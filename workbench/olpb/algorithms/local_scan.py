@@ -1,4 +1,4 @@
-"""Scans for any associative operator that need not commute: run by their schedule."""
+"""A scan by its schedule on one machine, for any associative operator, commuting or not."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from workbench.errors import UserError
-from workbench.olpb.algorithms.schedules import Schedule, schedule
+from workbench.olpb.algorithms.schedules import Schedule
 
 T = TypeVar("T")
 
@@ -36,36 +35,6 @@ class Scan(Generic[T]):
     bytes_sent: int
 
 
-def hillis_steele(
-    elements: Sequence[T],
-    combine: Callable[[T, T], T],
-    identity: T,
-    nodes: int | None = None,
-    *,
-    exclusive: bool = False,
-) -> Scan[T]:
-    """Scan in few steps: log n of them, and n log n applications, on as many nodes as elements.
-
-    ``combine(earlier, later)`` is associative; see `schedules` for steps and work on fewer
-    nodes. Raises ValueError: nodes below 1.
-    """
-    planned = schedule("hillis_steele", len(elements), nodes, exclusive=exclusive)
-    return run(planned, elements, combine, identity)
-
-
-def blelloch(
-    elements: Sequence[T],
-    combine: Callable[[T, T], T],
-    identity: T,
-    nodes: int | None = None,
-    *,
-    exclusive: bool = False,
-) -> Scan[T]:
-    """Scan with little work: under 2 n applications in under 2 log n steps; as `hillis_steele`."""
-    planned = schedule("blelloch", len(elements), nodes, exclusive=exclusive)
-    return run(planned, elements, combine, identity)
-
-
 def run(
     planned: Schedule,
     elements: Sequence[T],
@@ -76,8 +45,6 @@ def run(
     size_bytes: Callable[[T], int] = lambda value: 0,
 ) -> Scan[T]:
     """Run a schedule on one machine, move by move, and price its moves and messages."""
-    if len(elements) != planned.elements:
-        raise UserError(f"the schedule is for {planned.elements} elements, not {len(elements)}")
     known = dict(enumerate(elements))
     steps = work = critical_flops = all_flops = 0
     for stage in planned.stages:

@@ -1,0 +1,134 @@
+"""Reducers: points in fewer dimensions, so that similar ones are found quickly.
+
+Each takes points (N, d...), the aggregation ratio and a seed, and returns (N, d'); of ratio and
+seed, most use neither. Incremental SVD has a module of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.edgegossip.aggregation.aggregation import FloatArray
+
+Reducer = Callable[[FloatArray, float, int], FloatArray]
+
+VALUES = 10
+"""Singular values kept (Han et al. 2021, Sec. 4.3), and components, of which it says nothing."""
+
+LENGTH = 10
+"""Length of the fingerprint, d' (Sec. 4.3)."""
+
+BINS = 10
+"""As many as the other techniques keep dimensions; the paper does not say how many."""
+
+AT_ONCE = 4096
+"""Points decomposed in one call, so that memory does not grow with the data set."""
+
+
+def single_svd(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
+    """Return the largest singular values of each point, taken as a matrix; (N, d').
+
+    `x` is (N, d), (N, H, W) or (N, C, H, W). An image of several channels is one matrix, channel
+    below channel; a vector is folded, row by row, into the squarest matrix that holds it, padded
+    with zeros. That makes O(N d^(3/2)) of Table 3. A small image has fewer than ten values; then
+    all are kept.
+    """
+    matrices = folded(x)
+    return np.concatenate(
+        [
+            np.linalg.svd(matrices[first : first + AT_ONCE].astype(np.float64), compute_uv=False)
+            for first in range(0, len(matrices), AT_ONCE)
+        ]
+    )[:, :VALUES]
+
+
+def folded(x: FloatArray) -> FloatArray:
+    """Points as matrices, (N, rows, columns)."""
+    if x.ndim > 2:
+        return x.reshape(len(x), -1, x.shape[-1])
+    columns = math.isqrt(x.shape[1] - 1) + 1
+    rows = -(-x.shape[1] // columns)
+    return np.pad(x, ((0, 0), (0, rows * columns - x.shape[1]))).reshape(len(x), rows, columns)
+
+
+def whole_svd(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
+    """Return the points along the right singular vectors of the ten largest values, (N, d').
+
+    Smaller data has as many columns as N and d allow. Decomposed in full, in O(N d min(N, d)), as
+    the paper does by its times.
+    """
+    flat = x.reshape(len(x), -1)
+    u, values, _ = np.linalg.svd(flat, full_matrices=False)
+    reduced: NDArray[np.float64] = (u[:, :VALUES] * values[:VALUES]).astype(np.float64)
+    return reduced
+
+
+def randomised_svd(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
+    """Return what `whole_svd` does, by random projections in O(N d d').
+
+    With power iterations (Halko, Martinsson and Tropp 2011).
+    """
+    from sklearn.utils.extmath import randomized_svd
+
+    flat = x.reshape(len(x), -1)
+    u, values, _ = randomized_svd(flat, min(VALUES, *flat.shape), random_state=seed)
+    reduced: NDArray[np.float64] = (u * values).astype(np.float64)
+    return reduced
+
+
+def pca(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
+    """Return the points along the ten directions of largest variance, (N, d').
+
+    Smaller data has as many columns as N and d allow. Decomposed in full, in O(N d min(N, d)), as
+    the paper does by its times.
+    """
+    return _principal(x, "full", None)
+
+
+def randomised_pca(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
+    """Return what `pca` does, by random projections in O(N d d') (Halko et al. 2011)."""
+    return _principal(x, "randomized", seed)
+
+
+def _principal(x: FloatArray, solver: str, seed: int | None) -> NDArray[np.float64]:
+    from sklearn.decomposition import PCA
+
+    flat = x.reshape(len(x), -1)
+    if (flat == flat[0]).all():
+        return np.zeros((len(flat), 1))  # no variance: scikit-learn would divide by it
+    fitted = PCA(min(VALUES, *flat.shape), svd_solver=solver, random_state=seed)
+    reduced: NDArray[np.float64] = fitted.fit_transform(flat).astype(np.float64)
+    return reduced
+
+
+def simhash(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
+    """Return ten sums of each point's features under random signs, (N, 10).
+
+    Distances are those of the points times about sqrt(10).
+
+    Deviation: the paper names neither the hash nor its fingerprint. This is similarity hashing
+    (Charikar, STOC 2002) before the sums are cut to their signs: ten bits distinguish no more than
+    1,024 points, and hardly any within a class, so that k-means would find too few distinct points.
+    """
+    flat = x.reshape(len(x), -1)
+    signs = np.random.default_rng(seed).choice((-1, 1), (flat.shape[1], LENGTH))
+    sums: NDArray[np.float64] = (flat @ signs.astype(flat.dtype)).astype(np.float64)
+    return sums
+
+
+def histogram(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
+    """Return the share of each point's values in ten bins of equal width, (N, 10).
+
+    The bins reach from the smallest to the largest value of the whole data set; the place of a
+    value in an image is lost.
+    """
+    flat = x.reshape(len(x), -1)
+    edges = np.linspace(float(flat.min()), float(flat.max()), BINS + 1)[1:-1]
+    # One bin more for each edge that a value reaches: counts from each edge on, then differences.
+    reaching = [np.count_nonzero(flat >= edge, axis=1) for edge in edges]
+    counts = [np.full(len(flat), flat.shape[1]), *reaching, np.zeros(len(flat))]
+    return -np.diff(np.stack(counts, axis=1), axis=1) / flat.shape[1]
