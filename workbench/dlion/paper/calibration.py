@@ -22,14 +22,14 @@ import polars as pl
 
 from workbench.claims import paper_value
 from workbench.clusters.testbeds import calibration_toml, write_calibration
-from workbench.dlion.paper.answers import COMPARED, gains
+from workbench.dlion.paper.compared import OTHERS, gains
 from workbench.dlion.paper.testbed import CANDIDATES, EXPLANATION, FIRST_WEIGHTS, Constants
 from workbench.experiments import recorded
 
 FITTED_ON = tuple(
     f"dlion.{setting}.{system}"
     for setting in ("fig11.homo_a", "fig13.mean_of_homo_a_hetero_cpu_a_b")
-    for system in COMPARED
+    for system in OTHERS
 )
 BY_HAND = ("host_ms",)
 """Constants that were fitted without candidates."""
@@ -46,7 +46,7 @@ def differences(candidates: pl.DataFrame, name: str, first_weights: str) -> dict
     frame = candidates.filter(candidate=name, first_weights=first_weights)
     return {
         system: sum(found) / len(found) - paper_value(f"dlion.fig11.homo_a.{system}")
-        for system in COMPARED
+        for system in OTHERS
         if (found := gains(frame, ("homo_a",), system))
     }
 
@@ -62,7 +62,7 @@ def pick(candidates: pl.DataFrame, first_weights: str) -> str:
 
 
 def _is_whole(found: Mapping[str, float]) -> bool:
-    return len(found) == len(COMPARED)
+    return len(found) == len(OTHERS)
 
 
 def to_toml(candidates: pl.DataFrame) -> str:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from workbench.claims import paper_value, tolerance
 from workbench.clusters import load_constants, load_testbed
 from workbench.datasets import Dataset
 from workbench.dlion.algorithms.global_batch import Growth
@@ -185,77 +184,6 @@ class Testbed:
             first_weights=first_weights or self.first_weights,
             **options,
         )
-
-    def with_constants(self, **changes: float) -> Testbed:
-        """The same with other constants."""
-        return replace(self, constants=replace(self.constants, **changes))
-
-
-class Pace(NamedTuple):
-    """How many iterations Table 3 leaves to whoever sends whole gradients, and what Fig. 11 needs.
-
-    A worker sends its gradient to all peers through one interface. Hop is at most its staleness
-    bound ahead of what arrived of any worker, so no faster than the slowest interface and that. In
-    an iteration of Baseline computation comes on top, which takes no longer than communication does
-    on the LAN: there the paper finds accuracy "bounded more by network capacity than compute
-    capacity" (Sec. 5.2.3).
-
-    Attributes
-    ----------
-    exchange_s
-        Of whole gradients through the slowest interface, in each phase.
-    hop_most, baseline_least
-        Iterations in the paper's seconds.
-    allowed
-        How many times as many Hop's can be.
-    stated, stated_near
-        How many times as accurate Hop is, by the gains over both; and at least, with both as far
-        off as the scorecard's `near` allows.
-    """
-
-    exchange_s: tuple[float, ...]
-    hop_most: float
-    baseline_least: float
-    allowed: float
-    stated: float
-    stated_near: float
-
-    @property
-    def contradicts(self) -> bool:
-        """Whether hardly more iterations would have to be far more accurate."""
-        return self.stated_near > self.allowed
-
-
-def pace(figure: str, environment: str) -> Pace:
-    """The pace in an environment of the CPU cluster, and the gains that a figure states there."""
-    phases = STATED["dynamic"]["environments"].get(environment, {"phases": [environment]})["phases"]
-    machines, environments = STATED["machines"], STATED["environments"]
-    bits = 8 * STATED["models"]["cipher_bytes"] * (machines["count"] - 1)
-    slowest = [min(environments[one].get("mbps", [machines["lan_mbps"]])) for one in phases]
-    exchange_s = tuple(bits / (1e6 * mbps) for mbps in slowest)
-    lan_s, phase_s = bits / (1e6 * machines["lan_mbps"]), SECONDS / len(phases)
-    hop_most = sum(phase_s / one for one in exchange_s) + STATED["compared"]["hop_staleness"]
-    baseline_least = sum(phase_s / (one + lan_s) for one in exchange_s)
-    baseline, hop = (
-        paper_value(f"dlion.{figure}.{environment}.{of}") for of in ("baseline", "hop")
-    )
-    least, most = baseline - tolerance("percent", baseline), hop + tolerance("percent", hop)
-    return Pace(
-        exchange_s,
-        hop_most,
-        baseline_least,
-        hop_most / baseline_least,
-        (100 + baseline) / (100 + hop),
-        (100 + least) / (100 + most),
-    )
-
-
-COMPARED_IN = {
-    "fig11": ("homo_a", "hetero_sys_a", "hetero_sys_b"),
-    "fig15": ("homo_b", "hetero_net_a"),
-    "fig18": ("dynamic_sys_a", "dynamic_sys_b"),
-}
-"""Environments in which each figure compares all systems' gains."""
 
 
 @lru_cache

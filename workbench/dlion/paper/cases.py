@@ -1,12 +1,10 @@
-"""Trainings on the paper's testbed, named by plain values, so that each is made once."""
+"""A training on the paper's testbed, named by plain values, so that each is made once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import polars as pl
 
 from workbench import datasets
 from workbench.datasets import Dataset, partition
@@ -17,7 +15,6 @@ from workbench.dlion.algorithms.knowledge_transfer import Transfer
 from workbench.dlion.algorithms.max_n import MaxN
 from workbench.dlion.algorithms.synchronisation import synchronous
 from workbench.dlion.algorithms.system import Batching
-from workbench.dlion.paper.experiments import scales
 from workbench.dlion.paper.testbed import (
     CANDIDATES,
     GROWTH_EPOCHS,
@@ -28,7 +25,7 @@ from workbench.dlion.paper.testbed import (
     paper_testbed,
 )
 from workbench.dlion.training import Trained, train
-from workbench.experiments import data_set
+from workbench.experiments import Scaled, data_set
 from workbench.experiments.data import loaded_once
 from workbench.names import choose
 from workbench.zoo import MODELS as ZOO
@@ -36,8 +33,50 @@ from workbench.zoo import MODELS as ZOO
 if TYPE_CHECKING:
     from workbench.runtime import Fault
 
-POINTS = 15
-"""Instants at which a curve has a row."""
+
+AT_DEFAULT = "digits"
+"""Data: in the few hundred iterations of minutes hardly anything is learnt from cluttered ones."""
+
+
+class Learning(NamedTuple):
+    """Who learns from what, for how many of the paper's seconds, and how often that is looked at.
+
+    Attributes
+    ----------
+    samples, test_samples
+        At most; None for all.
+    evaluate_every, timing_period
+        Iterations of the learner from one evaluation, or timing of batches, to the next.
+    source
+        The data set.
+    """
+
+    learner: Learner
+    samples: int | None
+    test_samples: int | None
+    evaluate_every: int
+    timing_period: int
+    seconds: float = SECONDS
+    source: str = "digits"
+
+    def of(self, scale: str, dataset: str = "auto") -> Learning:
+        """The same of the data that are asked for at a scale."""
+        return self._replace(source=data_set(scale, "cifar10", dataset, at_default=AT_DEFAULT))
+
+    @property
+    def data(self) -> Dataset:
+        """The data, fitted to the learner's input."""
+        return data(self.source, self.learner.model, self.samples, self.test_samples)
+
+
+_SMALL = Learner("cipher_small", "cipher", stands_for=8.0, local_batch=16, learning_rate=0.5)
+LEARNING = Scaled(
+    smoke=Learning(_SMALL._replace(stands_for=120.0), 240, 60, 3, 3),
+    # Batches are timed less often than the paper's, as that takes gradients for nothing else.
+    default=Learning(_SMALL, 1500, 200, 20, 15),
+    paper=Learning(Learner(), None, None, 100, 100),
+)
+"""In Cipher's place. One iteration stands for several, one sample for several of its samples."""
 
 
 class Case(NamedTuple):
@@ -82,41 +121,11 @@ class Case(NamedTuple):
     times_as_long: float = 1.0
 
 
-class Learning(NamedTuple):
-    """Who learns from what, and how often that is looked at."""
-
-    learner: Learner
-    source: str
-    samples: int | None
-    test_samples: int | None
-    evaluate_every: int
-    timing_period: int
-    seconds: float = SECONDS
-
-    @property
-    def data(self) -> Dataset:
-        """The data, fitted to the learner's input."""
-        return data(self.source, self.learner.model, self.samples, self.test_samples)
-
-
 @loaded_once
 def data(source: str, model: str, samples: int | None, test_samples: int | None) -> Dataset:
     """Load a data set, cut, fitted to a model and standardised."""
     found = datasets.load(source).limit(train=samples, test=test_samples)
     return found.fitted(ZOO[model].input_shape).standardised()
-
-
-def learning_at(scale: str, dataset: str = "auto", *, mobile: bool = False) -> Learning:
-    """The learner at a scale, in the place of Cipher or MobileNet."""
-    learners = scales.MOBILE_LEARNERS if mobile else scales.LEARNERS
-    return Learning(
-        learners.at(scale),
-        data_set(scale, "cifar10", dataset, at_default=scales.AT_DEFAULT),
-        scales.SAMPLES.at(scale),
-        scales.TEST_SAMPLES.at(scale),
-        scales.EVALUATE_EVERY.at(scale),
-        scales.TIMING_PERIOD.at(scale),
-    )
 
 
 def system_of(case: Case, learning: Learning, samples: int) -> System:
@@ -177,14 +186,12 @@ def run(
     case: Case,
     learning: Learning,
     *,
-    testbed: Testbed | None = None,
     faults: Iterable[Fault] = (),
     patience_s: float | None = None,
 ) -> Trained:
     """Train a case."""
-    found = learning.data
+    found, where = learning.data, paper_testbed()
     shards: Any = None
-    where = testbed or paper_testbed()
     if case.candidate is not None:
         where = Testbed(choose("candidate", case.candidate, CANDIDATES))
     if case.classes is not None:
@@ -205,90 +212,3 @@ def run(
         patience_s=patience_s,
     )
     return train(setup, system_of(case, learning, len(found.y_train)), faults=tuple(faults))
-
-
-CURVE: dict[str, Any] = {
-    "reason": pl.String,
-    "at_s": pl.Float64,
-    "top1": pl.Float64,
-    "top1_sd": pl.Float64,
-    "loss": pl.Float64,
-    "iterations": pl.Float64,
-    "mbytes": pl.Float64,
-    "global_batch": pl.Int64,
-}
-"""Of a curve: means over workers, and their standard deviation; what was sent by then; the largest
-global batch so far, of the learner's samples."""
-
-
-def curve(trained: Trained, seconds: float, points: int = POINTS) -> pl.DataFrame:
-    """Rows at equal steps of time: of each worker the newest evaluation by then.
-
-    That is up to `evaluate_every` iterations old, 100 at scale ``paper``, so that a curve shows an
-    accuracy as much later than it was reached.
-    """
-    ends_s = [seconds * (at + 1) / points for at in range(points)]
-    evaluations = trained.evaluations.sort("at_s", maintain_order=True)  # of equal times the last
-    workers = len(trained.weights)
-    rows = []
-    for end_s in ends_s:
-        known = evaluations.filter(pl.col("at_s") <= end_s)
-        newest = known.group_by("node").last().sort("node")  # sums depend on the order
-        done = trained.iterations.filter(pl.col("at_s") <= end_s)
-        sent = trained.transfers.filter(pl.col("at_s") <= end_s)
-        whole_round = len(newest) == workers
-        rows.append(
-            {
-                "at_s": end_s,
-                "top1": newest["top1"].mean() if whole_round else None,
-                "top1_sd": newest["top1"].std() if whole_round else None,
-                "loss": newest["loss"].mean() if whole_round else None,
-                "iterations": len(done) / workers,
-                "mbytes": int(sent["bytes"].sum()) / 1e6,
-                "global_batch": done["global_batch"].max(),
-            }
-        )
-    return pl.DataFrame(rows, schema={name: CURVE[name] for name in list(CURVE)[1:]})
-
-
-def about(case: Case, learning: Learning) -> Mapping[str, Any]:
-    """What a row says of its training."""
-    return {
-        **case._asdict(),
-        "techniques": None if case.techniques is None else " + ".join(case.techniques),
-        "learner": learning.learner.model,
-        "timed": learning.learner.timed,
-        "stands_for": learning.learner.stands_for,
-        "dataset": learning.data.name,
-        "train_samples": len(learning.data.y_train),
-        "test_samples": len(learning.data.y_test),
-        "seconds": learning.seconds * case.times_as_long,
-    }
-
-
-ABOUT: dict[str, Any] = {
-    **dict.fromkeys(("system", "environment"), pl.String),
-    "seed": pl.Int64,
-    "techniques": pl.String,
-    "n": pl.Float64,
-    "accumulate": pl.Boolean,
-    "weighting": pl.String,
-    **dict.fromkeys(("growth_epochs", "period"), pl.Int64),
-    "share": pl.Float64,
-    "whom": pl.String,
-    "early": pl.Int64,
-    **dict.fromkeys(("candidate", "first_weights"), pl.String),
-    "synchronous": pl.Boolean,
-    **dict.fromkeys(("classes", "workers"), pl.Int64),
-    "times_as_long": pl.Float64,
-    **dict.fromkeys(("learner", "timed"), pl.String),
-    "stands_for": pl.Float64,
-    "dataset": pl.String,
-    **dict.fromkeys(("train_samples", "test_samples"), pl.Int64),
-    "seconds": pl.Float64,
-}
-
-
-def each_seed(cases: Sequence[Case], seeds: Iterable[int]) -> list[Case]:
-    """Every case with each seed, all of one seed together."""
-    return [case._replace(seed=one) for one in seeds for case in cases]

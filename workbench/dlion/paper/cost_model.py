@@ -5,25 +5,33 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
+import altair as alt
 import polars as pl
 
+from workbench.claims import Answer
 from workbench.clusters.schedule import Schedule
 from workbench.dlion.algorithms import COMPARED, SYSTEMS, synchronisation
 from workbench.dlion.costs.environments import ENVIRONMENTS
 from workbench.dlion.costs.iteration import Workload, iteration
-from workbench.dlion.paper.experiments.cases import Case, learning_at, system_of
-from workbench.dlion.paper.testbed import COMPARED_IN, STATED, pace, paper_testbed
+from workbench.dlion.paper.cases import LEARNING, Case, system_of
+from workbench.dlion.paper.testbed import STATED, paper_testbed
+from workbench.dlion.paper.titles import ENVIRONMENT_TITLES, WORKERS
 from workbench.dlion.training import train
-from workbench.experiments import sweep
+from workbench.experiments import Scaled, sweep
+from workbench.experiments.figure import Figure
+from workbench.figures import parts
 from workbench.profiles import profile_model
 
 HOOKS = ("generate_partial_gradients", "synch_training")
+
+
 _STRATEGIES = (
     synchronisation.synchronous,
     synchronisation.asynchronous,
@@ -33,7 +41,7 @@ _STRATEGIES = (
 
 
 def table1() -> pl.DataFrame:
-    """Statements that each system's hooks need (Table 1): ``system, hook, statements``.
+    """Statements that each system's hooks need (Table 1).
 
     A hook counts the statements of its function; of a class, of its ``__init__`` and ``__call__``;
     docstrings not, nor what these call. A way to wait that every system may name counts none.
@@ -70,31 +78,8 @@ def _is_docstring(one: ast.stmt) -> bool:
     return isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
 
 
-def hop() -> pl.DataFrame:
-    """Why the gains over Baseline and Hop contradict each other: `testbed.Pace`, by environment.
-
-    Columns ``figure, environment``, those of a pace (``exchange_s`` of its slowest phase) and
-    ``contradicts``.
-    """
-    found = [
-        (figure, environment, pace(figure, environment))
-        for figure, environments in COMPARED_IN.items()
-        for environment in environments
-    ]
-    return pl.DataFrame(
-        {
-            "figure": figure,
-            "environment": environment,
-            **one._asdict(),
-            "exchange_s": max(one.exchange_s),
-            "contradicts": one.contradicts,
-        }
-        for figure, environment, one in found
-    )
-
-
 def table2() -> pl.DataFrame:
-    """Mbit/s between the six regions (Table 2): ``source, target, mbps``."""
+    """Mbit/s between the six regions (Table 2)."""
     names = list(STATED["regions"])
     rows = [
         (names[source], names[target], mbps)
@@ -105,10 +90,7 @@ def table2() -> pl.DataFrame:
 
 
 def table3(end_s: float = 1500.0) -> pl.DataFrame:
-    """Cores and Mbit/s of each worker over time, by environment (Table 3).
-
-    Columns ``environment, node, from_s, to_s, cores, unit, mbps``.
-    """
+    """Cores and Mbit/s of each worker over time, by environment (Table 3)."""
     rows = []
     for name, where in ENVIRONMENTS.items():
         for node, (cores, mbps) in enumerate(zip(where.cores, where.mbps, strict=True)):
@@ -128,16 +110,15 @@ def table3(end_s: float = 1500.0) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def predicted(scale: str = "default", environment: str = "hetero_sys_a") -> pl.DataFrame:
+def predicted(
+    systems: Sequence[str], iterations: int, environment: str = "hetero_sys_a"
+) -> pl.DataFrame:
     """Seconds of an iteration by the cost model, and in a short simulation, by system.
 
-    At ``smoke`` of the systems that the paper compares, in few iterations.
-
-    Columns ``system, predicted_s, simulated_s`` (mean over the workers, of the second half) and
-    ``percent``, how far the prediction is off.
+    Simulated is the mean over the workers, of the second half; ``percent``, how far the prediction
+    is off.
     """
-    testbed, learning = paper_testbed(), learning_at("smoke")
-    systems, iterations = (COMPARED, 20) if scale == "smoke" else (tuple(SYSTEMS), 100)
+    testbed, learning = paper_testbed(), LEARNING.smoke
     learner = learning.learner._replace(stands_for=1.0)
     setup = testbed.setup(learner, learning.data, environment, seconds=1e9)
     setup = replace(setup, seconds=None, iterations=iterations, evaluate_every=iterations)
@@ -163,3 +144,56 @@ def predicted(scale: str = "default", environment: str = "hetero_sys_a") -> pl.D
         **dict.fromkeys(("predicted_s", "simulated_s", "percent"), pl.Float64),
     }
     return sweep("Predicted", measure, [{"system": name} for name in systems], schema)
+
+
+def draw_interfaces(frame: pl.DataFrame) -> alt.FacetChart:
+    """Interface of each worker over time, by environment."""
+    titles = {**ENVIRONMENT_TITLES, "fig19": "Fig. 19", "fig20": "Fig. 20"}  # room for two panels
+    ends = frame.filter(pl.col("to_s") == pl.col("to_s").max()).with_columns(at_s=pl.col("to_s"))
+    drawn = (
+        pl.concat([frame.with_columns(at_s=pl.col("from_s")), ends])
+        .with_columns(pl.col("environment").replace(titles), worker=pl.format("worker {}", "node"))
+        .sort("environment", "node", "at_s")
+    )
+    lines = (
+        alt.Chart(drawn)
+        .mark_line(interpolate="step-after")
+        .encode(
+            x=alt.X("at_s:Q", title="virtual seconds"),
+            y=alt.Y("mbps:Q", title="Mbit/s", scale=alt.Scale(type="log")),
+            color=parts.colour("worker", WORKERS),
+        )
+        .properties(height=80)
+    )
+    order = [titles[one] for one in frame["environment"].unique(maintain_order=True)]
+    return parts.facets(lines, "environment", order, "Interfaces by environment (Table 3)")
+
+
+def _lines(system: str, hook: str, table1: pl.DataFrame) -> Answer | None:
+    found = table1.filter(system=system, hook=hook)
+    return None if found.is_empty() else Answer(float(found["statements"][0]), "statements")
+
+
+TABLE1 = Figure(
+    id="table1",
+    compute=table1,
+    answers={
+        f"dlion.table1.{system}.{hook}": partial(_lines, system, hook)
+        for system in COMPARED
+        if system != "dlion"
+        for hook in HOOKS
+    },
+)
+
+TABLE2 = Figure(id="table2", compute=table2)
+
+TABLE3 = Figure(id="table3", compute=table3, chart=draw_interfaces)
+
+PREDICTED = Figure(
+    id="predicted",
+    compute=predicted,
+    sizes={
+        "systems": Scaled(smoke=COMPARED, default=tuple(SYSTEMS), paper=tuple(SYSTEMS)),
+        "iterations": Scaled(smoke=20, default=100, paper=100),
+    },
+)

@@ -1,0 +1,134 @@
+"""What the frames of trainings say: last rows, seconds to an accuracy, and words for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import wraps
+from math import sqrt
+from statistics import stdev
+
+import polars as pl
+
+from workbench.claims import Answer
+from workbench.dlion.paper.testbed import LOCAL_BATCH, STATED
+from workbench.dlion.paper.trainings import CURVE
+
+STATED_TARGET = 0.7
+"""Accuracy that Figs. 9a and 14 wait for."""
+
+
+def ended(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the trainings that ended well."""
+    return frame.filter(pl.col("reason").is_null())
+
+
+def final(frame: pl.DataFrame) -> pl.DataFrame:
+    """The last row of each training that ended well."""
+    return frame.filter(pl.col("top1").is_not_null() & (pl.col("at_s") >= pl.col("seconds")))
+
+
+def target_of(frame: pl.DataFrame) -> float:
+    """Accuracy to wait for: the paper's 70 %, or what all trainings of a frame reach if less."""
+    of = [one for one in frame.columns if one not in CURVE]
+    best = frame.group_by(of).agg(pl.col("top1").max())["top1"]
+    least = best.drop_nulls().min()
+    return min(STATED_TARGET, float(least) if isinstance(least, int | float) else 0.0)
+
+
+def seconds_to(frame: pl.DataFrame, target: float) -> float | None:
+    """Mean over seeds of the seconds until an accuracy; None if one never gets there.
+
+    Between the rows before and after it is interpolated. Rows hold the newest evaluation, so that
+    it is too late by up to the time between two evaluations: 100 iterations at scale ``paper``.
+    """
+    found = []
+    for _, part in frame.group_by("seed", maintain_order=True):
+        rows = [(0.0, 0.0), *part.drop_nulls("top1").sort("at_s").select("at_s", "top1").rows()]
+        at = next((at for at, (_, top1) in enumerate(rows) if top1 >= target and at), None)
+        if at is None:
+            return None
+        (before_s, before), (after_s, after) = rows[at - 1], rows[at]
+        share = (target - before) / (after - before) if after > before else 1.0
+        found.append(before_s + share * (after_s - before_s))
+    return sum(found) / len(found) if found else None
+
+
+def of_trainings(answer: Callable[..., Answer | None]) -> Callable[..., Answer | None]:
+    """Answer by the trainings that ended well, the last argument."""
+
+    @wraps(answer)
+    def checked(*arguments: object, **options: object) -> Answer | None:
+        *parts, frame = arguments
+        assert isinstance(frame, pl.DataFrame)
+        well = ended(frame)
+        if well.is_empty():
+            return Answer(not_run="rests on trainings that failed")
+        failed = len(frame) - len(well)
+        try:
+            found = answer(*parts, well, **options)
+        except KeyError:  # a setting without a row
+            if not failed:
+                raise
+            return Answer(not_run="rests on trainings that failed")
+        if found is None or found.ours is None:
+            return found
+        left_out = f"; left out: {failed} that failed" if failed else ""
+        seeds = found.seeds or well["seed"].n_unique()
+        detail, caveat = found.detail + left_out, _caveat(well)
+        return replace(found, detail=detail, seeds=seeds, caveat=caveat)
+
+    return checked
+
+
+def spread(values: Sequence[float], unit: str = "points") -> str:
+    """A mean's standard error over seeds, or that there is one seed."""
+    if len(values) < 2:
+        return "one seed"
+    return f"± {stdev(values) / sqrt(len(values)):.1f} {unit} over {len(values)} seeds"
+
+
+def learnt_from(frame: pl.DataFrame) -> str:
+    """Who learnt from what."""
+    row = frame.row(0, named=True)
+    return f"{row['learner']} on {row['train_samples']:,} of {row['dataset']}"
+
+
+FIRST_BATCH = STATED["machines"]["count"] * LOCAL_BATCH
+
+
+def _caveat(frame: pl.DataFrame) -> str:
+    """That the global batch never grew, in a frame from when it grew to 1 % of whatever there was.
+
+    Such a frame does not have its size.
+    """
+    row = frame.row(0, named=True)
+    most = STATED["batches"]["warm_up_limit"] * row["train_samples"]
+    grew = "global_batch" in frame.columns or row["stands_for"] != 1 or most > FIRST_BATCH
+    return "" if grew else f"recorded while the global batch never grew beyond {FIRST_BATCH}"
+
+
+def by(frame: pl.DataFrame, column: str) -> dict[object, float]:
+    """Mean final accuracy by a column's value."""
+    last = final(frame).sort("seed").group_by(column, maintain_order=True)
+    return dict(last.agg(pl.col("top1").mean()).iter_rows())
+
+
+def percents_by(found: dict[object, float], axis: str) -> str:
+    """``30.0/60.0 % by N 1/10``."""
+    return f"{percents(found.values())} % by {axis} {slashed(found)}"
+
+
+def percents(values: Iterable[float]) -> str:
+    """``30.0/60.0``."""
+    return slashed(f"{100 * value:.1f}" for value in values)
+
+
+def slashed(values: Iterable[object]) -> str:
+    """Joined by slashes."""
+    return "/".join(map(str, values))
+
+
+def seconds_text(values: Iterable[float | None]) -> str:
+    """``900/never s``."""
+    return slashed("never" if one is None else f"{one:.0f}" for one in values) + " s"

@@ -1,0 +1,268 @@
+"""Figs. 6, 8, 19 and 20: what DLion's controllers decide while it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from workbench import figures
+from workbench.claims import Answer
+from workbench.clusters.schedule import Schedule
+from workbench.dlion.algorithms.global_batch import CONSTANT
+from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
+from workbench.dlion.paper.accuracy import slashed
+from workbench.dlion.paper.cases import LEARNING, Case, Learning, system_of
+from workbench.dlion.paper.testbed import STATED, paper_testbed
+from workbench.dlion.paper.titles import WORKERS
+from workbench.dlion.paper.trainings import RECORDABLE
+from workbench.dlion.training import Trained, train
+from workbench.experiments import sweep
+from workbench.experiments.figure import Figure, Together
+from workbench.figures import parts
+from workbench.profiles import profile_model
+
+BATCHES: dict[str, Any] = {
+    "at_s": pl.Float64,
+    **dict.fromkeys(("node", "iteration", "samples", "global_batch"), pl.Int64),
+    "cores": pl.Float64,
+    "stands_for": pl.Float64,
+}
+
+
+LINKS: dict[str, Any] = {
+    "at_s": pl.Float64,
+    **dict.fromkeys(("source", "target", "iteration"), pl.Int64),
+    **dict.fromkeys(("percent", "mbps"), pl.Float64),
+}
+
+
+def _train(where: Environment, learning: Learning, seed: int, *, constant: bool) -> Trained:
+    learner, data = learning.learner, learning.data
+    system = system_of(Case(), learning, len(data.y_train))
+    if constant and system.batching is not None:
+        system = replace(system, batching=replace(system.batching, growth=CONSTANT))
+    setup = paper_testbed().setup(
+        learner, data, where, seconds=learning.seconds, seed=seed, evaluate_every=10**6
+    )
+    return train(setup, system)
+
+
+def batches(
+    title: str,
+    where: Environment,
+    seconds: float,
+    growth: str,
+    *,
+    scale: str,
+    learning: Learning,
+    seed: int = 1,
+    dataset: str = "auto",
+) -> pl.DataFrame:
+    """Local batch sizes while the global one grows or is ``"constant"``.
+
+    ``samples`` are the paper's, for each of the learner's several.
+    """
+    shared = {
+        "where": where,
+        "learning": learning.of(scale, dataset)._replace(seconds=seconds),
+        "seed": seed,
+        "constant": growth == "constant",
+    }
+    return sweep(title, _batch_sizes, [{}], BATCHES, shared=shared)
+
+
+def _batch_sizes(
+    *, where: Environment, learning: Learning, seed: int, constant: bool, **_: object
+) -> list[dict[str, Any]]:
+    trained = _train(where, learning, seed, constant=constant)
+    factor = learning.learner.sample_stands_for / learning.learner.stands_for
+    rows = trained.iterations.with_columns(
+        (pl.col("samples", "global_batch") * factor).cast(pl.Int64),
+        stands_for=pl.lit(learning.learner.stands_for),
+    )
+    return [
+        {**row, "cores": Schedule.of(where.cores[row["node"]]).at(row["at_s"])}
+        for row in rows.to_dicts()
+    ]
+
+
+def links(
+    title: str,
+    where: Environment,
+    seconds: float,
+    *,
+    scale: str,
+    learning: Learning,
+    seed: int = 1,
+    dataset: str = "auto",
+) -> pl.DataFrame:
+    """What is sent, in percent of the whole gradient's bytes, and the receiver's bandwidth then."""
+    learning = learning.of(scale, dataset)._replace(seconds=seconds)
+    shared = {"where": where, "learning": learning, "seed": seed}
+    return sweep(title, _gradient_sizes, [{}], LINKS, shared=shared)
+
+
+def _gradient_sizes(
+    *, where: Environment, learning: Learning, seed: int, **_: object
+) -> list[dict[str, Any]]:
+    learner = learning.learner  # what it sends stands for several messages
+    whole_bytes = profile_model(learner.model).param_bytes * learner.stands_for
+    trained = _train(where, learning, seed, constant=True)
+    rows = trained.transfers.filter(topic="gradient").with_columns(
+        percent=100 * pl.col("bytes") / whole_bytes
+    )
+    return [
+        {**row, "mbps": Schedule.of(where.mbps[row["target"]]).at(row["at_s"])}
+        for row in rows.to_dicts()
+    ]
+
+
+def draw_batches(subject: str, frame: pl.DataFrame) -> alt.VConcatChart:
+    """Local batch sizes over time, and the cores."""
+    drawn = frame.with_columns(worker=pl.format("worker {}", "node"))
+    base = alt.Chart(drawn).encode(x=alt.X("at_s:Q", title="virtual seconds"))
+    colour = parts.colour("worker", WORKERS)
+    upper = base.mark_line(interpolate="step-after").encode(
+        y=alt.Y("samples:Q", title="local batch, samples"), color=colour
+    )
+    lower = base.mark_line(interpolate="step-after").encode(
+        y=alt.Y("cores:Q", title="cores"), color=colour
+    )
+    title = [subject, "sizes are the paper's (simulated)"]
+    return alt.vconcat(upper.properties(height=150), lower.properties(height=70), title=title)
+
+
+def draw_links(frame: pl.DataFrame) -> alt.Chart:
+    """What worker 0 sends over links of different bandwidth."""
+    drawn = frame.filter(source=0).with_columns(
+        link=pl.format("to worker {}: {} Mbit/s", "target", pl.col("mbps").cast(pl.Int64))
+    )
+    names = drawn.sort("target")["link"].unique(maintain_order=True).to_list()
+    title = ["What worker 0 sends its peers", "Hetero NET A (simulated)"]
+    return _draw_sizes(drawn, "link", names).properties(title=title)
+
+
+def draw_changing_bandwidth(frame: pl.DataFrame) -> alt.VConcatChart:
+    """What worker 0 sends while bandwidth changes."""
+    drawn = frame.filter(source=0).with_columns(link=pl.format("to worker {}", "target"))
+    names = drawn.sort("target")["link"].unique(maintain_order=True).to_list()
+    sizes = _draw_sizes(drawn, "link", names)
+    mbps = (
+        alt.Chart(drawn)
+        .mark_line(interpolate="step-after", color=parts.GREY)
+        .encode(x=alt.X("at_s:Q", title="virtual seconds"), y=alt.Y("mbps:Q", title="Mbit/s"))
+        .properties(height=60)
+    )
+    title = ["What worker 0 sends while bandwidth changes", "(simulated)"]
+    return alt.vconcat(sizes, mbps, title=title)
+
+
+def _draw_sizes(drawn: pl.DataFrame, field: str, names: Sequence[str]) -> alt.Chart:
+    chart: alt.Chart = (
+        alt.Chart(drawn)
+        .mark_line()
+        .encode(
+            x=alt.X("at_s:Q", title="virtual seconds"),
+            y=alt.Y("percent:Q", title="of the whole gradient's bytes, %"),
+            **figures.series(field, names),
+        )
+        .properties(height=150)
+    )
+    return chart
+
+
+PROPORTIONAL = 1.25
+"""At most so many times as much for each Mbit/s is proportional."""
+
+
+FOLLOWS = 0.5
+"""Rank correlation from which sizes follow changing cores: they wait for the next timing."""
+
+
+LEAST_ITERATIONS = 20
+"""In fewer, at scale ``smoke``, hardly anybody times batches anew after cores have changed."""
+
+
+def _local_batches(fig6: pl.DataFrame, fig19: pl.DataFrame) -> Answer:
+    """Whether sizes rise with cores, follow them as they change, and sum to the global batch."""
+    if max(fig19["iteration"]) < LEAST_ITERATIONS:
+        return Answer(not_run="takes iterations with each number of cores, as at default scale")
+    both = pl.concat([fig6.with_columns(of=pl.lit(6)), fig19.with_columns(of=pl.lit(19))])
+    sums = both.group_by("of", "iteration").agg(
+        pl.col("samples").sum(), pl.col("global_batch").max(), pl.len()
+    )
+    whole = sums.filter(pl.col("len") == both["node"].n_unique())
+    off = sum(abs(a - b) for a, b in whole.select("samples", "global_batch").rows())
+    last = fig6.filter(pl.col("iteration") == fig6["iteration"].max()).sort("cores", "node")
+    by_cores = last.group_by("cores").agg(least=pl.min("samples"), most=pl.max("samples"))
+    ranges = by_cores.sort("cores").select("least", "most").rows()
+    rising = all(most < least for (_, most), (least, _) in pairwise(ranges))
+    correlation = fig19.select(pl.corr("cores", "samples", method="spearman").fill_nan(0)).item()
+    holds = off == 0 and rising and correlation >= FOLLOWS
+    detail = (
+        f"sums differ by {off}; {slashed(last['samples'])} samples by cores; rank correlation "
+        f"{correlation:.2f} with changing cores"
+    )
+    return Answer(bool(holds), detail)
+
+
+def _proportional(fig20: pl.DataFrame) -> Answer:
+    """Whether sizes are proportional to bandwidth, up to a quarter: medians, as both change."""
+    sizes = dict(fig20.group_by("mbps").agg(pl.col("percent").median()).sort("mbps").iter_rows())
+    if len(sizes) < 2:
+        return Answer(not_run="takes iterations at each bandwidth, as at default scale")
+    each = [percent / mbps for mbps, percent in sizes.items()]
+    shown = ", ".join(f"{mbps:.0f} Mbit/s {percent:.1f} %" for mbps, percent in sizes.items())
+    return Answer(max(each) <= PROPORTIONAL * min(each), f"of the whole gradient: {shown}")
+
+
+_LEARNING = {"learning": LEARNING}
+
+FIG6 = Figure(
+    id="fig6",
+    compute=partial(
+        batches,
+        "Figure 6",
+        replace(ENVIRONMENTS["homo_a"], title="Fig. 6", cores=(24.0, 24.0, 12.0, 12.0, 4.0, 4.0)),
+        1000.0,
+        "growing",
+    ),
+    chart=partial(draw_batches, "Local batch sizes while the global batch grows"),
+    sizes=_LEARNING,
+    recorded=RECORDABLE,
+)
+
+FIG19 = Figure(
+    id="fig19",
+    compute=partial(
+        batches, "Figure 19", ENVIRONMENTS["fig19"], STATED["fig19"]["end_s"], "constant"
+    ),
+    chart=partial(draw_batches, "Local batch sizes while cores change"),
+    sizes=_LEARNING,
+    recorded=RECORDABLE,
+)
+
+BOTH = Together((FIG6, FIG19), {"dlion.fig6.lbs": _local_batches})
+
+FIG8 = Figure(
+    id="fig8",
+    compute=partial(links, "Figure 8", ENVIRONMENTS["hetero_net_a"], 200.0),
+    chart=draw_links,
+    sizes=_LEARNING,
+    recorded=RECORDABLE,
+)
+
+FIG20 = Figure(
+    id="fig20",
+    compute=partial(links, "Figure 20", ENVIRONMENTS["fig20"], STATED["fig20"]["end_s"]),
+    chart=draw_changing_bandwidth,
+    sizes=_LEARNING,
+    answers={"dlion.fig20.size": _proportional},
+    recorded=RECORDABLE,
+)

@@ -1,0 +1,194 @@
+"""Figs. 5, 7 and 9: growth of the global batch, Max N alone, and knowledge transfer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+
+import altair as alt
+import polars as pl
+
+from workbench.claims import Answer
+from workbench.dlion.algorithms.knowledge_transfer import Transfer
+from workbench.dlion.paper.accuracy import (
+    by,
+    learnt_from,
+    of_trainings,
+    percents_by,
+    seconds_text,
+    seconds_to,
+    slashed,
+    target_of,
+)
+from workbench.dlion.paper.cases import Case, Learning
+from workbench.dlion.paper.titles import bars, curves, learnt_title
+from workbench.dlion.paper.trainings import RECORDABLE, SIZES, Groups, trained
+from workbench.experiments.figure import Figure
+
+ALIKE = 0.02
+"""Fractions of samples that accuracies may differ by and be alike."""
+
+USUAL = Transfer()
+TRANSFERS: Mapping[str, Sequence[Case]] = {
+    "period": [
+        *(Case(period=None if one == USUAL.period else one) for one in (10, 100, 1000)),
+        Case(early=500),
+    ],
+    "whom": [Case(techniques=("batching", "links")), Case(whom="worst"), Case()],
+    "lambda": [Case(share=None if one == USUAL.share else one) for one in (0.0, 0.5, 0.75, 1.0)],
+}
+
+
+def transfers(
+    *,
+    scale: str,
+    learning: Learning,
+    usual_seeds: int,
+    seed: int = 1,
+    dataset: str = "auto",
+    seeds: int | None = None,
+) -> pl.DataFrame:
+    """Knowledge transfer: period, whom, and lambda; as `trained`, and ``panel``."""
+    return trained(
+        "Figure 9",
+        Groups("panel", TRANSFERS),
+        scale=scale,
+        learning=learning,
+        usual_seeds=usual_seeds,
+        seed=seed,
+        dataset=dataset,
+        seeds=seeds,
+    ).with_columns(
+        period=pl.when(pl.col("early").is_null()).then(pl.col("period").fill_null(USUAL.period)),
+        share=pl.col("share").fill_null(USUAL.share),
+    )
+
+
+def draw_transfers(frame: pl.DataFrame) -> alt.VConcatChart:
+    """Knowledge transfer: seconds by period, and accuracy over time by whom and by lambda."""
+    periods = frame.filter(panel="period").with_columns(
+        setting=pl.when(pl.col("early").is_not_null())
+        .then(pl.lit("early and frequent"))
+        .otherwise(pl.format("every {}", "period"))
+    )
+    whom = frame.filter(panel="whom").with_columns(
+        setting=pl.when(pl.col("techniques").is_not_null())
+        .then(pl.lit("no transfer"))
+        .otherwise(pl.format("best to {}", pl.col("whom").fill_null("all")))
+    )
+    lambdas = frame.filter(panel="lambda").with_columns(
+        setting=pl.format("lambda {}", pl.col("share"))
+    )
+    return alt.vconcat(
+        _until(periods),
+        curves(whom, "setting", "Whom to send the best weights"),
+        curves(lambdas, "setting", "How far towards the best weights"),
+        title=learnt_title("Direct knowledge transfer, Homo A", frame),
+    ).resolve_scale(color="independent", shape="independent", strokeDash="independent")
+
+
+def _until(periods: pl.DataFrame) -> alt.LayerChart:
+    target = target_of(periods)
+    rows = [
+        (name, seconds_to(part, target))
+        for (name,), part in periods.group_by("setting", maintain_order=True)
+    ]
+    drawn = pl.DataFrame(
+        rows, schema={"setting": pl.String, "seconds": pl.Float64}, orient="row"
+    ).with_columns(
+        text=pl.when(pl.col("seconds").is_null())
+        .then(pl.lit("never"))
+        .otherwise(pl.format("{} s", pl.col("seconds").round(0).cast(pl.Int64)))
+    )
+    base = alt.Chart(drawn).encode(
+        y=alt.Y("setting:N", sort=None, title="iterations"),
+        x=alt.X("seconds:Q", title=f"virtual seconds until {100 * target:.0f} %"),
+    )
+    texts = base.mark_text(align="left", dx=3).encode(text="text:N")
+    return (base.mark_bar() + texts).properties(height=16 * len(rows))
+
+
+@of_trainings
+def _early(fig5: pl.DataFrame) -> Answer | None:
+    found = by(fig5.sort("growth_epochs"), "growth_epochs")
+    early = [found[0], found[1]]
+    late = [value for start, value in found.items() if isinstance(start, int) and start >= 2]
+    if not late:
+        return None
+    holds = max(early) < min(late) and max(late) - min(late) <= ALIKE
+    return Answer(holds, f"{percents_by(found, 'first epoch')}, {learnt_from(fig5)}")
+
+
+@of_trainings
+def _larger_n(fig7: pl.DataFrame) -> Answer | None:
+    found = by(fig7.sort("n"), "n")
+    if len(found) < 2:
+        return None
+    holds = all(after > before for before, after in pairwise(found.values()))
+    return Answer(holds, f"{percents_by(found, 'N')}, {learnt_from(fig7)}")
+
+
+@of_trainings
+def _period(fig9: pl.DataFrame) -> Answer:
+    frame = fig9.filter(pl.col("early").is_null(), panel="period").sort("period")
+    target = target_of(frame)
+    found = {
+        period: seconds_to(part, target)
+        for (period,), part in frame.group_by("period", maintain_order=True)
+    }
+    middle = found[100]
+    others = [seconds for period, seconds in found.items() if period != 100]
+    holds = middle is not None and all(one is None or middle < one for one in others)
+    shown = f"{seconds_text(found.values())} by period {slashed(found)}"
+    return Answer(holds, f"until {100 * target:.0f} %: {shown}, {learnt_from(fig9)}")
+
+
+@of_trainings
+def _whom(fig9: pl.DataFrame) -> Answer:
+    frame = fig9.filter(panel="whom").with_columns(
+        who=pl.when(pl.col("techniques").is_not_null())
+        .then(pl.lit("none"))
+        .otherwise(pl.col("whom").fill_null("all"))
+    )
+    found = by(frame, "who")
+    holds = found["all"] > found["worst"] > found["none"]
+    return Answer(holds, f"{percents_by(found, 'whom')}, {learnt_from(fig9)}")
+
+
+FIG5 = Figure(
+    id="fig5",
+    compute=partial(
+        trained, "Figure 5", tuple(Case(growth_epochs=start) for start in (0, 1, 2, 4))
+    ),
+    chart=partial(
+        bars,
+        "growth_epochs",
+        "doubling from epoch",
+        "Doubling the global batch from an epoch on",
+    ),
+    sizes=SIZES,
+    answers={"dlion.fig5.early": _early},
+    learnt=True,
+    recorded=RECORDABLE,
+)
+
+FIG7 = Figure(
+    id="fig7",
+    compute=partial(trained, "Figure 7", tuple(Case(n=n) for n in (1.0, 10.0, 50.0, 100.0))),
+    chart=partial(bars, "n", "N of Max N, %", "The largest gradients alone"),
+    sizes=SIZES,
+    answers={"dlion.fig7.max_n": _larger_n},
+    learnt=True,
+    recorded=RECORDABLE,
+)
+
+FIG9 = Figure(
+    id="fig9",
+    compute=transfers,
+    chart=draw_transfers,
+    sizes=SIZES,
+    answers={"dlion.fig9a.period": _period, "dlion.fig9b.whom": _whom},
+    learnt=True,
+    recorded=RECORDABLE,
+)

@@ -1,0 +1,106 @@
+"""Titles, and charts of trainings that several modules draw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from workbench import datasets
+from workbench.dlion.algorithms import SYSTEMS
+from workbench.dlion.costs.environments import ENVIRONMENTS
+from workbench.dlion.paper.accuracy import final
+from workbench.figures import parts
+
+SYSTEM_TITLES = {name: one.title for name, one in SYSTEMS.items()}
+
+
+ENVIRONMENT_TITLES = {name: one.title for name, one in ENVIRONMENTS.items()}
+
+
+LEARNER_TITLES = {
+    "cipher": "Cipher",
+    "cipher_small": "small Cipher",
+    "mobilenet_v1": "MobileNet",
+    "mobilenet_v1_cifar": "MobileNet for small images",
+}
+
+
+WORKERS = [f"worker {node}" for node in range(6)]
+
+
+def learnt_title(subject: str, frame: pl.DataFrame) -> list[str]:
+    """A title: what is shown, and what learnt what."""
+    row: dict[str, Any] = frame.row(0, named=True)
+    seeds = frame["seed"].n_unique()
+    learner, timed = (LEARNER_TITLES.get(row[name], row[name]) for name in ("learner", "timed"))
+    who = learner
+    if learner != timed or row["stands_for"] != 1:
+        who = f"{learner} with {timed}'s times, an iteration for {row['stands_for']:g} of its"
+    data = f"{row['train_samples']:,} samples of {datasets.title(row['dataset'])}"
+    ranges = "one seed" if seeds == 1 else f"mean and range of {seeds} seeds"
+    left_out = parts.trained(frame)[1]
+    return [subject, *left_out, f"{who}; {data}; {ranges} (simulated)"]
+
+
+def final_percents(frame: pl.DataFrame, *by: str, value: str = "top1") -> pl.DataFrame:
+    """Mean and range over seeds of the final accuracy, in percent."""
+    percent = 100 * pl.col(value)
+    return (
+        final(frame)
+        .group_by(*by, maintain_order=True)
+        .agg(mean=percent.mean(), low=percent.min(), high=percent.max())
+    )
+
+
+def panels(
+    frame: pl.DataFrame,
+    panel: str,
+    by: str,
+    subject: str,
+    *,
+    value: str = "top1",
+    axis: str = "top-1, %",
+) -> alt.FacetChart:
+    """Bars of final values by `by`, with their range over seeds, a panel for each of `panel`."""
+    names, each = (frame[one].unique(maintain_order=True).to_list() for one in (by, panel))
+    base = alt.Chart(final_percents(frame, panel, by, value=value)).encode(
+        y=alt.Y(f"{by}:N", sort=names, title=None)
+    )
+    drawn = alt.layer(*_ranges(base, axis)).properties(height=16 * len(names))
+    return parts.facets(drawn, panel, each, learnt_title(subject, frame))
+
+
+def bars(column: str, axis: str, subject: str, frame: pl.DataFrame) -> alt.LayerChart:
+    """Bars of final accuracies by a column, with their range over seeds."""
+    drawn = final_percents(frame, column)
+    base = alt.Chart(drawn).encode(y=alt.Y(f"{column}:O", title=axis))
+    title = learnt_title(subject, frame)
+    return alt.LayerChart(layer=_ranges(base, "top-1, %"), height=20 * len(drawn), title=title)
+
+
+def _ranges(base: alt.Chart, axis: str) -> list[alt.Chart]:
+    """Means as bars, their range over seeds, and their number."""
+    texts = base.mark_text(align="left", dx=3)
+    return [
+        base.mark_bar().encode(x=alt.X("mean:Q", title=axis)),
+        base.mark_rule().encode(x="low:Q", x2="high:Q"),
+        texts.encode(x="high:Q", text=alt.Text("mean:Q", format=".1f")),
+    ]
+
+
+def curves(frame: pl.DataFrame, field: str, title: str) -> alt.Chart:
+    """Mean accuracy over time, a line for each value of a column."""
+    names = frame[field].unique(maintain_order=True).to_list()
+    drawn = (
+        parts.trained(frame)[0]
+        .group_by(field, "at_s", maintain_order=True)
+        .agg(percent=100 * pl.col("top1").mean())
+    )
+    chart: alt.Chart = (
+        parts.over_time(drawn, field, names)
+        .encode(y=alt.Y("percent:Q", title="top-1, %"))
+        .properties(height=130, title=title)
+    )
+    return chart

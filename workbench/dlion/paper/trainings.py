@@ -1,0 +1,164 @@
+"""Trainings of several cases as one frame: what each is, and its curve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from workbench.dlion.paper.cases import AT_DEFAULT, LEARNING, Case, Learning, run
+from workbench.dlion.training import Trained
+from workbench.experiments import Scaled, sweep
+from workbench.experiments.figure import Recordable
+from workbench.experiments.seeds import seeds_from
+from workbench.training import TrainingError
+
+INSTANTS = 15  # at which a curve has a row
+
+
+CURVE: dict[str, Any] = {
+    "reason": pl.String,
+    "at_s": pl.Float64,
+    "top1": pl.Float64,
+    "top1_sd": pl.Float64,
+    "loss": pl.Float64,
+    "iterations": pl.Float64,
+    "mbytes": pl.Float64,
+    "global_batch": pl.Int64,
+}
+"""Of a curve: means over workers, and their standard deviation; what was sent by then; the largest
+global batch so far, of the learner's samples."""
+
+
+ABOUT: dict[str, Any] = {
+    **dict.fromkeys(("system", "environment"), pl.String),
+    "seed": pl.Int64,
+    "techniques": pl.String,
+    "n": pl.Float64,
+    "accumulate": pl.Boolean,
+    "weighting": pl.String,
+    **dict.fromkeys(("growth_epochs", "period"), pl.Int64),
+    "share": pl.Float64,
+    "whom": pl.String,
+    "early": pl.Int64,
+    **dict.fromkeys(("candidate", "first_weights"), pl.String),
+    "synchronous": pl.Boolean,
+    **dict.fromkeys(("classes", "workers"), pl.Int64),
+    "times_as_long": pl.Float64,
+    **dict.fromkeys(("learner", "timed"), pl.String),
+    "stands_for": pl.Float64,
+    "dataset": pl.String,
+    **dict.fromkeys(("train_samples", "test_samples"), pl.Int64),
+    "seconds": pl.Float64,
+}
+
+
+def about(case: Case, learning: Learning) -> Mapping[str, Any]:
+    """What a row says of its training."""
+    return {
+        **case._asdict(),
+        "techniques": None if case.techniques is None else " + ".join(case.techniques),
+        "learner": learning.learner.model,
+        "timed": learning.learner.timed,
+        "stands_for": learning.learner.stands_for,
+        "dataset": learning.data.name,
+        "train_samples": len(learning.data.y_train),
+        "test_samples": len(learning.data.y_test),
+        "seconds": learning.seconds * case.times_as_long,
+    }
+
+
+def curve(trained: Trained, seconds: float, points: int = INSTANTS) -> pl.DataFrame:
+    """Rows at equal steps of time: of each worker the newest evaluation by then.
+
+    That is up to `evaluate_every` iterations old, 100 at scale ``paper``, so that a curve shows an
+    accuracy as much later than it was reached.
+    """
+    ends_s = [seconds * (at + 1) / points for at in range(points)]
+    evaluations = trained.evaluations.sort("at_s", maintain_order=True)  # of equal times the last
+    workers = len(trained.weights)
+    rows = []
+    for end_s in ends_s:
+        known = evaluations.filter(pl.col("at_s") <= end_s)
+        newest = known.group_by("node").last().sort("node")  # sums depend on the order
+        done = trained.iterations.filter(pl.col("at_s") <= end_s)
+        sent = trained.transfers.filter(pl.col("at_s") <= end_s)
+        whole_round = len(newest) == workers
+        rows.append(
+            {
+                "at_s": end_s,
+                "top1": newest["top1"].mean() if whole_round else None,
+                "top1_sd": newest["top1"].std() if whole_round else None,
+                "loss": newest["loss"].mean() if whole_round else None,
+                "iterations": len(done) / workers,
+                "mbytes": int(sent["bytes"].sum()) / 1e6,
+                "global_batch": done["global_batch"].max(),
+            }
+        )
+    return pl.DataFrame(rows, schema={name: CURVE[name] for name in list(CURVE)[1:]})
+
+
+RECORDABLE = Recordable(data=("cifar10",), at_default=AT_DEFAULT)
+SEEDS = Scaled(smoke=1, default=1, paper=3)
+SIZES: Mapping[str, Scaled[Any]] = {"learning": LEARNING, "usual_seeds": SEEDS}
+
+
+class Groups(NamedTuple):
+    """Cases by the values of a column that they have beside the others."""
+
+    column: str
+    cases: Mapping[str, Sequence[Case]]
+
+
+def trained(
+    title: str,
+    cases: Sequence[Case] | Groups,
+    *,
+    scale: str,
+    learning: Learning,
+    usual_seeds: int,
+    seed: int = 1,
+    dataset: str = "auto",
+    seeds: int | None = None,
+) -> pl.DataFrame:
+    """Train each case with this many seeds from `seed` on; a row per instant of each training.
+
+    Of groups of cases, their names are in one more column.
+    """
+    frames, chosen = [], seeds_from(seed, seeds, usual_seeds)
+    groups = cases if isinstance(cases, Groups) else Groups("", {"": cases})
+    for name, group in groups.cases.items():
+        points = [
+            {"system": case.system, "environment": case.environment, "seed": one, "case": case}
+            for one in chosen
+            for case in (each._replace(seed=one) for each in dict.fromkeys(group))
+        ]
+        frame = sweep(
+            title,
+            measured,
+            points,
+            ABOUT | CURVE,
+            shared={"learning": learning.of(scale, dataset)},
+            processes=processes_at(scale),
+            remember=True,
+        )
+        frames.append(
+            frame.with_columns(pl.lit(name).alias(groups.column)) if groups.column else frame
+        )
+    return pl.concat(frames)
+
+
+def processes_at(scale: str) -> int | None:
+    """In how many trainings run: one at ``smoke``, else one for each core."""
+    return 1 if scale == "smoke" else None
+
+
+def measured(*, case: Case, learning: Learning, **_: object) -> list[dict[str, Any]]:
+    """A training's rows; of one that failed, what it is and why."""
+    try:
+        done = run(case, learning)
+    except TrainingError as error:
+        return [{**about(case, learning), "reason": str(error)}]
+    rows = curve(done, learning.seconds * case.times_as_long).to_dicts()
+    return [{**about(case, learning), **row} for row in rows]
