@@ -70,7 +70,7 @@ def _setting() -> type[Parameters]:
 
 
 def _figures() -> tuple[Figure | Together, ...]:
-    from workbench.dlion.paper import FIGURES
+    from workbench.dlion.paper.figures import FIGURES
 
     return FIGURES
 
