@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -34,8 +35,14 @@ EXAMPLES = [text for language, text in BLOCKS if language == "python"]
 
 @pytest.fixture(scope="module")
 def clone(smoke: Smoke, tmp_path_factory: pytest.TempPathFactory) -> Clone:
-    """A copy with results that the commands may change."""
-    return smoke.copy(tmp_path_factory.mktemp("readme") / "clone")
+    """A copy with results that the commands may change; its notebooks end with the explorer."""
+    copied = smoke.copy(tmp_path_factory.mktemp("readme") / "clone")
+    for path in (copied.root / "notebooks").glob("*.ipynb"):
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        cells = ["".join(cell["source"]) for cell in notebook["cells"]]
+        end = next((at for at, cell in enumerate(cells) if "explore(" in cell), len(cells)) + 1
+        path.write_text(json.dumps({**notebook, "cells": notebook["cells"][:end]}))
+    return copied
 
 
 @pytest.fixture(scope="module")
