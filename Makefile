@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help reproduce test lab lock set-up
+.PHONY: help reproduce test test-long lab lock set-up
 
 PYTHON ?= python3
 # Test processes beside each other; two suit a laptop and leave it usable.
@@ -32,17 +32,28 @@ reproduce: set-up ## run every notebook, export the figures, print the scorecard
 	$(BIN)/workbench scorecard --results $(OUTPUT) --picture $(FIGURES)/scorecard.svg || status=$$?; \
 	exit $$status
 
-# The order of the files is kept, so that the few long tests, in a browser, come early and no
-# process waits for them at the end. Hypothesis tries the same cases each time; pytest without its
-# profile "ci" looks for others.
+# Hypothesis tries the same cases each time; pytest without its profile "ci" looks for others.
+# The order of files is kept: long tests, in a browser, come early. Whoever is done takes over
+# half of what another process has left.
+test: PROFILE = ci
+test: MARKED = not long
 test: set-up ## check style and types, run all tests, those in a browser included
 	@echo "test: ruff"; $(BIN)/ruff check; $(BIN)/ruff format --check
 	@echo "test: mypy"; $(BIN)/mypy --num-workers $(JOBS)
-	@WORKBENCH_CHROMIUM=$$(scripts/chromium.sh); export WORKBENCH_CHROMIUM; \
-	echo "test: browser $$WORKBENCH_CHROMIUM"; \
-	echo "test: pytest, $(JOBS) tests at a time"; \
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder \
-	    --hypothesis-profile=ci $(ARGS)
+	@$(PYTEST)
+
+test-long: PROFILE = long
+test-long: MARKED = long or not long
+test-long: set-up ## run all tests, with twenty times as many random cases and every model
+	@$(PYTEST)
+
+define PYTEST
+WORKBENCH_CHROMIUM=$$(scripts/chromium.sh); export WORKBENCH_CHROMIUM; \
+echo "test: browser $$WORKBENCH_CHROMIUM"; \
+echo "test: pytest, $(JOBS) tests at a time"; \
+OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal \
+    --hypothesis-profile=$(PROFILE) -m "$(MARKED)" $(ARGS)
+endef
 
 lab: set-up ## open the notebooks in JupyterLab, for this machine only
 	@JUPYTER_CONFIG_PATH="$(CURDIR)/scripts/jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \

@@ -18,6 +18,7 @@ from hypothesis import settings
 from workbench.paths import ROOT
 
 settings.register_profile("ci", settings.get_profile("ci"), max_examples=50)
+settings.register_profile("long", settings.get_profile("ci"), max_examples=1000)
 
 COMMAND = Path(sys.executable).with_name("workbench")
 RUN = ("reproduce", "--scale", "smoke", "--jobs", "2", "--trainings", "all")

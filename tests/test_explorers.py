@@ -16,6 +16,7 @@ from workbench.dlion import explorer as dlion
 from workbench.dynacomm import explorer as dynacomm
 from workbench.edgegossip import explorer as edgegossip
 from workbench.hiertrain import explorer as hiertrain
+from workbench.live_chart import split
 from workbench.names import UnknownNameError
 from workbench.olpb import explorer as olpb
 from workbench.widgets import Slider, controls
@@ -114,22 +115,19 @@ def test_it_fits_both_columns(system: str) -> None:
 
 
 @every_explorer
-def test_what_it_draws_is_vega_lite_at_every_end_of_a_control(system: str) -> None:
+def test_charts_at_every_end_of_a_control_are_valid_and_alike(system: str) -> None:
+    """Vega-Lite's schema takes each, a phase keeps its colour, a percentage ends at 100."""
     draw, setting = explorer(system).draw, explorer(system).Setting()
+    colours: dict[tuple[str, str], str] = {}
+    valid: set[str] = set()
     for name, control in controls(setting).items():
         for value in control.settings:
             drawn = draw(replace(setting, **{name: value}))
             assert drawn.pop("config") is figures.CONFIG
-            alt.VConcatChart.from_dict(drawn, validate=True)
-
-
-@every_explorer
-def test_a_phase_keeps_its_colour_and_a_percentage_ends_at_100(system: str) -> None:
-    draw, setting = explorer(system).draw, explorer(system).Setting()
-    colours: dict[tuple[str, str], str] = {}
-    for name, control in controls(setting).items():
-        for value in control.settings:
-            drawn = draw(replace(setting, **{name: value}))
+            template = json.dumps(split(drawn)[0])
+            if template not in valid:  # which differ by rows and numbers alone
+                alt.VConcatChart.from_dict(drawn, validate=True)
+                valid.add(template)
             for field, scale in scales(drawn, "color"):
                 for category, colour in zip(scale["domain"], scale["range"], strict=False):
                     assert colours.setdefault((field, category), colour) == colour

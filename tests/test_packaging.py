@@ -245,7 +245,7 @@ class TestCommands:
 
     def test_help_comes_first_and_lists_every_command(self) -> None:
         text = self.make().stdout
-        for command in ("reproduce", "test", "lab", "lock", "set-up"):
+        for command in ("reproduce", "test", "test-long", "lab", "lock", "set-up"):
             assert f"  make {command} " in text
 
     @pytest.mark.parametrize("status", [0, 1])

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from tests.graphs.modules import NAMES, made
 from tests.graphs.test_functional import SMALL, awkward, of_zoo
+from tests.long import usually
 from workbench.graphs import trace
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.optimiser import optimise
@@ -89,7 +90,7 @@ def test_what_runs_again(name: str) -> None:
         check(graph, Arena(plan), (x, y))
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", usually(("lenet5", "resnet20_cifar"), SMALL))
 def test_training_in_half_of_the_memory(name: str) -> None:
     module, x, y = of_zoo(name, 8)
     graph = trace(module, MODELS[name].input_shape, 8, training=True)
@@ -104,7 +105,7 @@ def test_training_in_half_of_the_memory(name: str) -> None:
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", usually(("lenet5", "resnet20_cifar"), SMALL))
 def test_optimised_graphs(name: str, training: bool) -> None:
     module, x, y = of_zoo(name)
     graph = optimise(trace(module, MODELS[name].input_shape, 2, training)).graph

@@ -62,7 +62,7 @@ def _two() -> Dataflow:
     return chain(4, 4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(flows(), st.data())
 def test_a_certificate_refuses_what_is_wrong(flow: Dataflow, data: st.DataObject) -> None:
     """A buffer that is moved onto another that is alive, or that ends too early."""
@@ -139,7 +139,7 @@ def test_a_certificate_refuses_to_run_again_what_must_not() -> None:
             certify(MemoryPlan("wrong", life, np.arange(len(again.sizes)) * 4))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(flows(), st.floats(0.2, 1.0))
 def test_within_a_budget(flow: Dataflow, share: float) -> None:
     """What is computed again costs more, and the same is returned; or the least is named."""

@@ -14,6 +14,7 @@ from torch.nn import functional as F  # noqa: N812
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
+from tests.long import usually
 from tests.oracles.profiles_chain import chain_rows
 from tests.profiles.modules import (
     Autoencoder,
@@ -84,13 +85,21 @@ def assert_sums_to_whole(
         assert profile.backward_flops * batch == backward
 
 
-@pytest.mark.parametrize("name", [one for one in MODELS if one != "mask_rcnn"])
+def test_layers_are_as_many_as_the_paper_counts() -> None:
+    for name in MODELS:
+        profile = profile_model(name)
+        assert len(profile) == LAYERS[name]
+        assert (profile.name, profile.input_shape) == (name, MODELS[name].input_shape)
+        assert profile.param_bytes == 4 * MODELS[name].parameters
+
+
+FEW = ("lenet5", "resnet20_cifar", "squeezenet_cifar", "mobilenet_v2_cifar")
+
+
+@pytest.mark.parametrize("name", usually(FEW, (one for one in MODELS if one != "mask_rcnn")))
 def test_zoo(name: str) -> None:
-    """As many layers as the paper counts; each equal to the oracle's; all equal to the whole."""
+    """Each layer is equal to the oracle's; all are equal to the whole."""
     profile = profile_model(name)
-    assert len(profile) == LAYERS[name]
-    assert (profile.name, profile.input_shape) == (name, MODELS[name].input_shape)
-    assert profile.param_bytes == 4 * MODELS[name].parameters
     module = build(name, device="meta")
     assert profile.table.drop("layer").rows() == chain_rows(module, MODELS[name].input_shape)
     images = torch.zeros(2, *MODELS[name].input_shape, device="meta")
@@ -100,8 +109,6 @@ def test_zoo(name: str) -> None:
 def test_mask_rcnn() -> None:
     """The oracle's tracer does not follow a code that asks for shapes."""
     profile = profile_model("mask_rcnn")
-    assert len(profile) == LAYERS["mask_rcnn"]
-    assert profile.param_bytes == 4 * MODELS["mask_rcnn"].parameters
     images = torch.zeros(2, 3, 768, 768, device="meta")
     assert_sums_to_whole(profile, build("mask_rcnn", device="meta"), (images,))
 
@@ -114,7 +121,7 @@ def test_zoo_profiles_are_kept() -> None:
     assert small.forward_flops < profile_model("vgg19").forward_flops
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(st.data())
 def test_random_modules(data: st.DataObject) -> None:
     """Random graphs of tied and own weights: sums hold, and so does the order of pulls."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import usually
 from workbench.paths import ROOT
 from workbench.profiles import moved_bytes, profile_model, stored
 from workbench.profiles.analytic import costs_of_zoo
@@ -30,7 +31,7 @@ def test_every_model_is_stored_by_the_code_as_it_is() -> None:
     assert list(kept) == list(MODELS), WRITE_ANEW
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", usually(("lenet5", "resnet20_cifar"), MODELS))
 def test_what_is_stored_is_what_tracing_gives(name: str) -> None:
     shape, module = MODELS[name].input_shape, build(name, device="meta")
     kept = stored.look_up(name, (shape,), "float32")
@@ -98,11 +99,9 @@ def test_storing_again_gives_the_same_lines(tmp_path: Path) -> None:
     assert {line.strip(",}") for line in again} <= {line.strip(",}") for line in kept}
 
 
-@pytest.mark.parametrize("system", ["dynacomm", "hiertrain", "edgegossip", "dlion", "olpb"])
-def test_an_explorer_draws_without_pytorch(system: str) -> None:
-    code = (
-        f"import sys; from workbench.{system} import explorer;"
-        "explorer.draw(explorer.Setting());"
-        "print('torch' in sys.modules)"
-    )
+def test_explorers_draw_without_pytorch() -> None:
+    code = "import sys\n"
+    for system in ("dynacomm", "hiertrain", "edgegossip", "dlion", "olpb"):
+        code += f"from workbench.{system} import explorer; explorer.draw(explorer.Setting())\n"
+    code += "print('torch' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"

@@ -126,7 +126,7 @@ def state(run: Run) -> Any:
     return run.ended, run.end_s, run.results, run.events, run.links, run.trace.frame.rows()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(runs(), st.lists(st.floats(0, 20), max_size=3))
 def test_invariants(drawn: tuple[Cluster, tuple[Fault, ...], int], times_s: list[float]) -> None:
     cluster, faults, _ = drawn

@@ -162,7 +162,7 @@ def test_what_ends_at_the_brink_of_an_outage_ends_there(limited: bool) -> None:
         assert carry(sends, links, uplinks, {1: outage, 2: outage})[0] == [0.3, 0.3]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_many_transfers_with_limits_of_their_own_share_as_progressive_filling_says(
     seed: int,
@@ -205,7 +205,7 @@ def test_many_transfers_with_limits_of_their_own_share_as_progressive_filling_sa
 
 
 @pytest.mark.parametrize("thresholds", [(16, 64), (1, 64), (1, 0), (2, 0)])
-@settings(max_examples=75, deadline=None)
+@settings(deadline=None)
 @given(sends=SENDS, links=LINKS, uplinks=INTERFACES, downlinks=INTERFACES)
 def test_messages_arrive_when_the_naive_model_says(
     thresholds: tuple[int, int],
@@ -224,7 +224,7 @@ def test_messages_arrive_when_the_naive_model_says(
 
 
 @pytest.mark.parametrize("many", [64, 0])
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(sends=SENDS, links=LINKS, uplinks=INTERFACES, downlinks=INTERFACES)
 def test_invariants(
     many: int,

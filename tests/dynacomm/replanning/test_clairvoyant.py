@@ -71,7 +71,7 @@ def test_the_latest_start_still_ends_in_time(link: Link, start_s: float, bits: f
     assert known.end_s(max(0.0, latest_s - 1e-6), bits) <= end_s + 1e-6
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(job=jobs(), pull=links(), push=links(), cuts=st.sets(st.integers(1, 4)))
 def test_timing_is_that_of_the_simulation(job: Job, pull: Link, push: Link, cuts: set[int]) -> None:
     kept = tuple(sorted(cut for cut in cuts if cut < job.layers))

@@ -44,7 +44,7 @@ def run(
     return simulate(cluster_of(problem, sharing), programs, trace=True)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None)
 @given(data=st.data(), iterations=st.integers(1, 3))
 def test_hybrid_parallelism_takes_no_longer_than_predicted(
     data: st.DataObject, iterations: int
@@ -55,7 +55,7 @@ def test_hybrid_parallelism_takes_no_longer_than_predicted(
     assert end_s <= iterations * iteration(problem, policy).total_s * (1 + 1e-9)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(data=st.data(), iterations=st.integers(1, 3))
 def test_a_chain_takes_what_is_predicted(data: st.DataObject, iterations: int) -> None:
     problem = data.draw(problems(max_layers=6, max_batch=12))
@@ -64,7 +64,7 @@ def test_a_chain_takes_what_is_predicted(data: st.DataObject, iterations: int) -
     assert run(problem, policy, iterations).end_s == pytest.approx(expected_s, rel=1e-9)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(data=st.data(), iterations=st.integers(1, 3))
 def test_so_does_one_worker_alone(data: st.DataObject, iterations: int) -> None:
     """All-Edge and All-Cloud, and the device for itself."""
@@ -75,7 +75,7 @@ def test_so_does_one_worker_alone(data: st.DataObject, iterations: int) -> None:
     assert run(problem, policy, iterations).end_s == pytest.approx(expected_s, rel=1e-9)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None)
 @given(data=st.data())
 def test_so_do_workers_in_turn(data: st.DataObject) -> None:
     """One of them computes the first layers of all samples, o the others: nothing overlaps.
@@ -93,7 +93,7 @@ def test_so_do_workers_in_turn(data: st.DataObject) -> None:
     assert expected_s <= found.total_s * (1 + 1e-12)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None)
 @given(data=st.data(), iterations=st.integers(1, 3))
 def test_shared_interfaces_take_no_less_and_end(data: st.DataObject, iterations: int) -> None:
     """Links are the same there; they only have to be shared, or waited for."""
@@ -241,7 +241,7 @@ class Rows:
             self.log["averaged by " + self.tier, layer, 0, tier] += 1
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None)
 @given(data=st.data(), sharing=st.sampled_from(["none", "interfaces"]))
 def test_every_sample_goes_once_through_every_layer_where_the_policy_says(
     data: st.DataObject, sharing: str

@@ -21,7 +21,7 @@ def some(count: int, memory_bytes: int = 1) -> tuple[Subtask, ...]:
 
 
 @given(subtasks(40), pools(equal=True), st.sampled_from(sorted(ALGORITHMS)), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 def test_equal_nodes_get_what_a_schedule_deals(
     tasks: tuple[Subtask, ...], pool: Pool, scan: str, exclusive: bool
 ) -> None:
@@ -38,7 +38,7 @@ def test_runs_are_in_proportion_to_speed() -> None:
 
 
 @given(subtasks(7), pools(4), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 def test_runs_are_the_best_that_fit(
     tasks: tuple[Subtask, ...], pool: Pool, data: st.DataObject
 ) -> None:
@@ -61,7 +61,7 @@ def test_runs_are_the_best_that_fit(
 
 
 @given(subtasks(30), pools(), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_what_was_a_leaving_nodes_goes_to_the_others(
     tasks: tuple[Subtask, ...], pool: Pool, data: st.DataObject
 ) -> None:

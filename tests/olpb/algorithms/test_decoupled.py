@@ -77,7 +77,7 @@ def test_weights_are_those_of_the_recurrence(modules: int, iterations: int, seed
 
 
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=9), st.integers(1, 9))
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 def test_cuts_are_the_best(costs: list[float], modules: int) -> None:
     if modules > len(costs):
         with pytest.raises(ValueError, match=f"cannot be cut into {modules} modules"):

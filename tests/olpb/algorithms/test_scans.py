@@ -26,7 +26,7 @@ def letters(count: int) -> list[str]:
 
 
 @given(counts, st.none() | nodes, algorithms, st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 def test_scans_are_those_of_a_loop(
     count: int, nodes: int | None, algorithm: str, exclusive: bool
 ) -> None:
@@ -55,7 +55,7 @@ def test_matrices_that_do_not_commute(
 
 
 @given(counts, nodes, algorithms, st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 def test_schedules_are_legal(count: int, nodes: int, algorithm: str, exclusive: bool) -> None:
     planned = schedule(algorithm, count, nodes, exclusive=exclusive)
     there = {(value, planned.homes[value]) for value in range(count)}

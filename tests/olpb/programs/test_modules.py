@@ -17,7 +17,7 @@ works = st.lists(st.builds(ModuleWork, flops, flops), min_size=1, max_size=6)
 
 
 @given(works, st.integers(1, 8), st.floats(0, 5), st.floats(0, 5))
-@settings(max_examples=120, deadline=None)
+@settings(deadline=None)
 def test_takes_what_is_predicted(
     modules: list[ModuleWork], iterations: int, dispatch_s: float, delay_s: float
 ) -> None:

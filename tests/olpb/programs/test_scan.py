@@ -93,7 +93,7 @@ def size_bytes(span: tuple[int, int]) -> float:
 
 
 @given(subtasks(), pools(), algorithms)
-@settings(max_examples=120, deadline=None)
+@settings(deadline=None)
 def test_takes_what_is_predicted_as_the_paper_counts(
     tasks: tuple[Group, ...], pool: Pool, scan: str
 ) -> None:
@@ -106,7 +106,7 @@ def test_takes_what_is_predicted_as_the_paper_counts(
 
 
 @given(subtasks(), pools(), algorithms, st.sampled_from(MOVES))
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 def test_takes_what_the_cost_model_says(
     tasks: tuple[Group, ...], pool: Pool, scan: str, moves: str
 ) -> None:
@@ -117,7 +117,7 @@ def test_takes_what_the_cost_model_says(
 
 
 @given(subtasks(), pools(), algorithms, st.data())
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 def test_takes_what_is_predicted_by_any_counting(
     tasks: tuple[Group, ...], pool: Pool, scan: str, data: st.DataObject
 ) -> None:
@@ -157,7 +157,7 @@ def test_a_pass_begins_when_the_one_before_is_done() -> None:
     st.integers(0, 9),
     st.data(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 def test_nothing_is_lost_when_nodes_leave_and_come_back(  # noqa: PLR0917
     count: int,
     pool: Pool,
