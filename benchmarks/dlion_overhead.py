@@ -36,7 +36,6 @@ from workbench.decentralised.gradient_exchange.gradient import Gradient, Links
 from workbench.decentralised.gradient_exchange.part import Part, Values
 from workbench.decentralised.learner import Learner
 from workbench.dlion import ENVIRONMENTS, SYSTEMS, Setup, System, Trained, train
-from workbench.dlion.training.run import build
 
 ROUNDS, BAR_PERCENT = 7, 15.0
 CASES = {"cipher": (10, 0.8), "cipher_small": (30, 0.02)}
@@ -178,7 +177,7 @@ def noted(setup: Setup, system: System) -> tuple[Log, Trained]:
 
 def bare(setup: Setup, system: System, log: Log) -> np.ndarray[Any, Any]:
     """Do what was noted, nothing else; the weights."""
-    built = build(setup, system)
+    built = setup.programs(system)
     learners, variables = [state.value for state in built.states], built.job.variables
     hook: Any = system.generate_partial_gradients
     parts: dict[tuple[int, int], Part] = {}  # by the place in the log and the receiver

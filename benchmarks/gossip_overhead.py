@@ -24,7 +24,7 @@ import numpy as np
 
 from workbench import datasets, decentralised, training
 from workbench.clusters import Link, graph
-from workbench.decentralised import EverySample, GossipSetup, View, build
+from workbench.decentralised import EverySample, GossipSetup, View
 from workbench.decentralised.learner import Learner
 from workbench.runtime import simulate
 
@@ -100,13 +100,13 @@ def overhead(nodes: int, way: str) -> bool:
 
 def bare(setup: GossipSetup) -> Seconds:
     """Each node's steps, all nodes taking turns, nothing else."""
-    built, selecting = build(setup), EverySample(setup.seed)
+    built, selecting = setup.programs(), EverySample(setup.seed)
     before = now()
     for epoch in range(1, setup.epochs + 1):
         dealt = []
         for node, learner in enumerate(built.learners):
-            shard = setup.shards[node]
-            view = View(node, 0, learner.flat, DIGITS, shard, setup.batch_size, 0, None, {})
+            shard = setup.held[node]
+            view = View(node, 0, learner.flat, setup, shard, setup.batch_size, 0, None, {})
             dealt.append(selecting.step(None, epoch, view)[1])
         for batches in zip(*dealt, strict=True):
             for learner, batch in zip(built.learners, batches, strict=True):
@@ -116,7 +116,7 @@ def bare(setup: GossipSetup) -> Seconds:
 
 def own(setup: GossipSetup) -> Seconds:
     """A simulated run in one thread without its gradient steps and evaluations."""
-    built = build(setup)
+    built = setup.programs()
     inside: list[Seconds] = []
 
     def timed(call: Callable[..., Any]) -> Callable[..., Any]:

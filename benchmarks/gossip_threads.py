@@ -19,7 +19,7 @@ import torch
 
 from workbench import datasets, decentralised, training
 from workbench.clusters import Link, full_mesh
-from workbench.decentralised import EverySample, GossipSetup, Trained, View, build
+from workbench.decentralised import EverySample, GossipSetup, Trained, View
 from workbench.runtime.threads import thread_count
 
 ROUNDS, STEPS, BATCH, REPEATS = 10, 20, 32, 3
@@ -75,13 +75,13 @@ def trained(setup: GossipSetup, threads: int) -> tuple[Trained[Any], float]:
 def bare_s(setup: GossipSetup) -> float:
     """Each node's steps, all nodes taking turns, nothing else."""
     with training.fixed_threads():
-        learners, selecting = build(setup).learners, EverySample(setup.seed)
+        learners, selecting = setup.programs().learners, EverySample(setup.seed)
         began_s = time.perf_counter()
         for epoch in range(1, ROUNDS + 1):
             dealt = []
             for node, learner in enumerate(learners):
-                shard = setup.shards[node]
-                view = View(node, 0, learner.flat, DIGITS, shard, BATCH, 0, None, {})
+                shard = setup.held[node]
+                view = View(node, 0, learner.flat, setup, shard, BATCH, 0, None, {})
                 dealt.append(selecting.step(None, epoch, view)[1])
             for batches in zip(*dealt, strict=True):
                 for learner, batch in zip(learners, batches, strict=True):

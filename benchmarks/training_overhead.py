@@ -24,7 +24,7 @@ from rich.table import Table
 
 from workbench import datasets, training
 from workbench.clusters import Link
-from workbench.dynacomm.training import Setup, build
+from workbench.dynacomm.training import Planned, Setup
 from workbench.runtime import simulate
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def main() -> int:
 
 def bare_loop() -> tuple[Clocks, Tensor]:
     """Time of all workers' gradients on one model, their average and the step; the weights."""
-    built = build(SETUP, replan_every=None)
+    built = SETUP.programs(Planned(replan_every=None))
     data, sgd, flat = SETUP.dataset, SETUP.sgd, built.epochs.flat
     velocity, total = sgd.start(flat.parameters), flat.gradients.clone()
     gc.collect()
@@ -120,7 +120,7 @@ def bare_loop() -> tuple[Clocks, Tensor]:
 
 def simulated() -> tuple[Clocks, float, Tensor]:
     """Time of the whole simulated run, CPU time beside its gradient steps, and the weights."""
-    built = build(SETUP, replan_every=None)
+    built = SETUP.programs(Planned(replan_every=None))
     learning_s = 0.0
 
     def timed(learn: Callable[[int], None]) -> Callable[[int], None]:

@@ -6,12 +6,18 @@ node of ``name`` alone, and expects every value given for ``cores`` to be refuse
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
 
 from workbench.errors import UserError
+
+
+def _named(field: str, value: Any) -> str:
+    """``cores=1.5``, the same in every process, whatever the addresses of functions."""
+    return re.sub(r" at 0x[0-9a-f]+", "", f"{field}={value!r}")[:60]
 
 
 def refusals(
@@ -22,7 +28,7 @@ def refusals(
 ) -> Any:
     """Return a test of each bad value; `wrong` is field -> message (a pattern) -> bad values."""
     cases = [
-        pytest.param(name, value, message, id=f"{name}={value!r}"[:60])
+        pytest.param(name, value, message, id=_named(name, value))
         for name, rules in wrong.items()
         for message, values in rules.items()
         for value in values

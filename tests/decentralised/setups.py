@@ -15,6 +15,7 @@ from workbench.clusters import Cluster, Link, Node, graph
 from workbench.datasets import partition
 from workbench.decentralised import EverySample, GossipSetup, Trained, View
 from workbench.decentralised.selecting import Batches
+from workbench.decentralised.setup import Gossip
 from workbench.runtime import Fault, simulate
 from workbench.training import fixed_threads
 
@@ -66,7 +67,7 @@ class Idle:
 
     seconds: float = 1.0
 
-    def fitted(self, setup: GossipSetup) -> Self:
+    def fitted(self, setup: Gossip) -> Self:
         return self
 
     def begin(self, node: int) -> None:
@@ -84,7 +85,7 @@ def scattered(
 ) -> tuple[np.ndarray, Trained[Any]]:
     """Pure mixing of models drawn at random: the first models (nodes x elements), and the run."""
     with fixed_threads():
-        built = decentralised.build(of, Idle(seconds))
+        built = of.programs(Idle(seconds))
         drawn = torch.Generator().manual_seed(0)
         for learner in built.learners:
             learner.flat.parameters.normal_(generator=drawn)
@@ -101,7 +102,7 @@ class Watching:
     views: dict[tuple[int, int], View]
     seconds: float = 0.0
 
-    def fitted(self, setup: GossipSetup) -> Self:
+    def fitted(self, setup: Gossip) -> Self:
         return self
 
     def begin(self, node: int) -> int:

@@ -12,7 +12,7 @@ import torch
 
 from tests.decentralised.setups import DIGITS, MODEL_BYTES, cluster
 from workbench import decentralised
-from workbench.decentralised import GossipSetup, build
+from workbench.decentralised import GossipSetup
 from workbench.decentralised.learner import Learner
 from workbench.runtime import simulate
 from workbench.training import fixed_threads
@@ -51,7 +51,7 @@ def bytes_of(nodes: int, epochs: int = 1) -> tuple[int, int]:
     """Of all nodes' parameters, gradients and momentum; and of the most models under way."""
     setup = setup_of(nodes, epochs)
     with fixed_threads():
-        built = build(setup)
+        built = setup.programs()
         held = Held(built.learners)
         run = simulate(setup.cluster, built.programs)
     assert run.ended == "done"

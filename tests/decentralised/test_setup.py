@@ -49,6 +49,7 @@ GOOD = epochwise(decentralised.ring(4))
         ({"sample_s": [1.0, 2.0]}, "sample_s has 2 numbers for 4 nodes"),
         ({"sample_s": -1.0}, r"sample_s is -1\.0"),
         ({"flops_per_s": [1.0, 2.0, math.inf, 1.0]}, "flops_per_s"),
+        ({"flops_per_s": None}, "flops_per_s is None; give one number for all nodes"),
         ({"sample_s": "0.1"}, r"sample_s is '0\.1'; give one number for all"),
         ({"sample_s": ["a"] * 4}, "sample_s is"),
         ({"patience_s": "3"}, "patience_s is '3'; give a number"),
@@ -171,7 +172,7 @@ def test_links_and_names_are_looked_up_first() -> None:
     alone = cluster(decentralised.ring(1))
     two = type(alone)([*alone.nodes, type(alone.nodes[0])("other")])
     with pytest.raises(ValueError, match="to nobody"):
-        replace(GOOD, cluster=two, shards=GOOD.shards[:2], mixing=None, probability=0.5)
+        replace(GOOD, cluster=two, shards=GOOD.held[:2], mixing=None, probability=0.5)
 
 
 @given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=3), batch_size=st.integers(1, 12))
@@ -210,8 +211,6 @@ def test_what_is_no_setup_is_refused() -> None:
     for wrong in ("lenet5", None, 5):
         with pytest.raises(TypeError, match=r"setup is .*; give a GossipSetup"):
             decentralised.train(wrong)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match=r"setup is .*; give a GossipSetup"):
-            decentralised.build(wrong)  # type: ignore[arg-type]
     with pytest.raises(
         TypeError, match=r"selecting is 'x'; give a decentralised.Selecting, or None"
     ):

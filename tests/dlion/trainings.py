@@ -11,7 +11,7 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
-from workbench import datasets, dlion
+from workbench import datasets
 from workbench.clusters import Cluster, Link, Node, full_mesh
 from workbench.dlion import Batching, Growth, Setup, System, Trained
 from workbench.dlion.algorithms import SYSTEMS
@@ -69,7 +69,7 @@ def batching(weighting: str = "dynamic", **changes: Any) -> Batching:
 
 def first_weights(of: Setup, system: System | str = "baseline") -> list[NDArray[np.float32]]:
     """Each worker's weights before the training."""
-    built = dlion.training.build(of, system)
+    built = of.programs(system)
     return [state.value.flat.parameters.numpy().copy() for state in built.states]
 
 

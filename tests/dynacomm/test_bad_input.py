@@ -19,7 +19,7 @@ from workbench.dynacomm.algorithms.bellman import bellman
 from workbench.dynacomm.programs.job import Job
 from workbench.dynacomm.programs.shards import Shards, split_evenly
 from workbench.dynacomm.programs.worker_and_server import Fixed, server, worker
-from workbench.dynacomm.training import build, train
+from workbench.dynacomm.training import train
 from workbench.profiles import LayerTimes, profile_model
 
 COSTS = vectors([1, 2], [1, 2], [1, 2], [1, 2], overhead_s=0.5)
@@ -85,10 +85,6 @@ def test_a_planner_takes_costs(planner: Any, costs: Any) -> None:
         (lambda: worker(None, Fixed(Plan())), "job is None; give a Job, such as Job.of"),
         (lambda: Fixed((1,)), r"plan is \(1,\); give a Plan"),
         (lambda: server(COSTS, 0), "job is LayerCosts.*; give a Job"),
-        (
-            lambda: build("lenet5"),
-            r"setup is 'lenet5'; give a Setup, such as Setup\('lenet5', data",
-        ),
         (lambda: train("lenet5"), "setup is 'lenet5'; give a Setup"),
         (lambda: train(None), "setup is None; give a Setup"),
     ],
@@ -185,12 +181,12 @@ def test_servers_that_would_hold_no_parameter_are_refused() -> None:
     with pytest.raises(
         ValueError, match="servers is 100000; the largest layer has 48120 parameter"
     ):
-        build(replace(LENET, servers=100_000))
+        replace(LENET, servers=100_000).programs()
 
 
 def test_memory_does_not_grow_with_the_servers() -> None:
     """Ten thousand copies of LeNet-5, each thrice, would take 7.4 GB."""
-    stores = build(replace(LENET, servers=300)).stores
+    stores = replace(LENET, servers=300).programs().stores
     for name in ("vector", "velocity", "total"):
         assert len({getattr(store, name).data_ptr() for store in stores}) == 1, name
     held = [

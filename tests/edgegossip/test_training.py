@@ -15,7 +15,6 @@ from workbench.datasets import partition
 from workbench.decentralised import GossipSetup, TrainingError
 from workbench.edgegossip import EdgeGossip, Platform, Predictor, Setup, train
 from workbench.edgegossip.costs.platforms import cluster
-from workbench.edgegossip.training import select
 from workbench.names import UnknownNameError
 from workbench.runtime import Crash
 from workbench.training import Sgd, initialise
@@ -34,32 +33,42 @@ def linear() -> torch.nn.Module:
     return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(784, 10))
 
 
-def test_equals_its_parts() -> None:
+def test_options_may_be_a_value() -> None:
     who = platforms(1, 2, 4)
     setup = Setup(
         "lenet5", DIGITS, who, epochs=2, batch_size=8, sgd=Sgd(0.02), seed=3, uplink_bps=1e8,
         overhead_s=0.01,
     )  # fmt: skip
     found = train(setup, ratio=5, technique="hash_kmeans", balancer="literal", trace=True)
-    shards = partition.by_size(DIGITS.y_train, [1, 1, 1], seed=3)
-    gossip = GossipSetup(
-        "lenet5", DIGITS, shards, cluster(who, 1e8, 0.01), batch_size=8, epochs=2,
-        mixing=decentralised.metropolis_hastings(decentralised.complete(3)), sgd=Sgd(0.02), seed=3,
-        sample_s=[0.01, 0.02, 0.04],
-    )  # fmt: skip
-    ours = EdgeGossip(who, shards, technique="hash_kmeans", ratio=5, balancer="literal", seed=3)
-    expected = decentralised.train(gossip, ours)
+    ours = EdgeGossip(technique="hash_kmeans", ratio=5, balancer="literal")
+    expected = decentralised.train(setup, ours)
     assert found.epochs.equals(expected.epochs)
     assert all(map(torch.equal, found.weights, expected.weights))
     assert found.epochs.filter(epoch=1).sort("node")["samples"].to_list() == [40, 20, 10]
     assert found.run.trace is not None
 
 
+def test_without_selecting_it_is_the_gossip_of_the_same_nodes() -> None:
+    who = platforms(1, 2, 4)
+    setup = Setup("lenet5", DIGITS, who, batch_size=8, seed=3, uplink_bps=1e8, overhead_s=0.01)
+    gossip = GossipSetup(
+        "lenet5", DIGITS, partition.by_size(DIGITS.y_train, [1, 1, 1], seed=3),
+        cluster(who, 1e8, 0.01), batch_size=8,
+        mixing=decentralised.metropolis_hastings(decentralised.complete(3)), seed=3,
+        sample_s=[0.01, 0.02, 0.04],
+    )  # fmt: skip
+    found, expected = decentralised.train(setup), decentralised.train(gossip)
+    assert found.epochs.equals(expected.epochs)
+    assert all(map(torch.equal, found.weights, expected.weights))
+    with pytest.raises(ValueError, match="platforms, which a GossipSetup has not; give an edgego"):
+        decentralised.train(gossip, EdgeGossip())
+
+
 def test_a_model_of_ones_own_on_a_graph_or_matrix() -> None:
     ring = decentralised.ring(4)
     matrix = decentralised.metropolis_hastings(ring).matrix
     runs = [
-        train(Setup(model, DIGITS, platforms(1, 1, 2, 2), mixing=mixing, epochs=3))
+        train(Setup(model, DIGITS, platforms(1, 1, 2, 2), mixing=mixing, epochs=3))  # type: ignore[arg-type]
         for model, mixing in (
             (linear, ring),
             (initialise(linear, 0), matrix),
@@ -71,15 +80,15 @@ def test_a_model_of_ones_own_on_a_graph_or_matrix() -> None:
 
 
 def test_plain_gossip_beside_it() -> None:
-    plain = decentralised.train(Setup(linear, DIGITS, platforms(1, 3)).gossip)
+    plain = decentralised.train(Setup(linear, DIGITS, platforms(1, 3)))
     assert plain.epochs["samples"].to_list() == [60, 60]
 
 
 def test_shards_of_ones_own() -> None:
     shards = (np.arange(100), np.arange(100, 120))
     setup = Setup(linear, DIGITS, platforms(1, 1), shards=shards)
-    for part in (setup.gossip, select(setup)):
-        assert [one.tolist() for one in part.shards] == [one.tolist() for one in shards]
+    assert [one.tolist() for one in setup.held] == [one.tolist() for one in shards]
+    assert [len(one) for one in EdgeGossip().fitted(setup).shards] == [100, 20]
 
 
 def test_failures_need_patience_and_are_told() -> None:
@@ -93,7 +102,7 @@ def test_failures_need_patience_and_are_told() -> None:
 
 def test_a_network_of_ones_own() -> None:
     who = platforms(1, 1)
-    slow = replace(Setup(linear, DIGITS, who), network=cluster(who, 1e6, 2.0))
+    slow = replace(Setup(linear, DIGITS, who), cluster=cluster(who, 1e6, 2.0))
     assert train(slow).run.end_s > 2.0 > train(Setup(linear, DIGITS, who)).run.end_s
 
 
@@ -107,10 +116,15 @@ def test_a_network_of_ones_own() -> None:
         ({"uplink_bps": "fast"}, "uplink_bps is 'fast'; give a number"),
         ({"mixing": "ring"}, r"mixing is 'ring'; give a Mixing"),
         ({"mixing": decentralised.ring(3)}, "mixing is for 3 nodes, not for 2"),
-        ({"shards": [np.arange(9)]}, "2 platforms, 1 shards"),
+        ({"shards": [np.arange(9)]}, "1 shards for a cluster of 2 nodes"),
         ({"uplink_bps": float("inf")}, "uplink_bps is inf; it must be finite"),
         ({"overhead_s": -1}, "overhead_s"),
-        ({"network": 5}, "cluster is 5"),
+        ({"cluster": 5}, "cluster is 5"),
+        (
+            {"cluster": cluster(platforms(1, 1)[::-1], 1e9)},
+            "the platforms are p0, p1, the cluster's nodes p1, p0; give as many, in the same",
+        ),
+        ({"cluster": cluster(platforms(1, 1, 1), 1e9)}, "the platforms are p0, p1, the cluster"),
         ({"batch_size": 0}, "batch_size is 0"),
     ],
 )

@@ -337,7 +337,7 @@ def test_workers_that_begin_apart_share_what_is_frozen() -> None:
         return module
 
     links = full_mesh(2, Link(math.inf))
-    built = dlion.training.build(dlion.Setup(made, DATA, cluster=links, local_batch=4))
+    built = dlion.Setup(made, DATA, cluster=links, local_batch=4).programs()
     one, other = (dict(state.value.flat.module.named_parameters()) for state in built.states)
     assert torch.equal(one["stem.weight"], other["stem.weight"])
     assert not torch.equal(one["fc.weight"], other["fc.weight"])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from tests.long import usually
 from tests.profiles.modules import (
     Autoencoder,
     DataDependent,
@@ -175,7 +176,10 @@ def inputs_of(shape: Sequence[Any], samples: int, dtype: torch.dtype) -> list[Te
     return [torch.randn(samples, *one, generator=draws, dtype=dtype) for one in shapes]
 
 
-CUT = [name for name in zoo.MODELS if name != "mask_rcnn"]
+CUT = usually(
+    ("lenet5", "resnet20_cifar", "squeezenet_cifar"),
+    [name for name in zoo.MODELS if name != "mask_rcnn"],
+)
 
 
 def test_regions_are_no_samples() -> None:

@@ -12,15 +12,12 @@ EdgeGossip's paper runs it.
 from workbench.decentralised.mixing import Mixing, MixingError, metropolis_hastings
 from workbench.decentralised.recorder import EPOCHS
 from workbench.decentralised.selecting import EverySample, Learnt, Selecting, View
-from workbench.decentralised.setup import GossipSetup
 from workbench.decentralised.topologies import GRAPHS, complete, nearest, random_regular, ring, star
-from workbench.decentralised.train import Built, build, train
-from workbench.training import Trained, TrainingError
+from workbench.decentralised.training import GossipSetup, Trained, TrainingError, train
 
 __all__ = [
     "EPOCHS",
     "GRAPHS",
-    "Built",
     "EverySample",
     "GossipSetup",
     "Learnt",
@@ -30,7 +27,6 @@ __all__ = [
     "Trained",
     "TrainingError",
     "View",
-    "build",
     "complete",
     "metropolis_hastings",
     "nearest",

@@ -6,24 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from workbench.errors import UserError
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
     from workbench.runtime import Context
 
 BEATS = 3  # per patience_s, so that one or two may get lost
-MOST_PATIENCES = 1000  # in a batch: more, and a run does little else than send heartbeats
-
-
-def check_patience(patience_s: float, batch_s: float) -> None:
-    """Refuse a patience that is too short for the shortest batch's seconds."""
-    if patience_s < (least_s := batch_s / MOST_PATIENCES):
-        raise UserError(
-            f"patience_s is {patience_s:g}, so that peers would send thousands of heartbeats in a "
-            f"batch; give at least {least_s:g}, a thousandth of the shortest batch of "
-            f"{batch_s:g} s, and more than a model takes on the slowest link"
-        )
 
 
 class Heartbeat:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from workbench.runtime import Synchronized
 from workbench.training import (
     Evaluation,
     FlatModel,
+    Programs,
     Sgd,
+    Trained,
     evaluate,
     get_buffers,
     gradient_step,
     set_buffers,
 )
+from workbench.training.draws import may_run_in_parallel
 from workbench.training.repeatable import STEP, derive
 from workbench.training.trained import DivergedError
 
@@ -27,8 +31,11 @@ if TYPE_CHECKING:
 
     from workbench.datasets import Dataset
     from workbench.decentralised.gradient_exchange.part import Part
+    from workbench.decentralised.setup import PeerSetup
 
     Updates = Sequence[tuple[Part, float]]
+
+T = TypeVar("T", bound=Trained[Any])
 
 
 @dataclass(eq=False)
@@ -142,3 +149,28 @@ class Learner:
             own = node == self.node
             total.add_(self.flat.parameters if own else models[node], alpha=weight)
         self.flat.parameters.copy_(total)
+
+
+def learners_of(setup: PeerSetup, models: Sequence[FlatModel]) -> list[Synchronized[Learner]]:
+    """Each node's learner, with a copy of its model; steps of several may run beside each other."""
+    parallel = may_run_in_parallel(setup, models[0])
+    data, sgd, seed = setup.dataset, setup.sgd, setup.seed
+    return [
+        Synchronized(
+            Learner(node, seed, flat.replica(), flat.parameters, data, sgd, name, parallel),
+            parallel=parallel,
+        )
+        for node, (name, flat) in enumerate(zip(setup.network.names, models, strict=True))
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class PeerPrograms(Programs[T]):
+    """Programs of nodes that have a model each."""
+
+    states: list[Synchronized[Learner]]
+
+    @property
+    def learners(self) -> list[Learner]:
+        """The nodes' learners, once the pending steps are done."""
+        return [state.value for state in self.states]

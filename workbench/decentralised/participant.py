@@ -18,7 +18,7 @@ from workbench.runtime import Message, Synchronized
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from workbench.decentralised.setup import GossipSetup
+    from workbench.decentralised.setup import Gossip
     from workbench.runtime import Context
 
 Reports = Mapping[int, tuple[int, Any]]
@@ -29,7 +29,7 @@ Reports = Mapping[int, tuple[int, Any]]
 class Job:
     """A training job: what all nodes of a run know."""
 
-    setup: GossipSetup
+    setup: Gossip
     selecting: Selecting[Any]
     learners: Sequence[Synchronized[Learner]]  # by node; their steps may run beside each other
     recorder: Recorder
@@ -40,7 +40,7 @@ class Job:
     def sources(self) -> list[list[int]]:
         """By node, those from which a link leads to it, ascending."""
         found: list[list[int]] = [[] for _ in self.learners]
-        for source, target in self.setup.cluster.links:
+        for source, target in self.setup.network.links:
             found[target].append(source)
         return found
 
@@ -83,8 +83,8 @@ class Participant:
             node=self.node,
             now_s=self.context.now_s(),
             flat=self.learner.flat,
-            dataset=setup.dataset,
-            shard=setup.shards[self.node],
+            setup=setup,
+            shard=setup.held[self.node],
             batch_size=setup.batch_size,
             sample_s=self.job.sample_s[self.node],
             last=self.last,
@@ -154,7 +154,7 @@ class Participant:
         A node that nobody answers begins anew.
         """
         setup = self.job.setup
-        found = await fetch(self.context, setup.cluster, peers, setup.patience_s)
+        found = await fetch(self.context, setup.network, peers, setup.patience_s)
         if found is None:
             return None
         checkpoint: Checkpoint = found.payload

@@ -13,7 +13,7 @@ from workbench.training.repeatable import SHUFFLE
 
 if TYPE_CHECKING:
     from workbench.datasets import Dataset
-    from workbench.decentralised.setup import GossipSetup
+    from workbench.decentralised.setup import Gossip
     from workbench.training import FlatModel
 
 State = TypeVar("State")
@@ -39,8 +39,8 @@ class View:
         Who, and when: virtual seconds since the run began.
     flat
         Its present model; to be read, not changed.
-    dataset, shard
-        Whose training samples `shard` indexes.
+    setup, shard
+        Of whose training samples `shard` has the indices.
     sample_s
         Seconds that learning from a sample takes at speed 1.
     last
@@ -52,12 +52,17 @@ class View:
     node: int
     now_s: float
     flat: FlatModel
-    dataset: Dataset
+    setup: Gossip
     shard: NDArray[np.int64]
     batch_size: int
     sample_s: float
     last: Learnt | None
     reports: Mapping[int, Any]
+
+    @property
+    def dataset(self) -> Dataset:
+        """What `shard` indexes."""
+        return self.setup.dataset
 
 
 class Selecting(Protocol[State]):
@@ -66,7 +71,7 @@ class Selecting(Protocol[State]):
     A node that restarts begins anew.
     """
 
-    def fitted(self, setup: GossipSetup) -> Self:
+    def fitted(self, setup: Gossip) -> Self:
         """What runs in a training: itself, or a copy with what it takes from the setup.
 
         Called before anything runs, so that it can refuse a setup.
@@ -103,7 +108,7 @@ class EverySample:
 
     seed: int = 0
 
-    def fitted(self, setup: GossipSetup) -> Self:
+    def fitted(self, setup: Gossip) -> Self:
         """Fits any."""
         return self
 

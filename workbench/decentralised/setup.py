@@ -1,42 +1,114 @@
-"""A decentralised training run, checked before it starts."""
+"""What trainings without a server share: who learns from which samples, how long to wait."""
 
 from __future__ import annotations
 
-import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workbench import training
-from workbench.checks import check_number, is_number, listed
-from workbench.clusters.cluster import check_cluster
-from workbench.decentralised.heartbeat import check_patience
+from workbench.checks import check_number, listed
+from workbench.datasets import partition
 from workbench.decentralised.mixing import Mixing, as_mixing
-from workbench.decentralised.shards import check_shards
 from workbench.errors import UserError
 from workbench.profiles import LayerTimes
 from workbench.training import Sgd
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from workbench.clusters import Cluster
+    from workbench.datasets import Dataset
+    from workbench.profiles import ModelProfile
+    from workbench.runtime import Fault
+
+MOST_PATIENCES = 1000  # in a batch: more, and a run does little else than send heartbeats
 
 
 @dataclass(frozen=True, eq=False)
-class GossipSetup(training.Setup):
-    """Who learns what from which samples, and how models are exchanged.
+class PeerSetup(training.Setup, ABC):
+    """A training without a server; a system's has its own `network`.
 
     Attributes
     ----------
-    model, dataset, epochs, sgd, seed
-        As for `workbench.training.Setup`. Only parameters are exchanged, no velocities.
     shards
         Indices of the training samples of each node; see `workbench.datasets.partition`. They may
-        overlap.
-    cluster
-        A node for each shard, linked with its peers.
+        overlap. None deals out as many each at random.
+    patience_s
+        Seconds of silence after which a peer counts as gone. Heartbeats come three times as often,
+        behind what their link carries, so it must exceed a model's transfer on the slowest link;
+        it is at least a thousandth of the shortest batch. None waits for ever: only for runs in
+        which nothing gets lost.
+    """
+
+    shards: Sequence[NDArray[np.int64]] | None = field(default=None, kw_only=True)
+    patience_s: float | None = field(default=None, kw_only=True)
+    evaluate_every: int = field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_counts(evaluate_every=1)
+        if self.shards is not None:
+            shards = check_shards(self.shards, self.network, self.dataset)
+            object.__setattr__(self, "shards", shards)
+        elif len(self.dataset.y_train) < self.nodes:
+            raise UserError(
+                f"{self.nodes} workers cannot share the {len(self.dataset.y_train)} samples of "
+                f"{self.dataset.name}"
+            )
+
+    @property
+    @abstractmethod
+    def network(self) -> Cluster:
+        """The machines and links."""
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.network)
+
+    @cached_property
+    def held(self) -> Sequence[NDArray[np.int64]]:
+        """Training samples of each node."""
+        if self.shards is not None:
+            return self.shards
+        return partition.by_size(self.dataset.y_train, [1] * self.nodes, seed=self.seed)
+
+    @cached_property
+    def samples(self) -> int:
+        """Training samples of all nodes together, those of an epoch."""
+        return sum(map(len, self.held))
+
+    def check_faults(self, faults: Sequence[Fault], how: object) -> None:
+        """Refuse those that lose something, if nodes wait for ever."""
+        if self.patience_s is None and self.nodes > 1:
+            training.check_losing_nothing(
+                faults, "give patience_s=..., the seconds after which a silent peer counts as gone"
+            )
+
+    def _check_patience(self, batch_s: float) -> None:
+        """Refuse a patience that is too short for the shortest batch's seconds."""
+        self._check_positive("patience_s")
+        assert self.patience_s is not None
+        if self.patience_s < (least_s := batch_s / MOST_PATIENCES):
+            raise UserError(
+                f"patience_s is {self.patience_s:g}, so that peers would send thousands of "
+                f"heartbeats in a batch; give at least {least_s:g}, a thousandth of the shortest "
+                f"batch of {batch_s:g} s, and more than a model takes on the slowest link"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Gossip(PeerSetup):
+    """A training by exchanges of models with peers; a system's says who computes how fast.
+
+    Attributes
+    ----------
     mixing
         Weights of one exchange an epoch, for which every node waits; or None. A doubly stochastic
         matrix is made a `Mixing`, and so is a graph, with Metropolis-Hastings weights.
@@ -44,105 +116,36 @@ class GossipSetup(training.Setup):
         With which a node sends its model after a step, as GoSGD does; or None. Give one of the two.
     batch_size
         Of each node.
-    sample_s
-        Seconds that learning from a sample takes at a node's speed of 1: for all, or for each
-        node. None derives it from `flops_per_s`.
-    flops_per_s, backward_over_forward
-        What nodes sustain, all or each, and their time backward over forward.
-    patience_s
-        Seconds of silence after which a peer counts as gone. Heartbeats come three times as often,
-        behind what their link carries, so it must exceed a model's transfer on the slowest link;
-        it is at least a thousandth of the shortest batch. None waits for ever: only for runs in
-        which nothing gets lost.
     evaluate_every
         Epochs from one evaluation on the test samples to the next; the last is always evaluated.
-
-    Raises
-    ------
-    ValueError
-        What no training takes; numbers out of range; a shard without samples or with some that are
-        not there; not a node for each shard; a mixing or probability that cannot be, or both.
-    workbench.clusters.MissingLinkError
-        A node takes of the model of one from which no link leads to it.
     """
 
-    shards: Sequence[NDArray[np.int64]]
-    cluster: Cluster
-    mixing: Mixing | None = None
-    probability: float | None = None
-    batch_size: int = 64
+    mixing: Mixing | None = field(default=None, kw_only=True)
+    probability: float | None = field(default=None, kw_only=True)
+    batch_size: int = field(default=64, kw_only=True)
     sgd: Sgd = field(default_factory=lambda: Sgd(0.01, momentum=0.9), kw_only=True)
-    sample_s: float | Sequence[float] | None = None
-    flops_per_s: float | Sequence[float] = 1e10
-    backward_over_forward: float = 2.0
-    patience_s: float | None = None
-    evaluate_every: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_counts(batch_size=1, evaluate_every=1)
-        check_cluster(self.cluster)
-        shards = check_shards(self.shards, self.cluster, self.dataset)
-        object.__setattr__(self, "shards", shards)
+        self._check_counts(batch_size=1)
         self._check_exchange()
-        for name in ("sample_s", "flops_per_s"):
-            if getattr(self, name) is not None:
-                self._check_each(name, getattr(self, name))
-        self._check_positive("backward_over_forward")
-        self._check_patience()
+        if self.patience_s is not None:
+            batches_s = [
+                min(self.batch_size, len(shard)) * sample_s / max(node.speed_over_time.values)
+                for node, shard, sample_s in zip(
+                    self.network.nodes, self.held, self.seconds_per_sample, strict=True
+                )
+            ]
+            self._check_patience(min(batches_s))
 
     @property
-    def nodes(self) -> int:
-        """Number of nodes."""
-        return len(self.shards)
-
-    @property
+    @abstractmethod
     def seconds_per_sample(self) -> tuple[float, ...]:
         """Seconds to learn from a sample at speed 1, by node."""
-        if self.sample_s is not None:
-            return self._each(self.sample_s)
-        each = self._each(self.flops_per_s)
-        times = {  # of each kind of node
-            flops_per_s: LayerTimes.from_flops(
-                self.profile,
-                flops_per_s=flops_per_s,
-                batch_size=1,
-                backward_over_forward=self.backward_over_forward,
-            )
-            for flops_per_s in dict.fromkeys(each)
-        }
-        sample_s = {rate: found.forward_s + found.backward_s for rate, found in times.items()}
-        return tuple(sample_s[flops_per_s] for flops_per_s in each)
 
-    def _each(self, value: object) -> tuple[float, ...]:
-        numbers = [value] * self.nodes if is_number(value) else value
-        return tuple(map(float, cast("Sequence[float]", numbers)))
-
-    def _check_patience(self) -> None:
-        if self.patience_s is None:
-            return
-        self._check_positive("patience_s")
-        batches_s = [
-            min(self.batch_size, len(shard)) * sample_s / max(node.speed_over_time.values)
-            for node, shard, sample_s in zip(
-                self.cluster.nodes, self.shards, self.seconds_per_sample, strict=True
-            )
-        ]
-        check_patience(self.patience_s, min(batches_s))
-
-    def _check_each(self, name: str, value: object) -> None:
-        instead = "give one number for all nodes, or one for each"
-        numbers = [value] if is_number(value) else listed(name, value, instead)
-        if not all(map(is_number, numbers)):
-            raise UserError(f"{name} is {value!r}; {instead}")
-        numbers = self._each(value)
-        if len(numbers) != self.nodes:
-            raise UserError(
-                f"{name} has {len(numbers)} numbers for {self.nodes} nodes; give one for all, or "
-                "one for each"
-            )
-        if not all(0 < number < math.inf for number in numbers):
-            raise UserError(f"{name} is {value}; it must be above 0 and finite")
+    @abstractmethod
+    def programs(self, how: Any = None) -> training.Programs[training.Trained[tuple[Tensor, ...]]]:
+        """Programs of the nodes, and what they learn with; `how` says from which samples."""
 
     def _check_exchange(self) -> None:
         if (self.mixing is None) == (self.probability is None):
@@ -156,12 +159,65 @@ class GossipSetup(training.Setup):
                 raise UserError(f"mixing is for {len(mixing)} nodes, not for {self.nodes}")
             for node in range(self.nodes):
                 for target in mixing.targets(node):
-                    self.cluster.link(node, target)
+                    self.network.link(node, target)
             return
         probability = check_number("probability", self.probability)
         if not 0 <= probability <= 1:
             raise UserError(f"probability is {probability}; it must be between 0 and 1")
         object.__setattr__(self, "probability", probability)
-        for node, name in enumerate(self.cluster.names):
-            if self.nodes > 1 and not self.cluster.targets(node):
+        for node, name in enumerate(self.network.names):
+            if self.nodes > 1 and not self.network.targets(node):
                 raise UserError(f"no link leads from {name}, so it could send its model to nobody")
+
+
+def sample_seconds(
+    profile: ModelProfile, flops_per_s: float, backward_over_forward: float
+) -> float:
+    """Seconds to learn from a sample at so many FLOPs a second."""
+    times = LayerTimes.from_flops(
+        profile,
+        flops_per_s=flops_per_s,
+        batch_size=1,
+        backward_over_forward=backward_over_forward,
+    )
+    return times.forward_s + times.backward_s
+
+
+def check_shards(
+    shards: object, cluster: Cluster, dataset: Dataset
+) -> tuple[NDArray[np.int64], ...]:
+    """Return indices of the training samples of each node of a cluster, as arrays.
+
+    Raises ValueError: not one for each node; one without samples, or with some that are not there.
+    """
+    found = tuple(
+        np.asarray(shard)
+        for shard in listed(
+            "shards",
+            shards,
+            "give the indices of each node's samples, such as "
+            "partition.by_size(dataset.y_train, [1] * nodes, seed=0)",
+        )
+    )
+    if len(found) != len(cluster):
+        raise UserError(
+            f"{len(found)} shards for a cluster of {len(cluster)} nodes; each node needs one"
+        )
+    count = len(dataset.y_train)
+    for node, shard in enumerate(found):
+        if shard.ndim != 1 or not len(shard):
+            raise UserError(
+                f"the shard of node {node} is of shape {shard.shape}; give the indices of at "
+                "least one sample"
+            )
+        if not np.issubdtype(shard.dtype, np.integer):
+            raise UserError(
+                f"the shard of node {node} is of {shard.dtype}; give integers, the indices of its "
+                "samples"
+            )
+        if shard.min() < 0 or shard.max() >= count:
+            raise UserError(
+                f"the shard of node {node} has indices from {shard.min()} to {shard.max()}, "
+                f"but {dataset.name} has training samples 0 to {count - 1}"
+            )
+    return found

@@ -13,39 +13,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from workbench import decentralised, training
-from workbench.checks import check_kind
-from workbench.datasets import partition
-from workbench.datasets.checks import check_dataset
-from workbench.decentralised import GossipSetup, Trained, TrainingError
-from workbench.decentralised.mixing import Mixing, as_mixing
-from workbench.edgegossip.costs.platforms import Platform, cluster
-from workbench.edgegossip.programs.membership import Indices, check_platforms, check_shards
+from workbench.checks import check_kind, listed
+from workbench.clusters.cluster import check_cluster
+from workbench.decentralised import Selecting, Trained, TrainingError
+from workbench.decentralised.setup import Gossip
+from workbench.decentralised.training import GossipPrograms, gossip_programs
+from workbench.edgegossip.costs import platforms as kinds
+from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.programs.trainer import EdgeGossip
+from workbench.errors import UserError
 from workbench.names import check_name
-from workbench.training import Sgd
+from workbench.training import RunOptions
 
 if TYPE_CHECKING:
-    import networkx as nx
-    from numpy.typing import ArrayLike
     from torch import Tensor
 
     from workbench.clusters import Cluster
     from workbench.runtime import Fault
     from workbench.runtime.progress import Progress
 
-__all__ = ["Setup", "Trained", "TrainingError", "select", "train"]
+__all__ = ["Setup", "Trained", "TrainingError", "train"]
 
-FROM_SETUP = ("platforms", "shards", "strategy", "mixing", "seed")
-OPTIONS = [one.name for one in fields(EdgeGossip) if one.name not in FROM_SETUP]
+OPTIONS = [one.name for one in fields(EdgeGossip) if one.init and one.name != "strategy"]
 
 
 @dataclass(frozen=True, eq=False)
-class Setup(training.Setup):
+class Setup(Gossip):
     """A training on unequal platforms.
 
     Attributes
@@ -54,78 +52,63 @@ class Setup(training.Setup):
         As for `workbench.training.Setup`.
     platforms
         Who learns: how fast each is, and what co-runs with it.
-    shards
-        Training samples of each platform; None deals out as many each at random.
+    shards, patience_s, batch_size, evaluate_every
+        As for `workbench.decentralised.GossipSetup`.
     mixing
         Who exchanges models with whom: a graph, a doubly stochastic matrix or a
         `decentralised.Mixing`; None for all with all.
     uplink_bps, overhead_s
         What each platform sends with, shared among its peers, and seconds of each transmission.
-    network
-        A cluster of one's own, in place of all platforms linked so.
-    batch_size, patience_s, evaluate_every
-        As for `workbench.decentralised.GossipSetup`.
+    cluster
+        Nodes and links of one's own, in place of all platforms linked so.
 
     Raises
     ------
     ValueError
-        What a `GossipSetup` refuses; platforms that are none; an uplink that cannot be.
+        What a `GossipSetup` refuses; anything but platforms; an uplink that cannot be.
     """
 
     platforms: Sequence[Platform]
-    shards: Sequence[Indices] | None = None
-    mixing: Mixing | ArrayLike | nx.Graph | None = None
     uplink_bps: float = 1e9
     overhead_s: float = 0.001
-    network: Cluster | None = None
-    batch_size: int = 64
-    sgd: Sgd = field(default_factory=lambda: Sgd(0.01, momentum=0.9), kw_only=True)
-    patience_s: float | None = None
-    evaluate_every: int = 1
+    cluster: Cluster | None = None
 
     def __post_init__(self) -> None:
-        check_dataset(self.dataset)
-        object.__setattr__(self, "platforms", check_platforms(self.platforms))
+        instead = "give edgegossip.Platforms, one for each node"
+        platforms = listed("platforms", self.platforms, instead)
+        if not platforms:
+            raise UserError("there are no platforms; give at least one")
+        for platform in platforms:
+            if not isinstance(platform, Platform):
+                raise UserError(f"a platform is {platform!r}; give an edgegossip.Platform")
+        object.__setattr__(self, "platforms", platforms)
         self._check_positive("uplink_bps")
-        for name in ("epochs", "seed", "sgd"):  # checked there
-            object.__setattr__(self, name, getattr(self.gossip, name))
+        if self.mixing is None and self.probability is None:
+            object.__setattr__(self, "mixing", decentralised.complete(len(platforms)))
+        super().__post_init__()
 
     @cached_property
-    def gossip(self) -> GossipSetup:
-        """The same training by gossip alone: each platform learns from all its samples."""
-        count = len(self.platforms)
-        self._check_counts(seed=0)
-        shards = self.shards
-        if shards is None:
-            shards = partition.by_size(self.dataset.y_train, [1] * count, seed=self.seed)
-        mixing = decentralised.complete(count) if self.mixing is None else self.mixing
-        network = self.network
-        if network is None:
-            network = cluster(self.platforms, self.uplink_bps, self.overhead_s)
-        return GossipSetup(
-            self.model,
-            self.dataset,
-            check_shards(self.platforms, shards),
-            network,
-            mixing=as_mixing(mixing),
-            batch_size=self.batch_size,
-            epochs=self.epochs,
-            sgd=self.sgd,
-            sample_s=[one.sample_s for one in self.platforms],
-            patience_s=self.patience_s,
-            evaluate_every=self.evaluate_every,
-            seed=self.seed,
-            parallel=self.parallel,
-        )
+    def network(self) -> Cluster:
+        """The platforms and links."""
+        if self.cluster is None:
+            return kinds.cluster(self.platforms, self.uplink_bps, self.overhead_s)
+        nodes = list(check_cluster(self.cluster).names)
+        names = [platform.name for platform in self.platforms]
+        if len(names) != len(nodes) or (nodes != names and sorted(nodes) == sorted(names)):
+            raise UserError(
+                f"the platforms are {', '.join(names)}, the cluster's nodes {', '.join(nodes)}; "
+                "give as many, in the same order"
+            )
+        return self.cluster
 
+    @property
+    def seconds_per_sample(self) -> tuple[float, ...]:
+        """Seconds to learn from a sample at speed 1, by platform."""
+        return tuple(one.sample_s for one in self.platforms)
 
-def select(setup: Setup, strategy: str = "accuracy_aware", **options: Any) -> EdgeGossip:
-    """Return EdgeGossip's part in a training; arguments as for `train`."""
-    check_kind("setup", setup, Setup, "a Setup, such as Setup('lenet5', dataset, platforms)")
-    for name in options:
-        check_name("option", name, OPTIONS)
-    shards = setup.gossip.shards
-    return EdgeGossip(setup.platforms, shards, strategy=strategy, seed=setup.seed, **options)
+    def programs(self, how: Selecting[Any] | None = None) -> GossipPrograms:
+        """Programs of the platforms: plain gossip's, or with an `EdgeGossip` its own."""
+        return gossip_programs(self, how)
 
 
 def train(
@@ -143,7 +126,7 @@ def train(
     Parameters
     ----------
     setup
-        What to train, on what. ``decentralised.train(setup.gossip)`` is plain gossip beside it.
+        What to train, on what. ``decentralised.train(setup)`` is plain gossip beside it.
     strategy
         Name in `STRATEGIES`.
     faults, trace, progress, threads
@@ -166,7 +149,8 @@ def train(
         The loss is not finite any more, or too many platforms have failed, or all; the error's
         `trained` has the epochs that were done.
     """
-    selecting = select(setup, strategy, **options)
-    return decentralised.train(
-        setup.gossip, selecting, faults=faults, trace=trace, progress=progress, threads=threads
-    )
+    check_kind("setup", setup, Setup, "a Setup, such as Setup('lenet5', dataset, platforms)")
+    for name in options:
+        check_name("option", name, OPTIONS)
+    how = EdgeGossip(strategy=strategy, **options)
+    return training.train(setup, how, RunOptions(faults, trace, progress, threads))

@@ -32,24 +32,36 @@ from workbench.training.quantise import Quantised, quantise
 from workbench.training.repeatable import fixed_threads, generator, seeded
 from workbench.training.setup import Setup
 from workbench.training.sgd import Sgd
-from workbench.training.shell import Built, Standing, check_losing_nothing, run
+from workbench.training.shell import (
+    OneModel,
+    Programs,
+    RunOptions,
+    Standing,
+    Trainable,
+    check_losing_nothing,
+    run,
+    train,
+)
 from workbench.training.trained import DivergedError, Epochs, Trained, TrainingError
 from workbench.training.whole_batches import WholeBatches
 
 __all__ = [
     "LOSSES",
-    "Built",
     "DivergedError",
     "Epochs",
     "Evaluation",
     "FlatModel",
     "Layout",
     "Loss",
+    "OneModel",
     "Pieces",
+    "Programs",
     "Quantised",
+    "RunOptions",
     "Setup",
     "Sgd",
     "Standing",
+    "Trainable",
     "Trained",
     "TrainingError",
     "WholeBatches",
@@ -69,4 +81,5 @@ __all__ = [
     "run",
     "seeded",
     "set_buffers",
+    "train",
 ]

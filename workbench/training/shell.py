@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
+from workbench.checks import check_truth, check_whole
 from workbench.clusters import Cluster
 from workbench.errors import UserError
 from workbench.runtime import (
@@ -21,7 +22,7 @@ from workbench.runtime import (
     simulate,
 )
 from workbench.runtime.faults import check_faults
-from workbench.runtime.progress import Line, Progress
+from workbench.runtime.progress import Line, Progress, check_progress
 from workbench.training.repeatable import fixed_threads
 from workbench.training.setup import Setup
 from workbench.training.trained import DivergedError, Epochs, Trained, TrainingError
@@ -38,6 +39,28 @@ DELAYING = (
 )
 """What to do instead where nobody can go on without the others."""
 
+NOBODY = "nobody is left: all nodes crashed and stayed down; give one fewer Crash, or a Restart"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a training runs; `faults`, `trace` and `threads` are those of `runtime.simulate`.
+
+    `progress` is True to show epochs, virtual time and loss; or a function, as for `simulate`.
+    """
+
+    faults: Iterable[Fault] = ()
+    trace: bool = False
+    progress: Progress | bool = False
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "faults", check_faults(self.faults))
+        check_truth("trace", self.trace)
+        check_progress(self.progress)
+        if self.threads is not None:
+            check_whole("threads", self.threads, 1)
+
 
 class Standing(NamedTuple):
     """Progress of a training: epochs done and planned, percent of the work, latest losses.
@@ -51,16 +74,6 @@ class Standing(NamedTuple):
     losses: tuple[str, ...] = ()
     what: str = "epochs"
 
-    @classmethod
-    def of(
-        cls, epochs: Epochs, planned: int, iteration: int, iterations: int, loss: float | None
-    ) -> Standing:
-        """Of nodes that train one model: epochs, and iterations with the latest one's loss."""
-        found = [] if loss is None else [f"loss {loss:.3f} in iteration {iteration}"]
-        if epochs.last_loss is not None:
-            found.append(f"{epochs.last_loss:.3f} over all samples after epoch {len(epochs)}")
-        return cls(len(epochs), planned, 100 * iteration // iterations, tuple(found))
-
     @property
     def done(self) -> str:
         """How many were done, of how many that were planned."""
@@ -73,15 +86,20 @@ class Standing(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Built(ABC, Generic[T]):
-    """A training before it starts; each system's adds what it learns with.
+class Programs(ABC, Generic[T]):
+    """What runs a training, and what it learns with, before it starts.
 
-    `cluster` and `programs` are those of `workbench.runtime.simulate`.
+    `cluster` and `programs` are those of `workbench.runtime.simulate`, and so is `until_s`.
     """
 
     setup: Setup
     cluster: Cluster
     programs: list[Program]
+
+    @property
+    def until_s(self) -> float | None:
+        """When it stops, whatever still runs; None for when all have ended."""
+        return None
 
     @abstractmethod
     def standing(self) -> Standing:
@@ -108,46 +126,87 @@ class Built(ABC, Generic[T]):
         )
 
 
-def run(
-    built: Built[T],
-    *,
-    faults: Iterable[Fault] = (),
-    trace: bool = False,
-    progress: Progress | bool = False,
-    threads: int | None = None,
-    until_s: float | None = None,
-) -> T:
-    """Run a training to its end, or to Ctrl-C.
+@dataclass(frozen=True, eq=False)
+class OneModel(Programs[T]):
+    """Nodes that train one model: `epochs` evaluates it, after the iterations of `epoch_ends`."""
 
-    `faults`, `trace`, `threads` and `until_s` are those of `workbench.runtime.simulate`; so is a
-    function as `progress`. With True it shows epochs, virtual time and loss.
+    epochs: Epochs
+    epoch_ends: tuple[int, ...]
+
+    @property
+    @abstractmethod
+    def losses(self) -> Sequence[float]:
+        """Of each iteration that all have done."""
+
+    def standing(self) -> Standing:
+        """Epochs, and iterations with the loss of the latest."""
+        losses, epochs, ends = self.losses, self.epochs, self.epoch_ends
+        told = [f"loss {losses[-1]:.3f} in iteration {len(losses)}"] if losses else []
+        if epochs.last_loss is not None:
+            told.append(f"{epochs.last_loss:.3f} over all samples after epoch {len(epochs)}")
+        return Standing(len(epochs), len(ends), 100 * len(losses) // ends[-1], tuple(told))
+
+
+class Trainable(Protocol[T]):
+    """A setup that can be trained; `how` is what its system decides."""
+
+    def programs(self, how: Any) -> Programs[T]:
+        """Make the programs of a run and what they learn with."""
+        ...
+
+    def check_faults(self, faults: Sequence[Fault], how: Any) -> None:
+        """Refuse faults that would make somebody wait without end."""
+        ...
+
+
+def train(setup: Trainable[T], how: Any, options: RunOptions | None = None) -> T:
+    """Train what a setup says, as `how` says; errors as for `run`, and as the setup's system."""
+    options = RunOptions() if options is None else options
+    setup.check_faults(tuple(options.faults), how)
+    with fixed_threads():
+        programs = setup.programs(how)
+    return run(programs, options)
+
+
+def run(programs: Programs[T], options: RunOptions | None = None) -> T:
+    """Run a training to its end, or to Ctrl-C.
 
     Raises
     ------
     TrainingError
-        The loss is not finite any more, or a program failed, or all wait for each other; its
-        `trained` has the epochs that were done.
+        The loss is not finite any more, a program failed, all wait for each other, or all nodes
+        crashed for good; its `trained` has the epochs that were done.
     """
+    options = RunOptions() if options is None else options
     with fixed_threads():
         try:
-            with _shown(progress, built) as shown:
+            with _shown(options.progress, programs) as shown:
                 ended = simulate(
-                    built.cluster,
-                    built.programs,
-                    seed=built.setup.seed,
-                    trace=trace,
-                    faults=faults,
+                    programs.cluster,
+                    programs.programs,
+                    seed=programs.setup.seed,
+                    trace=options.trace,
+                    faults=options.faults,
                     progress=shown,
-                    threads=threads,
-                    until_s=until_s,
+                    threads=options.threads,
+                    until_s=programs.until_s,
                 )
+            if ended.ended == "done" and not ended.results:
+                raise SimulationError(NOBODY, ended)
         except SimulationError as error:
-            raise built.failed(error) from error.__cause__ or error
-        return built.trained(ended)
+            raise programs.failed(error) from error.__cause__ or error
+        try:
+            return programs.trained(ended)
+        except DivergedError as error:  # in an evaluation at the end
+            failed = SimulationError(str(error), replace(ended, ended="failed"))
+            failed.__cause__ = error
+            raise programs.failed(failed) from error
 
 
 @contextmanager
-def _shown(progress: Progress | bool, built: Built[Any]) -> Iterator[Progress | Literal[False]]:
+def _shown(
+    progress: Progress | bool, programs: Programs[Any]
+) -> Iterator[Progress | Literal[False]]:
     if progress is not True:
         yield progress
         return
@@ -156,7 +215,7 @@ def _shown(progress: Progress | bool, built: Built[Any]) -> Iterator[Progress | 
     def show(now_s: float, events: int) -> None:
         nonlocal last
         del events
-        line(last := built.standing().at(now_s))
+        line(last := programs.standing().at(now_s))
 
     try:
         yield show
@@ -164,17 +223,13 @@ def _shown(progress: Progress | bool, built: Built[Any]) -> Iterator[Progress | 
         line.close(last)
 
 
-def check_losing_nothing(faults: Iterable[Fault], otherwise: str = DELAYING) -> tuple[Fault, ...]:
-    """Return faults as a tuple, if none loses what others would wait for without end.
+def check_losing_nothing(faults: Iterable[Fault], otherwise: str = DELAYING) -> None:
+    """Refuse a fault that loses what others would wait for without end; `otherwise` is the advice.
 
-    `otherwise` is the advice in the error.
-
-    Raises ValueError: one does; or something is no fault.
+    Raises ValueError: one does.
     """
-    found = check_faults(faults)
-    for fault in found:
+    for fault in faults:
         if isinstance(fault, LOSING):
             raise UserError(
                 f"{fault} loses messages that others would wait for without end; {otherwise}"
             )
-    return found

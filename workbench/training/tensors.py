@@ -39,3 +39,8 @@ def check_pairs(x: NDArray[Any] | torch.Tensor, y: NDArray[Any] | torch.Tensor) 
 def number_type(module: torch.nn.Module) -> torch.dtype:
     """Type in which a module is given samples: that of its trained parameters."""
     return next(one.dtype for one in module.parameters() if one.requires_grad)
+
+
+def dtype_of(module: torch.nn.Module) -> str:
+    """`number_type` by name, as profiles take it."""
+    return str(number_type(module)).removeprefix("torch.")

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 
 from workbench.errors import UserError
 from workbench.training.batches import batches
+from workbench.training.flat_model import FlatModel, flatten
+from workbench.training.passes import Batches
+from workbench.training.pieces import Pieces, cut
 from workbench.training.setup import Setup
+from workbench.training.tensors import dtype_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,6 +63,16 @@ class WholeBatches(Setup, ABC):
         drawn = (batches(self.dataset, size, self.seed, epoch) for epoch in range(self._epochs))
         whole = (one for one in chain.from_iterable(drawn) if len(one) == size)
         return list(islice(whole, self.epoch_ends[-1]))
+
+    def begin(self) -> tuple[FlatModel, Batches]:
+        """The model with its first weights, laid flat, and its batches, both in its number type."""
+        module = self.made()
+        flat = flatten(module, self.dataset.input_shape, input_dtype=dtype_of(module))
+        return flat, Batches(self.dataset, self.batches, flat.parameters)
+
+    def pieces(self, flat: FlatModel) -> Pieces:
+        """The model in layers."""
+        return cut(flat.module, self.dataset.input_shape, input_dtype=dtype_of(flat.module))
 
     @property
     def _per_epoch(self) -> int:

@@ -58,7 +58,7 @@ class TestLearning:
         velocities = [setup.sgd.start(flat.parameters) for flat in flats]
         for epoch in (1, 2, 3):
             for node, flat in enumerate(flats):
-                view = View(node, 0, flat, DIGITS, setup.shards[node], 8, 0, None, {})
+                view = View(node, 0, flat, setup, setup.held[node], 8, 0, None, {})
                 for batch in selecting.step(None, epoch, view)[1]:
                     training.gradient_step(flat, DIGITS.x_train[batch], DIGITS.y_train[batch])
                     setup.sgd.step(flat.parameters, flat.gradients, velocities[node])

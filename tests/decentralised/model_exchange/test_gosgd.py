@@ -27,8 +27,9 @@ from tests.oracles import gossip as oracle
 from workbench import datasets, decentralised, training
 from workbench.clusters import Link, full_mesh
 from workbench.datasets import partition
-from workbench.decentralised import Built, EverySample, GossipSetup, Trained, View, build, train
+from workbench.decentralised import EverySample, GossipSetup, Trained, View, train
 from workbench.decentralised.model_exchange.gosgd import Peers, Share, WeightedModel
+from workbench.decentralised.training import GossipPrograms
 from workbench.runtime import Crash, Lossy, Restart, Simulation, SlowDown
 
 
@@ -36,7 +37,7 @@ def models(trained: Trained[Any]) -> np.ndarray:
     return np.stack([one.double().numpy() for one in trained.weights])
 
 
-def alpha_everywhere(built: Built, simulation: Simulation) -> float:
+def alpha_everywhere(built: GossipPrograms, simulation: Simulation) -> float:
     """Sum over nodes and over messages in queues, on links and unread."""
     total = sum(share.total for share in built.shares)
     for pipe in simulation.pipes.values():
@@ -53,7 +54,7 @@ def alpha_everywhere(built: Built, simulation: Simulation) -> float:
 
 def test_alphas_sum_to_one_at_any_time() -> None:
     setup = gosgd(decentralised.complete(5), 0.7, speeds=[1, 2, 0.5, 1, 1.3], epochs=4)
-    built = build(setup)
+    built = setup.programs()
     simulation = Simulation(setup.cluster, built.programs, seed=1)
     on_the_way = 0
     for at_s in np.arange(0.05, 3.0, 0.05):
@@ -79,7 +80,7 @@ def test_a_pair_in_lockstep_does_what_the_paper_says() -> None:
                 batch
                 for epoch in (1, 2)
                 for batch in EverySample(3).step(
-                    None, epoch, View(node, 0, flats[0], DIGITS, setup.shards[node], 8, 0, None, {})
+                    None, epoch, View(node, 0, flats[0], setup, setup.held[node], 8, 0, None, {})
                 )[1]
             ]
             for node in range(2)
@@ -218,7 +219,7 @@ class TestFaults:
             faults += [Restart(node, at_s) for at_s in at[1::2]]
         setup = gosgd(decentralised.complete(3), probability, epochs=6, patience_s=patience_s)
         with training.fixed_threads():
-            built = build(setup)
+            built = setup.programs()
             simulation = Simulation(setup.cluster, built.programs, seed=3, faults=faults)
             lost, hosts = 0.0, simulation.hosts
             for at_s in [*sorted({at_s for at in times.values() for at_s in at}), None]:
@@ -235,7 +236,7 @@ class TestFaults:
 
     def test_node_without_weight_takes_over_the_first_model_that_comes(self) -> None:
         """As the paper's weighted mean has it, of weights 0 and alpha; 0 and 0 changes nothing."""
-        built = build(gosgd(decentralised.ring(2), 0.0))
+        built = gosgd(decentralised.ring(2), 0.0).programs()
         learner = built.learners[0]
         own, other = learner.snapshot(), torch.ones_like(learner.snapshot())
         participant: Any = SimpleNamespace(learner=learner, hear=lambda reports: None)

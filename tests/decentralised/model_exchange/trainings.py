@@ -13,7 +13,6 @@ from workbench import datasets, dlion
 from workbench.clusters import Link, Node, full_mesh
 from workbench.dlion import Setup, System
 from workbench.dlion.algorithms.synchronisation import asynchronous
-from workbench.dlion.training.run import build
 from workbench.training import Sgd
 from workbench.training.batches import Draw
 
@@ -52,7 +51,7 @@ def train(of: Setup, exchange: Any, **options: Any) -> dlion.Trained:
 
 def first(of: Setup) -> list[list[float]]:
     """Everyone's first weights; exchanges do not matter for them."""
-    built = build(of, "local_sgd")
+    built = of.programs("local_sgd")
     return [state.value.flat.parameters.tolist() for state in built.states]
 
 
@@ -60,7 +59,7 @@ def batches(of: Setup, iterations: int) -> Sequence[Sequence[oracle.Batch]]:
     """Everyone's batches, as plain lists."""
     x, y = DIGITS.x_train, DIGITS.y_train
     taken = []
-    for node in range(of.workers):
+    for node in range(of.nodes):
         draw = Draw(of.held[node], of.seed, node, 0)
         taken.append(
             [

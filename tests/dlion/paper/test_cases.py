@@ -10,13 +10,6 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 import pytest
-
-from workbench.dlion import Growth, Setup, System
-from workbench.dlion.algorithms import SYSTEMS
-from workbench.dlion.algorithms.baseline import whole
-from workbench.dlion.algorithms.global_batch import GlobalBatch, step
-from workbench.dlion.algorithms.max_n import MaxN, per_link
-from workbench.dlion.algorithms.synchronisation import synchronous
 from workbench.dlion.paper.experiments import cases, scales
 from workbench.dlion.paper.experiments.cases import (
     ABOUT,
@@ -29,6 +22,13 @@ from workbench.dlion.paper.experiments.cases import (
     run,
     system_of,
 )
+
+from workbench.dlion import Growth, Setup, System
+from workbench.dlion.algorithms import SYSTEMS
+from workbench.dlion.algorithms.baseline import whole
+from workbench.dlion.algorithms.global_batch import GlobalBatch, step
+from workbench.dlion.algorithms.max_n import MaxN, per_link
+from workbench.dlion.algorithms.synchronisation import synchronous
 from workbench.dlion.paper.testbed import CANDIDATES, LOCAL_BATCH, Learner, paper_testbed
 from workbench.names import UnknownNameError
 from workbench.runtime import Crash
@@ -174,7 +174,7 @@ FIELDS: dict[str, tuple[Any, Says]] = {
     "first_weights": ("shared", lambda setup, _: setup.first_weights == "shared"),
     "synchronous": (True, lambda _, system: system.synch_training is synchronous),
     "classes": (2, lambda setup, _: most_classes(setup) <= 2 * 2),  # pieces cut across classes
-    "workers": (9, lambda setup, _: setup.workers == 9),
+    "workers": (9, lambda setup, _: setup.nodes == 9),
     "times_as_long": (2.0, lambda setup, _: setup.seconds == 3000),
 }
 

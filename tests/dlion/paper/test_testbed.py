@@ -139,7 +139,7 @@ def test_periods_and_epochs_of_a_learner() -> None:
 
 
 def test_workers_by_number() -> None:
-    assert TESTBED.setup(SMALL, data(), "hetero_sys_a", workers=9).workers == 9
+    assert TESTBED.setup(SMALL, data(), "hetero_sys_a", workers=9).nodes == 9
     assert TESTBED.environment("homo_a", 6) is TESTBED.environment("homo_a")
 
 

@@ -22,7 +22,6 @@ from workbench import training
 from workbench.dlion import Setup, System, Trained, TrainingError, Transfer, asynchronous, train
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.synchronisation import synchronous
-from workbench.dlion.training import build
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, Restart, draw_faults
 
 SPEEDS = (1.0, 1.0, 0.5)
@@ -144,11 +143,12 @@ def test_without_patience_it_is_said(fault: Fault) -> None:
 
 
 def test_when_nobody_is_left() -> None:
-    with pytest.raises(TrainingError, match=r"nobody is left: all workers crashed") as raised:
+    with pytest.raises(TrainingError, match=r"nobody is left: all nodes crashed") as raised:
         train(faulty(), "baseline", faults=[Crash(node, 0.1) for node in range(3)])
     assert isinstance(raised.value.trained, Trained)
     done = raised.value.trained.iterations["at_s"].to_list()
     assert 0 < max(done) <= 0.1
+    assert raised.value.trained.evaluations["node"].to_list() == [0, 1, 2]  # once each
 
 
 def test_a_crash_that_comes_after_the_end_is_none() -> None:
@@ -169,7 +169,7 @@ class TestBuffers:
         of = Setup(
             self.model, DIGITS, cluster=mesh(1, 1), local_batch=8, sample_s=SAMPLE_S, iterations=4
         )
-        built = build(of, system)
+        built = of.programs(system)
         training.run(built)
         return [state.value.flat.module[2] for state in built.states]  # type: ignore[index]
 

@@ -180,12 +180,12 @@ class TestRecords:
         seen: list[float] = []
         train(setup(), "dlion", progress=lambda now_s, events: seen.append(now_s))
         assert seen == sorted(seen)
-        built = dlion.training.build(setup(iterations=4))
+        built = setup(iterations=4).programs()
         assert (
             built.standing().at(0.0)
             == "0 of 12 iterations of all workers, 0 %, 0.0 virtual seconds"
         )
-        assert dlion.training.build(setup(seconds=4.0)).standing().percent == 0
+        assert setup(seconds=4.0).programs().standing().percent == 0
 
 
 class TestDiverging:

@@ -13,8 +13,8 @@ import torch
 
 from tests.dynacomm.training.trainings import LENET
 from workbench import training
-from workbench.dynacomm.training import Setup, Trained, TrainingError, build, train
-from workbench.dynacomm.training.learning import ServerStore, WorkerReplica
+from workbench.dynacomm.programs.learning import ServerStore, WorkerReplica
+from workbench.dynacomm.training import Setup, Trained, TrainingError, train
 from workbench.runtime import Crash, DeadlockError, ProgramError, Run, simulate
 from workbench.training import shell
 
@@ -38,7 +38,7 @@ def test_worker_iteration_and_epoch_are_named(monkeypatch: pytest.MonkeyPatch) -
         return whole(*args, **kwargs) if steps < 16 else math.nan
 
     # Two workers of three iterations an epoch: the 16th step is worker1's of iteration 8.
-    monkeypatch.setattr("workbench.dynacomm.training.learning.gradient_step", breaks)
+    monkeypatch.setattr("workbench.dynacomm.programs.learning.gradient_step", breaks)
     setup = replace(LENET, workers=2, epochs=5)
     with pytest.raises(TrainingError, match="for worker1 in iteration 8, epoch 3; ") as raised:
         train(setup, threads=1)
@@ -51,7 +51,7 @@ def test_worker_iteration_and_epoch_are_named(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_last_step_that_diverges_is_no_epoch() -> None:
-    built = build(replace(LENET, epochs=1))
+    built = replace(LENET, epochs=1).programs()
     epochs = built.epochs
     built.replicas[0].buffers = training.get_buffers(built.replicas[0].flat.module)
     nan = torch.full_like(epochs.weights, math.nan)
@@ -102,12 +102,12 @@ def test_with_no_epoch_done_there_are_the_first_weights(monkeypatch: pytest.Monk
         train(LENET)
     assert raised.value.trained.epochs.is_empty()
     assert raised.value.trained.epochs.columns == whole.epochs.columns
-    assert torch.equal(raised.value.trained.weights, build(LENET).epochs.weights)
+    assert torch.equal(raised.value.trained.weights, LENET.programs().epochs.weights)
 
 
 def test_epochs_are_evaluated_as_they_end() -> None:
     """So each can be seen while training goes on, and none costs virtual time."""
-    built = build(replace(LENET, epochs=3, servers=2))
+    built = replace(LENET, epochs=3, servers=2).programs()
     epochs = built.epochs
     seen: list[tuple[float, int]] = []
 
@@ -125,7 +125,7 @@ def test_epochs_are_evaluated_as_they_end() -> None:
 
 
 def test_a_server_hands_over_nothing_but_its_own_parts() -> None:
-    built = build(replace(LENET, epochs=2, servers=3))
+    built = replace(LENET, epochs=2, servers=3).programs()
     handed: list[list[int]] = []
     for store in built.stores:
 
@@ -141,7 +141,7 @@ def test_a_server_hands_over_nothing_but_its_own_parts() -> None:
 
 def test_progress_is_the_slowest_workers() -> None:
     setup = replace(LENET, epochs=2, workers=2)
-    built = build(setup)
+    built = setup.programs()
     assert built.standing().at(0.0) == "0 of 2 epochs, 0 %, 0.0 virtual seconds"
     lines: list[str] = []
     simulate(

@@ -11,8 +11,8 @@ import torch
 from tests.dynacomm.training.trainings import DIGITS
 from workbench import training
 from workbench.clusters import Link
-from workbench.dynacomm.training import Setup, build
-from workbench.dynacomm.training.learning import WorkerReplica
+from workbench.dynacomm.programs.learning import WorkerReplica
+from workbench.dynacomm.training import Setup
 from workbench.runtime import simulate
 
 SMALL = DIGITS.limit(train=32, test=16).fitted((3, 32, 32))
@@ -33,7 +33,7 @@ def test_workers_drop_out_each_for_itself() -> None:
     setup = Setup("mobilenet_v2_cifar", SMALL, Link(1e9), workers=2, batch_size=4)
 
     def gradients(setup: Setup, worker: int, iteration: int) -> torch.Tensor:
-        built = build(setup)
+        built = setup.programs()
         replica = built.replicas[worker]
         replica.flat.parameters.copy_(first)
         replica.batches = [built.replicas[0].batches[0]] * 2
@@ -41,7 +41,7 @@ def test_workers_drop_out_each_for_itself() -> None:
         return replica.flat.gradients.clone()
 
     with training.fixed_threads():
-        first = build(setup).epochs.weights
+        first = setup.programs().epochs.weights
         found = gradients(setup, 0, 0)
         assert torch.equal(gradients(setup, 0, 0), found)
         assert not torch.equal(gradients(setup, 1, 0), found)
@@ -51,7 +51,7 @@ def test_workers_drop_out_each_for_itself() -> None:
 def test_epochs_are_evaluated_with_what_workers_remember_on_average() -> None:
     setup = Setup("resnet20_cifar", SMALL, Link(20e6, 0.02), workers=2, batch_size=8)
     with training.fixed_threads():
-        built = build(setup)
+        built = setup.programs()
         simulate(setup.cluster, built.programs)
         module, (row,) = built.epochs.flat.module, built.epochs.frame.iter_rows(named=True)
         one, other = (replica.buffers for replica in built.replicas)
@@ -71,6 +71,6 @@ def test_epochs_are_evaluated_with_what_workers_remember_on_average() -> None:
 def test_a_run_of_another_seed_draws_other_numbers_in_every_iteration() -> None:
     """A worker's second iteration is no other run's first."""
     setup = Setup("lenet5_cifar", SMALL, Link(1e9), workers=2, batch_size=4)
-    runs = [build(replace(setup, seed=seed)).replicas for seed in (0, 1)]
+    runs = [replace(setup, seed=seed).programs().replicas for seed in (0, 1)]
     draws = [one.draws(number) for replicas in runs for one in replicas for number in range(8)]
     assert len(set(draws)) == len(draws)

@@ -12,9 +12,9 @@ from tests.dynacomm.training.trainings import DIGITS, LENET, LINKS
 from workbench import datasets, training
 from workbench.clusters import Link
 from workbench.dynacomm import PLANNERS, iteration
+from workbench.dynacomm.programs.learning import ServerStore, WorkerReplica
 from workbench.dynacomm.programs.worker_and_server import Pieces
 from workbench.dynacomm.training import Setup, train
-from workbench.dynacomm.training.learning import ServerStore, WorkerReplica
 from workbench.names import UnknownNameError
 
 NORMALISED = Setup(

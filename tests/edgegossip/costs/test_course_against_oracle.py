@@ -79,7 +79,7 @@ UNEQUAL = Case("lenet5", ("cpu",) * 4, slower=(1.0, 1.0, 3.0, 5.0))
 @pytest.mark.parametrize("case", [Case("lenet5"), Case("alexnet_cifar"), UNEQUAL, LARGER], ids=str)
 def test_simulated_plain_gossip_takes_what_the_model_says(case: Case) -> None:
     """Under co-running load, with transfers that share uplinks, in true training."""
-    trained = decentralised.train(setup(case, LEARNING).gossip)
+    trained = decentralised.train(setup(case, LEARNING))
     ends = {(one.epoch, one.node): one.end_s for one in deployed(case, 240).course(3)}
     for epoch, node, at_s in trained.epochs.select("epoch", "node", "at_s").iter_rows():
         assert at_s == pytest.approx(ends[epoch, node], rel=1e-9)
@@ -121,7 +121,7 @@ def test_reports_from_afar_are_simulated_as_the_model_says(
         "lenet5", digits, who, mixing=None if peers is None else nearest(9, peers), epochs=6,
         batch_size=16, uplink_bps=1e7, overhead_s=0.01, evaluate_every=100, seed=3,
     )  # fmt: skip
-    shards = made.gossip.shards
+    shards = made.held
     assert all(len(np.unique(digits.y_train[shard])) == 10 for shard in shards)
     trained = edgegossip.train(made, technique=technique, ratio=5.0, operations_per_s=1e8)
     model_bytes = profile_model("lenet5").param_bytes
@@ -141,7 +141,7 @@ def test_a_model_waits_for_the_one_before_on_a_slow_network() -> None:
     one = replace(deployed(case, 240), uplink_bps=1e8)
     made = setup(case, learning)
     network = one.cluster(profile_model("lenet5").param_bytes)
-    trained = edgegossip.train(replace(made, network=network), **options(case, learning))
+    trained = edgegossip.train(replace(made, cluster=network), **options(case, learning))
     rows = one.course(3, one.aggregating(ratio=5.0))
     ends_s = {(row.epoch, row.node): row.end_s - row.wait_s for row in rows}
     assert any(

@@ -24,7 +24,7 @@ from workbench.edgegossip.prediction.contention import Contention
 from workbench.edgegossip.prediction.predictor import Baseline
 from workbench.edgegossip.programs.reporting import Report, rates
 from workbench.edgegossip.programs.trainer import State
-from workbench.edgegossip.training import OPTIONS, Setup, select
+from workbench.edgegossip.training import OPTIONS, Setup
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, Restart, draw_faults
 
 DIGITS = datasets.load("digits").limit(train=120, test=10, seed=1)
@@ -75,8 +75,9 @@ def run(
     options = {"window_s": 0.5, "ratio": 1, "epochs": 5, **options}
     ours = {name: options.pop(name) for name in OPTIONS if name in options}
     setup = Setup(linear, DIGITS, who, mixing=graph, **options)
-    noting = Noting(**vars(select(setup, "random_points", **ours)))
-    return noting, decentralised.train(setup.gossip, noting, faults=faults)
+    noting = Noting(strategy="random_points", **ours)
+    trained = decentralised.train(setup, noting, faults=faults)
+    return noting.fitted(setup), trained
 
 
 GRAPHS: dict[str, Callable[[int], nx.Graph]] = {
@@ -187,7 +188,7 @@ def test_whatever_fails_nobody_loses_its_own_points(seed: int) -> None:
     """Views may differ under many faults at once; runs end, and what a survivor holds stays."""
     graph = decentralised.random_regular(6, 3)
     who = platforms([1.0] * 6)
-    cluster = Setup(linear, DIGITS, who).gossip.cluster
+    cluster = Setup(linear, DIGITS, who).network
     faults = draw_faults(
         seed, cluster, until_s=4, crash_every_s=5, down_s=1, slow_every_s=5, link_down_every_s=5
     )
@@ -272,12 +273,12 @@ class TestHops:
         setup = Setup(
             linear, DIGITS, platforms([1.0] * len(graph)), mixing=graph, patience_s=patience_s
         )
-        assert select(setup).fitted(setup.gossip).hops == expected
+        assert EdgeGossip().fitted(setup).hops == expected
 
     def test_as_given_if_it_is_enough(self) -> None:
         setup = Setup(linear, DIGITS, platforms([1.0] * 6), mixing=RING_6)
         for hops in (3, 9):
-            assert select(setup, hops=hops).fitted(setup.gossip).hops == hops
+            assert EdgeGossip(hops=hops).fitted(setup).hops == hops
 
     def test_too_few_are_refused_before_anything_runs(self) -> None:
         with pytest.raises(ValueError, match="hops is 2, but news takes up to 3 exchanges"):
@@ -288,14 +289,11 @@ class TestHops:
             run(nx.Graph([(0, 1), (2, 3)]))
 
     def test_gosgd_is_refused(self) -> None:
-        setup = Setup(linear, DIGITS, platforms([1.0] * 3))
-        gosgd = decentralised.GossipSetup(
-            linear, DIGITS, setup.gossip.shards, setup.gossip.cluster, probability=0.2
-        )
+        gosgd = Setup(linear, DIGITS, platforms([1.0] * 3), probability=0.2)
         with pytest.raises(
             ValueError, match=r"mixing instead, such as mixing=decentralised.complete\(3"
         ):
-            decentralised.train(gosgd, select(setup))
+            decentralised.train(gosgd, EdgeGossip())
 
 
 def test_points_are_dealt_by_class_too() -> None:

@@ -12,9 +12,10 @@ import torch
 from tests.refusals import refusals
 from workbench import datasets, decentralised
 from workbench.datasets import partition
-from workbench.decentralised import GossipSetup, Trained, TrainingError
+from workbench.decentralised import Trained, TrainingError
+from workbench.edgegossip import Setup
 from workbench.edgegossip.algorithms.losses import point_losses
-from workbench.edgegossip.costs.platforms import Platform, cluster
+from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.prediction.predictor import Predictor
 from workbench.edgegossip.programs.trainer import EdgeGossip, State
 from workbench.runtime import Crash, Restart, SlowDown
@@ -31,23 +32,20 @@ def platforms(slower: list[float]) -> list[Platform]:
     ]
 
 
-def given(slower: list[float], **changes: Any) -> tuple[GossipSetup, EdgeGossip]:
+def given(slower: list[float], **changes: Any) -> tuple[Setup, EdgeGossip]:
     """A training of digits on platforms so many times slower than the fastest."""
-    who, count = platforms(slower), len(slower)
-    shards = changes.pop("shards", None) or partition.by_size(DIGITS.y_train, [1] * count, seed=0)
-    of_training = {"epochs": 3, "patience_s": None, "evaluate_every": 100, "seed": 2}
+    count = len(slower)
+    of_training: dict[str, Any] = {
+        "shards": partition.by_size(DIGITS.y_train, [1] * count, seed=0),
+        "epochs": 3,
+        "evaluate_every": 100,
+        "patience_s": None,
+        "seed": 2,
+    }
     of_training |= {name: changes.pop(name) for name in list(changes) if name in of_training}
-    training = GossipSetup(
-        "lenet5",
-        DIGITS,
-        shards,
-        cluster(who, 1e9),
-        mixing=decentralised.metropolis_hastings(decentralised.complete(count)),
-        batch_size=16,
-        sample_s=[one.sample_s for one in who],
-        **of_training,  # type: ignore[arg-type]
-    )
-    return training, EdgeGossip(who, shards, **changes)
+    who = platforms(slower)
+    training = Setup("lenet5", DIGITS, who, overhead_s=0.0, batch_size=16, **of_training)
+    return training, EdgeGossip(**changes).fitted(training)
 
 
 def run(slower: list[float], **changes: Any) -> Trained[Any]:
@@ -94,7 +92,7 @@ def test_shuffled_the_highest_ranked_are_learnt_from_and_no_more_than_asked(
 ) -> None:
     """The first of the ranking, a third of 120; the paper's algorithm adds the rest of a batch."""
     training, ours = given([1, 3], balancer="literal")
-    ranked = replace(ours, order="ranked")
+    ranked = replace(ours, order="ranked").fitted(training)
     view = replace(first_view(training, 1), batch_size=batch_size)
     chosen = [one.step(one.begin(1), 1, view)[1] for one in (ours, ranked)]
     shuffled, whole = (np.concatenate(batches) for batches in chosen)
@@ -118,13 +116,11 @@ def test_ranked_batches_hold_the_subsets_of_largest_loss_first() -> None:
     assert order == sorted(order, reverse=True)
 
 
-def first_view(training: GossipSetup, node: int) -> decentralised.View:
+def first_view(training: Setup, node: int) -> decentralised.View:
     """What a node knows before the first epoch; its peers have reported."""
-    ours = EdgeGossip(platforms([1.0, 3.0]), training.shards)
-    flat = decentralised.build(training).learners[node].flat
-    alone = decentralised.View(
-        node, 0.0, flat, training.dataset, training.shards[node], 16, 0.01, None, {}
-    )
+    ours, flat = EdgeGossip().fitted(training), training.programs().learners[node].flat
+    shard = training.held[node]
+    alone = decentralised.View(node, 0.0, flat, training, shard, 16, 0.01, None, {})
     reports = {
         at: ours.report(ours.begin(at), 0, replace(alone, node=at)) for at in range(training.nodes)
     }
@@ -141,7 +137,7 @@ def test_costs_are_those_of_the_stated_model() -> None:
     # Table 3: N d^1.5 of the SVD, and d' M e N of k-means with d' = 11, e = 20; N counts twice.
     operations = 240 * 784**1.5 + 11 * (240 / 10) * 20 * 240
     assert first_s - later_s == pytest.approx(operations / 1e6)
-    _, _, wider_s = replace(ours, features=3072).step(ours.begin(1), 1, view)
+    _, _, wider_s = replace(ours, features=3072).fitted(training).step(ours.begin(1), 1, view)
     assert wider_s - first_s == pytest.approx(240 * (3072**1.5 - 784**1.5) / 1e6)
 
 
@@ -253,19 +249,9 @@ def test_a_shard_too_small_for_one_aggregated_point_is_refused() -> None:
 
 
 test_edgegossip_refused = refusals(
-    lambda **changes: replace(given([1, 1])[1], **changes),
+    EdgeGossip,
     {},
     {
-        "platforms": {
-            r"a platform is 'pi'; give an edgegossip\.Platform": [["pi", "server"]],
-            "platforms is .*, where order counts": [frozenset((1, 2))],
-            "platforms is 'pi'": ["pi"],
-            "there are no platforms": [()],
-        },
-        "shards": {
-            "shard of p1 is": [(np.arange(20), np.arange(20) / 2), (np.arange(20), [])],
-            "shards is 2": [2],
-        },
         "ratio": {"ratio is 0.5; give a finite number, at least 1": [0.5]},
         "stands_for": {"stands_for is 0.0; give a finite number above 0": [0.0]},
         "operations_per_s": {"operations_per_s is inf": [math.inf]},
@@ -273,45 +259,12 @@ test_edgegossip_refused = refusals(
         "hops": {"hops is 0": [0]},
         "threshold": {"threshold is": [-1.0, "1"]},
         "failed_share": {"failed_share is 2; give a share from 0 to 1": [2]},
-        "mixing": {"mixing is 'ring'; give": ["ring"]},
-        "seed": {"seed is": [-1, 0.5]},
         "technique": {"technique of Table 3": ["pca_kmeans"]},
         "strategy": {"unknown strategy": ["accuracy aware"]},
         "order": {"unknown order": ["sorted"]},
         "on_failures": {"unknown policy": ["ignore"], "policy is None; give a name": [None]},
     },
 )
-
-
-class TestFits:
-    """A setup of others is refused before anything runs."""
-
-    def test_other_shards(self) -> None:
-        training, ours = given([1, 1])
-        with pytest.raises(ValueError, match="another shard of p1 than the setup"):
-            decentralised.train(
-                training, replace(ours, shards=(ours.shards[0], ours.shards[1][::-1]))
-            )
-
-    @pytest.mark.parametrize("count", [1, 3])
-    def test_another_number_of_platforms(self, count: int) -> None:
-        training, _ = given([1, 1])
-        _, ours = given([1] * count)
-        with pytest.raises(ValueError, match=f"has {count} platforms, the setup 2 nodes"):
-            decentralised.train(training, ours)
-
-    def test_another_mixing(self) -> None:
-        training, ours = given([1, 1, 1])
-        row = decentralised.metropolis_hastings(decentralised.star(3))
-        with pytest.raises(ValueError, match="mixing is another than the setup's; leave it out"):
-            decentralised.train(training, replace(ours, mixing=row))
-        again = ours.fitted(training).fitted(training)
-        assert again.mixing is training.mixing
-
-    def test_another_order(self) -> None:
-        training, ours = given([1, 3])
-        with pytest.raises(ValueError, match=r"in the order p1, p0, the setup's cluster p0, p1"):
-            decentralised.train(training, replace(ours, platforms=ours.platforms[::-1]))
 
 
 @pytest.mark.parametrize("strategy", ["random_subsets", "random_points", "importance"])
@@ -335,12 +288,6 @@ def test_divergence_is_told_as_such() -> None:
     steep = replace(training, sgd=Sgd(1e20))
     with pytest.raises(TrainingError, match=r"diverged: .*use a smaller learning rate than 1e\+20"):
         decentralised.train(steep, ours)
-
-
-def test_as_many_platforms_as_shards() -> None:
-    _, ours = given([1, 1])
-    with pytest.raises(ValueError, match="1 platforms, 2 shards"):
-        replace(ours, platforms=ours.platforms[:1])
 
 
 def test_a_state_holds_the_shard_first() -> None:

@@ -22,7 +22,7 @@ from tests.profiles.modules import DataDependent
 from workbench import datasets, training, zoo
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
 from workbench.hiertrain.algorithms import PLANNERS
-from workbench.hiertrain.training import Setup, build, train
+from workbench.hiertrain.training import Setup, train
 from workbench.names import UnknownNameError
 from workbench.paths import ROOT
 from workbench.runtime import simulate
@@ -115,7 +115,7 @@ def learnt(setup: Setup, policy: Policy, *, evaluating: bool = False) -> Tensor:
     if not evaluating:
         return train(setup, policy).weights
     with training.fixed_threads():
-        built = build(setup, policy)
+        built = setup.programs(policy)
         for learner in built.learners:
             learner.flat.module.eval()
         simulate(setup.cluster, built.programs)
@@ -302,7 +302,7 @@ def test_running_statistics_are_weighed_by_samples() -> None:
     """After one step each tier's first layer has seen its own samples, worker o's last all."""
     data = DIGITS.limit(train=8, test=8).fitted((3, 32, 32))
     setup = Setup("resnet20_cifar", data, problem_of(20, 8), seed=1)
-    built = build(setup, Hybrid(("cloud", "device", "edge"), 2, 4, 0, 6, 2))
+    built = setup.programs(Hybrid(("cloud", "device", "edge"), 2, 4, 0, 6, 2))
     x = torch.from_numpy(data.x_train[setup.batches[0]])
     with training.fixed_threads():
         simulate(setup.cluster, built.programs)
@@ -363,7 +363,7 @@ def test_it_learns() -> None:
 
 
 def test_progress_is_by_the_tier_that_computes_the_loss() -> None:
-    built = build(LENET, MIXED)
+    built = LENET.programs(MIXED)
     assert built.standing().at(0.0) == "0 of 2 epochs, 0 %, 0.0 virtual seconds"
     with training.fixed_threads():
         simulate(LENET.cluster, built.programs)

@@ -15,7 +15,7 @@ from workbench import training
 from workbench.datasets import Dataset
 from workbench.olpb.algorithms.methods import METHODS
 from workbench.olpb.costs.subtasks import Node, Pool
-from workbench.olpb.training import Setup, Trained, TrainingError, build, train
+from workbench.olpb.training import Setup, Trained, TrainingError, train
 from workbench.profiles import profile_model
 from workbench.runtime import Crash, LinkDown, SlowDown
 
@@ -121,8 +121,8 @@ def test_dpb_follows_its_recurrence(modules: int, momentum: float) -> None:
     with training.fixed_threads():
         module = one.made()
         flat = training.flatten(module, (1, 6, 6), input_dtype="float64")
-        built = build(one, "dpb")
-        assert torch.equal(built.evaluations.flat.parameters, flat.parameters)
+        built = one.programs("dpb")
+        assert torch.equal(built.epochs.flat.parameters, flat.parameters)
         start = flat.parameters.clone()
 
         def gradient(batch: int, weights: Tensor) -> Tensor:

@@ -40,9 +40,8 @@ class BatchSizes:
 
     def __init__(self, worker: Worker) -> None:
         self._worker, self._batching = worker, worker.job.system.batching
-        setup = worker.job.setup
         self._growth = CONSTANT if self._batching is None else self._batching.growth
-        self._data_samples = setup.samples
+        self._data_samples = worker.job.setup.samples
         self._heard: defaultdict[int, dict[int, float]] = defaultdict(dict)
         self.state = State(GlobalBatch(worker.global_batch), {})
 
@@ -55,7 +54,7 @@ class BatchSizes:
         """Size of the worker's next batch, and of the global one."""
         worker, batching, size = self._worker, self._batching, self.state.controller.size
         if batching is None:
-            return worker.job.setup.local_batch, size
+            return worker.job.local_batch, size
         iteration = worker.progress.iteration + 1
         due = not iteration % batching.period and self.state.timed_in < iteration
         if due or self.state.timed_for != size:

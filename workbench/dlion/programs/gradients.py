@@ -65,7 +65,7 @@ class GradientExchange:
         values.flags.writeable = False
         factor = self._factor(worker.samples)
         gradient = Gradient(values, worker.job.variables, -factor, iteration, self._weights)
-        stands_for = worker.job.setup.stands_for
+        stands_for = worker.job.stands_for
         bandwidth_bps = self._monitor.bandwidth_bps(worker.there)
         links = Links(worker.node, bandwidth_bps, iteration_s / stands_for)
         parts = self._checked(self._generate(gradient, links))

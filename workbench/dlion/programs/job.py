@@ -14,8 +14,8 @@ from workbench.training.trained import DivergedError
 if TYPE_CHECKING:
     from workbench.decentralised.gradient_exchange.part import Part
     from workbench.decentralised.learner import Learner
+    from workbench.decentralised.setup import PeerSetup
     from workbench.dlion.algorithms.system import System
-    from workbench.dlion.training.setup import Setup
     from workbench.runtime import Message, Synchronized
     from workbench.training import Evaluation
 
@@ -113,11 +113,14 @@ class Recorder:
 class Job:
     """A training job."""
 
-    setup: Setup
+    setup: PeerSetup
     system: System
     learners: Sequence[Synchronized[Learner]]  # by node
     recorder: Recorder
+    local_batch: int  # at first
     sample_s: float  # of learning from a sample at speed 1
+    host_s: float  # of every iteration
+    stands_for: float  # iterations of a longer training
     variables: tuple[slice, ...]  # of the flat vector
     last_iteration: float  # infinite if seconds end the run
     # by node: peers' gradients that are not added yet, each with its factor

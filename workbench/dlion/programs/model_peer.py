@@ -60,7 +60,7 @@ class ModelPeer:
     def send(self, to: int, topic: str, turn: int, *arrays: Values) -> None:
         """Send arrays, which nobody may change any more; the link carries their bytes."""
         size_bytes = sum(array.nbytes for array in arrays)
-        stands_for = self._worker.job.setup.stands_for
+        stands_for = self._worker.job.stands_for
         self._worker.send(to, TOPIC, (topic, turn, arrays), size_bytes, times=stands_for)
 
     async def receive(

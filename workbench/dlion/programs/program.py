@@ -104,7 +104,7 @@ class Training:
         loss: float = await worker.timed(
             lambda: partial(Learner.gradient, batch=batch, updates=worker.take_inbox()),
             worker.samples,
-            times=worker.job.setup.stands_for,
+            times=worker.job.stands_for,
         )
         self._latest_s.append(context.now_s() - began_s)
         worker.progress.iteration = iteration = worker.progress.iteration + 1

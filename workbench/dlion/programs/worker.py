@@ -42,7 +42,7 @@ class Worker:
         self.progress = Progress(newest=dict.fromkeys(context.peers, 0))
         self.heartbeat = Heartbeat(context, setup.patience_s, context.peers, context.peers)
         self.draw = Draw(setup.held[self.node], setup.seed, self.node, context.restarts)
-        self.samples, self.global_batch = setup.local_batch, setup.local_batch * setup.workers
+        self.samples, self.global_batch = job.local_batch, job.local_batch * setup.nodes
         self.inbox = job.inboxes[self.node]
         self.inbox.clear()
         self._waiting = False
@@ -130,8 +130,8 @@ class Worker:
 
         `begin` is called where the computation begins, and returns it.
         """
-        if self.job.setup.host_s:
-            await self.context.sleep(self.job.setup.host_s * times)
+        if self.job.host_s:
+            await self.context.sleep(self.job.host_s * times)
         return await self.context.compute(
             begin(),
             cost_s=samples * self.job.sample_s * times,

@@ -61,7 +61,9 @@ class Load:
         if first >= last:
             return self.contentions[last]
         edges_s = [max(from_s, 0.0), *self.starts_s[first + 1 : last + 1], to_s]
-        means = np.average(self.uses[first : last + 1], axis=0, weights=np.diff(edges_s))
+        weights = np.diff(edges_s)[:, None]
+        # What np.average gives, whose checks take several times as long.
+        means = (self.uses[first : last + 1] * weights).sum(axis=0) / weights.sum(axis=0)
         return Contention(*map(float, means))
 
     @cached_property

@@ -207,7 +207,7 @@ def setup(case: Case, learning: Learning, *, patience_s: float | None = None) ->
         deployment.platforms,
         shards=shards(loaded.y_train, case.nodes, case.seed),
         mixing=as_mixing(nearest(case.nodes, deployment.peers)) if deployment.peers else None,
-        network=deployment.cluster(profile_model(learning.learner).param_bytes),
+        cluster=deployment.cluster(profile_model(learning.learner).param_bytes),
         batch_size=learning.batch_size,
         epochs=learning.epochs,
         sgd=Sgd(learning.learning_rate, momentum=STATED["training"]["momentum"]),
@@ -247,9 +247,7 @@ def train(
     """Train a case with GoSGD or with EdgeGossip."""
     made = setup(case, learning, patience_s=patience_s)
     if method == "gosgd":
-        return decentralised.train(
-            made.gossip, faults=tuple(faults), trace=trace, progress=progress
-        )
+        return decentralised.train(made, faults=tuple(faults), trace=trace, progress=progress)
     return edgegossip.train(
         made, faults=tuple(faults), trace=trace, progress=progress, **options(case, learning)
     )

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from workbench.decentralised import GossipSetup, Mixing
+from workbench.decentralised import Mixing
 from workbench.decentralised.hops import diameter, fault_diameter
+from workbench.decentralised.setup import Gossip
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.prediction.predictor import Baseline, throughput
 from workbench.errors import UserError
@@ -91,7 +92,7 @@ def alone(platform: Platform) -> float:
     return throughput([platform.predictor.start().seconds])
 
 
-def hops_of(setup: GossipSetup, hops: int | None = None) -> int:
+def hops_of(setup: Gossip, hops: int | None = None) -> int:
     """Exchanges within which a report is everywhere; `hops`, if that is enough.
 
     By default the diameter. Where something may get lost (`patience_s`), the fault diameter, and at
@@ -103,7 +104,7 @@ def hops_of(setup: GossipSetup, hops: int | None = None) -> int:
     if mixing is None:
         raise UserError(
             "EdgeGossip balances epoch by epoch, but with probability (GoSGD) no exchange is "
-            "waited for, so reports may come late or never; give GossipSetup mixing instead, such "
+            "waited for, so reports may come late or never; give the setup mixing instead, such "
             f"as mixing=decentralised.complete({setup.nodes})"
         )
     longest = diameter(mixing)

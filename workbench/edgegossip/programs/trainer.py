@@ -35,17 +35,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.checks import check_number, whole
-from workbench.decentralised import GossipSetup, Mixing, View
-from workbench.decentralised.mixing import as_mixing
+from workbench.checks import check_number, check_whole
+from workbench.decentralised import Mixing, View
 from workbench.decentralised.selecting import Batches, shuffled
+from workbench.decentralised.setup import Gossip
 from workbench.edgegossip.aggregation import Aggregation, aggregate
+from workbench.edgegossip.aggregation.aggregation import Indices
 from workbench.edgegossip.aggregation.costs import COUNTED
 from workbench.edgegossip.algorithms import STRATEGIES, Strategy
 from workbench.edgegossip.algorithms.balancer import (
@@ -63,12 +64,6 @@ from workbench.edgegossip.algorithms.losses import point_losses
 from workbench.edgegossip.algorithms.quota import quota
 from workbench.edgegossip.costs.generation import generation_s
 from workbench.edgegossip.costs.platforms import Platform
-from workbench.edgegossip.programs.membership import (
-    Indices,
-    check_agrees,
-    check_platforms,
-    check_shards,
-)
 from workbench.edgegossip.programs.reporting import Report, alone, hops_of, rates
 from workbench.errors import UserError
 from workbench.names import check_name
@@ -92,7 +87,7 @@ class State:
 
 @dataclass(frozen=True, eq=False)
 class EdgeGossip:
-    """Selects what each platform learns from; give it to `workbench.decentralised.train`.
+    """Selects what each platform of a `Setup` learns from, in `workbench.decentralised.train`.
 
     Costs in virtual time: aggregating, by the operations of the paper's Table 3, for strategies
     that need it; the losses that points are ranked by, `forward_share` of the seconds that learning
@@ -100,10 +95,6 @@ class EdgeGossip:
 
     Parameters
     ----------
-    platforms
-        By node.
-    shards
-        Training samples of each, as in the `GossipSetup`.
     technique
         Of aggregation: one of those that Table 3 counts, `COUNTED`.
     ratio
@@ -126,8 +117,6 @@ class EdgeGossip:
     hops
         Exchanges within which a report is everywhere; None for what the setup's mixing needs. More
         are more patient with faults.
-    mixing
-        Who hears whom; None for the setup's.
     forward_share
         Seconds that evaluating a point takes over those that learning from it does.
     operations_per_s
@@ -139,20 +128,15 @@ class EdgeGossip:
         Of each of those; None for as many as the samples have.
     window_s
         Over which contention is averaged before a prediction.
-    seed
-        Of aggregating and of strategies that draw.
 
     Raises
     ------
     workbench.names.UnknownNameError
         A technique, strategy or policy that is not there.
     ValueError
-        Not as many platforms as shards, a shard with fewer points than the ratio, a number out of
-        range.
+        A number out of range.
     """
 
-    platforms: Sequence[Platform]
-    shards: Sequence[Indices]
     technique: str = "svd_kmeans"
     ratio: float = 10.0
     strategy: str = "accuracy_aware"
@@ -162,13 +146,17 @@ class EdgeGossip:
     failed_share: float = FAILED_SHARE
     on_failures: str = "reassign"
     hops: int | None = None
-    mixing: Mixing | None = None
     forward_share: float = 1 / 3
     operations_per_s: float = 1e9
     stands_for: float = 1.0
     features: int | None = None
     window_s: float = 60.0
-    seed: int = 0
+
+    # Of the setup, once fitted.
+    platforms: Sequence[Platform] = field(default=(), init=False)
+    shards: Sequence[Indices] = field(default=(), init=False)
+    mixing: Mixing | None = field(default=None, init=False)
+    seed: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         check_name("technique of Table 3", self.technique, COUNTED)
@@ -176,10 +164,6 @@ class EdgeGossip:
         check_name("order", self.order, ORDERS)
         check_name("balancer", self.balancer, BALANCERS)
         check_balancer(self.threshold, self.failed_share, self.on_failures)
-        if self.mixing is not None:
-            object.__setattr__(self, "mixing", as_mixing(self.mixing))
-        object.__setattr__(self, "platforms", check_platforms(self.platforms))
-        object.__setattr__(self, "shards", check_shards(self.platforms, self.shards))
         for name in ("stands_for", "operations_per_s"):
             if not 0 < check_number(name, getattr(self, name)) < math.inf:
                 raise UserError(f"{name} is {getattr(self, name)}; give a finite number above 0")
@@ -188,33 +172,40 @@ class EdgeGossip:
         for name in ("forward_share", "window_s"):
             if not 0 <= check_number(name, getattr(self, name)) < math.inf:
                 raise UserError(f"{name} is {getattr(self, name)}; give a number of at least 0")
-        for name, least in (("hops", 1), ("features", 1), ("seed", 0)):
-            value = getattr(self, name)
-            count = least if value is None and name != "seed" else whole(value)
-            if count is None or count < least:
-                raise UserError(f"{name} is {value!r}; give a whole number of at least {least}")
-        for platform, shard in zip(self.platforms, self.shards, strict=True):
+        for name in ("hops", "features"):
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), 1)
+
+    def fitted(self, setup: Gossip) -> Self:
+        """What runs in a training: with the setup's platforms, and the `hops` that these need.
+
+        Raises
+        ------
+        ValueError
+            A setup without platforms; a shard with fewer points than the ratio; GoSGD, or a mixing
+            that takes longer than `hops` to bring a report everywhere.
+        """
+        platforms = getattr(setup, "platforms", None)
+        if platforms is None:
+            raise UserError(
+                f"EdgeGossip learns on platforms, which a {type(setup).__name__} has not; give an "
+                "edgegossip.Setup"
+            )
+        for platform, shard in zip(platforms, setup.held, strict=True):
             if self.how.effects != "points" and len(shard) < self.ratio:
                 raise UserError(
                     f"{platform.name} has {len(shard)} points, less than one aggregated point "
                     f"at the ratio {self.ratio:g}; give it more points, or a smaller ratio"
                 )
-
-    def fitted(self, setup: GossipSetup) -> Self:
-        """What runs in a training: with its mixing, and the `hops` that this needs.
-
-        Raises
-        ------
-        ValueError
-            Other shards, mixing or platforms than the setup's; GoSGD, or a mixing that takes longer
-            than `hops` to bring a report everywhere.
-        """
-        check_agrees(self.platforms, self.shards, setup)
-        hops = hops_of(setup, self.hops)
-        assert setup.mixing is not None  # or there were no hops
-        if self.mixing is not None and not np.array_equal(self.mixing.matrix, setup.mixing.matrix):
-            raise UserError("mixing is another than the setup's; leave it out, or give the same")
-        return replace(self, hops=hops, mixing=setup.mixing)
+        fitted = replace(self, hops=hops_of(setup, self.hops))
+        for name, value in (
+            ("platforms", platforms),
+            ("shards", setup.held),
+            ("mixing", setup.mixing),
+            ("seed", setup.seed),
+        ):
+            object.__setattr__(fitted, name, value)
+        return fitted
 
     @property
     def how(self) -> Strategy:

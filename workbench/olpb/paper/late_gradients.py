@@ -180,9 +180,8 @@ def _trained(
 def _at_other_times(learnt: pl.DataFrame, setup: Setup, method: str) -> pl.DataFrame:
     """What is learnt with the same gradients, when this method has found them."""
     from workbench import training
-    from workbench.olpb.training import build
 
-    passes = training.run(build(setup, method, learning=False)).passes
+    passes = training.run(setup.programs(method, learning=False)).passes
     ends_s = [passes[at - 1].begin_s + passes[at - 1].backward_s for at in learnt["iteration"]]
     return learnt.with_columns(method=pl.lit(method), at_s=pl.Series(ends_s, dtype=pl.Float64))
 

@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from numpy.typing import NDArray
-
 from workbench.hiertrain.costs.policy import Hybrid, Policy
-from workbench.hiertrain.programs.job import Request
-from workbench.training import (
-    DivergedError,
-    Epochs,
-    FlatModel,
-    Loss,
-    Pieces,
-    Sgd,
-    get_buffers,
-    quantise,
-    seeded,
-)
-from workbench.training.losses import check_outputs, cross_entropy
+from workbench.training import Epochs, FlatModel, Pieces, Sgd, get_buffers, quantise, seeded
+from workbench.training.losses import Loss, cross_entropy
+from workbench.training.passes import Features, Gradient, Pass, backward, forward, loss_gradient
 from workbench.training.repeatable import STEP
-from workbench.training.tensors import as_tensor
 
 if TYPE_CHECKING:
-    import numpy as np
     from torch import Tensor
 
     from workbench.datasets import Dataset
-
-Gradient = tuple["Tensor | None", ...]
-"""For each tensor that crosses a cut; None for one without a gradient."""
-
-
-class Features(NamedTuple):
-    """Tensors that cross a cut, with the labels of their samples."""
-
-    tensors: tuple[Tensor, ...]
-    labels: Tensor
 
 
 class TierModel(NamedTuple):
@@ -50,21 +26,6 @@ class TierModel(NamedTuple):
     parameters: Tensor
     buffers: dict[str, Tensor]
     at_s: float
-
-
-@dataclass(frozen=True, eq=False)
-class BatchedSamples:
-    """Samples of each iteration's batch, in the model's number type."""
-
-    dataset: Dataset
-    batches: Sequence[NDArray[np.int64]]  # indices of each iteration's samples
-    like: Tensor  # a tensor of the model
-
-    def __call__(self, wanted: Request) -> Features:
-        """Samples as features before layer 1."""
-        batch = self.batches[wanted.iteration][wanted.first : wanted.last]
-        images = as_tensor(self.dataset.x_train[batch], self.like.device).to(self.like.dtype)
-        return Features((images,), as_tensor(self.dataset.y_train[batch], self.like.device))
 
 
 @dataclass(eq=False)
@@ -92,7 +53,7 @@ class TierLearner:
     def __post_init__(self) -> None:
         self.velocity = self.sgd.start(self.flat.parameters)
         self.iteration = 0
-        self._passed: dict[tuple[int, int], tuple[tuple[Tensor, ...], tuple[Tensor, ...]]] = {}
+        self._passed: dict[tuple[int, int], Pass] = {}
 
     def begin(self, iteration: int) -> None:
         """Forget the gradients of the iteration before."""
@@ -102,18 +63,14 @@ class TierLearner:
 
     def forward(self, first: int, last: int, features: Features) -> Features:
         """Features behind layer `last`; autograd keeps the graph."""
-        import torch
-
-        trains_below = self.flat.layout.starts[first - 1] > 0
-        leaves = tuple(
-            tensor.detach().requires_grad_(trains_below and tensor.is_floating_point())
-            for tensor in features.tensors
-        )
         seed, tier = self.seed
-        with torch.enable_grad(), seeded(seed, STEP, tier, self.iteration, first):
-            outputs = self.pieces.run(first, last, leaves)
-        self._passed[first, last] = leaves, outputs
-        return Features(tuple(output.detach() for output in outputs), features.labels)
+        with seeded(seed, STEP, tier, self.iteration, first):
+            passed = self._passed[first, last] = forward(
+                partial(self.pieces.run, first, last),
+                features,
+                trains_below=self.flat.layout.starts[first - 1] > 0,
+            )
+        return passed.features
 
     def join(self, parts: Sequence[Features | None]) -> Features:
         """Features of all samples, in the order of the parts; None has no samples."""
@@ -129,16 +86,10 @@ class TierLearner:
 
     def loss(self, features: Features) -> Gradient:
         """Gradient of the mean loss by the model's outputs."""
-        import torch
-
-        outputs = tuple(tensor.detach().requires_grad_() for tensor in features.tensors)
-        scores = outputs[0] if len(outputs) == 1 else outputs
-        with torch.enable_grad():
-            value = self.loss_of(check_outputs(scores, features.labels), features.labels)
-        if not math.isfinite(loss := value.item()):
-            raise DivergedError(loss, f"on the {self.tier} in iteration {self.iteration + 1}")
+        where = f"on the {self.tier} in iteration {self.iteration + 1}"
+        loss, gradient = loss_gradient(features, where, self.loss_of)
         self.losses.append(loss)
-        return torch.autograd.grad(value, outputs)
+        return gradient
 
     def split(self, gradient: Gradient, samples: int) -> tuple[Gradient, Gradient]:
         """Gradient of all but the last samples, and of these."""
@@ -149,17 +100,7 @@ class TierLearner:
 
     def backward(self, first: int, last: int, gradient: Gradient) -> Gradient:
         """Gradient before layer `first`; those of parameters add up in the flat vector."""
-        import torch
-
-        leaves, outputs = self._passed.pop((first, last))
-        learnt = [
-            (output, one)
-            for output, one in zip(outputs, gradient, strict=True)
-            if one is not None and output.requires_grad
-        ]
-        if learnt:
-            torch.autograd.backward([output for output, _ in learnt], [one for _, one in learnt])
-        return tuple(leaf.grad for leaf in leaves)
+        return backward(self._passed.pop((first, last)), gradient)
 
     def quantise(self, tensors: Features | Gradient, bits: int) -> Features | Gradient:
         """Features or a gradient in so many bits a value, each tensor for itself."""

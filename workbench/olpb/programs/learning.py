@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
 
 from workbench.olpb.algorithms.gradients import Elements, elements_of
 from workbench.olpb.programs.jacobians import JacobianLearner
 from workbench.olpb.programs.work import Idle
 from workbench.training import (
-    DivergedError,
+    Epochs,
     FlatModel,
     Pieces,
     Sgd,
@@ -20,32 +22,81 @@ from workbench.training import (
     seeded,
     set_buffers,
 )
-from workbench.training.losses import check_outputs, cross_entropy
+from workbench.training.losses import cross_entropy
+from workbench.training.passes import (
+    Batches,
+    Features,
+    Gradient,
+    Pass,
+    backward,
+    check_finite,
+    forward,
+    loss_gradient,
+)
 from workbench.training.repeatable import STEP
-from workbench.training.tensors import as_tensor
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from torch import Tensor
 
     from workbench.datasets import Dataset
-    from workbench.olpb.training.evaluations import Evaluations
 
 
-@dataclass(frozen=True, eq=False)
-class Batches:
-    """Samples and labels of each iteration, in the model's number type."""
+class Evaluations(Epochs):
+    """Evaluates after some iterations; modules may hand in their parts one after the other.
 
-    dataset: Dataset
-    indices: Sequence[NDArray[np.int64]]
-    like: Tensor
+    `at` are the iterations, counted from 1; `epoch_ends` those that end an epoch. A model is whole
+    when `parts` of them have been handed in.
+    """
 
-    def __getitem__(self, iteration: int) -> tuple[Tensor, Tensor]:
-        """Images and labels of an iteration."""
-        chosen = self.indices[iteration]
-        images = as_tensor(self.dataset.x_train[chosen], self.like.device).to(self.like.dtype)
-        return images, as_tensor(self.dataset.y_train[chosen], self.like.device)
+    def __init__(
+        self,
+        flat: FlatModel,
+        dataset: Dataset,
+        at: Sequence[int],
+        *,
+        epoch_ends: Sequence[int],
+        parts: int = 1,
+    ) -> None:
+        super().__init__(flat, dataset)
+        self.at, self._epoch_ends, self._parts = frozenset(at), frozenset(epoch_ends), parts
+        self._iterations: list[int] = []
+        self._waiting: dict[int, list[tuple[slice, Tensor, Mapping[str, Tensor], float]]] = {}
+
+    def take(
+        self,
+        iteration: int,
+        where: slice,
+        weights: Tensor,
+        buffers: Mapping[str, Tensor],
+        at_s: float,
+    ) -> None:
+        """Take a part of the vector, and its buffers, as they were after an iteration."""
+        if iteration not in self.at:
+            return
+        waiting = self._waiting.setdefault(iteration, [])
+        waiting.append((where, weights.clone(), {k: v.clone() for k, v in buffers.items()}, at_s))
+        if len(waiting) < self._parts:
+            return
+        del self._waiting[iteration]
+        merged: dict[str, Tensor] = {}
+        for part, found, its, _ in waiting:
+            self.flat.parameters[part].copy_(found)
+            merged |= its
+        self._iterations.append(iteration)
+        self.evaluate(merged, max(one[-1] for one in waiting))
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """A row per evaluation: ``iteration``, and the columns of epochs but for their number."""
+        every = super().frame.drop("epoch")
+        done = pl.Series("iteration", self._iterations[: len(every)], pl.Int64)
+        return every.insert_column(0, done)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """A row per epoch, in the columns of `EPOCHS`."""
+        ends = self.table.filter(pl.col("iteration").is_in(sorted(self._epoch_ends)))
+        return ends.drop("iteration").with_row_index("epoch", 1).cast({"epoch": pl.Int64})
 
 
 @dataclass(eq=False)
@@ -64,9 +115,7 @@ class ServerModel:
 
     def take_loss(self, loss: float) -> None:
         """Keep the loss of a batch; refuse one that is not finite."""
-        if not math.isfinite(loss):
-            raise DivergedError(loss, f"in iteration {len(self.losses) + 1}")
-        self.losses.append(loss)
+        self.losses.append(check_finite(loss, f"in iteration {len(self.losses) + 1}"))
 
     def step(self, at_s: float) -> None:
         """Step by the vector of gradients."""
@@ -86,7 +135,8 @@ class AutogradLearner(Idle):
         """Find the gradients of a batch at once; they are used when the scan is over."""
         model = self.model
         with seeded(model.seed, STEP, 0, iteration):
-            model.take_loss(gradient_step(model.flat, *model.batches[iteration]))
+            (images,), labels = model.batches(iteration)
+            model.take_loss(gradient_step(model.flat, images, labels))
         return super().begin(iteration)
 
     def end(self, parts: Mapping[int, Any], at_s: float) -> None:
@@ -99,7 +149,7 @@ def scan_learner(model: ServerModel, unit: str, level: int) -> JacobianLearner:
     import torch
 
     def of_batch(iteration: int) -> Elements:
-        x, y = model.batches[iteration]
+        (x,), y = model.batches(iteration)
         with seeded(model.seed, STEP, 0, iteration):
             found = elements_of(model.flat.module, x, y, unit, level=level, loss=cross_entropy)
         model.take_loss(found.tape.loss)
@@ -122,19 +172,10 @@ def scan_learner(model: ServerModel, unit: str, level: int) -> JacobianLearner:
     return JacobianLearner(of_batch, take)
 
 
-class Features(NamedTuple):
-    """Tensors that cross a cut, with the labels of their samples."""
-
-    tensors: tuple[Tensor, ...]
-    labels: Tensor
-
-
 class Kept(NamedTuple):
     """What a module keeps of a batch until its gradient comes."""
 
-    given: tuple[Tensor, ...]
-    made: tuple[Tensor, ...]
-    labels: Tensor
+    passed: Pass
     copy: FlatModel  # with the weights of the pass
 
 
@@ -169,62 +210,41 @@ class ModuleModel:
 
     def samples(self, iteration: int) -> Features:
         """A batch as features before the first layer."""
-        images, labels = self.batches[iteration]
-        return Features((images,), labels)
+        return self.batches(iteration)
 
     def run(self, iteration: int, features: Features, weights: Tensor) -> Kept:
         """Pass features forward with a copy of the weights; autograd keeps the graph."""
-        import torch
-
         copy = self.copies[iteration % len(self.copies)]
         copy.parameters[self.where] = weights
         set_buffers(copy.module, get_buffers(self.flat.module))
-        first, last = self.span
-        trains_below = self.where.start > 0
-        given = tuple(
-            one.detach().requires_grad_(trains_below and one.is_floating_point())
-            for one in features.tensors
-        )
-        with torch.enable_grad(), seeded(self.seed, STEP, self.place, iteration):
-            made = self.pieces.on(copy.module).run(first, last, given)
+        with seeded(self.seed, STEP, self.place, iteration):
+            passed = forward(
+                partial(self.pieces.on(copy.module).run, *self.span),
+                features,
+                trains_below=self.where.start > 0,
+            )
         set_buffers(self.flat.module, get_buffers(copy.module))
-        return Kept(given, made, features.labels, copy)
+        return Kept(passed, copy)
 
     def features(self, kept: Kept) -> Features:
         """What the next module is given."""
-        return Features(tuple(one.detach() for one in kept.made), kept.labels)
+        return kept.passed.features
 
-    def loss(self, kept: Kept) -> tuple[Tensor | None, ...]:
+    def loss(self, kept: Kept) -> Gradient:
         """Gradient of the mean loss by the scores."""
-        import torch
-
-        scores = tuple(one.detach().requires_grad_() for one in kept.made)
-        with torch.enable_grad():
-            outputs = scores[0] if len(scores) == 1 else scores
-            value = cross_entropy(check_outputs(outputs, kept.labels), kept.labels)
-        if not math.isfinite(loss := value.item()):
-            raise DivergedError(loss, f"in iteration {len(self.losses) + 1}")
+        where = f"in iteration {len(self.losses) + 1}"
+        loss, gradient = loss_gradient(kept.passed.features, where)
         self.losses.append(loss)
-        return torch.autograd.grad(value, scores)
+        return gradient
 
-    def learn(
-        self, gradient: tuple[Tensor | None, ...], weights: Tensor, kept: Kept
-    ) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+    def learn(self, gradient: Gradient, weights: Tensor, kept: Kept) -> tuple[Tensor, Gradient]:
         """Go backward through the copy, and step on the weights."""
-        import torch
-
         copy = kept.copy
         copy.check_attached()
         copy.gradients.zero_()
-        pairs = [
-            (made, one)
-            for made, one in zip(kept.made, gradient, strict=True)
-            if one is not None and made.requires_grad
-        ]
-        if pairs:
-            torch.autograd.backward([made for made, _ in pairs], [one for _, one in pairs])
+        given = backward(kept.passed, gradient)
         self.sgd.step(weights, copy.gradients[self.where], self.velocity[self.where])
-        return weights, tuple(one.grad for one in kept.given)
+        return weights, given
 
     def end(self, iteration: int, at_s: float) -> None:
         """Hand in the weights as they are after an iteration."""

@@ -33,6 +33,7 @@ from workbench.runtime import (
     SlowDown,
 )
 from workbench.training import (
+    RunOptions,
     Setup,
     Sgd,
     Standing,
@@ -199,14 +200,32 @@ class TestFaults:
 
     def test_what_costs_time_alone_is_taken(self) -> None:
         slow = SlowDown(0, 1.0, 2.0, 3.0)
-        assert check_losing_nothing(iter([slow])) == (slow,)
+        check_losing_nothing([slow])
 
     def test_the_first_that_loses_is_named(self) -> None:
         slow = SlowDown(0, 1.0, 2.0, 3.0)
         with pytest.raises(ValueError, match=r"Crash\(node=1, at_s=2\) loses .* without end; stop"):
             check_losing_nothing([slow, Crash(1, 2), Restart(1, 3)], "stop")
-        with pytest.raises(ValueError, match="give a list"):
-            check_losing_nothing(slow, "stop")  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"faults": SlowDown(0, 1.0, 2.0, 3.0)}, "faults is SlowDown.*; give a list"),
+            ({"faults": [5]}, "5 is no fault"),
+            ({"trace": "yes"}, "trace is 'yes'; give True or False"),
+            ({"progress": 5}, "progress is 5; give True, or a function"),
+            ({"threads": 0}, "threads is 0; it must be a whole number of at least 1"),
+        ],
+    )
+    def test_options_that_no_run_takes(self, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            RunOptions(**options)
+
+    @each_system
+    def test_options_are_refused_in_a_call(self, system: System) -> None:
+        for options in ({"threads": 0}, {"faults": 5}, {"progress": 5}, {"trace": 5}):
+            with pytest.raises(ValueError, match=next(iter(options))):
+                system.train(system.setup, **options)
 
     @each_waiting
     @pytest.mark.parametrize(
@@ -280,7 +299,7 @@ RUN = SYSTEMS["dynacomm"].train(replace(SYSTEMS["dynacomm"].setup, epochs=1)).ru
 LEFT = Trained(pl.DataFrame(), None, RUN)
 
 
-class Stub(shell.Built[Trained[None]]):
+class Stub(shell.Programs[Trained[None]]):
     """A training that is as far as it is said to be."""
 
     def __init__(self, standing: Standing) -> None:
@@ -342,8 +361,8 @@ class TestProgress:
         """A worker learns from its last, smaller batch, too; tiers leave it out."""
         setups: dict[str, Any] = {name: SYSTEMS[name].setup for name in WAITING}
         train: Any = SYSTEMS["hiertrain"].train
-        servers = dynacomm.training.build(setups["dynacomm"])
-        tiers = hiertrain.training.build(setups["hiertrain"], train.keywords["policy"])
+        servers = setups["dynacomm"].programs()
+        tiers = setups["hiertrain"].programs(train.keywords["policy"])
         samples = len(DATA.y_train)
         worker, tier = math.ceil(samples / 2 / 16), samples // 32
         assert servers.epoch_ends == (worker, 2 * worker)

@@ -1,0 +1,224 @@
+"""Trains a model on nodes that exchange it with their peers: true learning, virtual time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench import training
+from workbench.checks import is_number, listed
+from workbench.clusters import Cluster
+from workbench.clusters.cluster import check_cluster
+from workbench.decentralised.learner import PeerPrograms, learners_of
+from workbench.decentralised.model_exchange.epochwise import epochwise
+from workbench.decentralised.model_exchange.gosgd import Share, gosgd
+from workbench.decentralised.participant import Job
+from workbench.decentralised.recorder import Recorder
+from workbench.decentralised.selecting import EverySample, Selecting
+from workbench.decentralised.setup import Gossip, sample_seconds
+from workbench.errors import UserError
+from workbench.runtime import Fault, Run
+from workbench.training import RunOptions, Standing, Trained, TrainingError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from workbench.runtime.progress import Progress
+
+__all__ = ["GossipSetup", "Trained", "TrainingError", "train"]
+
+
+@dataclass(frozen=True, eq=False)
+class GossipSetup(Gossip):
+    """Who learns what from which samples, and how models are exchanged.
+
+    Attributes
+    ----------
+    model, dataset, epochs, sgd, seed, parallel
+        As for `workbench.training.Setup`. Only parameters are exchanged, no velocities.
+    shards, patience_s
+        As for `PeerSetup`.
+    cluster
+        A node for each shard, linked with its peers.
+    mixing, probability, batch_size, evaluate_every
+        As for `Gossip`.
+    sample_s
+        Seconds that learning from a sample takes at a node's speed of 1: for all, or for each
+        node. None derives it from `flops_per_s`.
+    flops_per_s, backward_over_forward
+        What nodes sustain, all or each, and their time backward over forward.
+
+    Raises
+    ------
+    ValueError
+        What no training takes; numbers out of range; a shard without samples or with some that are
+        not there; not a node for each shard; a mixing or probability that cannot be, or both.
+    workbench.clusters.MissingLinkError
+        A node takes of the model of one from which no link leads to it.
+    """
+
+    shards: Sequence[NDArray[np.int64]] | None = field()
+    cluster: Cluster
+    sample_s: float | Sequence[float] | None = None
+    flops_per_s: float | Sequence[float] = 1e10
+    backward_over_forward: float = 2.0
+
+    def __post_init__(self) -> None:
+        check_cluster(self.cluster)
+        if self.sample_s is not None:
+            self._check_each("sample_s", self.sample_s)
+        self._check_each("flops_per_s", self.flops_per_s)
+        self._check_positive("backward_over_forward")
+        super().__post_init__()
+
+    @property
+    def network(self) -> Cluster:
+        """The cluster."""
+        return self.cluster
+
+    @property
+    def seconds_per_sample(self) -> tuple[float, ...]:
+        """Seconds to learn from a sample at speed 1, by node."""
+        if self.sample_s is not None:
+            return self._each(self.sample_s)
+        each = self._each(self.flops_per_s)
+        sample_s = {  # of each kind of node
+            rate: sample_seconds(self.profile, rate, self.backward_over_forward)
+            for rate in dict.fromkeys(each)
+        }
+        return tuple(sample_s[rate] for rate in each)
+
+    def programs(self, how: Selecting[Any] | None = None) -> GossipPrograms:
+        """Programs of the nodes, and what they learn with; `how` and errors as for `train`."""
+        return gossip_programs(self, how)
+
+    def _each(self, value: object) -> tuple[float, ...]:
+        numbers = [value] * self.nodes if is_number(value) else value
+        return tuple(map(float, cast("Sequence[float]", numbers)))
+
+    def _check_each(self, name: str, value: object) -> None:
+        instead = "give one number for all nodes, or one for each"
+        numbers = [value] if is_number(value) else listed(name, value, instead)
+        if not all(map(is_number, numbers)):
+            raise UserError(f"{name} is {value!r}; {instead}")
+        numbers = self._each(value)
+        if len(numbers) != self.nodes:
+            raise UserError(
+                f"{name} has {len(numbers)} numbers for {self.nodes} nodes; give one for all, or "
+                "one for each"
+            )
+        if not all(0 < number < math.inf for number in numbers):
+            raise UserError(f"{name} is {value}; it must be above 0 and finite")
+
+
+@dataclass(frozen=True, eq=False)
+class GossipPrograms(PeerPrograms["Trained[tuple[Tensor, ...]]"]):
+    """Programs of the nodes.
+
+    Attributes
+    ----------
+    recorder
+        Where epochs are noted.
+    shares
+        The nodes' weights in GoSGD; none with a mixing matrix.
+    """
+
+    recorder: Recorder
+    shares: list[Share]
+
+    def standing(self) -> Standing:
+        """By the epochs of all nodes; the loss is that of the last one noted."""
+        planned = self.recorder.nodes * self.recorder.epochs
+        done = len(self.recorder.rows)
+        losses = []
+        if done:
+            epoch, _, name, _, loss, *_ = self.recorder.rows[-1]
+            losses = [f"{name} in epoch {epoch}" + ("" if loss is None else f": loss {loss:.3f}")]
+        percent = min(100, 100 * done // planned)  # a node that restarted may pass an epoch again
+        return Standing(done, planned, percent, tuple(losses), "epochs of all nodes")
+
+    def trained(self, run: Run) -> Trained[tuple[Tensor, ...]]:
+        """The finished epochs, and the present weights."""
+        weights = tuple(learner.flat.parameters for learner in self.learners)
+        return Trained(self.recorder.frame(), weights, run)
+
+
+def train(
+    setup: Gossip,
+    selecting: Selecting[Any] | None = None,
+    *,
+    faults: Iterable[Fault] = (),
+    trace: bool = False,
+    progress: Progress | bool = False,
+    threads: int | None = None,
+) -> Trained[tuple[Tensor, ...]]:
+    """Train on every node until all have finished.
+
+    Parameters
+    ----------
+    setup
+        Who learns what, and how models are exchanged.
+    selecting
+        Chooses what each node learns from in each epoch; all samples by default.
+    faults, trace, progress, threads
+        As for `training.RunOptions`. Which steps run beside each other, with the same bits for any
+        number of threads, says ``parallel`` of the setup.
+
+    Returns
+    -------
+    Trained
+        A row per epoch and node: ``epoch``, ``node``, its ``name``, ``at_s``, ``loss`` (mean over
+        the epoch's samples, before each step), ``test_loss, top1`` (of the node's model after the
+        exchange; null in epochs that are not evaluated), ``consensus_error`` (root of the mean
+        squared distance from their mean of the models of all nodes that have a row of this epoch;
+        null where one of them came when the first was as many epochs ahead as there are nodes),
+        ``samples`` learnt from, and ``restarts`` of the node so far. Epochs in which a node was
+        down, or that it skipped, have no row of it. Weights are each node's at the end. What Ctrl-C
+        interrupts has the epochs that were done.
+
+    Raises
+    ------
+    ValueError
+        Something may get lost, but `setup` waits for ever; `selecting` does not fit `setup`.
+    TrainingError
+        The loss is not finite any more, a program failed, or all nodes crashed for good; the
+        error's `trained` has the epochs that were done.
+    """
+    if not isinstance(setup, Gossip):
+        raise TypeError(f"setup is {setup!r}; give a GossipSetup, as in GossipSetup('lenet5', ...)")
+    return training.train(setup, selecting, RunOptions(faults, trace, progress, threads))
+
+
+def gossip_programs(setup: Gossip, selecting: Selecting[Any] | None) -> GossipPrograms:
+    """Programs of the nodes, and what they learn with."""
+    if selecting is not None and not (hasattr(selecting, "fitted") and hasattr(selecting, "step")):
+        raise TypeError(f"selecting is {selecting!r}; give a decentralised.Selecting, or None")
+    chosen = (EverySample(setup.seed) if selecting is None else selecting).fitted(setup)
+    flat = training.flatten(setup.made(), setup.dataset.input_shape)
+    learners = learners_of(setup, [flat] * setup.nodes)
+    recorder = Recorder(setup.nodes, setup.epochs, setup.evaluate_every)
+    layout = flat.layout
+    job = Job(
+        setup=setup,
+        selecting=chosen,
+        learners=learners,
+        recorder=recorder,
+        sample_s=setup.seconds_per_sample,
+        tensor_bytes=tuple(
+            float(prod(shape) * layout.item_bytes) for layer in layout.tensors for _, shape in layer
+        ),
+    )
+    shares = []
+    if setup.mixing is not None:
+        programs = [epochwise(job, setup.mixing) for _ in learners]
+    else:
+        assert setup.probability is not None
+        shares = [Share(1 / setup.nodes) for _ in learners]
+        programs = [gosgd(job, setup.probability, share) for share in shares]
+    return GossipPrograms(setup, setup.network, programs, learners, recorder, shares)

@@ -1,0 +1,365 @@
+"""Trains a model on workers in micro-clouds: true learning, virtual time.
+
+>>> from workbench import datasets
+>>> from workbench.dlion import Setup, train
+>>> digits = datasets.load("digits").limit(train=120, test=20)
+>>> trained = train(Setup("cipher_small", digits, "homo_b", iterations=2), "baseline")
+>>> trained.iterations["samples"].to_list() == [32] * 12
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from workbench import training
+from workbench.checks import check_kind, check_number
+from workbench.clusters import Cluster
+from workbench.clusters.cluster import check_cluster
+from workbench.decentralised.learner import PeerPrograms, learners_of
+from workbench.decentralised.setup import PeerSetup, sample_seconds
+from workbench.dlion.algorithms import SYSTEMS, System
+from workbench.dlion.algorithms.global_batch import CONSTANT, GlobalBatch, Growth, step
+from workbench.dlion.algorithms.synchronisation import MUST
+from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
+from workbench.dlion.programs.job import Job, Recorder
+from workbench.dlion.programs.program import program
+from workbench.errors import UserError
+from workbench.names import check_name, choose
+from workbench.runtime import DeadlockError, Fault, Run, SimulationError
+from workbench.training import RunOptions, Sgd, Standing, TrainingError
+from workbench.training.models import make_model
+from workbench.training.repeatable import FIRST_WEIGHTS, derive
+from workbench.training.trained import schema
+
+if TYPE_CHECKING:
+    from workbench.runtime.progress import Progress
+
+__all__ = ["Setup", "Trained", "TrainingError", "train"]
+
+EPOCHS = schema(("node", "name", "samples", "restarts"))
+FIRST = ("own", "shared")
+
+
+@dataclass(frozen=True, eq=False)
+class Setup(PeerSetup):
+    """A training on workers in micro-clouds.
+
+    It ends after `seconds` of virtual time or `iterations` of every worker, whichever comes first;
+    without both, after `epochs` passes over the samples that the workers hold.
+
+    Attributes
+    ----------
+    model, dataset, epochs, seed
+        As for `workbench.training.Setup`.
+    environment
+        Name in `ENVIRONMENTS`, or an `Environment`.
+    cluster
+        Machines of one's own in place of an environment; links lead from each to all others.
+    seconds, iterations
+        When it ends.
+    local_batch
+        Samples in a worker's batch, at first.
+    sgd
+        Gradients are applied as they arrive, so with systems that exchange gradients it has a
+        learning rate alone.
+    shards
+        As for `PeerSetup`. A sample that several workers hold counts as several, in epochs and in
+        shares of the data.
+    first_weights
+        ``"own"``: each worker draws its own; ``"shared"``: all begin with the same, as they do in
+        any case with those that a module brings. See the Deviation of
+        `workbench.dlion.paper.testbed`.
+    sample_s
+        Seconds that learning from a sample takes at a worker's speed of 1, which in an
+        `Environment` is one core. None derives it from `flops_per_s`.
+    host_s
+        Seconds of every iteration whatever its batch and cores.
+    flops_per_s, backward_over_forward
+        What speed 1 sustains, and its time backward over forward.
+    stands_for
+        Iterations of a longer training for each of this one: computing a gradient and what is sent
+        in every iteration take as many times as long. What comes from time to time does not:
+        timing batches, transferring the best weights.
+    evaluate_every
+        Iterations from one evaluation on the test samples to the next; at the end all are
+        evaluated.
+    patience_s
+        As for `PeerSetup`; also what a worker waits for anything at most.
+
+    Raises
+    ------
+    ValueError
+        What no training takes; numbers out of range; an environment that is not there; a shard
+        without samples, or not one for each worker.
+    """
+
+    environment: str | Environment | None = None
+    cluster: Cluster | None = None
+    seconds: float | None = None
+    iterations: int | None = None
+    local_batch: int = 32
+    sgd: Sgd = field(default_factory=lambda: Sgd(0.1), kw_only=True)
+    first_weights: str = "own"
+    sample_s: float | None = None
+    host_s: float = 0.0
+    flops_per_s: float = 1e10
+    backward_over_forward: float = 2.0
+    stands_for: float = 1.0
+    evaluate_every: int = field(default=20, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_counts(local_batch=1)
+        if self.iterations is not None:
+            self._check_counts(iterations=1)
+        limits = [name for name in ("seconds", "sample_s") if getattr(self, name) is not None]
+        self._check_positive(*limits, "flops_per_s", "backward_over_forward", "stands_for")
+        if not 0 <= check_number("host_s", self.host_s) < math.inf:
+            raise UserError(f"host_s is {self.host_s}; it must be at least 0 s and finite")
+        check_name("first_weights", self.first_weights, FIRST)
+        if self.patience_s is not None:
+            fastest = max(max(node.speed_over_time.values) for node in self.network.nodes)
+            batch_s = self.host_s + self.local_batch * self.seconds_per_sample / fastest
+            self._check_patience(batch_s * self.stands_for)
+        if self.local_batch > (available := len(self.dataset.y_train)):
+            raise UserError(
+                f"local_batch is {self.local_batch}, but {self.dataset.name} has {available} "
+                "samples to learn from; give at most as many"
+            )
+
+    @cached_property
+    def network(self) -> Cluster:
+        """The machines and links."""
+        where = self.environment
+        if (where is None) == (self.cluster is None):
+            which = "neither" if where is None else "both"
+            raise UserError(
+                f"{which} of environment and cluster given; give either environment, the name "
+                "of one of ENVIRONMENTS, or a cluster"
+            )
+        if isinstance(where, Cluster):
+            raise UserError("environment is a Cluster; give it as cluster=")
+        if isinstance(self.cluster, Environment):
+            raise UserError("cluster is an Environment; give it as environment=")
+        if isinstance(where, str):
+            where = choose("environment", where, ENVIRONMENTS)
+        if not (where is None or isinstance(where, Environment)):
+            raise UserError(
+                f"environment is {where!r}; give the name of one of ENVIRONMENTS, an Environment, "
+                "or a Cluster as cluster="
+            )
+        found = check_cluster(self.cluster) if where is None else where.cluster()
+        for node in range(len(found)):
+            for peer in range(len(found)):
+                if peer != node:
+                    found.link(node, peer)
+        return found
+
+    @property
+    def seconds_per_sample(self) -> float:
+        """Seconds to learn from a sample at speed 1."""
+        if self.sample_s is not None:
+            return self.sample_s
+        return sample_seconds(self.profile, self.flops_per_s, self.backward_over_forward)
+
+    def last_iteration(self, growth: Growth) -> float:
+        """The last iteration of every worker; infinite if seconds end the run."""
+        if self.iterations is not None:
+            return self.iterations
+        if self.seconds is not None:
+            return math.inf
+        state, iterations = GlobalBatch(self.local_batch * self.nodes), 0
+        while state.epoch < self.epochs:
+            state, iterations = step(state, growth, self.samples), iterations + 1
+        return iterations
+
+    def programs(self, how: str | System = "dlion") -> WorkerPrograms:
+        """Programs of the workers, and what they learn with; `how` and errors as for `train`."""
+        system = choose("system", how, SYSTEMS) if isinstance(how, str) else how
+        check_kind("system", system, System, "the name of one of SYSTEMS, or a System")
+        if system.exchange_models is None and self.sgd != Sgd(self.sgd.learning_rate):
+            raise UserError(
+                f"{system.title} applies peers' gradients as they arrive, by their learning rate "
+                f"alone; give sgd=Sgd({self.sgd.learning_rate:g}) without momentum or decay"
+            )
+        if system.batching is not None and max(system.batching.sizes) > self.samples:
+            raise UserError(
+                f"batching times batches of {max(system.batching.sizes)} samples, but the workers "
+                f"hold {self.samples}; give Batching(sizes=...) with smaller ones"
+            )
+        flat = training.flatten(self.made(), self.dataset.input_shape)
+        models = [flat] * self.nodes
+        if self.first_weights == "own":
+            models = [flat.replica() for _ in models]
+            for node, model in enumerate(models):
+                seed = derive(self.seed, FIRST_WEIGHTS, node)
+                model.adopt(make_model(self.model, self.dataset, seed))
+        learners = learners_of(self, models)
+        tensors = flat.layout.tensor_slices.values()
+        growth = CONSTANT if system.batching is None else system.batching.growth
+        job = Job(
+            setup=self,
+            system=system,
+            learners=learners,
+            recorder=Recorder(self.network.names),
+            local_batch=self.local_batch,
+            sample_s=self.seconds_per_sample,
+            host_s=self.host_s,
+            stands_for=self.stands_for,
+            variables=tuple(one for one in tensors if one.stop > one.start),
+            last_iteration=self.last_iteration(growth),
+            inboxes=[[] for _ in learners],
+        )
+        return WorkerPrograms(self, self.network, [program(job)] * self.nodes, learners, job)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained(training.Trained[NDArray[np.float32]]):
+    """Results of a training.
+
+    Attributes
+    ----------
+    epochs
+        A row for each worker and epoch, if it was there at the end: ``epoch``, ``node``, its
+        ``name``, ``at_s``, ``loss`` (mean over its samples), ``top1`` (of its newest evaluation by
+        then; null before any), ``samples`` that it learnt from, ``restarts``.
+    weights
+        Of all workers at the end, (workers, parameters).
+    evaluations
+        ``at_s, node, name, iteration, top1, loss`` on the test samples.
+    iterations
+        ``at_s, node, name, iteration, samples`` (the local batch), ``global_batch, loss,
+        restarts``.
+    transfers
+        What arrived: ``at_s``, ``source`` and ``target`` with ``source_name`` and ``target_name``,
+        ``topic`` (``gradient``, ``weights``, ``model``), ``iteration`` of the sender, ``values``
+        and ``bytes``.
+    """
+
+    evaluations: pl.DataFrame
+    iterations: pl.DataFrame
+    transfers: pl.DataFrame
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerPrograms(PeerPrograms[Trained]):
+    """Programs of the workers, and what they share."""
+
+    setup: Setup
+    job: Job
+
+    @property
+    def until_s(self) -> float | None:
+        """As the setup says."""
+        return self.setup.seconds
+
+    def standing(self) -> Standing:
+        """By the iterations of all workers, or by the seconds that are over."""
+        rows, setup = self.job.recorder.iterations, self.setup
+        losses = []
+        if rows:
+            _, _, name, iteration, *_, loss, _ = rows[-1]
+            losses = [f"{name}'s loss {loss:.3f} in iteration {iteration}"]
+        if math.isfinite(self.job.last_iteration):
+            planned = int(self.job.last_iteration) * setup.nodes
+            percent = 100 * len(rows) // planned
+        else:
+            assert setup.seconds is not None
+            planned, percent = 0, int(100 * (rows[-1][0] if rows else 0.0) / setup.seconds)
+        return Standing(
+            len(rows), planned, min(percent, 100), tuple(losses), "iterations of all workers"
+        )
+
+    def failed(self, error: SimulationError) -> TrainingError:
+        """As of any training; where `synch_training` is why all wait, it says so."""
+        nodes, names = self.job.held_back, self.cluster.names
+        if isinstance(error, DeadlockError) and nodes:
+            who = "all workers wait"
+            if len(nodes) < len(names):
+                who = f"{len(nodes)} of {len(names)} workers wait, such as {names[min(nodes)]}"
+            error = SimulationError(f"{who}, and nothing is on its way; {MUST}", error.run)
+        return super().failed(error)
+
+    def trained(self, run: Run) -> Trained:
+        """What was done, with an evaluation of every worker at the end."""
+        learners, job = self.learners, self.job
+        for node, learner in enumerate(learners):
+            learner.add(job.inboxes[node])
+            job.inboxes[node].clear()
+        if run.ended in ("done", "stopped"):
+            job.recorder.close(run.end_s, learners)
+        weights = np.stack([learner.flat.parameters.numpy() for learner in learners])
+        evaluations, iterations, transfers = job.recorder.frames()
+        epochs = _epochs(iterations, evaluations, self.job.setup.samples)
+        return Trained(epochs, weights, run, evaluations, iterations, transfers)
+
+
+def _epochs(iterations: pl.DataFrame, evaluations: pl.DataFrame, samples: int) -> pl.DataFrame:
+    """Epochs by the samples of the global batches, which are the same for all workers."""
+    batches = iterations.group_by("iteration").agg(pl.col("global_batch").max()).sort("iteration")
+    learnt = batches.select("iteration", after=pl.col("global_batch").cum_sum())
+    rows = iterations.join(learnt, on="iteration", how="left", maintain_order="left").with_columns(
+        epoch=(pl.col("after") - pl.col("global_batch")) // samples + 1
+    )
+    weighted = (pl.col("loss") * pl.col("samples")).sum() / pl.col("samples").sum()
+    done = (
+        rows.group_by("epoch", "node", "name", maintain_order=True)
+        .agg(
+            pl.col("at_s", "restarts", "after", "iteration").last(),
+            loss=weighted,
+            samples=pl.col("samples").sum(),
+        )
+        .filter(pl.col("after") >= pl.col("epoch") * samples)
+    )
+    newest = evaluations.select("node", "iteration", "top1").sort("iteration")
+    joined = done.sort("iteration").join_asof(
+        newest, on="iteration", by="node", check_sortedness=False
+    )
+    return joined.sort("epoch", "at_s", "node").select(
+        pl.col(name).cast(kind) for name, kind in EPOCHS.items()
+    )
+
+
+def train(
+    setup: Setup,
+    system: str | System = "dlion",
+    *,
+    faults: Iterable[Fault] = (),
+    trace: bool = False,
+    progress: Progress | bool = False,
+    threads: int | None = None,
+) -> Trained:
+    """Train on every worker until the setup's end.
+
+    Parameters
+    ----------
+    setup
+        What to train, where, for how long.
+    system
+        Name in `SYSTEMS`, or a `System` of one's own; ``dataclasses.replace(SYSTEMS["dlion"],
+        transfer=None)`` is DLion without a technique.
+    faults, trace, progress, threads
+        As for `training.RunOptions`. Faults that lose something need `patience_s`.
+
+    Raises
+    ------
+    workbench.names.UnknownNameError
+        No such system.
+    ValueError
+        Something may get lost, but `setup` waits for ever; an optimiser with momentum or decay for
+        a system that exchanges gradients.
+    TrainingError
+        The loss is not finite any more, a program failed, or all workers crashed for good; the
+        error's `trained` has what was done.
+    """
+    check_kind("setup", setup, Setup, "a Setup, as in Setup('cipher', dataset, 'homo_a', ...)")
+    return training.train(setup, system, RunOptions(faults, trace, progress, threads))

@@ -1,0 +1,314 @@
+"""Trains a model on simulated parameter servers under plans: true learning, virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain, pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from workbench import training
+from workbench.checks import check_kind, listed, whole
+from workbench.clusters import Cluster, Link, Node, Schedule, star
+from workbench.dynacomm.algorithms import PLANNERS
+from workbench.dynacomm.costs.iteration import LayerCosts, layer_costs
+from workbench.dynacomm.programs.job import Job, plain
+from workbench.dynacomm.programs.learning import ServerEpochs, ServerStore, WorkerReplica
+from workbench.dynacomm.programs.shards import split_evenly
+from workbench.dynacomm.programs.worker_and_server import Fixed, Planning, server, worker
+from workbench.dynacomm.replanning.planning import PLANNING_S, Replanned, check_planning
+from workbench.dynacomm.replanning.profiling import Profile
+from workbench.dynacomm.replanning.rates import Rate
+from workbench.errors import UserError
+from workbench.names import choose
+from workbench.profiles import LayerTimes
+from workbench.runtime import Fault, Run, Synchronized
+from workbench.training import RunOptions, Trained, TrainingError
+from workbench.training.draws import may_run_in_parallel
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from workbench.runtime.progress import Progress
+
+__all__ = ["Planned", "Setup", "Trained", "TrainingError", "train"]
+
+Every = int | Literal["auto", "epoch"] | None
+"""Iterations under one plan; None: all; ``"auto"``: an epoch's for the planners of `REPLANS`."""
+
+REPLANS = ("dynacomm",)
+"""Planners that plan again in each epoch by default; the paper plans once with the others."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Who plans, and how often; the fields are as for `train`."""
+
+    planner: str = "dynacomm"
+    replan_every: Every = "auto"
+    planning_s: float = PLANNING_S
+
+    def __post_init__(self) -> None:
+        choose("planner", self.planner, PLANNERS)
+        check_planning(self.planning_s)
+        every: Any = self.replan_every
+        if every == "auto":
+            every = "epoch" if self.planner in REPLANS else None
+        elif every is not None and every != "epoch" and ((every := whole(every)) or 0) < 1:
+            raise UserError(
+                f"replan_every is {self.replan_every!r}; give a whole number of iterations of at "
+                "least 1, 'epoch', None to keep the first plan, or 'auto'"
+            )
+        object.__setattr__(self, "replan_every", every)
+
+    def planning(self, setup: Setup, job: Job, epoch: int) -> Planning[Any]:
+        """What decides a worker's plans, in epochs of so many iterations."""
+        planner = PLANNERS[self.planner]
+        if self.replan_every is None:
+            return Fixed(planner(setup.costs))
+        every: Any = epoch if self.replan_every == "epoch" else self.replan_every
+        rate = Rate(setup.link.overhead_s, setup.first_bps, setup.link.tensor_s)
+        return Replanned(
+            job, Profile.before(job, rate, window=every), every, planner, self.planning_s
+        )
+
+
+@dataclass(frozen=True)
+class Setup(training.Setup):
+    """A training on parameter servers.
+
+    Attributes
+    ----------
+    model, dataset, epochs, sgd, seed
+        As for `workbench.training.Setup`.
+    link
+        Between each worker and each server, both ways; its bandwidth may be a `Schedule`.
+    flops_per_s, backward_over_forward
+        What a worker of speed 1 sustains, and its time backward over forward.
+    batch_size
+        Samples of one worker in an iteration.
+    speeds
+        Of each worker, if not all are 1.
+
+    Raises
+    ------
+    ValueError
+        What no training takes; counts, rates or speeds out of range; a link that is none.
+
+    Notes
+    -----
+    A link's `latency_s` is charged, but the cost model has none: each iteration waits for two
+    (pushes, pulls; requests travel beside the pushes), and the first one for its request, too.
+    """
+
+    link: Link
+    flops_per_s: float = 1e10
+    backward_over_forward: float = 2.0
+    workers: int = 1
+    servers: int = 1
+    batch_size: int = 32
+    speeds: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_counts(workers=1, servers=1, batch_size=1)
+        self._check_positive("flops_per_s", "backward_over_forward")
+        if not isinstance(self.link, Link):
+            raise UserError(f"link is {self.link!r}; give a clusters.Link")
+        self._check_speeds()
+
+    def _check_speeds(self) -> None:
+        instead = "give one number for each worker, such as (1.0, 0.5)"
+        object.__setattr__(self, "speeds", listed("speeds", self.speeds, instead))
+        if self.speeds and len(self.speeds) != self.workers:
+            raise UserError(
+                f"speeds has {len(self.speeds)} numbers for {self.workers} workers; give one "
+                "each, or none"
+            )
+        _ = self.nodes  # refuses impossible speeds
+
+    @property
+    def times(self) -> LayerTimes:
+        """Computation of a worker of speed 1, layer by layer."""
+        return LayerTimes.from_flops(
+            self.profile,
+            flops_per_s=self.flops_per_s,
+            batch_size=self.batch_size,
+            backward_over_forward=self.backward_over_forward,
+        )
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The workers."""
+        speeds = self.speeds or (1.0,) * self.workers
+        return [Node(f"worker{index}", speed=speed) for index, speed in enumerate(speeds)]
+
+    @property
+    def cluster(self) -> Cluster:
+        """Workers first, then servers."""
+        return star(self.nodes, self.servers, plain(self.link))
+
+    @property
+    def first_bps(self) -> float:
+        """Bandwidth of a link at 0 s; the first above 0, where it begins with an outage."""
+        bandwidth = self.link.bandwidth_bps
+        if isinstance(bandwidth, float | int):
+            return float(bandwidth)
+        return next(value for value in Schedule.of(bandwidth).values if value)
+
+    @property
+    def costs(self) -> LayerCosts:
+        """What a planner plans with before any observation: `first_bps`, speed 1.
+
+        The links of all servers work at the same time, so they count as one link of their joint
+        bandwidth.
+        """
+        joint = replace(self.link, bandwidth_bps=self.first_bps * self.servers)
+        return layer_costs(self.profile, self.times, joint)
+
+    def job(self, iterations: int, starts: Iterable[int] = ()) -> Job:
+        """The training job; `starts` is where each layer begins in the flat vector."""
+        return Job.of(
+            self.profile,
+            self.times,
+            self.link,
+            shards=split_evenly(len(self.profile), self.servers, tuple(starts)),
+            iterations=iterations,
+            workers=self.workers,
+        )
+
+    def programs(self, how: str | Planned = "dynacomm") -> ServerPrograms:
+        """Programs of workers and servers, and what they learn with; errors as for `train`."""
+        planned = how if isinstance(how, Planned) else Planned(how)
+        flat = training.flatten(self.made(), self.dataset.input_shape)
+        most = max(high - low for low, high in pairwise(flat.layout.starts))
+        if self.servers > most:
+            raise UserError(
+                f"servers is {self.servers}; the largest layer has {most} parameters to share out, "
+                "so give at most as many servers"
+            )
+        batches = [self._batches(one) for one in range(self.workers)]
+        ends = tuple(accumulate(len(epoch) for epoch in batches[0]))
+        job = self.job(ends[-1], flat.layout.starts)
+        parallel = may_run_in_parallel(self, flat)
+        replicas = [
+            WorkerReplica(
+                flat.replica(),
+                self.dataset,
+                list(chain.from_iterable(batches[one])),
+                (self.seed, one),
+                ends,
+                node.name,
+                parallel,
+            )
+            for one, node in enumerate(self.nodes)
+        ]
+        states = [Synchronized(replica, parallel=parallel) for replica in replicas]
+        epochs = ServerEpochs(flat, self.dataset, replicas, self.servers)
+        vector = flat.parameters.clone()
+        shared = vector, self.sgd.start(vector), vector.clone()
+        stores = [
+            ServerStore(*shared, job.shards.slices(one, 1, job.layers), self.sgd, ends, epochs.take)
+            for one in range(self.servers)
+        ]
+        planning = planned.planning(self, job, ends[0])
+        programs = [
+            *(worker(job, planning, state) for state in states),
+            *(server(job, position, store) for position, store in enumerate(stores)),
+        ]
+        return ServerPrograms(self, self.cluster, programs, epochs, ends, states, stores)
+
+    def _batches(self, one: int) -> list[list[np.ndarray]]:
+        given, workers = (self.dataset, self.batch_size, self.seed), self.workers
+        return [
+            training.batches(*given, epoch, worker=one, workers=workers)
+            for epoch in range(self.epochs)
+        ]
+
+    def check_faults(self, faults: Sequence[Fault], how: object) -> None:
+        """Refuse those that lose anything: servers wait for every worker."""
+        training.check_losing_nothing(faults)
+
+
+@dataclass(frozen=True, eq=False)
+class ServerPrograms(training.OneModel["Trained[Tensor]"]):
+    """Programs of the workers, with their replicas, and of the servers, with their parts."""
+
+    epochs: ServerEpochs
+    states: list[Synchronized[WorkerReplica]]
+    stores: list[ServerStore]
+
+    @property
+    def replicas(self) -> list[WorkerReplica]:
+        """The workers' replicas, once the pending steps are done."""
+        return [state.value for state in self.states]
+
+    @property
+    def losses(self) -> list[float]:
+        """Means over the workers, of the iterations that the slowest has done."""
+        each = zip(*(one.losses for one in self.replicas), strict=False)
+        return [sum(losses) / len(losses) for losses in each]
+
+    def trained(self, run: Run) -> Trained[Tensor]:
+        """The finished epochs."""
+        return Trained(self.epochs.frame, self.epochs.weights, run)
+
+
+def train(
+    setup: Setup,
+    planner: str = "dynacomm",
+    *,
+    replan_every: Every = "auto",
+    planning_s: float = PLANNING_S,
+    faults: Iterable[Fault] = (),
+    trace: bool = False,
+    progress: Progress | bool = False,
+    threads: int | None = None,
+) -> Trained[Tensor]:
+    """Train under one planner's plans.
+
+    Weights are the same, bit for bit, under every plan and any `replan_every`. Each epoch is
+    evaluated as it ends, which takes no virtual time.
+
+    Parameters
+    ----------
+    setup
+        What to train, on what.
+    planner
+        Name in `PLANNERS`.
+    replan_every
+        Iterations after which every worker, by its own profile, plans anew: ``"epoch"``, or a
+        number. None keeps the first plan, which is made for the bandwidth at 0 s and a worker of
+        speed 1 in any case. ``"auto"`` is ``"epoch"`` for ``"dynacomm"``, as in the paper (IV-C),
+        and None for all others, of which the paper makes one plan.
+    planning_s
+        Seconds that planning anew takes a worker of speed 1; hidden where the last push is longer.
+    faults, trace, progress, threads
+        As for `training.RunOptions`; only faults that lose nothing, such as `SlowDown`, since
+        servers wait for every worker. For others, `simulate` what ``setup.programs`` returns. Which
+        steps run beside each other, with the same bits for any number of threads, says ``parallel``
+        of the setup.
+
+    Returns
+    -------
+    Trained
+        Epochs of the common model with the workers' average buffers: ``epoch, at_s, loss,
+        train_top1, train_top5, top1, top5``; ``run.results[w].plans`` are the plans of worker
+        ``w``, iteration by iteration. What Ctrl-C interrupts has the finished epochs.
+
+    Raises
+    ------
+    UnknownNameError
+        No such planner or model.
+    ValueError
+        More workers than samples, a server without a layer, an impossible `replan_every` or
+        `planning_s`, a fault that loses messages or a node.
+    TrainingError
+        The loss is not finite any more, or a worker or server failed; the error's `trained` has
+        the finished epochs.
+    """
+    check_kind("setup", setup, Setup, "a Setup, such as Setup('lenet5', dataset, link)")
+    planned = Planned(planner, replan_every, planning_s)
+    return training.train(setup, planned, RunOptions(faults, trace, progress, threads))

@@ -1,0 +1,204 @@
+"""Trains a model on device, edge and cloud under a policy: true learning, virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from workbench import training
+from workbench.checks import check_kind
+from workbench.errors import UserError
+from workbench.hiertrain.algorithms import PLANNERS
+from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
+from workbench.hiertrain.costs.problem import TIERS, Problem, check_problem
+from workbench.hiertrain.programs.cluster import SHARING, cluster_of
+from workbench.hiertrain.programs.learning import TierEpochs, TierLearner
+from workbench.hiertrain.programs.serve import programs_of
+from workbench.names import check_name, choose
+from workbench.runtime import Fault, Run
+from workbench.training import RunOptions, TrainingError
+from workbench.training.passes import shared_by_places
+
+if TYPE_CHECKING:
+    from torch import Tensor  # noqa: F401, in a string
+
+    from workbench.clusters import Cluster
+    from workbench.runtime.progress import Progress
+
+__all__ = ["Setup", "Trained", "TrainingError", "train"]
+
+
+@dataclass(frozen=True)
+class Setup(training.WholeBatches):
+    """A training on device, edge and cloud.
+
+    Attributes
+    ----------
+    model, dataset, sgd, seed, epochs, iterations
+        As for `workbench.training.WholeBatches`.
+    problem
+        Machines, links and batch; of as many layers as the model.
+    sharing
+        Whether messages share the machines' interfaces; see `cluster_of`.
+
+    Raises
+    ------
+    ValueError
+        What no training takes; iterations out of range, or a dataset smaller than a batch.
+    TypeError
+        No `Problem`.
+    """
+
+    problem: Problem
+    sharing: str = "none"
+
+    in_own_type = True
+
+    def __post_init__(self) -> None:
+        check_problem(self.problem)
+        super().__post_init__()
+        check_name("sharing", self.sharing, SHARING)
+
+    @property
+    def samples_per_batch(self) -> int:
+        """Of the problem."""
+        return self.problem.batch
+
+    @property
+    def cluster(self) -> Cluster:
+        """Device, edge and cloud."""
+        return cluster_of(self.problem, self.sharing)
+
+    def programs(self, how: Policy | str = "hiertrain") -> TierPrograms:
+        """Programs of the nodes, and what they learn with; `how` and errors as for `train`."""
+        problem = self.problem
+        policy = how if isinstance(how, Policy) else choose("planner", how, PLANNERS)(problem)
+        policy.check(problem)
+        flat, batches = self.begin()
+        pieces, ends = self.pieces(flat), self.epoch_ends
+        name = self.model if isinstance(self.model, str) else type(flat.module).__name__
+        if len(pieces) != problem.layers:
+            raise UserError(
+                f"the problem has {problem.layers} layers, but {name} has {len(pieces)}; make it "
+                "of the model's profile: problem_of(profile_model(...), ...)"
+            )
+        if isinstance(policy, Chain) and (shared := shared_by_places(pieces, policy.tiers)):
+            weight, layer, other, tier = shared
+            raise UserError(
+                f"{name} uses {weight!r} in layer {layer} on the {tier} and in an earlier one "
+                f"on the {other}; give layers that share a weight to one tier, or use a Hybrid"
+            )
+        epochs = TierEpochs(flat, pieces, policy, self.dataset)
+        learners = []
+        for index, tier in enumerate(TIERS):
+            replica, seed = flat.replica(), (self.seed, index)
+            own, on = _own(policy, tier, flat.layout), pieces.on(replica.module)
+            learner = TierLearner(tier, on, replica, own, self.sgd, seed, ends, epochs.take)
+            learners.append(learner)
+        programs = programs_of(
+            problem,
+            policy,
+            ends[-1],
+            sharing=self.sharing,
+            learners=learners,
+            samples=lambda asked: batches(asked.iteration, slice(asked.first, asked.last)),
+        )
+        return TierPrograms(self, self.cluster, programs, epochs, ends, policy, learners)
+
+    def check_faults(self, faults: Sequence[Fault], how: object) -> None:
+        """Refuse those that lose anything: all tiers wait for each other."""
+        training.check_losing_nothing(faults)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained(training.Trained["Tensor"]):
+    """Result of a training.
+
+    Attributes
+    ----------
+    policy
+        What it was trained under.
+    losses
+        Mean over the batch, of each iteration before its step.
+    """
+
+    policy: Policy
+    losses: list[float]
+
+
+@dataclass(frozen=True, eq=False)
+class TierPrograms(training.OneModel[Trained]):
+    """Programs of the tiers under `policy`, with the tiers' models and optimisers."""
+
+    policy: Policy
+    learners: list[TierLearner]
+
+    @property
+    def losses(self) -> list[float]:
+        """Of each iteration so far, where the loss is computed."""
+        return max((learner.losses for learner in self.learners), key=len)
+
+    def trained(self, run: Run) -> Trained:
+        """The finished epochs."""
+        return Trained(self.epochs.frame, self.epochs.weights, run, self.policy, self.losses)
+
+
+def train(
+    setup: Setup,
+    policy: Policy | str = "hiertrain",
+    *,
+    faults: Iterable[Fault] = (),
+    trace: bool = False,
+    progress: Progress | bool = False,
+    threads: int | None = None,
+) -> Trained:
+    """Train under a policy.
+
+    Under every policy without quantisation the weights are those of one machine with the same
+    batches, but for rounding, batch normalisation and dropout: see `TierLearner`. The same
+    arguments give the same weights, bit for bit. Each epoch is evaluated as it ends, which takes no
+    virtual time.
+
+    Parameters
+    ----------
+    setup
+        What to train, on what.
+    policy
+        One, or the name of a planner in `PLANNERS`.
+    faults, trace, progress, threads
+        As for `training.RunOptions`; the nodes are "device", "edge" and "cloud". Only faults that
+        lose nothing, such as `SlowDown`; for others, `simulate` what ``setup.programs`` returns.
+
+    Returns
+    -------
+    Trained
+        Epochs of the whole model with the tiers' average buffers: ``epoch, at_s, loss, train_top1,
+        train_top5, top1, top5``. What Ctrl-C interrupts has the finished epochs.
+
+    Raises
+    ------
+    UnknownNameError
+        No such planner or model.
+    ValueError
+        A model that cannot be cut into its layers, or has other layers than the problem; a policy
+        that does not fit the problem; a chain that parts two uses of one weight; a fault that
+        loses messages or a node.
+    TrainingError
+        The loss is not finite any more, or a program failed; the error's `trained` has the finished
+        epochs.
+    """
+    check_kind("setup", setup, Setup, "a Setup, such as Setup('lenet5', dataset, problem)")
+    return training.train(setup, policy, RunOptions(faults, trace, progress, threads))
+
+
+def _own(policy: Policy, tier: str, layout: training.Layout) -> list[slice]:
+    """Parts of the vector that a tier updates."""
+    if isinstance(policy, Hybrid):
+        last = dict(zip(policy.order, (len(layout), policy.m_s, policy.m_l), strict=True))[tier]
+        return [layout.layers_slice(1, last)] if last else []
+    return [
+        layout.layers_slice(first, last or 0)
+        for holder, first, last, _ in policy.rows()
+        if holder == tier
+    ]

@@ -1,0 +1,396 @@
+"""Trains a model on a pool of nodes: true learning, virtual time."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from workbench import training
+from workbench.checks import check_kind, check_number, check_truth
+from workbench.errors import UserError
+from workbench.graphs.recording import unfreeze
+from workbench.names import check_name
+from workbench.olpb.algorithms.decoupled import cut
+from workbench.olpb.algorithms.levels import groups
+from workbench.olpb.algorithms.methods import LEVEL, METHODS, MODULES
+from workbench.olpb.algorithms.schedules import ALGORITHMS
+from workbench.olpb.algorithms.tape_recorder import record
+from workbench.olpb.costs.backward import MOVES
+from workbench.olpb.costs.subtasks import Pool
+from workbench.olpb.programs import modules, server
+from workbench.olpb.programs.cluster import SERVER, cluster_of, seconds
+from workbench.olpb.programs.jacobians import AsArithmeticCosts, subtasks_of
+from workbench.olpb.programs.learning import (
+    AutogradLearner,
+    Evaluations,
+    ModuleModel,
+    ServerModel,
+    scan_learner,
+)
+from workbench.olpb.programs.work import AsPaperCounts, Counts, Idle
+from workbench.profiles import profile_model
+from workbench.runtime import Crash, Fault, LinkDown, Lossy, Run
+from workbench.training import RunOptions, TrainingError
+from workbench.training.losses import cross_entropy
+from workbench.training.passes import Batches, shared_by_places
+from workbench.training.tensors import dtype_of
+
+if TYPE_CHECKING:
+    import polars as pl
+    from torch import Tensor  # noqa: F401, in a string
+
+    from workbench.clusters import Cluster
+    from workbench.olpb.algorithms.tape import Tape
+    from workbench.olpb.programs.work import Counting, Learner
+    from workbench.profiles import ModelProfile
+    from workbench.runtime.progress import Progress
+
+__all__ = ["Setup", "Trained", "TrainingError", "train"]
+
+GRADIENTS = ("autograd", "scan")
+COUNTINGS = ("paper", "arithmetic")
+
+
+@dataclass(frozen=True)
+class Setup(training.WholeBatches):
+    """A training on a pool of nodes.
+
+    Attributes
+    ----------
+    model, dataset, sgd, seed, epochs, iterations
+        As for `workbench.training.WholeBatches`.
+    pool
+        The nodes. The server computes as fast as the fastest of them.
+    batch_size
+        Samples of an iteration.
+    evaluate_every
+        Iterations from one evaluation to the next; by default one at the end of each epoch.
+    level, scan
+        Of OLPB and BPPSA: levels in a group (OLPB alone), and a name in `schedules.ALGORITHMS`.
+    modules
+        Of DPB.
+    random_delays
+        Whether a message takes ``Exp(1) * delay_s``, or `delay_s`.
+    gradients
+        Of OLPB and BPPSA. ``"autograd"``: nodes take the seconds that the scan takes, and the
+        gradients, which are equal to 1e-10, come from autograd. ``"scan"``: nodes multiply the
+        Jacobians themselves, in double precision: a batch of 32 of LeNet-5 takes 100 to 300 times
+        as long on one machine, so networks must be small.
+    counting
+        Of OLPB and BPPSA: what moves cost, as the ``"paper"`` counts or as their ``"arithmetic"``
+        does, which the scan's own products tell.
+    operator_flops
+        FLOPs in the time that an operator takes whatever its size, forward and backward.
+    moves
+        As the paper counts: when gradients are paid, a name in `costs.backward.MOVES`.
+
+    Raises
+    ------
+    ValueError
+        What no training takes; numbers out of range, unknown names, a dataset smaller than a
+        batch, or arithmetic that is counted but not carried out.
+    TypeError
+        No `Pool`.
+    """
+
+    pool: Pool
+    batch_size: int = 32
+    evaluate_every: int | None = None
+    level: int = LEVEL
+    scan: str = "hillis_steele"
+    modules: int = MODULES
+    random_delays: bool = False
+    gradients: str = "autograd"
+    counting: str = "paper"
+    operator_flops: float = 0.0
+    moves: str = "each"
+
+    in_own_type = True
+
+    def __post_init__(self) -> None:
+        check_kind("pool", self.pool, Pool, "a Pool, such as Pool((Node(1e9),) * 4)")
+        self._check_counts(batch_size=1, level=1, modules=1)
+        super().__post_init__()
+        if self.evaluate_every is not None:
+            self._check_counts(evaluate_every=1)
+        check_truth("random_delays", self.random_delays)
+        if not 0 <= check_number("operator_flops", self.operator_flops) < math.inf:
+            raise UserError(f"operator_flops is {self.operator_flops}; it must be at least 0")
+        check_name("scan", self.scan, ALGORITHMS)
+        check_name("way of finding gradients", self.gradients, GRADIENTS)
+        check_name("counting", self.counting, COUNTINGS)
+        check_name("cost of a move", self.moves, MOVES)
+        if (self.gradients, self.counting) == ("autograd", "arithmetic"):
+            raise UserError(
+                "counting='arithmetic' needs the products of the scan; give gradients='scan', or "
+                "counting='paper'"
+            )
+
+    @property
+    def samples_per_batch(self) -> int:
+        """As given."""
+        return self.batch_size
+
+    @property
+    def evaluated(self) -> tuple[int, ...]:
+        """Iterations after which the model is evaluated; the last is one of them."""
+        last = self.epoch_ends[-1]
+        if self.evaluate_every is None:
+            return self.epoch_ends
+        return tuple(sorted({*range(self.evaluate_every, last, self.evaluate_every), last}))
+
+    @property
+    def cluster(self) -> Cluster:
+        """The pool's nodes, and the server."""
+        return cluster_of(self.pool)
+
+    def programs(self, how: str = "olpb", *, learning: bool = True) -> PoolPrograms:
+        """Programs of the nodes, and what they learn with; `how` and errors as for `train`.
+
+        Without `learning` a method that scans takes its time all the same: its `passes` say when.
+        """
+        if check_name("method", how, METHODS) in SCANNING:
+            return _scanning(self, how, learning)
+        if not learning:
+            raise UserError(f"{how} scans nothing; leave learning=False to {', '.join(SCANNING)}")
+        return _decoupled(self, how, self.modules if how == "dpb" else 1)
+
+    def check_faults(self, faults: Sequence[Fault], how: str) -> None:
+        """Refuse those that lose anything, but for crashes of nodes where a method scans."""
+        if check_name("method", how, METHODS) not in SCANNING:
+            training.check_losing_nothing(faults)
+        for fault in faults:
+            losing = isinstance(fault, LinkDown | Lossy)
+            if losing or (isinstance(fault, Crash) and fault.node in (SERVER, -1)):
+                raise UserError(
+                    f"{fault} loses what others would wait for without end; a node may crash, the "
+                    "server and links may not"
+                )
+
+
+SCANNING = {"olpb": "operator", "bppsa": "layer"}
+"""Methods that scan, with their units."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained(training.Trained["Tensor"]):
+    """Result of a training.
+
+    Attributes
+    ----------
+    method
+        What it was trained with.
+    losses
+        Mean over the batch, of each iteration before its step.
+    evaluations
+        A row each: ``iteration, at_s, loss, train_top1, train_top5, top1, top5``.
+    passes
+        The scans as they ran; none where nothing is scanned.
+    """
+
+    method: str
+    losses: list[float]
+    evaluations: pl.DataFrame
+    passes: list[Counts]
+
+
+@dataclass(frozen=True, eq=False)
+class PoolPrograms(training.OneModel[Trained]):
+    """Programs of the nodes and the server; `learnt` are the losses, which grow as they run."""
+
+    epochs: Evaluations
+    learnt: list[float]
+    method: str
+
+    @property
+    def losses(self) -> list[float]:
+        """Of each iteration so far."""
+        return self.learnt
+
+    def trained(self, run: Run) -> Trained:
+        """What has been evaluated."""
+        epochs, server = self.epochs, len(self.programs) - 1
+        passes = run.results.get(server, []) if self.method in SCANNING else []
+        return Trained(
+            epochs.frame, epochs.weights, run, self.method, self.losses, epochs.table, passes
+        )
+
+
+def train(
+    setup: Setup,
+    method: str = "olpb",
+    *,
+    faults: Iterable[Fault] = (),
+    trace: bool = False,
+    progress: Progress | bool = False,
+    threads: int | None = None,
+) -> Trained:
+    """Train with a method.
+
+    OLPB, BPPSA and plain back-propagation find the same gradients, so they differ in time alone:
+    with ``gradients="autograd"`` their weights are the same, bit for bit; with ``"scan"``, but for
+    rounding. DPB's gradients are late. The same arguments give the same weights, bit for bit.
+
+    Parameters
+    ----------
+    setup
+        What to train, on what.
+    method
+        A name in `METHODS`.
+    faults, trace, progress, threads
+        As for `training.RunOptions`; the nodes are "node0", "node1", … and "server". A node may
+        crash where a method scans: its subtasks are given to others. Otherwise only faults that
+        lose nothing.
+
+    Returns
+    -------
+    Trained
+        Epochs: ``epoch, at_s, loss, train_top1, train_top5, top1, top5``, and `evaluations`.
+
+    Raises
+    ------
+    UnknownNameError
+        No such method or model.
+    ValueError
+        A model that cannot be cut or recorded, subtasks that no node has the memory for, more
+        modules than nodes or layers, a fault that loses messages for good.
+    TrainingError
+        The loss is not finite any more, or a program failed; the error's `trained` has what was
+        evaluated.
+    """
+    check_kind("setup", setup, Setup, "a Setup, such as Setup('lenet5', dataset, pool)")
+    return training.train(setup, method, RunOptions(faults, trace, progress, threads))
+
+
+def _scanning(setup: Setup, method: str, learning: bool) -> PoolPrograms:
+    flat, batches = setup.begin()
+    evaluations = Evaluations(flat, setup.dataset, setup.evaluated, epoch_ends=setup.epoch_ends)
+    model = ServerModel(flat, setup.sgd, setup.seed, batches, evaluations)
+    unit, level = SCANNING[method], setup.level if method == "olpb" else 1
+    tape = _tape(setup, flat, batches)
+    subtasks = subtasks_of(tape, groups(tape.flow, unit, level), setup.operator_flops)
+    elements = len(subtasks)
+    learner: Learner = AutogradLearner(elements, model) if learning else Idle(elements)
+    if setup.gradients == "scan" and learning:
+        learner = scan_learner(model, unit, level)
+    profile, nodes = _profile(flat, setup), setup.pool.nodes
+    fastest = max(range(len(nodes)), key=lambda node: nodes[node].flops_per_s)
+    forward_flops = float(setup.batch_size * profile.forward_flops)
+    forwards = _tape(setup, flat, batches, unfrozen=True) if any(profile.frozen_bytes) else tape
+    forward_flops += setup.operator_flops * len(forwards.calls)
+    counting: Counting = AsPaperCounts(subtasks, setup.moves)
+    if setup.counting == "arithmetic":
+        counting = AsArithmeticCosts(subtasks)
+    programs = server.programs_of(
+        subtasks,
+        setup.pool,
+        setup.epoch_ends[-1],
+        scan=setup.scan,
+        random_delays=setup.random_delays,
+        counting=counting,
+        learner=learner,
+        forward_s=seconds(setup.pool, fastest, forward_flops, len(profile)),
+    )
+    ends = setup.epoch_ends
+    return PoolPrograms(setup, setup.cluster, programs, evaluations, ends, model.losses, method)
+
+
+def _decoupled(setup: Setup, method: str, count: int) -> PoolPrograms:
+    flat, batches = setup.begin()
+    pieces = setup.pieces(flat)
+    profile = _profile(flat, setup)
+    table = profile.table
+    set_up = _set_up_flops(setup, _tape(setup, flat, batches, unfrozen=True), len(table))
+    frozen = next(layer for layer, size in enumerate(table["param_bytes"]) if size)
+    forward, backward = (
+        [setup.batch_size * flops + more for flops, more in zip(table[name], extra, strict=True)]
+        for name, extra in (
+            ("forward_flops", set_up),
+            ("backward_flops", [0.0] * frozen + set_up[frozen:]),
+        )
+    )
+    spans = cut(list(map(sum, zip(forward, backward, strict=True))), count)
+    crossing = [*pieces.crossing_bytes, 0]
+    work, learners = [], []
+    evaluations = Evaluations(
+        flat, setup.dataset, setup.evaluated, epoch_ends=setup.epoch_ends, parts=count
+    )
+    losses: list[float] = []
+    for place, span in enumerate(spans):
+        kept = count - place
+        own = slice(span.start, span.stop)
+        parameters = sum(table["param_bytes"][own].to_list())
+        held = (2 + kept) * parameters + sum(profile.frozen_bytes[own])
+        outputs = sum(table["output_bytes"][own].to_list())
+        work.append(
+            modules.ModuleWork(
+                float(sum(forward[own])),
+                float(sum(backward[own])),
+                float(setup.batch_size * crossing[span.stop - 1]),
+                held + kept * setup.batch_size * outputs,
+                len(span),
+                max(0, span.stop - max(span.start, frozen)),
+            )
+        )
+        learners.append(
+            ModuleModel(
+                place,
+                pieces,
+                (span.start + 1, span.stop),
+                flat.replica(),
+                [flat.replica() for _ in range(kept)],
+                setup.sgd,
+                setup.seed,
+                batches,
+                evaluations,
+                losses,
+            )
+        )
+    places = [place for place, span in enumerate(spans) for _ in span]
+    if shared := shared_by_places(pieces, places):
+        weight, _, other, place = shared
+        raise UserError(
+            f"{weight!r} is used in module {other} and in module {place}; cut the network into "
+            "fewer modules, or train it with another method"
+        )
+    running = modules.programs_of(
+        work,
+        setup.pool,
+        setup.epoch_ends[-1],
+        random_delays=setup.random_delays,
+        learners=learners,
+    )
+    programs = [running.get(node, _nothing) for node in range(len(setup.pool.nodes) + 1)]
+    ends = setup.epoch_ends
+    return PoolPrograms(setup, setup.cluster, programs, evaluations, ends, losses, method)
+
+
+async def _nothing(context: Any) -> None:
+    """Program of a node that has no module."""
+
+
+def _tape(
+    setup: Setup, flat: training.FlatModel, batches: Batches, *, unfrozen: bool = False
+) -> Tape:
+    """What a gradient passes through; with `unfrozen`, as if no parameter were frozen."""
+    module = flat.module
+    if unfrozen:
+        unfreeze(module := copy.deepcopy(module))
+    with training.seeded(setup.seed):
+        (images,), labels = batches(0)
+        return record(module, images, labels, loss=cross_entropy)
+
+
+def _set_up_flops(setup: Setup, tape: Tape, layers: int) -> list[float]:
+    """Of each layer's operators; where the pass shows other layers, the same for all."""
+    counts = [float(len(one.operators)) for one in groups(tape.flow, "layer", 1)]
+    if len(counts) != layers:
+        counts = [len(tape.calls) / layers] * layers
+    return [setup.operator_flops * count for count in counts]
+
+
+def _profile(flat: training.FlatModel, setup: Setup) -> ModelProfile:
+    return profile_model(flat.module, setup.dataset.input_shape, input_dtype=dtype_of(flat.module))

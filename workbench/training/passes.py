@@ -1,0 +1,130 @@
+"""Passes through a model cut in parts, each run where its layers are.
+
+What crosses a cut is detached there: autograd keeps the graph of each part, and gradients are
+handed back from part to part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from workbench.training.losses import Loss, check_outputs, cross_entropy
+from workbench.training.tensors import as_tensor
+from workbench.training.trained import DivergedError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from workbench.datasets import Dataset
+    from workbench.training.pieces import Pieces
+
+    Tensors = tuple[Tensor, ...]
+
+Place = TypeVar("Place")
+
+Gradient = tuple["Tensor | None", ...]
+"""For each tensor that crosses a cut; None for one without a gradient."""
+
+
+class Features(NamedTuple):
+    """Tensors that cross a cut, with the labels of their samples."""
+
+    tensors: Tensors
+    labels: Tensor
+
+
+class Pass(NamedTuple):
+    """A part's pass over some samples, of which `given` are leaves, kept for its gradient."""
+
+    given: Tensors
+    made: Tensors
+    labels: Tensor
+
+    @property
+    def features(self) -> Features:
+        """What crosses the cut behind it."""
+        return Features(tuple(one.detach() for one in self.made), self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Samples of each iteration's batch, in the model's number type."""
+
+    dataset: Dataset
+    indices: Sequence[NDArray[np.int64]]
+    like: Tensor  # a tensor of the model
+
+    def __call__(self, iteration: int, part: slice = slice(None)) -> Features:
+        """Samples of an iteration as features before layer 1."""
+        chosen, like = self.indices[iteration][part], self.like
+        images = as_tensor(self.dataset.x_train[chosen], like.device).to(like.dtype)
+        return Features((images,), as_tensor(self.dataset.y_train[chosen], like.device))
+
+
+def forward(run: Callable[[Tensors], Tensors], features: Features, *, trains_below: bool) -> Pass:
+    """Pass features through a part; their gradient is kept where layers below are trained."""
+    import torch
+
+    given = tuple(
+        one.detach().requires_grad_(trains_below and one.is_floating_point())
+        for one in features.tensors
+    )
+    with torch.enable_grad():
+        return Pass(given, run(given), features.labels)
+
+
+def backward(passed: Pass, gradient: Gradient) -> Gradient:
+    """Gradient of what the part was given; those of parameters add up in the flat vector."""
+    import torch
+
+    learnt = [
+        (made, one)
+        for made, one in zip(passed.made, gradient, strict=True)
+        if one is not None and made.requires_grad
+    ]
+    if learnt:
+        torch.autograd.backward([made for made, _ in learnt], [one for _, one in learnt])
+    return tuple(one.grad for one in passed.given)
+
+
+def loss_gradient(
+    scores: Features, where: str, loss_of: Loss = cross_entropy
+) -> tuple[float, Gradient]:
+    """Mean loss of a batch, and its gradient by the model's outputs.
+
+    Raises DivergedError: the loss is not finite; `where` says on which node, and when.
+    """
+    import torch
+
+    outputs = tuple(one.detach().requires_grad_() for one in scores.tensors)
+    with torch.enable_grad():
+        whole = outputs[0] if len(outputs) == 1 else outputs
+        value = loss_of(check_outputs(whole, scores.labels), scores.labels)
+    return check_finite(value.item(), where), torch.autograd.grad(value, outputs)
+
+
+def check_finite(loss: float, where: str) -> float:
+    """Return a loss that is finite."""
+    if not math.isfinite(loss):
+        raise DivergedError(loss, where)
+    return loss
+
+
+def shared_by_places(
+    pieces: Pieces, places: Iterable[Place]
+) -> tuple[str, int, Place, Place] | None:
+    """A weight that two places would each learn apart, if any: its name, layer, and the two places.
+
+    `places` says where each layer is.
+    """
+    held: dict[str, Place] = {}
+    for layer, (used, place) in enumerate(zip(pieces.parameters, places, strict=True), start=1):
+        for weight in sorted(used):
+            if (other := held.setdefault(weight, place)) != place:
+                return weight, layer, other, place
+    return None
