@@ -10,11 +10,11 @@ readings. Operators of the loss are no subtask: a scan begins with the gradient 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.olpb.algorithms.decoupled import cut
 from workbench.olpb.algorithms.schedules import Schedule, schedule
@@ -84,30 +84,59 @@ def subtasks(
         FLOPs in the time that an operator takes whatever its size, and in what each number that it
         makes takes on top of its arithmetic.
     """
-    parts = _parts(_library(model, input_shape), unit, level)
+    found = parts(model, unit, level, input_shape=input_shape)
+    return priced(found, batch_size, operator_flops=operator_flops, number_flops=number_flops)
+
+
+class Part(NamedTuple):
+    """A group at a batch of one.
+
+    Backward FLOPs, and those of them for parameters; its operators, and the numbers that they make;
+    bytes on its boundary towards the input, and of its parameters.
+    """
+
+    flops: float
+    parameter_flops: float
+    operators: int
+    held: int
+    boundary_bytes: int
+    parameter_bytes: int
+    names: tuple[str, ...] = ()
+
+
+def priced(
+    parts: Iterable[Part],
+    batch_size: int = 1,
+    *,
+    operator_flops: float = 0.0,
+    number_flops: float = 0.0,
+) -> tuple[Group, ...]:
+    """Elements of the scan of parts, from the loss to the input; see `subtasks`."""
     return (
         LOSS,
         *(
             Group(
-                names,
-                batch_size * (flops + number_flops * held) + operator_flops * operators,
-                4 * batch_size * boundary,
-                4 * (parameters + batch_size * held),
-                batch_size * learning,
+                one.names,
+                batch_size * (one.flops + number_flops * one.held) + operator_flops * one.operators,
+                batch_size * one.boundary_bytes,
+                one.parameter_bytes + 4 * batch_size * one.held,
+                batch_size * one.parameter_flops,
             )
-            for names, flops, learning, operators, boundary, parameters, held in parts
+            for one in parts
         ),
     )
 
 
-Part = tuple[tuple[str, ...], float, float, int, int, int, int]
-"""A group at a batch of one: names, backward FLOPs, those of parameters, operators; numbers on its
-boundary towards the input, of its parameters and of what it computes."""
-
-
 @lru_cache(maxsize=256)
-def _parts(graph: LibraryGraph, unit: str, level: int) -> tuple[Part, ...]:
-    """Groups of a graph, from loss to input."""
+def parts(
+    model: str | torch.nn.Module,
+    unit: str,
+    level: int,
+    *,
+    input_shape: tuple[int, ...] | None = None,
+) -> tuple[Part, ...]:
+    """Groups of a model, from loss to input."""
+    graph = _library(model, input_shape)
     rows = graph.nodes.to_dicts()
     group_of = [(one - 1) // level for one in _levels(graph, unit)]
     count = max(group_of) + 1
@@ -121,20 +150,21 @@ def _parts(graph: LibraryGraph, unit: str, level: int) -> tuple[Part, ...]:
         if not mine:
             continue
         operators = [row for row in mine if row["kind"] == "operator"]
+        learnt = [row for row in mine if row["kind"] == "parameter"]
         crossing = sum(
             row["numbers"]
             for row, one, read in zip(rows, group_of, last_read, strict=True)
             if row["kind"] == "operator" and one < group <= read
         )
         found.append(
-            (
-                tuple(row["name"] for row in mine),
+            Part(
                 float(sum(row["backward_flops"] for row in mine)),
-                float(sum(row["backward_flops"] for row in mine if row["kind"] == "parameter")),
+                float(sum(row["backward_flops"] for row in learnt)),
                 len(operators),
-                crossing,
-                sum(row["numbers"] for row in mine if row["kind"] == "parameter"),
                 sum(row["numbers"] for row in operators),
+                4 * crossing,
+                4 * sum(row["numbers"] for row in learnt),
+                tuple(row["name"] for row in mine),
             )
         )
     return tuple(found)
