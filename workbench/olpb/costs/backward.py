@@ -25,6 +25,9 @@ from workbench.olpb.costs.timing import Work
 if TYPE_CHECKING:
     import torch
 
+    from workbench.olpb.algorithms import levels
+    from workbench.olpb.algorithms.tape import Tape
+
 UNITS = ("operator", "layer", "matrix_layer")
 """What a level is: of operators, of the library's layers, or of layers that each begin with a
 matrix, as in `workbench.olpb.algorithms.levels`."""
@@ -52,7 +55,10 @@ class Group(Subtask):
     parameter_flops: float = 0.0
 
 
-LOSS = Group(("loss",), 0.0, 4, 0)
+NUMBER_BYTES = 4
+"""Of a number on a node: single precision."""
+
+LOSS = Group(("loss",), 0.0, NUMBER_BYTES, 0)
 """The first element of a scan: the gradient that the loss starts with."""
 
 _library = lru_cache(maxsize=32)(library_graph)
@@ -119,7 +125,7 @@ def priced(
                 one.names,
                 batch_size * (one.flops + number_flops * one.held) + operator_flops * one.operators,
                 batch_size * one.boundary_bytes,
-                one.parameter_bytes + 4 * batch_size * one.held,
+                one.parameter_bytes + NUMBER_BYTES * batch_size * one.held,
                 batch_size * one.parameter_flops,
             )
             for one in parts
@@ -162,8 +168,8 @@ def parts(
                 float(sum(row["backward_flops"] for row in learnt)),
                 len(operators),
                 sum(row["numbers"] for row in operators),
-                4 * crossing,
-                4 * sum(row["numbers"] for row in learnt),
+                NUMBER_BYTES * crossing,
+                NUMBER_BYTES * sum(row["numbers"] for row in learnt),
                 tuple(row["name"] for row in mine),
             )
         )
@@ -191,6 +197,37 @@ def _levels(graph: LibraryGraph, unit: str) -> list[int]:
         if rows[source]["kind"] == "parameter":
             found[source] = found[target]
     return found
+
+
+def subtasks_of(
+    tape: Tape, groups: Sequence[levels.Group], operator_flops: float = 0.0
+) -> tuple[Group, ...]:
+    """Elements of the scan of a recorded pass: the loss's gradient, and groups from the loss on.
+
+    FLOPs as profiles count them: of products with matrices, two per multiply-add; and
+    `operator_flops` for every operator, in whose time it is set up.
+    """
+    return (LOSS, *(_subtask(tape, group, operator_flops) for group in reversed(groups)))
+
+
+def _subtask(tape: Tape, group: levels.Group, operator_flops: float) -> Group:
+    calls = [tape.calls[at] for at in group.operators]
+    read = {view.value: view.size_bytes for call in calls for view in call.operator.reads}
+    numbers = sum(tape.sizes[value] for value in group.boundary)
+    # A product for each of its operands that carries a gradient, but for a bias.
+    products = [
+        (call.operator.flops, call.operator.reads[at].value not in tape.makers)
+        for call in calls
+        for at in call.carrying
+        if call.reads[at].dim() > 1
+    ]
+    return Group(
+        tuple(call.name for call in calls),
+        sum(flops for flops, _ in products) + operator_flops * len(calls),
+        NUMBER_BYTES * numbers,
+        sum(read.values()) * NUMBER_BYTES // 8,  # recorded in double precision
+        float(sum(flops for flops, is_parameter in products if is_parameter)),
+    )
 
 
 @lru_cache(maxsize=256)
