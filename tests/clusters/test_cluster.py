@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from tests.refusals import refusals
 from workbench.clusters import (
     Cluster,
     Link,
@@ -55,56 +56,79 @@ def test_unknown_nodes_are_told(node: Any) -> None:
         star(2, 1, LINK).link(0, node)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Cluster([]), "at least one node"),
-        (lambda: Cluster([Node("a"), Node("a")]), "two nodes are called 'a'"),
-        (lambda: Cluster([Node("a")], {(0, 0): LINK}), "from a to itself"),
-        (lambda: Cluster([Node("a")], {(0, "b"): LINK}), "unknown node 'b'"),
-        (
-            lambda: Cluster([Node("a"), Node("b")], {(0, 1): LINK, ("a", "b"): LINK}),
-            "two links lead from a to b",
-        ),
-        (lambda: Cluster(Node("a")), "nodes is the one node 'a'; give a list"),  # type: ignore[arg-type]
-        (lambda: Cluster("ab"), "nodes is 'ab'; give a list"),  # type: ignore[arg-type]
-        (lambda: Cluster(3), "nodes is 3; give a list"),  # type: ignore[arg-type]
-        (lambda: Cluster([Node("a"), "b"]), r"node 1 is 'b'; give Node\('b'\)"),  # type: ignore[list-item]
-        (lambda: Cluster([3]), "node 0 is 3; give a Node"),  # type: ignore[list-item]
-        (lambda: star(2, 1, 8e6), "link from worker0 to server0 is 8000000.0; give a Link"),  # type: ignore[arg-type]
-        (lambda: Cluster([Node("a")], [LINK]), "map pairs of nodes to links"),  # type: ignore[arg-type]
-        (lambda: Cluster([Node("a")], {"ab": LINK}), r"from and to 'ab'; give \(source, target\)"),  # type: ignore[dict-item]
-        (lambda: Cluster([Node("a")], {(0, 0.5): LINK}), "unknown node 0.5"),  # type: ignore[dict-item]
-        (lambda: Cluster({Node("a")}), "nodes is .*, where order counts; give a list"),  # type: ignore[arg-type]
-        (lambda: Cluster({Node("a"): 1}), "where order counts; give a list"),  # type: ignore[arg-type]
-        (lambda: star(-1, 1, LINK), "-1 nodes called worker"),
-        (lambda: star(2, 0, LINK), "2 workers and 0 servers; give at least one of each"),
-        (lambda: star([], 3, LINK), "0 workers and 3 servers; give at least one of each"),
-        (lambda: full_mesh(1, None), "link is None; give a Link"),  # type: ignore[arg-type]
-        (lambda: graph(3, [], 8e6), "link is 8000000.0; give a Link"),  # type: ignore[arg-type]
-        (lambda: graph(3, [0, 1], LINK), r"pair 0 is 0; give pairs of nodes, such as \[\(0, 1\)"),  # type: ignore[list-item]
-        (lambda: graph(3, [(0, 1), "12"], LINK), "pair 1 is '12'; give pairs"),  # type: ignore[list-item]
-        (lambda: graph(3, [(0, 1, 2)], LINK), r"pair 0 is \(0, 1, 2\); give pairs"),  # type: ignore[list-item]
-        (lambda: graph(3, [(0, [1])], LINK), r"pair 0 is \(0, \[1\]\); give pairs"),  # type: ignore[list-item]
-        (lambda: graph(3, "ab", LINK), "pairs is 'ab'; give pairs"),  # type: ignore[arg-type]
-        (lambda: graph(3, None, LINK), "pairs is None; give pairs"),  # type: ignore[arg-type]
-        (lambda: graph(3, {0: 1}, LINK), "pair 0 is 0; give pairs"),  # type: ignore[dict-item]
-        (lambda: full_mesh(2.0, LINK), "nodes is 2.0; give a list"),  # type: ignore[arg-type]
-        (lambda: Node(3), "needs a name, such as 'worker0', not 3"),  # type: ignore[arg-type]
-        (lambda: Node("a", speed="2"), "speed of a: '2' is no schedule"),  # type: ignore[arg-type]
-        (lambda: Node("a", speed=abs), "speed of a: .*abs.* Schedule.sampled"),  # type: ignore[arg-type]
-        (lambda: Node(""), "needs a name"),
-        (lambda: Node("a", cores=0), "cores of a is 0"),
-        (lambda: Node("a", cores=1.5), "cores of a is 1.5"),  # type: ignore[arg-type]
-        (lambda: Node("a", speed=0), "speed of a: the schedule is 0 for ever"),
-        (lambda: Node("a", speed=math.nan), "speed of a: the schedule is nan"),
-        (lambda: Node("a", uplink_bps=-1), "uplink_bps of a: the schedule is -1.0"),
-        (lambda: Node("a", downlink_bps=[]), "downlink_bps of a: the schedule is empty"),
-    ],
+PAIR = [Node("a"), Node("b")]
+
+test_cluster_refused = refusals(
+    Cluster,
+    {"nodes": PAIR},
+    {
+        "nodes": {
+            "at least one node": [[]],
+            "two nodes are called 'a'": [[Node("a"), Node("a")]],
+            "nodes is the one node 'a'; give a list": [Node("a")],
+            "nodes is .*; give a list": ["ab", 3],
+            r"node 1 is 'b'; give Node\('b'\)": [[Node("a"), "b"]],
+            "node 0 is 3; give a Node": [[3]],
+            "nodes is .*, where order counts; give a list": [{Node("a")}, {Node("a"): 1}],
+        },
+        "links": {
+            "from a to itself": [{(0, 0): LINK}],
+            "unknown node": [{(0, "c"): LINK}, {(0, 0.5): LINK}],
+            "two links lead from a to b": [{(0, 1): LINK, ("a", "b"): LINK}],
+            "the link from a to b is 8000000.0; give a Link": [{(0, 1): 8e6}],
+            "map pairs of nodes to links": [[LINK]],
+            r"from and to 'ab'; give \(source, target\)": [{"ab": LINK}],
+        },
+    },
 )
-def test_clusters_that_make_no_sense_are_refused(make: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
+test_node_refused = refusals(
+    Node,
+    {"name": "a"},
+    {
+        "name": {"needs a name, such as 'worker0'": [3, ""]},
+        "cores": {"cores of a is .*; it must be a whole number": [0, 1.5]},
+        "speed": {
+            "speed of a: '2' is no schedule": ["2"],
+            "speed of a: .*abs.* Schedule.sampled": [abs],
+            "speed of a: the schedule is": [0, math.nan],
+        },
+        "uplink_bps": {"uplink_bps of a: the schedule is -1.0": [-1]},
+        "downlink_bps": {"downlink_bps of a: the schedule is empty": [[]]},
+    },
+)
+test_star_refused = refusals(
+    star,
+    {"workers": 2, "servers": 1, "up": LINK},
+    {
+        "workers": {
+            "-1 nodes called worker": [-1],
+            "0 workers and 1 servers; give at least one of each": [0, []],
+        },
+        "servers": {"2 workers and 0 servers": [0]},
+        "up": {"link from worker0 to server0 is 8000000.0; give a Link": [8e6]},
+    },
+)
+test_graph_refused = refusals(
+    graph,
+    {"nodes": 3, "pairs": [(0, 1)], "link": LINK},
+    {
+        "nodes": {"nodes is 2.0; give a list": [2.0]},
+        "pairs": {
+            r"pair 0 is .*; give pairs of nodes, such as \[\(0, 1\)": [
+                [0, 1],
+                [(0, 1, 2)],
+                [(0, [1])],
+                {0: 1},
+            ],
+            "pair 1 is '12'; give pairs": [[(0, 1), "12"]],
+            "pairs is .*; give pairs": ["ab", None],
+        },
+        "link": {"link is .*; give a Link": [8e6, None]},
+    },
+)
+test_full_mesh_refused = refusals(
+    full_mesh, {"nodes": 1, "link": LINK}, {"link": {"link is None; give a Link": [None]}}
+)
 
 
 def test_numpys_whole_numbers_are_indices_and_counts() -> None:

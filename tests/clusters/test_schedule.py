@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.refusals import refusals
 from workbench.clusters import Link, Node, Schedule
 from workbench.clusters.schedule import MOST_SAMPLES, ROUNDING
 
@@ -121,86 +122,30 @@ def test_scaled_between_two_times() -> None:
     assert STEPS.scaled(3, 0, math.inf) == Schedule.of([(0, 6), (1, 0), (3, 12)])
 
 
-at_any_time = pytest.mark.parametrize(
-    "ask",
-    [
-        STEPS.at,
-        STEPS.next_change_s,
-        lambda at_s: STEPS.served(at_s, 5),
-        lambda at_s: STEPS.served(5, at_s),
-        lambda at_s: STEPS.seconds_for(1, at_s),
-        lambda at_s: STEPS.seconds_for(0, at_s),
-        lambda at_s: STEPS.scaled(0.5, at_s, 5),
-        lambda at_s: STEPS.scaled(0.5, 0, at_s),
-    ],
-)
-
-
-@at_any_time
-@pytest.mark.parametrize("at_s", ["x", None, [1], np.array([1, 2])], ids=repr)
-def test_a_time_is_a_number(ask: Any, at_s: Any) -> None:
-    with pytest.raises(ValueError, match=r"_s is (.|\n)*; give a number"):
-        ask(at_s)
-
-
-@at_any_time
 @pytest.mark.parametrize("at_s", [-1, -1e-9, math.nan])
+@pytest.mark.parametrize("ask", [STEPS.at, STEPS.next_change_s])
 def test_there_is_no_time_before_0(ask: Any, at_s: float) -> None:
     with pytest.raises(ValueError, match=rf"_s is {at_s}; a schedule starts at 0 s"):
         ask(at_s)
 
 
-def test_what_is_served_is_no_less_than_nothing_and_from_a_time_that_comes() -> None:
-    with pytest.raises(ValueError, match="the amount to serve is -1; it must be at least 0"):
-        STEPS.seconds_for(-1, 0)
-    with pytest.raises(ValueError, match="the amount to serve is nan"):
-        STEPS.seconds_for(math.nan, 0)
-    with pytest.raises(ValueError, match="from_s is inf; give a finite time"):
-        STEPS.seconds_for(1, math.inf)
-
-
-@pytest.mark.parametrize("amount", ["x", None, [5], np.array([5, 6])], ids=repr)
-def test_what_is_served_is_a_number(amount: Any) -> None:
-    with pytest.raises(ValueError, match=r"the amount to serve is .*; give a number"):
-        STEPS.seconds_for(amount, 0)
-
-
 @pytest.mark.parametrize(
-    ("factor", "message"),
-    [
-        ("x", "factor is 'x'; give a number"),
-        (None, "factor is None; give a number"),
-        (-1, "factor is -1; it must be finite and at least 0"),
-        (math.nan, "factor is nan; it must be finite"),
-    ],
+    ("amount", "from_s"), [(-1, 0), (math.nan, 0), (1, math.inf), (1, -1), (0, -1), (1, math.nan)]
 )
-def test_a_factor_that_is_none(factor: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_what_cannot_be_served_is_refused(amount: float, from_s: float) -> None:
+    with pytest.raises(ValueError, match=rf"{amount} to serve from {from_s} s on; give an amount"):
+        STEPS.seconds_for(amount, from_s)
+
+
+@pytest.mark.parametrize("factor", [-1, math.nan, math.inf])
+def test_a_factor_is_finite_and_not_negative(factor: float) -> None:
+    with pytest.raises(ValueError, match=f"factor is {factor}; it must be finite and at least 0"):
         STEPS.scaled(factor, 0, 1)
 
 
 def test_of_a_function() -> None:
     saw = Schedule.sampled(lambda at_s: 1 + at_s % 2, step_s=0.5, end_s=2)
     assert saw == Schedule.of([(0, 1), (0.5, 1.5), (1, 2), (1.5, 2.5)])
-    with pytest.raises(ValueError, match=r"step_s is 0; it must be above 0"):
-        Schedule.sampled(lambda at_s: 1, step_s=0, end_s=2)
-    with pytest.raises(ValueError, match=r"schedule is nan from 0\.0 s on"):
-        Schedule.sampled(lambda at_s: math.nan, step_s=1, end_s=2)
-
-
-@pytest.mark.parametrize(
-    ("step_s", "end_s", "values"),
-    [
-        (1e-6, 1e6, "1,000,000,000,000"),
-        (1.0, MOST_SAMPLES + 1.0, "10,000,001"),
-        (1e-300, 1e9, "inf"),
-    ],
-)
-def test_more_samples_than_memory_holds_are_counted(
-    step_s: float, end_s: float, values: str
-) -> None:
-    with pytest.raises(ValueError, match=f"make {values} values; sample at most 10,000,000"):
-        Schedule.sampled(math.sin, step_s=step_s, end_s=end_s)
 
 
 class TestCsv:
@@ -216,21 +161,6 @@ class TestCsv:
         path = tmp_path / "trace.csv"
         path.write_text(text, encoding="utf-8-sig")
         assert Schedule.from_csv(path) == Schedule.of([(0, 10), (1, 20)])
-
-    @pytest.mark.parametrize(
-        ("scale", "message"),
-        [
-            ("1e6", "scale is '1e6'; give a number"),
-            (0, "scale is 0; it must be above 0 and finite"),
-            (-1, "scale is -1; it must be above 0"),
-            (math.nan, "scale is nan; it must be above 0"),
-        ],
-    )
-    def test_by_a_factor_that_is_none(self, scale: Any, message: str, tmp_path: Path) -> None:
-        path = tmp_path / "trace.csv"
-        path.write_text("0,10\n")
-        with pytest.raises(ValueError, match=message):
-            Schedule.from_csv(path, scale=scale)
 
     def test_in_another_encoding(self, tmp_path: Path) -> None:
         path = tmp_path / "trace.csv"
@@ -258,53 +188,89 @@ class TestCsv:
             Schedule.from_csv(path)
 
 
-@pytest.mark.parametrize(
-    ("pairs", "message"),
-    [
-        ([], "the schedule is empty"),
-        ([(1, 5)], "starts at 1.0 s; its first value must start at 0 s"),
-        ([(0, 5), (2, 5), (1, 5)], "not in order: 1.0 s comes after 2.0 s"),
-        ([(0, 5), (0, 6)], "not in order"),
-        ([(0, 5), (math.nan, 5)], "starts at nan s"),
-        ([(0, 5), (math.inf, 5)], "starts at inf s"),
-        ([(0, math.nan)], "is nan from 0.0 s on; values are finite"),
-        ([(0, math.inf)], "is inf from 0.0 s on"),
-        ([(0, 5), (1, -1)], "is -1.0 from 1.0 s on"),
-        ([(0, 0)], "0 for ever from 0.0 s on, so what waits for it would never end"),
-        ([(0, 5), (9, 0)], "0 for ever from 9.0 s on"),
-        ([(0, 5, 6)], "pairs of"),
-    ],
+test_schedule_of_refused = refusals(
+    Schedule.of,
+    {"value": 1},
+    {
+        "value": {
+            "the schedule is empty": [[]],
+            "starts at 1.0 s; its first value must start at 0 s": [[(1, 5)]],
+            "not in order: 1.0 s comes after 2.0 s": [[(0, 5), (2, 5), (1, 5)]],
+            "not in order": [[(0, 5), (0, 6)]],
+            "a piece of the schedule starts at": [[(0, 5), (math.nan, 5)], [(0, 5), (math.inf, 5)]],
+            "from .* s on; values are finite and not negative": [
+                [(0, math.nan)],
+                [(0, math.inf)],
+                [(0, 5), (1, -1)],
+            ],
+            "0 for ever from 0.0 s on, so what waits for it would never end": [[(0, 0)]],
+            "0 for ever from 9.0 s on": [[(0, 5), (9, 0)]],
+            "'5' is no schedule; give a number, pairs of .* or read a file with Schedule.from_c": [
+                "5"
+            ],
+            "trace.csv.* Schedule.from_csv": [Path("trace.csv")],
+            r"sin.* is a function; sample it with Schedule.sampled\(function, step_s=...": [
+                math.sin
+            ],
+            "is no schedule; give a number or pairs": [None, True, 1j],
+            r"give pairs of \(start_s, value\)": [
+                (0, 1e6),
+                [(0, 5, 6)],
+                [(0, 1), 3],
+                ["ab"],
+                {0: 1e6},
+                {(0, 1), (5, 2)},
+                [{0, 1}],
+            ],
+            "a value of the schedule has more digits than a float holds": [[(0, 10**400)]],
+            "a value of the schedule is '5'; give a number": [[(0, "5")]],
+            "a start of the schedule is '0'; give a number": [[("0", 5)]],
+        }
+    },
 )
-def test_schedules_that_make_no_sense_are_refused(
-    pairs: list[tuple[float, float]], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        Schedule.of(pairs)
+test_schedule_refused = refusals(
+    Schedule,
+    {"starts_s": (0,), "values": (1,)},
+    {
+        "values": {"1 starts for 2 values": [(1, 2)]},
+        "starts_s": {
+            r"starts_s is 0; give several, or use Schedule.of": [0],
+            r"starts_s is {0, 1}, where order counts; give several": [{0, 1}],
+        },
+    },
+)
+test_sampled_refused = refusals(
+    Schedule.sampled,
+    {"function": lambda at_s: 1.0, "step_s": 1, "end_s": 2},
+    {
+        "function": {
+            "5 is no function of time; for values, use Schedule.of": [5],
+            "a value of the schedule is None; give a number": [lambda at_s: None],
+            r"schedule is nan from 0\.0 s on": [lambda at_s: math.nan],
+        },
+        "step_s": {
+            "step_s is 0; it must be above 0": [0],
+            "step_s is '1'; give a number": ["1"],
+            "make inf values; sample at most 10,000,000": [5e-324],
+        },
+        "end_s": {"make 10,000,001 values; sample at most": [MOST_SAMPLES + 1.0]},
+    },
+)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("5", "'5' is no schedule; give a number, pairs of .* or read a file with Schedule.from_c"),
-        (Path("trace.csv"), "trace.csv.* Schedule.from_csv"),
-        (math.sin, r"sin.* is a function; sample it with Schedule.sampled\(function, step_s=..."),
-        (None, "None is no schedule; give a number or pairs"),
-        (True, "True is no schedule"),
-        (1j, "1j is no schedule"),
-        ((0, 1e6), r"\(0, 1000000.0\) is no schedule; give pairs of \(start_s, value\)"),
-        ([(0, 1), 3], "give pairs of"),
-        (["ab"], "give pairs of"),
-        ({0: 1e6}, "give pairs of"),
-        ({(0, 1), (5, 2)}, "give pairs of"),
-        ([{0, 1}], "give pairs of"),
-        ([(0, 10**400)], "a value of the schedule has more digits than a float holds"),
-        ([(0, "5")], "a value of the schedule is '5'; give a number"),
-        ([("0", 5)], "a start of the schedule is '0'; give a number"),
-    ],
-)
-def test_what_is_no_schedule_is_told(given: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Schedule.of(given)
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("csv") / "trace.csv"
+    path.write_text("0,10\n")
+    return path
+
+
+@pytest.mark.parametrize("scale", ["1e6", 0, -1, math.nan])
+def test_a_recorded_trace_has_a_factor_above_0(recorded: Path, scale: Any) -> None:
+    with pytest.raises(ValueError, match=f"scale is {scale!r}; (it must be above 0|give a number)"):
+        Schedule.from_csv(recorded, scale=scale)
+    with pytest.raises(ValueError, match="path is 5; give a file"):
+        Schedule.from_csv(5)  # type: ignore[arg-type]
 
 
 def test_numpys_numbers_make_schedules() -> None:
@@ -344,26 +310,6 @@ def test_every_capacity_takes_tables_of_pairs(pairs: Any) -> None:
 def test_values_alone_are_no_pairs(name: str, given: Any) -> None:
     with pytest.raises(ValueError, match=f"{name} of a: (.|\n)*give pairs of"):
         Node("a", **{name: given})
-
-
-def test_what_cannot_be_sampled_is_told() -> None:
-    with pytest.raises(ValueError, match=r"5 is no function of time; for values, use Schedule.of"):
-        Schedule.sampled(5, step_s=1, end_s=2)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="a value of the schedule is None; give a number"):
-        Schedule.sampled(lambda at_s: None, step_s=1, end_s=2)  # type: ignore[arg-type, return-value]
-    with pytest.raises(ValueError, match="step_s is '1'; give a number"):
-        Schedule.sampled(math.sin, step_s="1", end_s=2)  # type: ignore[arg-type]
-
-
-def test_every_value_needs_a_start() -> None:
-    with pytest.raises(ValueError, match="1 starts for 2 values"):
-        Schedule((0,), (1, 2))
-    with pytest.raises(ValueError, match=r"starts_s is 0; give several, or use Schedule.of"):
-        Schedule(0, 5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"starts_s is {0, 1}, where order counts; give several"):
-        Schedule({0, 1}, (1, 2))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="path is 5; give a file"):
-        Schedule.from_csv(5)  # type: ignore[arg-type]
 
 
 def test_shows_what_it_is() -> None:

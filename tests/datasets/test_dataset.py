@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.datasets import Dataset, DatasetError, load
-from workbench.datasets.checks import check_dataset
-from workbench.datasets.fitting import fit_images
+from workbench.datasets.dataset import check_dataset, fit_images
 
 DIGITS = load("digits")
 

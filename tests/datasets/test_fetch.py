@@ -119,7 +119,7 @@ class TestIdxFiles:
             "empty": b"",
         }[damage]
         path.write_bytes(damaged)
-        with pytest.raises(DatasetError, match=f"{IMAGES}.*remove it, and it is fetched anew"):
+        with pytest.raises(DatasetError, match=f"{IMAGES}.*remove it, and it is fetched again"):
             load("mnist", folder=tmp_path)
         assert path.read_bytes() == damaged
         path.unlink()

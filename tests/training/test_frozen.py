@@ -234,7 +234,6 @@ SEVERAL: dict[str, Callable[[nn.Module], Trained[Any]]] = {
     ),
     "edgegossip": lambda module: platforms(module, 3, MOMENTUM),
     "dpb": lambda module: olpb.train(pool(module, MOMENTUM, modules=3), "dpb"),
-    "scan": lambda module: olpb.train(pool(module, MOMENTUM, gradients="scan", iterations=1)),
 } | {
     name: lambda module, system=system: exchange(module, 3, system)
     for name, system in EXCHANGES.items()

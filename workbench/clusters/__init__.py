@@ -1,10 +1,16 @@
 """Machines, links, capacities that change over time, and the papers' testbeds."""
 
-from workbench.clusters.cluster import Cluster, MissingLinkError, UnknownNodeError
+from workbench.clusters.cluster import (
+    Cluster,
+    MissingLinkError,
+    UnknownNodeError,
+    full_mesh,
+    graph,
+    star,
+)
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
 from workbench.clusters.schedule import Schedule
-from workbench.clusters.shapes import full_mesh, graph, star
 from workbench.clusters.testbeds import load_calibration, load_constants, load_testbed
 
 __all__ = [

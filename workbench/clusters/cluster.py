@@ -1,15 +1,14 @@
-"""Machines and the links between them."""
+"""Machines and the links between them, and the usual shapes of both."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from workbench.checks import whole
-from workbench.clusters.checks import check_link, check_nodes, link_items
+from workbench.checks import listed, whole
 from workbench.clusters.link import Link
 from workbench.clusters.node import Node
 from workbench.errors import UserError
@@ -51,7 +50,7 @@ class Cluster:
 
     See Also
     --------
-    workbench.clusters.shapes : the usual shapes.
+    star, full_mesh, graph : the usual shapes.
     """
 
     nodes: tuple[Node, ...]
@@ -60,26 +59,26 @@ class Cluster:
     def __init__(
         self, nodes: Sequence[Node], links: Mapping[tuple[Name, Name], Link] | None = None
     ) -> None:
-        object.__setattr__(self, "nodes", check_nodes(nodes))
+        object.__setattr__(self, "nodes", _checked_nodes(nodes))
         if not self.nodes:
             raise UserError("a cluster needs at least one node")
         twice = sorted(name for name, count in Counter(self.names).items() if count > 1)
         if twice:
             raise UserError(f"two nodes are called {twice[0]!r}; names must differ")
-        found: dict[tuple[int, int], Link] = {}
-        for (source, target), link in link_items(links):
+        by_pair: dict[tuple[int, int], Link] = {}
+        for (source, target), link in _link_items(links):
             pair = self.index(source), self.index(target)
             if not isinstance(link, Link):
-                check_link(f"the link from {self.names[pair[0]]} to {self.names[pair[1]]}", link)
+                _check_link(f"the link from {self.names[pair[0]]} to {self.names[pair[1]]}", link)
             if pair[0] == pair[1]:
                 raise UserError(
-                    f"a link leads from {self.nodes[pair[0]].name} to itself; a node's messages "
-                    "to itself need none"
+                    f"a link leads from {self.names[pair[0]]} to itself; a node's messages to "
+                    "itself need none"
                 )
-            if pair in found:
+            if pair in by_pair:
                 raise UserError(f"two links lead from {source} to {target}; give one")
-            found[pair] = link
-        object.__setattr__(self, "links", {pair: found[pair] for pair in sorted(found)})
+            by_pair[pair] = link
+        object.__setattr__(self, "links", {pair: by_pair[pair] for pair in sorted(by_pair)})
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -173,3 +172,102 @@ def check_cluster(cluster: object) -> Cluster:
 def _some(names: Sequence[str], most: int = 12) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def star(
+    workers: int | Sequence[Node],
+    servers: int | Sequence[Node],
+    up: Link,
+    down: Link | None = None,
+) -> Cluster:
+    """Every worker linked with every server, both ways; workers come first.
+
+    `workers` and `servers` are the nodes, or how many: then ``worker0, ...`` and ``server0, ...``.
+    `up` is every link from a worker to a server, `down` back, as `up` by default.
+
+    Raises ValueError: no workers, no servers, or anything but nodes and links.
+    """
+    ends, hubs = _members("worker", workers), _members("server", servers)
+    if not (ends and hubs):
+        raise UserError(
+            f"a star has {len(ends)} workers and {len(hubs)} servers; give at least one of each"
+        )
+    links: dict[tuple[Name, Name], Link] = {}
+    for worker in range(len(ends)):
+        for server in range(len(ends), len(ends) + len(hubs)):
+            links[worker, server] = up
+            links[server, worker] = up if down is None else down
+    return Cluster([*ends, *hubs], links)
+
+
+def full_mesh(nodes: int | Sequence[Node], link: Link) -> Cluster:
+    """Every node linked with every other, both ways; a number makes ``node0, node1, ...``."""
+    _check_link("link", link)
+    ends = _members("node", nodes)
+    pairs = [(one, two) for one in range(len(ends)) for two in range(one)]
+    return graph(ends, pairs, link)
+
+
+def graph(nodes: int | Sequence[Node], pairs: Iterable[tuple[Name, Name]], link: Link) -> Cluster:
+    """Nodes of which these pairs are linked, both ways, each by a link like `link`.
+
+    Raises ValueError: anything but pairs, nodes that do not exist, or anything but nodes and links.
+    """
+    _check_link("link", link)
+    links: dict[tuple[Name, Name], Link] = {}
+    for one, two in _checked_pairs(pairs):
+        links[one, two] = links[two, one] = link
+    return Cluster(_members("node", nodes), links)
+
+
+def _members(prefix: str, nodes: int | Sequence[Node]) -> list[Node]:
+    """Return the nodes, or for a number as many equal ones, called `prefix`0, `prefix`1, ..."""
+    count = whole(nodes)
+    if count is None:
+        return list(_checked_nodes(nodes))
+    if count < 0:
+        raise UserError(f"{count} nodes called {prefix}; give how many, at least 0")
+    return [Node(f"{prefix}{index}") for index in range(count)]
+
+
+def _checked_nodes(nodes: Any) -> tuple[Node, ...]:
+    instead = "give a list of them, such as [Node('a'), Node('b')]"
+    if isinstance(nodes, Node):
+        raise UserError(f"nodes is the one node {nodes.name!r}; {instead}")
+    checked = listed("nodes", nodes, instead)
+    for place, node in enumerate(checked):
+        if not isinstance(node, Node):
+            made = f"Node({node!r})" if isinstance(node, str) else "a Node"
+            raise UserError(f"node {place} is {node!r}; give {made}")
+    return checked
+
+
+def _link_items(links: Any) -> Iterable[tuple[tuple[Any, Any], Any]]:
+    example = "{('a', 'b'): Link(bandwidth_bps=1e6)}"
+    if links is not None and not isinstance(links, Mapping):
+        raise UserError(f"links is {links!r}; map pairs of nodes to links, such as {example}")
+    for ends, link in (links or {}).items():
+        if not (isinstance(ends, tuple) and len(ends) == 2):
+            raise UserError(
+                f"a link leads from and to {ends!r}; give (source, target), such as {example}"
+            )
+        yield ends, link
+
+
+def _checked_pairs(pairs: Any) -> list[tuple[int | str, int | str]]:
+    example = "such as [(0, 1), (1, 2)] or [('a', 'b')]"
+    if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        raise UserError(f"pairs is {pairs!r}; give pairs of nodes, {example}")
+    found = []
+    for place, value in enumerate(pairs):
+        pair = () if isinstance(value, str | Mapping) or not isinstance(value, Iterable) else value
+        ends = tuple(pair)
+        if len(ends) != 2 or any(not isinstance(end, str) and whole(end) is None for end in ends):
+            raise UserError(f"pair {place} is {value!r}; give pairs of nodes, {example}")
+        found.append(ends)
+    return found
+
+
+def _check_link(name: str, link: Any) -> None:
+    if not isinstance(link, Link):
+        raise UserError(f"{name} is {link!r}; give a Link, such as Link(bandwidth_bps=1e6)")

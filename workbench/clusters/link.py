@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NoReturn
 
-from workbench.checks import check_number, listed
+from workbench.checks import check_number
 from workbench.clusters.schedule import Schedule, capacity
 from workbench.errors import UserError
 
@@ -81,19 +80,15 @@ class Link:
         Where the bandwidth changes over time, the transmission starts at `start_s`; `tensor_s` of
         each tensor passes before the bytes do.
 
-        Raises ValueError: no list of sizes; sizes or a start that are no number, negative or not
-        finite.
+        Raises ValueError: sizes or a start that are negative or not finite.
         """
-        sizes: Any = tensor_bytes
-        if type(sizes) is not tuple:
-            sizes = listed("tensor_bytes", sizes, "give the bytes of each tensor, such as [5e6]")
-        try:
-            bits = self.weighted_bytes(sizes) * 8
-            legal = not (sizes and min(sizes) < 0) and bits < math.inf and 0 <= start_s < math.inf
-        except (TypeError, ValueError):  # text, arrays
-            legal = False
-        if not legal:
-            _refuse(sizes, start_s)
+        sizes = tuple(tensor_bytes)
+        bits = self.weighted_bytes(sizes) * 8
+        if not (min(sizes, default=0) >= 0 and bits < math.inf and 0 <= start_s < math.inf):
+            raise UserError(
+                f"tensors of {sizes} bytes from {start_s} s on; sizes and the time are finite and "
+                "not negative"
+            )
         tensors_s = len(sizes) * self.tensor_s
         bandwidth = self.bandwidth
         if isinstance(bandwidth, Schedule):
@@ -115,14 +110,3 @@ class Link:
             shown = f"{rate / 1e6:g} Mbit/s"
         latency = f", {self.latency_s * 1e3:g} ms latency" if self.latency_s else ""
         return f"{shown}, {self.overhead_s * 1e3:g} ms a transmission{latency}"
-
-
-def _refuse(sizes: tuple[object, ...], start_s: object) -> NoReturn:
-    for place, size in enumerate(sizes):
-        if not 0 <= check_number(f"the size of tensor {place}", size) < math.inf:
-            raise UserError(
-                f"the size of tensor {place} is {size}; bytes are finite and not negative"
-            )
-    if not 0 <= check_number("start_s", start_s) < math.inf:
-        raise UserError(f"start_s is {start_s}; it must be finite and at least 0")
-    raise UserError(f"{len(sizes)} tensors have more bits than a float holds; give bytes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import sys
 from bisect import bisect_right
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from workbench.checks import check_number, listed
-from workbench.clusters.recorded import read_pairs
 from workbench.errors import UserError
 
 MOST_SAMPLES = 10_000_000
@@ -134,7 +134,7 @@ class Schedule:
             raise UserError(f"path is {path!r}; give a file, such as 'trace.csv'")
         if not 0 < check_number("scale", scale) < math.inf:
             raise UserError(f"scale is {scale}; it must be above 0 and finite")
-        pairs = [(start_s, value * scale) for start_s, value in read_pairs(Path(path))]
+        pairs = [(start_s, value * scale) for start_s, value in _read_pairs(Path(path))]
         try:
             return cls.of(pairs)
         except ValueError as error:
@@ -169,21 +169,19 @@ class Schedule:
 
     def at(self, at_s: float) -> float:
         """Value from `at_s` on; times below 0 are refused, here and below."""
-        if not (type(at_s) is float and at_s >= 0):
-            _check_time("at_s", at_s)
+        if not at_s >= 0:
+            _refuse_time("at_s", at_s)
         return self.values[bisect_right(self.starts_s, at_s) - 1]
 
     def next_change_s(self, after_s: float) -> float:
         """When the value changes next, strictly after `after_s`; infinity if never."""
-        if not (type(after_s) is float and after_s >= 0):
-            _check_time("after_s", after_s)
+        if not after_s >= 0:
+            _refuse_time("after_s", after_s)
         index = bisect_right(self.starts_s, after_s)
         return self.starts_s[index] if index < len(self.starts_s) else math.inf
 
     def served(self, from_s: float, to_s: float) -> float:
         """How much is served between two times: the integral; 0 if the second is the earlier."""
-        _check_time("from_s", from_s)
-        _check_time("to_s", to_s)
         total, start_s = 0.0, from_s
         while start_s < to_s:
             end_s = min(self.next_change_s(start_s), to_s)
@@ -198,12 +196,11 @@ class Schedule:
         A time is known to `ROUNDING` of itself, so what a value serves until `end_s` is known to
         ``ROUNDING * end_s * value``: an excess of no more than that counts as fitting.
         """
-        try:
-            legal = amount >= 0 and 0 <= from_s < math.inf
-        except (TypeError, ValueError):  # text, an array
-            legal = False
-        if not legal:
-            _refuse_service(amount, from_s)
+        if not (amount >= 0 and 0 <= from_s < math.inf):
+            raise UserError(
+                f"{amount} to serve from {from_s} s on; give an amount of at least 0, and a finite "
+                "time from 0 s on"
+            )
         if amount == 0:
             return 0.0
         starts_s, values = self.starts_s, self.values
@@ -227,10 +224,8 @@ class Schedule:
 
     def scaled(self, factor: float, from_s: float, to_s: float) -> Schedule:
         """The same with its values times `factor` between two times (`to_s` may be infinite)."""
-        if not 0 <= check_number("factor", factor) < math.inf:
+        if not 0 <= factor < math.inf:
             raise UserError(f"factor is {factor}; it must be finite and at least 0")
-        _check_time("from_s", from_s)
-        _check_time("to_s", to_s)
         edges = {edge_s for edge_s in (from_s, to_s) if math.isfinite(edge_s)}
         starts_s = sorted({*self.starts_s, *edges})
         return Schedule(
@@ -251,18 +246,8 @@ class Schedule:
         return self.describe()
 
 
-def _check_time(name: str, seconds: object) -> None:
-    if not check_number(name, seconds) >= 0:
-        raise UserError(
-            f"{name} is {seconds}; a schedule starts at 0 s, so give a time from then on"
-        )
-
-
-def _refuse_service(amount: object, from_s: object) -> NoReturn:
-    if not check_number("the amount to serve", amount) >= 0:
-        raise UserError(f"the amount to serve is {amount}; it must be at least 0")
-    _check_time("from_s", from_s)
-    raise UserError(f"from_s is {from_s}; give a finite time")
+def _refuse_time(name: str, seconds: float) -> NoReturn:
+    raise UserError(f"{name} is {seconds}; a schedule starts at 0 s, so give a time from then on")
 
 
 def _rows(pairs: Iterable[Any]) -> list[Any]:
@@ -282,3 +267,33 @@ def capacity(name: str, value: float | Schedule | Sequence[tuple[float, float]])
         return Schedule.of(value)
     except ValueError as error:
         raise UserError(f"{name}: {error}") from None
+
+
+def _read_pairs(path: Path) -> list[tuple[float, float]]:
+    """Read two columns of numbers; a first row of which neither cell is a number is a heading.
+
+    Empty lines and a byte order mark are ignored. Errors name the line.
+    """
+    pairs: list[tuple[float, float]] = []
+    first = True
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            for line, row in enumerate(csv.reader(file), start=1):
+                if not any(cell.strip() for cell in row):
+                    continue
+                heading, first = first and not any(map(_is_number, row)), False
+                if len(row) == 2 and all(map(_is_number, row)):
+                    pairs.append((float(row[0]), float(row[1])))
+                elif not (heading and len(row) == 2):
+                    raise UserError(f"{path}, line {line}: {','.join(row)!r} is not start_s,value")
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is no text in UTF-8; save it in that encoding") from None
+    return pairs
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

@@ -65,7 +65,7 @@ def present(folder: Path) -> bool:
 
 def _unpack(archive: Remote, packed: Path, where: Path) -> None:
     """Write the files that are needed, each in one step, and no others."""
-    advice = f"remove {packed}, and it is fetched anew"
+    advice = f"remove {packed}, and it is fetched again"
     with packed.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != archive.sha256:
             raise DatasetError(f"{packed} is damaged: its checksum is wrong; {advice}")
@@ -87,7 +87,7 @@ def _read(path: Path) -> tuple[Images, Labels]:
     if not data.size or data.size % (1 + _IMAGE_BYTES):
         raise DatasetError(
             f"{path} has {data.size} bytes, which are not whole records of {1 + _IMAGE_BYTES}; "
-            f"remove the folder {path.parent}, and it is fetched anew"
+            f"remove the folder {path.parent}, and it is fetched again"
         )
     records = data.reshape(-1, 1 + _IMAGE_BYTES)
     images = records[:, 1:].reshape(-1, 3, 32, 32).astype(np.float32)

@@ -68,7 +68,7 @@ def _find(folder: Path, within: Sequence[str], names: Sequence[str]) -> list[Pat
         return [fullest / name for name in names]
     if len(lacking) < len(names):
         raise DatasetError(
-            f"{fullest} has no {', '.join(lacking)}; unpack {within[0]}.zip there anew"
+            f"{fullest} has no {', '.join(lacking)}; unpack {within[0]}.zip there again"
         )
     advice = (
         f"it cannot be fetched, since ImageNet asks for registration: register at {PUBLISHER}, "

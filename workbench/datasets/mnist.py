@@ -6,14 +6,18 @@ Vollgraf, "Fashion-MNIST", 2017. The checksums are those of the files as first p
 
 from __future__ import annotations
 
+import gzip
+import math
+import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from workbench.datasets.dataset import Dataset, DatasetError, Images, Labels
 from workbench.datasets.fetch import Remote, fetch, unavailable
-from workbench.datasets.idx import read_idx
 
 FILES = (
     "train-images-idx3-ubyte.gz",
@@ -121,11 +125,34 @@ def _find(source: IdxSource, file: Remote, folder: Path, mirror: str | None) -> 
 
 
 def _images(path: Path) -> Images:
-    pixels = read_idx(path, 3)
+    pixels = _read_idx(path, 3)
     images = pixels[:, None].astype(np.float32)
     images /= np.float32(255)
     return images
 
 
 def _labels(path: Path) -> Labels:
-    return read_idx(path, 1).astype(np.int64)
+    return _read_idx(path, 1).astype(np.int64)
+
+
+def _read_idx(path: Path, axes: int) -> NDArray[np.uint8]:
+    """Read an IDX file of unsigned bytes with so many axes; ``.gz`` files are unpacked.
+
+    The format: two zero bytes, type (8), number of axes, their sizes big-endian, then the data.
+    """
+    advice = "remove it, and it is fetched again"
+    try:
+        raw = path.read_bytes()
+        data = gzip.decompress(raw) if path.suffix == ".gz" else raw
+    except (OSError, EOFError, zlib.error) as error:
+        raise DatasetError(f"{path} cannot be read ({error}); {advice}") from error
+    start = 4 + 4 * axes
+    if data[:4] != bytes((0, 0, 8, axes)) or len(data) < start:
+        raise DatasetError(f"{path} is no IDX file of bytes with {axes} axes; {advice}")
+    shape = struct.unpack(f">{axes}I", data[4:start])
+    if len(data) - start != math.prod(shape):
+        raise DatasetError(
+            f"{path} announces {math.prod(shape)} bytes of data but holds {len(data) - start}; "
+            f"{advice}"
+        )
+    return np.frombuffer(data, np.uint8, offset=start).reshape(shape)

@@ -41,10 +41,11 @@ def checkpointed(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> Dat
     found = chain(flow, order)
     if not 1 < len(found.stages) <= MOST_STAGES:
         raise BudgetError("the dataflow is no chain of stages")
-    runs = schedule(found, cost(flow), budget_bytes)
-    if runs is None:
+    room = budget_bytes - found.pinned_bytes
+    solved = _Programme(found.stages, cost(flow), room) if room > 0 else None
+    if solved is None or not solved.is_solved:
         raise BudgetError(f"no plan of stages within {budget_bytes:,} bytes was found")
-    return unrolled(flow, list(_steps(found, runs)))
+    return unrolled(flow, list(_steps(found, solved.runs())))
 
 
 def least_staged(flow: Dataflow, order: Sequence[int]) -> int | None:
@@ -54,15 +55,6 @@ def least_staged(flow: Dataflow, order: Sequence[int]) -> int | None:
     if not 1 < len(found.stages) <= MOST_STAGES or room <= 0:
         return None
     return found.pinned_bytes + _Programme(found.stages, cost(flow), room).least_bytes
-
-
-def schedule(found: Chain, step_cost: NDArray[np.float64], budget_bytes: int) -> list[Run] | None:
-    """Runs of stages at least cost, in order; None if there is none within the budget."""
-    room = budget_bytes - found.pinned_bytes
-    if room <= 0:
-        return None
-    solved = _Programme(found.stages, step_cost, room)
-    return solved.runs() if solved.is_solved else None
 
 
 def _steps(found: Chain, runs: list[Run]) -> Iterator[int]:

@@ -73,23 +73,15 @@ def lifetimes(flow: Dataflow, order: Sequence[int], *, overwriting: bool = True)
     places = np.arange(len(flow.sizes))
     if overwriting:
         for at, step in enumerate(order):
-            taken = overwritten(flow, step, last, at)
-            if taken is not None:
-                last[taken] = at
-                places[flow.steps[step].makes[0]] = places[taken]
+            one = flow.steps[step]
+            if len(one.makes) != 1:
+                continue
+            size = flow.sizes[one.makes[0]]
+            for buffer in one.overwrites:  # the first that is used here for the last time
+                ends = last[buffer] == at + 1 and buffer not in flow.kept
+                if ends and flow.sizes[buffer] == size:
+                    last[buffer] = at
+                    places[one.makes[0]] = places[buffer]
+                    break
     _, places = np.unique(places, return_inverse=True)
     return Lifetimes(flow, tuple(order), first, last, places)
-
-
-def overwritten(flow: Dataflow, step: int, last: NDArray[np.int64], at: int) -> int | None:
-    """The buffer whose place a step's result takes: one that is used here for the last time."""
-    one = flow.steps[step]
-    if len(one.makes) != 1:
-        return None
-    size = flow.sizes[one.makes[0]]
-    free = [
-        buffer
-        for buffer in one.overwrites
-        if last[buffer] == at + 1 and buffer not in flow.kept and flow.sizes[buffer] == size
-    ]
-    return free[0] if free else None

@@ -22,7 +22,9 @@ from workbench.memory.lifetimes import Lifetimes
 
 def pebble(life: Lifetimes) -> NDArray[np.int64]:
     """Place each buffer in the free block of the closest size, in O(n log n)."""
-    blocks, flow = _Blocks(life), life.flow
+    flow, size_of = life.flow, life.sizes.tolist()
+    sizes: list[int] = []  # of blocks, which lie one after the other
+    block_of = [0] * len(size_of)
     free: list[tuple[int, int]] = []  # size and number, ascending
     ending: list[list[int]] = [[] for _ in range(len(life.order) + 1)]
     for buffer, last in enumerate(life.last.tolist()):
@@ -32,44 +34,17 @@ def pebble(life: Lifetimes) -> NDArray[np.int64]:
         slid = {int(life.places[one]): one for one in ending[at]}
         slides = {one: slid.pop(int(life.places[one]), None) for one in made}
         for buffer in slid.values():
-            insort(free, (blocks.sizes[blocks.of(buffer)], blocks.of(buffer)))
+            insort(free, (sizes[block_of[buffer]], block_of[buffer]))
         for buffer, before in slides.items():
             if before is not None:
-                blocks.use(buffer, blocks.of(before))
+                block = block_of[before]
             elif free:
-                found = bisect_left(free, (int(life.sizes[buffer]), -1))
+                found = bisect_left(free, (size_of[buffer], -1))
                 _, block = free.pop(min(found, len(free) - 1))
-                blocks.use(buffer, block)
             else:
-                blocks.add(buffer)
-    return blocks.offsets
-
-
-class _Blocks:
-    """Blocks, one after the other, and which of them each buffer uses."""
-
-    def __init__(self, life: Lifetimes) -> None:
-        self.sizes: list[int] = []
-        self._of = np.full(len(life.sizes), -1, np.int64)
-        self._bytes = life.sizes
-
-    def add(self, buffer: int) -> int:
-        """Give a buffer a block of its own; its number."""
-        self.sizes.append(0)
-        self.use(buffer, len(self.sizes) - 1)
-        return len(self.sizes) - 1
-
-    def use(self, buffer: int, block: int) -> None:
-        """Let a buffer use a block, which grows if it is too small."""
-        self._of[buffer] = block
-        self.sizes[block] = max(self.sizes[block], int(self._bytes[buffer]))
-
-    def of(self, buffer: int) -> int:
-        """Block of a buffer."""
-        return int(self._of[buffer])
-
-    @property
-    def offsets(self) -> NDArray[np.int64]:
-        """Of each buffer."""
-        starts = np.array([*accumulate(self.sizes, initial=0)][:-1], np.int64)
-        return starts[self._of] if len(starts) else np.zeros(len(self._of), np.int64)
+                block = len(sizes)
+                sizes.append(0)
+            block_of[buffer] = block
+            sizes[block] = max(sizes[block], size_of[buffer])
+    starts = np.array([0, *accumulate(sizes)], np.int64)
+    return np.asarray(starts[block_of], np.int64)

@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from workbench import training
@@ -18,19 +19,16 @@ from workbench.olpb.algorithms.levels import groups
 from workbench.olpb.algorithms.methods import LEVEL, METHODS, MODULES
 from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.olpb.algorithms.tape_recorder import record
-from workbench.olpb.costs.backward import MOVES
+from workbench.olpb.costs.backward import MOVES, as_paper_counts, subtasks_of
 from workbench.olpb.costs.subtasks import Pool
 from workbench.olpb.programs import modules, server
 from workbench.olpb.programs.cluster import SERVER, cluster_of, seconds
-from workbench.olpb.programs.jacobians import AsArithmeticCosts, subtasks_of
 from workbench.olpb.programs.learning import (
-    AutogradLearner,
     Evaluations,
     ModuleModel,
     ServerModel,
-    scan_learner,
 )
-from workbench.olpb.programs.work import AsPaperCounts, Counts, Idle
+from workbench.olpb.programs.work import Counts
 from workbench.profiles import profile_model
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, Run
 from workbench.training import RunOptions, TrainingError
@@ -44,19 +42,18 @@ if TYPE_CHECKING:
 
     from workbench.clusters import Cluster
     from workbench.olpb.algorithms.tape import Tape
-    from workbench.olpb.programs.work import Counting, Learner
     from workbench.profiles import ModelProfile
     from workbench.runtime.progress import Progress
 
 __all__ = ["Setup", "Trained", "TrainingError", "train"]
 
-GRADIENTS = ("autograd", "scan")
-COUNTINGS = ("paper", "arithmetic")
-
 
 @dataclass(frozen=True)
 class Setup(training.WholeBatches):
     """A training on a pool of nodes.
+
+    Where a method scans, nodes take the seconds that the scan takes, and the gradients, which
+    `scan_gradients` finds equal to 1e-10, come from autograd.
 
     Attributes
     ----------
@@ -74,14 +71,6 @@ class Setup(training.WholeBatches):
         Of DPB.
     random_delays
         Whether a message takes ``Exp(1) * delay_s``, or `delay_s`.
-    gradients
-        Of OLPB and BPPSA. ``"autograd"``: nodes take the seconds that the scan takes, and the
-        gradients, which are equal to 1e-10, come from autograd. ``"scan"``: nodes multiply the
-        Jacobians themselves, in double precision: a batch of 32 of LeNet-5 takes 100 to 300 times
-        as long on one machine, so networks must be small.
-    counting
-        Of OLPB and BPPSA: what moves cost, as the ``"paper"`` counts or as their ``"arithmetic"``
-        does, which the scan's own products tell.
     operator_flops
         FLOPs in the time that an operator takes whatever its size, forward and backward.
     moves
@@ -91,7 +80,7 @@ class Setup(training.WholeBatches):
     ------
     ValueError
         What no training takes; numbers out of range, unknown names, a dataset smaller than a
-        batch, or arithmetic that is counted but not carried out.
+        batch.
     TypeError
         No `Pool`.
     """
@@ -103,8 +92,6 @@ class Setup(training.WholeBatches):
     scan: str = "hillis_steele"
     modules: int = MODULES
     random_delays: bool = False
-    gradients: str = "autograd"
-    counting: str = "paper"
     operator_flops: float = 0.0
     moves: str = "each"
 
@@ -120,14 +107,7 @@ class Setup(training.WholeBatches):
         if not 0 <= check_number("operator_flops", self.operator_flops) < math.inf:
             raise UserError(f"operator_flops is {self.operator_flops}; it must be at least 0")
         check_name("scan", self.scan, ALGORITHMS)
-        check_name("way of finding gradients", self.gradients, GRADIENTS)
-        check_name("counting", self.counting, COUNTINGS)
         check_name("cost of a move", self.moves, MOVES)
-        if (self.gradients, self.counting) == ("autograd", "arithmetic"):
-            raise UserError(
-                "counting='arithmetic' needs the products of the scan; give gradients='scan', or "
-                "counting='paper'"
-            )
 
     @property
     def samples_per_batch(self) -> int:
@@ -231,8 +211,8 @@ def train(
     """Train with a method.
 
     OLPB, BPPSA and plain back-propagation find the same gradients, so they differ in time alone:
-    with ``gradients="autograd"`` their weights are the same, bit for bit; with ``"scan"``, but for
-    rounding. DPB's gradients are late. The same arguments give the same weights, bit for bit.
+    their weights are the same, bit for bit. DPB's gradients are late. The same arguments give the
+    same weights, bit for bit.
 
     Parameters
     ----------
@@ -272,26 +252,19 @@ def _scanning(setup: Setup, method: str, learning: bool) -> PoolPrograms:
     unit, level = SCANNING[method], setup.level if method == "olpb" else 1
     tape = _tape(setup, flat, batches)
     subtasks = subtasks_of(tape, groups(tape.flow, unit, level), setup.operator_flops)
-    elements = len(subtasks)
-    learner: Learner = AutogradLearner(elements, model) if learning else Idle(elements)
-    if setup.gradients == "scan" and learning:
-        learner = scan_learner(model, unit, level)
     profile, nodes = _profile(flat, setup), setup.pool.nodes
     fastest = max(range(len(nodes)), key=lambda node: nodes[node].flops_per_s)
     forward_flops = float(setup.batch_size * profile.forward_flops)
     forwards = _tape(setup, flat, batches, unfrozen=True) if any(profile.frozen_bytes) else tape
     forward_flops += setup.operator_flops * len(forwards.calls)
-    counting: Counting = AsPaperCounts(subtasks, setup.moves)
-    if setup.counting == "arithmetic":
-        counting = AsArithmeticCosts(subtasks)
     programs = server.programs_of(
         subtasks,
         setup.pool,
         setup.epoch_ends[-1],
         scan=setup.scan,
         random_delays=setup.random_delays,
-        counting=counting,
-        learner=learner,
+        costs=partial(as_paper_counts, elements=subtasks, moves=setup.moves),
+        learner=model if learning else None,
         forward_s=seconds(setup.pool, fastest, forward_flops, len(profile)),
     )
     ends = setup.epoch_ends

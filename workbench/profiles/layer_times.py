@@ -9,8 +9,7 @@ import polars as pl
 
 from workbench.checks import check_whole
 from workbench.errors import UserError
-from workbench.profiles.layer_table import LayerTable
-from workbench.profiles.model_profile import ModelProfile
+from workbench.profiles.model_profile import LayerTable, ModelProfile
 
 SCHEMA = {
     "layer": pl.String,

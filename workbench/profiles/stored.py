@@ -29,7 +29,7 @@ _PACKAGE = Path(__file__).parent.parent
 _TRACING = (
     "zoo/*.py",
     "graphs/*.py",
-    *(f"profiles/{name}.py" for name in ("analytic", "layer_table", "model_profile", "stored")),
+    *(f"profiles/{name}.py" for name in ("analytic", "model_profile", "stored")),
 )
 
 

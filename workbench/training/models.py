@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from workbench.checks import check_whole
-from workbench.datasets.checks import check_dataset
+from workbench.datasets.dataset import check_dataset
 from workbench.errors import UserError
 from workbench.names import choose
 from workbench.profiles import profile_model

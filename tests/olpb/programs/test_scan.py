@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,14 @@ from hypothesis import strategies as st
 from tests.olpb.strategies import pools, subtasks
 from tests.oracles import olpb_programs as oracle
 from workbench.olpb.algorithms.assignment import assign
-from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
+from workbench.olpb.algorithms.schedules import ALGORITHMS, Schedule, schedule
+from workbench.olpb.costs.arithmetic import as_arithmetic_costs, network_elements
 from workbench.olpb.costs.backward import LOSS, MOVES, Group, as_paper_counts
 from workbench.olpb.costs.subtasks import Node, Pool
-from workbench.olpb.costs.timing import scan_timing
+from workbench.olpb.costs.timing import Work, scan_timing
 from workbench.olpb.programs.cluster import cluster_of
 from workbench.olpb.programs.server import programs_of
-from workbench.olpb.programs.work import AsPaperCounts, Counts, Held, Idle
+from workbench.olpb.programs.work import Counts, Idle
 from workbench.runtime import Crash, Fault, ProgramError, Restart, Run, simulate
 
 algorithms = st.sampled_from(sorted(ALGORITHMS))
@@ -47,41 +49,33 @@ def passes(found: Run) -> list[Counts]:
     return counts
 
 
-class Words(Idle):
-    """Elements are letters; combining writes them one behind the other."""
+class Hearing(Idle):
+    """Keeps what the server tells it."""
 
-    def __init__(self, elements: int) -> None:
-        super().__init__(elements)
-        self.found: list[dict[int, str]] = []
+    def __init__(self) -> None:
+        self.heard: list[str] = []
 
-    def begin(self, iteration: int) -> list[Any]:
-        return [f"{iteration}:{at} " for at in range(self.elements)]
+    def begin(self, iteration: int) -> None:
+        self.heard.append(f"begin {iteration}")
 
-    def combine(self, left: Held, right: Held) -> Any:
-        return left.content + right.content
-
-    def finish(self, element: int, at_end: Held) -> Any:
-        return at_end.content
-
-    def end(self, parts: Any, at_s: float) -> None:
-        self.found.append(dict(parts))
-
-    def expected(self, iteration: int) -> dict[int, str]:
-        each = self.begin(iteration)
-        return {at: "".join(each[:at]) for at in range(1, self.elements)}
+    def end(self, at_s: float) -> None:
+        self.heard.append("end")
 
 
-class Sizes:
+def by_span(planned: Schedule) -> Work:
     """Costs and bytes that differ from value to value, and work after the scan."""
+    spans = {at: (at, at) for at in range(planned.elements)}
+    costs = []
+    for move in (one for stage in planned.stages for one in stage):
+        left, right = spans[move.left], spans[move.right]
+        spans[move.result] = left[0], right[1]
+        costs.append(flops(left, right))
+    sizes = [size_bytes(spans[at]) if at in spans else 0.0 for at in range(len(planned.homes))]
+    return Work(costs, sizes, [after_flops(at) for at in range(planned.elements)])
 
-    def flops(self, left: Held, right: Held) -> float:
-        return flops((left.first, left.last), (right.first, right.last))
 
-    def finishing_flops(self, element: int) -> float:
-        return 3.0 * (element % 4)
-
-    def size_bytes(self, value: Held) -> float:
-        return size_bytes((value.first, value.last))
+def after_flops(element: int) -> float:
+    return 3.0 * (element % 4)
 
 
 def flops(left: tuple[int, int], right: tuple[int, int]) -> float:
@@ -110,7 +104,9 @@ def test_takes_what_is_predicted_as_the_paper_counts(
 def test_takes_what_the_cost_model_says(
     tasks: tuple[Group, ...], pool: Pool, scan: str, moves: str
 ) -> None:
-    (found,) = passes(run(tasks, pool, scan=scan, counting=AsPaperCounts(tasks, moves)))
+    (found,) = passes(
+        run(tasks, pool, scan=scan, costs=partial(as_paper_counts, elements=tasks, moves=moves))
+    )
     plan = schedule(scan, len(tasks), found.runs, exclusive=True)
     predicted = scan_timing(plan, as_paper_counts(plan, tasks, moves), pool)
     assert found.backward_s == pytest.approx(predicted.seconds, rel=1e-9, abs=1e-12)
@@ -124,10 +120,21 @@ def test_takes_what_is_predicted_by_any_counting(
     bandwidths = st.none() | st.floats(1, 100)
     nodes = tuple(replace(node, bandwidth_bps=data.draw(bandwidths)) for node in pool.nodes)
     pool = replace(pool, nodes=nodes)
-    (found,) = passes(run(tasks, pool, scan=scan, counting=Sizes()))
+    (found,) = passes(run(tasks, pool, scan=scan, costs=by_span))
     plan = schedule(scan, len(tasks), assign(tasks, pool), exclusive=True)
-    expected_s = oracle.backward_s(plan, pool, flops, size_bytes, Sizes().finishing_flops)
+    expected_s = oracle.backward_s(plan, pool, flops, size_bytes, after_flops)
     assert found.backward_s == pytest.approx(expected_s, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("scan", sorted(ALGORITHMS))
+def test_takes_what_products_of_jacobians_cost(scan: str) -> None:
+    elements = network_elements("lenet5", 1, "layer")
+    pool = Pool(tuple(Node(1e9, bandwidth_bps=1e8) for _ in range(3)), 1e-4, 1e-3)
+    costs = partial(as_arithmetic_costs, elements=elements)
+    (found,) = passes(run(some(len(elements) - 1), pool, scan=scan, costs=costs))
+    plan = schedule(scan, len(elements), found.runs, exclusive=True)
+    predicted = scan_timing(plan, costs(plan), pool)
+    assert found.backward_s == pytest.approx(predicted.seconds, rel=1e-9)
 
 
 @pytest.mark.parametrize("scan", sorted(ALGORITHMS))
@@ -169,7 +176,7 @@ def test_nothing_is_lost_when_nodes_leave_and_come_back(  # noqa: PLR0917
 ) -> None:
     tasks, faults = some(count), list[Fault]()
     staying = data.draw(st.integers(0, len(pool.nodes) - 1))
-    learner = Words(len(tasks))
+    learner = Hearing()
     plain = run(tasks, pool, iterations, scan=scan, seed=seed, random_delays=random)
     for node in range(len(pool.nodes)):
         if node != staying and data.draw(st.booleans()):
@@ -188,7 +195,12 @@ def test_nothing_is_lost_when_nodes_leave_and_come_back(  # noqa: PLR0917
         learner=learner,
     )
     assert found.ended == "done"
-    assert learner.found == [learner.expected(iteration) for iteration in range(iterations)]
+    # A node asserts that it combines neighbours, and that a group has all that precedes it.
+    assert learner.heard == [
+        told for iteration in range(iterations) for told in (f"begin {iteration}", "end")
+    ]
+    for one in passes(found):
+        assert [at for run in one.runs for at in run] == list(range(len(tasks)))
     if not faults:
         assert found.results == plain.results
 

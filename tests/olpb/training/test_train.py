@@ -90,28 +90,6 @@ def test_exact_methods_are_plain_descent_bit_for_bit(model: Any, method: str) ->
     assert found.epochs["top1"][-1] == shown.top1
 
 
-@pytest.mark.parametrize("method", ["olpb", "bppsa"])
-def test_the_scans_own_arithmetic_trains_alike(method: str) -> None:
-    exact = setup(Double, iterations=5)
-    found = train(replace(exact, gradients="scan"), method)
-    plain = train(exact, method)
-    torch.testing.assert_close(found.weights, plain.weights, rtol=1e-12, atol=1e-12)
-    assert found.losses == pytest.approx(plain.losses, rel=1e-12)
-    assert found.evaluations["at_s"].to_list() == plain.evaluations["at_s"].to_list()
-    counted = train(replace(exact, gradients="scan", counting="arithmetic"), method)
-    assert torch.equal(counted.weights, found.weights)
-    assert counted.run.end_s != found.run.end_s
-    assert counted.run.bytes > 0
-
-
-def test_the_scans_own_arithmetic_keeps_statistics_as_autograd_does() -> None:
-    one = setup(Normalised, iterations=4)
-    found, plain = train(replace(one, gradients="scan")), train(one)
-    torch.testing.assert_close(found.weights, plain.weights, rtol=1e-4, atol=1e-6)
-    shown, wanted = found.evaluations["loss"][-1], plain.evaluations["loss"][-1]
-    assert shown == pytest.approx(wanted, rel=1e-4)
-
-
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 @pytest.mark.parametrize("modules", [1, 2, 3, 4])
 def test_dpb_follows_its_recurrence(modules: int, momentum: float) -> None:
@@ -221,9 +199,6 @@ def test_divergence_keeps_what_was_evaluated() -> None:
     ("options", "message"),
     [
         ({"scan": "steele"}, "unknown scan"),
-        ({"gradients": "none"}, "unknown way of finding gradients"),
-        ({"counting": "flops"}, "unknown counting"),
-        ({"counting": "arithmetic"}, "give gradients='scan'"),
         ({"level": 0}, "level is 0"),
         ({"modules": 0}, "modules is 0"),
         ({"batch_size": 37}, "36 training samples, less than one batch of 37"),

@@ -7,7 +7,6 @@ computes the gradients of its own parameters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -107,30 +106,19 @@ def as_arithmetic_costs(planned: Schedule, elements: Elements) -> Work:
     return Work(flops, sizes, [0.0, *elements.parameter_flops])
 
 
+@lru_cache(maxsize=16)
 def network_elements(
     model: str | torch.nn.Module,
     batch_size: int = 1,
     unit: str = "operator",
     level: int = 1,
     *,
-    input_shape: Sequence[int] | None = None,
+    input_shape: tuple[int, ...] | None = None,
 ) -> Elements:
     """Elements of a network's scan, from its graph of inference; kept for the last few asked for.
 
     Units are those of `workbench.olpb.algorithms.levels`, operators as PyTorch has them.
     """
-    shape = None if input_shape is None else tuple(input_shape)
-    return _network_elements(model, batch_size, unit, level, shape)
-
-
-@lru_cache(maxsize=16)
-def _network_elements(
-    model: str | torch.nn.Module,
-    batch_size: int,
-    unit: str,
-    level: int,
-    input_shape: tuple[int, ...] | None,
-) -> Elements:
     graph = trace(model, input_shape, batch_size)
     if not graph.parameters:
         raise UserError(f"{graph.name} has no parameters, so there are no gradients to compute")

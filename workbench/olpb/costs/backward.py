@@ -10,11 +10,11 @@ readings. Operators of the loss are no subtask: a scan begins with the gradient 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.olpb.algorithms.decoupled import cut
 from workbench.olpb.algorithms.schedules import Schedule, schedule
@@ -24,6 +24,9 @@ from workbench.olpb.costs.timing import Work
 
 if TYPE_CHECKING:
     import torch
+
+    from workbench.olpb.algorithms import levels
+    from workbench.olpb.algorithms.tape import Tape
 
 UNITS = ("operator", "layer", "matrix_layer")
 """What a level is: of operators, of the library's layers, or of layers that each begin with a
@@ -52,7 +55,10 @@ class Group(Subtask):
     parameter_flops: float = 0.0
 
 
-LOSS = Group(("loss",), 0.0, 4, 0)
+NUMBER_BYTES = 4
+"""Of a number on a node: single precision."""
+
+LOSS = Group(("loss",), 0.0, NUMBER_BYTES, 0)
 """The first element of a scan: the gradient that the loss starts with."""
 
 _library = lru_cache(maxsize=32)(library_graph)
@@ -84,30 +90,59 @@ def subtasks(
         FLOPs in the time that an operator takes whatever its size, and in what each number that it
         makes takes on top of its arithmetic.
     """
-    parts = _parts(_library(model, input_shape), unit, level)
+    found = parts(model, unit, level, input_shape=input_shape)
+    return priced(found, batch_size, operator_flops=operator_flops, number_flops=number_flops)
+
+
+class Part(NamedTuple):
+    """A group at a batch of one.
+
+    Backward FLOPs, and those of them for parameters; its operators, and the numbers that they make;
+    bytes on its boundary towards the input, and of its parameters.
+    """
+
+    flops: float
+    parameter_flops: float
+    operators: int
+    held: int
+    boundary_bytes: int
+    parameter_bytes: int
+    names: tuple[str, ...] = ()
+
+
+def priced(
+    parts: Iterable[Part],
+    batch_size: int = 1,
+    *,
+    operator_flops: float = 0.0,
+    number_flops: float = 0.0,
+) -> tuple[Group, ...]:
+    """Elements of the scan of parts, from the loss to the input; see `subtasks`."""
     return (
         LOSS,
         *(
             Group(
-                names,
-                batch_size * (flops + number_flops * held) + operator_flops * operators,
-                4 * batch_size * boundary,
-                4 * (parameters + batch_size * held),
-                batch_size * learning,
+                one.names,
+                batch_size * (one.flops + number_flops * one.held) + operator_flops * one.operators,
+                batch_size * one.boundary_bytes,
+                one.parameter_bytes + NUMBER_BYTES * batch_size * one.held,
+                batch_size * one.parameter_flops,
             )
-            for names, flops, learning, operators, boundary, parameters, held in parts
+            for one in parts
         ),
     )
 
 
-Part = tuple[tuple[str, ...], float, float, int, int, int, int]
-"""A group at a batch of one: names, backward FLOPs, those of parameters, operators; numbers on its
-boundary towards the input, of its parameters and of what it computes."""
-
-
 @lru_cache(maxsize=256)
-def _parts(graph: LibraryGraph, unit: str, level: int) -> tuple[Part, ...]:
-    """Groups of a graph, from loss to input."""
+def parts(
+    model: str | torch.nn.Module,
+    unit: str,
+    level: int,
+    *,
+    input_shape: tuple[int, ...] | None = None,
+) -> tuple[Part, ...]:
+    """Groups of a model, from loss to input."""
+    graph = _library(model, input_shape)
     rows = graph.nodes.to_dicts()
     group_of = [(one - 1) // level for one in _levels(graph, unit)]
     count = max(group_of) + 1
@@ -121,20 +156,21 @@ def _parts(graph: LibraryGraph, unit: str, level: int) -> tuple[Part, ...]:
         if not mine:
             continue
         operators = [row for row in mine if row["kind"] == "operator"]
+        learnt = [row for row in mine if row["kind"] == "parameter"]
         crossing = sum(
             row["numbers"]
             for row, one, read in zip(rows, group_of, last_read, strict=True)
             if row["kind"] == "operator" and one < group <= read
         )
         found.append(
-            (
-                tuple(row["name"] for row in mine),
+            Part(
                 float(sum(row["backward_flops"] for row in mine)),
-                float(sum(row["backward_flops"] for row in mine if row["kind"] == "parameter")),
+                float(sum(row["backward_flops"] for row in learnt)),
                 len(operators),
-                crossing,
-                sum(row["numbers"] for row in mine if row["kind"] == "parameter"),
                 sum(row["numbers"] for row in operators),
+                NUMBER_BYTES * crossing,
+                NUMBER_BYTES * sum(row["numbers"] for row in learnt),
+                tuple(row["name"] for row in mine),
             )
         )
     return tuple(found)
@@ -161,6 +197,37 @@ def _levels(graph: LibraryGraph, unit: str) -> list[int]:
         if rows[source]["kind"] == "parameter":
             found[source] = found[target]
     return found
+
+
+def subtasks_of(
+    tape: Tape, groups: Sequence[levels.Group], operator_flops: float = 0.0
+) -> tuple[Group, ...]:
+    """Elements of the scan of a recorded pass: the loss's gradient, and groups from the loss on.
+
+    FLOPs as profiles count them: of products with matrices, two per multiply-add; and
+    `operator_flops` for every operator, in whose time it is set up.
+    """
+    return (LOSS, *(_subtask(tape, group, operator_flops) for group in reversed(groups)))
+
+
+def _subtask(tape: Tape, group: levels.Group, operator_flops: float) -> Group:
+    calls = [tape.calls[at] for at in group.operators]
+    read = {view.value: view.size_bytes for call in calls for view in call.operator.reads}
+    numbers = sum(tape.sizes[value] for value in group.boundary)
+    # A product for each of its operands that carries a gradient, but for a bias.
+    products = [
+        (call.operator.flops, call.operator.reads[at].value not in tape.makers)
+        for call in calls
+        for at in call.carrying
+        if call.reads[at].dim() > 1
+    ]
+    return Group(
+        tuple(call.name for call in calls),
+        sum(flops for flops, _ in products) + operator_flops * len(calls),
+        NUMBER_BYTES * numbers,
+        sum(read.values()) * NUMBER_BYTES // 8,  # recorded in double precision
+        float(sum(flops for flops, is_parameter in products if is_parameter)),
+    )
 
 
 @lru_cache(maxsize=256)

@@ -24,7 +24,7 @@ from workbench.olpb.algorithms import levels
 from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.olpb.costs import arithmetic, backward
 from workbench.olpb.costs.arithmetic import Elements, as_arithmetic_costs
-from workbench.olpb.costs.backward import LOSS, Group
+from workbench.olpb.costs.backward import Group, Part
 from workbench.olpb.costs.patterns import Pattern
 from workbench.olpb.costs.timing import Work
 from workbench.paths import DATA
@@ -64,27 +64,12 @@ def stored_groups(
     if isinstance(model, str):
         found = _look_up(PATH, _name("groups", model, unit, level))
     if found is None:
-        return backward.subtasks(
-            model,
-            batch_size,
-            unit,
-            level,
-            operator_flops=operator_flops,
-            number_flops=number_flops,
-        )
-    columns = [found[name].tolist() for name in _GROUPS]
-    return (
-        LOSS,
-        *(
-            Group(
-                (),
-                batch_size * (flops + number_flops * held) + operator_flops * operators,
-                batch_size * boundary,
-                4 * batch_size * held + parameters,
-                batch_size * learning,
-            )
-            for flops, learning, operators, held, boundary, parameters in zip(*columns, strict=True)
-        ),
+        parts = backward.parts(model, unit, level)
+    else:
+        columns = [found[name].tolist() for name in _GROUPS]
+        parts = tuple(Part(*row) for row in zip(*columns, strict=True))
+    return backward.priced(
+        parts, batch_size, operator_flops=operator_flops, number_flops=number_flops
     )
 
 
@@ -166,27 +151,12 @@ def _as_bytes(arrays: Arrays) -> bytes:
     return content.getvalue()
 
 
-_GROUPS = ("flops", "parameter_flops", "operators", "held", "boundary_bytes", "parameter_bytes")
-"""Of each group, at one sample: backward FLOPs, those of them for parameters; operators, the
-numbers that they make; bytes on its boundary and of its parameters."""
+_GROUPS = Part._fields[:-1]  # but for names
 
 
 def _group_arrays(model: str, unit: str, level: int) -> Arrays:
-    def flops(**more: Any) -> Integers:
-        found = backward.subtasks(model, 1, unit, level, **more)[1:]
-        return np.array([one.backward_flops for one in found], np.int64)
-
-    found = backward.subtasks(model, 1, unit, level)[1:]
-    held = flops(number_flops=1) - flops()
-    each = (
-        flops(),
-        [one.parameter_flops for one in found],
-        flops(operator_flops=1) - flops(),
-        held,
-        [one.boundary_bytes for one in found],
-        [one.memory_bytes for one in found] - 4 * held,
-    )
-    return {name: np.array(one, np.int64) for name, one in zip(_GROUPS, each, strict=True)}
+    columns = zip(*(part[:-1] for part in backward.parts(model, unit, level)), strict=True)
+    return {name: np.array(one, np.int64) for name, one in zip(_GROUPS, columns, strict=True)}
 
 
 def _element_arrays(elements: Elements) -> Arrays:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from workbench.olpb.algorithms.gradients import Elements, elements_of
-from workbench.olpb.programs.jacobians import JacobianLearner
-from workbench.olpb.programs.work import Idle
 from workbench.training import (
     Epochs,
     FlatModel,
@@ -22,7 +19,6 @@ from workbench.training import (
     seeded,
     set_buffers,
 )
-from workbench.training.losses import cross_entropy
 from workbench.training.passes import (
     Batches,
     Features,
@@ -101,7 +97,7 @@ class Evaluations(Epochs):
 
 @dataclass(eq=False)
 class ServerModel:
-    """The server's model, and its steps."""
+    """The server's model: nodes take their time, and gradients come from autograd."""
 
     flat: FlatModel
     sgd: Sgd
@@ -113,63 +109,18 @@ class ServerModel:
     def __post_init__(self) -> None:
         self.velocity = self.sgd.start(self.flat.parameters)
 
-    def take_loss(self, loss: float) -> None:
-        """Keep the loss of a batch; refuse one that is not finite."""
+    def begin(self, iteration: int) -> None:
+        """Find the gradients of a batch at once; they are used when the scan is over."""
+        (images,), labels = self.batches(iteration)
+        with seeded(self.seed, STEP, 0, iteration):
+            loss = gradient_step(self.flat, images, labels)
         self.losses.append(check_finite(loss, f"in iteration {len(self.losses) + 1}"))
 
-    def step(self, at_s: float) -> None:
-        """Step by the vector of gradients."""
+    def end(self, at_s: float) -> None:
+        """Step by them."""
         self.sgd.step(self.flat.parameters, self.flat.gradients, self.velocity)
         whole, buffers = slice(None), get_buffers(self.flat.module)
         self.evaluations.take(len(self.losses), whole, self.flat.parameters, buffers, at_s)
-
-
-class AutogradLearner(Idle):
-    """Nodes take their time, and gradients come from autograd, in the model's own precision."""
-
-    def __init__(self, elements: int, model: ServerModel) -> None:
-        super().__init__(elements)
-        self.model = model
-
-    def begin(self, iteration: int) -> Sequence[None]:
-        """Find the gradients of a batch at once; they are used when the scan is over."""
-        model = self.model
-        with seeded(model.seed, STEP, 0, iteration):
-            (images,), labels = model.batches(iteration)
-            model.take_loss(gradient_step(model.flat, images, labels))
-        return super().begin(iteration)
-
-    def end(self, parts: Mapping[int, Any], at_s: float) -> None:
-        """Step."""
-        self.model.step(at_s)
-
-
-def scan_learner(model: ServerModel, unit: str, level: int) -> JacobianLearner:
-    """Nodes multiply Jacobians, in double precision; gradients are rounded to the model's own."""
-    import torch
-
-    def of_batch(iteration: int) -> Elements:
-        (x,), y = model.batches(iteration)
-        with seeded(model.seed, STEP, 0, iteration):
-            found = elements_of(model.flat.module, x, y, unit, level=level, loss=cross_entropy)
-        model.take_loss(found.tape.loss)
-        if next(model.flat.module.buffers(), None) is not None:  # statistics: it ran on a copy
-            with seeded(model.seed, STEP, 0, iteration), torch.no_grad():
-                model.flat.module(x)
-        return found
-
-    def take(made: Elements, gradients: dict[str, Tensor], at_s: float) -> None:
-        del made
-        flat = model.flat
-        flat.check_attached()
-        flat.gradients.zero_()
-        for name, gradient in gradients.items():
-            flat.gradients[flat.layout.tensor_slices[name]] = gradient.reshape(-1).to(
-                flat.gradients.dtype
-            )
-        model.step(at_s)
-
-    return JacobianLearner(of_batch, take)
 
 
 class Kept(NamedTuple):

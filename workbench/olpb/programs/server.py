@@ -9,22 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from workbench.olpb.algorithms.assignment import assign
 from workbench.olpb.algorithms.schedules import schedule
+from workbench.olpb.costs.backward import as_paper_counts
 from workbench.olpb.costs.subtasks import Node
 from workbench.olpb.programs.cluster import Delays
-from workbench.olpb.programs.work import (
-    AsPaperCounts,
-    Counting,
-    Counts,
-    Idle,
-    Job,
-    Learner,
-    Order,
-    Report,
-)
+from workbench.olpb.programs.work import Costs, Counts, Idle, Job, Learner, Order, Report
 from workbench.olpb.programs.worker import worker
 from workbench.runtime import Message
 
@@ -43,7 +35,7 @@ def programs_of(
     *,
     scan: str = "hillis_steele",
     random_delays: bool = False,
-    counting: Counting | None = None,
+    costs: Costs | None = None,
     learner: Learner | None = None,
     forward_s: float = 0.0,
     patience_s: float | None = None,
@@ -59,17 +51,18 @@ def programs_of(
         Elements of the scan: the loss's gradient, then the groups from the loss to the input.
     random_delays
         Whether a message takes ``Exp(1) * delay_s``, from the run's seed, or `delay_s`.
-    counting
+    costs
         By default as the paper counts.
     learner
         By default nothing is learnt.
     """
+    elements = tuple(subtasks)
     job = Job(
-        tuple(subtasks),
+        elements,
         pool,
         scan,
-        AsPaperCounts(tuple(subtasks)) if counting is None else counting,
-        Idle(len(subtasks)) if learner is None else learner,
+        partial(as_paper_counts, elements=elements) if costs is None else costs,
+        Idle() if learner is None else learner,
         Delays(pool, random_delays),
         iterations,
         forward_s,
@@ -85,12 +78,11 @@ def server(job: Job) -> Program:
         passes: list[Counts] = []
         asking = _Asking(context, len(job.pool.nodes))
         for iteration in range(job.iterations):
-            contents = await context.compute(
+            await context.compute(
                 partial(job.learner.begin, iteration), cost_s=job.forward_s, lane="forward"
             )
-            counts, parts = await _backward(context, job, asking, iteration, contents)
-            job.learner.end(parts, context.now_s())
-            passes.append(counts)
+            passes.append(await _backward(context, job, asking, iteration))
+            job.learner.end(context.now_s())
         job.over.append(True)
         for node in range(len(job.pool.nodes)):
             context.send(node, Message(context.node, "end", control=True))
@@ -99,9 +91,7 @@ def server(job: Job) -> Program:
     return program
 
 
-async def _backward(
-    context: Context, job: Job, asking: _Asking, iteration: int, contents: Sequence[Any]
-) -> tuple[Counts, dict[int, Any]]:
+async def _backward(context: Context, job: Job, asking: _Asking, iteration: int) -> Counts:
     """A backward pass, tried until all nodes that have subtasks are done."""
     begin_s, first = context.now_s(), asking.attempt
     while True:
@@ -113,19 +103,17 @@ async def _backward(
         left = [node for node in range(len(nodes)) if node not in there]
         runs = assign(job.subtasks, replace(job.pool, nodes=tuple(nodes)), left)
         plan = schedule(job.scan, len(job.subtasks), runs, exclusive=True)
-        busy = [node for node, run in enumerate(runs) if run]
+        work, busy = job.costs(plan), [node for node, run in enumerate(runs) if run]
         for node in busy:
-            order = Order(asking.attempt, plan, {one: contents[one] for one in runs[node]})
+            order = Order(asking.attempt, plan, work, runs[node])
             context.send(node, Message(context.node, "order", order, control=True))
         reports = await _collect(context, job, asking, busy)
         if reports is not None:
             break
     took_s = context.now_s() - begin_s
     steps = max(one.steps for one in reports.values())
-    work = sum(one.work for one in reports.values())
-    counts = Counts(iteration, begin_s, took_s, steps, work, runs, asking.attempt - first)
-    found = [part for report in reports.values() for part in report.parts.items()]
-    return counts, dict(sorted(found))
+    done = sum(one.work for one in reports.values())
+    return Counts(iteration, begin_s, took_s, steps, done, runs, asking.attempt - first)
 
 
 async def _collect(

@@ -1,110 +1,41 @@
-"""What the server and the nodes of a scan share: subtasks, what they cost, and the learning."""
+"""What the server and the nodes of a scan share: what is to be done, what it costs, reports."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from workbench.olpb.algorithms.schedules import Schedule
 from workbench.olpb.costs.backward import Group
 from workbench.olpb.costs.subtasks import Pool
+from workbench.olpb.costs.timing import Work
 from workbench.olpb.programs.cluster import Delays
 
-
-class Held(NamedTuple):
-    """A value of the scan: elements `first` to `last`, both included, combined."""
-
-    first: int
-    last: int
-    content: Any = None  # what the learner makes of them
-    steps: int = 0  # moves one after the other, on values and nodes, until it was there
-
-
-class Counting(Protocol):
-    """What moves, messages and parameters' gradients cost."""
-
-    def flops(self, left: Held, right: Held) -> float:
-        """Of a move."""
-        ...
-
-    def finishing_flops(self, element: int) -> float:
-        """Of the parameters' gradients of an element's group, after the scan."""
-        ...
-
-    def size_bytes(self, value: Held) -> float:
-        """Of a value that is sent."""
-        ...
+Costs = Callable[[Schedule], Work]
+"""What a schedule's moves, messages and groups cost, as `costs.backward.as_paper_counts` or
+`costs.arithmetic.as_arithmetic_costs` have it."""
 
 
 class Learner(Protocol):
-    """The learning behind a scan. The server begins and ends; what is between, a node does."""
+    """The learning behind backward passes. Nodes take their time; gradients come from here."""
 
-    def begin(self, iteration: int) -> Sequence[Any]:
-        """Pass a batch forward; contents of the elements of its scan."""
+    def begin(self, iteration: int) -> None:
+        """Pass a batch forward."""
         ...
 
-    def combine(self, left: Held, right: Held) -> Any:
-        """Content of a move's result."""
+    def end(self, at_s: float) -> None:
+        """Hear that its backward pass is done."""
         ...
-
-    def finish(self, element: int, at_end: Held) -> Any:
-        """What an element's group adds to the gradients, from the gradient at its end."""
-        ...
-
-    def end(self, parts: Mapping[int, Any], at_s: float) -> None:
-        """Take what the groups add, by element."""
-        ...
-
-
-@dataclass(frozen=True)
-class AsPaperCounts:
-    """Gradients cost what the operators of their groups cost, and messages have no bytes.
-
-    `moves` is a name in `workbench.olpb.costs.backward.MOVES`, which says when that is paid.
-    """
-
-    subtasks: tuple[Group, ...]
-    moves: str = "each"
-
-    def flops(self, left: Held, right: Held) -> float:
-        """Of the gradients of the last group, or of all, or nothing."""
-        del left
-        if self.moves == "once":
-            return 0.0
-        paid = self.subtasks[(right.first if self.moves == "all" else right.last) : right.last + 1]
-        parameters = self.moves == "inputs"
-        return sum(one.backward_flops - parameters * one.parameter_flops for one in paid)
-
-    def finishing_flops(self, element: int) -> float:
-        """Of what is not paid with the moves."""
-        one = self.subtasks[element]
-        return {"once": one.backward_flops, "inputs": one.parameter_flops}.get(self.moves, 0.0)
-
-    def size_bytes(self, value: Held) -> float:
-        """None."""
-        del value
-        return 0.0
 
 
 class Idle:
     """Learns nothing: only time passes."""
 
-    def __init__(self, elements: int) -> None:
-        self.elements = elements
-
-    def begin(self, iteration: int) -> Sequence[None]:
-        """Elements without content."""
-        del iteration
-        return [None] * self.elements
-
-    def combine(self, left: Held, right: Held) -> None:
+    def begin(self, iteration: int) -> None:
         """Nothing."""
 
-    def finish(self, element: int, at_end: Held) -> None:
-        """Nothing."""
-
-    def end(self, parts: Mapping[int, Any], at_s: float) -> None:
+    def end(self, at_s: float) -> None:
         """Nothing."""
 
 
@@ -130,7 +61,7 @@ class Job:
     subtasks: tuple[Group, ...]
     pool: Pool
     scan: str
-    counting: Counting
+    costs: Costs
     learner: Learner
     delays: Delays
     iterations: int = 1
@@ -152,7 +83,8 @@ class Order(NamedTuple):
 
     attempt: int
     plan: Schedule
-    contents: Mapping[int, Any]  # of the node's own elements
+    work: Work
+    run: range  # the node's own elements
 
     @property
     def values(self) -> str:
@@ -165,10 +97,17 @@ class Order(NamedTuple):
         return f"done {self.attempt}"
 
 
+class Held(NamedTuple):
+    """A value of the scan: elements `first` to `last`, both included, combined."""
+
+    first: int
+    last: int
+    steps: int = 0  # moves one after the other, on values and nodes, until it was there
+
+
 class Report(NamedTuple):
     """What a node has done."""
 
-    parts: Mapping[int, Any]  # by element, what its group adds to the gradients
     steps: int  # until it had done its last move
     work: int
 

@@ -6,7 +6,6 @@ sends a value to whom it is for in the moment in which it has it.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from workbench.olpb.programs.cluster import Delayed, arrived, seconds
@@ -41,45 +40,48 @@ def worker(job: Job) -> Program:
 
 async def carry_out(context: Context, job: Job, order: Order) -> None:
     """Do a node's part of a backward pass, and report."""
-    mine = _Part(context, job, order)
-    for element, content in order.contents.items():
-        mine.keep(element, Held(element, element, content))
+    mine, node = _Part(context, job, order), context.node
+    for element in order.run:
+        mine.keep(element, Held(element, element))
     steps = work = 0
-    for stage in order.plan.stages:
-        for move in stage:
-            if move.node == context.node:
-                left, right = await mine.value(move.left), await mine.value(move.right)
-                flops = job.counting.flops(left, right)
-                content = await context.compute(
-                    partial(job.learner.combine, left, right),
-                    cost_s=seconds(job.pool, context.node, flops),
-                    lane="scan",
-                    label=f"{left.first}-{left.last} with {right.first}-{right.last}",
-                )
-                work, steps = work + 1, 1 + max(steps, left.steps, right.steps)
-                mine.keep(move.result, Held(left.first, right.last, content, steps))
-    parts = {}
-    for element in order.contents:
+    moves = (move for stage in order.plan.stages for move in stage)
+    for move, flops in zip(moves, order.work.move_flops, strict=True):
+        if move.node == node:
+            left, right = await mine.value(move.left), await mine.value(move.right)
+            assert left.last + 1 == right.first, "it combines what is not side by side"
+            await context.compute(
+                _nothing,
+                cost_s=seconds(job.pool, node, flops),
+                lane="scan",
+                label=f"{left.first}-{left.last} with {right.first}-{right.last}",
+            )
+            work, steps = work + 1, 1 + max(steps, left.steps, right.steps)
+            mine.keep(move.result, Held(left.first, right.last, steps))
+    for element in order.run:
         prefix = order.plan.prefixes[element]
         if prefix is not None:
-            at_end = await mine.value(prefix)
-            flops = job.counting.finishing_flops(element)
-            parts[element] = await context.compute(
-                partial(job.learner.finish, element, at_end),
-                cost_s=seconds(job.pool, context.node, flops, dispatches=0),
+            before = await mine.value(prefix)
+            assert before[:2] == (0, element - 1), "it is not what precedes the element"
+            flops = order.work.after_flops[element]
+            await context.compute(
+                _nothing,
+                cost_s=seconds(job.pool, node, flops, dispatches=0),
                 lane="parameters" if flops else "",
                 label=f"group {element}",
             )
-    report = Report(parts, steps, work)
-    server = len(job.pool.nodes)
-    context.send(server, Message(context.node, order.done, report, control=True))
+    report = Message(node, order.done, Report(steps, work), control=True)
+    context.send(len(job.pool.nodes), report)
+
+
+def _nothing() -> None:
+    """What a node computes, but for the time that it takes."""
 
 
 class _Part:
     """Values that a node has, and those that are on their way to it."""
 
     def __init__(self, context: Context, job: Job, order: Order) -> None:
-        self._context, self._job, self._topic = context, job, order.values
+        self._context, self._job, self._order = context, job, order
         self._held: dict[int, Held] = {}
         self._coming: dict[int, Delayed] = {}
         self._targets: dict[int, list[int]] = {}
@@ -90,16 +92,16 @@ class _Part:
     def keep(self, number: int, value: Held) -> None:
         """Have a value, and send it to whom it is for."""
         self._held[number] = value
-        size_bytes = self._job.counting.size_bytes(value) if number in self._targets else 0.0
+        size_bytes, topic = self._order.work.value_bytes[number], self._order.values
         for target in self._targets.get(number, ()):
-            self._job.delays.send(self._context, target, self._topic, (number, value), size_bytes)
+            self._job.delays.send(self._context, target, topic, (number, value), size_bytes)
 
     async def value(self, number: int) -> Held:
         """Wait for a value until it is there."""
         if number in self._held:
             return self._held[number]
         while number not in self._coming:
-            delayed: Delayed = (await self._context.receive(self._topic)).payload
+            delayed: Delayed = (await self._context.receive(self._order.values)).payload
             self._coming[delayed.value[0]] = delayed
         _, self._held[number] = await arrived(self._context, self._coming[number])
         return self._held[number]
