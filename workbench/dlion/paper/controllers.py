@@ -34,7 +34,6 @@ BATCHES: dict[str, Any] = {
     "stands_for": pl.Float64,
 }
 
-
 LINKS: dict[str, Any] = {
     "at_s": pl.Float64,
     **dict.fromkeys(("source", "target", "iteration"), pl.Int64),
@@ -180,10 +179,8 @@ def _draw_sizes(drawn: pl.DataFrame, field: str, names: Sequence[str]) -> alt.Ch
 PROPORTIONAL = 1.25
 """At most so many times as much for each Mbit/s is proportional."""
 
-
 FOLLOWS = 0.5
 """Rank correlation from which sizes follow changing cores: they wait for the next timing."""
-
 
 LEAST_ITERATIONS = 20
 """In fewer, at scale ``smoke``, hardly anybody times batches anew after cores have changed."""

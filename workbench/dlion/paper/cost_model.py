@@ -31,7 +31,6 @@ from workbench.profiles import profile_model
 
 HOOKS = ("generate_partial_gradients", "synch_training")
 
-
 _STRATEGIES = (
     synchronisation.synchronous,
     synchronisation.asynchronous,
