@@ -10,9 +10,9 @@ import pytest
 
 from tests.dlion.paper import small
 from workbench.claims import Answer, claims_of
-from workbench.dlion.paper import FIGURES
 from workbench.dlion.paper.accuracy import spread
 from workbench.dlion.paper.controllers import LEAST_ITERATIONS
+from workbench.dlion.paper.figures import FIGURES
 from workbench.dlion.paper.trainings import ABOUT, CURVE
 from workbench.experiments.figure import answers_of
 from workbench.scorecard import of_frames

@@ -14,11 +14,11 @@ from workbench import systems
 from workbench.claims import Answer, paper_value, tolerance, verdicts
 from workbench.clusters import load_testbed
 from workbench.dlion.algorithms.max_n import max_n
-from workbench.dlion.paper import FIGURES
 from workbench.dlion.paper.accuracy import final
 from workbench.dlion.paper.cases import LEARNING, Case, run
 from workbench.dlion.paper.compared import gains
 from workbench.dlion.paper.explanations import CASES
+from workbench.dlion.paper.figures import FIGURES
 from workbench.dlion.paper.hop import COMPARED_IN, pace
 from workbench.dlion.paper.testbed import SECONDS
 from workbench.dlion.paper.trainings import curve
