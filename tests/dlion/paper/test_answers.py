@@ -9,14 +9,13 @@ import polars as pl
 import pytest
 
 from tests.dlion.paper import small
-from workbench.claims import Answer, claims_of, load_claims, of_frames, stored_answers
-from workbench.dlion.paper.answers import (
-    ANSWERS,
-    LEAST_ITERATIONS,
-    at_paper_setting,
-    spread,
-)
-from workbench.dlion.paper.experiments.cases import ABOUT, CURVE
+from workbench.claims import Answer, claims_of
+from workbench.dlion.paper import FIGURES
+from workbench.dlion.paper.accuracy import spread
+from workbench.dlion.paper.controllers import LEAST_ITERATIONS
+from workbench.dlion.paper.trainings import ABOUT, CURVE
+from workbench.experiments.figure import answers_of
+from workbench.scorecard import of_frames
 
 SYSTEMS = ("baseline", "hop", "gaia", "ako", "dlion")
 LEARNT = "cipher on 50,000 of cifar10"
@@ -59,8 +58,8 @@ def compared(
 
 def answers(lacks: str = "", /, **frames: pl.DataFrame) -> dict[str, Answer]:
     """By claim; `lacks` is what frames have not that other claims need."""
-    found, fault = stored_answers("dlion", claims_of("dlion"), frames)
-    assert fault == lacks
+    found, faults = answers_of(FIGURES, frames)
+    assert set(faults) <= {lacks}
     return {name.removeprefix("dlion."): one for name, one in found.items()}
 
 
@@ -70,24 +69,16 @@ HALF = {"baseline": [0.4], "hop": [0.5], "gaia": [0.48], "ako": [0.6], "dlion": 
 class TestAllClaims:
     def test_each_is_answered_or_says_what_it_waits_for(self) -> None:
         """Small trainings say nothing of what is learnt; the others answer."""
-        names = {
-            one
-            for needed, _ in ANSWERS.values()
-            for one in ([needed] if isinstance(needed, str) else needed)
-        }
+        names = [name for name in small.FIGURES if name.startswith(("fig", "table1"))]
         card = of_frames("dlion", {name: small.frame(name) for name in names}, recorded={})
         assert card.unanswered == ()
-        assert len(card.rows) == load_claims().filter(system="dlion").height == 68
+        assert len(card.rows) == len(claims_of("dlion")) == 68
         waiting = {row.id for row in card.rows if row.verdict == "not run"}
         assert {name.removeprefix("dlion.") for name in waiting} == {
             name
             for name in (one.removeprefix("dlion.") for one in claims_of("dlion"))
             if not name.startswith("table1.")
         }
-
-    def test_no_row_is_of_another_setting(self) -> None:
-        rows = frame(row(top1=0.5))
-        assert at_paper_setting("fig11", rows) is rows
 
     @pytest.mark.parametrize("figure", ["fig11", "fig12", "fig13", "fig15", "fig18", "fig21"])
     def test_missing_frames_and_systems_leave_claims_out(self, figure: str) -> None:
@@ -189,8 +180,10 @@ class TestTrainingsThatDoNotCount:
         learnt = [{**one, "top1": 0.5, "top1_sd": 0.1} for one in rows]
         failed = row(at_s=None, reason="diverged")
         frames = {figure: frame(*learnt, failed, panel=panel)}
-        found, _ = stored_answers("dlion", claims_of("dlion"), frames)
-        assert found[f"dlion.{claim}"].not_run == "rests on trainings that failed"
+        assert (
+            answers_of(FIGURES, frames).by_claim[f"dlion.{claim}"].not_run
+            == "rests on trainings that failed"
+        )
 
     def test_where_all_failed_there_is_no_answer(self) -> None:
         found = answers(fig11=frame(row(at_s=None, reason="diverged")))

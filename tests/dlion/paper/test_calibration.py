@@ -10,18 +10,19 @@ import polars as pl
 import pytest
 
 from workbench import paths
-from workbench.claims import claims_of, fitted_on, paper_value
-from workbench.dlion.paper.answers import COMPARED
+from workbench.claims import claims_of, paper_value
 from workbench.dlion.paper.calibration import FITTED_ON, PICKED, differences, pick, to_toml
+from workbench.dlion.paper.compared import OTHERS
 from workbench.dlion.paper.testbed import CANDIDATES, EXPLANATION, FIRST_WEIGHTS, Constants
+from workbench.scorecard import fitted_on
 
 NAMES = list(CANDIDATES)
-STATED = {system: paper_value(f"dlion.fig11.homo_a.{system}") for system in COMPARED}
+STATED = {system: paper_value(f"dlion.fig11.homo_a.{system}") for system in OTHERS}
 
 
 def trained(candidate: str, first_weights: str, off: Mapping[str, float]) -> pl.DataFrame:
     """DLion's accuracy is 0.6; others are as the paper has them, off by so many percent."""
-    theirs = {name: 0.6 / (1 + (STATED[name] + off[name]) / 100) for name in COMPARED}
+    theirs = {name: 0.6 / (1 + (STATED[name] + off[name]) / 100) for name in OTHERS}
     rows = [
         {
             "candidate": candidate,
@@ -39,7 +40,7 @@ def trained(candidate: str, first_weights: str, off: Mapping[str, float]) -> pl.
 
 
 def off(percent: float) -> dict[str, float]:
-    return dict.fromkeys(COMPARED, percent)
+    return dict.fromkeys(OTHERS, percent)
 
 
 FRAME = pl.concat(
@@ -55,7 +56,7 @@ def test_claims_on_homo_a_are_fitted_on() -> None:
     """Those of Fig. 11, and means that the same trainings are a third of."""
     mean = "dlion.fig13.mean_of_homo_a_hetero_cpu_a_b"
     assert list(FITTED_ON) == [
-        f"{setting}.{one}" for setting in ("dlion.fig11.homo_a", mean) for one in COMPARED
+        f"{setting}.{one}" for setting in ("dlion.fig11.homo_a", mean) for one in OTHERS
     ]
     assert fitted_on("dlion", claims_of("dlion")) == set(FITTED_ON)
     assert STATED == {"baseline": 32, "hop": 23, "gaia": 26, "ako": 22}
@@ -77,7 +78,7 @@ def test_a_candidate_that_lacks_a_system_is_not_picked() -> None:
     whole = trained(NAMES[1], "own", off(50.0))
     part = trained(NAMES[0], "own", off(0.0)).filter(pl.col("system") != "hop")
     assert pick(pl.concat([part, whole]), "own") == NAMES[1]
-    assert set(differences(part, NAMES[0], "own")) == set(COMPARED) - {"hop"}
+    assert set(differences(part, NAMES[0], "own")) == set(OTHERS) - {"hop"}
 
 
 def test_differences_are_means_over_seeds() -> None:
@@ -118,7 +119,7 @@ def test_the_file_can_be_read() -> None:
     assert constants == {"own": CANDIDATES[NAMES[-1]], "shared": CANDIDATES[NAMES[0]]}
     for first in FIRST_WEIGHTS:
         assert list(found["residuals"][first]) == NAMES
-    each = [f"dlion.fig11.homo_a.{one}" for one in COMPARED]
+    each = [f"dlion.fig11.homo_a.{one}" for one in OTHERS]
     assert found["residuals"]["own"][NAMES[0]] == dict.fromkeys(each, 5.0)
 
 

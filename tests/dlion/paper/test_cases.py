@@ -17,19 +17,11 @@ from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.global_batch import GlobalBatch, step
 from workbench.dlion.algorithms.max_n import MaxN, per_link
 from workbench.dlion.algorithms.synchronisation import synchronous
-from workbench.dlion.paper.experiments import cases, scales
-from workbench.dlion.paper.experiments.cases import (
-    ABOUT,
-    CURVE,
-    Case,
-    Learning,
-    about,
-    curve,
-    each_seed,
-    run,
-    system_of,
-)
-from workbench.dlion.paper.testbed import CANDIDATES, LOCAL_BATCH, Learner, paper_testbed
+from workbench.dlion.paper import cases, trainings
+from workbench.dlion.paper.cases import LEARNING as USUAL
+from workbench.dlion.paper.cases import Case, Learning, run, system_of
+from workbench.dlion.paper.testbed import CANDIDATES, LOCAL_BATCH, Learner
+from workbench.dlion.paper.trainings import ABOUT, CURVE, about, curve, trained
 from workbench.names import UnknownNameError
 from workbench.runtime import Crash
 from workbench.training import TrainingError
@@ -37,7 +29,7 @@ from workbench.training import TrainingError
 SAMPLES = 1000
 """Of batches of 8 that stand for 10 iterations of 32: an epoch for 40 x 1000 / 50,000 = 0.8."""
 LEARNER = Learner("cipher_small", "cipher", stands_for=10.0, local_batch=8)
-LEARNING = Learning(LEARNER, "digits", 60, 12, evaluate_every=3, timing_period=7)
+LEARNING = Learning(LEARNER, 60, 12, evaluate_every=3, timing_period=7)
 
 
 def given(case: Case, **options: Any) -> tuple[Setup, System, Any]:
@@ -98,8 +90,8 @@ class TestSystem:
         self, scale: str, samples: int, growth_epochs: int | None
     ) -> None:
         """From 192 to 1 % of 50,000, or doubled behind the third epoch of them."""
-        assert scales.SAMPLES.at(scale) in (samples, None)
-        learner = scales.LEARNERS.at(scale)
+        assert USUAL.at(scale).samples in (samples, None)
+        learner = USUAL.at(scale).learner
         learning = LEARNING._replace(learner=learner)
         growth = cast(
             Any, system_of(Case(growth_epochs=growth_epochs), learning, samples)
@@ -221,10 +213,6 @@ class TestFields:
         assert setup.patience_s == 60
         assert options == {"faults": (Crash(1, 5.0),)}
 
-    def test_another_testbed(self) -> None:
-        setup, *_ = given(Case(), testbed=paper_testbed().with_constants(host_ms=7.0))
-        assert setup.host_s == 0.007
-
     def test_unknown_candidates_are_refused(self) -> None:
         with pytest.raises(UnknownNameError, match=OTHER):
             given(Case(candidate="none"))
@@ -267,17 +255,25 @@ class TestCurve:
         assert (row["dataset"], row["train_samples"], row["test_samples"]) == ("digits", 60, 12)
         assert row["seconds"] == 3000
 
-    def test_seeds(self) -> None:
-        found = each_seed([Case(), Case("ako")], range(4, 6))
-        assert [(one.system, one.seed) for one in found] == [
+    def test_seeds(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """All cases of one seed together; as many seeds as are asked for."""
+        monkeypatch.setattr(trainings, "run", lambda *_: Done())
+        found = trained(
+            "Two",
+            [Case(), Case("ako")],
+            scale="smoke",
+            learning=LEARNING,
+            usual_seeds=3,
+            seed=4,
+            seeds=2,
+        )
+        assert found.select("system", "seed").unique(maintain_order=True).rows() == [
             *(("dlion", 4), ("ako", 4)),
             *(("dlion", 5), ("ako", 5)),
         ]
 
 
 def test_a_training_that_fails_is_a_row_of_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    from workbench.dlion.paper.experiments import trainings
-
     class FailedError(TrainingError):
         def __init__(self) -> None:
             Exception.__init__(self, "training diverged")
@@ -308,7 +304,7 @@ def test_a_curve_is_the_same_to_the_last_bit_each_time() -> None:
     nothing = dict.fromkeys(("bytes", "global_batch"), pl.Int64)
     empty = pl.DataFrame(schema={"at_s": pl.Float64, **nothing})
     curves = [
-        cases.curve(
+        curve(
             cast(
                 Any,
                 SimpleNamespace(

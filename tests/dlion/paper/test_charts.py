@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -11,20 +10,17 @@ import pytest
 
 from tests.dlion.paper import small
 from workbench import figures
-from workbench.dlion.paper import charts
-from workbench.dlion.paper.frames import final
+from workbench.dlion.paper.accuracy import final
+from workbench.dlion.paper.explanations import FIRST_WEIGHTS, in_use
 from workbench.experiments import recorded
 
-COMPARED = ("fig11", "fig12", "fig13", "fig15", "fig16")
-DRAWN = {
-    **dict.fromkeys(COMPARED, charts.compared),
-    **{
-        name: getattr(charts, name)
-        for name in (*small.TRAINED, *small.CONTROLLERS, "table3")
-        if name not in (*COMPARED, "candidates")
-    },
-}
-TRAINED = [name for name in small.TRAINED if name != "candidates"]
+DRAWN = [name for name, figure in small.FIGURES.items() if figure.chart and not figure.of]
+
+
+def draw(name: str, frame: pl.DataFrame) -> Any:
+    chart = small.FIGURES[name].chart
+    assert chart is not None
+    return chart(frame)
 
 
 def title(chart: Any) -> str:
@@ -42,16 +38,16 @@ def title(chart: Any) -> str:
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_it_prints_in_both_columns(name: str) -> None:
-    chart = DRAWN[name](small.frame(name))
+    chart = draw(name, small.frame(name))
     for column in figures.COLUMNS:
         svg = figures.svg(chart, column)
         assert svg.count("<path") > 5
         assert not re.search(r"NaN|undefined|Infinity", svg)
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", small.TRAINED)
 def test_what_learnt_what_is_said(name: str) -> None:
-    told = title(DRAWN[name](small.frame(name)))
+    told = title(draw(name, small.frame(name)))
     timed = "MobileNet" if name == "fig12" else "Cipher"
     each = small.MOBILE if name == "fig12" else small.LEARNER
     assert f"small Cipher with {timed}'s times, an iteration for {each.stands_for:g}" in told
@@ -62,16 +58,17 @@ def test_what_learnt_what_is_said(name: str) -> None:
 def test_first_weights_of_the_constants_in_use_alone() -> None:
     of = recorded.load("dlion", "candidates")
     assert of is not None
-    svg = figures.svg(charts.first_weights(of.frame), "double")
+    assert FIRST_WEIGHTS.chart is not None
+    svg = figures.svg(FIRST_WEIGHTS.chart(in_use(of.frame)), "double")
     for first, title in (("own", "own"), ("shared", "the same for all")):
-        in_use = final(of.frame).filter(candidate="0.1, 1600 ms", first_weights=first)
+        rows = final(of.frame).filter(candidate="0.1, 1600 ms", first_weights=first)
         assert title in svg
-        assert all(f">{100 * one:.1f}<" in svg for one in in_use["top1"])
+        assert all(f">{100 * one:.1f}<" in svg for one in rows["top1"])
 
 
 @pytest.mark.parametrize("name", small.CONTROLLERS)
 def test_of_controllers_that_it_is_simulated(name: str) -> None:
-    assert "(simulated)" in title(DRAWN[name](small.frame(name)))
+    assert "(simulated)" in title(draw(name, small.frame(name)))
 
 
 def paper(name: str) -> pl.DataFrame:
@@ -83,15 +80,15 @@ def paper(name: str) -> pl.DataFrame:
 
 
 def test_the_papers_own_learner_and_seeds() -> None:
-    told = title(charts.compared(paper("fig11")))
+    told = title(draw("fig11", paper("fig11")))
     assert told == (
         "Accuracy after the same virtual time; Cipher; 50,000 samples of CIFAR-10; mean and range "
         "of 3 seeds (simulated)"
     )
 
 
-@pytest.mark.parametrize("draw", [charts.compared, charts.fig21])
-def test_trainings_that_failed_are_left_out_and_told(draw: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("name", ["fig11", "fig21"])
+def test_trainings_that_failed_are_left_out_and_told(name: str) -> None:
     frame = small.frame("fig21")
     failed = (
         frame.filter(system="hop")
@@ -99,7 +96,7 @@ def test_trainings_that_failed_are_left_out_and_told(draw: Callable[..., Any]) -
         .with_columns(reason=pl.lit("diverged"), at_s=None, top1=None)
     )
     both = pl.concat([failed, frame.filter(pl.col("system") != "hop")], how="vertical_relaxed")
-    chart = draw(both)
+    chart = draw(name, both)
     assert "left out: 1 training that failed;" in title(chart)
     figures.svg(chart, "single")
 
@@ -110,14 +107,14 @@ def test_who_never_gets_there_is_said() -> None:
         seed=pl.lit(2, pl.Int64),
         top1=pl.when(panel="period", period=10).then(None).otherwise("top1"),
     )
-    drawn = charts.fig9(pl.concat([frame, late])).to_dict()
+    drawn = draw("fig9", pl.concat([frame, late])).to_dict()
     texts = [row["text"] for rows in drawn["datasets"].values() for row in rows if "text" in row]
     assert texts.count("never") == 1
 
 
 def test_an_interface_is_what_it_was_until_it_changes() -> None:
     """Node 5 of Dynamic SYS A: a row where each phase begins, and one at the end."""
-    drawn = charts.table3(small.frame("table3")).to_dict()
+    drawn = draw("table3", small.frame("table3")).to_dict()
     (rows,) = (one for one in drawn["datasets"].values() if "mbps" in one[0])
     found = [
         (one["at_s"], one["mbps"])

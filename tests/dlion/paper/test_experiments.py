@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
 from typing import Any
 
 import polars as pl
@@ -10,16 +13,18 @@ import pytest
 
 from tests.dlion.paper import small
 from tests.dlion.paper.small import frame
+from workbench import systems
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
 from workbench.dlion.algorithms import COMPARED, SYSTEMS
 from workbench.dlion.algorithms.synchronisation import Bounded, Progress, synchronous
 from workbench.dlion.algorithms.weighted_update import WEIGHTINGS
-from workbench.dlion.paper import experiments
-from workbench.dlion.paper.experiments import controllers, cost_model, scales
-from workbench.dlion.paper.experiments.beyond import COMBINATIONS
-from workbench.dlion.paper.experiments.cases import ABOUT, CURVE, POINTS
-from workbench.dlion.paper.experiments.cost_model import statements
-from workbench.dlion.paper.testbed import FIRST_WEIGHTS, STATED
+from workbench.dlion.paper import controllers, cost_model
+from workbench.dlion.paper.cases import LEARNING
+from workbench.dlion.paper.compared import FIG11, FIG12
+from workbench.dlion.paper.cost_model import statements
+from workbench.dlion.paper.testbed import CANDIDATES, FIRST_WEIGHTS, STATED, Learner
+from workbench.dlion.paper.trainings import ABOUT, CURVE, INSTANTS, SEEDS
+from workbench.experiments.figure import Figure
 from workbench.names import UnknownNameError
 from workbench.parameters import SCALES
 
@@ -32,11 +37,11 @@ TRAININGS = {
     **dict.fromkeys(("fig11", "fig13", "fig15", "fig16", "fig17"), 3 * len(COMPARED)),
     **dict.fromkeys(("fig12", "fig18"), 2 * len(COMPARED)),
     **{"fig5": 4, "fig7": 4, "fig9": 4 + 3 + 4, "fig14": 3 * 3, "fig21": len(COMPARED)},
-    **{"techniques": 8, "weightings": len(WEIGHTINGS), "all_systems": 2 * len(SYSTEMS)},
+    **{"techniques": 2 * 8, "weightings": len(WEIGHTINGS), "all_systems": 2 * len(SYSTEMS)},
     **{
         "scaling": 3 * 2,
         "explanations": 5 * 3,
-        "candidates": 2 * len(COMPARED),
+        "candidates": (len(CANDIDATES) + 1) * len(COMPARED),
         "failures": 2 * 4,
     },
 }
@@ -46,7 +51,7 @@ TRAININGS = {
 def test_columns_and_rows_of_trainings(name: str) -> None:
     found = frame(name)
     assert dict(found.schema) == {**ABOUT, **CURVE, **ADDED.get(name, {})}
-    assert len(found) == POINTS * TRAININGS[name]
+    assert len(found) == INSTANTS * TRAININGS[name]
     assert found["reason"].null_count() == len(found)
     assert (found["at_s"] <= found["seconds"]).all()
     last = found.filter(pl.col("at_s") == pl.col("seconds"))
@@ -69,7 +74,7 @@ def test_seconds_are_the_papers() -> None:
     assert set(frame("fig11")["seconds"]) == {1500}
     assert set(frame("fig12")["seconds"]) == {STATED["training"]["mobilenet_s"]} == {7200}
     assert set(frame("fig12")["timed"]) == {"mobilenet_v1"}
-    assert set(frame("fig21")["seconds"]) == {scales.CONVERGED_S.smoke}
+    assert set(frame("fig21")["seconds"]) == {1500}
 
 
 def test_environments_are_the_papers() -> None:
@@ -105,13 +110,13 @@ def test_settings_of_the_studies() -> None:
 
 
 def test_combinations_are_all_eight() -> None:
-    assert len(set(COMBINATIONS)) == 8
-    named = frame("techniques")["techniques"].unique().to_list()
-    assert set(named) == {" + ".join(one) for one in COMBINATIONS if len(one) < 3} | {None}
+    each = ("batching", "links", "transfer")
+    fewer = [" + ".join(one) for count in range(3) for one in combinations(each, count)]
+    assert set(frame("techniques")["techniques"]) == {*fewer, None}
 
 
 def test_more_workers_up_to_the_largest() -> None:
-    assert set(frame("scaling")["workers"]) == {6, 7}
+    assert set(frame("scaling")["workers"]) == {6, 12}
 
 
 def test_who_fails_learns_less_and_the_others_go_on() -> None:
@@ -122,6 +127,14 @@ def test_who_fails_learns_less_and_the_others_go_on() -> None:
         assert done["worker 1 crashes"] < done["nothing"]
         assert others["worker 1 crashes"] > others["nothing"] / 4  # of the time before it
         assert done["worker 1 crashes"] <= done["and comes back"]
+
+
+def shortened(figure: Figure, seconds: float) -> pl.DataFrame:
+    """At scale default, of fewer seconds."""
+    assert isinstance(figure.compute, partial)
+    title, where, _, growth = figure.compute.args
+    compute = partial(controllers.batches, title, where, seconds, growth)
+    return replace(figure, compute=compute).frame("default")
 
 
 class TestControllers:
@@ -144,12 +157,9 @@ class TestControllers:
             == [STATED["fig19"]["gbs"]]
         )
 
-    def test_the_global_batch_grows_and_local_ones_follow_cores(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_global_batch_grows_and_local_ones_follow_cores(self) -> None:
         """With the learner of default: well within the paper's 1,500 s."""
-        monkeypatch.setattr(controllers, "FIG6_S", 600.0)
-        found = experiments.fig6("default").sort("at_s")
+        found = shortened(controllers.FIG6, 600.0).sort("at_s")
         sizes = found["global_batch"].unique(maintain_order=True).to_list()
         assert sizes[0] == 6 * 32
         assert len(sizes) > 1
@@ -160,10 +170,9 @@ class TestControllers:
             assert len(means) == 3
             assert means[0] < means[1] < means[2]
 
-    def test_local_batches_follow_cores_that_change(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """In Figure 19 from 100 s on, once batches have been timed anew."""
-        monkeypatch.setitem(STATED["fig19"], "end_s", 290.0)
-        last = experiments.fig19("default").filter(pl.col("at_s") > 270)
+    def test_local_batches_follow_cores_that_change(self) -> None:
+        """In Figure 19 from 100 s on, once batches have been timed again."""
+        last = shortened(controllers.FIG19, 290.0).filter(pl.col("at_s") > 270)
         means = last.group_by("cores").agg(pl.col("samples").mean()).sort("cores")["samples"]
         assert len(means) > 1
         assert means.is_sorted()
@@ -204,7 +213,7 @@ class TestTables:
         assert table2.filter(source="S2", target="S1")["mbps"].to_list() == [72]
 
     def test_hop_is_told_apart_from_baseline_where_links_are_slow(self) -> None:
-        hop = experiments.hop()
+        hop = frame("hop")
         assert dict(hop.select("environment", "exchange_s").iter_rows())["hetero_sys_a"] == 10
         assert hop.filter(~pl.col("contradicts"))["environment"].to_list() == ["homo_a"]
 
@@ -220,13 +229,9 @@ class TestTables:
 
 
 class TestPredicted:
-    def test_where_sizes_are_known_the_cost_model_is_exact(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        small.smaller(monkeypatch)
+    def test_where_sizes_are_known_the_cost_model_is_exact(self) -> None:
         few = ["baseline", "hop", "ako"]
-        monkeypatch.setattr(cost_model, "COMPARED", few)
-        found = experiments.predicted("smoke")
+        found = cost_model.predicted(few, 20)
         assert found["system"].to_list() == few
         exact = found.filter(pl.col("system") != "hop")
         assert exact["percent"].to_list() == pytest.approx([0, 0], abs=1e-6)
@@ -292,19 +297,24 @@ def test_statements_by_hand(hook: object, count: int) -> None:
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_each_scale_has_a_learner_that_fits(scale: str) -> None:
-    for learners in (scales.LEARNERS, scales.MOBILE_LEARNERS):
-        learner = learners.at(scale)
+    for figure in (FIG11, FIG12):
+        learner = figure.sizes["learning"].at(scale).learner
         assert learner.model == learner.timed or learner.stands_for >= 1
         assert learner.local_batch <= 32
-    assert scales.LEARNERS.paper == type(scales.LEARNERS.paper)()
-    assert scales.SEEDS.at("paper") == STATED["training"]["runs"] == 3
+    assert LEARNING.paper.learner == Learner()
+    assert SEEDS.paper == STATED["training"]["runs"] == 3
 
 
 def test_unknown_scale_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="smoke, default, paper"):
-        experiments.fig11("full")
+        FIG11.frame("full")
 
 
 def test_what_can_be_recorded_is_there() -> None:
-    assert set(experiments.RECORDED) <= set(experiments.__all__)
-    assert all(one.data == ("cifar10",) for one in experiments.RECORDED.values())
+    learning = {name for name, figure in small.FIGURES.items() if "learning" in figure.sizes}
+    assert set(systems.recordable("dlion")) == learning
+    assert all(
+        one.recorded.data == ("cifar10",)
+        for one in systems.recordable("dlion").values()
+        if one.recorded
+    )

@@ -149,7 +149,6 @@ def test_what_is_given_comes_before_what_is_fitted() -> None:
     assert setup.sgd.learning_rate == 0.3
     assert TESTBED.setup(SMALL, data(), "homo_a").first_weights == "own"
     assert Testbed(CONSTANTS, "shared").setup(SMALL, data(), "homo_a").first_weights == "shared"
-    assert TESTBED.with_constants(host_ms=1.0).constants == replace(CONSTANTS, host_ms=1.0)
 
 
 def test_unknown_names_are_refused() -> None:

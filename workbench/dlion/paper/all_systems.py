@@ -13,9 +13,8 @@ from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.paper.accuracy import final
 from workbench.dlion.paper.cases import Case
 from workbench.dlion.paper.titles import SYSTEM_TITLES, final_percents, learnt_title
-from workbench.dlion.paper.trainings import RECORDABLE, SIZES, trained
+from workbench.dlion.paper.trainings import SIZES, Trained, trained
 from workbench.experiments import Scaled
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
 
 
@@ -81,7 +80,7 @@ def _sizes(*workers: int) -> tuple[Case, ...]:
     )
 
 
-ALL_SYSTEMS = Figure(
+ALL_SYSTEMS = Trained(
     id="all_systems",
     compute=partial(
         trained,
@@ -92,11 +91,9 @@ ALL_SYSTEMS = Figure(
         ),
     ),
     chart=draw_all_systems,
-    sizes=SIZES,
-    recorded=RECORDABLE,
 )
 
-SCALING = Figure(
+SCALING = Trained(
     id="scaling",
     compute=partial(trained, "More workers"),
     chart=draw_scaling,
@@ -106,5 +103,4 @@ SCALING = Figure(
             smoke=_sizes(6, 12), default=_sizes(6, 12, 24), paper=_sizes(6, 12, 24, 48, 64)
         ),
     },
-    recorded=RECORDABLE,
 )

@@ -33,9 +33,9 @@ from workbench.dlion.paper.titles import (
     learnt_title,
     panels,
 )
-from workbench.dlion.paper.trainings import RECORDABLE, SIZES, trained
+from workbench.dlion.paper.trainings import SIZES, Learnt, trained
 from workbench.experiments import Scaled
-from workbench.experiments.figure import Answering, Figure
+from workbench.experiments.figure import Answering
 
 OTHERS = COMPARED[:-1]
 """Than DLion."""
@@ -162,7 +162,6 @@ _CEILING = Cause(
     "of CIFAR-10 in twice the time (Figure 21, recorded); the paper's learns from 50,000",
 )
 
-
 _BY_HEART = Cause(
     "data",
     "10,000 images of CIFAR-10 are learnt by heart: between 1,500 and 3,000 s the loss on test "
@@ -170,13 +169,11 @@ _BY_HEART = Cause(
     "50,000, reaches 70 % within 1,500 s (Fig. 14)",
 )
 
-
 _APART = Cause(
     "noise",
     "by half their range its gains in Homo A, Hetero CPU A and B, where the paper finds accuracies "
     "almost the same, are further apart than this is from being near (recorded)",
 )
-
 
 _SAVED = [
     paper_value(f"dlion.fig14.dynamic_batching.{one}")
@@ -222,11 +219,10 @@ def _gains(figure: str) -> dict[str, Answering]:
 
 _UNEQUAL_CORES = ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
 
-FIG11 = Figure(
+FIG11 = Learnt(
     id="fig11",
     compute=partial(trained, "Figure 11", _cases(("homo_a", "hetero_sys_a", "hetero_sys_b"))),
     chart=_drawn,
-    sizes=SIZES,
     answers=_gains("fig11"),
     causes={
         **hop.causes("fig11"),
@@ -238,16 +234,13 @@ FIG11 = Figure(
         "dlion.fig11.hetero_sys_b.baseline": _CEILING,
         "dlion.fig11.hetero_sys_b.ako": _GROWTH,
     },
-    learnt=True,
-    recorded=RECORDABLE,
     live=True,
 )
 
-FIG13 = Figure(
+FIG13 = Learnt(
     id="fig13",
     compute=partial(trained, "Figure 13", _cases(_UNEQUAL_CORES)),
     chart=_drawn,
-    sizes=SIZES,
     answers={
         f"dlion.fig13.mean_of_homo_a_hetero_cpu_a_b.{system}": partial(
             _gain, _UNEQUAL_CORES, system
@@ -260,15 +253,12 @@ FIG13 = Figure(
         "dlion.fig13.mean_of_homo_a_hetero_cpu_a_b.gaia": _GROWTH,
         "dlion.fig13.mean_of_homo_a_hetero_cpu_a_b.ako": _GROWTH,
     },
-    learnt=True,
-    recorded=RECORDABLE,
 )
 
-FIG15 = Figure(
+FIG15 = Learnt(
     id="fig15",
     compute=partial(trained, "Figure 15", _cases(("homo_a", "homo_b", "hetero_net_a"))),
     chart=_drawn,
-    sizes=SIZES,
     answers=_gains("fig15"),
     causes={
         **hop.causes("fig15"),
@@ -277,15 +267,12 @@ FIG15 = Figure(
         "dlion.fig15.hetero_net_a.baseline": _CEILING,
         "dlion.fig15.hetero_net_a.gaia": _GAIA,
     },
-    learnt=True,
-    recorded=RECORDABLE,
 )
 
-FIG18 = Figure(
+FIG18 = Learnt(
     id="fig18",
     compute=partial(trained, "Figure 18", _cases(("dynamic_sys_a", "dynamic_sys_b"))),
     chart=partial(draw, "top1", "top-1, %", "Accuracy while cores and links change"),
-    sizes=SIZES,
     answers=_gains("fig18"),
     causes={
         **hop.causes("fig18"),
@@ -294,28 +281,24 @@ FIG18 = Figure(
         "dlion.fig18.dynamic_sys_b.baseline": _CEILING,
         "dlion.fig18.dynamic_sys_b.ako": _GROWTH,
     },
-    learnt=True,
-    recorded=RECORDABLE,
 )
 
 # Deviation: at scale ``paper`` MobileNet learns from CIFAR-10, with the times and bytes of
 # 224 x 224 images.
-_MOBILE_S: float = STATED["training"]["mobilenet_s"]
+_SMALL = LEARNING.default.learner._replace(timed="mobilenet_v1")
+_MOBILE = (
+    _SMALL._replace(stands_for=1200.0),
+    _SMALL._replace(stands_for=45.0),
+    Learner("mobilenet_v1_cifar", "mobilenet_v1"),
+)
 MOBILE = Scaled(
-    smoke=LEARNING.smoke._replace(
-        learner=LEARNING.smoke.learner._replace(timed="mobilenet_v1", stands_for=1200.0),
-        seconds=_MOBILE_S,
-    ),
-    default=LEARNING.default._replace(
-        learner=LEARNING.default.learner._replace(timed="mobilenet_v1", stands_for=45.0),
-        seconds=_MOBILE_S,
-    ),
-    paper=LEARNING.paper._replace(
-        learner=Learner("mobilenet_v1_cifar", "mobilenet_v1"), seconds=_MOBILE_S
-    ),
+    *(
+        one._replace(learner=learner, seconds=STATED["training"]["mobilenet_s"])
+        for one, learner in zip(LEARNING, _MOBILE, strict=True)
+    )
 )
 
-FIG12 = Figure(
+FIG12 = Learnt(
     id="fig12",
     compute=partial(trained, "Figure 12", _cases(GPU_ENVIRONMENTS)),
     chart=_drawn,
@@ -324,11 +307,9 @@ FIG12 = Figure(
         f"dlion.fig12.{environment}.{system}": partial(_ratio, environment, system)
         for environment, system in product(GPU_ENVIRONMENTS, ("hop", "gaia", "ako"))
     },
-    learnt=True,
-    recorded=RECORDABLE,
 )
 
-FIG16 = Figure(
+FIG16 = Learnt(
     id="fig16",
     compute=partial(
         trained,
@@ -336,25 +317,19 @@ FIG16 = Figure(
         _cases(("homo_a", "hetero_sys_a", "hetero_sys_b"), (*OTHERS, "max10")),
     ),
     chart=_drawn,
-    sizes=SIZES,
     answers={"dlion.fig16.max10": _max10},
     causes={"dlion.fig16.max10": _MAX10},
-    learnt=True,
-    recorded=RECORDABLE,
 )
 
 # Deviation: Hetero NET B is in no table; Hetero NET A stands in its place.
-FIG17 = Figure(
+FIG17 = Learnt(
     id="fig17",
     compute=partial(trained, "Figure 17", _cases(("hetero_sys_b", "hetero_net_a", "hetero_cpu_b"))),
     chart=partial(draw, "top1_sd", "points", "Deviation of accuracy among workers"),
-    sizes=SIZES,
     answers={"dlion.fig17.deviation": _deviation},
-    learnt=True,
-    recorded=RECORDABLE,
 )
 
-FIG21 = Figure(
+FIG21 = Learnt(
     id="fig21",
     compute=partial(trained, "Figure 21", _cases(("homo_a",))),
     chart=draw_converged,
@@ -374,6 +349,4 @@ FIG21 = Figure(
         f"dlion.fig21.{kind}.{system}": _BY_HEART
         for kind, system in product(("accuracy", "time"), OTHERS)
     },
-    learnt=True,
-    recorded=RECORDABLE,
 )

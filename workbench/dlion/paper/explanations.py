@@ -13,7 +13,7 @@ from workbench.dlion.algorithms import COMPARED
 from workbench.dlion.paper import testbed
 from workbench.dlion.paper.cases import Case, Learning
 from workbench.dlion.paper.titles import SYSTEM_TITLES, panels
-from workbench.dlion.paper.trainings import RECORDABLE, SIZES, Groups, trained
+from workbench.dlion.paper.trainings import Groups, Trained, trained
 from workbench.experiments.figure import Figure
 
 
@@ -118,20 +118,16 @@ def draw_first_weights(frame: pl.DataFrame) -> alt.FacetChart:
     return panels(drawn, "first_weights", "system", "First weights, Homo A")
 
 
-EXPLANATIONS = Figure(
+EXPLANATIONS = Trained(
     id="explanations",
     compute=partial(trained, "Explanations", Groups("explanation", CASES)),
     chart=draw_explanations,
-    sizes=SIZES,
-    recorded=RECORDABLE,
 )
 
-CANDIDATES = Figure(
+CANDIDATES = Trained(
     id="candidates",
     compute=candidates,
     chart=draw_candidates,
-    sizes=SIZES,
-    recorded=RECORDABLE,
 )
 
 FIRST_WEIGHTS = Figure(id="first_weights", of=CANDIDATES, compute=in_use, chart=draw_first_weights)

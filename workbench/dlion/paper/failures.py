@@ -13,14 +13,12 @@ from workbench.dlion.paper.titles import SYSTEM_TITLES, learnt_title
 from workbench.dlion.paper.trainings import (
     ABOUT,
     CURVE,
-    RECORDABLE,
-    SIZES,
+    Trained,
     about,
     curve,
     processes_at,
 )
 from workbench.experiments import sweep
-from workbench.experiments.figure import Figure
 from workbench.experiments.seeds import seeds_from
 from workbench.figures import parts
 from workbench.runtime import Crash, Fault, LinkDown, Restart
@@ -90,6 +88,4 @@ def draw_failures(frame: pl.DataFrame) -> alt.FacetChart:
     return parts.facets(lines.properties(height=110), "scenario", panels, title)
 
 
-FAILURES = Figure(
-    id="failures", compute=failures, chart=draw_failures, sizes=SIZES, recorded=RECORDABLE
-)
+FAILURES = Trained(id="failures", compute=failures, chart=draw_failures)

@@ -23,8 +23,7 @@ from workbench.dlion.paper.accuracy import (
 )
 from workbench.dlion.paper.cases import Case, Learning
 from workbench.dlion.paper.titles import bars, curves, learnt_title
-from workbench.dlion.paper.trainings import RECORDABLE, SIZES, Groups, trained
-from workbench.experiments.figure import Figure
+from workbench.dlion.paper.trainings import Groups, Learnt, trained
 
 ALIKE = 0.02
 """Fractions of samples that accuracies may differ by and be alike."""
@@ -156,7 +155,7 @@ def _whom(fig9: pl.DataFrame) -> Answer:
     return Answer(holds, f"{percents_by(found, 'whom')}, {learnt_from(fig9)}")
 
 
-FIG5 = Figure(
+FIG5 = Learnt(
     id="fig5",
     compute=partial(
         trained, "Figure 5", tuple(Case(growth_epochs=start) for start in (0, 1, 2, 4))
@@ -167,28 +166,19 @@ FIG5 = Figure(
         "doubling from epoch",
         "Doubling the global batch from an epoch on",
     ),
-    sizes=SIZES,
     answers={"dlion.fig5.early": _early},
-    learnt=True,
-    recorded=RECORDABLE,
 )
 
-FIG7 = Figure(
+FIG7 = Learnt(
     id="fig7",
     compute=partial(trained, "Figure 7", tuple(Case(n=n) for n in (1.0, 10.0, 50.0, 100.0))),
     chart=partial(bars, "n", "N of Max N, %", "The largest gradients alone"),
-    sizes=SIZES,
     answers={"dlion.fig7.max_n": _larger_n},
-    learnt=True,
-    recorded=RECORDABLE,
 )
 
-FIG9 = Figure(
+FIG9 = Learnt(
     id="fig9",
     compute=transfers,
     chart=draw_transfers,
-    sizes=SIZES,
     answers={"dlion.fig9a.period": _period, "dlion.fig9b.whom": _whom},
-    learnt=True,
-    recorded=RECORDABLE,
 )

@@ -21,9 +21,8 @@ from workbench.dlion.paper.accuracy import (
 from workbench.dlion.paper.cases import Case
 from workbench.dlion.paper.testbed import CPU_ENVIRONMENTS, DYNAMIC
 from workbench.dlion.paper.titles import ENVIRONMENT_TITLES, curves, learnt_title, panels
-from workbench.dlion.paper.trainings import RECORDABLE, SIZES, trained
+from workbench.dlion.paper.trainings import SIZES, Learnt, Trained, trained
 from workbench.experiments import Scaled
-from workbench.experiments.figure import Figure
 from workbench.figures import parts
 
 
@@ -109,7 +108,7 @@ def _speed_up(environment: str, fig14: pl.DataFrame, *, weights: bool) -> Answer
 _ENVIRONMENTS = ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
 VARIANTS = (Case(techniques=("links", "transfer")), Case(weighting="equal"), Case())
 
-FIG14 = Figure(
+FIG14 = Learnt(
     id="fig14",
     compute=partial(
         trained,
@@ -117,17 +116,14 @@ FIG14 = Figure(
         tuple(one._replace(environment=name) for name, one in product(_ENVIRONMENTS, VARIANTS)),
     ),
     chart=draw_speed_ups,
-    sizes=SIZES,
     answers={
         f"dlion.fig14.{name}.{environment}": partial(_speed_up, environment, weights=weights)
         for name, weights in (("dynamic_batching", False), ("weighted_update", True))
         for environment in _ENVIRONMENTS
     },
-    learnt=True,
-    recorded=RECORDABLE,
 )
 
-WEIGHTED = Figure(
+WEIGHTED = Trained(
     id="weightings",
     compute=partial(
         trained,
@@ -138,8 +134,6 @@ WEIGHTED = Figure(
         ),
     ),
     chart=draw_weightings,
-    sizes=SIZES,
-    recorded=RECORDABLE,
 )
 
 
@@ -153,7 +147,7 @@ def _combinations(environments: Sequence[str]) -> tuple[Case, ...]:
     )
 
 
-TECHNIQUES = Figure(
+TECHNIQUES = Trained(
     id="techniques",
     compute=partial(trained, "Techniques"),
     chart=draw_techniques,
@@ -165,5 +159,4 @@ TECHNIQUES = Figure(
             paper=_combinations((*CPU_ENVIRONMENTS, *DYNAMIC)),
         ),
     },
-    recorded=RECORDABLE,
 )

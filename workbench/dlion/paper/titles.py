@@ -15,9 +15,7 @@ from workbench.figures import parts
 
 SYSTEM_TITLES = {name: one.title for name, one in SYSTEMS.items()}
 
-
 ENVIRONMENT_TITLES = {name: one.title for name, one in ENVIRONMENTS.items()}
-
 
 LEARNER_TITLES = {
     "cipher": "Cipher",
@@ -25,7 +23,6 @@ LEARNER_TITLES = {
     "mobilenet_v1": "MobileNet",
     "mobilenet_v1_cifar": "MobileNet for small images",
 }
-
 
 WORKERS = [f"worker {node}" for node in range(6)]
 

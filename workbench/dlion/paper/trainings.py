@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import polars as pl
 
+from workbench import dlion
 from workbench.dlion.paper.cases import AT_DEFAULT, LEARNING, Case, Learning, run
-from workbench.dlion.training import Trained
 from workbench.experiments import Scaled, sweep
-from workbench.experiments.figure import Recordable
+from workbench.experiments.figure import Figure, Recordable
 from workbench.experiments.seeds import seeds_from
 from workbench.training import TrainingError
 
 INSTANTS = 15  # at which a curve has a row
 
-
 CURVE: dict[str, Any] = {
     "reason": pl.String,
-    "at_s": pl.Float64,
-    "top1": pl.Float64,
-    "top1_sd": pl.Float64,
-    "loss": pl.Float64,
-    "iterations": pl.Float64,
-    "mbytes": pl.Float64,
+    **dict.fromkeys(("at_s", "top1", "top1_sd", "loss", "iterations", "mbytes"), pl.Float64),
     "global_batch": pl.Int64,
 }
 """Of a curve: means over workers, and their standard deviation; what was sent by then; the largest
 global batch so far, of the learner's samples."""
-
 
 ABOUT: dict[str, Any] = {
     **dict.fromkeys(("system", "environment"), pl.String),
@@ -69,21 +63,21 @@ def about(case: Case, learning: Learning) -> Mapping[str, Any]:
     }
 
 
-def curve(trained: Trained, seconds: float, points: int = INSTANTS) -> pl.DataFrame:
+def curve(done: dlion.Trained, seconds: float, points: int = INSTANTS) -> pl.DataFrame:
     """Rows at equal steps of time: of each worker the newest evaluation by then.
 
     That is up to `evaluate_every` iterations old, 100 at scale ``paper``, so that a curve shows an
     accuracy as much later than it was reached.
     """
-    ends_s = [seconds * (at + 1) / points for at in range(points)]
-    evaluations = trained.evaluations.sort("at_s", maintain_order=True)  # of equal times the last
-    workers = len(trained.weights)
+    evaluations = done.evaluations.sort("at_s", maintain_order=True)  # of equal times the last
+    workers = len(done.weights)
     rows = []
-    for end_s in ends_s:
+    for at in range(points):
+        end_s = seconds * (at + 1) / points
         known = evaluations.filter(pl.col("at_s") <= end_s)
         newest = known.group_by("node").last().sort("node")  # sums depend on the order
-        done = trained.iterations.filter(pl.col("at_s") <= end_s)
-        sent = trained.transfers.filter(pl.col("at_s") <= end_s)
+        finished = done.iterations.filter(pl.col("at_s") <= end_s)
+        sent = done.transfers.filter(pl.col("at_s") <= end_s)
         whole_round = len(newest) == workers
         rows.append(
             {
@@ -91,9 +85,9 @@ def curve(trained: Trained, seconds: float, points: int = INSTANTS) -> pl.DataFr
                 "top1": newest["top1"].mean() if whole_round else None,
                 "top1_sd": newest["top1"].std() if whole_round else None,
                 "loss": newest["loss"].mean() if whole_round else None,
-                "iterations": len(done) / workers,
+                "iterations": len(finished) / workers,
                 "mbytes": int(sent["bytes"].sum()) / 1e6,
-                "global_batch": done["global_batch"].max(),
+                "global_batch": finished["global_batch"].max(),
             }
         )
     return pl.DataFrame(rows, schema={name: CURVE[name] for name in list(CURVE)[1:]})
@@ -102,6 +96,9 @@ def curve(trained: Trained, seconds: float, points: int = INSTANTS) -> pl.DataFr
 RECORDABLE = Recordable(data=("cifar10",), at_default=AT_DEFAULT)
 SEEDS = Scaled(smoke=1, default=1, paper=3)
 SIZES: Mapping[str, Scaled[Any]] = {"learning": LEARNING, "usual_seeds": SEEDS}
+Trained = partial(Figure, sizes=SIZES, recorded=RECORDABLE)
+Learnt = partial(Trained, learnt=True)
+"""Figures that train: of our own, and those whose claims only trainings as large decide."""
 
 
 class Groups(NamedTuple):
@@ -143,9 +140,8 @@ def trained(
             processes=processes_at(scale),
             remember=True,
         )
-        frames.append(
-            frame.with_columns(pl.lit(name).alias(groups.column)) if groups.column else frame
-        )
+        more = {groups.column: pl.lit(name)} if groups.column else {}
+        frames.append(frame.with_columns(**more))
     return pl.concat(frames)
 
 

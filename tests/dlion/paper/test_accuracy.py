@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 import pytest
 
-from workbench.dlion.paper.frames import STATED_TARGET, ended, final, seconds_to, target_of
+from workbench.dlion.paper.accuracy import STATED_TARGET, ended, final, seconds_to, target_of
 
 Curve = Mapping[float, float | None]
 
