@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import wraps
 from math import sqrt
 from statistics import stdev
+from typing import Any
 
 import polars as pl
 
@@ -58,9 +59,8 @@ def of_trainings(answer: Callable[..., Answer | None]) -> Callable[..., Answer |
     """Answer by the trainings that ended well, the last argument."""
 
     @wraps(answer)
-    def checked(*arguments: object, **options: object) -> Answer | None:
+    def checked(*arguments: Any, **options: object) -> Answer | None:
         *parts, frame = arguments
-        assert isinstance(frame, pl.DataFrame)
         well = ended(frame)
         if well.is_empty():
             return Answer(not_run="rests on trainings that failed")
@@ -75,8 +75,7 @@ def of_trainings(answer: Callable[..., Answer | None]) -> Callable[..., Answer |
             return found
         left_out = f"; left out: {failed} that failed" if failed else ""
         seeds = found.seeds or well["seed"].n_unique()
-        detail, caveat = found.detail + left_out, _caveat(well)
-        return replace(found, detail=detail, seeds=seeds, caveat=caveat)
+        return replace(found, detail=found.detail + left_out, seeds=seeds, caveat=_caveat(well))
 
     return checked
 

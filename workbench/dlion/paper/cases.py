@@ -34,33 +34,42 @@ if TYPE_CHECKING:
     from workbench.runtime import Fault
 
 
-AT_DEFAULT = "digits"
-"""Data: in the few hundred iterations of minutes hardly anything is learnt from cluttered ones."""
+class Case(NamedTuple):
+    """One training. None leaves a system as it is."""
+
+    system: str = "dlion"
+    environment: str = "homo_a"
+    seed: int = 1  # of weights, shards and batches
+    techniques: tuple[str, ...] | None = None  # DLion's that are on: batching, links, transfer
+    n: float | None = None  # of Max N for all links
+    accumulate: bool | None = None  # whether what Max N does not send adds up
+    weighting: str | None = None  # of dynamic batching, of `WEIGHTINGS`
+    growth_epochs: int | None = None  # paper's from which on the global batch doubles in each
+    period: int | None = None  # of knowledge transfer, the paper's iterations
+    share: float | None = None  # lambda
+    whom: str | None = None  # who asks for weights
+    early: int | None = None  # iterations with a tenth of the period at first
+    candidate: str | None = None  # constants, of `CANDIDATES`
+    first_weights: str | None = None
+    synchronous: bool | None = None  # whether all wait for all
+    classes: int | None = None  # that a worker has samples of
+    workers: int | None = None
+    times_as_long: float = 1.0
 
 
 class Learning(NamedTuple):
-    """Who learns from what, for how many of the paper's seconds, and how often that is looked at.
-
-    Attributes
-    ----------
-    samples, test_samples
-        At most; None for all.
-    evaluate_every, timing_period
-        Iterations of the learner from one evaluation, or timing of batches, to the next.
-    source
-        The data set.
-    """
+    """Who learns from what, for how many of the paper's seconds, and when that is looked at."""
 
     learner: Learner
-    samples: int | None
+    samples: int | None  # at most; None for all
     test_samples: int | None
-    evaluate_every: int
-    timing_period: int
+    evaluate_every: int  # iterations of the learner
+    timing_period: int  # of its iterations, from one timing of batches to the next
     seconds: float = SECONDS
     source: str = "digits"
 
     def of(self, scale: str, dataset: str = "auto") -> Learning:
-        """The same of the data that are asked for at a scale."""
+        """The same with the data that are asked for at a scale."""
         return self._replace(source=data_set(scale, "cifar10", dataset, at_default=AT_DEFAULT))
 
     @property
@@ -69,6 +78,8 @@ class Learning(NamedTuple):
         return data(self.source, self.learner.model, self.samples, self.test_samples)
 
 
+AT_DEFAULT = "digits"
+"""Data: in the few hundred iterations of minutes hardly anything is learnt from cluttered ones."""
 _SMALL = Learner("cipher_small", "cipher", stands_for=8.0, local_batch=16, learning_rate=0.5)
 LEARNING = Scaled(
     smoke=Learning(_SMALL._replace(stands_for=120.0), 240, 60, 3, 3),
@@ -77,48 +88,6 @@ LEARNING = Scaled(
     paper=Learning(Learner(), None, None, 100, 100),
 )
 """In Cipher's place. One iteration stands for several, one sample for several of its samples."""
-
-
-class Case(NamedTuple):
-    """One training. None leaves a system as it is.
-
-    Attributes
-    ----------
-    system, environment, seed
-        Who, where; of weights, shards and batches.
-    techniques
-        Of DLion, those that are on, of ``"batching"``, ``"links"`` and ``"transfer"``.
-    n, accumulate
-        Of Max N for all links; whether what is not sent adds up.
-    weighting, growth_epochs
-        Of dynamic batching: name in `WEIGHTINGS`; paper's epoch from which the global batch
-        doubles every epoch.
-    period, share, whom, early
-        Of knowledge transfer: the paper's iterations, lambda, who asks, and iterations with a
-        tenth of the period at first.
-    candidate, first_weights, synchronous, classes, workers, times_as_long
-        Of the training: constants, of `CANDIDATES`; whose first weights; whether all wait for all;
-        classes that a worker has samples of; how many workers; factor on the seconds.
-    """
-
-    system: str = "dlion"
-    environment: str = "homo_a"
-    seed: int = 1
-    techniques: tuple[str, ...] | None = None
-    n: float | None = None
-    accumulate: bool | None = None
-    weighting: str | None = None
-    growth_epochs: int | None = None
-    period: int | None = None
-    share: float | None = None
-    whom: str | None = None
-    early: int | None = None
-    candidate: str | None = None
-    first_weights: str | None = None
-    synchronous: bool | None = None
-    classes: int | None = None
-    workers: int | None = None
-    times_as_long: float = 1.0
 
 
 @loaded_once

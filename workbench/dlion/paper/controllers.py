@@ -125,14 +125,13 @@ def _gradient_sizes(
 def draw_batches(subject: str, frame: pl.DataFrame) -> alt.VConcatChart:
     """Local batch sizes over time, and the cores."""
     drawn = frame.with_columns(worker=pl.format("worker {}", "node"))
-    base = alt.Chart(drawn).encode(x=alt.X("at_s:Q", title="virtual seconds"))
-    colour = parts.colour("worker", WORKERS)
-    upper = base.mark_line(interpolate="step-after").encode(
-        y=alt.Y("samples:Q", title="local batch, samples"), color=colour
+    base = (
+        alt.Chart(drawn)
+        .mark_line(interpolate="step-after")
+        .encode(x=alt.X("at_s:Q", title="virtual seconds"), color=parts.colour("worker", WORKERS))
     )
-    lower = base.mark_line(interpolate="step-after").encode(
-        y=alt.Y("cores:Q", title="cores"), color=colour
-    )
+    upper = base.encode(y=alt.Y("samples:Q", title="local batch, samples"))
+    lower = base.encode(y=alt.Y("cores:Q", title="cores"))
     title = [subject, "sizes are the paper's (simulated)"]
     return alt.vconcat(upper.properties(height=150), lower.properties(height=70), title=title)
 

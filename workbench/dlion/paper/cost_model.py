@@ -66,15 +66,12 @@ def statements(hook: Callable[..., Any]) -> int:
         wanted = ("__init__", "__call__")
         bodies = [one for one in tree.body if getattr(one, "name", "") in wanted]
     return sum(
-        isinstance(one, ast.stmt) and not _is_docstring(one)
+        isinstance(one, ast.stmt)
+        and not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))  # a docstring
         for body in bodies
         for one in ast.walk(body)
         if one is not body
     )
-
-
-def _is_docstring(one: ast.stmt) -> bool:
-    return isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
 
 
 def table2() -> pl.DataFrame:

@@ -21,23 +21,14 @@ class Pace(NamedTuple):
     on the LAN: there the paper finds accuracy "bounded more by network capacity than compute
     capacity" (Sec. 5.2.3).
 
-    Attributes
-    ----------
-    exchange_s
-        Of whole gradients through the slowest interface, in each phase.
-    hop_most, baseline_least
-        Iterations in the paper's seconds.
-    allowed
-        How many times as many Hop's can be.
-    stated, stated_near
-        How many times as accurate Hop is, by the gains over both; and at least, with both as far
-        off as the scorecard's `near` allows.
+    How many times as accurate Hop is (`stated`) follows from the gains over both; at least
+    `stated_near`, with both as far off as the scorecard's *near* allows.
     """
 
-    exchange_s: tuple[float, ...]
-    hop_most: float
+    exchange_s: tuple[float, ...]  # of whole gradients through the slowest interface, by phase
+    hop_most: float  # iterations in the paper's seconds
     baseline_least: float
-    allowed: float
+    allowed: float  # how many times as many Hop's can be
     stated: float
     stated_near: float
 
@@ -84,20 +75,16 @@ def hop() -> pl.DataFrame:
 
     ``exchange_s`` is that of its slowest phase.
     """
-    found = [
-        (figure, environment, pace(figure, environment))
-        for figure, environments in COMPARED_IN.items()
-        for environment in environments
-    ]
     return pl.DataFrame(
         {
             "figure": figure,
             "environment": environment,
-            **one._asdict(),
-            "exchange_s": max(one.exchange_s),
-            "contradicts": one.contradicts,
+            **found._asdict(),
+            "exchange_s": max(found.exchange_s),
+            "contradicts": found.contradicts,
         }
-        for figure, environment, one in found
+        for figure, environments in COMPARED_IN.items()
+        for environment, found in ((one, pace(figure, one)) for one in environments)
     )
 
 

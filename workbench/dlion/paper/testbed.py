@@ -73,25 +73,13 @@ CANDIDATES = {
 
 
 class Learner(NamedTuple):
-    """What learns, in the place of what is timed.
-
-    Attributes
-    ----------
-    model, timed
-        Of the zoo.
-    stands_for
-        Iterations of the timed model for each of the learner's: times are so many times as long.
-    local_batch
-        Samples that stand for the paper's 32.
-    learning_rate
-        None for the fitted one.
-    """
+    """What learns, in the place of what is timed: models of the zoo."""
 
     model: str = "cipher"
     timed: str = "cipher"
-    stands_for: float = 1.0
-    local_batch: int = LOCAL_BATCH
-    learning_rate: float | None = None
+    stands_for: float = 1.0  # iterations of the timed model for each of the learner's
+    local_batch: int = LOCAL_BATCH  # samples that stand for the paper's 32
+    learning_rate: float | None = None  # None for the fitted one
 
     @property
     def sample_stands_for(self) -> float:

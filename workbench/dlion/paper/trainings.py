@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from workbench import dlion
 from workbench.dlion.paper.cases import AT_DEFAULT, LEARNING, Case, Learning, run
+from workbench.dlion.training import Trained
 from workbench.experiments import Scaled, sweep
 from workbench.experiments.figure import Figure, Recordable
 from workbench.experiments.seeds import seeds_from
@@ -19,12 +19,7 @@ INSTANTS = 15  # at which a curve has a row
 
 CURVE: dict[str, Any] = {
     "reason": pl.String,
-    "at_s": pl.Float64,
-    "top1": pl.Float64,
-    "top1_sd": pl.Float64,
-    "loss": pl.Float64,
-    "iterations": pl.Float64,
-    "mbytes": pl.Float64,
+    **dict.fromkeys(("at_s", "top1", "top1_sd", "loss", "iterations", "mbytes"), pl.Float64),
     "global_batch": pl.Int64,
 }
 """Of a curve: means over workers, and their standard deviation; what was sent by then; the largest
@@ -68,17 +63,17 @@ def about(case: Case, learning: Learning) -> Mapping[str, Any]:
     }
 
 
-def curve(done: dlion.Trained, seconds: float, points: int = INSTANTS) -> pl.DataFrame:
+def curve(done: Trained, seconds: float, points: int = INSTANTS) -> pl.DataFrame:
     """Rows at equal steps of time: of each worker the newest evaluation by then.
 
     That is up to `evaluate_every` iterations old, 100 at scale ``paper``, so that a curve shows an
     accuracy as much later than it was reached.
     """
-    ends_s = [seconds * (at + 1) / points for at in range(points)]
     evaluations = done.evaluations.sort("at_s", maintain_order=True)  # of equal times the last
     workers = len(done.weights)
     rows = []
-    for end_s in ends_s:
+    for at in range(points):
+        end_s = seconds * (at + 1) / points
         known = evaluations.filter(pl.col("at_s") <= end_s)
         newest = known.group_by("node").last().sort("node")  # sums depend on the order
         finished = done.iterations.filter(pl.col("at_s") <= end_s)
