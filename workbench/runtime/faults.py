@@ -180,8 +180,8 @@ def draw_faults(
     Raises
     ------
     ValueError
-        A time or factor that is not above 0, a seed that is not a whole number, no cluster, or times
-        so short that more than a million faults would be drawn.
+        A time or factor that is not above 0, or times so short that more than a million faults
+        would be drawn.
     """
     number = check_whole("seed", seed, 0)
     check_cluster(cluster)
