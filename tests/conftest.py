@@ -17,6 +17,9 @@ from hypothesis import settings
 
 from workbench.paths import ROOT
 
+# Tests run beside each other; one that is about several processes asks for them.
+os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
+
 settings.register_profile("ci", settings.get_profile("ci"), max_examples=50)
 settings.register_profile("long", settings.get_profile("ci"), max_examples=1000)
 

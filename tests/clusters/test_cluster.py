@@ -88,7 +88,7 @@ test_node_refused = refusals(
         "name": {"needs a name, such as 'worker0'": [3, ""]},
         "cores": {"cores of a is .*; it must be a whole number": [0, 1.5]},
         "speed": {
-            "speed of a: '2' is no schedule": ["2"],
+            "speed of a: '2' is not a schedule": ["2"],
             "speed of a: .*abs.* Schedule.sampled": [abs],
             "speed of a: the schedule is": [0, math.nan],
         },

@@ -40,8 +40,8 @@ test_link_refused = refusals(
     {
         "bandwidth_bps": {
             "above 0 bits per second": [0, -1, math.nan],
-            "bandwidth_bps: '1e6' is no schedule; give a number, pairs": ["1e6"],
-            "bandwidth_bps: None is no schedule": [None],
+            "bandwidth_bps: '1e6' is not a schedule; give a number, pairs": ["1e6"],
+            "bandwidth_bps: None is not a schedule": [None],
             "bandwidth_bps is True; give a number": [True],
             "bandwidth_bps: .* give pairs of": [[1e6, 2e6]],
             "bandwidth_bps: the schedule starts at 1.0 s": [[(1, 1e6)]],

@@ -165,7 +165,7 @@ class TestCsv:
     def test_in_another_encoding(self, tmp_path: Path) -> None:
         path = tmp_path / "trace.csv"
         path.write_text("0,10\n", encoding="utf-16")
-        with pytest.raises(ValueError, match=r"trace.csv is no text in UTF-8; save it"):
+        with pytest.raises(ValueError, match=r"trace.csv is not text in UTF-8; save it"):
             Schedule.from_csv(path)
 
     @pytest.mark.parametrize(
@@ -205,14 +205,12 @@ test_schedule_of_refused = refusals(
             ],
             "0 for ever from 0.0 s on, so what waits for it would never end": [[(0, 0)]],
             "0 for ever from 9.0 s on": [[(0, 5), (9, 0)]],
-            "'5' is no schedule; give a number, pairs of .* or read a file with Schedule.from_c": [
-                "5"
-            ],
+            "'5' is not a schedule; give a number, pairs of .* or read a file with Sched": ["5"],
             "trace.csv.* Schedule.from_csv": [Path("trace.csv")],
             r"sin.* is a function; sample it with Schedule.sampled\(function, step_s=...": [
                 math.sin
             ],
-            "is no schedule; give a number or pairs": [None, True, 1j],
+            "is not a schedule; give a number or pairs": [None, True, 1j],
             r"give pairs of \(start_s, value\)": [
                 (0, 1e6),
                 [(0, 5, 6)],
@@ -244,7 +242,7 @@ test_sampled_refused = refusals(
     {"function": lambda at_s: 1.0, "step_s": 1, "end_s": 2},
     {
         "function": {
-            "5 is no function of time; for values, use Schedule.of": [5],
+            "5 is not a function of time; for values, use Schedule.of": [5],
             "a value of the schedule is None; give a number": [lambda at_s: None],
             r"schedule is nan from 0\.0 s on": [lambda at_s: math.nan],
         },

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.long import usually
 from workbench.graphs import trace
 from workbench.graphs.operator_graph import OperatorGraph
 from workbench.graphs.optimiser import optimise
@@ -53,13 +54,13 @@ def peak_bytes(graph: OperatorGraph, model: str | type[nn.Module], plan: object)
         ("lenet5", 32, False, None),
         ("resnet20_cifar", 16, True, None),
         ("resnet20_cifar", 16, True, 0.5),
-        ("resnet20_cifar", 1, True, None),
+        pytest.param("resnet20_cifar", 1, True, None, marks=pytest.mark.long),
         ("resnet20_cifar", 8, False, None),
         ("mobilenet_v2_cifar", 8, False, None),
-        ("squeezenet_cifar", 4, True, None),
+        pytest.param("squeezenet_cifar", 4, True, None, marks=pytest.mark.long),
         ("squeezenet_cifar", 4, False, None),
-        ("mobilenet_v2_cifar", 4, True, None),
-        ("mobilenet_v2_cifar", 4, True, 0.8),
+        pytest.param("mobilenet_v2_cifar", 4, True, None, marks=pytest.mark.long),
+        pytest.param("mobilenet_v2_cifar", 4, True, 0.8, marks=pytest.mark.long),
     ],
 )
 def test_a_process_takes_what_its_plan_needs(
@@ -132,7 +133,7 @@ class Enlarging(nn.Module):
         return found
 
 
-@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("training", usually([True], [False, True]))
 @pytest.mark.parametrize(
     ("make", "shape"),
     [

@@ -85,8 +85,8 @@ def test_what_no_plan_can_meet_is_refused_without_a_search(monkeypatch: pytest.M
     ("model", "batch_size", "planner", "optimizer", "megabytes"),
     [
         ("resnet20_cifar", 8, "workbench", "sgd", 5.8),
-        ("resnet20_cifar", 4, "pebble", "adam", 7.0),
-        ("cifarnet", 16, "pebble", "adam", 38.356),
+        pytest.param("resnet20_cifar", 4, "pebble", "adam", 7.0, marks=pytest.mark.long),
+        pytest.param("cifarnet", 16, "pebble", "adam", 38.356, marks=pytest.mark.long),
         ("lenet5", 32, "pebble", "sgd", 4.0),
     ],
 )

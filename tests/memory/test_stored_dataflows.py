@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.long import usually
 from workbench.memory import stored_dataflows as stored
 from workbench.memory.dataflow import Dataflow
 from workbench.memory.planning import plan_memory
@@ -43,7 +44,7 @@ def test_every_model_is_stored_by_the_code_as_it_is() -> None:
 
 @pytest.mark.parametrize("optimised", [False, True])
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("name", usually(("lenet5", "squeezenet_cifar"), FEW))
 def test_what_is_stored_is_what_tracing_gives(name: str, training: bool, optimised: bool) -> None:
     for batch_size in (1, 7):
         kept = stored_dataflow(name, batch_size, training, optimised)

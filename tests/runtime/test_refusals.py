@@ -51,7 +51,7 @@ test_message = refusals(
         },
         "control": {
             "'x' is 'no'; give True or False": ["no"],
-            r"'x' has 5\.0 bytes; what has a size is no control": [True],
+            r"'x' has 5\.0 bytes; a control message has no size": [True],
         },
     },
 )
@@ -59,7 +59,7 @@ test_crash = refusals(
     Crash,
     {"node": 0, "at_s": 1},
     {
-        "node": {"is no node; give its index or its name": NOT_NODES},
+        "node": {"is not a node; give its index or its name": NOT_NODES},
         "at_s": {
             "at_s must be finite and not negative": NOT_SECONDS,
             "at_s of Crash.* is .*; give a number": NOT_NUMBERS,
@@ -71,7 +71,7 @@ test_slow_down = refusals(
     SlowDown,
     {"node": 0, "from_s": 0, "to_s": 2, "factor": 2},
     {
-        "node": {"is no node; give": NOT_NODES},
+        "node": {"is not a node; give": NOT_NODES},
         "from_s": {"finite, not negative, and before to_s": [*NOT_SECONDS, 2]},
         "to_s": {"to_s of SlowDown.* is .*; give a number": NOT_NUMBERS, "before to_s": [math.nan]},
         "factor": {"must be above 0 and finite": [0, *NOT_SECONDS], "is '2'; give a n": ["2"]},
@@ -80,7 +80,7 @@ test_slow_down = refusals(
 test_link_down = refusals(
     LinkDown,
     {"source": 0, "target": 1, "from_s": 0},
-    {"target": {"is no node": NOT_NODES}, "from_s": {"must be finite": NOT_SECONDS}},
+    {"target": {"is not a node": NOT_NODES}, "from_s": {"must be finite": NOT_SECONDS}},
 )
 test_lossy = refusals(
     Lossy,

@@ -44,7 +44,7 @@ class Cluster:
     Raises
     ------
     ValueError
-        No nodes, or two of one name; something that is no node or link.
+        No nodes, or two of one name; anything but nodes and links.
     UnknownNodeError
         A link from or to a node that does not exist.
 
@@ -258,14 +258,14 @@ def _checked_pairs(pairs: Any) -> list[tuple[int | str, int | str]]:
     example = "such as [(0, 1), (1, 2)] or [('a', 'b')]"
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise UserError(f"pairs is {pairs!r}; give pairs of nodes, {example}")
-    found = []
+    checked = []
     for place, value in enumerate(pairs):
         pair = () if isinstance(value, str | Mapping) or not isinstance(value, Iterable) else value
         ends = tuple(pair)
         if len(ends) != 2 or any(not isinstance(end, str) and whole(end) is None for end in ends):
             raise UserError(f"pair {place} is {value!r}; give pairs of nodes, {example}")
-        found.append(ends)
-    return found
+        checked.append(ends)
+    return checked
 
 
 def _check_link(name: str, link: Any) -> None:

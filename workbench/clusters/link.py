@@ -37,8 +37,8 @@ class Link:
     Raises
     ------
     ValueError
-        A bandwidth, bound or share out of range, a time that is negative or not finite, or what
-        is no number at all.
+        A bandwidth, bound or share out of range, a time that is negative or not finite, or
+        anything but a number.
     """
 
     bandwidth_bps: float | Schedule | Sequence[tuple[float, float]]

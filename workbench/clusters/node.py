@@ -32,7 +32,7 @@ class Node:
     Raises
     ------
     ValueError
-        No name, fewer than one core, a speed or capacity that is no legal schedule or 0.
+        No name, fewer than one core, a speed or capacity that is 0 or not a legal schedule.
     """
 
     name: str

@@ -39,7 +39,7 @@ class Schedule:
     ------
     ValueError
         No values, as many starts as values not, unordered or not finite starts, a first start
-        that is not 0, a value that is no number, negative or not finite, or 0 for ever.
+        that is not 0, a value that is not a number, negative or not finite, or 0 for ever.
     """
 
     starts_s: tuple[float, ...]
@@ -97,7 +97,7 @@ class Schedule:
             )
         if isinstance(what, str | bytes | Path):
             raise UserError(
-                f"{what!r} is no schedule; give a number, pairs of (start_s, value), or read a "
+                f"{what!r} is not a schedule; give a number, pairs of (start_s, value), or read a "
                 "file with Schedule.from_csv"
             )
         if isinstance(what, Iterable) and getattr(what, "ndim", None) != 0:
@@ -105,12 +105,14 @@ class Schedule:
             pairs = [] if unordered else _rows(what)
             if unordered or not all(_is_pair(pair) for pair in pairs):
                 raise UserError(
-                    f"{what!r} is no schedule; give pairs of (start_s, value), such as "
+                    f"{what!r} is not a schedule; give pairs of (start_s, value), such as "
                     "[(0, 1e6), (5, 2e6)]"
                 )
             return cls(tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs))
         if isinstance(what, bool) or not isinstance(what, Real):
-            raise UserError(f"{what!r} is no schedule; give a number or pairs of (start_s, value)")
+            raise UserError(
+                f"{what!r} is not a schedule; give a number or pairs of (start_s, value)"
+            )
         return cls((0.0,), (float(what),))
 
     @classmethod
@@ -153,7 +155,7 @@ class Schedule:
             if not 0 < check_number(name, seconds) < math.inf:
                 raise UserError(f"{name} is {seconds}; it must be above 0 s")
         if not callable(function):
-            raise UserError(f"{function!r} is no function of time; for values, use Schedule.of")
+            raise UserError(f"{function!r} is not a function of time; for values, use Schedule.of")
         if end_s / step_s > MOST_SAMPLES:
             raise UserError(
                 f"{end_s:g} s in steps of {step_s:g} s make {end_s / step_s:,.0f} values; sample "
@@ -287,7 +289,7 @@ def _read_pairs(path: Path) -> list[tuple[float, float]]:
                 elif not (heading and len(row) == 2):
                     raise UserError(f"{path}, line {line}: {','.join(row)!r} is not start_s,value")
     except UnicodeDecodeError:
-        raise UserError(f"{path} is no text in UTF-8; save it in that encoding") from None
+        raise UserError(f"{path} is not text in UTF-8; save it in that encoding") from None
     return pairs
 
 

@@ -102,7 +102,7 @@ class Dataset:
         return replace(self, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
 
     def limit(self, train: int | None = None, test: int | None = None, *, seed: int = 0) -> Dataset:
-        """Draw so many samples at random, none twice; all where None or where there are no more.
+        """Draw samples at random, none twice; all where None or where there are no more.
 
         The same seed draws the same samples; a smaller number draws the first of a larger.
         """

@@ -33,7 +33,7 @@ class Remote:
 def data_folder() -> Path:
     """Return the folder of data sets: ``$WORKBENCH_DATA``, else ``data/downloads``.
 
-    Raises DatasetError: the variable is set to what is no folder.
+    Raises DatasetError: the variable is set to anything but a folder.
     """
     setting = os.environ.get(FOLDER_VARIABLE)
     if not setting:

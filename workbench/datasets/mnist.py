@@ -136,7 +136,7 @@ def _labels(path: Path) -> Labels:
 
 
 def _read_idx(path: Path, axes: int) -> NDArray[np.uint8]:
-    """Read an IDX file of unsigned bytes with so many axes; ``.gz`` files are unpacked.
+    """Read an IDX file of unsigned bytes with `axes` axes; ``.gz`` files are unpacked.
 
     The format: two zero bytes, type (8), number of axes, their sizes big-endian, then the data.
     """

@@ -59,7 +59,7 @@ def read_arrays(path: Path, keys: Sequence[str]) -> dict[str, NDArray[Any]]:
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DatasetError(f"{path} cannot be read: {error}") from error
     except (ValueError, TypeError) as error:
-        # what numpy raises for what is no zip archive, for objects within one, for a single array
+        # for other files, for objects within an archive, for a single array
         raise DatasetError(f"{path} is not an .npz file of plain arrays: {error}") from error
 
 

@@ -51,8 +51,8 @@ def profile_model(
     name
         What to call a user's module; its class's name by default.
     """
-    found = _costs(model, input_shape, input_dtype, by).profile
-    return found if name is None or isinstance(model, str) else replace(found, name=name)
+    profile = _costs(model, input_shape, input_dtype, by).profile
+    return profile if name is None or isinstance(model, str) else replace(profile, name=name)
 
 
 def moved_bytes(

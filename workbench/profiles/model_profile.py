@@ -88,9 +88,9 @@ class LayerTable:
     def load(cls, path: Path | str) -> Self:
         """Read what `save` wrote; a `ValueError` where the file holds something else."""
         about = json.loads(pl.read_parquet_metadata(Path(path)).get("workbench", "{}"))
-        found = about.pop("kind", "another program's table")
-        if found != cls.KIND:
-            raise UserError(f"{path} holds not {cls.KIND} but {found}")
+        kind = about.pop("kind", "another program's table")
+        if kind != cls.KIND:
+            raise UserError(f"{path} holds not {cls.KIND} but {kind}")
         return cls(table=pl.read_parquet(Path(path)), **about)  # type: ignore[call-arg]
 
     def _about(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What the zoo's models cost, stored: known at once, without importing PyTorch to trace them.
 
-``scripts/profile_zoo.py`` traces every model and writes the file anew. It holds for the code it
+``scripts/profile_zoo.py`` traces every model and writes the file again. It holds for the code it
 was written from, which it names by a fingerprint: where the zoo or the tracing has changed since,
 nothing is taken from it, and every model is traced when it is asked for.
 """
@@ -76,7 +76,7 @@ def _load(path: Path) -> dict[str, Costs]:
         models = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(
-            f"{path} is damaged ({error}): run scripts/profile_zoo.py to write it anew"
+            f"{path} is damaged ({error}): run scripts/profile_zoo.py to write it again"
         ) from error
     if models.pop("traced by", None) != fingerprint():
         return {}

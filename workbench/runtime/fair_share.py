@@ -133,12 +133,12 @@ class FairShare:
 
     def over_limits(self) -> list[tuple[Flow, float]]:
         """Take out the limits that rates are above; the transfers stay."""
-        found = []
+        over = []
         while self._limits and self._limits[0][0] < self.level_bps:
             one = heappop(self._limits)
             if self._is_limited(one):
-                found.append((one[2], min(one[2].bps, self.level_bps)))
-        return found
+                over.append((one[2], min(one[2].bps, self.level_bps)))
+        return over
 
     def pop_ended(self, by_s: float) -> list[Flow]:
         """Take out the transfers that end by a time, in the order in which they began."""

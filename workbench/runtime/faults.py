@@ -119,7 +119,7 @@ class Lossy(Fault):
 def _check_nodes(fault: object, *nodes: Any) -> None:
     for node in nodes:
         if not isinstance(node, str) and whole(node) is None:
-            raise UserError(f"{fault}: {node!r} is no node; give its index or its name")
+            raise UserError(f"{fault}: {node!r} is not a node; give its index or its name")
 
 
 def _instant(fault: object, at_s: float) -> None:
@@ -180,8 +180,8 @@ def draw_faults(
     Raises
     ------
     ValueError
-        A time or factor that is not above 0, a seed that is no whole number, no cluster, or times
-        so short that more than a million faults would be drawn.
+        A time or factor that is not above 0, or times so short that more than a million faults
+        would be drawn.
     """
     number = check_whole("seed", seed, 0)
     check_cluster(cluster)

@@ -183,10 +183,10 @@ class Host(Endpoint):
         """End one task; a coroutine that awaits it goes on."""
         if process is self.state.env.active_process:
             raise RuntimeError("a task cannot cancel itself; let it return")
-        found = self.running.pop(process, None)
-        if found is None:  # all here are being cut off
+        running = self.running.pop(process, None)
+        if running is None:  # all here are being cut off
             return
-        coroutine, work = found
+        coroutine, work = running
         self._cut_off(process, coroutine, work)
         process._ok, process._value = True, None
         self.state.env.schedule(process)

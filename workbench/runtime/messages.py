@@ -45,8 +45,8 @@ class Message:
     Raises
     ------
     ValueError
-        A size that is no number, negative, too large, or not the sum of the tensors'; a control
-        message with a size; a sender that is no index, a topic that is no text.
+        A size that is not a number, negative, too large, or not the sum of the tensors'; a control
+        message with a size; a sender that is not an index, a topic that is not text.
     """
 
     sender: int
@@ -74,8 +74,7 @@ class Message:
             raise UserError(f"message {self.topic!r} has a size of {size!r} bytes; {_SIZES}")
         if self.control and size:
             raise UserError(
-                f"control message {self.topic!r} has {size} bytes; what has a size is no control "
-                "message"
+                f"control message {self.topic!r} has {size} bytes; a control message has no size"
             )
         if type(self.tensor_bytes) is not tuple:
             value: object = self.tensor_bytes

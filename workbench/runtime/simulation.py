@@ -193,7 +193,7 @@ class Simulation:
         Raises
         ------
         ValueError
-            `until_s` is no time, or in the past.
+            `until_s` is not a time, or in the past.
         ProgramError, DeadlockError
             A program failed, or all wait for each other; the error's `run` holds the rest.
         SimulationError

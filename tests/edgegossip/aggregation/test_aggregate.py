@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from numpy.typing import NDArray
 
 from tests.edgegossip.strategies import labelled_points
+from tests.long import usually
 from tests.oracles import edgegossip as oracle
 from tests.refusals import refusals
 from workbench.datasets import Dataset, load
@@ -21,6 +22,9 @@ from workbench.edgegossip.aggregation.aggregate import shares
 from workbench.edgegossip.aggregation.dividers import lsh
 
 every_technique = pytest.mark.parametrize("technique", TECHNIQUES)
+some_techniques = pytest.mark.parametrize(
+    "technique", usually(("incremental_svd_lsh", "hash_kmeans"), TECHNIQUES)
+)
 Points = tuple[NDArray[np.float64], NDArray[np.int64], float]
 
 
@@ -44,14 +48,7 @@ def test_every_point_is_in_one_subset_of_its_class_with_the_mean(
     slack = 1e-13 * float(np.abs(x).max())
     expected = oracle.aggregated_points(x.tolist(), made.members.tolist())
     np.testing.assert_allclose(made.points, expected, rtol=0, atol=slack)
-
-
-@every_technique
-@settings(deadline=None, max_examples=40)
-@given(data=labelled_points())
-def test_no_more_subsets_than_asked_for_and_no_class_without(technique: str, data: Points) -> None:
-    x, y, ratio = data
-    made = aggregate(x, y, technique, ratio)
+    # No more subsets than asked for, and no class without one.
     classes = np.unique(y)
     assert set(made.labels.tolist()) == set(classes.tolist())
     assert len(made) <= max(int(len(x) / ratio), len(classes))
@@ -69,7 +66,7 @@ def test_lsh_makes_as_many_subsets_as_points_differ(data: Points) -> None:
 
 
 @every_technique
-@pytest.mark.parametrize("power", [400, -400, 1000, -1000])
+@pytest.mark.parametrize("power", usually([400, -1000], [400, -400, 1000, -1000]))
 def test_points_of_any_scale_are_aggregated_alike(technique: str, power: int) -> None:
     x, y = np.random.default_rng(1).standard_normal((60, 20)), np.arange(60) % 3
     plain = aggregate(x, y, technique, 5)
@@ -81,7 +78,7 @@ def test_points_of_any_scale_are_aggregated_alike(technique: str, power: int) ->
 
 
 @every_technique
-@pytest.mark.parametrize("scale", [1e-35, 1e-15, 1e12, 1e13, 3e37])
+@pytest.mark.parametrize("scale", usually([1e-35, 3e37], [1e-35, 1e-15, 1e12, 1e13, 3e37]))
 def test_nor_does_single_precision_overflow(technique: str, scale: float) -> None:
     x, y = np.random.default_rng(1).standard_normal((60, 20)), np.arange(60) % 3
     with warnings.catch_warnings():
@@ -107,7 +104,7 @@ def test_images_keep_their_shape_and_type(technique: str, digits: Dataset) -> No
     assert made.sizes.sum() == len(digits.y_train)
 
 
-@every_technique
+@some_techniques
 def test_similar_points_are_together(technique: str, digits: Dataset) -> None:
     # Enlarged, since incremental SVD learns from 1 % of the features.
     x, y = digits.fitted((1, 28, 28)).x_train, digits.y_train
@@ -132,7 +129,7 @@ def test_similar_points_are_together(technique: str, digits: Dataset) -> None:
     assert spread(made.members) < min(spread(shuffled()) for _ in range(30))
 
 
-@every_technique
+@some_techniques
 def test_the_same_seed_gives_the_same_bits_whatever_the_thread(
     technique: str, digits: Dataset
 ) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.edgegossip.strategies import aggregations
 from tests.oracles import edgegossip as oracle
 from workbench.edgegossip import Aggregation, ranked, selected
-from workbench.edgegossip.algorithms.quota import quota
+from workbench.edgegossip.algorithms.effects import quota
 
 RATIO = st.one_of(st.floats(0.01, 1), st.sampled_from((0.1, 0.25, 0.5, 1.0)))
 

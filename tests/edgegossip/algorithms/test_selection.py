@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tests.edgegossip.strategies import aggregations
 from tests.oracles import edgegossip as oracle
 from workbench.edgegossip import STRATEGIES, Aggregation, Strategy, ranked, selected
+from workbench.edgegossip.algorithms.effects import quota
 from workbench.edgegossip.algorithms.importance import importance_sample
-from workbench.edgegossip.algorithms.quota import quota
 
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES.keys())
 

@@ -14,7 +14,7 @@ from workbench import datasets, decentralised
 from workbench.datasets import partition
 from workbench.decentralised import Trained, TrainingError
 from workbench.edgegossip import Setup
-from workbench.edgegossip.algorithms.losses import point_losses
+from workbench.edgegossip.algorithms.effects import point_losses
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.prediction.predictor import Predictor
 from workbench.edgegossip.programs.trainer import EdgeGossip, State

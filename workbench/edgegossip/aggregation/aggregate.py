@@ -84,7 +84,7 @@ def aggregate(
         No technique of that name.
     ValueError
         No points, NaN or infinite features, not a class for each point, a ratio below 1 or above
-        the number of points, a seed that is no whole number or negative, a technique that is
+        the number of points, a seed that is negative or not a whole number, a technique that is
         neither, a reducer or divider without a row or a subset for each point.
     """
     return timed_aggregate(x, y, technique, ratio, seed)[0]
@@ -184,16 +184,16 @@ def _divided(
 ) -> tuple[Indices, Indices]:
     """Subset of each point, class after class, and class of each subset."""
     names, sizes = np.unique(classes, return_counts=True)
-    found, parts = np.zeros(len(classes), np.int64), max(subsets, len(names))
+    subset, parts = np.zeros(len(classes), np.int64), max(subsets, len(names))
     if how.together:
-        found = _subsets(how.divide, apart(reduced, classes), parts, _seed(seed, DIVIDE))
+        subset = _subsets(how.divide, apart(reduced, classes), parts, _seed(seed, DIVIDE))
     else:
         each = shares(sizes.tolist(), subsets)
         for number, (name, share) in enumerate(zip(names, each, strict=True)):
             own = classes == name
-            found[own] = _subsets(how.divide, reduced[own], share, _seed(seed, DIVIDE, number))
+            subset[own] = _subsets(how.divide, reduced[own], share, _seed(seed, DIVIDE, number))
     # A subset of several classes is one of each.
-    pairs, members = np.unique(np.stack([classes, found]), axis=1, return_inverse=True)
+    pairs, members = np.unique(np.stack([classes, subset]), axis=1, return_inverse=True)
     if how.together and pairs.shape[1] > parts:  # a small class has begun no cluster of its own
         return _divided(how._replace(together=False), reduced, classes, subsets, seed)
     return members.reshape(-1).astype(np.int64), pairs[0]

@@ -61,11 +61,11 @@ class Aggregation:
                 raise UserError(
                     f"{name} is {array.dtype} of shape {array.shape}; it must be int64, {needed}"
                 )
-        found = np.unique(self.members)
-        if not np.array_equal(found, np.arange(count)):
+        named = np.unique(self.members)
+        if not np.array_equal(named, np.arange(count)):
             raise UserError(
                 f"members must name each of the {count} subsets, 0 to {count - 1}, and no other; "
-                f"they name {len(found)}"
+                f"they name {len(named)}"
             )
         for name in ("points", "labels", "members"):
             array = getattr(self, name).view()

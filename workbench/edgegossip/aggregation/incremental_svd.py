@@ -87,5 +87,5 @@ def factors(
 def scaled(values: FloatArray) -> NDArray[np.float64]:
     """Values in the range of 8-bit pixels, each feature less its mean."""
     step = RANGE / (float(np.ptp(values)) or 1.0)
-    found: NDArray[np.float64] = (values - values.mean(axis=0, dtype=np.float64)) * step
-    return found
+    moved: NDArray[np.float64] = (values - values.mean(axis=0, dtype=np.float64)) * step
+    return moved

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from workbench.edgegossip.aggregation.aggregation import Aggregation, Indices
 from workbench.edgegossip.aggregation.techniques import TECHNIQUES
 from workbench.edgegossip.algorithms.accuracy_aware import ranked, selected
+from workbench.edgegossip.algorithms.effects import checked_effects, in_batches, quota
 from workbench.edgegossip.algorithms.failures import POLICIES
 from workbench.edgegossip.algorithms.importance import importance_sample
-from workbench.edgegossip.algorithms.quota import checked_effects, in_batches, quota
 
 Effects = Literal["aggregated", "points", "none"]
 Select = Callable[[Aggregation, ArrayLike, float, int, int], list[Indices]]

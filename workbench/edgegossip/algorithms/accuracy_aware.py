@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from workbench.edgegossip.aggregation.aggregation import Aggregation, Indices
-from workbench.edgegossip.algorithms.quota import check_batch_size, checked_effects, quota
+from workbench.edgegossip.algorithms.effects import check_batch_size, checked_effects, quota
 from workbench.errors import UserError
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from workbench.edgegossip.aggregation.aggregation import Indices
-from workbench.edgegossip.algorithms.quota import checked_effects, in_batches, quota
+from workbench.edgegossip.algorithms.effects import checked_effects, in_batches, quota
 from workbench.errors import UserError
 
 
@@ -24,7 +24,7 @@ def importance_sample(
     not an estimate of the whole. What is drawn first is learnt from first.
 
     Deviation: by the paper, importance sampling keeps its subset unchanged during training. Here it
-    is drawn anew each epoch, from the losses of all points under the present weights, whose
+    is drawn again each epoch, from the losses of all points under the present weights, whose
     evaluation is charged: otherwise the ablation would compare rankings of different age, and
     platforms whose ratios change need subsets of changing size.
     """

@@ -23,7 +23,7 @@ from workbench.edgegossip.algorithms.balancer import (
     balance,
     ranking_share,
 )
-from workbench.edgegossip.algorithms.quota import quota
+from workbench.edgegossip.algorithms.effects import quota
 from workbench.edgegossip.costs.platforms import Platform, ring_peers
 from workbench.edgegossip.prediction.predictor import throughput
 from workbench.errors import UserError

@@ -144,7 +144,7 @@ class _Bench:
     read: Source
 
     def measure(self, seconds: float) -> tuple[float, ...]:
-        """Columns of `SCHEMA` from ``window_s`` on, over so many seconds from now."""
+        """Columns of `SCHEMA` from ``window_s`` on, over the next `seconds`."""
         before, samples, began_s = self.read(), *self._mark()
         time.sleep(seconds)
         (after, sampling), (more, ended_s) = timed(self.read), self._mark()

@@ -54,20 +54,20 @@ def rates(
     shard and its throughput without contention, which all know beforehand; one out of hearing,
     since the graph is partitioned, with its last report.
     """
-    points, found = [], []
+    points, throughput = [], []
     for node, (platform, shard) in enumerate(zip(platforms, shards, strict=True)):
         report = reports.get(node)
         silent = epoch >= began + hops if report is None else report.epoch < epoch - hops
         if silent and missed(node, reports, _hearers(node, len(shards), mixing)):
             points.append(0)
-            found.append(0.0)
+            throughput.append(0.0)
         elif report is None:
             points.append(shard)
-            found.append(alone(platform))
+            throughput.append(alone(platform))
         else:
             points.append(report.points)
-            found.append(report.throughput)
-    return Rates(tuple(points), tuple(found))
+            throughput.append(report.throughput)
+    return Rates(tuple(points), tuple(throughput))
 
 
 def missed(node: int, reports: Mapping[int, Report], hearers: Iterable[int]) -> bool:

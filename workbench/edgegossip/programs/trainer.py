@@ -59,9 +59,8 @@ from workbench.edgegossip.algorithms.balancer import (
     check_balancer,
     ranking_share,
 )
+from workbench.edgegossip.algorithms.effects import point_losses, quota
 from workbench.edgegossip.algorithms.failures import held_after
-from workbench.edgegossip.algorithms.losses import point_losses
-from workbench.edgegossip.algorithms.quota import quota
 from workbench.edgegossip.costs.generation import generation_s
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.edgegossip.programs.reporting import Report, alone, hops_of, rates
@@ -123,7 +122,7 @@ class EdgeGossip:
         In aggregating.
     stands_for
         Points of the paper that each training sample stands for in the cost of aggregating; the
-        platforms' seconds per sample should be so many times as long, too.
+        platforms' seconds per sample should be as many times as long, too.
     features
         Of each of those; None for as many as the samples have.
     window_s
@@ -278,7 +277,7 @@ class EdgeGossip:
             mixing=self.mixing,
         )
         failed = tuple(node for node, rate in enumerate(known.throughput) if rate < self.threshold)
-        # Points that were handed over stay; if others have failed, all are dealt out anew.
+        # Points that were handed over stay; if others have failed, all are dealt out again.
         points = sizes
         if failed == state.failed:
             points = tuple(0 if node in failed else at for node, at in enumerate(known.points))
@@ -320,9 +319,9 @@ class EdgeGossip:
         """Losses that the strategy ranks by, and the seconds that computing them takes."""
         if self.how.effects == "none":
             return np.zeros(len(aggregation)), 0.0
-        found = point_losses(view.flat.module, aggregation.points, aggregation.labels)
-        worst = found[np.argmin(np.isfinite(found))]
+        losses = point_losses(view.flat.module, aggregation.points, aggregation.labels)
+        worst = losses[np.argmin(np.isfinite(losses))]
         if not math.isfinite(worst):
             name = self.platforms[view.node].name
             raise DivergedError(worst, f"of a point that {name} ranks before epoch {epoch}")
-        return found, len(found) * view.sample_s * self.forward_share
+        return losses, len(losses) * view.sample_s * self.forward_share

@@ -1,15 +1,19 @@
-"""How many points a strategy selects, and in which batches."""
+"""The effects that points are ranked by, how many points are selected, and in which batches."""
 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workbench.checks import check_number, whole
-from workbench.edgegossip.aggregation.aggregation import Indices
+from workbench.edgegossip.aggregation.aggregation import FloatArray, Indices
 from workbench.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
 
 
 def quota(points: int, ratio: float) -> int:
@@ -48,3 +52,24 @@ def in_batches(order: Indices, batch_size: int) -> list[Indices]:
     """Cut points in their order into batches of `batch_size`; the last has what is left."""
     size = check_batch_size(batch_size)
     return [order[first : first + size] for first in range(0, len(order), size)]
+
+
+def point_losses(
+    model: torch.nn.Module, x: FloatArray, y: Indices, batch_size: int = 256
+) -> NDArray[np.float64]:
+    """Return the cross-entropy of each point, (N,), in evaluation mode, `batch_size` at once."""
+    import torch
+    from torch.nn import functional
+
+    from workbench.training.evaluation import evaluating
+    from workbench.training.tensors import as_tensor
+
+    device = next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
+    losses = []
+    with evaluating(model), torch.no_grad():
+        for first in range(0, len(x), batch_size):
+            part = slice(first, first + batch_size)
+            inputs = as_tensor(np.asarray(x[part], dtype=np.float32), device)
+            labels = as_tensor(y[part], device)
+            losses.append(functional.cross_entropy(model(inputs), labels, reduction="none"))
+    return torch.cat(losses).double().cpu().numpy()
