@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from workbench.dlion import training
 from workbench.dlion.paper.cases import AT_DEFAULT, LEARNING, Case, Learning, run
-from workbench.dlion.training import Trained
 from workbench.experiments import Scaled, sweep
 from workbench.experiments.figure import Figure, Recordable
 from workbench.experiments.seeds import seeds_from
@@ -63,7 +63,7 @@ def about(case: Case, learning: Learning) -> Mapping[str, Any]:
     }
 
 
-def curve(done: Trained, seconds: float, points: int = INSTANTS) -> pl.DataFrame:
+def curve(done: training.Trained, seconds: float, points: int = INSTANTS) -> pl.DataFrame:
     """Rows at equal steps of time: of each worker the newest evaluation by then.
 
     That is up to `evaluate_every` iterations old, 100 at scale ``paper``, so that a curve shows an
