@@ -1,4 +1,4 @@
-"""Sizes by scale; each system's ``paper/experiments/scales.py`` is a table of them."""
+"""Sizes by scale."""
 
 from __future__ import annotations
 

@@ -418,7 +418,7 @@ FIG11 = Figure(
 
 
 def main() -> None:
-    """Record the samples anew, in some minutes, and say how well each form predicts them."""
+    """Record the samples again, in some minutes, and say how well each form predicts them."""
     recorded = _measured(RECORDING, seed=0).with_columns(source=pl.lit("recorded"))
     atomic.write_text(RECORDED, recorded.write_csv())
     with pl.Config(tbl_rows=-1):
