@@ -54,7 +54,7 @@ class BatchSizes:
         """Size of the worker's next batch, and of the global one."""
         worker, batching, size = self._worker, self._batching, self.state.controller.size
         if batching is None:
-            return worker.job.local_batch, size
+            return worker.job.batch_size, size
         iteration = worker.progress.iteration + 1
         due = not iteration % batching.period and self.state.timed_in < iteration
         if due or self.state.timed_for != size:
@@ -86,7 +86,8 @@ class BatchSizes:
         shard, seconds = worker.job.setup.held[worker.node], []
         for size in batching.sizes:
             began_s = worker.context.now_s()
-            await worker.timed(_try_out(np.resize(shard, size).copy()), size)
+            label = str(worker.progress.iteration + 1)
+            await worker.timed(_try_out(np.resize(shard, size).copy()), size, label)
             seconds.append(worker.context.now_s() - began_s)
         return relative_power(batching.sizes, seconds)
 
@@ -98,3 +99,33 @@ class BatchSizes:
 def _try_out(batch: NDArray[np.int64]) -> Callable[[], Callable[[Learner], None]]:
     batch.flags.writeable = False
     return lambda: partial(Learner.try_out, batch=batch)
+
+
+class Drawn:
+    """Batches of these sizes, drawn from the worker's samples: its source."""
+
+    epoch_over = False
+
+    def __init__(self, worker: Worker, sizes: BatchSizes) -> None:
+        self._worker, self._sizes = worker, sizes
+
+    @property
+    def over(self) -> bool:
+        """Whether the last iteration is done."""
+        return self._worker.progress.iteration >= self._worker.job.last_iteration
+
+    @property
+    def label(self) -> str:
+        """The iteration."""
+        return str(self._worker.progress.iteration + 1)
+
+    async def next(self) -> NDArray[np.int64]:
+        """Draw a batch of the size that the workers agree on."""
+        worker = self._worker
+        worker.look_around()
+        worker.samples, worker.global_batch = await self._sizes.next()
+        return worker.draw.take(worker.samples)
+
+    def learnt(self, samples: int) -> None:
+        """Count an iteration."""
+        self._sizes.learnt()
