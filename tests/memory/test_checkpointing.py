@@ -1,4 +1,4 @@
-"""Recomputation of chains against all ways to do it; stages of what is no simple chain."""
+"""Recomputation of chains against all ways to do it; stages of other dataflows."""
 
 from __future__ import annotations
 
