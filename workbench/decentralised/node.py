@@ -190,6 +190,27 @@ class Node:
     def look_around(self) -> None:
         """Find out which peers are gone, and which are back."""
 
+    @property
+    def there(self) -> tuple[int, ...]:
+        """Peers that are not gone, ascending."""
+        return tuple(self.context.peers)
+
+    def heard(self, message: Message, iteration: int, values: int) -> None:
+        """Note what a peer has sent in one of its iterations."""
+        self.job.recorder.heard(self.context.now_s(), self.node, message, iteration, values)
+
+    def tell(self, topic: str, payload: Any = None, to: int | None = None) -> None:
+        """Send a few numbers to a peer, or to all that are there."""
+        message = Message(self.node, topic, payload, control=True)
+        for peer in self.there if to is None else (to,):
+            self.context.send(peer, message)
+
+    def send(
+        self, to: int, topic: str, payload: Any, size_bytes: float, *, times: float = 1.0
+    ) -> None:
+        """Send a peer something that has a size, in the place of so many messages."""
+        self.context.send(to, Message(self.node, topic, payload, size_bytes * times))
+
     def model_message(self, topic: str, payload: Any) -> Message:
         """A message of a model's size."""
         sizes = self.job.tensor_bytes

@@ -116,12 +116,7 @@ class GoSgd:
     def report(self) -> None:
         """Send the reports to all peers."""
         if self.source.report():
-            reports = dict(self.source.reports)
-            self._tell_all(Message(self.node.node, "report", reports, control=True))
-
-    def _tell_all(self, message: Message) -> None:
-        for peer in self.context.peers:
-            self.context.send(peer, message)
+            self.node.tell("report", dict(self.source.reports))
 
     def _hand_over(self, message: Message) -> None:
         self.merge()
@@ -137,7 +132,7 @@ class GoSgd:
     async def outlast(self) -> float:
         """Merge what comes until all sources have finished or are gone."""
         self.source.epoch = self.node.job.setup.epochs + 1
-        self._tell_all(Message(self.node.node, "done", control=True))
+        self.node.tell("done")
         running = set(self.heartbeat.their_epochs)
         while left_s := min(filter(None, map(self.heartbeat.left_s, running)), default=0.0):
             timeout_s = None if left_s == math.inf else left_s

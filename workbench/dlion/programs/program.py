@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
+from inspect import iscoroutinefunction
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from workbench.decentralised.learner import Learner
-from workbench.dlion.programs.batch_sizes import BatchSizes, Drawn
+from workbench.decentralised.model_exchange.peer import Peer
+from workbench.dlion.programs.batch_sizes import BatchSizes
 from workbench.dlion.programs.gradients import GradientExchange
-from workbench.dlion.programs.model_peer import join
 from workbench.dlion.programs.transfers import Transfers
 from workbench.dlion.programs.worker import Worker
 
@@ -41,8 +42,7 @@ def program(job: Job) -> Program:
     async def run(context: Context) -> int:
         worker = Worker(job, context)
         batch_sizes = BatchSizes(worker)
-        source, exchange = Drawn(worker, batch_sizes), Exchange(worker, batch_sizes)
-        iterations: int = await worker.run(source, exchange)
+        iterations: int = await worker.run(batch_sizes, Exchange(worker, batch_sizes))
         return iterations
 
     return run
@@ -59,7 +59,13 @@ class Exchange:
         if system.generate_partial_gradients is not None:
             self.gradients = GradientExchange(worker, system.generate_partial_gradients)
         elif system.exchange_models is not None:
-            self.models = join(worker, system.exchange_models)
+            self.models = system.exchange_models(Peer(worker))
+            if not iscoroutinefunction(getattr(self.models, "learnt", None)):
+                raise TypeError(
+                    f"exchange_models of {system.title} returned {type(self.models).__name__}; "
+                    "give an object with `async def learnt(self, iteration)`, which takes the "
+                    "worker's step"
+                )
         self._latest_s: deque[float] = deque(maxlen=LATEST)
         self._done: set[int] = set()
 

@@ -6,7 +6,7 @@ for anything, and a peer that is silent for so long counts as gone until it is h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from workbench.decentralised.node import Node
 from workbench.dlion.algorithms.synchronisation import Progress
@@ -75,16 +75,4 @@ class Worker(Node):
         newest = self.progress.newest
         if message.sender in newest:
             newest[message.sender] = max(iteration, newest[message.sender])
-        self.job.recorder.heard(self.context.now_s(), self.node, message, iteration, values)
-
-    def tell(self, topic: str, payload: Any = None, to: int | None = None) -> None:
-        """Send a few numbers to a peer, or to all that are there."""
-        message = Message(self.node, topic, payload, control=True)
-        for peer in self.there if to is None else (to,):
-            self.context.send(peer, message)
-
-    def send(
-        self, to: int, topic: str, payload: Any, size_bytes: float, *, times: float = 1.0
-    ) -> None:
-        """Send a peer something that has a size, in the place of so many messages."""
-        self.context.send(to, Message(self.node, topic, payload, size_bytes * times))
+        super().heard(message, iteration, values)
