@@ -17,6 +17,8 @@ NOTEBOOKS ?= notebooks
 BIN := .venv/bin
 # PyTorch's threads wait asleep: spinning, they slow each other down wherever anything else runs.
 export OMP_WAIT_POLICY ?= PASSIVE
+# Many processes import the same code: it is compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## list the commands
 	@echo "The workbench's commands:"

@@ -8,4 +8,4 @@ from workbench.profiles.analytic import costs_of_zoo
 
 if __name__ == "__main__":
     stored.store(costs_of_zoo())
-    print(f"{stored.PATH.name}: what every model of the zoo costs, traced anew")
+    print(f"{stored.PATH.name}: what every model of the zoo costs, traced again")

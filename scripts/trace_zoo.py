@@ -26,7 +26,7 @@ if __name__ == "__main__":
         print(model, flush=True)
     if "dataflow" in chosen:
         dataflow.store(forms)
-        print(f"{dataflow.PATH.name}: the dataflow of every model of the zoo, traced anew")
+        print(f"{dataflow.PATH.name}: the dataflow of every model of the zoo, traced again")
     if "backward" in chosen:
         backward.store(costs)
-        print(f"{backward.PATH.name}: what backward passes of the zoo cost, computed anew")
+        print(f"{backward.PATH.name}: what backward passes of the zoo cost, computed again")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.refusals import refusals
 from workbench import datasets
 from workbench.datasets import partition
 from workbench.datasets.partition import Shards
@@ -83,24 +83,30 @@ def test_small_alpha_skews_and_large_alpha_does_not() -> None:
     assert largest_class(1000.0) < 0.15  # a tenth each, give or take
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: partition.by_size([0, 1], [1, 1, 1], seed=0), "node 2 would get none of 2"),
-        (lambda: partition.by_size([0, 1], [1, 0], seed=0), "above 0"),
-        (lambda: partition.by_size([0, 1], [], seed=0), "above 0"),
-        (lambda: partition.by_class([0, 1, 2], 2, seed=0), "do not make 4 pieces"),
-        (lambda: partition.by_class([0, 1], 1, classes_per_node=0, seed=0), "at least 1"),
-        (lambda: partition.dirichlet([0, 1], 3, 1.0, seed=0), "3 nodes cannot share 2 samples"),
-        (lambda: partition.dirichlet([0, 1], 2, 0.0, seed=0), "alpha is 0"),
-        (lambda: partition.dirichlet([0, 1], 0, 1.0, seed=0), "nodes is 0"),
-        (lambda: partition.dirichlet([0.5, 1], 1, 1.0, seed=0), "whole number a sample"),
-        (lambda: partition.dirichlet([0, 1], 2, "1", seed=0), "alpha is '1'; give a number"),  # type: ignore[arg-type]
-        (lambda: partition.dirichlet([0, 1], 1.5, 1.0, seed=0), "nodes is 1.5; give how many"),  # type: ignore[arg-type]
-        (lambda: partition.by_class([0] * 9, nodes=2.5, seed=0), "nodes is 2.5; give how many"),  # type: ignore[arg-type]
-        (lambda: partition.by_class([0, 1], 1, classes_per_node="2", seed=0), "node is '2'"),  # type: ignore[arg-type]
-    ],
+test_by_size_refused = refusals(
+    partition.by_size,
+    {"labels": [0, 1], "shares": [1, 1], "seed": 0},
+    {"shares": {"node 2 would get none of 2": [[1, 1, 1]], "above 0": [[1, 0], []]}},
 )
-def test_what_cannot_be_dealt_is_refused(call: Callable[[], Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
+test_by_class_refused = refusals(
+    partition.by_class,
+    {"labels": [0, 1, 2, 3], "nodes": 2, "seed": 0},
+    {
+        "labels": {"do not make 4 pieces": [[0, 1, 2]]},
+        "nodes": {"nodes is 2.5; give how many": [2.5]},
+        "classes_per_node": {"classes_per_node is .*; give a whole number": [0, "2"]},
+    },
+)
+test_dirichlet_refused = refusals(
+    partition.dirichlet,
+    {"labels": [0, 1], "nodes": 2, "alpha": 1.0, "seed": 0},
+    {
+        "labels": {"whole number a sample": [[0.5, 1]]},
+        "nodes": {
+            "3 nodes cannot share 2 samples": [3],
+            "nodes is 0": [0],
+            "nodes is 1.5; give how many": [1.5],
+        },
+        "alpha": {"alpha is 0": [0.0], "alpha is '1'; give a number": ["1"]},
+    },
+)

@@ -1,4 +1,4 @@
-"""Recomputation of chains against all ways to do it; stages of what is no simple chain."""
+"""Recomputation of chains against all ways to do it; stages of other dataflows."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_steps_that_nobody_needs_run_once(flow: Dataflow, at: int, share: float)
 
 
 def test_inference_is_no_chain() -> None:
-    with pytest.raises(BudgetError, match="no chain"):
+    with pytest.raises(BudgetError, match="not a chain"):
         checkpointed(forward_chain(4, 4), [0, 1], 100)
 
 

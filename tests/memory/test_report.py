@@ -35,7 +35,7 @@ def test_sizes(text: str, size_bytes: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "MB", "64XB", "-3MB", "1e3", "0", "0.1", "64 M B", "nan"])
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(ValueError, match="is no size; give bytes, as in 64MB, 64 MiB"):
+    with pytest.raises(ValueError, match="is not a size; give bytes, as in 64MB, 64 MiB"):
         parse_bytes(text)
 
 

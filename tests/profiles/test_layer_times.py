@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.refusals import refusals
 from workbench.profiles import LayerTimes, profile_model
 from workbench.profiles.layer_times import SCHEMA
 
@@ -28,33 +29,30 @@ def test_sums_and_ratio() -> None:
     assert LayerTimes("m", 4, "cpu", times()).layers_over_iteration is None
 
 
-@pytest.mark.parametrize("batch_size", [0, -3, 1.0, True, "8", None])
-def test_batch_size_is_a_positive_whole_number(batch_size: object) -> None:
-    with pytest.raises(
-        ValueError, match=r"batch_size is .*; it must be a whole number of at least 1"
-    ):
-        LayerTimes("m", batch_size, "cpu", times())  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (times().drop("update_s"), "a table of layer times has the columns"),
-        (times().head(0), "at least one row"),
-        (times(forward_s=[-1.0, 1.0]), "forward_s of layer 'a' is -1.0"),
-        (times(backward_s=[1.0, math.nan]), "backward_s of layer 'b' is nan"),
-        (times(update_s=[1.0, math.inf]), "update_s of layer 'b' is inf"),
-    ],
+test_layer_times_refused = refusals(
+    LayerTimes,
+    {"name": "m", "batch_size": 1, "device": "cpu", "table": times()},
+    {
+        "batch_size": {"must be a whole number of at least 1": [0, -3, 1.0, True, "8", None]},
+        "table": {
+            "a table of layer times has the columns": [times().drop("update_s")],
+            "at least one row": [times().head(0)],
+            "forward_s of layer 'a' is -1.0": [times(forward_s=[-1.0, 1.0])],
+            "backward_s of layer 'b' is nan": [times(backward_s=[1.0, math.nan])],
+            "update_s of layer 'b' is inf": [times(update_s=[1.0, math.inf])],
+        },
+        "iteration_s": {"iteration_s is": [0.0, -1.0, math.nan, math.inf]},
+    },
 )
-def test_refusals(wrong: pl.DataFrame, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        LayerTimes("wrong", 1, "cpu", wrong)
-
-
-@pytest.mark.parametrize("iteration_s", [0.0, -1.0, math.nan, math.inf])
-def test_iteration_is_a_duration(iteration_s: float) -> None:
-    with pytest.raises(ValueError, match="iteration_s is"):
-        LayerTimes("m", 1, "cpu", times(), iteration_s=iteration_s)
+test_from_flops_refused = refusals(
+    LayerTimes.from_flops,
+    {"profile": profile_model("lenet5"), "flops_per_s": 1e9, "batch_size": 1},
+    {
+        "flops_per_s": {"flops_per_s is .*, not a positive number": [0.0, math.nan]},
+        "batch_size": {"batch_size is 0": [0]},
+        "backward_over_forward": {"backward_over_forward is -1.0": [-1.0]},
+    },
+)
 
 
 @pytest.mark.parametrize("iteration", [(None, None), (0.1 + 0.2, 1e-17)])
@@ -110,20 +108,3 @@ def test_what_no_gradient_passes_has_no_backward_time() -> None:
         profile_model(module, (4,)), flops_per_s=32.0, batch_size=1, backward_over_forward=3.0
     )
     assert times.table["backward_s"].to_list() == [0.0, 3.0]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"flops_per_s": 0.0, "batch_size": 1}, "flops_per_s is 0.0"),
-        ({"flops_per_s": math.nan, "batch_size": 1}, "flops_per_s is nan"),
-        ({"flops_per_s": 1e9, "batch_size": 0}, "batch_size is 0"),
-        (
-            {"flops_per_s": 1e9, "batch_size": 1, "backward_over_forward": -1.0},
-            "backward_over_forward is -1.0",
-        ),
-    ],
-)
-def test_from_flops_refusals(options: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        LayerTimes.from_flops(profile_model("lenet5"), **options)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.refusals import refusals
 from workbench.profiles import LayerTimes, ModelProfile, profile_model, synthetic_profile
 from workbench.profiles.model_profile import SCHEMA
 
@@ -26,30 +27,30 @@ def test_totals_and_length() -> None:
     assert (profile.forward_flops, profile.backward_flops) == (3, 3)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (table().drop("param_bytes"), "a model profile has the columns"),
-        (table().cast({"param_bytes": pl.Float64}), "a model profile has the columns"),
-        (table().head(0), "at least one row"),
-        (table(layer=["a", "a"]), "'a' appears twice"),
-        (table(output_bytes=[1, -2]), "output_bytes of layer 'b' is -2"),
-        (table(param_tensors=[None, 2]), "param_tensors of layer 'a' is None"),
-    ],
+test_refused = refusals(
+    ModelProfile,
+    {"name": "small", "input_shape": (3,), "table": table()},
+    {
+        "table": {
+            "a model profile has the columns": [
+                table().drop("param_bytes"),
+                table().cast({"param_bytes": pl.Float64}),
+            ],
+            "at least one row": [table().head(0)],
+            "'a' appears twice": [table(layer=["a", "a"])],
+            "output_bytes of layer 'b' is -2": [table(output_bytes=[1, -2])],
+            "param_tensors of layer 'a' is None": [table(param_tensors=[None, 2])],
+        },
+        "tensor_bytes": {"tensor_bytes do not add up": [((1,), (1, 2))]},
+        "frozen_bytes": {"frozen_bytes has 1 numbers for 2 layers; give one each": [(1,)]},
+    },
 )
-def test_refusals(wrong: pl.DataFrame, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ModelProfile("wrong", (3,), wrong)
 
 
 def test_sizes_of_tensors() -> None:
     sizes = profile_model("lenet5").tensor_bytes
     assert sizes[0] == (6 * 25 * 4, 6 * 4)
     assert ModelProfile("even", (3,), table(param_bytes=[9, 5])).tensor_bytes == ((9,), (3, 2))
-    with pytest.raises(ValueError, match="tensor_bytes do not add up"):
-        ModelProfile("wrong", (3,), table(), tensor_bytes=((1,), (1, 2)))
-    with pytest.raises(ValueError, match="frozen_bytes has 1 numbers for 2 layers; give one each"):
-        ModelProfile("wrong", (3,), table(), frozen_bytes=(1,))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.refusals import refusals
 from workbench.profiles import synthetic_profile
 
 
@@ -48,15 +49,12 @@ def test_no_spread_makes_all_layers_equal() -> None:
     assert table.drop("layer", "backward_flops").n_unique() == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"layers": 0}, "at least 1 layer, not 0"),
-        ({"layers": 3, "spread": -1.0}, "spread is -1.0"),
-        ({"layers": 3, "spread": math.nan}, "spread is nan"),
-        ({"layers": 3, "mean_param_bytes": 0.0}, "not positive numbers"),
-    ],
+test_refused = refusals(
+    synthetic_profile,
+    {"layers": 3, "seed": 0},
+    {
+        "layers": {"at least 1 layer, not 0": [0]},
+        "spread": {"spread is .*, not a number of at least 0": [-1.0, math.nan]},
+        "mean_param_bytes": {"not positive numbers": [0.0]},
+    },
 )
-def test_refusals(options: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        synthetic_profile(seed=0, **options)  # type: ignore[arg-type]

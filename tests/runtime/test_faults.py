@@ -63,7 +63,7 @@ class TestCrash:
         assert run.trace is not None
         assert run.trace.frame.rows()[-1] == ("one", "fault", "down", 2.5, 2.5, 0)
 
-    def test_a_restart_runs_it_anew(self) -> None:
+    def test_a_restarted_program_begins_from_its_start(self) -> None:
         lives = []
 
         async def program(context: Context) -> list[float]:
@@ -219,7 +219,7 @@ class TestCrash:
         gc.collect()
         assert (run.results[0], run.end_s) == (["x", 4, 5], 5)
 
-    def test_who_waited_for_a_core_takes_none_from_the_next_life(self) -> None:
+    def test_turns_for_a_core_end_with_a_crash(self) -> None:
         async def program(context: Context) -> list[float]:
             if context.restarts == 0:
                 for _ in range(3):
@@ -231,7 +231,7 @@ class TestCrash:
         run = simulate(Cluster([Node("a", cores=1)]), [program], faults=faults)
         assert run.results[0] == [3, 4]
 
-    def test_frees_the_cores_and_tasks_of_the_next_life(self) -> None:
+    def test_a_restarted_node_has_idle_cores_and_no_tasks(self) -> None:
         async def program(context: Context) -> float:
             for _ in range(3):
                 context.spawn(steps(context))
@@ -278,7 +278,7 @@ class TestCrash:
         run = simulate(pair(link), [sends(1e6, 1e6), listen], faults=[Crash(0, 1.5)])
         assert run.results[1] == [("0", 6)]
 
-    def test_a_peer_that_waits_for_it_meets_a_deadlock_that_says_so(self) -> None:
+    def test_waiting_for_a_crashed_node_is_a_deadlock(self) -> None:
         with pytest.raises(DeadlockError, match=r"one \(node 0\) is down after a crash"):
             simulate(pair(MBPS), [steps, receives(1)], faults=[Crash(0, 1)])
 
@@ -390,7 +390,7 @@ class TestDrawn:
         assert len(lengths) == pytest.approx(40_000, rel=0.03)
         assert sum(lengths) / len(lengths) == pytest.approx(20, rel=0.03)
 
-    def test_none_unless_asked_for(self) -> None:
+    def test_no_fault_is_drawn_by_default(self) -> None:
         assert draw_faults(1, self.CLUSTER, until_s=10) == ()
 
     def test_a_cluster_that_grows_keeps_the_faults_of_its_first_nodes_and_links(self) -> None:

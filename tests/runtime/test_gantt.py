@@ -66,7 +66,7 @@ def test_few_spans_bear_their_labels_where_there_is_room() -> None:
     assert [text.text for text in drawn(figures.svg(Trace.of(spans).gantt()), "text")] == ["b"]
 
 
-def test_many_spans_bear_none_and_take_turns() -> None:
+def test_many_spans_have_no_labels_and_alternate_in_shade() -> None:
     picture = figures.svg(trace(152).gantt())
     assert drawn(picture, "text") == []
     bars = drawn(picture, "rect")

@@ -54,28 +54,3 @@ def test_equals_progressive_filling(rates_of: Solver, problem: Problem) -> None:
     assert rates_of(*problem) == pytest.approx(
         [float(rate) for rate in progressive_filling(*problem)], rel=1e-12, abs=1e-12
     )
-
-
-@both
-@given(problem=problems())
-def test_every_transfer_has_a_bottleneck(rates_of: Solver, problem: Problem) -> None:
-    caps, crossed, capacities = problem
-    rates = rates_of(*problem)
-    used = [
-        sum(rate for rate, through in zip(rates, crossed, strict=True) if interface in through)
-        for interface in range(len(capacities))
-    ]
-    for total, capacity in zip(used, capacities, strict=True):
-        assert total <= capacity + 1e-9
-    for transfer, rate in enumerate(rates):
-        assert rate <= caps[transfer]
-        full_and_no_larger = [
-            used[interface] >= capacities[interface] - 1e-9
-            and rate
-            >= max(
-                other for other, through in zip(rates, crossed, strict=True) if interface in through
-            )
-            - 1e-9
-            for interface in crossed[transfer]
-        ]
-        assert rate == caps[transfer] or any(full_and_no_larger)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.refusals import refusals
-from tests.runtime.test_bad_input import failing, failure, holds_results
+from tests.runtime.test_failures import failing, failure, holds_results
 from tests.runtime.test_simulate import MBPS, idle, pair
 from workbench.clusters import Cluster, Link, MissingLinkError, Node, UnknownNodeError, full_mesh
 from workbench.runtime import (

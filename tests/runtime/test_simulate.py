@@ -414,7 +414,7 @@ class TestRuns:
         assert one.results == again.results
         assert len({*one.results.values(), *other.results.values()}) == 4
 
-    def test_shows_what_it_was(self) -> None:
+    def test_text_counts_results_events_and_bytes(self) -> None:
         run = simulate(pair(MBPS), [sends(1e6), receives(1)])
         assert str(run) == (
             f"done after 1 virtual seconds: 2 results, {run.events} events, "

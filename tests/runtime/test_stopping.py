@@ -44,7 +44,7 @@ class TestDeadlockBeforeATime:
         assert (caught.value.run.ended, caught.value.run.end_s) == ("deadlock", 2)
 
     @pytest.mark.parametrize("until_s", [5, None])
-    def test_a_timer_that_nobody_needs_hides_none(self, until_s: float | None) -> None:
+    def test_an_unneeded_timer_hides_no_deadlock(self, until_s: float | None) -> None:
         with pytest.raises(DeadlockError, match="'never' since 1 s"):
             simulate(pair(MBPS), [sends(1e6), patient], until_s=until_s)
 
@@ -56,7 +56,7 @@ class TestDeadlockBeforeATime:
             [Crash("one", 10), Restart("one", 20)],  # whose program has ended
         ],
     )
-    def test_faults_that_wake_nobody_hide_none(self, faults: list[Fault]) -> None:
+    def test_faults_that_wake_nobody_hide_no_deadlock(self, faults: list[Fault]) -> None:
         with pytest.raises(DeadlockError, match="since 1 s"):
             simulate(pair(MBPS), [sends(1e6), receives(2)], faults=faults, until_s=5)
 
@@ -71,7 +71,7 @@ class TestDeadlockBeforeATime:
         ],
         ids=["sleeps", "is carried", "waits for bandwidth", "is under way", "crashes"],
     )
-    def test_is_none_while_anything_can_still_happen(
+    def test_no_deadlock_while_anything_can_still_happen(
         self, programs: list[Program], link: Link, faults: list[Fault]
     ) -> None:
         simulation = Simulation(pair(link), programs, faults=faults)
@@ -176,7 +176,7 @@ class TestGoingOn:
         ("error", "said"),
         [(KeyboardInterrupt, "was interrupted at 5 s"), (ValueError, r"ValueError: now\) at 5 s")],
     )
-    def test_who_waits_for_it_is_in_a_deadlock_that_says_why(
+    def test_waiting_for_a_failed_program_is_a_deadlock_that_says_why(
         self, error: type[BaseException], said: str
     ) -> None:
         simulation = Simulation(pair(MBPS), [halting(error, 5), receives(1)])
@@ -189,7 +189,7 @@ class TestGoingOn:
             with pytest.raises(DeadlockError, match=f"one .*{said}"):
                 simulation.run(until_s=50)
 
-    def test_what_it_spawned_ends_with_it_and_its_node_does_not_restart(self) -> None:
+    def test_tasks_of_a_failed_program_end_and_its_node_does_not_restart(self) -> None:
         async def parent(context: Context) -> Any:
             context.spawn(halting(ZeroDivisionError, 99)(context))
             await context.sleep(2.5)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import inspect
+import json
 import math
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -16,12 +21,14 @@ import polars as pl
 import pytest
 import torch
 
+from tests.event_loop import in_event_loop
 from tests.short_trainings import DIGITS
 from workbench import decentralised, dlion, dynacomm, edgegossip, hiertrain, olpb, parallel
-from workbench.clusters import Link, full_mesh
+from workbench.clusters import Link, Schedule, full_mesh
 from workbench.datasets import partition
 from workbench.edgegossip import Platform, Predictor
 from workbench.hiertrain import TIERS, Hybrid, Problem
+from workbench.paths import ROOT
 from workbench.runtime import (
     Crash,
     Fault,
@@ -34,7 +41,6 @@ from workbench.runtime import (
 )
 from workbench.training import (
     RunOptions,
-    Setup,
     Sgd,
     Standing,
     Trained,
@@ -66,7 +72,7 @@ PLATFORMS = [
 class System(NamedTuple):
     """A setup of two epochs, and what trains it."""
 
-    setup: Setup
+    setup: Any
     train: Callable[..., Trained[Any]]
 
 
@@ -139,6 +145,75 @@ class TestFirstWeights:
                 assert torch.equal(weights.to(flat.dtype), flat) is stays
         same = zip(module.parameters(), initialise("lenet5", 77).parameters(), strict=True)
         assert all(torch.equal(*pair) for pair in same)
+
+
+def finished(name: str, threads: int | None = None, **changes: Any) -> Trained[Any]:
+    """A training of a system; with a name that is no system's, one with more to go wrong."""
+    if name in SYSTEMS:
+        setup, train = SYSTEMS[name]
+        return train(replace(setup, **changes), trace=True, threads=threads)
+    back: dict[str, Any] = {
+        "faults": [Crash(0, 0.2), Restart(0, 0.9)],
+        "trace": True,
+        "threads": threads,
+    }
+    if name == "workers come back":
+        patient = replace(SYSTEMS["dlion"].setup, patience_s=0.5, **changes)
+        return dlion.train(patient, **back)
+    if name == "plans change":
+        unequal: dict[str, Any] = {"workers": 3, "servers": 2, "speeds": (1.0, 0.5, 0.25)}
+        bandwidth = Schedule.of([(0, 200e6), (0.05, 2e6)])
+        link = Link(bandwidth, 0.001, tensor_s=1e-4)
+        setup = replace(SYSTEMS["dynacomm"].setup, link=link, **unequal, **changes)
+        return dynacomm.train(setup, replan_every=1, planning_s=0.001, threads=threads)
+    gossip = replace(SYSTEMS["decentralised"].setup, patience_s=1.0, epochs=3, **changes)
+    if name == "models by chance":
+        gossip = replace(gossip, mixing=None, probability=0.5)
+    return decentralised.train(gossip, **back)
+
+
+REPEATED = (
+    *SYSTEMS, "workers come back", "plans change", "nodes come back", "models by chance"
+)  # fmt: skip
+
+
+def digest(name: str, **given: Any) -> str:
+    """Hash of every bit that a training ends with; other processes import this."""
+    found = finished(name, **given)
+    made = hashlib.sha256(repr((found.run.end_s, found.run.events)).encode())
+    for one in models(found):
+        made.update(one.numpy().tobytes())
+    frames = [
+        vars(found)[name] for name in vars(found) if isinstance(vars(found)[name], pl.DataFrame)
+    ]
+    for frame in [*frames, *([] if found.run.trace is None else [found.run.trace.frame])]:
+        made.update(frame.write_csv().encode())
+    return made.hexdigest()
+
+
+class TestSameBits:
+    @pytest.mark.parametrize("name", REPEATED)
+    def test_any_number_of_threads_learns_the_same_bits_and_another_seed_others(
+        self, name: str
+    ) -> None:
+        assert digest(name, threads=1) == digest(name, threads=3) != digest(name, seed=4)
+
+    def test_another_process_learns_the_same_bits(self) -> None:
+        code = f"import json\nfrom {__name__} import REPEATED, digest\n"
+        code += "print(json.dumps({name: digest(name) for name in REPEATED}))"
+        there = subprocess.check_output(
+            [sys.executable, "-c", code],
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "4242"},
+        )
+        assert json.loads(there) == {name: digest(name) for name in REPEATED}
+
+    def test_a_running_event_loop_learns_the_same_bits(self) -> None:
+        async def cell() -> str:
+            return digest("plans change")
+
+        assert in_event_loop(cell()) == digest("plans change")
 
 
 class TestColumns:

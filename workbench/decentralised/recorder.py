@@ -1,22 +1,54 @@
-"""Results of each epoch on each node, and how far the nodes' models are from each other."""
+"""What is recorded of a run: iterations, epochs, what arrived, how far models are apart."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from workbench.training.trained import DivergedError, schema
+from workbench.training.passes import check_finite
+from workbench.training.trained import schema
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.decentralised.learner import Learner
+    from workbench.runtime import Message
     from workbench.training import Evaluation
 
 EPOCHS = schema(("node", "name", "test_loss", "consensus_error", "samples", "restarts"))
+EVALUATIONS = {
+    "at_s": pl.Float64,
+    "node": pl.Int64,
+    "name": pl.String,
+    "iteration": pl.Int64,
+    "top1": pl.Float64,
+    "loss": pl.Float64,
+}
+ITERATIONS = {
+    "at_s": pl.Float64,
+    "node": pl.Int64,
+    "name": pl.String,
+    "iteration": pl.Int64,
+    "samples": pl.Int64,
+    "global_batch": pl.Int64,
+    "loss": pl.Float64,
+    "restarts": pl.Int64,
+}
+TRANSFERS = {
+    "at_s": pl.Float64,
+    "source": pl.Int64,
+    "source_name": pl.String,
+    "target": pl.Int64,
+    "target_name": pl.String,
+    "topic": pl.String,
+    "iteration": pl.Int64,
+    "values": pl.Int64,
+    "bytes": pl.Int64,
+}
 _CHUNK = 1 << 20  # elements in double precision at once
 
 
@@ -63,13 +95,14 @@ class Recorder:
     nodes; where a node lags further behind, an epoch's consensus error is unknown.
     """
 
-    nodes: int
-    epochs: int
-    evaluate_every: int
-    rows: list[tuple[int, int, str, float, float | None, float | None, float | None, int, int]] = (
-        field(default_factory=list)
-    )
+    names: Sequence[str]  # of the nodes
+    epochs: int = 0
+    evaluate_every: int = 1
+    rows: list[tuple[Any, ...]] = field(default_factory=list)  # of epochs
     spreads: dict[int, Spread] = field(default_factory=dict)
+    evaluations: list[tuple[float, int, str, int, float, float]] = field(default_factory=list)
+    iterations: list[tuple[Any, ...]] = field(default_factory=list)
+    transfers: list[tuple[Any, ...]] = field(default_factory=list)
 
     def evaluates(self, epoch: int) -> bool:
         """Whether models are evaluated at the end of an epoch."""
@@ -79,9 +112,9 @@ class Recorder:
         self, epoch: int, at_s: float, learner: Learner, restarts: int, found: Evaluation | None
     ) -> None:
         """Note the end of a node's epoch, after its exchange, and its evaluation if any."""
-        if found is not None and not math.isfinite(found.loss):
+        if found is not None:
             where = f"for {learner.name} on the test samples at the end of epoch {epoch}"
-            raise DivergedError(found.loss, where)
+            check_finite(found.loss, where)
         samples, loss = learner.take_loss()
         test = (None, None) if found is None else (found.loss, found.top1)
         at = (epoch, learner.node, learner.name, at_s)
@@ -92,7 +125,7 @@ class Recorder:
         if epoch not in self.spreads:
             self.spreads[epoch] = Spread()
             open_epochs = [one for one, spread in self.spreads.items() if spread.mean is not None]
-            for oldest in sorted(open_epochs)[: max(0, len(open_epochs) + 1 - self.nodes)]:
+            for oldest in sorted(open_epochs)[: max(0, len(open_epochs) + 1 - len(self.names))]:
                 self.spreads[oldest].mean = None
         spread = self.spreads[epoch]
         if node in spread.counted:  # a node that restarted may pass an epoch again
@@ -101,7 +134,7 @@ class Recorder:
             spread.incomplete = True
             return
         spread.add(node, model)
-        if spread.count == self.nodes:
+        if spread.count == len(self.names):
             spread.mean = None
 
     def frame(self) -> pl.DataFrame:
@@ -111,3 +144,37 @@ class Recorder:
             for row in sorted(self.rows, key=lambda row: row[0])
         ]
         return pl.DataFrame(rows, schema=EPOCHS, orient="row")
+
+    def learnt(self, at_s: float, node: int, iteration: int, *row: Any) -> None:
+        """Note a worker's iteration: its batch, the global one, the loss, its restarts."""
+        self.iterations.append((at_s, node, self.names[node], iteration, *row))
+
+    def heard(
+        self, at_s: float, target: int, message: Message, iteration: int, values: int
+    ) -> None:
+        """Note what has arrived, by the iteration of its sender."""
+        source, topic, size_bytes = message.sender, message.topic, int(message.size_bytes)
+        who = (source, self.names[source], target, self.names[target])
+        self.transfers.append((at_s, *who, topic, iteration, values, size_bytes))
+
+    def evaluated(self, at_s: float, node: int, iteration: int, found: Evaluation) -> None:
+        """Note a worker's accuracy and loss on the test samples."""
+        where = f"for {self.names[node]} on the test samples after iteration {iteration}"
+        check_finite(found.loss, where)
+        row = (iteration, found.top1, found.loss)
+        self.evaluations.append((at_s, node, self.names[node], *row))
+
+    def close(self, at_s: float, learners: Sequence[Learner]) -> None:
+        """Evaluate every worker at the end of a run, with all that has arrived by then."""
+        last = dict.fromkeys(range(len(learners)), 0)
+        last.update({node: iteration for _, node, _, iteration, *_ in self.iterations})
+        for node, learner in enumerate(learners):
+            self.evaluated(at_s, node, last[node], learner.evaluate())
+
+    def frames(self) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        """Evaluations, iterations and transfers."""
+        return (
+            pl.DataFrame(self.evaluations, schema=EVALUATIONS, orient="row"),
+            pl.DataFrame(self.iterations, schema=ITERATIONS, orient="row"),
+            pl.DataFrame(self.transfers, schema=TRANSFERS, orient="row"),
+        )

@@ -13,6 +13,7 @@ from workbench.training.repeatable import SHUFFLE
 
 if TYPE_CHECKING:
     from workbench.datasets import Dataset
+    from workbench.decentralised.node import Node
     from workbench.decentralised.setup import Gossip
     from workbench.training import FlatModel
 
@@ -128,3 +129,95 @@ def shuffled(points: NDArray[np.int64], seed: int, epoch: int, view: View) -> Ba
     stream = np.random.SeedSequence(seed, spawn_key=(SHUFFLE, epoch, view.node))
     order = np.random.default_rng(stream).permutation(points)
     return np.split(order, range(view.batch_size, len(order), view.batch_size))
+
+
+Reports = Mapping[int, tuple[int, Any]]
+"""By node: the epoch behind which it was made, and the report."""
+
+
+class Epochs:
+    """Epochs of the batches that a `Selecting` chooses: the source of a node that gossips."""
+
+    def __init__(self, node: Node, selecting: Selecting[Any], setup: Gossip) -> None:
+        self._node, self._selecting, self._setup = node, selecting, setup
+        self.state = selecting.begin(node.node)
+        self.reports: dict[int, tuple[int, Any]] = {}
+        self.last: Learnt | None = None
+        self.epoch = 0  # the present one, from 1
+        self._left: list[NDArray[np.int64]] = []  # the next one last
+        self._began_s, self._samples = 0.0, 0
+
+    @property
+    def over(self) -> bool:
+        """Whether all epochs are over."""
+        return self.epoch >= self._setup.epochs and not self._left
+
+    @property
+    def label(self) -> str:
+        """The epoch."""
+        return str(self.epoch)
+
+    @property
+    def epoch_over(self) -> bool:
+        """Whether no batch is left."""
+        return not self._left
+
+    async def next(self) -> NDArray[np.int64] | None:
+        """The next batch; at the beginning of an epoch, choose its batches."""
+        if not self._left:
+            self.epoch, context = self.epoch + 1, self._node.context
+            chosen = self._selecting.step(self.state, self.epoch, self.view())
+            self.state, batches, cost_s = chosen
+            if cost_s:
+                await context.compute(_nothing, cost_s=cost_s, lane="select", label=self.label)
+            self._began_s, self._samples = context.now_s(), 0
+            self._left = list(batches)[::-1]
+            if not self._left:
+                self.learnt(0)
+                return None
+        return np.array(self._left.pop())  # a copy, since work may read it later
+
+    def learnt(self, samples: int) -> None:
+        """Count a batch."""
+        self._samples += samples
+        if not self._left:
+            self.last = Learnt(self._samples, self._node.context.now_s() - self._began_s)
+
+    def view(self) -> View:
+        """What the node knows now."""
+        node, setup = self._node, self._setup
+        return View(
+            node=node.node,
+            now_s=node.context.now_s(),
+            flat=node.learner.flat,
+            setup=setup,
+            shard=setup.held[node.node],
+            batch_size=setup.batch_size,
+            sample_s=node.job.sample_s[node.node],
+            last=self.last,
+            reports={node: report for node, (_, report) in sorted(self.reports.items())},
+        )
+
+    def report(self) -> bool:
+        """Make the report on the epoch; whether there is one."""
+        made = self._selecting.report(self.state, self.epoch, self.view())
+        if made is not None:
+            self.reports[self._node.node] = self.epoch, made
+        return made is not None
+
+    def hear(self, reports: Reports) -> None:
+        """Keep the newer of the reports known here and of `reports`."""
+        for node, (epoch, report) in reports.items():
+            if node != self._node.node and epoch >= self.reports.get(node, (epoch,))[0]:
+                self.reports[node] = epoch, report
+
+    async def note(self) -> None:
+        """Note the epoch's end."""
+        node, recorder = self._node, self._node.job.recorder
+        now_s = node.context.now_s()
+        found = await node.evaluate() if recorder.evaluates(self.epoch) else None
+        recorder.note(self.epoch, now_s, node.learner, node.context.restarts, found)
+
+
+def _nothing() -> None:
+    return None

@@ -16,11 +16,11 @@ from workbench.checks import is_number, listed
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
 from workbench.decentralised.learner import PeerPrograms, learners_of
-from workbench.decentralised.model_exchange.epochwise import epochwise
-from workbench.decentralised.model_exchange.gosgd import Share, gosgd
-from workbench.decentralised.participant import Job
+from workbench.decentralised.model_exchange.epochwise import Epochwise
+from workbench.decentralised.model_exchange.gosgd import GoSgd, Share
+from workbench.decentralised.node import Job, Node
 from workbench.decentralised.recorder import Recorder
-from workbench.decentralised.selecting import EverySample, Selecting
+from workbench.decentralised.selecting import Epochs, EverySample, Selecting
 from workbench.decentralised.setup import Gossip, sample_seconds
 from workbench.errors import UserError
 from workbench.runtime import Fault, Run
@@ -29,6 +29,7 @@ from workbench.training import RunOptions, Standing, Trained, TrainingError
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from workbench.runtime import Context, Program
     from workbench.runtime.progress import Progress
 
 __all__ = ["GossipSetup", "Trained", "TrainingError", "train"]
@@ -134,7 +135,7 @@ class GossipPrograms(PeerPrograms["Trained[tuple[Tensor, ...]]"]):
 
     def standing(self) -> Standing:
         """By the epochs of all nodes; the loss is that of the last one noted."""
-        planned = self.recorder.nodes * self.recorder.epochs
+        planned = self.setup.epochs * len(self.cluster)
         done = len(self.recorder.rows)
         losses = []
         if done:
@@ -202,23 +203,34 @@ def gossip_programs(setup: Gossip, selecting: Selecting[Any] | None) -> GossipPr
     chosen = (EverySample(setup.seed) if selecting is None else selecting).fitted(setup)
     flat = training.flatten(setup.made(), setup.dataset.input_shape)
     learners = learners_of(setup, [flat] * setup.nodes)
-    recorder = Recorder(setup.nodes, setup.epochs, setup.evaluate_every)
+    recorder = Recorder(setup.network.names, setup.epochs, setup.evaluate_every)
     layout = flat.layout
     job = Job(
         setup=setup,
-        selecting=chosen,
         learners=learners,
         recorder=recorder,
+        batch_size=setup.batch_size,
         sample_s=setup.seconds_per_sample,
         tensor_bytes=tuple(
             float(prod(shape) * layout.item_bytes) for layer in layout.tensors for _, shape in layer
         ),
     )
-    shares = []
-    if setup.mixing is not None:
-        programs = [epochwise(job, setup.mixing) for _ in learners]
-    else:
-        assert setup.probability is not None
-        shares = [Share(1 / setup.nodes) for _ in learners]
-        programs = [gosgd(job, setup.probability, share) for share in shares]
+    mixing, probability = setup.mixing, setup.probability
+    shares = [Share(1 / setup.nodes) for _ in learners if mixing is None]
+    sources: list[list[int]] = [[] for _ in learners]
+    for source, target in setup.network.links:
+        sources[target].append(source)
+
+    async def program(context: Context) -> Any:
+        at = context.node
+        if mixing is not None:
+            node = Node(job, context, mixing.targets(at), mixing.sources(at))
+            epochs = Epochs(node, chosen, setup)
+            return await node.run(epochs, Epochwise(node, epochs, mixing))
+        assert probability is not None
+        node = Node(job, context, context.peers, sources[at])
+        epochs = Epochs(node, chosen, setup)
+        return await node.run(epochs, GoSgd(node, epochs, probability, shares[at]))
+
+    programs: list[Program] = [program] * setup.nodes
     return GossipPrograms(setup, setup.network, programs, learners, recorder, shares)

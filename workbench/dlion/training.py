@@ -25,12 +25,13 @@ from workbench.checks import check_kind, check_number
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
 from workbench.decentralised.learner import PeerPrograms, learners_of
+from workbench.decentralised.recorder import Recorder
 from workbench.decentralised.setup import PeerSetup, sample_seconds
 from workbench.dlion.algorithms import SYSTEMS, System
 from workbench.dlion.algorithms.global_batch import CONSTANT, GlobalBatch, Growth, step
 from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
-from workbench.dlion.programs.job import Job, Recorder
+from workbench.dlion.programs.job import Job
 from workbench.dlion.programs.program import program
 from workbench.errors import UserError
 from workbench.names import check_name, choose
@@ -211,8 +212,8 @@ class Setup(PeerSetup):
             system=system,
             learners=learners,
             recorder=Recorder(self.network.names),
-            local_batch=self.local_batch,
-            sample_s=self.seconds_per_sample,
+            batch_size=self.local_batch,
+            sample_s=(self.seconds_per_sample,) * self.nodes,
             host_s=self.host_s,
             stands_for=self.stands_for,
             variables=tuple(one for one in tensors if one.stop > one.start),

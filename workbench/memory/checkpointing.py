@@ -36,11 +36,11 @@ Run = tuple[Part, int]
 def checkpointed(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> Dataflow:
     """The dataflow with stages that run again, in order, within a budget; at least cost.
 
-    Raises `BudgetError`: no such way is within the budget, or the dataflow is no chain.
+    Raises `BudgetError`: no such way is within the budget, or the dataflow is not a chain.
     """
     found = chain(flow, order)
     if not 1 < len(found.stages) <= MOST_STAGES:
-        raise BudgetError("the dataflow is no chain of stages")
+        raise BudgetError("the dataflow is not a chain of stages")
     room = budget_bytes - found.pinned_bytes
     solved = _Programme(found.stages, cost(flow), room) if room > 0 else None
     if solved is None or not solved.is_solved:
@@ -49,7 +49,7 @@ def checkpointed(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> Dat
 
 
 def least_staged(flow: Dataflow, order: Sequence[int]) -> int | None:
-    """Bytes alive at once in the smallest plan of stages, at once; None if it is no chain."""
+    """Bytes alive at once in the smallest plan of stages, at once; None if it is not a chain."""
     found = chain(flow, order)
     room = lifetimes(flow, order).bound_bytes - found.pinned_bytes
     if not 1 < len(found.stages) <= MOST_STAGES or room <= 0:

@@ -86,9 +86,8 @@ class Dataflow:
     held
         What stays outside of the plan, each storage once. What is computed from weights before all
         runs counts as a weight.
-    graph, buffer_of_value, updated
-        Where it comes from, to run it: which buffer holds a value, and which value from outside a
-        result is written over.
+    graph, updated
+        Where it comes from, to run it, and which value from outside a result is written over.
     """
 
     steps: tuple[Step, ...]
@@ -96,7 +95,6 @@ class Dataflow:
     kept: frozenset[int]
     held: tuple[Held, ...] = ()
     graph: OperatorGraph | None = None
-    buffer_of_value: Mapping[int, int] = field(default_factory=dict)
     updated: Mapping[int, int] = field(default_factory=dict)
 
     @cached_property
@@ -203,9 +201,7 @@ def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
             writing.setdefault(storage, []).append(len(steps) - 1)
     sizes = aligned([graph.values[number].storage_bytes for number in buffers], alignment)
     kept = frozenset(buffers[v.value] for v in graph.outputs if v.value in buffers)
-    return Dataflow(
-        tuple(steps), sizes, kept, _held(graph, buffers, updated), graph, buffers, updated
-    )
+    return Dataflow(tuple(steps), sizes, kept, _held(graph, buffers, updated), graph, updated)
 
 
 def flow_of(graph: OperatorGraph | Dataflow, alignment: int = ALIGNMENT) -> Dataflow:

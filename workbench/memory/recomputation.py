@@ -80,12 +80,11 @@ def unrolled(flow: Dataflow, ran: Sequence[int]) -> Dataflow:
         steps=tuple(steps),
         sizes=np.array(sizes, np.int64),
         kept=frozenset(latest[buffer] for buffer in flow.kept),
-        buffer_of_value={value: latest[buffer] for value, buffer in flow.buffer_of_value.items()},
     )
 
 
 def _needed(flow: Dataflow, ran: Sequence[int]) -> list[int]:
-    """Runs without those again that make nothing that is read before it is made anew."""
+    """Runs, without repeated ones that make nothing that is read before it is made again."""
     first = {step: at for at, step in reversed([*enumerate(ran)])}
     read = set(flow.kept)
     found = list[int]()

@@ -37,7 +37,7 @@ def parse_bytes(text: str) -> int:
     """
     found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)", text.strip().replace(",", "").lower())
     if found is None or found[2] not in _UNITS or (size := float(found[1]) * _UNITS[found[2]]) < 1:
-        raise UserError(f"{text!r} is no size; give bytes, as in 64MB, 64 MiB or 0.5GB")
+        raise UserError(f"{text!r} is not a size; give bytes, as in 64MB, 64 MiB or 0.5GB")
     return round(size)
 
 

@@ -78,7 +78,7 @@ SMALL = 1 / 100
 
 
 def chain(flow: Dataflow, order: Sequence[int]) -> Chain:
-    """Stages of a dataflow whose passes each keep an order; none of one that is no training."""
+    """Stages of a dataflow whose passes each keep an order; none of one that does not train."""
     forward, backward = _passes(flow, order)
     if not backward or any(set(flow.before[at]) & {*backward} for at in forward):
         return Chain((), frozenset(), 0)

@@ -3,7 +3,7 @@
 Bytes and FLOPs are affine in the batch: a fixed part, and one for each sample. Both follow from
 traces at two batch sizes and were checked at a third (`scripts/trace_zoo.py`). Where a model takes
 other operators for a single sample (Mask R-CNN in inference), that is stored beside. The file bears
-a fingerprint of the code it was traced by: where that has changed, models are traced anew.
+a fingerprint of the code it was traced by: where that has changed, models are traced again.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def traced_dataflow(
     *,
     alignment: int = ALIGNMENT,
 ) -> Dataflow:
-    """As `stored_dataflow`, traced anew, which takes seconds."""
+    """As `stored_dataflow`, but traced, which takes seconds."""
     from workbench.graphs import trace
     from workbench.graphs.optimiser import optimise
 

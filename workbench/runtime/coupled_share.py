@@ -14,7 +14,7 @@ import simpy
 
 from workbench.runtime.flows import SCALE, Flow, Interface, parts
 from workbench.runtime.kernel import refuse_endless
-from workbench.runtime.max_min import Vector, max_min_rates, max_min_rates_of_many
+from workbench.runtime.max_min import max_min_rates, max_min_rates_of_many
 
 MANY = 64
 """Transfers from which on arrays are faster."""
@@ -145,14 +145,11 @@ class LargeCoupledShare(CoupledShare):
             state[_RATE, changed], state[_END, changed] = rates_bps, now_s + seconds
         return float(state[_END].min())
 
-    def rates_bps(self) -> Vector:
-        """Rates, by `place`."""
-        return self._state[_RATE, : len(self.flows)]
-
     def over_limits(self) -> list[tuple[Flow, float]]:
         """Transfers above their limits, and their rates."""
-        rates_bps = self.rates_bps()
-        (over,) = (rates_bps > self._state[_LIMIT, : len(self.flows)]).nonzero()
+        state = self._state[:, : len(self.flows)]
+        rates_bps = state[_RATE]
+        (over,) = (rates_bps > state[_LIMIT]).nonzero()
         return [(self.flows[place], float(rates_bps[place])) for place in over]
 
     def pop_ended(self, by_s: float) -> list[Flow]:

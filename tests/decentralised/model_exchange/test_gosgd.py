@@ -28,7 +28,7 @@ from workbench import datasets, decentralised, training
 from workbench.clusters import Link, full_mesh
 from workbench.datasets import partition
 from workbench.decentralised import EverySample, GossipSetup, Trained, View, train
-from workbench.decentralised.model_exchange.gosgd import Peers, Share, WeightedModel
+from workbench.decentralised.model_exchange.gosgd import GoSgd, Share, WeightedModel
 from workbench.decentralised.training import GossipPrograms
 from workbench.runtime import Crash, Lossy, Restart, Simulation, SlowDown
 
@@ -239,11 +239,12 @@ class TestFaults:
         built = gosgd(decentralised.ring(2), 0.0).programs()
         learner = built.learners[0]
         own, other = learner.snapshot(), torch.ones_like(learner.snapshot())
-        participant: Any = SimpleNamespace(learner=learner, hear=lambda reports: None)
-        peers: Any = SimpleNamespace(share=Share(0.0), participant=participant)
+        node: Any = SimpleNamespace(learner=learner, context=None, heartbeat=None)
+        source: Any = SimpleNamespace(hear=lambda reports: None)
+        peers = GoSgd(node, source, 0.5, Share(0.0))
         for alpha, expected in ((0.0, own), (0.25, other)):
             peers.share.inbox.append(WeightedModel(alpha, other, {}))
-            Peers.merge(peers)
+            peers.merge()
             assert (learner.snapshot() == expected).all()
             assert peers.share.alpha == peers.share.total == alpha
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +14,6 @@ import torch
 from tests.dlion.trainings import DIGITS, EXCHANGING, linear, often, setup
 from workbench import dlion
 from workbench.dlion import Trained, TrainingError, train
-from workbench.paths import ROOT
 from workbench.runtime import SimulationError
 from workbench.training import Sgd
 from workbench.training.trained import COLUMNS, SHARED, DivergedError
@@ -38,23 +33,6 @@ class TestRepeatable:
     def test_the_same_seed_gives_the_same_bits(self, name: str) -> None:
         assert digest(name) == digest(name, threads=1) == digest(name, threads=2)
         assert digest(name, seed=1) != digest(name)
-
-    def test_in_another_process(self) -> None:
-        program = (
-            "import json, torch; torch.set_num_threads(1)\n"
-            "from tests.dlion.training.test_training import EXCHANGING, digest\n"
-            "print(json.dumps({name: digest(name) for name in EXCHANGING}))"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": "7"},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=300,
-        )
-        assert json.loads(done.stdout) == {name: digest(name) for name in EXCHANGING}
 
     def test_a_user_s_generators_stay(self) -> None:
         torch.manual_seed(5)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
@@ -24,7 +21,6 @@ from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.training import Setup, train
 from workbench.names import UnknownNameError
-from workbench.paths import ROOT
 from workbench.runtime import simulate
 
 DIGITS = datasets.load("digits")
@@ -318,26 +314,6 @@ def test_iterations_cut_an_epoch_short() -> None:
     assert len(found.losses) == 4
     assert len(found.epochs) == 2
     assert found.losses == train(LENET, MIXED).losses[:4]
-
-
-HASH = """
-import hashlib
-from tests.hiertrain.training.test_train import LENET, MIXED, train
-found = train(LENET, MIXED)
-bits = found.weights.numpy().tobytes() + repr(found.epochs.rows()).encode()
-print(hashlib.sha256(bits).hexdigest())
-"""
-
-
-def test_another_process_finds_the_same_bits() -> None:
-    found = train(LENET, MIXED)
-    mine = found.weights.numpy().tobytes() + repr(found.epochs.rows()).encode()
-    printed = subprocess.run(
-        [sys.executable, "-c", HASH], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert printed.stdout.strip() == hashlib.sha256(mine).hexdigest()
-    other = train(replace(LENET, seed=4), MIXED)
-    assert not torch.equal(other.weights, found.weights)
 
 
 def test_dropout_draws_from_the_seed() -> None:

@@ -1,4 +1,4 @@
-"""Gradients by a scan are those of autograd, for chains and for graphs that are none."""
+"""Gradients by a scan are those of autograd, for chains and for other graphs."""
 
 from __future__ import annotations
 

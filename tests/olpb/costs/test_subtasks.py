@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from workbench.olpb.algorithms.gradients import elements_of
 from workbench.olpb.algorithms.levels import groups
+from workbench.olpb.algorithms.tape_recorder import record
 from workbench.olpb.costs.backward import subtasks_of
 from workbench.profiles import profile_model
 from workbench.zoo import build
@@ -15,7 +15,7 @@ from workbench.zoo import build
 @pytest.mark.parametrize(("unit", "level"), [("operator", 1), ("operator", 3), ("layer", 1)])
 def test_subtasks_cost_what_the_profile_says(unit: str, level: int) -> None:
     x, y = torch.randn(2, 1, 28, 28), torch.tensor([3, 4])
-    tape = elements_of(build("lenet5"), x, y, unit, level=level).tape
+    tape = record(build("lenet5"), x, y)
     subtasks = subtasks_of(tape, groups(tape.flow, unit, level))
     profile = profile_model("lenet5")
     assert sum(one.backward_flops for one in subtasks) == 2 * profile.backward_flops

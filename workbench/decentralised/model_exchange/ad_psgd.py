@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.decentralised.model_exchange.all_gather import copied
+from workbench.decentralised.model_exchange.peer import copied
 
 if TYPE_CHECKING:
     from workbench.decentralised.gradient_exchange.part import Values

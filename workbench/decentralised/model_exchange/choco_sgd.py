@@ -17,7 +17,7 @@ import numpy as np
 
 from workbench.checks import check_number
 from workbench.decentralised.largest import largest
-from workbench.decentralised.model_exchange.all_gather import copied
+from workbench.decentralised.model_exchange.peer import copied
 from workbench.errors import UserError
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workbench.checks import check_kind, check_whole
-from workbench.decentralised.model_exchange.all_gather import all_gather
+from workbench.decentralised.model_exchange.peer import all_gather
 from workbench.training import Sgd
 
 if TYPE_CHECKING:

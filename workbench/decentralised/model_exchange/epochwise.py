@@ -15,17 +15,19 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.decentralised.heartbeat import Heartbeat
-from workbench.decentralised.participant import Job, Participant, Reports
+from workbench.decentralised.learner import Learner
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.decentralised.mixing import Mixing
-    from workbench.runtime import Context, Program
+    from workbench.decentralised.node import Batch, Node
+    from workbench.decentralised.selecting import Epochs, Reports
 
 
 class Model(NamedTuple):
@@ -36,56 +38,56 @@ class Model(NamedTuple):
     reports: Reports
 
 
-def epochwise(job: Job, mixing: Mixing) -> Program:
-    """Program of each node; returns the last epoch whose exchange it took part in."""
+class Epochwise:
+    """A node's part in the exchanges with its sources and targets in the mixing.
 
-    async def program(context: Context) -> int:
-        participant, epochs = Participant(job, context), job.setup.epochs
-        exchange = Exchange(participant, mixing)
-        if context.restarts:
-            checkpoint = await participant.rejoin(exchange.sources)
-            participant.epoch = 0 if checkpoint is None else max(checkpoint.epoch, 1) - 1
-        exchange.start()
-        if not context.restarts and participant.report():
-            await exchange.meet(0)
-        if participant.epoch >= epochs:  # all others have finished
-            participant.epoch = epochs
-            await participant.note()
-        while participant.epoch < epochs:
-            await participant.learn(participant.epoch + 1)
-            participant.report()
-            participant.epoch = await exchange.meet(participant.epoch)
-            await participant.note()
-        done, patience_s = participant.epoch, job.setup.patience_s
-        if patience_s is not None and exchange.misses_somebody:
-            participant.epoch = epochs + 1
-            await context.sleep(patience_s)  # a peer that restarts meanwhile can fetch the model
-        return done
+    The program returns the last epoch whose exchange it took part in.
+    """
 
-    return program
-
-
-class Exchange:
-    """A node's part in the exchanges with its sources and targets in the mixing."""
-
-    def __init__(self, participant: Participant, mixing: Mixing) -> None:
-        self.participant, self.context, self.mixing = participant, participant.context, mixing
-        self.sources = mixing.sources(participant.node)
-        self.targets = mixing.targets(participant.node)
-        self.heartbeat = Heartbeat(
-            self.context, participant.job.setup.patience_s, self.targets, self.sources
-        )
+    def __init__(self, node: Node, source: Epochs, mixing: Mixing) -> None:
+        self.node, self.source, self.mixing = node, source, mixing
+        self.context, self.heartbeat = node.context, node.heartbeat
+        self.sources, self.targets = mixing.sources(node.node), mixing.targets(node.node)
         self._arrived: defaultdict[int, dict[int, Tensor | None]] = defaultdict(dict)
 
-    def start(self) -> None:
-        """Send heartbeats, and the model to whoever comes back."""
+    async def begin(self) -> None:
+        """Send heartbeats, and the model to whoever comes back; after a restart, fetch one."""
+        source, restarts = self.source, self.context.restarts
+        if restarts and (checkpoint := await self.node.rejoin(self.sources)) is not None:
+            source.hear(checkpoint.more)
+            source.epoch = max(checkpoint.at, 1) - 1
         self.heartbeat.start()
-        self.context.spawn(self._serve())
+        self.node.on("fetch", self._hand_over)
+        if not restarts and source.report():
+            await self.meet(0)
+        if source.over:  # all others have finished
+            source.epoch = self.node.job.setup.epochs
+            await source.note()
 
-    @property
-    def misses_somebody(self) -> bool:
-        """Whether a peer counts as gone."""
-        return any(not self.heartbeat.left_s(peer) for peer in self.sources)
+    def work(self, batch: Batch) -> Callable[[Learner], Any]:
+        """Take a step."""
+        return partial(Learner.learn, batch=batch)
+
+    async def learnt(self, loss: Any, took_s: float) -> None:
+        """Go on."""
+
+    async def epoch_ended(self) -> None:
+        """Exchange models, and note the epoch."""
+        self.source.report()
+        self.source.epoch = await self.meet(self.source.epoch)
+        await self.source.note()
+
+    async def outlast(self) -> int:
+        """Where somebody is gone, wait for it to come back."""
+        done, setup = self.source.epoch, self.node.job.setup
+        if any(not self.heartbeat.left_s(peer) for peer in self.sources):
+            assert setup.patience_s is not None
+            self.source.epoch = setup.epochs + 1
+            await self.context.sleep(setup.patience_s)  # for a peer to fetch the model
+        return done
+
+    def _hand_over(self, message: Message) -> None:
+        self.node.hand_over(message.sender, self.source.epoch, dict(self.source.reports))
 
     async def meet(self, epoch: int) -> int:
         """Exchange models, or reports in epoch 0, and mix; returns the epoch of this exchange.
@@ -103,16 +105,16 @@ class Exchange:
         arrived = self._arrived.pop(epoch, {})
         models = {peer: model for peer, model in arrived.items() if model is not None}
         if epoch:
-            self.participant.learner.mix(self.mixing.weights(self.participant.node, models), models)
+            self.node.learner.mix(self.mixing.weights(self.node.node, models), models)
         return epoch
 
     def _send(self, epoch: int) -> None:
-        node, reports = self.participant.node, dict(self.participant.reports)
+        reports = dict(self.source.reports)
         if epoch and self.targets:
-            model = Model(epoch, self.participant.learner.snapshot(), reports)
-            message = self.participant.job.message(node, "model", model)
+            model = Model(epoch, self.node.learner.snapshot(), reports)
+            message = self.node.model_message("model", model)
         else:
-            message = Message(node, "model", Model(epoch, None, reports), control=True)
+            message = Message(self.node.node, "model", Model(epoch, None, reports), control=True)
         for peer in self.targets:
             self.context.send(peer, message)
         self.heartbeat.sent_epoch = epoch
@@ -137,13 +139,7 @@ class Exchange:
 
     def _keep(self, message: Message) -> None:
         model: Model = message.payload
-        self.participant.hear(model.reports)
+        self.source.hear(model.reports)
         epochs = self.heartbeat.their_epochs
         epochs[message.sender] = max(model.epoch, epochs[message.sender])
         self._arrived[model.epoch][message.sender] = model.parameters
-
-    async def _serve(self) -> None:
-        while True:
-            request = await self.context.receive("fetch")
-            self.heartbeat.hear(request.sender)
-            self.context.send(request.sender, self.participant.checkpoint())

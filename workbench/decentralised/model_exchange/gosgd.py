@@ -17,17 +17,19 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.decentralised.heartbeat import Heartbeat
-from workbench.decentralised.participant import Job, Participant, Reports
+from workbench.decentralised.learner import Learner
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from workbench.runtime import Context, Program
+    from workbench.decentralised.node import Batch, Node
+    from workbench.decentralised.selecting import Epochs, Reports
 
 
 class WeightedModel(NamedTuple):
@@ -45,6 +47,9 @@ class Share:
     alpha: float
     inbox: list[WeightedModel] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.first_alpha = self.alpha
+
     @property
     def total(self) -> float:
         """Weight that is at this node."""
@@ -56,55 +61,37 @@ class Share:
         return self.alpha
 
 
-def gosgd(job: Job, probability: float, share: Share) -> Program:
-    """Program of one node, whose weight `share` keeps; returns its last alpha."""
-    first_alpha = share.alpha
+class GoSgd:
+    """A node's exchanges with its peers; `share` keeps its weight, which the program returns."""
 
-    async def program(context: Context) -> float:
-        participant, epochs = Participant(job, context), job.setup.epochs
-        peers = Peers(participant, probability, share)
-        share.alpha, share.inbox = 0.0 if context.restarts else first_alpha, []
+    def __init__(self, node: Node, source: Epochs, probability: float, share: Share) -> None:
+        self.node, self.source, self.probability, self.share = node, source, probability, share
+        self.context, self.heartbeat = node.context, node.heartbeat
+
+    async def begin(self) -> None:
+        """Listen, send heartbeats, and the model to a peer that restarts; or fetch one."""
+        node, source, context, share = self.node, self.source, self.context, self.share
+        share.alpha, share.inbox = 0.0 if context.restarts else share.first_alpha, []
         if context.restarts:
             order = context.random.permutation(list(context.peers))
-            checkpoint = await participant.rejoin(order.tolist())
-            if checkpoint is not None:
-                participant.epoch, share.alpha = max(checkpoint.epoch, 1) - 1, checkpoint.alpha
-        peers.start()
-        if not context.restarts:
-            peers.report()
-        if participant.epoch >= epochs:  # the peer has finished
-            participant.epoch = epochs
-            await participant.note()
-        while participant.epoch < epochs:
-            await participant.learn(
-                participant.epoch + 1, before=peers.merge, after=peers.maybe_send
-            )
-            peers.merge()
-            peers.report()
-            await participant.note()
-        participant.epoch = epochs + 1
-        await peers.outlast()
-        return share.alpha
-
-    return program
-
-
-class Peers:
-    """A node's exchanges with its peers."""
-
-    def __init__(self, participant: Participant, probability: float, share: Share) -> None:
-        self.participant, self.context = participant, participant.context
-        self.probability, self.share = probability, share
-        self.sources = participant.job.sources[participant.node]
-        self.heartbeat = Heartbeat(
-            self.context, participant.job.setup.patience_s, self.context.peers, self.sources
-        )
-
-    def start(self) -> None:
-        """Listen, send heartbeats, and the model to a peer that restarts."""
+            if (checkpoint := await node.rejoin(order.tolist())) is not None:
+                reports, share.alpha = checkpoint.more
+                source.hear(reports)
+                source.epoch = max(checkpoint.at, 1) - 1
         self.heartbeat.start()
-        for task in (self._listen, self._listen_to_reports, self._serve):
-            self.context.spawn(task())
+        node.on("model", lambda message: share.inbox.append(message.payload))
+        node.on("report", lambda message: source.hear(message.payload))
+        node.on("fetch", self._hand_over)
+        if not context.restarts:
+            self.report()
+        if source.over:  # the peer has finished
+            source.epoch = node.job.setup.epochs
+            await source.note()
+
+    def work(self, batch: Batch) -> Callable[[Learner], Any]:
+        """Merge what has arrived, then take a step."""
+        self.merge()
+        return partial(Learner.learn, batch=batch)
 
     def merge(self) -> None:
         """Merge what has arrived."""
@@ -112,55 +99,45 @@ class Peers:
         for model in arrived:
             total = self.share.alpha + model.alpha
             if model.alpha:  # 0 after a restart, or when halved a thousand times
-                self.participant.learner.merge(model.parameters, model.alpha / total)
+                self.node.learner.merge(model.parameters, model.alpha / total)
             self.share.alpha = total
-            self.participant.hear(model.reports)
+            self.source.hear(model.reports)
 
-    def maybe_send(self) -> None:
+    async def learnt(self, loss: Any, took_s: float) -> None:
         """With `probability`, send the model to a random peer."""
         peers, random = self.context.peers, self.context.random
         if not peers or random.random() >= self.probability:
             return
         peer = peers[int(random.integers(len(peers)))]
-        parameters, reports = self.participant.learner.snapshot(), dict(self.participant.reports)
+        parameters, reports = self.node.learner.snapshot(), dict(self.source.reports)
         model = WeightedModel(self.share.halve(), parameters, reports)
-        self.context.send(peer, self.participant.job.message(self.participant.node, "model", model))
+        self.context.send(peer, self.node.model_message("model", model))
 
     def report(self) -> None:
         """Send the reports to all peers."""
-        if self.participant.report():
-            reports = dict(self.participant.reports)
-            self._tell_all(Message(self.participant.node, "report", reports, control=True))
+        if self.source.report():
+            self.node.tell("report", dict(self.source.reports))
 
-    def _tell_all(self, message: Message) -> None:
-        for peer in self.context.peers:
-            self.context.send(peer, message)
+    def _hand_over(self, message: Message) -> None:
+        self.merge()
+        more = dict(self.source.reports), self.share.halve()
+        self.node.hand_over(message.sender, self.source.epoch, more)
 
-    async def _listen(self) -> None:
-        while True:
-            message = await self.context.receive("model")
-            self.heartbeat.hear(message.sender)
-            self.share.inbox.append(message.payload)
+    async def epoch_ended(self) -> None:
+        """Merge what has arrived, and note the epoch."""
+        self.merge()
+        self.report()
+        await self.source.note()
 
-    async def _listen_to_reports(self) -> None:
-        while True:
-            message = await self.context.receive("report")
-            self.participant.hear(message.payload)
-
-    async def _serve(self) -> None:
-        while True:
-            request = await self.context.receive("fetch")
-            self.heartbeat.hear(request.sender)
-            self.merge()
-            self.context.send(request.sender, self.participant.checkpoint(self.share.halve()))
-
-    async def outlast(self) -> None:
+    async def outlast(self) -> float:
         """Merge what comes until all sources have finished or are gone."""
-        self._tell_all(Message(self.participant.node, "done", control=True))
-        running = set(self.sources)
+        self.source.epoch = self.node.job.setup.epochs + 1
+        self.node.tell("done")
+        running = set(self.heartbeat.their_epochs)
         while left_s := min(filter(None, map(self.heartbeat.left_s, running)), default=0.0):
             timeout_s = None if left_s == math.inf else left_s
             with contextlib.suppress(TimeoutError):
                 done = await self.context.receive("done", timeout_s=timeout_s)
                 running.discard(done.sender)
         self.merge()
+        return self.share.alpha

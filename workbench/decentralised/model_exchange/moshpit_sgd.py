@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workbench.checks import check_whole
-from workbench.decentralised.model_exchange.all_gather import all_gather
+from workbench.decentralised.model_exchange.peer import all_gather
 
 if TYPE_CHECKING:
     from workbench.decentralised.model_exchange.peer import Peer

@@ -1,19 +1,30 @@
-"""A node's own model and its peers, as that sees them which exchanges models by iterations."""
+"""A node's own model and its peers, as an exchange of models by iterations sees them."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from workbench.decentralised.gradient_exchange.part import Values
 
 if TYPE_CHECKING:
-    import numpy as np
+    from workbench.decentralised.node import Node
+    from workbench.runtime import Message
 
+TOPIC = "model"
 Arrays = tuple[Values, ...]
 
 
-class Peer(Protocol):
+class ModelExchange(Protocol):
+    """A node's part in an exchange of models."""
+
+    async def learnt(self, iteration: int) -> None:
+        """Take the step of an iteration, from 1, whose gradient is there; exchange what is due."""
+        ...
+
+
+class Peer:
     """One node among its peers.
 
     Attributes
@@ -26,28 +37,34 @@ class Peer(Protocol):
         The node's own generator.
     """
 
-    node: int
-    nodes: int
-    seed: int
-    random: np.random.Generator
+    def __init__(self, own: Node) -> None:
+        self._own, self.node, self.nodes = own, own.node, len(own.job.learners)
+        self.seed, self.random = own.job.setup.seed, own.context.random
+        self._arrived: defaultdict[tuple[str, int], dict[int, Arrays]] = defaultdict(dict)
+        self._over: dict[str, int] = {}  # newest turn of each topic that nobody waits for any more
+        self._acts: dict[str, Callable[[int, int, Arrays], None]] = {}
+        own.on(TOPIC, self._take)
 
     @property
     def there(self) -> tuple[int, ...]:
         """Peers that are there, ascending."""
-        ...
+        return self._own.there
 
     @property
     def weights(self) -> Values:
         """Its model, flat; may be written to."""
-        ...
+        weights: Values = self._own.learner.flat.parameters.numpy()
+        return weights
 
     def step(self) -> None:
         """Take a step along the gradient that was computed last."""
-        ...
+        self._own.learner.step()
 
     def send(self, to: int, topic: str, turn: int, *arrays: Values) -> None:
         """Send arrays, which nobody may change any more; the link carries their bytes."""
-        ...
+        size_bytes = sum(array.nbytes for array in arrays)
+        times = self._own.job.stands_for
+        self._own.send(to, TOPIC, (topic, turn, arrays), size_bytes, times=times)
 
     async def receive(
         self, topic: str, turn: int, senders: Collection[int]
@@ -56,16 +73,40 @@ class Peer(Protocol):
 
         Turns ascend: what comes when its turn is over is dropped.
         """
-        ...
+        arrived = self._arrived[topic, turn]
+        await self._own.until(lambda: arrived.keys() >= {*senders} & {*self.there})
+        del self._arrived[topic, turn]
+        self._over[topic] = turn
+        return {sender: arrived[sender] for sender in sorted(arrived)}
 
     def on(self, topic: str, act: Callable[[int, int, Arrays], None]) -> None:
         """Have a function of sender, turn and arrays called as soon as some of a topic arrive."""
-        ...
+        self._acts[topic] = act
+
+    def _take(self, message: Message) -> None:
+        topic, turn, arrays = message.payload
+        self._own.heard(message, turn, sum(array.size for array in arrays))
+        act = self._acts.get(topic)
+        if act is not None:
+            act(message.sender, turn, arrays)
+        elif turn > self._over.get(topic, 0):
+            self._arrived[topic, turn][message.sender] = arrays
 
 
-class ModelExchange(Protocol):
-    """A node's part in an exchange of models."""
+async def all_gather(peer: Peer, others: Collection[int], turn: int, *own: Values) -> list[Arrays]:
+    """Send arrays to others; return theirs and the own, in the order of nodes.
 
-    async def learnt(self, iteration: int) -> None:
-        """Take the step of an iteration, from 1, whose gradient is there; exchange what is due."""
-        ...
+    In that order all of a group add up alike, to the same bits. Others that are gone are left out.
+    """
+    sent = tuple(copied(array) for array in own)
+    for to in others:
+        peer.send(to, "weights", turn, *sent)
+    gathered = {peer.node: sent, **await peer.receive("weights", turn, others)}
+    return [gathered[node] for node in sorted(gathered)]
+
+
+def copied(array: Values) -> Values:
+    """Return a copy to send: read-only, since the receiver has the same one."""
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy

@@ -36,7 +36,9 @@ class State(NamedTuple):
 
 
 class BatchSizes:
-    """The controllers of global and local batch sizes at one worker."""
+    """A worker's source: samples of its own, as many as the controllers of batch sizes say."""
+
+    epoch_over = False
 
     def __init__(self, worker: Worker) -> None:
         self._worker, self._batching = worker, worker.job.system.batching
@@ -50,11 +52,28 @@ class BatchSizes:
         if self._batching is not None:
             self._worker.on("power", self._hear)
 
-    async def next(self) -> tuple[int, int]:
-        """Size of the worker's next batch, and of the global one."""
+    @property
+    def over(self) -> bool:
+        """Whether the last iteration is done."""
+        return self._worker.progress.iteration >= self._worker.job.last_iteration
+
+    @property
+    def label(self) -> str:
+        """The iteration."""
+        return str(self._worker.progress.iteration + 1)
+
+    async def next(self) -> NDArray[np.int64]:
+        """Draw a batch of the size that the workers agree on."""
+        worker = self._worker
+        worker.look_around()
+        worker.samples, worker.global_batch = await self._sizes()
+        return worker.draw.take(worker.samples)
+
+    async def _sizes(self) -> tuple[int, int]:
+        """Of the worker's next batch, and of the global one."""
         worker, batching, size = self._worker, self._batching, self.state.controller.size
         if batching is None:
-            return worker.job.local_batch, size
+            return worker.job.batch_size, size
         iteration = worker.progress.iteration + 1
         due = not iteration % batching.period and self.state.timed_in < iteration
         if due or self.state.timed_for != size:
@@ -64,7 +83,7 @@ class BatchSizes:
         there = {one: known.get(one, min(known.values())) for one in (worker.node, *worker.there)}
         return of_those_there(size, there, worker.node), size
 
-    def learnt(self) -> None:
+    def learnt(self, samples: int) -> None:
         """Count an iteration."""
         controller = step(self.state.controller, self._growth, self._data_samples)
         self.state = self.state._replace(controller=controller)
@@ -86,7 +105,7 @@ class BatchSizes:
         shard, seconds = worker.job.setup.held[worker.node], []
         for size in batching.sizes:
             began_s = worker.context.now_s()
-            await worker.timed(_try_out(np.resize(shard, size).copy()), size)
+            await worker.timed(_try_out(np.resize(shard, size).copy()), size, self.label)
             seconds.append(worker.context.now_s() - began_s)
         return relative_power(batching.sizes, seconds)
 

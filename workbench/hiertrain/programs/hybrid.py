@@ -9,7 +9,7 @@ have the layer, and every worker updates its own layers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.hiertrain.costs.policy import Hybrid
 from workbench.hiertrain.costs.problem import TIERS
@@ -80,7 +80,7 @@ def original(job: Job, policy: Hybrid, learner: Learner, short: Task, long: Task
     joining = (None, short, long)  # whose features join before each block
     others = [task for task in (short, long) if task.last]
 
-    async def forward(context: Context, iteration: int) -> object:
+    async def forward(context: Context, iteration: int) -> Any:
         features = await job.take_samples(context, iteration, range(policy.b_o))
         for block, count, task in zip(blocks, samples, joining, strict=True):
             if task is not None and task.samples:
@@ -89,7 +89,7 @@ def original(job: Job, policy: Hybrid, learner: Learner, short: Task, long: Task
             features = await job.forward(context, learner, block, count, features)
         return features
 
-    async def backward(context: Context, gradient: object) -> None:
+    async def backward(context: Context, gradient: Any) -> None:
         for block, count, task in reversed(list(zip(blocks, samples, joining, strict=True))):
             gradient = await job.backward(context, learner, block, count, gradient)
             if task is not None and task.samples:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from workbench.hiertrain.costs.policy import Policy
 from workbench.hiertrain.costs.problem import TIERS, Problem
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
+    from workbench.hiertrain.programs.learning import TierLearner
     from workbench.runtime import Context
 
 
@@ -27,54 +28,6 @@ Samples = Callable[[Request], Any]
 """Gives samples as features before layer 1."""
 
 
-class Learner(Protocol):
-    """A tier's side of the learning; features and gradients are of its own types."""
-
-    def begin(self, iteration: int) -> None:
-        """Forget the gradients of the iteration before."""
-        ...
-
-    def forward(self, first: int, last: int, features: Any) -> Any:
-        """Features behind layer `last`, from those before layer `first`."""
-        ...
-
-    def join(self, parts: Sequence[Any]) -> Any:
-        """Features of all samples, in the order of the parts."""
-        ...
-
-    def loss(self, features: Any) -> Any:
-        """Gradient of the mean loss by the model's outputs."""
-        ...
-
-    def split(self, gradient: Any, samples: int) -> tuple[Any, Any]:
-        """Gradient of all but the last samples, and of these."""
-        ...
-
-    def backward(self, first: int, last: int, gradient: Any) -> Any:
-        """Gradient before layer `first` of that behind `last`, as `forward` went."""
-        ...
-
-    def quantise(self, tensors: Any, bits: int) -> Any:
-        """Features or a gradient in so many bits a value."""
-        ...
-
-    def gradients(self, last: int) -> Any:
-        """Gradient of the parameters of layers 1 to `last`; unchanged until the next `begin`."""
-        ...
-
-    def average(self, parts: Sequence[Any]) -> Any:
-        """Gradient of all parameters, from the own and those of others' first layers."""
-        ...
-
-    def part(self, averaged: Any, last: int) -> Any:
-        """The part of layers 1 to `last` of an averaged gradient."""
-        ...
-
-    def step(self, averaged: Any, at_s: float) -> None:
-        """Update the own layers; with None, by the own gradient. It ends at `at_s`."""
-        ...
-
-
 class Idle:
     """Learns nothing: only bytes move and time passes."""
 
@@ -87,6 +40,10 @@ class Idle:
     def _pair(self, *arguments: object) -> tuple[None, None]:
         del arguments
         return None, None
+
+
+Learner = Union["TierLearner", Idle]
+"""A tier's side of the learning."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ from workbench.olpb.algorithms.boundaries import (
     product_flops,
     sums_by_storage,
 )
-from workbench.olpb.algorithms.levels import UNITS, Group, groups
+from workbench.olpb.algorithms.levels import UNITS, groups
 from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
 from workbench.olpb.algorithms.tape import Tape, places
 from workbench.olpb.algorithms.tape_recorder import Loss, record
@@ -140,89 +140,39 @@ def scan_gradients(
         below 1, a `y` that does not fit, or a loss that is not finite.
     """
     check_name("scan", scan, ALGORITHMS)
-    if nodes is not None:
-        check_whole("nodes", nodes, 1)
-    made = elements_of(module, x, y, unit, level=level, loss=loss)
-    planned = schedule(scan, len(made.elements), nodes, exclusive=True)
-    found = local_scan.run(
-        planned, made.elements, combine, np.ones(0), flops=combine_flops, size_bytes=element_bytes
-    )
-    each = [
-        made.parameter_gradients(element, found.results[element])
-        for element in range(len(made.elements) - 1, 0, -1)
-    ]
-    return ScanGradients(
-        made.sums(each),
-        made.tape.loss,
-        found.steps,
-        found.work,
-        found.flops,
-        found.critical_flops,
-        made.jacobian_flops,
-        found.bytes_sent,
-        made.described,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Elements:
-    """A recorded pass as elements of a scan.
-
-    Attributes
-    ----------
-    elements
-        dL/dx_n, then the transposed Jacobians of the groups, from the loss to the input.
-    groups
-        From the input to the loss: element e is of the e-th from the end.
-    jacobian_flops
-        Of making the elements.
-    """
-
-    tape: Tape
-    groups: tuple[Group, ...]
-    elements: tuple[Element, ...]
-    jacobian_flops: int
-
-    def parameter_gradients(self, element: int, at_end: Element) -> dict[int, torch.Tensor]:
-        """What an element's group adds to the parameters' gradients, from that at its end."""
-        return parameter_gradients(self.tape, self.groups[-element], np.asarray(at_end))
-
-    def sums(self, each: Sequence[Mapping[int, torch.Tensor]]) -> dict[str, torch.Tensor]:
-        """Gradients by parameter, of what all groups add."""
-        return sums_by_storage(self.tape, each)
-
-    @property
-    def described(self) -> tuple[ScanGroup, ...]:
-        """The groups by the names of their operators."""
-        return tuple(
-            ScanGroup(
-                tuple(self.tape.calls[at].name for at in part.operators),
-                jacobian.shape[1],
-                jacobian.nnz,
-            )
-            for part, jacobian in zip(self.groups, reversed(self.elements[1:]), strict=True)
-            if isinstance(jacobian, csr_array)
-        )
-
-
-def elements_of(
-    module: torch.nn.Module,
-    x: torch.Tensor | Sequence[torch.Tensor],
-    y: torch.Tensor,
-    unit: str = "operator",
-    *,
-    level: int = 2,
-    loss: Loss | None = None,
-) -> Elements:
-    """Run a module forward and make what is scanned; arguments and errors as `scan_gradients`."""
     check_name("unit", unit, UNITS)
     check_whole("level", level, 1)
+    if nodes is not None:
+        check_whole("nodes", nodes, 1)
     tape = record(module, x, y, loss)
     parts = groups(tape.flow, unit, level)
     befores = [(), *(part.boundary for part in parts[:-1])]
     pairs = [group_jacobian(tape, one, before) for one, before in zip(parts, befores, strict=True)]
-    jacobians = [jacobian for jacobian, _ in reversed(pairs)]
-    return Elements(tape, parts, (_of_loss(tape), *jacobians), sum(flops for _, flops in pairs))
+    elements = [_of_loss(tape), *(jacobian for jacobian, _ in reversed(pairs))]
+    planned = schedule(scan, len(elements), nodes, exclusive=True)
+    found = local_scan.run(
+        planned, elements, _combined, np.ones(0), flops=_combined_flops, size_bytes=_size_bytes
+    )
+    each = [  # from the input on; element e is of the e-th group from the end
+        parameter_gradients(tape, parts[-element], np.asarray(found.results[element]))
+        for element in range(len(parts), 0, -1)
+    ]
+    return ScanGradients(
+        sums_by_storage(tape, each),
+        tape.loss,
+        found.steps,
+        found.work,
+        found.flops,
+        found.critical_flops,
+        sum(flops for _, flops in pairs),
+        found.bytes_sent,
+        tuple(
+            ScanGroup(
+                tuple(tape.calls[at].name for at in part.operators), jacobian.shape[1], jacobian.nnz
+            )
+            for part, (jacobian, _) in zip(parts, pairs, strict=True)
+        ),
+    )
 
 
 def _of_loss(tape: Tape) -> NDArray[np.float64]:
@@ -233,21 +183,20 @@ def _of_loss(tape: Tape) -> NDArray[np.float64]:
     return found
 
 
-def combine(earlier: Element, later: Element) -> Element:
+def _combined(earlier: Element, later: Element) -> Element:
     """The operator: the later Jacobian applied to what precedes it."""
     found: Element = later @ earlier
     return found
 
 
-def combine_flops(earlier: Element, later: Element) -> int:
-    """Floating-point operations of `combine`."""
+def _combined_flops(earlier: Element, later: Element) -> int:
     assert isinstance(later, csr_array)
     if isinstance(earlier, np.ndarray):
         return int(2 * later.nnz)
     return product_flops(later, earlier)
 
 
-def element_bytes(element: Element) -> int:
+def _size_bytes(element: Element) -> int:
     """To send: a matrix in CSR, a gradient as doubles."""
     if isinstance(element, np.ndarray):
         return int(element.nbytes)

@@ -232,7 +232,7 @@ def _subtask(tape: Tape, group: levels.Group, operator_flops: float) -> Group:
 
 @lru_cache(maxsize=256)
 def plan(elements: int, nodes: int, scan: str) -> Schedule:
-    """The exclusive scan of so many elements; each is planned once."""
+    """The exclusive scan of `elements`; each is planned once."""
     return schedule(scan, elements, nodes, exclusive=True)
 
 

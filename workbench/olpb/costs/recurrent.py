@@ -19,7 +19,7 @@ NUMBER_BYTES = 8
 
 @dataclass(frozen=True)
 class Chain:
-    """A vanilla recurrent network: so many steps of `hidden` units, on a batch."""
+    """A vanilla recurrent network: `steps` of `hidden` units, on a batch."""
 
     steps: int
     hidden: int

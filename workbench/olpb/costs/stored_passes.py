@@ -3,7 +3,7 @@
 Groups as the paper counts them, at each level that a slider reaches; and by arithmetic the FLOPs of
 every product of Jacobians that a scan on a slider's nodes makes, with the entries of what it gives.
 `scripts/trace_zoo.py` writes the file. It bears a fingerprint of the code it was computed by: where
-that has changed, or beyond the sliders, all is computed anew.
+that has changed, or beyond the sliders, all is computed again.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _packed(keys: Iterable[tuple[int, ...]], count: int) -> Integers:
 
 
 def _unpacked(differences: Integers, each: int, count: int) -> Iterator[Any]:
-    """Tuples of so many numbers below `count`, as `_packed` has them."""
+    """Tuples of `each` numbers below `count`, as `_packed` has them."""
     numbers = np.cumsum(differences)
     return zip(*(one.tolist() for one in np.unravel_index(numbers, (count,) * each)), strict=True)
 

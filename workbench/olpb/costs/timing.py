@@ -90,7 +90,7 @@ def scan_timing(
     pool
         Of as many nodes as the schedule is for.
     random
-        Whether a message takes ``Exp(1) * delay_s``, drawn anew for each, or `delay_s`.
+        Whether a message takes ``Exp(1) * delay_s``, drawn for each, or `delay_s`.
     draws, seed
         How often all delays are drawn; each seed has the same draws every time.
     in_step

@@ -21,7 +21,7 @@ def cluster_of(pool: Pool) -> Cluster:
     """The pool's nodes as ``node0, node1, …``, and the server behind them; all are linked.
 
     Links carry everything at once: a message's delay is part of what it says (`Delayed`), since it
-    is drawn anew for each.
+    is drawn for each.
     """
     names = [*(f"node{number}" for number in range(len(pool.nodes))), SERVER]
     return full_mesh([Machine(name) for name in names], Link(math.inf))

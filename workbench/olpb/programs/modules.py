@@ -7,10 +7,10 @@ back-propagation on one node.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Union
 
 from workbench.errors import UserError
 from workbench.olpb.algorithms.decoupled import Module, backward, forward
@@ -18,6 +18,7 @@ from workbench.olpb.costs.subtasks import Pool
 from workbench.olpb.programs.cluster import Delays, seconds
 
 if TYPE_CHECKING:
+    from workbench.olpb.programs.learning import ModuleModel
     from workbench.runtime import Context, Program
 
 
@@ -38,62 +39,22 @@ class ModuleWork:
     backward_dispatches: int = 1
 
 
-class ModuleLearner(Protocol):
-    """The learning of one module; a pass, features and gradients are of its own types."""
-
-    def start(self) -> Any:
-        """The first weights."""
-        ...
-
-    def samples(self, iteration: int) -> Any:
-        """A batch as features before the first module."""
-        ...
-
-    def run(self, iteration: int, features: Any, weights: Any) -> Any:
-        """Pass features forward with a copy of the weights; what is kept of it."""
-        ...
-
-    def features(self, kept: Any) -> Any:
-        """What goes on to the next module."""
-        ...
-
-    def loss(self, kept: Any) -> Any:
-        """Gradient of the mean loss by what the last module made."""
-        ...
-
-    def learn(self, gradient: Any, weights: Any, kept: Any) -> tuple[Any, Any]:
-        """Weights after a step, and the gradient of what the module had been given."""
-        ...
-
-    def end(self, iteration: int, at_s: float) -> None:
-        """Hear that the module has done an iteration."""
-        ...
-
-
 class Idle:
     """Learns nothing: only time passes."""
 
-    def start(self) -> None:
-        """Nothing."""
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return self._pair if name == "learn" else self._nothing
 
-    def samples(self, iteration: int) -> None:
-        """Nothing."""
+    def _nothing(self, *arguments: object) -> None:
+        del arguments
 
-    def run(self, iteration: int, features: Any, weights: Any) -> None:
-        """Nothing."""
-
-    def features(self, kept: Any) -> None:
-        """Nothing."""
-
-    def loss(self, kept: Any) -> None:
-        """Nothing."""
-
-    def learn(self, gradient: Any, weights: Any, kept: Any) -> tuple[None, None]:
-        """Nothing."""
+    def _pair(self, *arguments: object) -> tuple[None, None]:
+        del arguments
         return None, None
 
-    def end(self, iteration: int, at_s: float) -> None:
-        """Nothing."""
+
+ModuleLearner = Union["ModuleModel", Idle]
+"""The learning of one module."""
 
 
 def nodes_of(modules: Sequence[ModuleWork], pool: Pool) -> tuple[int, ...]:

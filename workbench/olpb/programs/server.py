@@ -1,7 +1,7 @@
 """The edge server: asks nodes for what they have, gives them subtasks, takes gradients (Fig. 4).
 
 It asks before every backward pass. Where a node has left, which shows by its silence alone, all
-subtasks are dealt anew to those who are still there, and the pass begins again, with what it was
+subtasks are dealt again to those who are still there, and the pass begins again, with what it was
 given: no gradient is lost. A node that comes back is given subtasks from the next pass on.
 """
 
@@ -119,7 +119,7 @@ async def _backward(context: Context, job: Job, asking: _Asking, iteration: int)
 async def _collect(
     context: Context, job: Job, asking: _Asking, busy: Sequence[int]
 ) -> Mapping[int, Report] | None:
-    """What nodes report; None where one of them has left, or begun anew, before it did."""
+    """What nodes report; None where one of them has left, or begun again, before it did."""
     reports: dict[int, Report] = {}
     patience_s = job.patience_s or 0.0
     while len(reports) < len(busy):

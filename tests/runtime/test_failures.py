@@ -111,7 +111,7 @@ def test_awaiting_what_is_not_the_contexts_is_told(awaitable: Any) -> None:
 
 
 @pytest.mark.parametrize("awaitable", ASYNCIOS)
-def test_awaiting_it_in_a_notebook_is_told(awaitable: Any) -> None:
+def test_awaiting_asyncio_in_a_notebook_is_told(awaitable: Any) -> None:
     async def cell() -> str:
         return awaits(awaitable)
 
