@@ -286,7 +286,7 @@ class TestFaults:
         ("options", "message"),
         [
             ({"faults": SlowDown(0, 1.0, 2.0, 3.0)}, "faults is SlowDown.*; give a list"),
-            ({"faults": [5]}, "5 is no fault"),
+            ({"faults": [5]}, "5: give a Crash"),
             ({"trace": "yes"}, "trace is 'yes'; give True or False"),
             ({"progress": 5}, "progress is 5; give True, or a function"),
             ({"threads": 0}, "threads is 0; it must be a whole number of at least 1"),
