@@ -85,6 +85,7 @@ class Exchange:
 
     def work(self, batch: Batch) -> Callable[[Learner], Any]:
         """Compute a gradient, with all that has arrived."""
+        self.worker.samples = len(batch)
         return partial(Learner.gradient, batch=batch, updates=self.worker.take_inbox())
 
     async def learnt(self, loss: float, took_s: float) -> None:
