@@ -13,14 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from workbench.decentralised.gradient_exchange.part import INDEX, encoded_bytes
-from workbench.decentralised.largest import count_of
+from workbench.decentralised.gradient_exchange.part import INDEX, count_of, encoded_bytes
 from workbench.decentralised.model_exchange.ad_psgd import AdPsgd
 from workbench.decentralised.model_exchange.choco_sgd import ChocoSgd
 from workbench.decentralised.model_exchange.diloco import DiLoCo
-from workbench.decentralised.model_exchange.matching import partner
 from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd, line
 from workbench.decentralised.model_exchange.noloco import NoLoCo
+from workbench.decentralised.model_exchange.peer import partner
 from workbench.dlion.algorithms.ako import Blocks
 from workbench.dlion.algorithms.gaia import Significant
 from workbench.dlion.algorithms.knowledge_transfer import Transfer
