@@ -380,7 +380,7 @@ def test_help_tells_defaults() -> None:
         (["resnet51"], "Did you mean 'resnet50'?"),
         (["lenet5", "--batch-size", "0"], "from 1 to 65536"),
         (["lenet5", "--planner", "peble"], "Did you mean 'pebble'?"),
-        (["lenet5", "--budget", "64XB"], "'64XB' is no size; give bytes, as in 64MB"),
+        (["lenet5", "--budget", "64XB"], "'64XB' is not a size; give bytes, as in 64MB"),
         (["lenet5", "--time-limit", "0"], "--time-limit 0: give seconds above 0"),
         (["lenet5", "--time-limit", "inf"], "--time-limit inf: give seconds above 0"),
         (["lenet5", "--input-shape", "3,32,32"], "does not fit"),

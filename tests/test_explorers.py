@@ -81,7 +81,7 @@ SAID = {
     "dynacomm": "MG-WFBP",
     "hiertrain": "JointDNN+",
     "edgegossip": "EdgeGossip",
-    "dlion": "CHOCO-SGD",
+    "dlion": "without exchange",
     "olpb": "BPPSA",
 }
 

@@ -28,9 +28,6 @@ GOOD = epochwise(decentralised.ring(4))
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"batch_size": 2.0}, r"batch_size is 2\.0"),
-        ({"evaluate_every": True}, "evaluate_every is True"),
-        ({"patience_s": 0.0}, r"patience_s is 0\.0"),
         (
             {"patience_s": 7.9e-5},
             r"patience_s is 7\.9e-05, .* heartbeats .* 8e-05, .* of 0\.08 s",
@@ -52,13 +49,11 @@ GOOD = epochwise(decentralised.ring(4))
         ({"flops_per_s": None}, "flops_per_s is None; give one number for all nodes"),
         ({"sample_s": "0.1"}, r"sample_s is '0\.1'; give one number for all"),
         ({"sample_s": ["a"] * 4}, "sample_s is"),
-        ({"patience_s": "3"}, "patience_s is '3'; give a number"),
         ({"mixing": None, "probability": "0.1"}, r"probability is '0\.1'; give a number"),
         ({"mixing": "ring"}, r"mixing is 'ring'; give a Mixing"),
         ({"mixing": np.full((4, 4), 0.3)}, "sum to 1.2, not to 1"),
         ({"shards": "all"}, "shards is 'all'"),
         ({"shards": 4}, "shards is 4"),
-        ({"backward_over_forward": 0}, "backward_over_forward is 0"),
         ({"cluster": 4}, "cluster is 4; give a Cluster"),
     ],
 )

@@ -14,7 +14,7 @@ from workbench.training.repeatable import SHUFFLE
 if TYPE_CHECKING:
     from workbench.datasets import Dataset
     from workbench.decentralised.node import Node
-    from workbench.decentralised.setup import Gossip
+    from workbench.decentralised.setup import Gossip, PeerSetup
     from workbench.training import FlatModel
 
 State = TypeVar("State")
@@ -53,7 +53,7 @@ class View:
     node: int
     now_s: float
     flat: FlatModel
-    setup: Gossip
+    setup: PeerSetup
     shard: NDArray[np.int64]
     batch_size: int
     sample_s: float
@@ -136,10 +136,10 @@ Reports = Mapping[int, tuple[int, Any]]
 
 
 class Epochs:
-    """Epochs of the batches that a `Selecting` chooses: the source of a node that gossips."""
+    """A source of epochs, whose batches a `Selecting` chooses."""
 
-    def __init__(self, node: Node, selecting: Selecting[Any], setup: Gossip) -> None:
-        self._node, self._selecting, self._setup = node, selecting, setup
+    def __init__(self, node: Node, selecting: Selecting[Any]) -> None:
+        self._node, self._selecting, self._setup = node, selecting, node.job.setup
         self.state = selecting.begin(node.node)
         self.reports: dict[int, tuple[int, Any]] = {}
         self.last: Learnt | None = None
@@ -192,7 +192,7 @@ class Epochs:
             flat=node.learner.flat,
             setup=setup,
             shard=setup.held[node.node],
-            batch_size=setup.batch_size,
+            batch_size=node.job.batch_size,
             sample_s=node.job.sample_s[node.node],
             last=self.last,
             reports={node: report for node, (_, report) in sorted(self.reports.items())},

@@ -225,11 +225,11 @@ def gossip_programs(setup: Gossip, selecting: Selecting[Any] | None) -> GossipPr
         at = context.node
         if mixing is not None:
             node = Node(job, context, mixing.targets(at), mixing.sources(at))
-            epochs = Epochs(node, chosen, setup)
+            epochs = Epochs(node, chosen)
             return await node.run(epochs, Epochwise(node, epochs, mixing))
         assert probability is not None
         node = Node(job, context, context.peers, sources[at])
-        epochs = Epochs(node, chosen, setup)
+        epochs = Epochs(node, chosen)
         return await node.run(epochs, GoSgd(node, epochs, probability, shares[at]))
 
     programs: list[Program] = [program] * setup.nodes

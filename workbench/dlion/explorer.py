@@ -1,4 +1,8 @@
-"""DLion's explorer: an iteration of a system on the testbed, and how fast all systems learn."""
+"""DLion's explorer: an iteration of a system on the testbed, and what exchange costs it.
+
+Its sliders run the system and Baseline dry, for a few iterations; `table` takes all systems and as
+many iterations as `iteration` does, and so a few seconds.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ PARTS = {
     "compute_s": "samples",
     "transfer_s": "links",
     "idle_s": "idle",
-    "rare_s": "timing, weights",
+    "rare_s": "timing batches",
 }
 
 
@@ -53,7 +57,7 @@ class Setting(Parameters):
     ] = 1.0
 
 
-def _cluster(setting: Setting) -> Cluster:
+def cluster_of(setting: Setting) -> Cluster:
     """The workers: interfaces slower than the LAN scaled, cores made more or less unequal."""
     found = ENVIRONMENTS[setting.environment]
     at_first = [Schedule.of(one).at(0.0) for one in found.mbps]
@@ -71,7 +75,8 @@ def _cluster(setting: Setting) -> Cluster:
     return where.cluster(parallel_share=constants.parallel_share, link_share=constants.link_share)
 
 
-def _workload(setting: Setting) -> Workload:
+def workload_of(setting: Setting) -> Workload:
+    """What they learn."""
     testbed = paper_testbed()
     return Workload(
         profile_model(setting.model).param_bytes,
@@ -81,14 +86,18 @@ def _workload(setting: Setting) -> Workload:
     )
 
 
+ROUNDS = 8
+"""Rounds of a dry run, so that a slider answers at once."""
+
+
 def iterations(setting: Setting) -> dict[str, Iteration]:
-    """An iteration of every system, by the cost model."""
-    cluster, workload = _cluster(setting), _workload(setting)
+    """An iteration of every system."""
+    cluster, workload = cluster_of(setting), workload_of(setting)
     return {name: iteration(cluster, workload, name) for name in SYSTEMS}
 
 
 def table(setting: Setting) -> pl.DataFrame:
-    """What `draw` shows: a row for each system and worker."""
+    """A row for each system and worker: what `draw` shows of one, without haste."""
     rows = [
         {
             "system": name,
@@ -105,15 +114,22 @@ def table(setting: Setting) -> pl.DataFrame:
 
 
 def draw(setting: Setting) -> dict[str, Any]:
-    """Seconds by part, batches and bytes by link of a system; samples a second of all."""
-    found = iterations(setting)
-    one, title = found[setting.system], SYSTEMS[setting.system].title
+    """Seconds by part, batches and bytes by link of a system; its samples a second, and others'."""
+    cluster, workload = cluster_of(setting), workload_of(setting)
+    system = replace(SYSTEMS[setting.system], transfer=None)
+    one = iteration(cluster, workload, system, rounds=ROUNDS)
+    baseline = iteration(cluster, workload, "baseline", rounds=ROUNDS)
     heading = [
-        f"{title}: {max(one.iteration_s):.3g} s an iteration",
+        f"{system.title}: {max(one.iteration_s):.3g} s an iteration",
         f"{one.samples_per_s:,.0f} samples a second (cost model)",
     ]
     upper = figures.stacked(_seconds(one), _links(one), how="hconcat", spacing=30, title=heading)
-    return figures.stacked(upper, _all(found, setting))
+    rates = {
+        system.title: one.samples_per_s,
+        SYSTEMS["baseline"].title: baseline.samples_per_s,
+        "without exchange": one.alone_per_s,
+    }
+    return figures.stacked(upper, _rates(rates, system.title))
 
 
 def _seconds(one: Iteration) -> alt.Chart:
@@ -161,15 +177,10 @@ def _links(one: Iteration) -> alt.Chart:
     return chart
 
 
-def _all(found: dict[str, Iteration], setting: Setting) -> alt.LayerChart:
+def _rates(rates: dict[str, float], chosen: str) -> alt.LayerChart:
     rows = [
-        (
-            SYSTEMS[name].title,
-            one.samples_per_s,
-            f"{one.samples_per_s:,.0f}",
-            figures.PALETTE[4] if name == setting.system else parts.GREY,
-        )
-        for name, one in found.items()
+        (title, rate, f"{rate:,.0f}", figures.PALETTE[4] if title == chosen else parts.GREY)
+        for title, rate in rates.items()
     ]
     drawn = pl.DataFrame(rows, schema=["system", "rate", "text", "colour"], orient="row")
     base = alt.Chart().encode(
@@ -181,6 +192,6 @@ def _all(found: dict[str, Iteration], setting: Setting) -> alt.LayerChart:
     return alt.LayerChart(
         data=drawn,
         layer=[bars, texts],
-        title=["All systems", "whatever it is worth to learn from a sample (cost model)"],
-        height=15 * len(found),
+        title=["What exchange costs", "whatever it is worth to learn from a sample (cost model)"],
+        height=15 * len(rates),
     )

@@ -15,7 +15,7 @@ from tests.decentralised.model_exchange.trainings import (
     train,
 )
 from tests.oracles import model_exchange as oracle
-from workbench.decentralised.largest import largest
+from workbench.decentralised.gradient_exchange.part import largest
 from workbench.decentralised.model_exchange.choco_sgd import ChocoSgd, Copies
 from workbench.decentralised.model_exchange.peer import Peer
 from workbench.runtime import Crash, Fault, LinkDown, Restart

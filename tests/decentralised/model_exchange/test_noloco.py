@@ -14,8 +14,8 @@ from tests.decentralised.model_exchange.trainings import (
     train,
 )
 from tests.oracles import model_exchange as oracle
-from workbench.decentralised.model_exchange.matching import partner
 from workbench.decentralised.model_exchange.noloco import NoLoCo
+from workbench.decentralised.model_exchange.peer import partner
 
 
 def groups(seed: int, turn: int, nodes: int) -> list[list[int]]:

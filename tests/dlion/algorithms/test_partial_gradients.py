@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.decentralised.gradient_exchange.gradients import VALUES, gradient, links
-from workbench.decentralised.gradient_exchange.part import Part
-from workbench.decentralised.largest import count_of, largest
+from workbench.decentralised.gradient_exchange.part import Part, count_of, largest
 from workbench.dlion.algorithms.ako import FIRST, Blocks, blocks
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.gaia import Significant, is_significant

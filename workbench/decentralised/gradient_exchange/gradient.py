@@ -102,3 +102,22 @@ Parts = Mapping[int, Part]
 
 PartialGradients = Callable[[Gradient, Links], Parts]
 """Chooses which parts of a gradient go to which peer."""
+
+
+class Leftover:
+    """Sum of all values of gradients that were not sent; `values` is None before the first."""
+
+    def __init__(self) -> None:
+        self.values: Values | None = None
+
+    def plus(self, added: Values) -> Values:
+        """Add values, and return the sum."""
+        self.values = added.copy() if self.values is None else self.values + added
+        return self.values
+
+    def take(self, gradient: Gradient, mask: NDArray[np.bool_]) -> Part:
+        """Send what a mask selects; nothing is left of that."""
+        assert self.values is not None
+        part = gradient.part(mask, self.values)
+        self.values = np.where(mask, 0, self.values)
+        return part

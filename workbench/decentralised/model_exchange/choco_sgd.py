@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workbench.checks import check_number
-from workbench.decentralised.largest import largest
+from workbench.decentralised.gradient_exchange.part import largest
 from workbench.decentralised.model_exchange.peer import copied
 from workbench.errors import UserError
 

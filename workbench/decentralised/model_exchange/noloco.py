@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workbench.checks import check_number, check_whole
-from workbench.decentralised.model_exchange.matching import partner
-from workbench.decentralised.model_exchange.peer import all_gather
+from workbench.decentralised.model_exchange.peer import all_gather, partner
 from workbench.errors import UserError
 
 if TYPE_CHECKING:

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 from workbench.decentralised.gradient_exchange.part import Values
 
 if TYPE_CHECKING:
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from workbench.runtime import Message
 
 TOPIC = "model"
+PAIRS = 9  # purpose of a stream, beside those of `workbench.training.repeatable`
 Arrays = tuple[Values, ...]
 
 
@@ -110,3 +113,11 @@ def copied(array: Values) -> Values:
     copy = array.copy()
     copy.flags.writeable = False
     return copy
+
+
+def partner(seed: int, turn: int, node: int, nodes: int) -> int | None:
+    """Who is paired with a node in a turn; None for the one that an odd number leaves over."""
+    stream = np.random.SeedSequence(seed, spawn_key=(PAIRS, turn))
+    order = np.random.default_rng(stream).permutation(nodes).tolist()
+    beside: int = order.index(node) ^ 1
+    return order[beside] if beside < nodes else None

@@ -11,8 +11,7 @@ import math
 
 import numpy as np
 
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
-from workbench.decentralised.gradient_exchange.leftover import Leftover
+from workbench.decentralised.gradient_exchange.gradient import Gradient, Leftover, Links, Parts
 from workbench.dlion.algorithms.synchronisation import asynchronous
 from workbench.dlion.algorithms.system import System
 

@@ -8,8 +8,7 @@ Deviation: Gaia lowers its threshold with the learning rate; here both are const
 
 import numpy as np
 
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
-from workbench.decentralised.gradient_exchange.leftover import Leftover
+from workbench.decentralised.gradient_exchange.gradient import Gradient, Leftover, Links, Parts
 from workbench.decentralised.gradient_exchange.part import Values
 from workbench.dlion.algorithms.synchronisation import delivered
 from workbench.dlion.algorithms.system import System

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.checks import check_number, check_truth
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Parts
-from workbench.decentralised.gradient_exchange.leftover import Leftover
+from workbench.decentralised.gradient_exchange.gradient import Gradient, Leftover, Links, Parts
 from workbench.decentralised.gradient_exchange.part import Part, Values, encoded_bytes
 from workbench.errors import UserError
 

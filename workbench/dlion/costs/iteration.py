@@ -1,33 +1,42 @@
 """What an iteration of each system takes, without learning: seconds by part, bytes by link.
 
-Capacities are those of one instant, batches as large as at the start. Then times equal those of a
-simulated training of a system whose sizes do not depend on its gradients or its measurements:
-Baseline and Hop, and DiLoCo, local SGD, CHOCO-SGD and Moshpit SGD. Top-k does if the model has one
-weight variable, and NoLoCo with the training's seed. Of the others they are estimates:
+Capacities are those of one instant, batches as large as at the start. The workers' programs run
+dry (`dry_run`), so times are those of a simulated training of the same seed wherever sizes do not
+depend on what is learnt: Baseline, Hop and Ako, and all systems that exchange models. Top-k's are,
+if the model has one weight variable. Of the others they are estimates:
 
-- Gaia and Max 10 send a share of the values that is a constant from trainings (`SHARES`).
-- Ako and DLion are taken to know the bandwidth when all links are in use. Ako's workers wait for
-  nothing, so its times are exact all the same. DLion's sizes follow what links carry, so that only
-  the slowest worker and Max N of the least N count.
-- AD-PSGD draws other peers than a training does.
+- Gaia and Max 10 send a share of the bytes that is a constant from trainings
+  (``data/calibration/dlion_shares.toml``), or the `share` that is given.
+- DLion, and other systems that select by values, select from values that are drawn.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
 
 from workbench.checks import check_kind, check_number, check_whole
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
 from workbench.dlion.algorithms import SYSTEMS
-from workbench.dlion.algorithms.local_batch import local_batch_sizes
+from workbench.dlion.algorithms.synchronisation import Progress
 from workbench.dlion.algorithms.system import System
-from workbench.dlion.costs.fluid import Course, Mean
-from workbench.dlion.costs.network import Network, network
-from workbench.dlion.costs.traffic import LinkBytes, Traffic, knowledge, may_be_ahead, traffic
+from workbench.dlion.costs.dry_run import DryRun
 from workbench.errors import UserError
 from workbench.names import choose
+
+LinkBytes = dict[tuple[int, int], float]
+"""(source, target) -> bytes."""
+
+ROUNDS = 30
+"""Rounds of a dry run until a course that has not repeated is averaged as it is."""
+
+COMPARED_EVERY = 10
+"""Iterations from one comparison of losses to the next in the dry run of direct transfers."""
 
 
 @dataclass(frozen=True)
@@ -72,18 +81,17 @@ class Iteration:
     host_s, compute_s
         Seconds that the host and the samples take.
     transfer_s, idle_s
-        Seconds of waiting: while links from or to the worker carry something, and while none does;
-        DLion's, for the network, and for slower workers.
+        Seconds of waiting: while links from or to the worker carry something, and while none does.
     rare_s
-        Share of what comes once in many iterations: timed batches, and DLion's weights, of which
-        all workers are taken to be the best as often, and which delay gradients behind them.
+        Share of what comes once in many iterations: timed batches, and the best worker's weights,
+        which delay the gradients behind them; all workers are taken to be the best as often.
     iteration_s
         The sum of these.
     link_bytes
         (source, target) -> bytes in an iteration of the source; without pairs that send nothing.
     repeats
-        Whether the course of events repeats, to a ten-thousandth of its times, or has a closed
-        form; if not, times are means over some iterations, no shorter than the network allows.
+        Whether the course of events repeats, to a ten-thousandth of its times; if not, times are
+        means over some iterations.
     """
 
     batches: tuple[int, ...]
@@ -103,6 +111,12 @@ class Iteration:
         return sum(batch / seconds for batch, seconds in rates)
 
     @property
+    def alone_per_s(self) -> float:
+        """Samples a second if nobody waited for anything, exactly."""
+        own_s = zip(self.batches, self.host_s, self.compute_s, strict=True)
+        return sum(batch / (host_s + compute_s) for batch, host_s, compute_s in own_s)
+
+    @property
     def link_bytes_per_s(self) -> LinkBytes:
         """Bytes that go over each link in a second; more than it carries if its queue grows."""
         return {
@@ -119,22 +133,26 @@ def iteration(
     at_s: float = 0.0,
     share: float | None = None,
     seed: int = 0,
+    rounds: int = ROUNDS,
 ) -> Iteration:
-    """Predict an iteration of a system.
+    """Predict an iteration of a system; it takes some milliseconds to a few hundred.
 
     Parameters
     ----------
     cluster
         Workers and links, such as ``ENVIRONMENTS["homo_b"].cluster()``.
     system
-        Name in `SYSTEMS`, or a `System`. One of one's own counts as sending whole gradients, or
-        whole models in every iteration, for which all wait.
+        Name in `SYSTEMS`, or a `System`.
     at_s
         When: capacities stay what they are then.
     share
-        Share of the values that go to everyone, in place of the system's.
+        Share of a gradient's bytes that goes to everyone, in place of what the system selects. None
+        takes the one that was measured of the system, if there is one.
     seed
-        Of drawn partners.
+        Of drawn partners, as in a training of that seed.
+    rounds
+        How often something is sent, at most, until the mean is taken. Fewer are quicker, and less
+        exact where the course does not repeat before.
 
     Raises
     ------
@@ -144,40 +162,77 @@ def iteration(
     workbench.names.UnknownNameError, workbench.clusters.MissingLinkError
         No such system; no link between two workers.
     """
-    inputs = _inputs(cluster, workload, system, at_s=at_s, share=share, seed=seed)
-    sent, every, own_s = inputs.traffic, inputs.traffic.every, inputs.own_s
-    mean = _mean(inputs)
-    iteration_s = [one / every for one in mean.iteration_s]
-    link_bytes = {pair: size_bytes / every for pair, size_bytes in sent.link_bytes.items()}
-    if sent.answer_bytes:  # as many as the target's own messages
-        link_bytes = {
-            (one, two): size_bytes + link_bytes[two, one] * iteration_s[one] / iteration_s[two]
-            for (one, two), size_bytes in link_bytes.items()
-        }
-    rare_s, batching, transfer = 0.0, inputs.system.batching, inputs.system.transfer
+    chosen = _checked(cluster, workload, system, at_s=at_s, share=share, seed=seed)
+    check_whole("rounds", rounds, 2)
+    options: dict[str, Any] = {"at_s": at_s, "share": share, "seed": seed}
+    with closing(DryRun(cluster, workload, replace(chosen, transfer=None), **options)) as run:
+        first, last, repeats = run.settle(rounds)
+    own_s, batching, transfer = run.own_s, chosen.batching, chosen.transfer
+    count, workers = last - first, range(len(own_s))
+    link_bytes = run.link_bytes(first, last, repeats)
+    iteration_s = [(run.began_s[one][last] - run.began_s[one][first]) / count for one in workers]
+    if not chosen.synch_training(Progress(10**9, dict.fromkeys(workers[1:], 0))):
+        # Nobody gets ever further ahead of another: in the long run all are as slow as the last,
+        # and no queue grows, which a dry run shows only once queues are full.
+        least_s = 0.0 if repeats else run.least_s(link_bytes)
+        iteration_s = [max(least_s, *iteration_s)] * len(own_s)
+    transfers_s, idles_s = [], []
+    for one in workers:
+        carried_s, idle_s = run.waiting_s(one, first, last)
+        part = carried_s / (carried_s + idle_s) if carried_s else 0.0
+        wait_s = max(0.0, iteration_s[one] - own_s[one])
+        transfers_s.append(part * wait_s)
+        idles_s.append(wait_s - transfers_s[-1])
+    rare_s = 0.0
     if batching is not None:
-        rare_s += inputs.start_s / batching.period
+        rare_s += (min(each[0] for each in run.began_s)) / batching.period
     if transfer is not None:
-        ahead = may_be_ahead(inputs.system, len(own_s))
-        waits_s, weights = knowledge(
-            inputs.network, workload.model_bytes, transfer, max(iteration_s), ahead
-        )
-        rare_s += waits_s
+        weights_s, weights = _weights(cluster, workload, chosen, iteration_s, options)
+        rare_s += weights_s
         link_bytes = {pair: one + link_bytes.get(pair, 0.0) for pair, one in weights.items()}
     return Iteration(
-        batches=inputs.batches,
+        batches=run.batches,
         host_s=(workload.host_s,) * len(own_s),
         compute_s=tuple(one - workload.host_s for one in own_s),
-        transfer_s=tuple(one / every for one in mean.transfer_s),
-        idle_s=tuple(one / every for one in mean.idle_s),
+        transfer_s=tuple(transfers_s),
+        idle_s=tuple(idles_s),
         rare_s=(rare_s,) * len(own_s),
-        iteration_s=tuple(one + rare_s for one in iteration_s),
+        iteration_s=tuple(
+            max(one, own) + rare_s for one, own in zip(iteration_s, own_s, strict=True)
+        ),
         link_bytes=link_bytes,
-        repeats=mean.repeats,
+        repeats=repeats,
     )
 
 
-def first_begins_s(
+def _weights(
+    cluster: Cluster,
+    workload: Workload,
+    system: System,
+    iteration_s: list[float],
+    options: dict[str, Any],
+) -> tuple[float, LinkBytes]:
+    """Seconds and bytes of direct transfers of weights, an iteration's share.
+
+    In a dry run in which every worker is the best once, after equally many iterations.
+    """
+    assert system.transfer is not None
+    period, every, workers = system.transfer.period, COMPARED_EVERY, len(iteration_s)
+    often = replace(system.transfer, period=every, losses=1, early_until=0)
+    dry = replace(system, transfer=often)
+    last = every * (workers + 1)
+    with closing(DryRun(cluster, workload, dry, best_for=every, **options)) as run:
+        run.run_to(last + 1)
+    taken_s = max(each[last] - each[every] for each in run.began_s)
+    waits_s = max(0.0, taken_s - every * workers * max(iteration_s)) / workers
+    sent = {
+        pair: sum(one.size_bytes for one in arrived) / workers / period
+        for pair, arrived in sorted(run.weights.items())
+    }
+    return waits_s / period, sent
+
+
+def first_iterations(
     cluster: Cluster,
     workload: Workload,
     system: str | System,
@@ -186,45 +241,26 @@ def first_begins_s(
     at_s: float = 0.0,
     share: float | None = None,
     seed: int = 0,
-) -> list[list[float]]:
-    """When each worker begins each of the first iterations; parameters as for `iteration`.
+    samples: int | None = None,
+) -> pl.DataFrame:
+    """Predict the first iterations of all workers; parameters as for `iteration`.
 
-    With dynamic batching, batches have been timed before the first.
+    Returns ``at_s, node, iteration, samples``, as a training's `Trained.iterations`. Batches are
+    timed and weights transferred when the system does it; the best worker is drawn. With
+    `samples`, those of an epoch, global batches grow.
     """
+    chosen = _checked(cluster, workload, system, at_s=at_s, share=share, seed=seed)
     count = check_whole("iterations", iterations, 1)
-    inputs = _inputs(cluster, workload, system, at_s=at_s, share=share, seed=seed)
-    every = inputs.traffic.every
-    course = inputs.course()
-    while min(map(len, course.begins_s)) * every < count:
-        course.advance()
-    return [
-        [begin_s + step * own_s for begin_s in begins_s for step in range(every)][:count]
-        for begins_s, own_s in zip(course.begins_s, inputs.own_s, strict=True)
-    ]
+    epoch = 0 if samples is None else check_whole("samples", samples, 1)
+    options: dict[str, Any] = {"at_s": at_s, "share": share, "seed": seed, "samples": epoch}
+    run = DryRun(cluster, workload, chosen, last_iteration=count, **options)
+    with closing(run):
+        run.run()
+    schema = {"at_s": pl.Float64, **dict.fromkeys(("node", "iteration", "samples"), pl.Int64)}
+    return pl.DataFrame(run.done, schema=schema, orient="row")
 
 
-@dataclass(frozen=True)
-class _Inputs:
-    system: System
-    batches: tuple[int, ...]
-    own_s: list[float]  # of each worker's iteration, without waiting
-    start_s: float
-    network: Network
-    traffic: Traffic
-
-    def course(self) -> Course:
-        sent = self.traffic
-        return Course(
-            self.network,
-            [sent.every * one for one in self.own_s],
-            sent.sends,
-            sent.may_begin or (lambda *_: True),
-            answer_bytes=sent.answer_bytes,
-            start_s=self.start_s,
-        )
-
-
-def _inputs(
+def _checked(
     cluster: Cluster,
     workload: Workload,
     system: str | System,
@@ -232,57 +268,15 @@ def _inputs(
     at_s: float,
     share: float | None,
     seed: int,
-) -> _Inputs:
+) -> System:
     chosen = choose("system", system, SYSTEMS) if isinstance(system, str) else system
     check_kind("system", chosen, System, "the name of one of SYSTEMS, or a System")
     check_kind("workload", workload, Workload, "a Workload, as in Workload(5e6, 0.01)")
     if len(check_cluster(cluster)) < 2:
         raise UserError("the cluster has one worker; an exchange takes at least two")
-    at_s, seed = check_number("at_s", at_s), check_whole("seed", seed, 0)
-    if not 0 <= at_s < math.inf:
+    check_whole("seed", seed, 0)
+    if not 0 <= check_number("at_s", at_s) < math.inf:
         raise UserError(f"at_s is {at_s}; give a time of at least 0 s")
     if share is not None and not 0 < check_number("share", share) <= 1:
-        raise UserError(f"share is {share}; give that of a gradient's values, up to 1")
-    batches, own_s, start_s = _computing(cluster, workload, chosen, at_s)
-    links = network(cluster, at_s)
-    sent = traffic(chosen, links, workload.model_bytes, own_s, share=share, seed=seed)
-    return _Inputs(chosen, batches, own_s, start_s, links, sent)
-
-
-def _mean(inputs: _Inputs) -> Mean:
-    """Seconds of a round: in closed form if nobody waits, or only for what is not hidden."""
-    sent = inputs.traffic
-    own_s = [sent.every * one for one in inputs.own_s]
-    if sent.may_begin is None:
-        nothing = [0.0 for _ in own_s]
-        return Mean(own_s, nothing, nothing, True)
-    if not sent.in_step:
-        return inputs.course().mean(sent.period, None)
-    slowest_s = max(own_s)
-    least_s = max(slowest_s, inputs.network.least_s(sent.link_bytes))
-    if not sent.hidden:
-        return inputs.course().mean(sent.period, least_s)
-    return Mean(
-        iteration_s=[least_s for _ in own_s],
-        transfer_s=[least_s - slowest_s for _ in own_s],
-        idle_s=[slowest_s - one for one in own_s],
-        repeats=True,
-    )
-
-
-def _computing(
-    cluster: Cluster, workload: Workload, system: System, at_s: float
-) -> tuple[tuple[int, ...], list[float], float]:
-    """Batches, seconds that each worker's iteration takes to compute, and when the first begins."""
-    speeds = [node.speed_over_time.at(at_s) for node in cluster.nodes]
-    for node, speed in zip(cluster.nodes, speeds, strict=True):
-        if speed == 0:
-            raise UserError(f"{node.name} has a speed of 0 at {at_s:g} s; give another at_s")
-    host_s = workload.host_s
-    each_s = [workload.sample_s / speed for speed in speeds]
-    batches, start_s = (workload.local_batch,) * len(speeds), 0.0
-    if (batching := system.batching) is not None:
-        batches = local_batch_sizes(workload.local_batch * len(speeds), speeds)
-        start_s = max(sum(host_s + size * one for size in batching.sizes) for one in each_s)
-    own_s = [host_s + batch * one for batch, one in zip(batches, each_s, strict=True)]
-    return batches, own_s, start_s
+        raise UserError(f"share is {share}; give that of a gradient's bytes, up to 1")
+    return chosen

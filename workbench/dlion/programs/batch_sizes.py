@@ -8,12 +8,11 @@ not heard its power of before counts; of one that never was, the least of all.
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from workbench.decentralised.learner import Learner
 from workbench.dlion.algorithms.global_batch import CONSTANT, GlobalBatch, step
 from workbench.dlion.algorithms.local_batch import of_those_there, relative_power
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from workbench.decentralised.learner import Learner
     from workbench.dlion.programs.worker import Worker
     from workbench.runtime import Message
 
@@ -116,4 +116,4 @@ class BatchSizes:
 
 def _try_out(batch: NDArray[np.int64]) -> Callable[[], Callable[[Learner], None]]:
     batch.flags.writeable = False
-    return lambda: partial(Learner.try_out, batch=batch)
+    return lambda: methodcaller("try_out", batch=batch)

@@ -10,12 +10,11 @@ in that one's iteration.
 from __future__ import annotations
 
 from collections import deque
-from functools import partial
 from inspect import iscoroutinefunction
+from operator import methodcaller
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from workbench.decentralised.learner import Learner
 from workbench.decentralised.model_exchange.peer import Peer
 from workbench.dlion.programs.batch_sizes import BatchSizes
 from workbench.dlion.programs.gradients import GradientExchange
@@ -25,6 +24,7 @@ from workbench.dlion.programs.worker import Worker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from workbench.decentralised.learner import Learner
     from workbench.decentralised.node import Batch
     from workbench.dlion.programs.job import Job
     from workbench.runtime import Context, Message, Program
@@ -85,7 +85,8 @@ class Exchange:
 
     def work(self, batch: Batch) -> Callable[[Learner], Any]:
         """Compute a gradient, with all that has arrived."""
-        return partial(Learner.gradient, batch=batch, updates=self.worker.take_inbox())
+        self.worker.samples = len(batch)
+        return methodcaller("gradient", batch=batch, updates=self.worker.take_inbox())
 
     async def learnt(self, loss: float, took_s: float) -> None:
         """Exchange what is to be, and wait until the next iteration may begin."""

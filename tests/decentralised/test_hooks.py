@@ -1,0 +1,82 @@
+"""What is learnt from and what is exchanged are hooks of one loop, and go with each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.decentralised.setups import gosgd
+from tests.dlion.trainings import DIGITS, RATE, setup
+from workbench import decentralised, training
+from workbench.decentralised import EverySample, GossipSetup
+from workbench.decentralised.selecting import Epochs
+from workbench.dlion import Bounded, System, asynchronous
+from workbench.dlion.algorithms.baseline import whole
+from workbench.dlion.programs.batch_sizes import BatchSizes
+from workbench.dlion.programs.program import Exchange
+from workbench.dlion.programs.worker import Worker
+from workbench.runtime import Crash, Lossy, Restart, draw_faults
+from workbench.training import Sgd
+
+
+def nothing(gradient: Any, links: Any) -> dict[int, Any]:
+    return {}
+
+
+def chosen(system: System, **changes: Any) -> Any:
+    """A system of gradients whose workers learn from epochs that are chosen."""
+    of = setup(1.0, 1.0, 0.5, epochs=2, first_weights="shared", **changes)
+    with training.fixed_threads():
+        made = of.programs(system)
+
+    async def program(context: Any) -> Any:
+        worker = Worker(made.job, context)
+        return await worker.run(
+            Epochs(worker, EverySample(of.seed)), Exchange(worker, BatchSizes(worker))
+        )
+
+    return of, training.run(replace(made, programs=[program] * of.nodes))
+
+
+def test_gradients_of_chosen_epochs_without_an_exchange_are_those_of_nodes_alone() -> None:
+    """A gradient is weighed by one over the workers, so that the rate is as many times larger."""
+    of, found = chosen(System("alone", nothing, asynchronous), sgd=Sgd(3 * RATE))
+    alone = GossipSetup(
+        of.model, DIGITS, of.held, of.network, probability=0.0, batch_size=8, epochs=2,
+        sample_s=of.sample_s, sgd=Sgd(RATE),
+    )  # fmt: skip
+    expected = decentralised.train(alone)
+    for own, weights in zip(found.weights, expected.weights, strict=True):
+        np.testing.assert_allclose(own, weights.numpy(), rtol=1e-4, atol=1e-6)
+    assert found.run.end_s == pytest.approx(expected.run.end_s)
+
+
+@pytest.mark.parametrize("waits", [asynchronous, Bounded(2)])
+def test_gradients_of_chosen_epochs_are_exchanged(waits: Any) -> None:
+    """Everybody learns from each of its samples once an epoch, and hears all gradients."""
+    of, found = chosen(System("whole", whole, waits))
+    assert found.run.ended == "done"
+    for node, shard in enumerate(of.held):
+        assert found.iterations.filter(node=node)["samples"].sum() == 2 * len(shard)
+    together = np.abs(found.weights - found.weights.mean(0)).max()
+    assert together < 1e-5  # equal replicas, equal gradients, in another order
+    _, alone = chosen(System("alone", nothing, waits))
+    assert np.abs(found.weights[0] - alone.weights[0]).max() > 1e-3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_models_by_chance_get_through_whatever_fails(seed: int) -> None:
+    """As DLion's workers do: crashes, restarts, links that are down or lose messages."""
+    of = gosgd(decentralised.complete(4), 0.5, epochs=4, patience_s=0.6)
+    faults = draw_faults(
+        seed, of.cluster, until_s=3, crash_every_s=2, down_s=0.5, slow_every_s=2,
+        link_down_every_s=2,
+    )  # fmt: skip
+    assert {type(one) for one in faults} >= {Crash, Restart}
+    found = decentralised.train(of, faults=[*faults, Lossy(0, 1, 0.5)])
+    assert found.run.results.keys() == {0, 1, 2, 3}
+    assert sum(found.run.results.values()) <= 1 + 1e-12
+    assert found.epochs.group_by("node").agg(epoch="epoch").height == 4

@@ -1,0 +1,450 @@
+"""Trainings without learning: the workers' own programs on the simulator, with sizes as gradients.
+
+Work takes its virtual seconds and computes nothing. A large model's gradient is a vector of
+`VALUES` numbers, and links carry as much less as it is shorter, so that messages take as long. What
+a `System` sends and waits for is thus what it does in a training, and a new system needs nothing
+here.
+
+The numbers are drawn (`STANDARD_DEVIATION`), so sizes that depend on a gradient's values, as of Max
+N, are no better than these; the share that is sent can be given instead.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from workbench.clusters import Cluster, Link, Node, Schedule, load_calibration
+from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, PartialGradients
+from workbench.decentralised.gradient_exchange.part import Part, Values
+from workbench.dlion.algorithms import SYSTEMS
+from workbench.dlion.algorithms.global_batch import CONSTANT
+from workbench.dlion.algorithms.synchronisation import MUST
+from workbench.dlion.algorithms.system import System
+from workbench.dlion.programs.job import Job
+from workbench.dlion.programs.program import program
+from workbench.errors import UserError
+from workbench.runtime import Context, DeadlockError, Message, Program, Synchronized
+from workbench.runtime.messages import Transfer
+from workbench.runtime.simulation import Simulation
+from workbench.training import Sgd
+
+VALUES, LARGE = 1000, 30_000
+"""Of a gradient that stands for one of at least `LARGE` values; a smaller one is as it is."""
+
+VALUE_BYTES = 4  # of a number in single precision
+
+STANDARD_DEVIATION = 1.0
+"""Of the logarithm of a normal value's scale: gradients have longer tails than a normal law."""
+
+SHARES: dict[str, float] = load_calibration("dlion_shares")["shares"]
+
+SAME = 1e-4
+"""Of a computation or the model: what two rounds that are taken to be the same differ by at most.
+
+Some courses never repeat, but come nearer to one that does from round to round.
+"""
+
+PERIODS = range(1, 5)
+"""Rounds after which a course may repeat."""
+
+WINDOWS = (24, 12, 6, 2, 1)
+"""Rounds of which the mean is taken where none repeat: whole periods of what is sent, if it has."""
+
+LATER = 2000
+"""Iterations after which no round is waited for any longer."""
+
+STUCK = 300
+"""Iterations of the quickest worker after which one that has not begun a fourth is stuck."""
+
+
+def frozen(cluster: Cluster, at_s: float, factor: float) -> Cluster:
+    """The cluster with capacities as they are at a time, all bandwidths times a factor."""
+
+    def bps(what: str, rate: float | Schedule | None) -> float | None:
+        now = rate.at(at_s) if isinstance(rate, Schedule) else rate
+        if now == 0:
+            raise UserError(f"{what} carries nothing at {at_s:g} s; give another at_s")
+        return None if now is None else now * factor
+
+    nodes = []
+    for node in cluster.nodes:
+        speed = node.speed_over_time.at(at_s)
+        if speed == 0:
+            raise UserError(f"{node.name} has a speed of 0 at {at_s:g} s; give another at_s")
+        up, down = (
+            bps(f"the {way} of {node.name}", getattr(node, way)) for way in ("uplink", "downlink")
+        )
+        nodes.append(Node(node.name, node.cores, speed, up, down))
+    links: dict[tuple[int | str, int | str], Link] = {}
+    for source, sender in enumerate(cluster.names):
+        for target, receiver in enumerate(cluster.names):
+            if source != target:
+                link = cluster.link(source, target)
+                rate = bps(f"the link from {sender} to {receiver}", link.bandwidth)
+                links[source, target] = replace(link, bandwidth_bps=cast(float, rate))
+    return Cluster(nodes, links)
+
+
+class Share:
+    """Sends everyone a share of the gradient's bytes, of whichever values."""
+
+    def __init__(self, share: float, gradient_bytes: float) -> None:
+        self.part = SizedPart((), share * gradient_bytes)
+
+    def __call__(self, gradient: Gradient, links: Links) -> Mapping[int, Part]:
+        """The same for all peers."""
+        return dict.fromkeys(links.peers, self.part)
+
+
+@dataclass(frozen=True, eq=False)
+class SizedPart(Part):
+    """Part of a gradient of which only the size is known."""
+
+    bytes_on_link: float
+
+    @cached_property
+    def size_bytes(self) -> float:  # type: ignore[override]
+        """Bytes on a link."""
+        return self.bytes_on_link
+
+
+def measured_share(system: System) -> float | None:
+    """The share that was measured of the system in `SYSTEMS` that selects as this one does."""
+    selects = system.generate_partial_gradients
+    return next(
+        (
+            share
+            for name, share in SHARES.items()
+            if SYSTEMS[name].generate_partial_gradients is selects
+        ),
+        None,
+    )
+
+
+class Vector:
+    """Parameters or gradients that nobody learns from."""
+
+    def __init__(self, values: Values) -> None:
+        self._values, self.nbytes = values, values.nbytes
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def numpy(self) -> Values:
+        """The values."""
+        return self._values
+
+    def add_(self, other: Vector, alpha: float) -> None:
+        """Learn nothing."""
+
+
+class DryLearner:
+    """What a worker's program does with its model, without learning.
+
+    Every worker has the least loss for `best_for` iterations in turn; if None, losses are drawn.
+    """
+
+    def __init__(self, run: DryRun, node: int, values: int, best_for: int | None) -> None:
+        self.run, self.node, self.best_for = run, node, best_for
+        self.random = random = np.random.default_rng(node)
+        scales = np.exp(STANDARD_DEVIATION * random.normal(size=values))
+        self.gradients = Vector((random.normal(size=values) * scales).astype(np.float32))
+        self.parameters = Vector(np.ones(values, np.float32))
+
+    @property
+    def flat(self) -> DryLearner:
+        """Parameters and gradients."""
+        return self
+
+    def gradient(self, batch: Values, updates: object = ()) -> float:
+        """Note that an iteration has begun; its loss says who is the best."""
+        began_s = self.run.began_s[self.node]
+        began_s.append(self.run.simulation.env.now - self.run.workload.host_s)
+        if self.best_for is None:
+            return float(self.random.random())
+        return float((self.node - len(began_s) // self.best_for) % len(self.run.began_s))
+
+    def snapshot(self) -> Vector:
+        """The parameters."""
+        return self.parameters
+
+    def buffers(self) -> dict[str, Any]:
+        """None."""
+        return {}
+
+    def nothing(self, *args: object, **kwargs: object) -> None:
+        """Learn nothing."""
+
+    step = add = try_out = merge = merge_buffers = nothing
+
+
+class Arrival(NamedTuple):
+    """What has arrived on a link: of which iteration of its sender, bytes of the model's size."""
+
+    at_s: float
+    iteration: int
+    size_bytes: float
+
+
+@dataclass(frozen=True)
+class DrySetup:
+    """What the programs ask of a training's setup."""
+
+    nodes: int
+    held: list[Values]
+    seed: int
+    samples: int  # of an epoch
+    sgd: Sgd
+    evaluate_every: int = 10**9
+    patience_s: float | None = None
+
+
+class DryRun:
+    """A training of sizes: `run_to` goes on, `close` ends it; use it with `contextlib.closing`.
+
+    Attributes
+    ----------
+    began_s
+        By worker: when each of its iterations began.
+    batches
+        Samples of each worker, once all have begun.
+    own_s
+        Seconds of each worker's iteration without waiting.
+    done
+        ``at_s, node, iteration, samples``, as `Trained.iterations` of a training has them.
+    arrived
+        (source, target) -> what has arrived in each iteration; `weights` those of transfers.
+    carried
+        By worker: transfers over its links.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        workload: Any,
+        system: System,
+        *,
+        at_s: float,
+        share: float | None,
+        seed: int,
+        best_for: int | None = None,
+        samples: int = 0,
+        last_iteration: float = math.inf,
+    ) -> None:
+        values = math.ceil(workload.model_bytes / VALUE_BYTES)
+        values = VALUES if values > LARGE else values
+        self.workload, self._scale = workload, workload.model_bytes / (VALUE_BYTES * values)
+        share = measured_share(system) if share is None else share
+        if share is not None and system.exchange_models is None:
+            chosen = Share(share, VALUE_BYTES * values)
+            system = replace(system, generate_partial_gradients=cast(PartialGradients, chosen))
+        if system.batching is not None and not samples:
+            batching = replace(system.batching, growth=CONSTANT, period=10**9)
+            system = replace(system, batching=batching)
+        network = frozen(cluster, at_s, 1 / self._scale)
+        self.workers = workers = len(network)
+        batch = np.arange(workload.local_batch)
+        setup: Any = DrySetup(workers, [batch] * workers, seed, samples or 10**9, Sgd(0.1))
+        self.began_s: list[list[float]] = [[] for _ in range(workers)]
+        self.carried: list[list[Transfer]] = [[] for _ in range(workers)]
+        self.arrived: defaultdict[tuple[int, int], list[Arrival]] = defaultdict(list)
+        self.weights: defaultdict[tuple[int, int], list[Arrival]] = defaultdict(list)
+        self._batches = dict.fromkeys(range(workers), workload.local_batch)
+        self.done: list[tuple[float, int, int, int]] = []
+        self.rounds: list[int] = []  # iterations in which something was sent
+        self._speeds = [node.speed_over_time.at(0.0) for node in network.nodes]
+        learners: Any = [
+            Synchronized(DryLearner(self, node, values, best_for)) for node in range(workers)
+        ]
+        job = Job(
+            setup=setup,
+            system=system,
+            learners=learners,
+            recorder=cast(Any, self),
+            batch_size=workload.local_batch,
+            sample_s=(workload.sample_s,) * workers,
+            host_s=workload.host_s,
+            stands_for=1.0,
+            variables=(slice(0, values),),
+            last_iteration=last_iteration,
+            inboxes=[[] for _ in learners],
+        )
+        self._may_begin = system.synch_training
+        programs = [self._watched(program(job))] * workers
+        self.simulation = Simulation(network, programs, seed=seed, threads=1)
+
+    def _watched(self, run: Program) -> Program:
+        async def watched(context: Context) -> Any:
+            self.carried[context.node] = context.watch()
+            return await run(context)
+
+        return watched
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """Samples in each worker's batch."""
+        return tuple(self._batches.values())
+
+    @property
+    def own_s(self) -> list[float]:
+        """Seconds of each worker's iteration without waiting."""
+        work = self.workload
+        return [
+            work.host_s + batch * work.sample_s / speed
+            for batch, speed in zip(self.batches, self._speeds, strict=True)
+        ]
+
+    @property
+    def _instant_s(self) -> float:
+        """What events of one instant differ by at most, since `began_s` is rounded."""
+        return 1e-9 * max(self.own_s)
+
+    # What the programs tell a recorder
+
+    def learnt(self, at_s: float, node: int, iteration: int, samples: int, *row: object) -> None:
+        """Note that a worker has done an iteration."""
+        self._batches[node] = samples
+        self.done.append((at_s, node, iteration, samples))
+
+    def heard(
+        self, at_s: float, target: int, message: Message, iteration: int, values: int
+    ) -> None:
+        """Note what has arrived."""
+        if message.size_bytes:
+            arrival = Arrival(at_s, iteration, message.size_bytes * self._scale)
+            if message.topic == "weights":
+                self.weights[message.sender, target].append(arrival)
+                return
+            self.arrived[message.sender, target].append(arrival)
+            if not self.rounds or iteration > self.rounds[-1]:
+                self.rounds.append(iteration)
+
+    def run_to(self, iterations: int) -> None:
+        """Go on until every worker has begun so many iterations."""
+        step_s = max(self.own_s)
+        while min(counts := [len(each) for each in self.began_s]) < iterations:
+            if max(counts) > STUCK and min(counts) < 4:
+                last = counts.index(min(counts))
+                raise UserError(f"worker {last} waits for ever while others go on; {MUST}")
+            self.run(self.simulation.env.now + step_s)
+
+    def run(self, until_s: float | None = None) -> None:
+        """Go on until a time, or the end.
+
+        Raises UserError: all wait for ever.
+        """
+        try:
+            self.simulation.run(until_s)
+        except DeadlockError:
+            raise UserError(f"all workers wait, and nothing is on its way; {MUST}") from None
+
+    def close(self) -> None:
+        """End all programs."""
+        self.simulation.close()
+
+    def settle(self, most: int) -> tuple[int, int, bool]:
+        """Go on until rounds repeat, or for `most`; return iterations of which the mean is theirs.
+
+        (from, to, whether they repeat). A round ends with an iteration in which somebody sends.
+        """
+        states: list[list[float]] = []
+        while len(states) < most:
+            while len(self.rounds) <= len(states):
+                if (begun := min(map(len, self.began_s))) > LATER:  # hardly anything is ever sent
+                    return begun // 3, begun - 1, False
+                self.run_to(begun + 1)
+            self.run_to(self.rounds[len(states)] + 1)
+            states.append(self._state(len(states)))
+            for period in PERIODS:
+                if len(states) > 2 * period and all(
+                    np.allclose(states[-one], states[-one - period], rtol=0, atol=SAME)
+                    for one in range(1, period + 1)
+                ):
+                    return self.rounds[len(states) - 1 - period], self.rounds[len(states) - 1], True
+        whole = max(one for one in WINDOWS if one <= 5 * most // 6)
+        return self.rounds[most - 1 - whole], self.rounds[most - 1], False
+
+    def _state(self, number: int) -> list[float]:
+        """Durations of a round and of what arrived last, and sizes, as shares."""
+        iteration, before = self.rounds[number], self.rounds[number - 1] if number else 0
+        scale_s, state = max(self.own_s), list[float]()
+        for began_s in self.began_s:
+            state.append((began_s[iteration] - began_s[before]) / scale_s)
+        for source, target in sorted(
+            (source, target)
+            for source in range(self.workers)
+            for target in range(self.workers)
+            if source != target
+        ):
+            arrived = self.arrived.get((source, target), [])
+            now_s = self.began_s[target][iteration] + self._instant_s
+            newest = bisect_right(arrived, now_s, key=lambda one: one.at_s) - 1
+            last = arrived[newest] if newest >= 0 else Arrival(0.0, 0, 0.0)
+            size = last.size_bytes / self.workload.model_bytes
+            state += [iteration - last.iteration, (now_s - last.at_s) / scale_s, size]
+        return state
+
+    def link_bytes(self, first: int, last: int, repeats: bool) -> dict[tuple[int, int], float]:
+        """(source, target) -> mean bytes that a sender's iterations after the first send.
+
+        Where rounds repeat, as many arrive meanwhile; else the queue of a link may grow, and only
+        what has arrived is known.
+        """
+        means = {}
+        for (source, target), arrived in sorted(self.arrived.items()):
+            if repeats:
+                from_s, to_s = (
+                    self.began_s[target][one] + self._instant_s for one in (first, last)
+                )
+                sent, sender_did = [one for one in arrived if from_s < one.at_s <= to_s], last
+            else:
+                sent = [one for one in arrived if first < one.iteration <= last]
+                queued = self.simulation.pipes[source, target].current is not None
+                sender_did = max(
+                    min(last, all_of[-1].iteration)
+                    for pair, all_of in self.arrived.items()
+                    if all_of and (pair == (source, target) if queued else pair[0] == source)
+                )
+            if sent:
+                size_bytes = sum(one.size_bytes for one in sent)
+                means[source, target] = size_bytes / (sender_did - first)
+        return means
+
+    def least_s(self, link_bytes: Mapping[tuple[int, int], float]) -> float:
+        """Seconds that the busiest link or interface takes to carry these bytes."""
+        network, bits = self.simulation.cluster, defaultdict[Any, float](float)
+        longest_s = 0.0
+        for pair, size_bytes in link_bytes.items():
+            own = 8 * size_bytes / self._scale
+            longest_s = max(longest_s, own / Schedule.of(network.links[pair].bandwidth).at(0.0))
+            for way, node in zip(("uplink", "downlink"), pair, strict=True):
+                bits[way, node] += own
+        for (way, node), all_bits in bits.items():
+            if (limit := getattr(network.nodes[node], way)) is not None:
+                longest_s = max(longest_s, all_bits / limit.at(0.0))
+        return longest_s
+
+    def waiting_s(self, worker: int, first: int, last: int) -> tuple[float, float]:
+        """Seconds of a worker's waiting while its links carry something, and while none does."""
+        own_s, began_s = self.own_s[worker], self.began_s[worker]
+        spans = sorted((one.start_s, one.end_s) for one in self.carried[worker] if one.size_bytes)
+        waits = [(began_s[one - 1] + own_s, began_s[one]) for one in range(first + 1, last + 1)]
+        all_s = sum(max(0.0, to_s - from_s) for from_s, to_s in waits)
+        carried_s, done_s, place = 0.0, 0.0, 0
+        for from_s, to_s in waits:
+            while place < len(spans) and spans[place][0] < to_s:
+                start_s, end_s = max(spans[place][0], from_s, done_s), min(spans[place][1], to_s)
+                if end_s > start_s:
+                    carried_s, done_s = carried_s + end_s - start_s, end_s
+                if spans[place][1] > to_s:
+                    break
+                place += 1
+        return carried_s, max(0.0, all_s - carried_s)
