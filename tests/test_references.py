@@ -55,5 +55,5 @@ def test_names_are_there(page: Path, name: str) -> None:
 
 
 def test_a_name_that_is_gone_is_found_out() -> None:
-    assert not is_there("workbench.edgegossip.paper.trainings.trainings")
+    assert not is_there("workbench.edgegossip.paper.experiments.fig5")
     assert not is_there("workbench.parallel.nothing")

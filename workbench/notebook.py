@@ -115,7 +115,7 @@ class Results:
         self.recordings = recordings
         self.shared = shared
         self.frames: dict[str, pl.DataFrame] = {}
-        self._shown: dict[str, pl.DataFrame] = {}
+        self._shown: dict[str, tuple[pl.DataFrame, bool]] = {}  # and whether it was made here
 
     def show(self, figure: Figure, **given: Any) -> Shown:
         """Draw a figure: as it is recorded, saying so, or computed here with what is given."""
@@ -185,20 +185,19 @@ class Results:
     ) -> tuple[pl.DataFrame, Recorded | None, bool]:
         """Return a figure's rows, its recording, and whether the rows were made here."""
         if figure.of is not None:
-            source = self._shown.get(figure.of.id)
-            if source is None:
-                source = self._rows(figure.of, given)[0]
-            frame = figure.compute(source)
-            here = figure.of.id in self.frames or figure.of.recorded is None
-            return self._seen(figure, frame), None, here
+            if figure.of.id in self._shown:
+                source, here = self._shown[figure.of.id]
+            else:
+                source, _, here = self._rows(figure.of, given)
+            return self._seen(figure, figure.compute(source), here), None, here
         known = {"scale", *figure.parameters()}
         asked = {name: value for name, value in self.shared.items() if name in known} | dict(given)
         found = self._recorded(figure) if figure.recorded is not None else None
         if found and self.trainings == "one" and not figure.live and found.answers(asked):
             print(recorded.told(found, figure))
             print("trainings=all runs it here")
-            return self._seen(figure, found.frame), found, False
-        return self._seen(figure, figure.frame(**asked)), found, True
+            return self._seen(figure, found.frame, False), found, False
+        return self._seen(figure, figure.frame(**asked), True), found, True
 
     def _recorded(self, figure: Figure) -> Recorded | None:
         try:
@@ -207,6 +206,6 @@ class Results:
             print(error)
             return None
 
-    def _seen(self, figure: Figure, frame: pl.DataFrame) -> pl.DataFrame:
-        self._shown[figure.id] = frame
+    def _seen(self, figure: Figure, frame: pl.DataFrame, here: bool) -> pl.DataFrame:
+        self._shown[figure.id] = frame, here
         return frame

@@ -17,11 +17,12 @@ FIGURE = """\
 import altair as alt
 import polars as pl
 from workbench import instruction_set
-from workbench.results import Results
+from workbench.notebook import Results
 print(instruction_set.record())
 results = Results("good", output)
 frame = pl.DataFrame({"x": [1, 2], "y": [batch_size, seed]})
-results.show("fig1", frame, lambda f: alt.Chart(f).mark_line().encode(x="x", y="y"))
+results.keep("fig1", frame)
+results.draw("fig1", alt.Chart(frame).mark_line().encode(x="x", y="y"))
 """
 # Its kernel dies and leaves a process of its own behind.
 DIES = """\
