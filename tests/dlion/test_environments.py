@@ -298,7 +298,7 @@ def test_environments_are_values(name: str) -> None:
         ),
         (lambda: Environment("x", (1, math.inf), (1, 2)), "cores of worker 1: .* finite"),
         (lambda: Environment("x", (1, "many"), (1, 2)), "cores of worker 1: 'many'"),  # type: ignore[arg-type]
-        (lambda: Environment("x", (1, {0: 4}), (1, 2)), "cores of worker 1: .*no schedule"),  # type: ignore[arg-type]
+        (lambda: Environment("x", (1, {0: 4}), (1, 2)), "cores of worker 1: .*is not a schedule"),  # type: ignore[arg-type]
         (lambda: Environment("x", (1, 2), (1, [(5, 2)])), "mbps of worker 1: .*start at 0 s"),
         (lambda: Environment("x", (1, 2), (1, [1, 2])), "mbps of worker 1: .*give pairs"),  # type: ignore[list-item]
         (lambda: Environment("x", (1, 2), (1, 2), unit="cpus"), "unit is 'cpus'.*cores or GPUs"),
