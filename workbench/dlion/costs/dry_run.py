@@ -369,7 +369,7 @@ class DryRun:
                     for one in range(1, period + 1)
                 ):
                     return self.rounds[len(states) - 1 - period], self.rounds[len(states) - 1], True
-        # A quarter at least is left out: systems that measure their links, as Ako does, send more at first.
+        # The first quarter is left out: who measures links, as Ako does, sends more at first.
         whole = max(one for one in WINDOWS if one <= 3 * most // 4)
         return self.rounds[most - 1 - whole], self.rounds[most - 1], False
 
