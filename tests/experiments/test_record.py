@@ -380,7 +380,7 @@ def test_what_was_altered_is_not_taken_for_nothing(
         shown = Results("toy", recordings=tmp_path).table(FLEET)
         assert shown.equals(frame)  # it is made here
         assert says in capsys.readouterr().out
-    record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)  # makes it anew
+    record("toy", "fleet", scale="smoke", processes=1, folder=tmp_path)  # makes it again
     assert loaded("toy", "fleet", tmp_path).frame.equals(frame)
 
 

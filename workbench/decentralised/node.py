@@ -143,7 +143,7 @@ class Node:
         label: str,
         times: float = 1.0,
     ) -> Any:
-        """Compute something on a batch of so many samples, in the seconds of so many iterations.
+        """Compute something on a batch of this size, in the seconds of this many iterations.
 
         `begin` is called where the computation begins, and returns it.
         """
@@ -208,7 +208,7 @@ class Node:
     def send(
         self, to: int, topic: str, payload: Any, size_bytes: float, *, times: float = 1.0
     ) -> None:
-        """Send a peer something that has a size, in the place of so many messages."""
+        """Send a peer something that has a size, in the place of this many messages."""
         self.context.send(to, Message(self.node, topic, payload, size_bytes * times))
 
     def model_message(self, topic: str, payload: Any) -> Message:

@@ -173,7 +173,7 @@ class Gossip(PeerSetup):
 def sample_seconds(
     profile: ModelProfile, flops_per_s: float, backward_over_forward: float
 ) -> float:
-    """Seconds to learn from a sample at so many FLOPs a second."""
+    """Seconds to learn from a sample at this many FLOPs a second."""
     times = LayerTimes.from_flops(
         profile,
         flops_per_s=flops_per_s,

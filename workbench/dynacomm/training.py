@@ -64,7 +64,7 @@ class Planned:
         object.__setattr__(self, "replan_every", every)
 
     def planning(self, setup: Setup, job: Job, epoch: int) -> Planning[Any]:
-        """What decides a worker's plans, in epochs of so many iterations."""
+        """What decides a worker's plans, in epochs of this many iterations."""
         planner = PLANNERS[self.planner]
         if self.replan_every is None:
             return Fixed(planner(setup.costs))
@@ -95,7 +95,7 @@ class Setup(training.Setup):
     Raises
     ------
     ValueError
-        What no training takes; counts, rates or speeds out of range; a link that is none.
+        What no training takes; counts, rates or speeds out of range; anything but a Link.
 
     Notes
     -----
@@ -279,12 +279,12 @@ def train(
     planner
         Name in `PLANNERS`.
     replan_every
-        Iterations after which every worker, by its own profile, plans anew: ``"epoch"``, or a
+        Iterations after which every worker, by its own profile, plans again: ``"epoch"``, or a
         number. None keeps the first plan, which is made for the bandwidth at 0 s and a worker of
         speed 1 in any case. ``"auto"`` is ``"epoch"`` for ``"dynacomm"``, as in the paper (IV-C),
         and None for all others, of which the paper makes one plan.
     planning_s
-        Seconds that planning anew takes a worker of speed 1; hidden where the last push is longer.
+        Seconds that planning again takes a worker of speed 1; hidden where the last push is longer.
     faults, trace, progress, threads
         As for `training.RunOptions`; only faults that lose nothing, such as `SlowDown`, since
         servers wait for every worker. For others, `simulate` what ``setup.programs`` returns. Which

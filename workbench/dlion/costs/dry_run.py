@@ -328,7 +328,7 @@ class DryRun:
                 self.rounds.append(iteration)
 
     def run_to(self, iterations: int) -> None:
-        """Go on until every worker has begun so many iterations."""
+        """Go on until every worker has begun this many iterations."""
         step_s = max(self.own_s)
         while min(counts := [len(each) for each in self.began_s]) < iterations:
             if max(counts) > STUCK and min(counts) < 4:

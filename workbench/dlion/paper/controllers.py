@@ -176,13 +176,13 @@ def _draw_sizes(drawn: pl.DataFrame, field: str, names: Sequence[str]) -> alt.Ch
 
 
 PROPORTIONAL = 1.25
-"""At most so many times as much for each Mbit/s is proportional."""
+"""Sizes per Mbit/s that differ by at most this factor are proportional."""
 
 FOLLOWS = 0.5
 """Rank correlation from which sizes follow changing cores: they wait for the next timing."""
 
 LEAST_ITERATIONS = 20
-"""In fewer, at scale ``smoke``, hardly anybody times batches anew after cores have changed."""
+"""In fewer, at scale ``smoke``, hardly any worker times batches again after cores have changed."""
 
 
 def _local_batches(fig6: pl.DataFrame, fig19: pl.DataFrame) -> Answer:

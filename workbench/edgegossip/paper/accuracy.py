@@ -111,7 +111,7 @@ def by_platforms(
 ) -> pl.DataFrame:
     """Accuracy on larger deployments, LeNet-5 and AlexNet, or one of them; columns as in `fig5`.
 
-    On all deployments of the scale, or with so many platforms alone.
+    On all deployments of the scale, or with this many platforms alone.
     """
     counts = LARGER.at(scale)
     if platforms is not None:

@@ -310,7 +310,7 @@ ROUNDING = 1e-9  # sums of equal accuracies may differ in their last bits
 
 
 SIMILAR, SLIGHT = 1 + tolerance("x", 1.0), tolerance("percentage points", 0.0)
-"""At most so many times as long is similar; at most so many points are a slight difference."""
+"""Times within this factor are similar; accuracies within these points differ slightly."""
 
 
 TOO_FEW = Answer(not_run=f"takes {SEEDS} seeds")

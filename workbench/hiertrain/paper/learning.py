@@ -244,7 +244,7 @@ def draw_jalad_bits(frame: pl.DataFrame) -> alt.HConcatChart:
         .last()
         .with_columns(top1=pl.when(pl.col("reason").is_null()).then("top1"))
     )
-    # Gradients come back in so many bits; 32 are both.
+    # Gradients come back in `bits` or in 32; where `bits` is 32, a row is both.
     back = {"gradients in as many bits": pl.col("bits"), "gradients in 32 bits": pl.lit(32)}
     both = pl.concat(
         last.filter(pl.col("gradient_bits") == bits).with_columns(gradients=pl.lit(title))
