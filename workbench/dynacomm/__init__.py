@@ -9,9 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workbench.dynacomm.algorithms import ALGORITHMS, PLANNERS
-from workbench.dynacomm.costs.iteration import Iteration, LayerCosts, Phase, iteration, layer_costs
+from workbench.dynacomm.costs.iteration import (
+    Iteration,
+    LayerCosts,
+    Phase,
+    iteration,
+    layer_costs,
+    timeline,
+)
 from workbench.dynacomm.costs.plan import Plan
-from workbench.dynacomm.costs.timeline import timeline
 from workbench.dynacomm.training import Setup, Trained, TrainingError, train
 from workbench.system import SystemInfo
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import altair as alt
+import polars as pl
+
 from workbench import figures
 from workbench.dynacomm.algorithms import PLANNERS
-from workbench.dynacomm.costs.iteration import LayerCosts, iteration
-from workbench.dynacomm.costs.timeline import timeline
+from workbench.dynacomm.costs.iteration import LayerCosts, iteration, timeline
 from workbench.dynacomm.paper import titles
 from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, WORKERS, Constants, variant
 from workbench.parameters import PARAMETERS, Parameters
@@ -36,18 +38,26 @@ def draw(setting: Setting) -> dict[str, Any]:
     """One iteration under a plan as a timeline, and every planner's time below it."""
     model, planner, costs = setting.model, setting.planner, _costs(setting)
     plans = {name: plan(costs) for name, plan in PLANNERS.items()}
-    done = {name: iteration(costs, plan) for name, plan in plans.items()}
+    done = {name: iteration(costs, plan).iteration for name, plan in plans.items()}
     chosen = plans[planner]
     saved = 100 * (1 - done[planner].total_s / done["sequential"].total_s)
-    pulls, pushes = len(chosen.forward_cuts) + 1, len(chosen.backward_cuts) + 1
-    title = [
+    gantt = timeline(costs, chosen).gantt()
+    gantt.title = [
         f"{titles.MODEL_TITLES.get(model, model)}, {titles.PLANNER_TITLES.get(planner, planner)}: "
         f"{done[planner].total_s:.3g} s, {saved:.1f} % saved",
-        f"{_count(pulls, 'pull')}, {_count(pushes, 'push')} (cost model)",
+        f"{_count(len(chosen.forward_cuts) + 1, 'pull', 'pulls')}, "
+        f"{_count(len(chosen.backward_cuts) + 1, 'push', 'pushes')} (cost model)",
     ]
-    gantt = timeline(costs, chosen).gantt()
-    gantt.title = title
-    return figures.stacked(gantt, titles.iteration_parts(done))
+    rows = [
+        {"planner": name, **{part: getattr(phase, part) for part in titles.PARTS}}
+        for name, phase in done.items()
+    ]
+    longest_s = max(phase.total_s for phase in done.values())
+    seconds = alt.X(
+        "seconds:Q", title="seconds an iteration", scale=alt.Scale(domain=[0, longest_s])
+    )
+    bars = titles.bars_of_parts(pl.DataFrame(rows), seconds, "seconds").properties(height=110)
+    return figures.stacked(gantt, bars)
 
 
 def trace(setting: Setting) -> Trace:
@@ -56,9 +66,8 @@ def trace(setting: Setting) -> Trace:
     return timeline(costs, PLANNERS[setting.planner](costs))
 
 
-def _count(number: int, noun: str) -> str:
-    plural = "" if number == 1 else "es" if noun.endswith("sh") else "s"
-    return f"{number} {noun}{plural}"
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"
 
 
 def _costs(setting: Setting) -> LayerCosts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise
@@ -10,17 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from workbench import training
-from workbench.checks import check_kind, listed, whole
+from workbench.checks import check_kind, check_number, listed, whole
 from workbench.clusters import Cluster, Link, Node, Schedule, star
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import LayerCosts, layer_costs
-from workbench.dynacomm.programs.job import Job, plain
+from workbench.dynacomm.programs.job import Job, plain, split_evenly
 from workbench.dynacomm.programs.learning import ServerEpochs, ServerStore, WorkerReplica
-from workbench.dynacomm.programs.shards import split_evenly
 from workbench.dynacomm.programs.worker_and_server import Fixed, Planning, server, worker
-from workbench.dynacomm.replanning.planning import PLANNING_S, Replanned, check_planning
-from workbench.dynacomm.replanning.profiling import Profile
-from workbench.dynacomm.replanning.rates import Rate
+from workbench.dynacomm.replanning.profiling import PLANNING_S, Profile, Rate, Replanned
 from workbench.errors import UserError
 from workbench.names import choose
 from workbench.profiles import LayerTimes
@@ -52,7 +50,8 @@ class Planned:
 
     def __post_init__(self) -> None:
         choose("planner", self.planner, PLANNERS)
-        check_planning(self.planning_s)
+        if not 0 <= check_number("planning_s", self.planning_s) < math.inf:
+            raise UserError(f"planning_s is {self.planning_s}; seconds are finite and not negative")
         every: Any = self.replan_every
         if every == "auto":
             every = "epoch" if self.planner in REPLANS else None
@@ -117,9 +116,6 @@ class Setup(training.Setup):
         self._check_positive("flops_per_s", "backward_over_forward")
         if not isinstance(self.link, Link):
             raise UserError(f"link is {self.link!r}; give a clusters.Link")
-        self._check_speeds()
-
-    def _check_speeds(self) -> None:
         instead = "give one number for each worker, such as (1.0, 0.5)"
         object.__setattr__(self, "speeds", listed("speeds", self.speeds, instead))
         if self.speeds and len(self.speeds) != self.workers:
@@ -168,13 +164,13 @@ class Setup(training.Setup):
         joint = replace(self.link, bandwidth_bps=self.first_bps * self.servers)
         return layer_costs(self.profile, self.times, joint)
 
-    def job(self, iterations: int, starts: Iterable[int] = ()) -> Job:
+    def job(self, iterations: int, starts: Sequence[int] = ()) -> Job:
         """The training job; `starts` is where each layer begins in the flat vector."""
         return Job.of(
             self.profile,
             self.times,
             self.link,
-            shards=split_evenly(len(self.profile), self.servers, tuple(starts)),
+            shards=split_evenly(len(self.profile), self.servers, starts),
             iterations=iterations,
             workers=self.workers,
         )
@@ -189,7 +185,7 @@ class Setup(training.Setup):
                 f"servers is {self.servers}; the largest layer has {most} parameters to share out, "
                 "so give at most as many servers"
             )
-        batches = [self._batches(one) for one in range(self.workers)]
+        batches = [self._batches(worker) for worker in range(self.workers)]
         ends = tuple(accumulate(len(epoch) for epoch in batches[0]))
         job = self.job(ends[-1], flat.layout.starts)
         parallel = may_run_in_parallel(self, flat)
@@ -197,22 +193,20 @@ class Setup(training.Setup):
             WorkerReplica(
                 flat.replica(),
                 self.dataset,
-                list(chain.from_iterable(batches[one])),
-                (self.seed, one),
+                list(chain.from_iterable(batches[index])),
+                (self.seed, index),
                 ends,
                 node.name,
                 parallel,
             )
-            for one, node in enumerate(self.nodes)
+            for index, node in enumerate(self.nodes)
         ]
         states = [Synchronized(replica, parallel=parallel) for replica in replicas]
         epochs = ServerEpochs(flat, self.dataset, replicas, self.servers)
         vector = flat.parameters.clone()
         shared = vector, self.sgd.start(vector), vector.clone()
-        stores = [
-            ServerStore(*shared, job.shards.slices(one, 1, job.layers), self.sgd, ends, epochs.take)
-            for one in range(self.servers)
-        ]
+        held = [job.shards.slices(position, 1, job.layers) for position in range(self.servers)]
+        stores = [ServerStore(*shared, own, self.sgd, ends, epochs.take) for own in held]
         planning = planned.planning(self, job, ends[0])
         programs = [
             *(worker(job, planning, state) for state in states),
@@ -220,10 +214,10 @@ class Setup(training.Setup):
         ]
         return ServerPrograms(self, self.cluster, programs, epochs, ends, states, stores)
 
-    def _batches(self, one: int) -> list[list[np.ndarray]]:
-        given, workers = (self.dataset, self.batch_size, self.seed), self.workers
+    def _batches(self, worker: int) -> list[list[np.ndarray]]:
+        drawn_from, workers = (self.dataset, self.batch_size, self.seed), self.workers
         return [
-            training.batches(*given, epoch, worker=one, workers=workers)
+            training.batches(*drawn_from, epoch, worker=worker, workers=workers)
             for epoch in range(self.epochs)
         ]
 
@@ -248,7 +242,7 @@ class ServerPrograms(training.OneModel["Trained[Tensor]"]):
     @property
     def losses(self) -> list[float]:
         """Means over the workers, of the iterations that the slowest has done."""
-        each = zip(*(one.losses for one in self.replicas), strict=False)
+        each = zip(*(replica.losses for replica in self.replicas), strict=False)
         return [sum(losses) / len(losses) for losses in each]
 
     def trained(self, run: Run) -> Trained[Tensor]:
@@ -287,9 +281,7 @@ def train(
         Seconds that planning again takes a worker of speed 1; hidden where the last push is longer.
     faults, trace, progress, threads
         As for `training.RunOptions`; only faults that lose nothing, such as `SlowDown`, since
-        servers wait for every worker. For others, `simulate` what ``setup.programs`` returns. Which
-        steps run beside each other, with the same bits for any number of threads, says ``parallel``
-        of the setup.
+        servers wait for every worker. For others, `simulate` what ``setup.programs`` returns.
 
     Returns
     -------

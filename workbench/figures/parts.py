@@ -53,6 +53,20 @@ def shape(field: str, order: Sequence[str]) -> alt.Shape:
     return alt.Shape(f"{field}:N", title=None, scale=scale)
 
 
+def lines(
+    frame: pl.DataFrame, x: alt.X, y: alt.Y, field: str, order: Sequence[str], **properties: Any
+) -> alt.Chart:
+    """Draw `y` against `x`, a line with points for each value of `field`, in this order.
+
+    `properties` are those of the chart, such as ``height`` and ``title``.
+    """
+    import altair as alt
+
+    marks = alt.Chart(frame).mark_line(point=True)
+    chart: alt.Chart = marks.encode(x=x, y=y, **series(field, order)).properties(**properties)
+    return chart
+
+
 def facets(
     chart: alt.Chart | alt.LayerChart | alt.FacetChart,
     field: str,
@@ -108,12 +122,8 @@ def over_time(drawn: pl.DataFrame, field: str, order: Sequence[str], **axis: Any
     import altair as alt
 
     x = alt.X("at_s:Q", title="virtual seconds")
-    chart: alt.Chart = (
-        alt.Chart(drawn)
-        .mark_line(point=True)
-        .encode(x=x.axis(**axis) if axis else x, **series(field, order))
-    )
-    return chart
+    percent = alt.Y("percent:Q")
+    return lines(drawn, x.axis(**axis) if axis else x, percent, field, order)
 
 
 def trained(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -129,11 +139,6 @@ def samples(frame: pl.DataFrame) -> str:
     """Write how many samples a training of these rows uses for training and for validation."""
     run = frame.row(0, named=True)
     return f"{run['train_samples']:,} training, {run['test_samples']:,} validation samples"
-
-
-def signed_percent(value: float) -> str:
-    """Write a percentage with two decimals and its sign; zero has a plus."""
-    return f"{value:+.2f} %".replace("-0.00", "+0.00")
 
 
 VERDICTS: Final = ("holds", "near", "trend", "not reproduced")

@@ -8,12 +8,11 @@ from hypothesis import given, settings
 
 from tests.dynacomm.strategies import costs_of, layer_costs
 from tests.oracles import dynacomm as oracle
-from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration
+from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration, timeline
 from workbench.dynacomm.algorithms.bellman import bellman
 from workbench.dynacomm.algorithms.ibatch import backward_cuts as ibatch_backward_cuts
 from workbench.dynacomm.algorithms.ibatch import from_first_layer, from_last_layer
 from workbench.dynacomm.algorithms.mg_wfbp import merged_cuts
-from workbench.dynacomm.costs.timeline import timeline
 
 every_planner = pytest.mark.parametrize("planner", PLANNERS.values(), ids=PLANNERS.keys())
 Planner = Callable[[LayerCosts], Plan]

@@ -21,7 +21,6 @@ from workbench.dynacomm.paper.testbed import (
     paper_testbed,
     stated_testbed,
 )
-from workbench.names import UnknownNameError
 
 STORED = load_calibration("dynacomm")
 
@@ -91,8 +90,3 @@ def test_aggregation_meets_the_one_speed_up_it_was_fitted_on() -> None:
     testbed = paper_testbed()
     plan = PLANNERS["dynacomm"](testbed.costs("resnet152", 32))
     assert testbed.speedup("resnet152", 32, plan) == pytest.approx(7.2, abs=0.01)
-
-
-def test_unknown_explanation_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="key_granularity"):
-        Constants.load("key granularity")

@@ -15,10 +15,11 @@ from tests.expectations import printed, stored_frames, stored_svg
 from workbench import figures
 from workbench.clusters import Schedule
 from workbench.dynacomm.algorithms import PLANNERS
-from workbench.dynacomm.paper import replanning, simulated, speedup
+from workbench.dynacomm.paper import replanning, speedup
 from workbench.dynacomm.paper.testbed import paper_testbed, variant
 from workbench.dynacomm.replanning import mobile_trace
-from workbench.dynacomm.replanning.planning import EPOCH, WITHIN_S
+from workbench.dynacomm.replanning.clairvoyant import WITHIN_S
+from workbench.dynacomm.replanning.profiling import EPOCH
 from workbench.experiments import ExperimentInterrupted
 from workbench.profiles import profile_model
 from workbench.runtime import Run, simulate
@@ -270,16 +271,6 @@ def test_the_difference_stands_on_the_chart(scaled: pl.DataFrame, smoke: Smoke) 
     assert f"speeds 1 to {speedup.SLOWEST}" in text
     lower = scaled.with_columns(difference_percent=-pl.col("difference_percent") - 2)
     assert "up to -" in written(figures.svg(speedup.draw_simulated(lower), "double"))
-
-
-def test_interfaces_are_shared_by_more_workers_than_servers() -> None:
-    testbed = paper_testbed()
-    assert (testbed.workers, testbed.servers) == (8, 4)
-    cluster = simulated.cluster_of(testbed)
-    rate_bps = testbed.bandwidth_mbps * 1e6 * testbed.constants.link_efficiency
-    assert len(cluster) == 12
-    assert {node.uplink.constant for node in cluster.nodes if node.uplink} == {rate_bps}
-    assert float(testbed.link.bandwidth_bps) == rate_bps / 2  # type: ignore[arg-type]
 
 
 def test_the_trace_is_the_seeds_and_can_be_read() -> None:

@@ -1,15 +1,21 @@
-"""The paper's testbed against sums done by hand."""
+"""The paper's testbed against sums done by hand, and on the simulated network."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from workbench.clusters import Link
-from workbench.dynacomm import Plan, iteration, layer_costs
-from workbench.dynacomm.paper.testbed import Constants, Testbed, paper_testbed, variant
-from workbench.names import UnknownNameError
-from workbench.profiles import LayerTimes, profile_model
+from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration
+from workbench.dynacomm.paper.testbed import (
+    Constants,
+    Testbed,
+    iteration_ends_s,
+    paper_testbed,
+    variant,
+)
+from workbench.dynacomm.programs.worker_and_server import Fixed, server, worker
+from workbench.profiles import profile_model
+from workbench.runtime import Run, simulate
 
 CONSTANTS = Constants(
     link_efficiency=0.5,
@@ -67,17 +73,61 @@ def test_variants_change_links_only() -> None:
     assert changed.samples_per_s == paper_testbed().samples_per_s
 
 
-def test_unknown_model_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="Did you mean 'resnet152'"):
-        paper_testbed().costs("resnet-152", 32)
+MODEL, BATCH = "googlenet", 16
+PAPERS = paper_testbed()
 
 
-def test_no_workers_are_refused() -> None:
-    with pytest.raises(ValueError, match="workers is 0"):
-        variant(workers=0, bandwidth_mbps=1000)
+def simulated(testbed: Testbed, plan: Plan, speeds: list[float] | None = None) -> Run:
+    job = testbed.job(MODEL, BATCH, iterations=2)
+    programs = [worker(job, Fixed(plan)) for _ in range(testbed.workers)]
+    programs += [server(job, position) for position in range(testbed.servers)]
+    return simulate(testbed.cluster(speeds), programs, trace=True)
 
 
-def test_profile_and_times_of_different_models_are_refused() -> None:
-    times = LayerTimes.from_flops(profile_model("vgg19"), flops_per_s=1e12, batch_size=1)
-    with pytest.raises(ValueError, match="do not name the same layers"):
-        layer_costs(profile_model("lenet5"), times, Link(1e9))
+@pytest.mark.parametrize("explanation", ["key_granularity", "tensor_overhead", "bandwidth_only"])
+@pytest.mark.parametrize("workers", [1, 3, 8])
+def test_equal_workers_take_what_the_model_says(explanation: str, workers: int) -> None:
+    testbed = replace(PAPERS, constants=Constants.load(explanation), workers=workers)
+    costs = testbed.costs(MODEL, BATCH)
+    plan = PLANNERS["dynacomm"](costs)
+    once_s = iteration(costs, plan).total_s + testbed.aggregation_s(profile_model(MODEL))
+    assert simulated(testbed, plan).end_s == pytest.approx(2 * once_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_a_worker_at_half_speed_sets_the_pace_of_two(planner: str) -> None:
+    """Two workers' interfaces are narrower than the four servers', so neither slows the other."""
+    testbed = replace(PAPERS, workers=2)
+    costs = testbed.costs(MODEL, BATCH)
+    assert costs.forward_s.sum() + costs.backward_s.sum() > 2 * costs.pull_s.sum()
+    plan = PLANNERS[planner](costs)
+    slow = LayerCosts(
+        costs.pull_s, 2 * costs.forward_s, 2 * costs.backward_s, costs.push_s, costs.overhead_s
+    )
+    once_s = iteration(slow, plan).total_s + testbed.aggregation_s(profile_model(MODEL))
+    run = simulated(testbed, plan, [1.0, 0.5])
+    assert np.diff([0.0, *iteration_ends_s(run)]) == pytest.approx([once_s] * 2, rel=1e-9)
+
+
+def test_the_slowest_of_eight_pushes_alone() -> None:
+    """By hand, in one piece: all pull at once on a shared link; the slow one pushes by itself."""
+    costs, plan = PAPERS.costs(MODEL, BATCH), Plan()
+    assert (PAPERS.workers, PAPERS.servers) == (8, 4)
+    pulled_s = costs.overhead_s + costs.pull_s.sum()
+    computed_s = 2 * (costs.forward_s.sum() + costs.backward_s.sum())
+    shared_push_s = costs.overhead_s + costs.push_s.sum()
+    assert computed_s / 2 > shared_push_s  # the others are through before the slow one begins
+    # Eight share four servers' interfaces; one by itself has its own whole interface: twice that.
+    alone_s = costs.overhead_s + costs.push_s.sum() / 2
+    once_s = pulled_s + computed_s + alone_s + PAPERS.aggregation_s(profile_model(MODEL))
+    run = simulated(PAPERS, plan, [1.0] * 7 + [0.5])
+    assert run.end_s == pytest.approx(2 * once_s, rel=1e-9)
+
+
+def test_interfaces_are_shared_by_more_workers_than_servers() -> None:
+    assert (PAPERS.workers, PAPERS.servers) == (8, 4)
+    cluster = PAPERS.cluster()
+    rate_bps = PAPERS.bandwidth_mbps * 1e6 * PAPERS.constants.link_efficiency
+    assert len(cluster) == 12
+    assert {node.uplink.constant for node in cluster.nodes if node.uplink} == {rate_bps}
+    assert float(PAPERS.link.bandwidth_bps) == rate_bps / 2  # type: ignore[arg-type]

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.dynacomm.jobs import BPS, job_of, run_job, vectors
+from tests.dynacomm.jobs import BPS, job_of, run_job
+from tests.dynacomm.strategies import costs_of
+from tests.oracles.dynacomm import all_cuts
 from workbench.clusters import Link, Schedule
 from workbench.dynacomm import Plan, iteration
 from workbench.dynacomm.algorithms.dynacomm import dynacomm
 from workbench.dynacomm.programs.job import Job
 from workbench.dynacomm.programs.worker_and_server import Fixed
-from workbench.dynacomm.replanning.clairvoyant import fastest, timed
-from workbench.dynacomm.replanning.known_link import KnownLink
-from workbench.dynacomm.replanning.planning import Clairvoyant
+from workbench.dynacomm.replanning.clairvoyant import Clairvoyant, KnownLink, fastest, timed
 
 WITHIN_S = 1e-9
 LINK = KnownLink(Schedule.of([(0, 8), (10, 0), (20, 2)]), overhead_s=1)
@@ -43,11 +41,7 @@ def jobs(draw: st.DrawFn, max_layers: int = 5) -> Job:
     """A job of a few layers, none without bytes."""
     layers = draw(st.integers(1, max_layers))
     rows = [draw(st.lists(seconds, min_size=layers, max_size=layers)) for _ in range(4)]
-    return job_of(vectors(*rows, overhead_s=0), iterations=2)
-
-
-def all_cuts(layers: int) -> list[tuple[int, ...]]:
-    return [cuts for many in range(layers) for cuts in combinations(range(1, layers), many)]
+    return job_of(costs_of(rows, 0.0), iterations=2)
 
 
 def test_a_course_by_hand() -> None:
@@ -87,7 +81,7 @@ def test_timing_is_that_of_the_simulation(job: Job, pull: Link, push: Link, cuts
 def test_no_plan_is_faster(job: Job, pull: Link, push: Link, start_s: float) -> None:
     known = KnownLink.of(pull), KnownLink.of(push)
     found = fastest(job, *known, start_s=start_s, within_s=WITHIN_S, usual=Plan())
-    every = all_cuts(job.layers)
+    every = list(all_cuts(job.layers))
     least_s = min(
         timed(job, *known, Plan(forward, backward), start_s)
         for forward in every
@@ -102,14 +96,14 @@ def test_no_plan_is_faster(job: Job, pull: Link, push: Link, start_s: float) -> 
 def test_knowing_beats_every_series_of_plans(job: Job, pull: Link, push: Link, data) -> None:  # type: ignore[no-untyped-def]
     known, at_s = (KnownLink.of(pull), KnownLink.of(push)), 0.0
     for _ in range(job.iterations):
-        cuts = st.sampled_from(all_cuts(job.layers))
+        cuts = st.sampled_from(list(all_cuts(job.layers)))
         at_s = timed(job, *known, Plan(data.draw(cuts), data.draw(cuts)), at_s)
     run = run_job(job, Clairvoyant(job, pull, push), push, down=pull)
     assert run.end_s <= at_s + job.iterations * 2e-6 + 1e-9 * at_s
 
 
 def test_at_a_constant_bandwidth_it_is_dynacomm() -> None:
-    costs = vectors([1, 2, 1, 4], [2, 1, 2, 1], [1, 3, 1, 2], [2, 1, 1, 3], overhead_s=0.5)
+    costs = costs_of([[1, 2, 1, 4], [2, 1, 2, 1], [1, 3, 1, 2], [2, 1, 1, 3]], 0.5)
     job, link = job_of(costs, 3), Link(BPS, 0.5)
     run = run_job(job, Clairvoyant(job, link, link), link)
     assert run.results[0].plans == [dynacomm(costs)] * 3

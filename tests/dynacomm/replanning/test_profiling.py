@@ -1,23 +1,38 @@
-"""Estimates of links and speed, by hand and for any constant link."""
+"""Estimates of links and layers, by hand, against the loops, and for any constant link."""
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, replace
-from itertools import starmap
+from dataclasses import replace
+from itertools import chain, starmap
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from tests.dynacomm.jobs import BPS, job_of, vectors, whole_layers
-from workbench.dynacomm.programs.shards import split_evenly
+from tests.dynacomm.jobs import BPS, job_of, whole_layers
+from tests.oracles import layer_seconds as oracle
+from workbench.dynacomm import LayerCosts
+from workbench.dynacomm.costs.plan import runs
+from workbench.dynacomm.programs.job import split_evenly
 from workbench.dynacomm.programs.worker_and_server import Computed, Moved, Observed
-from workbench.dynacomm.replanning.profiling import Profile, step
-from workbench.dynacomm.replanning.rates import Moments, Rate, fit, moments
+from workbench.dynacomm.replanning.profiling import (
+    Moments,
+    Profile,
+    Rate,
+    estimate,
+    fit,
+    moments,
+    step,
+)
 
-COSTS = vectors([1, 2, 1], [2, 1, 2], [1, 3, 1], [2, 1, 1], overhead_s=0.5)
+COSTS = LayerCosts([1, 2, 1], [2, 1, 2], [1, 3, 1], [2, 1, 1], overhead_s=0.5)
 LAST = Rate(0.5, 8e6)
+LAYERS = 6
+seconds = st.one_of(st.just(0.0), st.floats(1e-9, 1e6))
+all_seconds = st.lists(seconds, min_size=LAYERS, max_size=LAYERS)
+all_cuts = st.lists(st.sets(st.integers(1, LAYERS - 1)), min_size=1, max_size=5)
 
 
 def profile(window: int = 1) -> Profile:
@@ -40,45 +55,32 @@ def is_about(rate: Rate, overhead_s: float, bandwidth_bps: float) -> bool:
     )
 
 
-def test_two_sizes_make_a_line() -> None:
-    # 1 MB in 1.2 s and 3 MB in 3.2 s: a million bytes a second after 0.2 s.
-    assert is_about(fit(moments([(1e6, 1.2), (3e6, 3.2)]), LAST), 0.2, 8e6)
-
-
-def test_three_that_are_on_no_line_make_the_least_squares() -> None:
-    # Hand: means 2 and 3 s; slope (1 * 1 + 1 * 2) / 2 = 1.5; 3 - 1.5 * 2 = 0.
-    found = fit(moments([(1, 2), (2, 2), (3, 5)]), LAST)
-    assert is_about(found, 0, 8 / 1.5)
-
-
-def test_one_size_keeps_the_overhead() -> None:
-    assert is_about(fit(moments([(1e6, 2.5), (1e6, 2.5)]), LAST), 0.5, 4e6)
-    # Least squares through the overhead: the mean of what is left counts.
-    assert is_about(fit(moments([(1e6, 2.0), (1e6, 3.0)]), LAST), 0.5, 4e6)
-
-
-def test_one_size_in_less_than_the_overhead_changes_both_alike() -> None:
-    # 1.5 s were believed, 0.3 s taken: both five times faster.
-    found = fit(moments([(1e6, 0.3)]), LAST)
-    assert is_about(found, 0.1, 40e6)
-    assert found.transfer_s(1e6) == pytest.approx(0.3)
-
-
-def test_a_line_that_falls_counts_as_one_size() -> None:
-    # Through 0.5 s: (1 * 3.5 + 2 * 0.5) / (1 + 4) = 0.9 s a million bytes.
-    found = fit(moments([(1e6, 4.0), (2e6, 1.0)]), LAST)
-    assert is_about(found, 0.5, 8e6 / 0.9)
-
-
-def test_an_overhead_below_zero_is_none() -> None:
-    # The line is 2 x - 1; through 0: (1 * 1 + 3 * 5) / 10.
-    found = fit(moments([(1e6, 1.0), (3e6, 5.0)]), LAST)
-    assert is_about(found, 0, 8e6 / 1.6)
-
-
-@pytest.mark.parametrize("pairs", [[], [(0.0, 1.0)], [(5.0, 0.0)]])
-def test_nothing_to_learn_from_changes_nothing(pairs: list[tuple[float, float]]) -> None:
-    assert fit(moments(pairs), LAST) == LAST
+@pytest.mark.parametrize(
+    ("pairs", "overhead_s", "bandwidth_bps"),
+    [
+        # Two sizes make a line: a million bytes a second after 0.2 s.
+        ([(1e6, 1.2), (3e6, 3.2)], 0.2, 8e6),
+        # Least squares of three: means 2 and 3 s; slope (1 * 1 + 1 * 2) / 2 = 1.5; 3 - 1.5 * 2 = 0.
+        ([(1, 2), (2, 2), (3, 5)], 0, 8 / 1.5),
+        # One size keeps the overhead; the mean of what is left counts.
+        ([(1e6, 2.5), (1e6, 2.5)], 0.5, 4e6),
+        ([(1e6, 2.0), (1e6, 3.0)], 0.5, 4e6),
+        # Less than the overhead changes both alike: 1.5 s were believed, 0.3 s taken.
+        ([(1e6, 0.3)], 0.1, 40e6),
+        # A falling line counts as one size: (1 * 3.5 + 2 * 0.5) / (1 + 4) = 0.9 s a million bytes.
+        ([(1e6, 4.0), (2e6, 1.0)], 0.5, 8e6 / 0.9),
+        # The line is 2 x - 1; no overhead is below 0; through 0: (1 * 1 + 3 * 5) / 10.
+        ([(1e6, 1.0), (3e6, 5.0)], 0, 8e6 / 1.6),
+        # Nothing to learn from changes nothing.
+        ([], 0.5, 8e6),
+        ([(0.0, 1.0)], 0.5, 8e6),
+        ([(5.0, 0.0)], 0.5, 8e6),
+    ],
+)
+def test_fit_by_hand(
+    pairs: list[tuple[float, float]], overhead_s: float, bandwidth_bps: float
+) -> None:
+    assert is_about(fit(moments(pairs), LAST), overhead_s, bandwidth_bps)
 
 
 @given(
@@ -196,23 +198,81 @@ def test_a_layer_takes_what_its_largest_part_takes() -> None:
     assert whole.pull_s.tolist() == [1, 2, 1]
 
 
-def test_state_stays_as_it_is() -> None:
-    state = profile()
-    step(state, observed((1e6, 9.0)))
-    assert (state.recent, state.pull) == ((), LAST)
-    with pytest.raises(FrozenInstanceError):
-        state.window = 3  # type: ignore[misc]
+def segments(cuts: set[int]) -> list[tuple[int, int]]:
+    return runs(sorted(cuts), LAYERS)
+
+
+def took(true_s: list[float], cuts: set[int]) -> list[Computed]:
+    return [Computed(first, last, sum(true_s[first - 1 : last])) for first, last in segments(cuts)]
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("believed_s", "computed", "expected_s"),
     [
-        (lambda: Rate(-1, 1), "overhead_s is -1"),
-        (lambda: Rate(0, 0), "bandwidth_bps is 0"),
-        (lambda: Rate(0, 1, -1), "tensor_s is -1"),
-        (lambda: profile(window=0), "at least 1 iteration"),
+        # 1 and 3 s were believed of two layers that took 8 s together; the third took 5 s alone.
+        ([1, 3, 1], [Computed(3, 3, 5.0), Computed(1, 2, 8.0)], [2, 6, 5]),
+        # Two iterations: means.
+        ([1, 3], [Computed(1, 2, 8.0), Computed(1, 1, 4.0), Computed(2, 2, 2.0)], [3, 4]),
+        # Believed to take nothing: shared out evenly.
+        ([0, 0], [Computed(1, 2, 3.0)], [1.5, 1.5]),
+        # Layers that were not computed stay as believed.
+        ([1, 2], [Computed(2, 2, 7.0)], [1, 7]),
+        ([1, 2], [], [1, 2]),
     ],
 )
-def test_what_cannot_be_is_refused(make, message: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=message):
-        make()
+def test_layers_by_hand(
+    believed_s: list[float], computed: list[Computed], expected_s: list[float]
+) -> None:
+    assert estimate(np.array(believed_s, float), computed).tolist() == expected_s
+
+
+@given(believed_s=all_seconds, cuts=all_cuts, data=st.data())
+def test_estimate_is_that_of_the_loops(believed_s: list[float], cuts: list[set[int]], data) -> None:  # type: ignore[no-untyped-def]
+    iterations = [
+        [Computed(first, last, data.draw(seconds)) for first, last in segments(one)] for one in cuts
+    ]
+    found = estimate(np.array(believed_s), chain.from_iterable(iterations))
+    assert found == pytest.approx(oracle.estimate(believed_s, iterations), rel=1e-9)
+
+
+@given(believed_s=all_seconds, true_s=all_seconds, cuts=st.sets(st.integers(1, LAYERS - 1)))
+def test_under_one_plan_every_segments_total_is_right(
+    believed_s: list[float], true_s: list[float], cuts: set[int]
+) -> None:
+    found = estimate(np.array(believed_s), took(true_s, cuts) * 3)
+    for first, last, whole_s in took(true_s, cuts):
+        assert found[first - 1 : last].sum() == pytest.approx(whole_s, rel=1e-9)
+        if first == last:
+            assert found[first - 1] == pytest.approx(true_s[first - 1], rel=1e-9)
+
+
+@given(
+    true_s=st.lists(st.floats(0.1, 10), min_size=LAYERS, max_size=LAYERS),
+    believed_s=st.lists(st.floats(0.1, 10), min_size=LAYERS, max_size=LAYERS),
+    cuts=all_cuts,
+)
+def test_what_segments_took_is_explained_better_and_better(
+    true_s: list[float], believed_s: list[float], cuts: list[set[int]]
+) -> None:
+    """Richardson's and Lucy's iteration never makes the divergence larger; the truth is fixed."""
+    computed = list(chain.from_iterable(took(true_s, one) for one in cuts))
+    assert estimate(np.array(true_s), computed) == pytest.approx(np.array(true_s), rel=1e-12)
+
+    def divergence(found: NDArray[np.float64]) -> float:
+        sums = [(one.seconds, found[one.first - 1 : one.last].sum()) for one in computed]
+        return float(sum(took_s * np.log(took_s / s) - took_s + s for took_s, s in sums))
+
+    found = np.array(believed_s)
+    for _ in range(5):
+        before, found = divergence(found), estimate(found, computed)
+        assert divergence(found) <= before + 1e-9
+
+
+def test_cuts_that_vary_tell_layers_apart() -> None:
+    """One cut each: what comes before it, and what behind, have one solution between them."""
+    true_s = [1.0, 3.0, 0.5, 2.0, 1.5, 4.0]
+    computed = list(chain.from_iterable(took(true_s, {cut}) for cut in range(1, LAYERS)))
+    found = np.full(LAYERS, 2.0)
+    for _ in range(3000):
+        found = estimate(found, computed)
+    assert found == pytest.approx(np.array(true_s), rel=1e-6)

@@ -12,18 +12,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from workbench.checks import check_kind, check_layers, check_number
-from workbench.dynacomm.costs.plan import Plan, check_plan
+from workbench.clusters import Link
+from workbench.dynacomm.costs.plan import Plan, check_plan, runs
 from workbench.errors import UserError
-
-if TYPE_CHECKING:
-    from workbench.clusters import Link
-    from workbench.profiles import LayerTimes, ModelProfile
+from workbench.profiles import LayerTimes, ModelProfile
+from workbench.runtime.trace import Span, Trace
 
 FloatArray = NDArray[np.float64]
 VECTORS = ("pull_s", "forward_s", "backward_s", "push_s")
@@ -61,21 +59,19 @@ class LayerCosts:
         push_s: ArrayLike,
         overhead_s: float,
     ) -> None:
-        vectors = dict(zip(VECTORS, (pull_s, forward_s, backward_s, push_s), strict=True))
-        for name, values in vectors.items():
-            object.__setattr__(self, name, check_layers(name, values))
+        given = zip(VECTORS, (pull_s, forward_s, backward_s, push_s), strict=True)
+        vectors = {name: check_layers(name, values) for name, values in given}
         if not 0 <= (overhead_s := check_number("overhead_s", overhead_s)) < math.inf:
             raise UserError(f"overhead_s is {overhead_s}; seconds are finite and not negative")
-        object.__setattr__(self, "overhead_s", overhead_s)
-        lengths = {name: len(getattr(self, name)) for name in VECTORS}
+        lengths = {name: len(values) for name, values in vectors.items()}
         if len(set(lengths.values())) > 1:
             raise UserError(f"every layer needs all four costs, but the lengths differ: {lengths}")
         with np.errstate(over="ignore"):
-            longest_s = self.layers * self.overhead_s + sum(
-                float(getattr(self, name).sum()) for name in VECTORS
-            )
-        if not np.isfinite(longest_s):
+            longest_s = sum(float(values.sum()) for values in vectors.values())
+        if not math.isfinite(longest_s + lengths["pull_s"] * overhead_s):
             raise UserError("the costs are finite but their sum is not; give them in seconds")
+        for name, value in {**vectors, "overhead_s": overhead_s}.items():
+            object.__setattr__(self, name, value)
 
     @property
     def layers(self) -> int:
@@ -130,17 +126,11 @@ class Direction:
 
 @dataclass(frozen=True)
 class Phase:
-    """One direction of an iteration, in seconds.
+    """One direction of an iteration, or both, in seconds.
 
     Forward, transfers have no gap before the last one ends, and computation none after it; backward
-    is the mirror image. So the two cover the whole duration, and three sums give the parts.
-
-    Attributes
-    ----------
-    total_s
-        From the start of the direction to its end.
-    computation_s, communication_s
-        All computation, and all transfers with their overheads, whether overlapped or not.
+    is the mirror image. So the two cover the whole duration, and three sums give the parts:
+    `total_s` from start to end, all computation, and all transfers with their overheads.
     """
 
     total_s: float
@@ -173,11 +163,10 @@ class Iteration:
     @property
     def iteration(self) -> Phase:
         """Both directions added up."""
-        both = (self.forward, self.backward)
         return Phase(
-            total_s=sum(phase.total_s for phase in both),
-            computation_s=sum(phase.computation_s for phase in both),
-            communication_s=sum(phase.communication_s for phase in both),
+            self.total_s,
+            self.forward.computation_s + self.backward.computation_s,
+            self.forward.communication_s + self.backward.communication_s,
         )
 
     @property
@@ -199,12 +188,7 @@ class Iteration:
 def iteration(costs: LayerCosts, plan: Plan) -> Iteration:
     """Duration of one iteration under a plan: the measurement function f_m of Eq. (8).
 
-    Raises
-    ------
-    ValueError
-        The plan cuts behind a layer that the model does not have.
-    TypeError
-        No costs, or no plan.
+    A plan that cuts behind a layer that the model does not have is a ValueError.
     """
     check_costs(costs)
     check_plan(plan).check(costs.layers)
@@ -213,33 +197,45 @@ def iteration(costs: LayerCosts, plan: Plan) -> Iteration:
     )
 
 
-def check_costs(costs: object) -> LayerCosts:
-    """Refuse what is no `LayerCosts`."""
-    instead = "LayerCosts, such as layer_costs(profile, times, link) makes"
-    return check_kind("costs", costs, LayerCosts, instead)
-
-
-def check_profiled(profile: object, times: object, link: object) -> None:
-    """Refuse what describes no model on a worker behind a link."""
-    from workbench.clusters import Link
-    from workbench.profiles import LayerTimes, ModelProfile
-
-    profile = check_kind("profile", profile, ModelProfile, "profile_model(name or module)")
-    times = check_kind("times", times, LayerTimes, "LayerTimes, such as LayerTimes.from_flops(...)")
-    check_kind("link", link, Link, "a Link, such as Link(bandwidth_bps=1e6)")
-    if profile.layers != times.layers:
-        raise UserError(
-            f"profile of {profile.name} ({len(profile)} layers) and times of {times.name} "
-            f"({len(times)} layers) do not name the same layers; make both from one model"
-        )
-
-
 def _phase(direction: Direction, cuts: Sequence[int]) -> Phase:
     return Phase(
         total_s=direction.duration_s(cuts),
         computation_s=direction.left_s[0],
         communication_s=(len(cuts) + 1) * direction.overhead_s + direction.sent_s[-1],
     )
+
+
+def timeline(costs: LayerCosts, plan: Plan, node: str = "worker") -> Trace:
+    """Trace of one iteration: a row per transmission and per layer's computation.
+
+    Lanes are ``pull``, ``forward``, ``backward``, ``push``; every step starts as soon as Eqs.
+    (1)-(7) allow, so the trace ends at ``iteration(costs, plan).total_s``. Rows carry no bytes:
+    costs are known in seconds only.
+    """
+    plan.check(costs.layers)
+    spans: list[Span] = []
+    pull_end_s, compute_end_s = 0.0, 0.0
+    for first, last in runs(plan.forward_cuts, costs.layers):
+        start_s, label = pull_end_s, _label(first, last)
+        pull_end_s = start_s + costs.overhead_s + float(costs.pull_s[first - 1 : last].sum())
+        spans.append(Span(node, "pull", label, start_s, pull_end_s))
+        compute_end_s = max(compute_end_s, pull_end_s)
+        for layer in range(first, last + 1):
+            start_s, compute_end_s = compute_end_s, compute_end_s + costs.forward_s[layer - 1]
+            spans.append(Span(node, "forward", str(layer), start_s, float(compute_end_s)))
+    push_end_s = compute_end_s
+    for first, last in runs(plan.backward_cuts, costs.layers)[::-1]:
+        for layer in range(last, first - 1, -1):
+            start_s, compute_end_s = compute_end_s, compute_end_s + costs.backward_s[layer - 1]
+            spans.append(Span(node, "backward", str(layer), start_s, float(compute_end_s)))
+        start_s = max(push_end_s, compute_end_s)
+        push_end_s = start_s + costs.overhead_s + float(costs.push_s[first - 1 : last].sum())
+        spans.append(Span(node, "push", _label(first, last), start_s, push_end_s))
+    return Trace.of(spans)
+
+
+def _label(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
 
 
 def layer_costs(profile: ModelProfile, times: LayerTimes, link: Link) -> LayerCosts:
@@ -270,3 +266,21 @@ def layer_costs(profile: ModelProfile, times: LayerTimes, link: Link) -> LayerCo
         push_s=transfer_s,
         overhead_s=link.overhead_s,
     )
+
+
+def check_costs(costs: object) -> LayerCosts:
+    """Refuse anything but `LayerCosts`."""
+    instead = "LayerCosts, such as layer_costs(profile, times, link) makes"
+    return check_kind("costs", costs, LayerCosts, instead)
+
+
+def check_profiled(profile: object, times: object, link: object) -> None:
+    """Refuse anything but a model's profile, its times on a worker, and a link."""
+    profile = check_kind("profile", profile, ModelProfile, "profile_model(name or module)")
+    times = check_kind("times", times, LayerTimes, "LayerTimes, such as LayerTimes.from_flops(...)")
+    check_kind("link", link, Link, "a Link, such as Link(bandwidth_bps=1e6)")
+    if profile.layers != times.layers:
+        raise UserError(
+            f"profile of {profile.name} ({len(profile)} layers) and times of {times.name} "
+            f"({len(times)} layers) do not name the same layers; make both from one model"
+        )

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import polars as pl
-
-from workbench.checks import check_kind, check_whole, listed
+from workbench.checks import check_kind, listed
 from workbench.errors import UserError
+
+DIRECTIONS = ("forward_cuts", "backward_cuts")
 
 
 @dataclass(frozen=True)
@@ -20,19 +20,14 @@ class Plan:
     ----------
     forward_cuts, backward_cuts
         Sorted layer numbers l in 1..L-1; l is a cut between layers l and l+1. No cut at all is
-        one transmission of the whole model.
-
-    Raises
-    ------
-    ValueError
-        Cuts that are no whole numbers from 1 on, or not increasing.
+        one transmission of the whole model. Other numbers, or another order, are a ValueError.
     """
 
     forward_cuts: tuple[int, ...] = ()
     backward_cuts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("forward_cuts", "backward_cuts"):
+        for name in DIRECTIONS:
             numbers = listed(name, getattr(self, name), "give layer numbers, such as (1, 3)")
             try:
                 cuts = tuple(map(int, numbers))
@@ -40,7 +35,7 @@ class Plan:
                 cuts = ()
             if cuts != numbers:
                 raise UserError(f"{name} {numbers} are layer numbers; they must be whole")
-            if any(cut < 1 for cut in cuts) or any(a >= b for a, b in pairwise(cuts)):
+            if any(low >= high for low, high in pairwise((0, *cuts))):
                 raise UserError(
                     f"{name} {cuts} must be increasing layer numbers from 1 on; "
                     "l cuts between layers l and l+1"
@@ -49,7 +44,7 @@ class Plan:
 
     def check(self, layers: int) -> None:
         """Refuse cuts that a model of `layers` layers does not have."""
-        for name in ("forward_cuts", "backward_cuts"):
+        for name in DIRECTIONS:
             cuts = getattr(self, name)
             if cuts and cuts[-1] >= layers:
                 raise UserError(
@@ -57,32 +52,12 @@ class Plan:
                     f"but a model of {layers} layers is cut behind 1 to {layers - 1}"
                 )
 
-    def segments(self, layers: int) -> pl.DataFrame:
-        """Table of the transmissions in the order in which they go out.
-
-        A row per transmission: ``direction`` (pull or push), ``transmission`` (from 1),
-        ``first_layer``, ``last_layer`` (both included, layer 1 first).
-        """
-        layers = check_whole("layers", layers, 1)
-        self.check(layers)
-        pulls = list(runs(self.forward_cuts, layers))
-        pushes = list(runs(self.backward_cuts, layers))[::-1]
-        return pl.DataFrame(
-            [
-                (direction, number, first, last)
-                for direction, segments in (("pull", pulls), ("push", pushes))
-                for number, (first, last) in enumerate(segments, start=1)
-            ],
-            schema=["direction", "transmission", "first_layer", "last_layer"],
-            orient="row",
-        )
-
 
 def check_plan(plan: object) -> Plan:
-    """Refuse what is no `Plan`."""
+    """Refuse anything but a `Plan`."""
     return check_kind("plan", plan, Plan, "a Plan, such as PLANNERS['dynacomm'](costs) makes")
 
 
 def runs(cuts: Sequence[int], layers: int) -> list[tuple[int, int]]:
     """First and last layer of each segment that `cuts` make, layer 1 first."""
-    return [(a + 1, b) for a, b in pairwise((0, *cuts, layers))]
+    return [(low + 1, high) for low, high in pairwise((0, *cuts, layers))]

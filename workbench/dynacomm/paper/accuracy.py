@@ -10,7 +10,7 @@ from workbench.claims import Answer
 from workbench.clusters import Link
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import iteration
-from workbench.dynacomm.paper.titles import MODEL_TITLES, PLANNER_TITLES, titled
+from workbench.dynacomm.paper.titles import PLANNER_TITLES, farthest, model_title, titled
 from workbench.experiments import ExperimentInterrupted, Scaled, data_set, grid, sweep
 from workbench.experiments.figure import Figure, Recordable
 from workbench.figures import parts
@@ -19,20 +19,19 @@ from workbench.training import TrainingError
 
 TRAINED_BATCH = 16  # of each worker; of 32 the images of scale default make too few iterations
 
+MEASURES = {
+    "train_top1": "training, top-1",
+    "train_top5": "training, top-5",
+    "top1": "validation, top-1",
+    "top5": "validation, top-5",
+}
 
 LEARNT = {
-    "model": pl.String,
-    "dataset": pl.String,
-    "train_samples": pl.Int64,
-    "test_samples": pl.Int64,
-    "workers": pl.Int64,
-    "planner": pl.String,
-    "reason": pl.String,
+    **dict.fromkeys(("model", "dataset"), pl.String),
+    **dict.fromkeys(("train_samples", "test_samples", "workers"), pl.Int64),
+    **dict.fromkeys(("planner", "reason"), pl.String),
     "epoch": pl.Int64,
-    **dict.fromkeys(
-        ("at_s", "loss", "train_top1", "train_top5", "top1", "top5", "predicted_s"), pl.Float64
-    ),
-    "difference_percent": pl.Float64,
+    **dict.fromkeys(("at_s", "loss", *MEASURES, "predicted_s", "difference_percent"), pl.Float64),
 }
 
 
@@ -68,12 +67,8 @@ def learning(
     dataset
         As for `workbench.experiments.data_set`.
 
-    Raises
-    ------
-    ExperimentInterrupted
-        Ctrl-C; its `frame` has the finished epochs.
-    DatasetError
-        The data is neither here nor to be had; no other is taken in its place.
+    Ctrl-C raises ExperimentInterrupted, whose `frame` has the finished epochs; a data set that
+    cannot be had raises DatasetError: no other is taken in its place.
     """
     shared = {
         "model": model,
@@ -98,7 +93,7 @@ def _learnt(
     workers: int,
     steps: Steps,
 ) -> pl.DataFrame:
-    from workbench import datasets, training
+    from workbench import training
     from workbench.dynacomm.training import Setup, train
 
     data = datasets.load(source).limit(train=samples, test=samples, seed=seed)
@@ -132,17 +127,11 @@ def _learnt(
 
 def draw_learning(frame: pl.DataFrame) -> alt.FacetChart:
     """Accuracy by epoch: DynaComm's points on the sequential plan's lines."""
-    names = {
-        "train_top1": "training, top-1",
-        "train_top5": "training, top-5",
-        "top1": "validation, top-1",
-        "top5": "validation, top-5",
-    }
     ended, left_out = parts.trained(frame)
     drawn = (
         titled(ended)
-        .unpivot(on=list(names), index=["planner", "epoch"], variable_name="measure")
-        .with_columns(pl.col("measure").replace_strict(names), percent=pl.col("value") * 100)
+        .unpivot(on=list(MEASURES), index=["planner", "epoch"], variable_name="measure")
+        .with_columns(pl.col("measure").replace_strict(MEASURES), percent=pl.col("value") * 100)
     )
     planners = [PLANNER_TITLES[name] for name in ("sequential", "dynacomm")]
     base = alt.Chart(drawn).encode(
@@ -150,32 +139,30 @@ def draw_learning(frame: pl.DataFrame) -> alt.FacetChart:
         y=parts.accuracy("accuracy, %"),
         color=parts.colour("planner", planners),
     )
-    sequential = base.mark_line(strokeWidth=3).transform_filter(
-        alt.datum.planner == PLANNER_TITLES["sequential"]
-    )
-    ours = base.mark_point(filled=True, size=40).transform_filter(
-        alt.datum.planner == PLANNER_TITLES["dynacomm"]
+    sequential, ours = (
+        marks.transform_filter(alt.datum.planner == title)
+        for marks, title in zip(
+            (base.mark_line(strokeWidth=3), base.mark_point(filled=True, size=40)),
+            planners,
+            strict=True,
+        )
     )
     panel = alt.layer(sequential, ours).properties(height=110)
-    return parts.facets(panel, "measure", list(names.values()), _trained_title(ended, *left_out))
+    return parts.facets(panel, "measure", list(MEASURES.values()), _trained_title(ended, *left_out))
 
 
 def _trained_title(frame: pl.DataFrame, *more: str) -> list[str]:
-    run = frame.row(0, named=True)
-    model = MODEL_TITLES.get(run["model"], run["model"])
-    data = datasets.title(run["dataset"])
-    workers = f"{run['workers']} workers (simulated)"
+    subject = f"{model_title(frame)} on {datasets.title(frame['dataset'][0])}"
+    workers = f"{frame['workers'][0]} workers (simulated)"
     ends = frame.sort("epoch").group_by("planner", maintain_order=True).last()
-    farthest = ends.sort(pl.col("difference_percent").abs())["difference_percent"][-1]
-    off = f"ends up to {parts.signed_percent(farthest)} off the cost model"
-    return [f"{model} on {data}", parts.samples(frame), workers, off, *more]
+    off = f"ends up to {farthest(ends)} off the cost model"
+    return [subject, parts.samples(frame), workers, off, *more]
 
 
 def _accuracy(frame: pl.DataFrame) -> Answer:
     """Largest difference, in points, between the two planners' accuracies at any epoch."""
-    measures = ["train_top1", "train_top5", "top1", "top5"]
     ours, theirs = (
-        frame.filter(pl.col("planner") == planner).sort("epoch").select(measures).to_numpy()
+        frame.filter(planner=planner).sort("epoch").select(*MEASURES).to_numpy()
         for planner in ("dynacomm", "sequential")
     )
     if failed := frame.drop_nulls("reason")["planner"].to_list():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import polars as pl
@@ -19,14 +19,8 @@ import polars as pl
 from workbench.claims import load_claims, paper_value
 from workbench.clusters.testbeds import calibration_toml, load_calibration, write_calibration
 from workbench.dynacomm.algorithms import PLANNERS
-from workbench.dynacomm.costs.iteration import FloatArray, Iteration, LayerCosts, iteration
-from workbench.dynacomm.costs.plan import Plan
-from workbench.dynacomm.paper.testbed import (
-    EXPLANATION,
-    Constants,
-    Testbed,
-    stated_testbed,
-)
+from workbench.dynacomm.costs.iteration import FloatArray, iteration
+from workbench.dynacomm.paper.testbed import EXPLANATION, Constants, Testbed, stated_testbed
 from workbench.names import choose
 from workbench.profiles import profile_model
 
@@ -74,19 +68,13 @@ def reductions(batch_size: int) -> pl.DataFrame:
 
 def errors(testbed: Testbed, batch_size: int) -> dict[str, float]:
     """Ours minus the paper's, in percentage points, by claim on that batch size."""
-    plain: dict[str, tuple[LayerCosts, Iteration]] = {}
-    planned: dict[tuple[str, str], Iteration] = {}
-    found = {}
+    costs = cache(partial(testbed.costs, batch_size=batch_size))
+    done = cache(lambda model, planner: iteration(costs(model), PLANNERS[planner](costs(model))))
+    percents = {}
     for claim, direction, model, planner, percent in reductions(batch_size).iter_rows():
-        if model not in plain:
-            costs = testbed.costs(model, batch_size)
-            plain[model] = costs, iteration(costs, Plan())
-        costs, sequential = plain[model]
-        if (model, planner) not in planned:
-            planned[model, planner] = iteration(costs, PLANNERS[planner](costs))
-        ours, theirs = (getattr(one, direction) for one in (planned[model, planner], sequential))
-        found[claim] = 100 * (1 - ours.total_s / theirs.total_s) - percent
-    return found
+        ours, theirs = (getattr(done(model, name), direction) for name in (planner, "sequential"))
+        percents[claim] = 100 * (1 - ours.total_s / theirs.total_s) - percent
+    return percents
 
 
 def fit(explanation: str = EXPLANATION) -> Constants:
@@ -99,11 +87,11 @@ def fit(explanation: str = EXPLANATION) -> Constants:
         constants = Constants(**dict(zip(ranges, values.tolist(), strict=True)))
         return float(np.mean(np.square(list(errors(stated_testbed(constants), 32).values()))))
 
-    found = differential_evolution(
+    best = differential_evolution(
         squared_error, list(ranges.values()), seed=SEED, popsize=12, tol=1e-6, polish=False
     )
     # Three digits: the claims do not resolve more.
-    constants = Constants(**{n: _rounded(v) for n, v in zip(ranges, found.x, strict=True)})
+    constants = Constants(**{n: _rounded(v) for n, v in zip(ranges, best.x, strict=True)})
     return replace(constants, aggregation_mbps=_aggregation_mbps(constants))
 
 
@@ -124,9 +112,9 @@ def _rounded(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-def mean_absolute(found: Mapping[str, float]) -> float:
+def mean_absolute(points: Mapping[str, float]) -> float:
     """Mean absolute error of several claims, in percentage points."""
-    return float(np.mean(np.abs(list(found.values()))))
+    return float(np.mean(np.abs(list(points.values()))))
 
 
 def to_toml(fitted: Mapping[str, Constants]) -> str:
@@ -136,7 +124,8 @@ def to_toml(fitted: Mapping[str, Constants]) -> str:
     for name, constants in fitted.items():
         testbed = stated_testbed(constants)
         tables[f"constants.{name}"] = {
-            one: getattr(constants, one) for one in (*EXPLANATIONS[name], "aggregation_mbps")
+            constant: getattr(constants, constant)
+            for constant in (*EXPLANATIONS[name], "aggregation_mbps")
         }
         tables[f"mean_absolute_error.{name}  # percentage points"] = {
             f"{kind}  # batch size {size}": f"{mean_absolute(errors(testbed, size)):.2f}"

@@ -18,13 +18,12 @@ def explanations() -> pl.DataFrame:
     A row per explanation and claim: ``explanation, role`` (fitted on batch size 32, predicted at
     16), ``claim, error_points`` (ours minus the paper's).
     """
+    testbeds = {name: stated_testbed(Constants.load(name)) for name in calibration.EXPLANATIONS}
     rows = [
         (name, role, claim, error)
-        for name in calibration.EXPLANATIONS
+        for name, testbed in testbeds.items()
         for role, batch_size in (("fitted", 32), ("predicted", 16))
-        for claim, error in calibration.errors(
-            stated_testbed(Constants.load(name)), batch_size
-        ).items()
+        for claim, error in calibration.errors(testbed, batch_size).items()
     ]
     return pl.DataFrame(rows, schema=["explanation", "role", "claim", "error_points"], orient="row")
 
@@ -38,17 +37,14 @@ def explanation_errors(frame: pl.DataFrame) -> pl.DataFrame:
 
 def draw_explanations(frame: pl.DataFrame) -> alt.FacetChart:
     """Every claim's error under each explanation of the open constants."""
-    titles = {name: name.replace("_", " ") for name in frame["explanation"].unique()}
+    drawn = frame.with_columns(pl.col("explanation").str.replace_all("_", " "))
+    order = drawn["explanation"].unique(maintain_order=True).to_list()
     return (
-        alt.Chart(frame.with_columns(pl.col("explanation").replace(titles)))
+        alt.Chart(drawn)
         .mark_tick(thickness=1.5)
         .encode(
             x=alt.X("error_points:Q", title="ours minus the paper's, percentage points"),
-            y=alt.Y(
-                "explanation:N",
-                sort=[titles[name] for name in frame["explanation"].unique(maintain_order=True)],
-                title=None,
-            ),
+            y=alt.Y("explanation:N", sort=order, title=None),
             color=alt.Color("role:N", scale=alt.Scale(range=figures.PALETTE[:2]), legend=None),
         )
         .properties(height=90)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 
 import altair as alt
 import numpy as np
 import polars as pl
 
-from workbench import figures
 from workbench.claims import Answer
 from workbench.dynacomm.algorithms import bellman
 from workbench.dynacomm.algorithms.dynacomm import optimal_cuts
-from workbench.dynacomm.algorithms.ibatch import backward_cuts as ibatch_backward_cuts
-from workbench.dynacomm.algorithms.ibatch import forward_cuts as ibatch_forward_cuts
+from workbench.dynacomm.algorithms.ibatch import backward_cuts, forward_cuts
 from workbench.dynacomm.costs.iteration import Direction, LayerCosts
 from workbench.dynacomm.paper.testbed import MODELS, paper_testbed
 from workbench.dynacomm.paper.titles import MODEL_TITLES, PLANNER_TITLES
@@ -26,14 +24,17 @@ from workbench.figures import parts
 
 DIRECTIONS = ("forward", "backward")
 
+SOLVER_TITLES = {
+    "paper_programme": "the paper's programme",
+    "dynacomm": "ours, same optimum",
+    "ibatch": "iBatch",
+}
 
 PLANNING_TIMES = {
     "model": pl.String,
     "planner": pl.String,
     "direction": pl.String,
-    "mean_ms": pl.Float64,
-    "deviation_ms": pl.Float64,
-    "window_ms": pl.Float64,
+    **dict.fromkeys(("mean_ms", "deviation_ms", "window_ms"), pl.Float64),
 }
 
 
@@ -76,7 +77,7 @@ def times_by_layers(sizes: tuple[int, ...], repeats: int, seed: int = 1) -> pl.D
     ``paper_programme`` is the paper's dynamic programme in NumPy, ``dynacomm`` the solver that is
     shipped, of the same optimum.
     """
-    points = grid(layers=sizes, direction=DIRECTIONS, solver=SOLVERS)
+    points = grid(layers=sizes, direction=DIRECTIONS, solver=SOLVER_TITLES)
     shared = {"sizes": sizes, "seed": seed, "repeats": repeats}
     return sweep("Figure 12", _solving, points, TIMES_BY_LAYERS, shared=shared, timed=True)
 
@@ -99,11 +100,11 @@ def _solving(
 def random_costs(sizes: Sequence[int], seed: int) -> dict[int, LayerCosts]:
     """Costs by the number of layers, log-normal around a second, with an overhead of one."""
     generator = np.random.default_rng(seed)
-    found = {}
+    costs = {}
     for layers in sizes:
         pull_s, forward_s, backward_s, push_s = generator.lognormal(size=(4, layers))
-        found[layers] = LayerCosts(pull_s, forward_s, backward_s, push_s, overhead_s=1.0)
-    return found
+        costs[layers] = LayerCosts(pull_s, forward_s, backward_s, push_s, overhead_s=1.0)
+    return costs
 
 
 def slopes(frame: pl.DataFrame, from_layers: int = 200) -> pl.DataFrame:
@@ -127,65 +128,40 @@ def timed(solver: str, costs: LayerCosts, direction: str, repeats: int) -> list[
     seconds = []
     for _ in range(repeats + 1):
         before_s = time.perf_counter()
-        SOLVERS[solver][direction](costs)
+        _solve(solver, costs, direction)
         seconds.append(time.perf_counter() - before_s)
     return seconds[1:]
 
 
-def _forward(costs: LayerCosts) -> Direction:
-    return Direction(costs.pull_s, costs.forward_s, costs.overhead_s)
-
-
-def _backward(costs: LayerCosts) -> Direction:
-    return Direction(costs.push_s, costs.backward_s, costs.overhead_s)
-
-
-# From the costs to the cuts, running sums included, as Table I times it.
-SOLVERS: dict[str, dict[str, Callable[[LayerCosts], object]]] = {
-    "paper_programme": {
-        "forward": bellman.forward_cuts,
-        "backward": bellman.backward_cuts,
-    },
-    "dynacomm": {
-        "forward": lambda costs: optimal_cuts(_forward(costs)),
-        "backward": lambda costs: optimal_cuts(_backward(costs)),
-    },
-    "ibatch": {
-        "forward": lambda costs: ibatch_forward_cuts(_forward(costs)),
-        "backward": lambda costs: ibatch_backward_cuts(_backward(costs)),
-    },
-}
-
-
-SOLVER_TITLES = {
-    "paper_programme": "the paper's programme",
-    "dynacomm": "ours, same optimum",
-    "ibatch": "iBatch",
-}
+def _solve(solver: str, costs: LayerCosts, direction: str) -> None:
+    """From the costs to the cuts, running sums included, as Table I times it."""
+    forward = direction == "forward"
+    if solver == "paper_programme":
+        (bellman.forward_cuts if forward else bellman.backward_cuts)(costs)
+        return
+    vectors = (costs.pull_s, costs.forward_s) if forward else (costs.push_s, costs.backward_s)
+    sums = Direction(*vectors, costs.overhead_s)
+    if solver == "dynacomm":
+        optimal_cuts(sums)
+    else:
+        (forward_cuts if forward else backward_cuts)(sums)
 
 
 def draw_by_layers(frame: pl.DataFrame) -> alt.FacetChart:
     """Time to plan against the number of layers, both axes logarithmic."""
     drawn = frame.with_columns(pl.col("solver").replace_strict(SOLVER_TITLES))
-    return (
-        alt.Chart(drawn)
-        .mark_line(point=True)
-        .encode(
-            x=alt.X(
-                "layers:Q",
-                scale=alt.Scale(type="log", nice=False, padding=8),
-                title="layers",
-                axis=alt.Axis(values=frame["layers"].unique().sort().to_list(), format="d"),
-            ),
-            y=alt.Y(**parts.log_axis("median_ms", "ms to plan, this machine")),
-            **figures.series("solver", list(SOLVER_TITLES.values())),
-        )
-        .properties(height=200)
-        .facet(
-            column=alt.Column("direction:N", sort=["forward", "backward"], title=None),
-            title="Time to plan random chains",
-            spacing=parts.APART_PX,
-        )
+    x = alt.X(
+        "layers:Q",
+        scale=alt.Scale(type="log", nice=False, padding=8),
+        title="layers",
+        axis=alt.Axis(values=frame["layers"].unique().sort().to_list(), format="d"),
+    )
+    y = alt.Y(**parts.log_axis("median_ms", "ms to plan, this machine"))
+    lines = parts.lines(drawn, x, y, "solver", list(SOLVER_TITLES.values()), height=200)
+    return lines.facet(
+        column=alt.Column("direction:N", sort=DIRECTIONS, title=None),
+        title="Time to plan random chains",
+        spacing=parts.APART_PX,
     )
 
 
@@ -197,25 +173,22 @@ def draw_planning_times(frame: pl.DataFrame) -> alt.FacetChart:
         low_ms=pl.max_horizontal(pl.col("mean_ms") - pl.col("deviation_ms"), pl.col("mean_ms") / 2),
         high_ms=pl.col("mean_ms") + pl.col("deviation_ms"),
     )
-    models = alt.Y("model:N", sort=list(MODEL_TITLES.values()), title=None)
     order = ["DynaComm", "iBatch"]
-    base = alt.Chart(drawn).encode(y=models)
-    time = alt.X("mean_ms:Q", scale=alt.Scale(type="log"), title="ms to plan, this machine")
+    base = alt.Chart(drawn).encode(y=alt.Y("model:N", sort=list(MODEL_TITLES.values()), title=None))
+    beside = alt.YOffset("planner:N", sort=order)
     points = base.mark_point(filled=True, size=55).encode(
-        x=time,
+        x=alt.X("mean_ms:Q", scale=alt.Scale(type="log"), title="ms to plan, this machine"),
         color=parts.colour("planner", order),
         shape=parts.shape("planner", order),
-        yOffset=alt.YOffset("planner:N", sort=order),
+        yOffset=beside,
     )
-    spread = base.mark_rule().encode(
-        x="low_ms:Q", x2="high_ms:Q", yOffset=alt.YOffset("planner:N", sort=order)
-    )
+    spread = base.mark_rule().encode(x="low_ms:Q", x2="high_ms:Q", yOffset=beside)
     window = base.mark_tick(color=parts.GREY, thickness=2).encode(x="window_ms:Q")
     return (
         alt.layer(window, spread, points)
         .properties(height=110)
         .facet(
-            row=alt.Row("direction:N", sort=["forward", "backward"], title=None),
+            row=alt.Row("direction:N", sort=DIRECTIONS, title=None),
             title=["Time to plan", "grey: the idle window, by the cost model"],
         )
     )

@@ -18,10 +18,7 @@ PROFILING_COSTS = {
     "model": pl.String,
     "batch_size": pl.Int64,
     "layers": pl.Int64,
-    "layers_s": pl.Float64,
-    "iteration_s": pl.Float64,
-    "ratio": pl.Float64,
-    "iteration_iqr_s": pl.Float64,
+    **dict.fromkeys(("layers_s", "iteration_s", "ratio", "iteration_iqr_s"), pl.Float64),
     "within_15_percent": pl.Boolean,
     "loss_percent": pl.Float64,
 }
@@ -71,20 +68,16 @@ def _loss(frame: pl.DataFrame) -> Answer:
     return Answer(worst["loss_percent"], detail, timed=True, spread=spread)
 
 
+_PROFILED = ("vgg19", "resnet50", "googlenet", "inception_v4", "resnet152")
+
 TABLE2 = Figure(
     id="table2",
     compute=profiling_costs,
     sizes={
         "batch_sizes": Scaled(
             smoke={"lenet5": 2},
-            default={
-                **{"vgg19": 2, "resnet50": 4, "googlenet": 4},
-                **{"inception_v4": 1, "resnet152": 1},
-            },
-            paper={
-                **{"vgg19": 8, "resnet50": 8, "googlenet": 32},
-                **{"inception_v4": 32, "resnet152": 32},
-            },
+            default=dict(zip(_PROFILED, (2, 4, 4, 1, 1), strict=True)),
+            paper=dict(zip(_PROFILED, (8, 8, 32, 32, 32), strict=True)),
         ),
         "repeats": Scaled(smoke=3, default=3, paper=9),
     },

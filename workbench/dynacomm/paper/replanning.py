@@ -12,14 +12,12 @@ import polars as pl
 
 from workbench import figures
 from workbench.clusters import Link, Schedule, star
-from workbench.dynacomm.paper.simulated import iteration_ends_s, job_of
-from workbench.dynacomm.paper.testbed import paper_testbed
-from workbench.dynacomm.paper.titles import about_simulated, model_title
+from workbench.dynacomm.paper.testbed import iteration_ends_s, paper_testbed
+from workbench.dynacomm.paper.titles import model_title
 from workbench.dynacomm.programs.worker_and_server import Fixed, Planning, server, worker
+from workbench.dynacomm.replanning.clairvoyant import Clairvoyant
 from workbench.dynacomm.replanning.mobile_trace import TRACE
-from workbench.dynacomm.replanning.planning import EPOCH, Clairvoyant, Replanned
-from workbench.dynacomm.replanning.profiling import Profile
-from workbench.dynacomm.replanning.rates import Rate
+from workbench.dynacomm.replanning.profiling import EPOCH, Profile, Rate, Replanned
 from workbench.experiments import Scaled, grid, sweep, whole
 from workbench.experiments.figure import Figure, Recordable
 from workbench.figures import parts
@@ -56,12 +54,8 @@ REPLANNED = {
     "seed": pl.Int64,
     "scenario": pl.String,
     "policy": pl.String,
-    "planned_every": pl.Int64,
-    "epoch_iterations": pl.Int64,
-    "iteration": pl.Int64,
-    "start_s": pl.Float64,
-    "duration_s": pl.Float64,
-    "bandwidth_mbps": pl.Float64,
+    **dict.fromkeys(("planned_every", "epoch_iterations", "iteration"), pl.Int64),
+    **dict.fromkeys(("start_s", "duration_s", "bandwidth_mbps"), pl.Float64),
     "transmissions": pl.Int64,
 }
 
@@ -111,13 +105,11 @@ def _replanned(
     epoch_iterations: int,
     steps: Steps,
 ) -> list[dict[str, object]]:
-    testbed = replace(paper_testbed(), workers=1, servers=1)
-    costs = paper_testbed().costs(model, batch_size)
-    computed_s = iterations * float(costs.forward_s.sum() + costs.backward_s.sum())
+    job = replace(paper_testbed(), workers=1, servers=1).job(model, batch_size, iterations)
+    computed_s = iterations * float(job.forward_s.sum() + job.backward_s.sum())
     first_s = computed_s / iterations
     schedule = _bandwidth(scenario, computed_s, first_s * epoch_iterations, seed)
     link = Link(schedule, overhead_s=paper_testbed().link.overhead_s)
-    job = job_of(testbed, model, batch_size, iterations)
     rate = Rate(link.overhead_s, schedule.served(0, first_s) / first_s)
 
     def replanned(every: int) -> Replanned:
@@ -192,7 +184,7 @@ SCENARIO_TITLES = {
 
 
 def policy_titles(frame: pl.DataFrame) -> dict[str, str]:
-    """Policies of a frame of `simulations.replanning`, by how often they plan in it."""
+    """Policies of a frame of `replanning`, by how often they plan in it."""
     every = dict(frame.select("policy", "planned_every").unique(maintain_order=True).iter_rows())
     titles = {
         "static": "planned once",
@@ -217,8 +209,8 @@ def draw_replanning(frame: pl.DataFrame) -> alt.FacetChart:
         )
         .properties(height=110)
     )
-    found = _by_scenario(lines, frame, "iterations while the bandwidth changes")
-    return found.resolve_scale(y="independent")
+    chart = _by_scenario(lines, frame, "iterations while the bandwidth changes")
+    return chart.resolve_scale(y="independent")
 
 
 def draw_gains(frame: pl.DataFrame) -> alt.FacetChart:
@@ -246,7 +238,7 @@ def _by_scenario(chart: alt.Chart, frame: pl.DataFrame, subject: str) -> alt.Fac
         columns=1,
         title=[
             f"{model_title(frame)}: {subject}",
-            about_simulated(frame, "one worker, one server"),
+            f"batch {frame['batch_size'][0]}, one worker, one server (simulated)",
             f"an epoch is {iterations} iterations{beside}",
         ],
     )

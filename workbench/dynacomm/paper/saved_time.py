@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import altair as alt
 import polars as pl
 
-from workbench import figures
 from workbench.claims import Answer, Cause
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import iteration
 from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, MODELS, WORKERS, variant
 from workbench.dynacomm.paper.titles import (
     MODEL_TITLES,
-    PLANNER_TITLES,
+    PARTS,
+    bars_of_parts,
     held,
     line_order,
-    long,
     model_title,
-    part_colours,
-    present,
     titled,
 )
 from workbench.experiments import Scaled, grid, sweep
@@ -35,12 +32,7 @@ PLANNED = {
     "workers": pl.Int64,
     "direction": pl.String,
     "planner": pl.String,
-    "computation_alone_s": pl.Float64,
-    "overlap_s": pl.Float64,
-    "communication_alone_s": pl.Float64,
-    "total_s": pl.Float64,
-    "normalised": pl.Float64,
-    "reduced_percent": pl.Float64,
+    **dict.fromkeys((*PARTS, "total_s", "normalised", "reduced_percent"), pl.Float64),
 }
 
 
@@ -51,13 +43,9 @@ def _planned(
     bandwidths_mbps: Sequence[float],
     workers: int,
 ) -> pl.DataFrame:
-    return sweep(
-        "Planned",
-        _by_planner,
-        grid(bandwidth_mbps=bandwidths_mbps, batch_size=batch_sizes, model=models),
-        PLANNED,
-        shared={"direction": direction, "workers": workers},
-    )
+    points = grid(bandwidth_mbps=bandwidths_mbps, batch_size=batch_sizes, model=models)
+    shared = {"direction": direction, "workers": workers}
+    return sweep("Planned", _by_planner, points, PLANNED, shared=shared)
 
 
 def _by_planner(
@@ -72,9 +60,7 @@ def _by_planner(
     return [
         {
             "planner": planner,
-            "computation_alone_s": phase.computation_alone_s,
-            "overlap_s": phase.overlap_s,
-            "communication_alone_s": phase.communication_alone_s,
+            **{part: getattr(phase, part) for part in PARTS},
             "total_s": phase.total_s,
             "normalised": phase.total_s / sequential_s,
             "reduced_percent": 100 * (1 - phase.total_s / sequential_s),
@@ -103,7 +89,7 @@ def iterations(
     bandwidth_mbps: float = BANDWIDTH_MBPS,
     workers: int = WORKERS,
 ) -> pl.DataFrame:
-    """Whole iterations (Sec. V-B, text); columns as in `fig5`."""
+    """Whole iterations (Sec. V-B, text); columns as in `directions`."""
     return _planned(MODELS, "iteration", batch_sizes, [bandwidth_mbps], workers)
 
 
@@ -131,53 +117,32 @@ def draw_direction(frame: pl.DataFrame) -> alt.FacetChart:
     """Stacked bars of one direction: parts of the time, over the sequential time."""
     subject = f"{frame['direction'][0].capitalize()} propagation: what overlaps"
     title = [subject, held(frame, "batch_size", "bandwidth_mbps", "workers")]
-    share = pl.col("seconds") / pl.col("total_s") * pl.col("normalised")
-    bars = (
-        alt.Chart(long(frame).with_columns(normalised=share))
-        .mark_bar()
-        .encode(
-            y=alt.Y("planner:N", sort=present(frame), title=None),
-            x=alt.X("normalised:Q", title="time over sequential", axis=alt.Axis(tickCount=5)),
-            **part_colours(),
-        )
-        .properties(height=85)
-    )
+    shares = frame.with_columns(pl.col(*PARTS) / pl.col("total_s") * pl.col("normalised"))
+    x = alt.X("normalised:Q", title="time over sequential", axis=alt.Axis(tickCount=5))
+    bars = bars_of_parts(shares, x, "normalised").properties(height=85)
     return parts.facets(bars, "model", list(MODEL_TITLES.values()), title)
 
 
 def draw_by_batch_size(frame: pl.DataFrame) -> alt.Chart:
     """Reduction of the iteration time against batch size."""
-    return _reduction(frame, "batch_size", "batch size of a worker").properties(
-        title=[
-            f"{model_title(frame)}: iteration time saved by batch size",
-            held(frame, "bandwidth_mbps", "workers"),
-        ]
-    )
+    subject = f"{model_title(frame)}: iteration time saved by batch size"
+    x = alt.X("batch_size:Q", title="batch size of a worker")
+    return _reduction(frame, x, [subject, held(frame, "bandwidth_mbps", "workers")])
 
 
 def draw_by_bandwidth(frame: pl.DataFrame) -> alt.Chart:
     """Reduction of the iteration time against bandwidth."""
+    subject = f"{model_title(frame)}: iteration time saved by bandwidth"
     gigabits = frame.with_columns(pl.col("bandwidth_mbps") / 1e3)
-    return _reduction(gigabits, "bandwidth_mbps", "bandwidth in Gbit/s").properties(
-        title=[
-            f"{model_title(frame)}: iteration time saved by bandwidth",
-            held(frame, "batch_size", "workers"),
-        ]
-    )
+    x = alt.X("bandwidth_mbps:Q", title="bandwidth in Gbit/s")
+    return _reduction(gigabits, x, [subject, held(frame, "batch_size", "workers")])
 
 
-def _reduction(frame: pl.DataFrame, field: str, title: str) -> alt.Chart:
-    planners = [title for title in line_order(frame) if title != PLANNER_TITLES["sequential"]]
-    return (
-        alt.Chart(titled(frame.filter(pl.col("planner") != "sequential")))
-        .mark_line(point=True)
-        .encode(
-            x=alt.X(f"{field}:Q", title=title),
-            y=alt.Y("reduced_percent:Q", title="iteration time saved, %"),
-            **figures.series("planner", planners),
-        )
-        .properties(height=200)
-    )
+def _reduction(frame: pl.DataFrame, x: alt.X, title: list[str]) -> alt.Chart:
+    drawn = frame.filter(pl.col("planner") != "sequential")
+    y = alt.Y("reduced_percent:Q", title="iteration time saved, %")
+    order = line_order(drawn)
+    return parts.lines(titled(drawn), x, y, "planner", order, height=200, title=title)
 
 
 def _reduced(model: str, planner: str, frame: pl.DataFrame, batch_size: int) -> Answer | None:
@@ -187,13 +152,12 @@ def _reduced(model: str, planner: str, frame: pl.DataFrame, batch_size: int) -> 
 
 def _never_slower(*frames: pl.DataFrame) -> Answer | None:
     bars = pl.concat(frames).filter(pl.col("batch_size").is_in([16, 32]))
-    cases = ["model", "batch_size", "direction"]
-    if bars.select(cases).n_unique() < len(MODELS) * 4:
-        return None
-    fastest = bars.group_by(cases).agg(
-        pl.col("total_s").min().alias("best_s"),
-        pl.col("total_s").filter(pl.col("planner") == "dynacomm").first().alias("ours_s"),
+    fastest = bars.group_by("model", "batch_size", "direction").agg(
+        best_s=pl.col("total_s").min(),
+        ours_s=pl.col("total_s").filter(pl.col("planner") == "dynacomm").first(),
     )
+    if len(fastest) < len(MODELS) * 4:
+        return None
     slower = fastest.filter(pl.col("ours_s") > pl.col("best_s") * (1 + 1e-9))
     return Answer(slower.is_empty(), f"slower in {len(slower)} of {len(fastest)} cases, cost model")
 
@@ -259,60 +223,56 @@ _COMPARED = [
     for planner in ("dynacomm", "ibatch", "layer_by_layer")
 ]
 
-FIG5 = Figure(
-    id="fig5",
-    compute=partial(directions, "forward"),
-    chart=draw_direction,
-    answers=_reductions("fwd", 32, _COMPARED)
-    | {
+
+def _direction(
+    id: str,
+    direction: str,
+    answers: Mapping[str, Answering],
+    causes: Mapping[str, Cause] | None = None,
+) -> Figure:
+    return Figure(
+        id=id,
+        compute=partial(directions, direction),
+        chart=draw_direction,
+        answers=answers,
+        causes=causes or {},
+        at_paper=_PAPER,
+    )
+
+
+FIG5 = _direction(
+    "fig5",
+    "forward",
+    {
+        **_reductions("fwd", 32, _COMPARED),
         "dynacomm.order.ibatch_inception": partial(_ibatch, "inception_v4", slower=True),
         "dynacomm.order.ibatch_resnet": partial(_ibatch, "resnet152", slower=False),
     },
-    causes={
+    {
         "dynacomm.fwd32.inception_v4.ibatch": Cause(
             "data",
             "iBatch's cuts follow from the measured times of layers, which the paper does not "
             "print; with FLOPs in their place its best single cut hides more than the paper's",
         ),
     },
-    at_paper=_PAPER,
 )
 
-FIG6 = Figure(
-    id="fig6",
-    compute=partial(directions, "backward"),
-    chart=draw_direction,
-    answers=_reductions(
-        "bwd",
-        32,
-        [
-            *(("vgg19", planner) for planner in ("dynacomm", "ibatch", "layer_by_layer")),
-            *(("inception_v4", "dynacomm"), ("resnet152", "dynacomm")),
-        ],
+FIG6 = _direction(
+    "fig6",
+    "backward",
+    _reductions(
+        "bwd", 32, [*_COMPARED[:3], ("inception_v4", "dynacomm"), ("resnet152", "dynacomm")]
     ),
-    at_paper=_PAPER,
 )
 
-FIG7 = Figure(
-    id="fig7",
-    compute=partial(directions, "forward"),
-    chart=draw_direction,
-    answers=_reductions("fwd", 16, _OURS),
-    at_paper=_PAPER,
-)
+FIG7 = _direction("fig7", "forward", _reductions("fwd", 16, _OURS))
 
-FIG8 = Figure(
-    id="fig8",
-    compute=partial(directions, "backward"),
-    chart=draw_direction,
-    answers=_reductions("bwd", 16, _OURS),
-    at_paper=_PAPER,
-)
+FIG8 = _direction("fig8", "backward", _reductions("bwd", 16, _OURS))
 
 ITERATIONS = Figure(
     id="iterations",
     compute=iterations,
-    answers=_reductions("iter", 32, _OURS) | _reductions("iter", 16, _OURS),
+    answers={**_reductions("iter", 32, _OURS), **_reductions("iter", 16, _OURS)},
     at_paper=_PAPER,
 )
 

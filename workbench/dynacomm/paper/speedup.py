@@ -13,16 +13,14 @@ from workbench import figures
 from workbench.claims import Answer
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import LayerCosts, iteration
-from workbench.dynacomm.paper.simulated import cluster_of, iteration_ends_s, job_of
-from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, WORKERS, variant
-from workbench.dynacomm.paper.titles import about_simulated, held, line_order, model_title, titled
+from workbench.dynacomm.paper.testbed import BANDWIDTH_MBPS, WORKERS, iteration_ends_s, variant
+from workbench.dynacomm.paper.titles import farthest, held, line_order, model_title, titled
 from workbench.dynacomm.programs.worker_and_server import Fixed, server, worker
 from workbench.errors import UserError
 from workbench.experiments import Scaled, grid, sweep, whole
 from workbench.experiments.figure import Figure, Recordable, at
 from workbench.figures import parts
-from workbench.profiles import profile_model
-from workbench.runtime import simulate
+from workbench.runtime import Program, simulate
 from workbench.runtime.progress import Steps
 
 SPEEDUPS = {
@@ -63,7 +61,9 @@ def _speedups(
 SLOWEST = 0.6
 """Speed of the slowest worker where they are unequal; the fastest computes at speed 1."""
 
+PLANNERS_OF_THE_PAPER = ("dynacomm", "ibatch", "layer_by_layer", "sequential")
 
+_RATES = ("iteration_s", "speedup", "predicted_speedup", "difference_percent")
 SIMULATED = {
     "model": pl.String,
     "batch_size": pl.Int64,
@@ -72,14 +72,8 @@ SIMULATED = {
     "slowest": pl.Float64,
     "workers": pl.Int64,
     "planner": pl.String,
-    "iteration_s": pl.Float64,
-    "speedup": pl.Float64,
-    "predicted_speedup": pl.Float64,
-    "difference_percent": pl.Float64,
+    **dict.fromkeys(_RATES, pl.Float64),
 }
-
-
-PLANNERS_OF_THE_PAPER = ("dynacomm", "ibatch", "layer_by_layer", "sequential")
 
 
 def simulated_speedups(
@@ -102,13 +96,6 @@ def simulated_speedups(
     ``predicted_speedup`` (the cost model's), ``difference_percent`` (simulated over predicted,
     minus one).
 
-    Raises
-    ------
-    ValueError
-        `slowest` is not above 0 and at most 1.
-
-    Notes
-    -----
     The cost model knows one worker with its fair share of the bandwidth at all times. Equal workers
     transfer in lockstep, and that is what they get. Of unequal ones the slowest decides, by the
     model; in the simulation it transfers alone when the others are done.
@@ -142,22 +129,23 @@ def _simulated_speedup(
     **_: object,
 ) -> dict[str, float]:
     testbed = variant(workers, bandwidth_mbps)
-    job = job_of(testbed, model, batch_size, iterations)
+    job = testbed.job(model, batch_size, iterations)
     speeds = np.linspace(1.0, last, workers).tolist()
-    own, costs = testbed.costs(model, batch_size), list[LayerCosts]()
+    own = testbed.costs(model, batch_size)
+    programs, iterations_s = list[Program](), list[float]()
     for speed in speeds:
         forward_s, backward_s = own.forward_s / speed, own.backward_s / speed
-        costs.append(LayerCosts(own.pull_s, forward_s, backward_s, own.push_s, own.overhead_s))
-    plans = [PLANNERS[planner](one) for one in costs]
-    programs = [worker(job, Fixed(plan)) for plan in plans]
+        costs = LayerCosts(own.pull_s, forward_s, backward_s, own.push_s, own.overhead_s)
+        plan = PLANNERS[planner](costs)
+        programs.append(worker(job, Fixed(plan)))
+        iterations_s.append(iteration(costs, plan).total_s)
     programs += [server(job, position) for position in range(testbed.servers)]
-    cluster = cluster_of(testbed, speeds)
-    run = whole(simulate(cluster, programs, trace=True, progress=steps.virtual))
-    ends_s = iteration_ends_s(run)
-    iteration_s = ends_s[-1] - ends_s[-2]
-    predicted_s = testbed.aggregation_s(profile_model(model)) + max(
-        iteration(one, plan).total_s for one, plan in zip(costs, plans, strict=True)
+    cluster = testbed.cluster(speeds)
+    ends_s = iteration_ends_s(
+        whole(simulate(cluster, programs, trace=True, progress=steps.virtual))
     )
+    iteration_s = ends_s[-1] - ends_s[-2]
+    predicted_s = job.aggregation_s + max(iterations_s)
     samples_per_s = [workers * batch_size / s for s in (iteration_s, predicted_s)]
     speedup, predicted = (rate / testbed.speed(model) for rate in samples_per_s)
     return {
@@ -169,24 +157,18 @@ def _simulated_speedup(
     }
 
 
+_WORKERS = alt.X("workers:Q", title="workers", axis=alt.Axis(tickMinStep=1, format="d"))
+
+
 def draw_speedups(frame: pl.DataFrame) -> alt.LayerChart:
     """Training speed against the number of workers."""
-    lines = (
-        alt.Chart(titled(frame))
-        .mark_line(point=True)
-        .encode(
-            x=alt.X("workers:Q", title="workers", axis=alt.Axis(tickMinStep=1, format="d")),
-            y=alt.Y("speedup:Q", title="speed-up over one worker without a network"),
-            **figures.series("planner", line_order(frame)),
-        )
-        .properties(
-            height=220,
-            title=[
-                f"{model_title(frame)}: speed-up by number of workers",
-                held(frame, "batch_size", "bandwidth_mbps"),
-            ],
-        )
-    )
+    title = [
+        f"{model_title(frame)}: speed-up by number of workers",
+        held(frame, "batch_size", "bandwidth_mbps"),
+    ]
+    y = alt.Y("speedup:Q", title="speed-up over one worker without a network")
+    order = line_order(frame)
+    lines = parts.lines(titled(frame), _WORKERS, y, "planner", order, height=220, title=title)
     most = int(frame["workers"].max())  # type: ignore[arg-type]
     ideal = (
         alt.Chart(pl.DataFrame({"workers": [0], "speedup": [0], "to": [most]}))
@@ -202,24 +184,17 @@ def draw_simulated(frame: pl.DataFrame) -> alt.FacetChart:
     slowest = min(frame["slowest"].to_list())
     cases = {"equal": "equal workers", "unequal": f"unequal, speeds 1 to {slowest:g}"}
     drawn = titled(frame).with_columns(pl.col("case").replace_strict(cases))
-    base = alt.Chart(drawn).encode(
-        x=alt.X("workers:Q", title="workers", axis=alt.Axis(tickMinStep=1, format="d")),
-        color=encoded["color"],
-    )
+    base = alt.Chart(drawn).encode(x=_WORKERS, color=encoded["color"])
     simulated = base.mark_line().encode(
         y=alt.Y("speedup:Q", title="speed-up over one worker alone"),
         strokeDash=encoded["strokeDash"],
     )
     predicted = base.mark_point(size=40).encode(y="predicted_speedup:Q", shape=encoded["shape"])
-    farthest = frame.sort(pl.col("difference_percent").abs())["difference_percent"][-1]
     title = [
         f"{model_title(frame)}: speed-up by number of workers",
-        about_simulated(
-            frame,
-            f"{frame['bandwidth_mbps'][0]:g} Mbit/s",
-            "lines simulated, points cost model",
-        ),
-        f"up to {parts.signed_percent(farthest)} off the model",
+        f"batch {frame['batch_size'][0]}, {frame['bandwidth_mbps'][0]:g} Mbit/s, "
+        "lines simulated, points cost model",
+        f"up to {farthest(frame)} off the model",
     ]
     return (
         alt.layer(simulated, predicted)

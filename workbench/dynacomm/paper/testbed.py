@@ -10,14 +10,19 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from workbench.clusters import Link, load_constants, load_testbed
-from workbench.dynacomm.costs.iteration import Iteration, LayerCosts, iteration, layer_costs
+import polars as pl
+
+from workbench.clusters import Cluster, Link, Node, load_constants, load_testbed, star
+from workbench.dynacomm.costs.iteration import LayerCosts, iteration, layer_costs
 from workbench.dynacomm.costs.plan import Plan
+from workbench.dynacomm.programs.job import Job, split_evenly
 from workbench.errors import UserError
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
+from workbench.runtime import Run
 
 EXPLANATION = "key_granularity"
 """Of those in `workbench.dynacomm.paper.calibration`, the one that fits batch size 32 best."""
@@ -132,18 +137,56 @@ class Testbed:
         That wait is modelled as the servers' aggregation.
         """
         alone_s = batch_size / self.speed(model)
-        done: Iteration = iteration(self.costs(model, batch_size), plan)
+        done = iteration(self.costs(model, batch_size), plan)
         return self.workers * alone_s / (done.total_s + self.aggregation_s(profile_model(model)))
+
+    def job(self, model: str, batch_size: int, iterations: int) -> Job:
+        """Training of a model of the zoo, every layer split over all servers."""
+        profile = profile_model(model)
+        return Job.of(
+            profile,
+            self.times(model, batch_size),
+            self.link,
+            shards=split_evenly(len(profile), self.servers),
+            iterations=iterations,
+            workers=self.workers,
+            aggregation_s=self.aggregation_s(profile),
+        )
+
+    def cluster(self, speeds: Sequence[float] | None = None) -> Cluster:
+        """Workers and servers, whose interfaces are shared; their links are no narrower.
+
+        `speeds` is one for each worker, 1 being the testbed's; all 1 by default.
+        """
+        rate_bps = self.bandwidth_mbps * 1e6 * self.constants.link_efficiency
+
+        def nodes(kind: str, speeds: Sequence[float]) -> list[Node]:
+            return [
+                Node(f"{kind}{index}", speed=speed, uplink_bps=rate_bps, downlink_bps=rate_bps)
+                for index, speed in enumerate(speeds)
+            ]
+
+        workers = nodes("worker", [1.0] * self.workers if speeds is None else speeds)
+        link = Link(rate_bps, overhead_s=self.link.overhead_s, tensor_s=self.link.tensor_s)
+        return star(workers, nodes("server", [1.0] * self.servers), link)
+
+
+def iteration_ends_s(run: Run) -> list[float]:
+    """When each iteration ended: all servers have stepped."""
+    assert run.trace is not None
+    steps = run.trace.frame.filter(pl.col("lane") == "step")
+    ends = steps.group_by(pl.col("label").cast(pl.Int64)).agg(pl.col("end_s").max())
+    return ends.sort("label")["end_s"].to_list()
 
 
 @lru_cache
 def paper_testbed() -> Testbed:
-    """Return the testbed as the paper states it, with the fitted constants."""
+    """The testbed as the paper states it, with the fitted constants."""
     return stated_testbed(Constants.load())
 
 
 def stated_testbed(constants: Constants) -> Testbed:
-    """Return the testbed as the paper states it, with other constants."""
+    """The testbed as the paper states it, with other constants."""
     return Testbed(
         samples_per_s=_STATED["samples_per_s_off"],
         constants=constants,
@@ -154,7 +197,7 @@ def stated_testbed(constants: Constants) -> Testbed:
 
 
 def variant(workers: int, bandwidth_mbps: float, overhead_ms: float | None = None) -> Testbed:
-    """Return the paper's testbed with other links; None leaves the fitted overhead."""
+    """The paper's testbed with other links; None leaves the fitted overhead."""
     base = paper_testbed()
     constants = base.constants
     if overhead_ms is not None:

@@ -1,25 +1,78 @@
-"""A training job of workers and parameter servers, and what each segment of it takes."""
+"""A training job of workers and parameter servers: who holds what, and what each segment takes."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
-from workbench.checks import check_kind, check_layers, check_number, check_whole, listed, whole
+from workbench.clusters import Link
 from workbench.dynacomm.costs.iteration import FloatArray, check_profiled
-from workbench.dynacomm.programs.shards import Shards
 from workbench.errors import UserError
+from workbench.profiles import LayerTimes, ModelProfile
 
-if TYPE_CHECKING:
-    from workbench.clusters import Link
-    from workbench.profiles import LayerTimes, ModelProfile
 
-VECTORS = ("forward_s", "backward_s", "pull_bytes", "push_bytes")
+@dataclass(frozen=True, eq=False)
+class Shards:
+    """A model's layers shared out over servers."""
+
+    share: FloatArray  # of each layer by server, (S, L); every column sums to 1
+    # first element of each layer in the flat vector, and the end; () without learning
+    starts: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        empty = np.flatnonzero(~self.share.any(axis=1))
+        if empty.size:
+            raise UserError(
+                f"server {empty[0]} of {self.servers} would hold no layer of {self.layers}; "
+                "use fewer servers"
+            )
+        if not np.allclose(self.share.sum(axis=0), 1) or (self.share < 0).any():
+            raise UserError("every layer must be shared out whole, in shares from 0 to 1")
+
+    @property
+    def servers(self) -> int:
+        """Number of servers, S."""
+        return len(self.share)
+
+    @property
+    def layers(self) -> int:
+        """Number of layers, L."""
+        return int(self.share.shape[1])
+
+    def held(self, server: int, first: int, last: int) -> int:
+        """Of how many of the layers `first` to `last` a server holds something."""
+        return int(np.count_nonzero(self.share[server, first - 1 : last]))
+
+    @cached_property
+    def _parts(self) -> list[list[slice]]:
+        """Part of the flat vector that a server holds of a layer: [server][layer - 1]."""
+        sizes = np.diff(self.starts)
+        shared = np.vstack([np.zeros(self.layers), self.share.cumsum(axis=0)])
+        bounds = np.rint(shared * sizes).astype(int) + np.array(self.starts[:-1])
+        return [
+            [slice(low, high) for low, high in zip(*pair, strict=True)]
+            for pair in pairwise(bounds.tolist())
+        ]
+
+    def slices(self, server: int, first: int, last: int) -> list[slice]:
+        """Parts of the flat vector that a server holds of some layers; adjacent ones are merged."""
+        merged: list[slice] = []
+        for part in self._parts[server][first - 1 : last] if self.starts else ():
+            if merged and merged[-1].stop == part.start:
+                merged[-1] = slice(merged[-1].start, part.stop)
+            elif part.stop > part.start:
+                merged.append(part)
+        return merged
+
+
+def split_evenly(layers: int, servers: int, starts: Sequence[int] = ()) -> Shards:
+    """Every server holds an equal part of every layer, as large tensors are in MXNet."""
+    return Shards(np.full((servers, layers), 1 / servers), starts)
 
 
 class Part(NamedTuple):
@@ -51,7 +104,7 @@ class Segment(NamedTuple):
 class Job:
     """A training job: what all programs of a run know, but for the learning.
 
-    Axes: L = layer. Nodes are named by their index in the cluster; none is both worker and server.
+    Axes: L = layer. The first nodes of the cluster are the workers, the next the servers.
     """
 
     forward_s: FloatArray  # of each layer at speed 1, (L,)
@@ -60,60 +113,10 @@ class Job:
     push_bytes: FloatArray  # each layer's gradients, (L,)
     shards: Shards
     iterations: int
-    workers: tuple[int, ...]
-    servers: tuple[int, ...]
+    workers: int = 1
     aggregation_s: float = 0.0  # of a server, to average and step
     # parameter tensors of each layer, if each costs (`Link.tensor_s`), else ()
     tensors: tuple[int, ...] = ()
-    _segments: dict[tuple[int, int], Segment] = field(default_factory=dict, repr=False, init=False)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.shards, Shards):
-            raise UserError(
-                f"shards is {self.shards!r}; give Shards, such as split_evenly(layers, servers)"
-            )
-        for name in VECTORS:
-            object.__setattr__(self, name, check_layers(name, getattr(self, name)))
-        for name in ("workers", "servers"):
-            nodes = listed(name, getattr(self, name), "give indices of nodes, such as (0, 1)")
-            what = f"an index among the {name}"
-            object.__setattr__(self, name, tuple(check_whole(what, node, 0) for node in nodes))
-        tensors = listed("tensors", self.tensors, "give the number of each layer, or none: ()")
-        counts = tuple(check_whole("the number of a layer's tensors", one, 0) for one in tensors)
-        object.__setattr__(self, "tensors", counts)
-        lengths = [len(getattr(self, name)) for name in VECTORS]
-        if set(lengths) != {self.shards.layers}:
-            raise UserError(
-                "forward_s, backward_s, pull_bytes and push_bytes have the lengths "
-                f"{lengths}, but the shards are of {self.shards.layers} layers"
-            )
-        if not 0 <= check_number("aggregation_s", self.aggregation_s) < math.inf:
-            raise UserError(
-                f"aggregation_s is {self.aggregation_s}; seconds are finite and not negative"
-            )
-        if self.tensors and len(self.tensors) != self.layers:
-            raise UserError(f"tensors counts {len(self.tensors)} layers of {self.layers}")
-        self._check_nodes()
-        iterations = whole(self.iterations)
-        if iterations is None or iterations < 1 or not self.workers:
-            raise UserError(
-                f"{self.iterations!r} iterations of {len(self.workers)} workers: a job has at "
-                "least one iteration and one worker"
-            )
-        object.__setattr__(self, "iterations", iterations)
-
-    def _check_nodes(self) -> None:
-        if len(self.servers) != self.shards.servers:
-            raise UserError(
-                f"{self.shards.servers} shards for {len(self.servers)} servers; one each is needed"
-            )
-        nodes = (*self.workers, *self.servers)
-        twice = [node for node, count in Counter(nodes).items() if count > 1]
-        if twice:
-            raise UserError(
-                f"node {twice[0]} is named twice among the workers {self.workers} and the servers "
-                f"{self.servers}; every node is one worker or one server"
-            )
 
     @classmethod
     def of(
@@ -127,13 +130,11 @@ class Job:
         workers: int = 1,
         aggregation_s: float = 0.0,
     ) -> Job:
-        """Job of a model whose workers are the first nodes, its servers the next.
+        """Job of a model; its bytes are weighed as `link` weighs them, so links are made `plain`.
 
-        Bytes are weighed as `link` weighs them, so simulate on links made `plain`.
+        Profile and times of different models are a ValueError.
         """
         check_profiled(profile, times, link)
-        check_kind("shards", shards, Shards, "Shards, such as split_evenly(layers, servers)")
-        workers = check_whole("workers", workers, 1)
         weighed = np.array([link.weighted_bytes(sizes) for sizes in profile.tensor_bytes])
         return cls(
             forward_s=times.table["forward_s"].to_numpy(),
@@ -142,8 +143,7 @@ class Job:
             push_bytes=weighed,
             shards=shards,
             iterations=iterations,
-            workers=tuple(range(workers)),
-            servers=tuple(range(workers, workers + shards.servers)),
+            workers=workers,
             aggregation_s=aggregation_s,
             tensors=tuple(map(len, profile.tensor_bytes)) if link.tensor_s else (),
         )
@@ -153,34 +153,31 @@ class Job:
         """Number of layers, L."""
         return len(self.forward_s)
 
-    def segment(self, first: int, last: int) -> Segment:
-        """What is transmitted and computed together; cached."""
-        found = self._segments.get((first, last))
-        if found is None:
-            found = self._segments[first, last] = self._segment(slice(first - 1, last))
-        return found
+    @cached_property
+    def segment(self) -> Callable[[int, int], Segment]:
+        """What is transmitted and computed together, by the first and the last layer; cached."""
+        return cache(self._segment)
 
-    def _segment(self, layers: slice) -> Segment:
-        first, last = layers.start + 1, layers.stop
+    def _segment(self, first: int, last: int) -> Segment:
+        layers, shards = slice(first - 1, last), self.shards
         parts = {
             position: Part(
-                self.servers[position],
-                float(self.pull_bytes[layers] @ self.shards.share[position, layers]),
-                float(self.push_bytes[layers] @ self.shards.share[position, layers]),
-                self.shards.slices(position, first, last) if self.shards.starts else [],
-                self.shards.held(position, first, last),
+                self.workers + position,
+                float(self.pull_bytes[layers] @ shards.share[position, layers]),
+                float(self.push_bytes[layers] @ shards.share[position, layers]),
+                shards.slices(position, first, last),
+                shards.held(position, first, last),
                 self._tensors(position, layers),
             )
-            for position in range(self.shards.servers)
-            if self.shards.held(position, first, last)
+            for position in range(shards.servers)
+            if shards.held(position, first, last)
         }
         forward_s, backward_s = self.forward_s[layers].sum(), self.backward_s[layers].sum()
         return Segment(first, last, float(forward_s), float(backward_s), parts)
 
     def _tensors(self, position: int, layers: slice) -> int:
         held = self.shards.share[position, layers] > 0
-        counts = zip(self.tensors[layers], held, strict=False)
-        return sum(count for count, here in counts if here)
+        return sum(count for count, here in zip(self.tensors[layers], held, strict=False) if here)
 
 
 def plain(link: Link) -> Link:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from workbench.dynacomm.programs.worker_and_server import Pieces
 from workbench.training import (
     DivergedError,
     Epochs,
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.datasets import Dataset
+
+Pieces = Sequence[tuple[slice, Any]]
+"""Parts of the flat vector with their numbers."""
 
 
 @dataclass
@@ -87,8 +89,7 @@ class ServerStore:
     own: Sequence[slice]
     sgd: Sgd
     epoch_ends: Sequence[int]  # iterations up to the end of each epoch
-    # called with the server's parameters and the second
-    epoch_ended: Callable[[Pieces, float], None]
+    epoch_ended: Callable[[Pieces, float], None]  # by the server's parameters and the second
     steps: int = 0
 
     def parameters(self, where: Sequence[slice]) -> Pieces:
@@ -137,4 +138,5 @@ class ServerEpochs(Epochs):
         self._missing -= 1
         if not self._missing:
             self._missing = self._servers
-            self.evaluate(average_buffers([one.buffers for one in self._replicas]), self._ended_s)
+            buffers = average_buffers([replica.buffers for replica in self._replicas])
+            self.evaluate(buffers, self._ended_s)

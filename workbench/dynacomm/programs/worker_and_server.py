@@ -9,52 +9,22 @@ and answer the next pulls. Weights are the same, bit for bit, under every plan.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from workbench.checks import check_kind, whole
-from workbench.dynacomm.costs.plan import Plan, check_plan, runs
+from workbench.dynacomm.costs.plan import Plan, runs
 from workbench.dynacomm.programs.job import Job
-from workbench.errors import UserError
-from workbench.runtime import Message, Synchronized
+from workbench.runtime import Message
 
 if TYPE_CHECKING:
-    from workbench.runtime import Context, Program, Transfer
+    from workbench.dynacomm.programs.learning import Pieces, ServerStore, WorkerReplica
+    from workbench.runtime import Context, Program, Synchronized, Transfer
+
+    Replica = Synchronized[WorkerReplica]
 
 State = TypeVar("State")
-
-Pieces = Sequence[tuple[slice, Any]]
-"""Parts of the flat vector with their numbers."""
-
-
-class Replica(Protocol):
-    """A worker's side of the learning."""
-
-    def write(self, pieces: Pieces) -> None:
-        """Copy pulled parameters in."""
-        ...
-
-    def learn(self, iteration: int) -> None:
-        """Compute the gradient of this iteration's batch."""
-        ...
-
-    def gradients(self, where: Sequence[slice]) -> Pieces:
-        """Parts of the gradient, unchanged until the next `learn`."""
-        ...
-
-
-class Store(Protocol):
-    """A server's side of the learning: parameters it holds and how they step."""
-
-    def parameters(self, where: Sequence[slice]) -> Pieces:
-        """Parts of the model, unchanged for as long as a message carries them."""
-        ...
-
-    def step(self, gradients: Sequence[Pieces], at_s: float) -> None:
-        """Average the gradients, in the order of the workers, and step; it ends at `at_s`."""
-        ...
 
 
 class Request(NamedTuple):
@@ -125,52 +95,34 @@ class Fixed:
     chosen: Plan
     planning_s: float = 0.0
 
-    def __post_init__(self) -> None:
-        check_plan(self.chosen)
-
     def begin(self) -> tuple[None, Plan]:
         """No state, and the plan."""
         return None, self.chosen
 
-    def step(
-        self, state: None, iteration: int, now_s: float, observed: Observed
-    ) -> tuple[None, None]:
+    def step(self, *_: object) -> tuple[None, None]:
         """Keep the plan."""
-        del iteration, now_s, observed
-        return state, None
+        return None, None
 
 
-@dataclass
-class Report:
+class Report(NamedTuple):
     """Observations and plans of a worker, an entry for each iteration."""
 
-    observed: list[Observed] = field(default_factory=list)
-    plans: list[Plan] = field(default_factory=list)
+    observed: list[Observed]
+    plans: list[Plan]
 
 
-def worker(
-    job: Job, planning: Planning[Any], replica: Replica | Synchronized[Any] | None = None
-) -> Program:
-    """Program of one worker; without a replica it moves bytes and charges time only.
-
-    A `Synchronized` replica may learn beside others.
-    """
-    _check_job(job)
-    if not (hasattr(planning, "begin") and hasattr(planning, "step")):
-        raise TypeError(
-            f"planning is {planning!r}; give Fixed(plan), or a Planning such as Replanned(...)"
-        )
-    own = replica if isinstance(replica, Synchronized | None) else _synchronized(replica)
+def worker(job: Job, planning: Planning[Any], replica: Replica | None = None) -> Program:
+    """Program of one worker; without a replica it moves bytes and charges time only."""
 
     async def program(context: Context) -> Report:
-        report = Report()
+        report = Report([], [])
         transfers = context.watch()
         state, plan = planning.begin()
         for iteration in range(job.iterations):
             plan.check(job.layers)
             report.plans.append(plan)
-            forward = await _forward(context, job, plan, iteration, own)
-            backward = await _backward(context, job, plan, iteration, own)
+            forward = await _forward(context, job, plan, iteration, replica)
+            backward = await _backward(context, job, plan, iteration, replica)
             observed = Observed(
                 pulls=_moved(transfers, source=None, target=context.node),
                 pushes=_moved(transfers, source=context.node, target=None),
@@ -192,16 +144,8 @@ def worker(
     return program
 
 
-def _synchronized(replica: Replica) -> Synchronized[Replica]:
-    return Synchronized(replica)
-
-
-def _learn(replica: Replica, iteration: int) -> None:
-    replica.learn(iteration)
-
-
 async def _forward(
-    context: Context, job: Job, plan: Plan, iteration: int, replica: Synchronized[Any] | None
+    context: Context, job: Job, plan: Plan, iteration: int, replica: Replica | None
 ) -> tuple[Computed, ...]:
     computed = []
     segments = [job.segment(*run) for run in runs(plan.forward_cuts, job.layers)]
@@ -222,7 +166,7 @@ async def _forward(
 
 
 async def _backward(
-    context: Context, job: Job, plan: Plan, iteration: int, replica: Synchronized[Any] | None
+    context: Context, job: Job, plan: Plan, iteration: int, replica: Replica | None
 ) -> tuple[Computed, ...]:
     computed = []
     learner = replica  # the first segment computes the whole gradient; the others charge time
@@ -248,20 +192,13 @@ async def _backward(
     return tuple(computed)
 
 
-def server(job: Job, position: int, store: Store | None = None) -> Program:
+def server(job: Job, position: int, store: ServerStore | None = None) -> Program:
     """Program of the server at `position`; without a store it moves bytes only.
 
     Gradients are added up in the order of the workers, once all are there, so their sum does not
     depend on the order of arrival.
     """
-    _check_job(job)
-    if (place := whole(position)) is None or not 0 <= place < job.shards.servers:
-        raise UserError(
-            f"position is {position!r}; the job has servers at positions 0 to "
-            f"{job.shards.servers - 1}"
-        )
-    position = place
-    own = job.shards.held(position, 1, job.layers)
+    held = job.shards.held(position, 1, job.layers)
 
     async def program(context: Context) -> int:
         def answer(request: Request) -> None:
@@ -276,8 +213,8 @@ def server(job: Job, position: int, store: Store | None = None) -> Program:
 
         version = 0
         waiting: list[Request] = []
-        arrived: dict[int, list[Pieces]] = {one: [] for one in job.workers}
-        missing = own * len(job.workers)
+        arrived: list[list[Pieces]] = [[] for _ in range(job.workers)]
+        missing = held * job.workers
         while version < job.iterations:
             message = await context.receive()
             if message.topic == "request":
@@ -287,7 +224,7 @@ def server(job: Job, position: int, store: Store | None = None) -> Program:
                 arrived[message.sender].append(pieces)
                 missing -= job.segment(first, last).parts[position].layers
             if missing == 0:
-                gradients = [list(chain.from_iterable(arrived[one])) for one in job.workers]
+                gradients = [list(chain.from_iterable(pieces)) for pieces in arrived]
                 ends_s = context.now_s() + job.aggregation_s
                 await context.compute(
                     _nothing if store is None else partial(store.step, gradients, ends_s),
@@ -296,8 +233,8 @@ def server(job: Job, position: int, store: Store | None = None) -> Program:
                     label=str(version),
                 )
                 version += 1
-                arrived = {one: [] for one in job.workers}
-                missing = own * len(job.workers)
+                arrived = [[] for _ in range(job.workers)]
+                missing = held * job.workers
             for request in waiting:
                 if request.iteration <= version:
                     answer(request)
@@ -307,8 +244,8 @@ def server(job: Job, position: int, store: Store | None = None) -> Program:
     return program
 
 
-def _check_job(job: object) -> None:
-    check_kind("job", job, Job, "a Job, such as Job.of(profile, times, link, ...) makes")
+def _learn(replica: WorkerReplica, iteration: int) -> None:
+    replica.learn(iteration)
 
 
 def _pull(iteration: int, first: int) -> str:
@@ -323,7 +260,7 @@ def _moved(
     transfers: Sequence[Transfer], source: int | None, target: int | None
 ) -> tuple[Moved, ...]:
     return tuple(
-        Moved(one.size_bytes, one.end_s - one.start_s, one.tensors)
-        for one in transfers
-        if one.size_bytes and (one.source == source or one.target == target)
+        Moved(transfer.size_bytes, transfer.end_s - transfer.start_s, transfer.tensors)
+        for transfer in transfers
+        if transfer.size_bytes and (transfer.source == source or transfer.target == target)
     )

@@ -1,1 +1,1 @@
-"""Planning while it trains: costs estimated from what links and workers did, and the bound."""
+"""Plans that change while a worker trains: from what it observed, or from a known future."""

@@ -1,4 +1,4 @@
-"""The fastest plan for a link whose future is known: the bound of every re-planning.
+"""The fastest plans for a link whose future is known: the bound of every re-planning.
 
 Bytes flow at the bandwidth of their moment, so a transmission that starts earlier never ends later,
 and neither does an iteration under the same plan. The fastest plan of the coming iteration is
@@ -11,17 +11,131 @@ does not depend on the layer it is made for, and each layer's best is the head o
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
-from itertools import accumulate
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
 
+from workbench.clusters import Link, Schedule
+from workbench.dynacomm.algorithms.dynacomm import dynacomm
+from workbench.dynacomm.costs.iteration import FloatArray, LayerCosts
 from workbench.dynacomm.costs.plan import Plan, runs
-from workbench.dynacomm.replanning.known_link import KnownLink
+from workbench.dynacomm.programs.job import Job
+from workbench.dynacomm.programs.worker_and_server import Observed
+from workbench.errors import UserError
 
-if TYPE_CHECKING:
-    from workbench.dynacomm.costs.iteration import FloatArray
-    from workbench.dynacomm.programs.job import Job
+WITHIN_S = 1e-6
+"""How much slower than the fastest a clairvoyant plan may be, in each direction."""
+
+
+@dataclass(frozen=True)
+class KnownLink:
+    """One direction of a link over time."""
+
+    bandwidth_bps: Schedule
+    overhead_s: float  # before the bytes of each transmission flow
+
+    @classmethod
+    def of(cls, link: Link) -> KnownLink:
+        """One direction of `link`, without what tensors weigh on it, which is the job's."""
+        return cls(Schedule.of(link.bandwidth_bps), link.overhead_s)
+
+    @cached_property
+    def _served_bits(self) -> list[float]:
+        """Bits carried from 0 to the start of each piece."""
+        starts_s, values = self.bandwidth_bps.starts_s, self.bandwidth_bps.values
+        pieces = zip(pairwise(starts_s), values, strict=False)
+        return list(accumulate(((b - a) * value for (a, b), value in pieces), initial=0.0))
+
+    def served(self, at_s: float) -> float:
+        """Bits carried from 0 to a time; before 0 at the first bandwidth, so negative."""
+        starts_s, values = self.bandwidth_bps.starts_s, self.bandwidth_bps.values
+        piece = max(0, bisect_right(starts_s, at_s) - 1)
+        return self._served_bits[piece] + (at_s - starts_s[piece]) * values[piece]
+
+    def end_s(self, start_s: float, bits: float) -> float:
+        """When a transmission ends that starts at `start_s`."""
+        flows_s = start_s + self.overhead_s
+        if bits <= 0:
+            return flows_s
+        return flows_s + self.bandwidth_bps.seconds_for(bits, flows_s)
+
+    def start_s(self, end_s: float, bits: float) -> float:
+        """Latest start of a transmission that ends by `end_s`; minus infinity: none."""
+        if bits <= 0:
+            return end_s - self.overhead_s
+        upto = self.served(end_s) - bits
+        if upto < 0:
+            return float("-inf")
+        piece = bisect_right(self._served_bits, upto) - 1
+        value = self.bandwidth_bps.values[piece]
+        flows_s = self.bandwidth_bps.starts_s[piece] + (upto - self._served_bits[piece]) / value
+        return min(flows_s, end_s) - self.overhead_s
+
+
+@dataclass(frozen=True)
+class Clairvoyant:
+    """Every iteration's fastest plan, for one worker alone with one server at speed 1.
+
+    A true bound: no choice of plans ends the training earlier by more than `WITHIN_S` for each
+    direction of an iteration, since an iteration that ends earlier never makes the next end later,
+    and all plans are searched.
+
+    Deviation: planning takes no time.
+    """
+
+    job: Job
+    pull: Link  # from the server, its schedule included
+    push: Link  # to the server
+    planning_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for link in (self.pull, self.push):
+            if link.latency_s or (link.tensor_s and self.job.tensors):
+                raise UserError(
+                    f"the link has latency_s {link.latency_s} and tensor_s {link.tensor_s}; a "
+                    "clairvoyant plan knows bandwidth and overhead only, so both must be 0"
+                )
+
+    @cached_property
+    def links(self) -> tuple[KnownLink, KnownLink]:
+        """From the server, and to it."""
+        return KnownLink.of(self.pull), KnownLink.of(self.push)
+
+    def begin(self) -> tuple[float, Plan]:
+        """End of the first iteration, and its plan."""
+        return self._from(0.0)
+
+    def step(self, state: float, *_: int | float | Observed) -> tuple[float, Plan]:
+        """End of the coming iteration, and its plan; `state` is its start."""
+        return self._from(state)
+
+    def _from(self, start_s: float) -> tuple[float, Plan]:
+        pull, push = self.links
+        usual = self._levelled(start_s)
+        plan = fastest(self.job, pull, push, start_s=start_s, within_s=WITHIN_S, usual=usual)
+        return timed(self.job, pull, push, plan, start_s) + self.job.aggregation_s, plan
+
+    def _levelled(self, start_s: float) -> Plan:
+        """Optimal plan for the mean bandwidth."""
+        pull, push = self.links
+        job, span_s = self.job, float(self.job.forward_s.sum() + self.job.backward_s.sum())
+        span_s += self.pull.overhead_s + self.push.overhead_s
+        means = [
+            max(1.0, (link.served(start_s + span_s) - link.served(start_s)) / span_s)
+            for link in (pull, push)
+        ]
+        return dynacomm(
+            LayerCosts(
+                job.pull_bytes * 8 / means[0],
+                job.forward_s,
+                job.backward_s,
+                job.push_bytes * 8 / means[1],
+                (pull.overhead_s + push.overhead_s) / 2,
+            )
+        )
 
 
 def timed(job: Job, pull: KnownLink, push: KnownLink, plan: Plan, start_s: float) -> float:
