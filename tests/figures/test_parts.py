@@ -43,15 +43,6 @@ def test_no_axis_stands_under_an_empty_place(panels: int, columns: int, own_axes
     assert titles == (panels if own_axes else columns)
 
 
-def test_nothing_is_plus_nothing() -> None:
-    assert [parts.signed_percent(one) for one in (-0.001, 0.0, 3.441, -2.0)] == [
-        "+0.00 %",
-        "+0.00 %",
-        "+3.44 %",
-        "-2.00 %",
-    ]
-
-
 @pytest.mark.parametrize(("least", "begins"), [(0.0, 0), (79.9, 0), (80.0, 80), (94.2, 90)])
 def test_the_axis_of_high_accuracies_begins_below_them(least: float, begins: int) -> None:
     axis: Any = parts.accuracy("", least).to_dict()

@@ -1,11 +1,14 @@
-"""Our value for one claim."""
+"""Our value for one claim, and why one is missed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Literal
+
+from workbench.names import check_name
 
 
 @dataclass(frozen=True)
@@ -20,14 +23,14 @@ class Answer:
         Briefly, where `ours` comes from, or why there is none.
     not_run
         If the claim cannot be answered yet: what it waits for.
-    caveat
-        What is to be known of it also where the claim is met.
     timed
         Whether it is a measured time, which differs from run to run.
     seeds
         Of how many trainings, alike but for their seed, `ours` is the mean; None if of none.
     spread
         Half the range over these seeds, or over repeats, in the claim's unit; None if not known.
+    caveat
+        What is to be known of it also where the claim is met.
     """
 
     ours: float | bool | None = None
@@ -57,3 +60,25 @@ class Answer:
         """The mean of a number that each seed has, and how far seeds are apart."""
         spread = (max(values) - min(values)) / 2 if len(values) > 1 else None
         return cls(fmean(values), detail, seeds=len(values), spread=spread, caveat=caveat)
+
+
+CAUSES: Mapping[str, str] = {
+    "paper": "the paper's own numbers contradict each other",
+    "data": "what it takes cannot be had",
+    "noise": "the spread over seeds covers the bar",
+    "ours": "of our own making, or not explained yet",
+}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """The cause of a miss: a name in `CAUSES`, and what a reader can check.
+
+    That is arithmetic with the paper's numbers, or what is lacking; tests check it.
+    """
+
+    kind: Literal["paper", "data", "noise", "ours"]
+    why: str
+
+    def __post_init__(self) -> None:
+        check_name("cause", self.kind, CAUSES)

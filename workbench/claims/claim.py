@@ -66,10 +66,10 @@ class Claim:
     @property
     def bounds(self) -> tuple[float, float]:
         """The lowest and highest value of a range."""
-        found = re.fullmatch(f"({_NUMBER})-({_NUMBER})", self.value)
-        if found is None:
+        ends = re.fullmatch(f"({_NUMBER})-({_NUMBER})", self.value)
+        if ends is None:
             raise UserError(f"{self.id}: a range is LOW-HIGH, not {self.value!r}")
-        return float(found[1]), float(found[2])
+        return float(ends[1]), float(ends[2])
 
 
 def load_claims(path: Path | None = None) -> pl.DataFrame:

@@ -1,22 +1,18 @@
-"""The rule that turns our value for a claim into a verdict, the same for every claim."""
+"""The rule that turns our values for claims into verdicts, the same for every claim."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from workbench.claims.claim import Claim
+from workbench.claims.answer import Answer
+from workbench.claims.claim import Claim, claims_of, siblings
 
 VERDICTS = ("near", "holds", "trend", "not reproduced", "not run", "input")
 MET, MISSES = VERDICTS[:2], VERDICTS[2:4]
 
 # What `near` allows: this share of the paper's value; of percent also some points.
-TOLERANCES: Mapping[str, float] = {
-    "percent": 0.10,
-    "percentage points": 0.10,
-    "x": 0.15,
-    "samples": 0.25,
-}
+TOLERANCES: Mapping[str, float] = {"x": 0.15, "samples": 0.25}
 OTHER_TOLERANCE = 0.10
 POINTS, POINTS_BELOW_TEN = 3.0, 1.0  # the second of a paper's value below 10
 
@@ -85,7 +81,7 @@ def verdict(
     if low <= ours <= high:
         return "holds", ""
     side, bound = ("above", high) if ours > high else ("below", low)
-    return "not reproduced", f"{abs(ours - bound):.3g} {_unit(claim)}{side} {bound:g}"
+    return "not reproduced", f"{abs(ours - bound):.3g} {_unit(claim)} {side} {bound:g}"
 
 
 def _near(claim: Claim, ours: float, beside: Sequence[tuple[Claim, float]]) -> tuple[str, str]:
@@ -94,7 +90,7 @@ def _near(claim: Claim, ours: float, beside: Sequence[tuple[Claim, float]]) -> t
     if _within(ours - paper, allowed):
         return "near", ""
     side = "above" if ours > paper else "below"
-    miss = f"{abs(ours - paper):.3g} {_unit(claim)}{side} (near: {allowed:.3g})"
+    miss = f"{abs(ours - paper):.3g} {_unit(claim)} {side} (near: {allowed:.3g})"
     compared = []  # (whom with, paper's side, our side)
     if claim.unit in REFERENCES:
         reference = REFERENCES[claim.unit]
@@ -124,5 +120,38 @@ def _sign(value: float) -> int:
 
 
 def _unit(claim: Claim) -> str:
-    unit = {"percent": "points", "percentage points": "points"}.get(claim.unit, claim.unit)
-    return f"{unit} "
+    return "points" if claim.unit in ("percent", "percentage points") else claim.unit
+
+
+def judge(claim: Claim, own: Iterable[Claim], answers: Mapping[str, Answer]) -> tuple[str, str]:
+    """Return the verdict on a claim by the answers to it and its siblings, and the reason.
+
+    `own` are all claims of its system; `answers` has this claim unless it is an input.
+    """
+    if claim.check == "input":
+        detail = answers[claim.id].detail if claim.id in answers else ""
+        return "input", detail or claim.note
+    answer = answers[claim.id]
+    if answer.not_run:
+        return "not run", answer.not_run
+    if answer.ours is None:
+        return "not reproduced", answer.detail
+    beside = [
+        (other, float(answers[other.id].ours or 0.0))
+        for other in siblings(claim, own)
+        if other.id in answers and answers[other.id].ours is not None
+    ]
+    reached, reason = verdict(claim, answer.ours, beside)
+    if claim.check == "order" and answer.detail:
+        return reached, answer.detail
+    return reached, "; ".join(part for part in (reason, answer.detail) if part)
+
+
+def verdicts(system: str, answers: Mapping[str, Answer]) -> dict[str, str]:
+    """Return the verdict on each claim on a system that the answers have a value for."""
+    claims = claims_of(system)
+    return {
+        name: judge(claim, claims.values(), answers)[0]
+        for name, claim in claims.items()
+        if name in answers and answers[name].ours is not None
+    }

@@ -8,11 +8,18 @@ A pixel of Vega is a CSS pixel, 1/96 inch: a figure has the same size on screen 
 """
 
 from workbench.figures.export import FORMATS, save, svg
-from workbench.figures.fitting import COLUMNS, width_px
-from workbench.figures.headings import headed
-from workbench.figures.palette import DASHES, INK, PALETTE, SHAPES, series
-from workbench.figures.stacked import stacked
-from workbench.figures.style import CONFIG, specification, theme
+from workbench.figures.fitting import COLUMNS, headed, width_px
+from workbench.figures.parts import stacked
+from workbench.figures.style import (
+    CONFIG,
+    DASHES,
+    INK,
+    PALETTE,
+    SHAPES,
+    series,
+    specification,
+    theme,
+)
 
 __all__ = [
     "COLUMNS",

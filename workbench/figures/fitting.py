@@ -1,12 +1,17 @@
-"""Scales plots until the whole picture, axes and legends included, is exactly one column wide."""
+"""Scales plots until the whole picture, axes and legends included, is exactly one column wide.
+
+A chart's title may be a list, ``title=["Accuracy and time", "LeNet-5 on MNIST", "one seed"]``: the
+first says what is seen, the others the setting, in grey below it. Lines break where the column at
+hand asks for it.
+"""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.errors import UserError
-from workbench.figures.headings import headed
 from workbench.figures.picture import Picture, draw
 from workbench.figures.style import PX_PER_INCH, specification
 from workbench.names import choose
@@ -21,6 +26,12 @@ COLUMNS: Final = {"single": 3.5, "double": 7.16}
 _LEAST_PLOT_PX: Final = 24.0
 _LEAST_COLUMNS: Final = 2
 _LEGEND_COLUMNS: Final = (None, 4, 3, 2, 1)
+
+_TITLE_PX: Final = 5.9  # mean width of a character of 8 pt, bold
+_SETTING_PX: Final = 4.9  # and of 7 pt
+_LABELS_PX: Final = 90  # of an axis, left of a view's own title
+_BESIDE: Final = ("hconcat", "concat")
+_BELOW: Final = ("vconcat", "layer")
 
 
 def width_px(column: str = "double") -> float:
@@ -109,3 +120,36 @@ def _views(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _wish(view: Mapping[str, Any]) -> float:
     width = view.get("width")
     return float(width) if isinstance(width, int | float) and width > 0 else 300.0
+
+
+def headed(spec: Mapping[str, Any], width_px: float) -> dict[str, Any]:
+    """Return a specification whose titles that are lists fit a picture `width_px` wide.
+
+    The whole picture's begins at its left edge, those of views in it above their plots.
+    """
+    whole = _headed(spec, width_px)
+    if isinstance(spec.get("title"), list) and spec["title"]:
+        whole["title"]["frame"] = "bounds"
+    return whole
+
+
+def _headed(spec: Mapping[str, Any], width_px: float) -> dict[str, Any]:
+    view = dict(spec)
+    title = view.get("title")
+    if isinstance(title, list) and title:
+        view["title"] = _heading(title, width_px)
+    for kind in (*_BESIDE, *_BELOW):
+        if kind in view:
+            count = min(len(view[kind]), view.get("columns", len(view[kind])))
+            share_px = width_px / count if kind in _BESIDE else width_px
+            view[kind] = [_headed(child, share_px - _LABELS_PX) for child in view[kind]]
+    return view
+
+
+def _heading(lines: list[str], width_px: float) -> dict[str, Any]:
+    first, *others = lines
+    heading: dict[str, Any] = {"text": textwrap.wrap(first, int(width_px / _TITLE_PX))}
+    if others:
+        setting = "; ".join(others).replace("; (", " (")
+        heading["subtitle"] = textwrap.wrap(setting, int(width_px / _SETTING_PX))
+    return heading

@@ -1,21 +1,26 @@
-"""Parts that charts of several systems share: titles, legends, facets, accuracies over time."""
+"""Parts that charts of several systems share: titles, lines, facets, accuracies over time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from workbench.figures.palette import INK, PALETTE, SHAPES, series
+from workbench.figures.style import CONFIG, INK, PALETTE, SHAPES, series
 
 if TYPE_CHECKING:
     import altair as alt
     import polars as pl
+    from altair.typing import ChartType
+
+    View = ChartType | Mapping[str, Any]
 
 APART_PX: Final = 24
 """Between facets, so that the axes' outermost labels stay apart."""
 
 GREY: Final = "#888888"
 """Of marks to compare with: the paper's value, an ideal, a bound."""
+
+VERDICTS: Final = ("holds", "near", "trend", "not reproduced")
 
 
 def titled(frame: pl.DataFrame, **titles: Mapping[str, str]) -> pl.DataFrame:
@@ -31,9 +36,9 @@ def titled(frame: pl.DataFrame, **titles: Mapping[str, str]) -> pl.DataFrame:
 
 def present(names: pl.Series, titles: Mapping[str, str]) -> list[str]:
     """Return the titles of the names that occur, in the titles' order; then names without one."""
-    found = names.unique(maintain_order=True).to_list()
-    return [titles[name] for name in titles if name in found] + [
-        name for name in found if name not in titles
+    there = names.unique(maintain_order=True).to_list()
+    return [titles[name] for name in titles if name in there] + [
+        name for name in there if name not in titles
     ]
 
 
@@ -53,6 +58,18 @@ def shape(field: str, order: Sequence[str]) -> alt.Shape:
     return alt.Shape(f"{field}:N", title=None, scale=scale)
 
 
+def log_axis(field: str, title: str, **axis: Any) -> dict[str, Any]:
+    """Return the arguments of `alt.X` or `alt.Y` for a logarithmic axis."""
+    import altair as alt
+
+    return {
+        "shorthand": f"{field}:Q",
+        "scale": alt.Scale(type="log"),
+        "title": title,
+        "axis": alt.Axis(format="~g", **axis),
+    }
+
+
 def lines(
     frame: pl.DataFrame, x: alt.X, y: alt.Y, field: str, order: Sequence[str], **properties: Any
 ) -> alt.Chart:
@@ -67,40 +84,15 @@ def lines(
     return chart
 
 
-def facets(
-    chart: alt.Chart | alt.LayerChart | alt.FacetChart,
-    field: str,
-    order: Sequence[str],
-    title: Sequence[str] | str,
-    columns: int | None = None,
-) -> alt.FacetChart:
-    """Lay a chart out in panels, one for each value of `field`, in this order.
+def over_time(drawn: pl.DataFrame, field: str, order: Sequence[str], **axis: Any) -> alt.Chart:
+    """Draw ``percent`` correct against ``at_s``, virtual seconds, a line per value of `field`.
 
-    In `columns`; by default three panels stand in a row, others two by two.
+    `drawn` has a row per line and epoch; `axis` are options of the time's `alt.Axis`.
     """
     import altair as alt
 
-    columns = columns or (3 if len(order) == 3 else 2)
-    found: alt.FacetChart = chart.facet(
-        facet=alt.Facet(f"{field}:N", sort=list(order), title=None),
-        columns=columns,
-        title=title if isinstance(title, str) else list(title),
-        spacing=APART_PX,
-    )
-    # Axes at the foot of a column would stand under the empty places of the last row, too.
-    return found.resolve_axis(x="independent") if len(order) % columns else found
-
-
-def log_axis(field: str, title: str, **axis: Any) -> dict[str, Any]:
-    """Return the arguments of `alt.X` or `alt.Y` for a logarithmic axis."""
-    import altair as alt
-
-    return {
-        "shorthand": f"{field}:Q",
-        "scale": alt.Scale(type="log"),
-        "title": title,
-        "axis": alt.Axis(format="~g", **axis),
-    }
+    x = alt.X("at_s:Q", title="virtual seconds")
+    return lines(drawn, x.axis(**axis) if axis else x, alt.Y("percent:Q"), field, order)
 
 
 def accuracy(title: str = "validation accuracy, %", least: float = 0.0) -> alt.Y:
@@ -112,18 +104,6 @@ def accuracy(title: str = "validation accuracy, %", least: float = 0.0) -> alt.Y
 
     begins = 10 * int(least // 10) if least >= 80 else 0
     return alt.Y("percent:Q", title=title, scale=alt.Scale(domain=[begins, 100]))
-
-
-def over_time(drawn: pl.DataFrame, field: str, order: Sequence[str], **axis: Any) -> alt.Chart:
-    """Draw ``percent`` correct against ``at_s``, virtual seconds, a line per value of `field`.
-
-    `drawn` has a row per line and epoch; `axis` are options of the time's `alt.Axis`.
-    """
-    import altair as alt
-
-    x = alt.X("at_s:Q", title="virtual seconds")
-    percent = alt.Y("percent:Q")
-    return lines(drawn, x.axis(**axis) if axis else x, percent, field, order)
 
 
 def trained(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
@@ -141,7 +121,66 @@ def samples(frame: pl.DataFrame) -> str:
     return f"{run['train_samples']:,} training, {run['test_samples']:,} validation samples"
 
 
-VERDICTS: Final = ("holds", "near", "trend", "not reproduced")
+def facets(
+    chart: alt.Chart | alt.LayerChart | alt.FacetChart,
+    field: str,
+    order: Sequence[str],
+    title: Sequence[str] | str,
+    columns: int | None = None,
+) -> alt.FacetChart:
+    """Lay a chart out in panels, one for each value of `field`, in this order.
+
+    In `columns`; by default three panels stand in a row, others two by two.
+    """
+    import altair as alt
+
+    columns = columns or (3 if len(order) == 3 else 2)
+    panels: alt.FacetChart = chart.facet(
+        facet=alt.Facet(f"{field}:N", sort=list(order), title=None),
+        columns=columns,
+        title=title if isinstance(title, str) else list(title),
+        spacing=APART_PX,
+    )
+    # Axes at the foot of a column would stand under the empty places of the last row, too.
+    return panels.resolve_axis(x="independent") if len(order) % columns else panels
+
+
+def stacked(
+    *views: View,
+    title: Sequence[str] = (),
+    how: Literal["vconcat", "hconcat"] = "vconcat",
+    independent: Sequence[str] = ("color",),
+    **properties: Any,
+) -> dict[str, Any]:
+    """Join views into one specification, drawn by the project's theme.
+
+    As ``alt.vconcat`` does, but without its copies of every view, which take longer than the rest
+    of an explorer's answer. Nothing is checked against altair's schema.
+
+    Parameters
+    ----------
+    views
+        From top to bottom, or from left to right: charts of altair, or what this returns.
+    independent
+        Channels whose scales and legends belong to each view alone.
+    """
+    datasets: dict[str, Any] = {}
+    context = {"datasets": datasets, "top_level": False}
+    joined = []
+    for view in views:
+        if isinstance(view, Mapping):
+            datasets.update(view["datasets"])
+            joined.append({key: view[key] for key in view if key not in ("config", "datasets")})
+        else:
+            joined.append(view.to_dict(validate=False, context=context))
+    return {
+        how: joined,
+        **({"title": list(title)} if title else {}),
+        "resolve": {"scale": dict.fromkeys(independent, "independent")},
+        **properties,
+        "config": CONFIG,
+        "datasets": datasets,
+    }
 
 
 def verdicts(frame: pl.DataFrame, prefix: str, titles: Mapping[str, str]) -> alt.LayerChart:
@@ -155,26 +194,19 @@ def verdicts(frame: pl.DataFrame, prefix: str, titles: Mapping[str, str]) -> alt
     drawn = frame.with_columns(
         explanation=pl.col("explanation").replace(titles).str.replace_all("_", " "),
         claim=pl.col("claim").str.strip_prefix(prefix),
-        text=pl.when(pl.col("ours").is_not_null())
-        .then(pl.col("ours").round(1).cast(pl.String))
-        .otherwise(pl.lit("")),
+        text=pl.col("ours").round(1).cast(pl.String).fill_null(""),
     )
+    explanations, claims = (
+        drawn[name].unique(maintain_order=True).to_list() for name in ("explanation", "claim")
+    )
+    tilted = alt.Axis(labelAngle=-30)
     base = alt.Chart(drawn).encode(
-        x=alt.X(
-            "explanation:N",
-            sort=drawn["explanation"].unique(maintain_order=True).to_list(),
-            title=None,
-            axis=alt.Axis(labelAngle=-30),
-        ),
-        y=alt.Y("claim:N", sort=drawn["claim"].unique(maintain_order=True).to_list(), title=None),
+        x=alt.X("explanation:N", sort=explanations, title=None, axis=tilted),
+        y=alt.Y("claim:N", sort=claims, title=None),
     )
-    colours = dict(zip(VERDICTS, ("#17315f", "#2a7f74", "#f2dd9c", "#ffffff"), strict=True))
+    shades = alt.Scale(domain=VERDICTS, range=("#17315f", "#2a7f74", "#f2dd9c", "#ffffff"))
     cells = base.mark_rect(stroke=GREY).encode(
-        color=alt.Color(
-            "verdict:N",
-            title=None,
-            scale=alt.Scale(domain=list(colours), range=list(colours.values())),
-        )
+        color=alt.Color("verdict:N", title=None, scale=shades)
     )
     dark = alt.FieldOneOfPredicate(field="verdict", oneOf=list(VERDICTS[:2]))
     numbers = base.mark_text().encode(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import Any
 
 import altair as alt
 import polars as pl
@@ -36,16 +37,28 @@ PLANNED = {
 }
 
 
-def _planned(
-    models: Sequence[str],
+def planned(
     direction: str,
-    batch_sizes: Sequence[int],
-    bandwidths_mbps: Sequence[float],
-    workers: int,
+    model: str | Iterable[str] = MODELS,
+    batch_size: int | Iterable[int] = 32,
+    bandwidth_mbps: float | Iterable[float] = BANDWIDTH_MBPS,
+    workers: int = WORKERS,
 ) -> pl.DataFrame:
-    points = grid(bandwidth_mbps=bandwidths_mbps, batch_size=batch_sizes, model=models)
+    """A direction of an iteration, or ``"iteration"``, by planner, as parts of the sequential time.
+
+    Models, batch sizes and bandwidths may be several. A row per case and planner: the setting,
+    ``computation_alone_s``, ``overlap_s``, ``communication_alone_s``, ``total_s``, ``normalised``
+    (over the sequential total) and ``reduced_percent``.
+    """
+    points = grid(
+        bandwidth_mbps=_each(bandwidth_mbps), batch_size=_each(batch_size), model=_each(model)
+    )
     shared = {"direction": direction, "workers": workers}
     return sweep("Planned", _by_planner, points, PLANNED, shared=shared)
+
+
+def _each(values: Any) -> Iterable[Any]:
+    return [values] if isinstance(values, str | float | int) else values
 
 
 def _by_planner(
@@ -67,50 +80,6 @@ def _by_planner(
         }
         for planner, phase in phases.items()
     ]
-
-
-def directions(
-    direction: str,
-    batch_size: int = 32,
-    bandwidth_mbps: float = BANDWIDTH_MBPS,
-    workers: int = WORKERS,
-) -> pl.DataFrame:
-    """One direction of an iteration by model and planner, as parts of the sequential time.
-
-    A row per model and planner: the setting, ``computation_alone_s``, ``overlap_s``,
-    ``communication_alone_s``, ``total_s``, ``normalised`` (over the sequential total) and
-    ``reduced_percent``.
-    """
-    return _planned(MODELS, direction, [batch_size], [bandwidth_mbps], workers)
-
-
-def iterations(
-    batch_sizes: Sequence[int] = (32, 16),
-    bandwidth_mbps: float = BANDWIDTH_MBPS,
-    workers: int = WORKERS,
-) -> pl.DataFrame:
-    """Whole iterations (Sec. V-B, text); columns as in `directions`."""
-    return _planned(MODELS, "iteration", batch_sizes, [bandwidth_mbps], workers)
-
-
-def by_batch_size(
-    batch_sizes: Sequence[int],
-    model: str = "resnet152",
-    bandwidth_mbps: float = BANDWIDTH_MBPS,
-    workers: int = WORKERS,
-) -> pl.DataFrame:
-    """Reduction of the iteration time against batch size; columns as in `directions`."""
-    return _planned([model], "iteration", batch_sizes, [bandwidth_mbps], workers)
-
-
-def by_bandwidth(
-    bandwidths_mbps: Sequence[float] = range(1000, 10_001, 1000),
-    model: str = "resnet152",
-    batch_size: int = 32,
-    workers: int = WORKERS,
-) -> pl.DataFrame:
-    """Reduction of the iteration time against bandwidth; columns as in `directions`."""
-    return _planned([model], "iteration", [batch_size], bandwidths_mbps, workers)
 
 
 def draw_direction(frame: pl.DataFrame) -> alt.FacetChart:
@@ -145,8 +114,8 @@ def _reduction(frame: pl.DataFrame, x: alt.X, title: list[str]) -> alt.Chart:
     return parts.lines(titled(drawn), x, y, "planner", order, height=200, title=title)
 
 
-def _reduced(model: str, planner: str, frame: pl.DataFrame, batch_size: int) -> Answer | None:
-    rows = frame.filter(model=model, planner=planner, batch_size=batch_size)
+def _reduced(frame: pl.DataFrame, **case: object) -> Answer | None:
+    rows = frame.filter(**case)
     return Answer(rows["reduced_percent"].item(), "cost model") if len(rows) else None
 
 
@@ -198,7 +167,7 @@ def _bandwidths(frame: pl.DataFrame) -> Answer | None:
     if not {1000, 5000, 10_000} <= set(saved):
         return None
     low, middle, high = (saved[mbps] for mbps in (1000, 5000, 10_000))
-    holds = all(middle[one] > high[one] > low[one] for one in ("dynacomm", "ibatch"))
+    holds = all(middle[name] > high[name] > low[name] for name in ("dynacomm", "ibatch"))
     ours = ", ".join(f"{row['dynacomm']:.1f}" for row in (low, middle, high))
     return Answer(holds, f"DynaComm {ours} % at 1, 5, 10 Gbit/s, cost model")
 
@@ -209,7 +178,7 @@ def _reductions(
     """Answers to the claims on a direction at a batch size, by model and planner."""
     return {
         f"dynacomm.{part}{batch_size}.{model}.{planner}": partial(
-            _reduced, model, planner, batch_size=batch_size
+            _reduced, model=model, planner=planner, batch_size=batch_size
         )
         for model, planner in cases
     }
@@ -232,7 +201,7 @@ def _direction(
 ) -> Figure:
     return Figure(
         id=id,
-        compute=partial(directions, direction),
+        compute=partial(planned, direction),
         chart=draw_direction,
         answers=answers,
         causes=causes or {},
@@ -271,17 +240,17 @@ FIG8 = _direction("fig8", "backward", _reductions("bwd", 16, _OURS))
 
 ITERATIONS = Figure(
     id="iterations",
-    compute=iterations,
+    compute=partial(planned, "iteration", batch_size=(32, 16)),
     answers={**_reductions("iter", 32, _OURS), **_reductions("iter", 16, _OURS)},
     at_paper=_PAPER,
 )
 
 FIG9A = Figure(
     id="fig9a",
-    compute=by_batch_size,
+    compute=partial(planned, "iteration", model="resnet152"),
     chart=draw_by_batch_size,
     sizes={
-        "batch_sizes": Scaled(
+        "batch_size": Scaled(
             smoke=(8, 16, 24, 32, 64), default=tuple(range(4, 65, 2)), paper=tuple(range(1, 65))
         )
     },
@@ -304,7 +273,9 @@ FIG9A = Figure(
 
 FIG9B = Figure(
     id="fig9b",
-    compute=by_bandwidth,
+    compute=partial(
+        planned, "iteration", model="resnet152", bandwidth_mbps=range(1000, 10_001, 1000)
+    ),
     chart=draw_by_bandwidth,
     answers={"dynacomm.fig9b.shape": _bandwidths},
     at_paper=at(workers=WORKERS, model="resnet152", batch_size=32),
