@@ -47,3 +47,29 @@ def test_no_axis_stands_under_an_empty_place(panels: int, columns: int, own_axes
 def test_the_axis_of_high_accuracies_begins_below_them(least: float, begins: int) -> None:
     axis: Any = parts.accuracy("", least).to_dict()
     assert axis["scale"]["domain"] == [begins, 100]
+
+
+def view(offset: int) -> alt.LayerChart:
+    frame = pl.DataFrame({"x": [1, 2], "y": [offset, 7], "kind": ["a", f"b{offset}"]})
+    points = alt.Chart(frame).mark_point().encode(x="x:Q", y="y:Q", color="kind:N")
+    return alt.LayerChart(layer=[points, points.mark_line()], height=60, title=f"from {offset}")
+
+
+def test_stacked_views_look_as_altairs_concatenation() -> None:
+    figures.theme()
+    row = alt.hconcat(view(1), view(2)).resolve_scale(color="independent")
+    altairs = alt.vconcat(row, view(3), title=["Both"]).resolve_scale(color="independent")
+    joined = figures.stacked(view(1), view(2), how="hconcat")
+    assert figures.svg(figures.stacked(joined, view(3), title=["Both"])) == figures.svg(altairs)
+
+
+def test_stacked_views_share_the_scales_that_are_not_named() -> None:
+    figures.theme()
+    joined = figures.stacked(view(1), view(2), independent=())
+    assert figures.svg(joined) == figures.svg(alt.vconcat(view(1), view(2)))
+
+
+def test_a_specification_names_its_schema() -> None:
+    figures.theme()
+    for chart in (view(1), figures.stacked(view(1), view(2))):
+        assert figures.specification(chart)["$schema"] == alt.SCHEMA_URL

@@ -2,17 +2,14 @@
 
 import importlib
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
 from tests.conftest import Smoke
 from tests.expectations import assert_tells_every_step, printed, resized, stored_frames
-from workbench import figures, systems
-from workbench.datasets import DatasetError, cifar10
+from workbench import figures
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.plan import Plan
 from workbench.dynacomm.paper import (
@@ -24,15 +21,15 @@ from workbench.dynacomm.paper import (
     speedup,
 )
 from workbench.dynacomm.paper.testbed import MODELS
+from workbench.dynacomm.paper.titles import PARTS
 from workbench.dynacomm.training import Setup, train
 from workbench.experiments import ExperimentInterrupted
 from workbench.experiments.figure import Figure
-from workbench.names import UnknownNameError
-from workbench.profiles import measure_layer_times
 
 TIMED = ("at_s", "predicted_s", "difference_percent")
 COMPUTED = ("fig5", "fig6", "fig7", "fig8", "fig9a", "fig9b", "fig11")
-FIGURES = (*COMPUTED, "fig10", "fig12", "table1", "explanations")
+SIMULATED = ("fig10", "replanning", "replanning_gains", "fig11_simulated")
+FIGURES = (*COMPUTED, *SIMULATED, "fig12", "table1", "explanations")
 Frames = dict[str, pl.DataFrame]
 
 
@@ -42,17 +39,16 @@ def stored(smoke: Smoke) -> Frames:
 
 
 @pytest.mark.parametrize("figure", ["fig5", "fig6", "fig7", "fig8"])
-def test_bars(figure: str, stored: Frames) -> None:
+def test_parts_add_up_and_dynacomm_is_fastest(figure: str, stored: Frames) -> None:
     frame = stored[figure]
     assert len(frame) == len(MODELS) * len(PLANNERS)
-    parts = pl.sum_horizontal("computation_alone_s", "overlap_s", "communication_alone_s")
+    parts = pl.sum_horizontal(*PARTS)
     assert frame.filter((parts - pl.col("total_s")).abs() > 1e-9).is_empty()
-    sequential = frame.filter(pl.col("planner") == "sequential")
+    sequential, ours = (frame.filter(planner=name) for name in ("sequential", "dynacomm"))
     assert sequential["normalised"].to_list() == [1.0] * len(MODELS)
     assert sequential["overlap_s"].to_list() == pytest.approx([0.0] * len(MODELS))
-    fastest = frame.group_by("model").agg(pl.col("total_s").min()).sort("model")["total_s"]
-    ours = frame.filter(pl.col("planner") == "dynacomm").sort("model")["total_s"]
-    assert ours.to_list() == pytest.approx(fastest.to_list(), rel=1e-12)
+    fastest = frame.group_by("model", maintain_order=True).agg(pl.col("total_s").min())["total_s"]
+    assert ours["total_s"].to_list() == pytest.approx(fastest.to_list(), rel=1e-12)
 
 
 def test_iterations_are_both_directions_together(stored: Frames) -> None:
@@ -111,63 +107,20 @@ def test_random_costs_repeat_with_the_seed(stored: Frames) -> None:
     assert again.drop("median_ms").equals(stored["fig12"].drop("median_ms"))
 
 
-@pytest.mark.parametrize("figure", ["fig9a", "table1", "fig10", "replanning"])
-def test_unknown_scale_is_refused(figure: str) -> None:
-    with pytest.raises(UnknownNameError, match="smoke, default, paper"):
-        systems.figures("dynacomm")[figure].frame("full")
-
-
 @pytest.mark.parametrize("figure", FIGURES)
-def test_every_figure_can_be_printed(figure: str, smoke: Smoke) -> None:
+def test_every_figure_can_be_printed_and_says_how_it_was_made(figure: str, smoke: Smoke) -> None:
     _, svg = printed(smoke, "dynacomm", figure)
     if figure in COMPUTED:
-        assert "(cost model)" in svg  # what is not measured says so
-    if figure == "fig10":
-        assert "ResNet-20 on digits" in svg
-        assert "(simulated)" in svg
+        assert "(cost model)" in svg
+    if figure in SIMULATED:
+        assert "simulated" in svg
 
 
-SMALL = resized(accuracy.FIG10, samples=16, epochs=1)
-
-
-class TestFigure10LearnsFrom:
-    """CIFAR-10 at the paper's scale, or what is asked for; there is no network."""
-
-    @pytest.fixture(autouse=True)
-    def small(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
-        monkeypatch.setattr(cifar10, "fetch", unreachable)
-
-    def test_a_copy_of_cifar_10_and_chart_and_claim_say_so(self, tmp_path: Path) -> None:
-        folder = tmp_path / cifar10.LAYOUT
-        folder.mkdir()
-        generator = np.random.default_rng(1)
-        for name in (*cifar10.TRAIN_FILES, cifar10.TEST_FILE):
-            records = generator.integers(0, 256, (2, 3073), dtype=np.uint8)
-            records[:, 0] %= 10
-            (folder / name).write_bytes(records.tobytes())
-        frame = SMALL.frame("paper")
-        assert learnt_from(frame) == ("cifar10", 10, 2)
-        svg = figures.svg(accuracy.draw_learning(frame), "double")
-        assert "ResNet-20 on CIFAR-10" in svg
-        assert "10 training, 2 validation samples" in svg
-
-    def test_what_was_asked_for(self) -> None:
-        assert learnt_from(SMALL.frame("paper", dataset="digits")) == ("digits", 16, 16)
-
-    @pytest.mark.parametrize(("scale", "dataset"), [("paper", "auto"), ("default", "cifar10")])
-    def test_nothing_falls_back(self, scale: str, dataset: str) -> None:
-        with pytest.raises(DatasetError, match="cannot be fetched"):
-            SMALL.frame(scale, dataset=dataset)
-
-
-def unreachable(*_: object) -> Path:
-    raise DatasetError("no network")
-
-
-def learnt_from(frame: pl.DataFrame) -> tuple[object, ...]:
-    (found,) = frame.select("dataset", "train_samples", "test_samples").unique().rows()
-    return found
+def test_chart_of_accuracies_names_what_was_learnt_from(stored: Frames) -> None:
+    frame = stored["fig10"].with_columns(dataset=pl.lit("cifar10"), train_samples=pl.lit(50_000))
+    svg = figures.svg(accuracy.draw_learning(frame))
+    assert "ResNet-20 on CIFAR-10" in svg
+    assert "50,000 training, " in svg
 
 
 @pytest.mark.parametrize(
@@ -182,46 +135,8 @@ def learnt_from(frame: pl.DataFrame) -> tuple[object, ...]:
     ],
     ids=lambda figure: figure.id,
 )
-def test_what_may_take_long_tells_every_step(
-    figure: Figure, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_experiment_tells_every_step(figure: Figure, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_tells_every_step(lambda: figure.frame("smoke"), monkeypatch)
-
-
-@pytest.mark.parametrize("figure", ["table1", "fig12"])
-def test_ctrl_c_leaves_what_was_timed(
-    figure: str, stored: Frames, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole, done = stored[figure], 0
-
-    def interrupted(*_: object) -> list[float]:
-        nonlocal done
-        if done == 3:
-            raise KeyboardInterrupt
-        done += 1
-        return [1.0, 2.0]
-
-    monkeypatch.setattr(planning_time, "timed", interrupted)
-    with pytest.raises(ExperimentInterrupted) as raised:
-        systems.figures("dynacomm")[figure].frame("smoke")
-    named = [name for name, kind in whole.schema.items() if kind == pl.String]
-    assert raised.value.frame.schema == whole.schema
-    assert raised.value.frame.select(named).equals(whole.head(3).select(named))
-
-
-def test_ctrl_c_leaves_what_was_profiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    two = resized(profiling.TABLE2, batch_sizes={"lenet5": 2, "lenet5_cifar": 2})
-    measure = measure_layer_times
-
-    def interrupted(model: str, **options: Any) -> Any:
-        if model != "lenet5":
-            raise KeyboardInterrupt
-        return measure(model, **options)
-
-    monkeypatch.setattr(profiling, "measure_layer_times", interrupted)
-    with pytest.raises(ExperimentInterrupted) as raised:
-        two.frame("smoke")
-    assert raised.value.frame["model"].to_list() == ["lenet5"]
 
 
 def test_ctrl_c_leaves_the_epochs_that_were_trained(
@@ -259,7 +174,7 @@ def test_both_plans_learn_the_same_in_less_time(stored: Frames) -> None:
     assert (ours["at_s"] < theirs["at_s"]).all()
 
 
-def test_a_planner_of_ones_own_stands_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_planner_stands_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PLANNERS, "halves", lambda costs: Plan((costs.layers // 2,), ()))
     assert "halves" in figures.svg(saved_time.draw_direction(saved_time.FIG5.frame()))
     assert "halves" in figures.svg(speedup.draw_speedups(speedup.FIG11.frame()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -13,15 +12,10 @@ import torch
 
 from tests.dynacomm.training.trainings import LENET
 from workbench import training
-from workbench.dynacomm.programs.learning import ServerStore, WorkerReplica
+from workbench.dynacomm.programs.learning import ServerStore
 from workbench.dynacomm.training import Setup, Trained, TrainingError, train
-from workbench.runtime import Crash, DeadlockError, ProgramError, Run, simulate
+from workbench.runtime import Crash, DeadlockError, Run, simulate
 from workbench.training import shell
-
-
-def crashing(crash: Crash) -> Callable[..., Run]:
-    """Simulates, with what `train` refuses."""
-    return lambda *args, **named: simulate(*args, **{**named, "faults": (crash,)})
 
 
 def first_epochs(setup: Setup, count: int) -> Trained[torch.Tensor]:
@@ -66,8 +60,12 @@ def test_a_deadlock_leaves_the_epochs_that_are_done(
 ) -> None:
     setup = replace(LENET, epochs=5, workers=2, servers=servers)
     whole = first_epochs(setup, 2)
-    crash = Crash("worker1", whole.run.end_s * 1.1)
-    monkeypatch.setattr(shell, "simulate", crashing(crash))
+    crash = Crash("worker1", whole.run.end_s * 1.1)  # which `train` refuses
+
+    def crashing(*args: Any, **named: Any) -> Run:
+        return simulate(*args, **{**named, "faults": (crash,)})
+
+    monkeypatch.setattr(shell, "simulate", crashing)
     with pytest.raises(TrainingError, match="deadlock: nothing is on its way") as raised:
         train(setup)
     assert "2 of 5 epochs were done" in str(raised.value)
@@ -75,34 +73,6 @@ def test_a_deadlock_leaves_the_epochs_that_are_done(
     assert torch.equal(raised.value.trained.weights, whole.weights)
     assert isinstance(raised.value.__cause__, DeadlockError)
     assert raised.value.run.ended == "deadlock"
-
-
-def test_a_worker_that_fails_leaves_the_epochs_that_are_done(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    learn = WorkerReplica.learn
-
-    def fails(self: WorkerReplica, iteration: int) -> None:
-        if iteration == 7:
-            raise MemoryError("no room")
-        learn(self, iteration)
-
-    monkeypatch.setattr(WorkerReplica, "learn", fails)
-    with pytest.raises(TrainingError, match=r"program of worker0 .*MemoryError: no room") as raised:
-        train(replace(LENET, epochs=3))
-    assert raised.value.trained.epochs["epoch"].to_list() == [1]
-    assert isinstance(raised.value.__cause__, MemoryError)
-    assert not isinstance(raised.value, ProgramError)
-
-
-def test_with_no_epoch_done_there_are_the_first_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = train(replace(LENET, epochs=1))
-    monkeypatch.setattr(shell, "simulate", crashing(Crash(0, 0.01)))
-    with pytest.raises(TrainingError, match="0 of 2 epochs were done") as raised:
-        train(LENET)
-    assert raised.value.trained.epochs.is_empty()
-    assert raised.value.trained.epochs.columns == whole.epochs.columns
-    assert torch.equal(raised.value.trained.weights, LENET.programs().epochs.weights)
 
 
 def test_epochs_are_evaluated_as_they_end() -> None:
