@@ -18,7 +18,7 @@ from workbench.clusters import Link
 from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration, layer_costs
 from workbench.dynacomm.algorithms.bellman import bellman
 from workbench.dynacomm.paper.testbed import Constants, variant
-from workbench.dynacomm.programs.job import Job, Shards, split_evenly
+from workbench.dynacomm.programs.job import Job
 from workbench.dynacomm.training import Planned, train
 from workbench.names import UnknownNameError
 from workbench.profiles import LayerTimes, profile_model
@@ -67,18 +67,6 @@ test_setup = refusals(
         },
     },
 )
-SHARES = np.array([[0.5, 1.0], [0.5, 0.0]])
-test_shards = refusals(
-    Shards,
-    {"share": SHARES},
-    {
-        "share": {
-            "server 1 of 2 would hold no layer of 2": [np.array([[1.0, 1.0], [0.0, 0.0]])],
-            "shared out whole": [0.9 * SHARES],
-            "in shares from 0 to 1": [np.array([[1.5, 1.0], [-0.5, 0.0]])],
-        }
-    },
-)
 test_planned = refusals(
     Planned,
     {},
@@ -114,7 +102,7 @@ def test_times_of_another_model_are_refused() -> None:
     with pytest.raises(ValueError, match="do not name the same layers"):
         layer_costs(other, TIMES, Link(1e6))
     with pytest.raises(ValueError, match="do not name the same layers"):
-        Job.of(other, TIMES, Link(1e6), shards=split_evenly(len(other), 1), iterations=1)
+        Job.of(other, TIMES, Link(1e6), iterations=1)
 
 
 def test_testbed_without_workers_is_refused() -> None:

@@ -15,7 +15,7 @@ from workbench.checks import check_kind, check_number, listed, whole
 from workbench.clusters import Cluster, Link, Node, Schedule, star
 from workbench.dynacomm.algorithms import PLANNERS
 from workbench.dynacomm.costs.iteration import LayerCosts, layer_costs
-from workbench.dynacomm.programs.job import Job, plain, split_evenly
+from workbench.dynacomm.programs.job import Job, plain
 from workbench.dynacomm.programs.learning import ServerEpochs, ServerStore, WorkerReplica
 from workbench.dynacomm.programs.worker_and_server import Fixed, Planning, server, worker
 from workbench.dynacomm.replanning.profiling import PLANNING_S, Profile, Rate, Replanned
@@ -86,20 +86,12 @@ class Setup(training.Setup):
         Between each worker and each server, both ways; its bandwidth may be a `Schedule`.
     flops_per_s, backward_over_forward
         What a worker of speed 1 sustains, and its time backward over forward.
-    batch_size
-        Samples of one worker in an iteration.
-    speeds
-        Of each worker, if not all are 1.
+    batch_size, speeds
+        Samples of one worker in an iteration; the speed of each worker, if not all are 1.
 
-    Raises
-    ------
-    ValueError
-        What no training takes; counts, rates or speeds out of range; anything but a Link.
-
-    Notes
-    -----
-    A link's `latency_s` is charged, but the cost model has none: each iteration waits for two
-    (pushes, pulls; requests travel beside the pushes), and the first one for its request, too.
+    What no training takes is a ValueError. A link's `latency_s` is charged, but the cost model has
+    none: each iteration waits for two (pushes, pulls; requests travel beside the pushes), and the
+    first one for its request, too.
     """
 
     link: Link
@@ -170,9 +162,10 @@ class Setup(training.Setup):
             self.profile,
             self.times,
             self.link,
-            shards=split_evenly(len(self.profile), self.servers, starts),
             iterations=iterations,
             workers=self.workers,
+            servers=self.servers,
+            starts=starts,
         )
 
     def programs(self, how: str | Planned = "dynacomm") -> ServerPrograms:
@@ -185,28 +178,25 @@ class Setup(training.Setup):
                 f"servers is {self.servers}; the largest layer has {most} parameters to share out, "
                 "so give at most as many servers"
             )
-        batches = [self._batches(worker) for worker in range(self.workers)]
-        ends = tuple(accumulate(len(epoch) for epoch in batches[0]))
+        by_epoch = [self._batches(index) for index in range(self.workers)]
+        batches = [list(chain.from_iterable(epochs)) for epochs in by_epoch]
+        ends = tuple(accumulate(map(len, by_epoch[0])))
         job = self.job(ends[-1], flat.layout.starts)
         parallel = may_run_in_parallel(self, flat)
         replicas = [
             WorkerReplica(
-                flat.replica(),
-                self.dataset,
-                list(chain.from_iterable(batches[index])),
-                (self.seed, index),
-                ends,
-                node.name,
-                parallel,
+                flat.replica(), self.dataset, samples, (self.seed, index), ends, node.name, parallel
             )
-            for index, node in enumerate(self.nodes)
+            for index, (node, samples) in enumerate(zip(self.nodes, batches, strict=True))
         ]
         states = [Synchronized(replica, parallel=parallel) for replica in replicas]
         epochs = ServerEpochs(flat, self.dataset, replicas, self.servers)
         vector = flat.parameters.clone()
         shared = vector, self.sgd.start(vector), vector.clone()
-        held = [job.shards.slices(position, 1, job.layers) for position in range(self.servers)]
-        stores = [ServerStore(*shared, own, self.sgd, ends, epochs.take) for own in held]
+        stores = [
+            ServerStore(*shared, job.held(position, 1, job.layers), self.sgd, ends, epochs.take)
+            for position in range(self.servers)
+        ]
         planning = planned.planning(self, job, ends[0])
         programs = [
             *(worker(job, planning, state) for state in states),
@@ -214,10 +204,10 @@ class Setup(training.Setup):
         ]
         return ServerPrograms(self, self.cluster, programs, epochs, ends, states, stores)
 
-    def _batches(self, worker: int) -> list[list[np.ndarray]]:
-        drawn_from, workers = (self.dataset, self.batch_size, self.seed), self.workers
+    def _batches(self, index: int) -> list[list[np.ndarray]]:
+        drawn = self.dataset, self.batch_size, self.seed
         return [
-            training.batches(*drawn_from, epoch, worker=worker, workers=workers)
+            training.batches(*drawn, epoch, worker=index, workers=self.workers)
             for epoch in range(self.epochs)
         ]
 
@@ -268,10 +258,8 @@ def train(
 
     Parameters
     ----------
-    setup
-        What to train, on what.
-    planner
-        Name in `PLANNERS`.
+    setup, planner
+        What to train, on what; a name in `PLANNERS`.
     replan_every
         Iterations after which every worker, by its own profile, plans again: ``"epoch"``, or a
         number. None keeps the first plan, which is made for the bandwidth at 0 s and a worker of
@@ -292,11 +280,9 @@ def train(
 
     Raises
     ------
-    UnknownNameError
-        No such planner or model.
     ValueError
-        More workers than samples, a server without a layer, an impossible `replan_every` or
-        `planning_s`, a fault that loses messages or a node.
+        No such planner, more workers than samples, a server without a layer, an impossible
+        `replan_every` or `planning_s`, a fault that loses messages or a node.
     TrainingError
         The loss is not finite any more, or a worker or server failed; the error's `trained` has
         the finished epochs.

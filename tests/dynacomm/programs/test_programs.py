@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.dynacomm.jobs import BPS, job_of, run_job, whole_layers
+from tests.dynacomm.jobs import BPS, job_of, run_job
 from tests.dynacomm.strategies import layer_costs
 from workbench.clusters import Link, star
 from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration
-from workbench.dynacomm.programs.job import Job, Shards, plain, split_evenly
+from workbench.dynacomm.algorithms import Planner
+from workbench.dynacomm.programs.job import Job, plain
 from workbench.dynacomm.programs.learning import Pieces
 from workbench.dynacomm.programs.worker_and_server import Computed, Fixed, Moved, server, worker
 from workbench.profiles import LayerTimes, profile_model
@@ -27,7 +28,7 @@ SMALL = LayerCosts([1, 2, 1], [2, 1, 2], [1, 3, 1], [2, 1, 1], overhead_s=0.5)
 @pytest.mark.parametrize("planner", PLANNERS.values(), ids=PLANNERS)
 @settings(deadline=None)
 @given(costs=layer_costs(max_layers=12))
-def test_simulated_equals_predicted(planner, costs: LayerCosts) -> None:  # type: ignore[no-untyped-def]
+def test_simulated_equals_predicted(planner: Planner, costs: LayerCosts) -> None:
     plan = planner(costs)
     run = run_job(job_of(costs, 3), Fixed(plan), Link(BPS, costs.overhead_s))
     assert run.end_s == pytest.approx(3 * iteration(costs, plan).total_s, rel=1e-9)
@@ -82,14 +83,11 @@ class Counting:
 
 
 @pytest.mark.parametrize("planner", PLANNERS.values(), ids=PLANNERS)
-@pytest.mark.parametrize(
-    "shards", [split_evenly(3, 2, (0, 5, 6, 16)), whole_layers([1, 0, 1], 2, (0, 5, 6, 16))]
-)
-def test_every_number_is_pulled_and_pushed_once_an_iteration(planner, shards: Shards) -> None:  # type: ignore[no-untyped-def]
-    workers, iterations, plan = 2, 3, planner(SMALL)
-    job = job_of(SMALL, iterations, workers, shards)
+def test_every_number_is_pulled_and_pushed_once_an_iteration(planner: Planner) -> None:
+    workers, servers, iterations, plan = 2, 2, 3, planner(SMALL)
+    job = replace(job_of(SMALL, iterations, workers, servers), starts=(0, 5, 6, 16))
     replicas = [Counting(16, [np.zeros(16)]) for _ in range(workers)]
-    stores = [Counting(16) for _ in range(shards.servers)]
+    stores = [Counting(16) for _ in range(servers)]
     programs = [worker(job, Fixed(plan), Synchronized(one)) for one in replicas]  # type: ignore[arg-type]
     programs += [server(job, at, store) for at, store in enumerate(stores)]  # type: ignore[arg-type]
     run = simulate(star(2, 2, Link(BPS, 0.5)), programs)
@@ -108,7 +106,7 @@ def test_every_number_is_pulled_and_pushed_once_an_iteration(planner, shards: Sh
 def test_any_number_of_workers_and_servers_ends(
     costs: LayerCosts, workers: int, servers: int
 ) -> None:
-    job = job_of(costs, 2, workers, split_evenly(costs.layers, servers))
+    job = job_of(costs, 2, workers, servers)
     run = run_job(job, Fixed(PLANNERS["layer_by_layer"](costs)), Link(BPS, costs.overhead_s))
     assert run.ended == "done"
     assert [run.results[workers + at] for at in range(servers)] == [2] * servers
@@ -138,8 +136,7 @@ def test_what_tensors_cost_is_charged_as_predicted(
 ) -> None:
     kept = tuple(sorted(cut for cut in cuts if cut < costs.layers))
     plan, tensors = Plan(kept, kept[::2]), tuple(counts[: costs.layers])
-    shards = split_evenly(costs.layers, servers)
-    job = replace(job_of(costs, 2, shards=shards), tensors=tensors)
+    job = replace(job_of(costs, 2, servers=servers), tensors=tensors)
     link = Link(BPS / servers, costs.overhead_s, tensor_s=tensor_s)
     run = run_job(job, Fixed(plan), link)
     more_s = np.array(tensors) * tensor_s
@@ -151,14 +148,6 @@ def test_what_tensors_cost_is_charged_as_predicted(
         costs.overhead_s,
     )
     assert run.end_s == pytest.approx(2 * iteration(dearer, plan).total_s, rel=1e-9)
-
-
-def test_a_server_pays_for_the_tensors_that_it_holds() -> None:
-    job = replace(job_of(SMALL, 1, shards=whole_layers([0, 1, 0], 2)), tensors=(2, 5, 1))
-    whole = job.segment(1, 3)
-    assert [part.tensors for part in whole.parts.values()] == [3, 5]
-    assert whole.parts[0].tensor_bytes(6.0) == (2.0, 2.0, 2.0)
-    assert job.segment(1, 1).parts[0].tensor_bytes(6.0) == (3.0, 3.0)
 
 
 def test_a_plan_of_another_model_is_told() -> None:
@@ -176,35 +165,31 @@ def test_job_of_a_model_counts_its_bytes_and_tensors() -> None:
     lenet = profile_model("lenet5")
     times = LayerTimes.from_flops(lenet, flops_per_s=1e9, batch_size=4)
     link = Link(BPS, tensor_s=0.1, split_bytes=1000, whole_share=0.5)
-    job = Job.of(lenet, times, link, shards=split_evenly(len(lenet), 2), iterations=3, workers=4)
-    assert [part.node for part in job.segment(1, 2).parts.values()] == [4, 5]
+    job = Job.of(lenet, times, link, iterations=3, workers=4)
+    assert job.segment(1, 2).tensor_bytes(6.0) == (1.5,) * 4
     assert job.tensors == (2,) * len(lenet)
     assert job.pull_bytes.tolist() == [link.weighted_bytes(one) for one in lenet.tensor_bytes]
     assert job.pull_bytes.sum() > lenet.param_bytes
     assert plain(link).weighted_bytes([10]) == 10
 
 
+def split(starts: list[int], servers: int) -> Job:
+    layers = np.ones(len(starts) - 1)
+    return Job(layers, layers, layers, layers, 1, servers=servers, starts=starts)
+
+
 def test_even_split_by_hand() -> None:
-    shards = split_evenly(2, 2, (0, 4, 7))
-    assert (shards.servers, shards.layers) == (2, 2)
-    assert shards.slices(0, 1, 2) == [slice(0, 2), slice(4, 6)]
-    assert shards.slices(1, 1, 2) == [slice(2, 4), slice(6, 7)]
-    assert shards.slices(1, 2, 2) == [slice(6, 7)]
-
-
-def test_whole_layers_by_hand() -> None:
-    shards = whole_layers([1, 0, 1], 2, (0, 4, 7, 9))
-    assert shards.slices(0, 1, 3) == [slice(4, 7)]
-    assert shards.slices(1, 1, 3) == [slice(0, 4), slice(7, 9)]
-    assert shards.slices(0, 1, 1) == []
+    job = split([0, 4, 7], servers=2)
+    assert job.segment(1, 2).where == [[slice(0, 2), slice(4, 6)], [slice(2, 4), slice(6, 7)]]
+    assert job.held(1, 2, 2) == [slice(6, 7)]
+    assert split([0, 1, 3], servers=1).held(0, 1, 2) == [slice(0, 3)]
 
 
 @given(sizes=st.lists(st.integers(0, 50), min_size=1, max_size=6), servers=st.integers(1, 5))
 def test_every_element_has_one_server(sizes: list[int], servers: int) -> None:
-    starts = np.concatenate([[0], np.cumsum(sizes)]).tolist()
-    shards = split_evenly(len(sizes), servers, starts)
-    held = np.zeros(starts[-1])
-    for at in range(servers):
-        for where in shards.slices(at, 1, len(sizes)):
+    job = split([0, *np.cumsum(sizes).tolist()], servers)
+    held = np.zeros(sum(sizes))
+    for slices in job.segment(1, len(sizes)).where:
+        for where in slices:
             held[where] += 1
     assert (held == 1).all()

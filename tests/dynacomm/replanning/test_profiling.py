@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.dynacomm.jobs import BPS, job_of, whole_layers
+from tests.dynacomm.jobs import BPS, job_of
 from tests.oracles import layer_seconds as oracle
 from workbench.dynacomm import LayerCosts
 from workbench.dynacomm.costs.plan import runs
-from workbench.dynacomm.programs.job import split_evenly
 from workbench.dynacomm.programs.worker_and_server import Computed, Moved, Observed
 from workbench.dynacomm.replanning.profiling import (
     Moments,
@@ -190,12 +189,9 @@ def test_costs_are_those_of_the_link() -> None:
         assert np.array_equal(getattr(costs, name), getattr(COSTS, name))
 
 
-def test_a_layer_takes_what_its_largest_part_takes() -> None:
-    assert LAST.bandwidth_bps == BPS
-    even = profile().costs(job_of(COSTS, shards=split_evenly(3, 2)))
-    whole = profile().costs(job_of(COSTS, shards=whole_layers([0, 1, 0], 2)))
-    assert even.pull_s.tolist() == [0.5, 1, 0.5]
-    assert whole.pull_s.tolist() == [1, 2, 1]
+def test_a_layer_takes_what_its_part_on_one_server_takes() -> None:
+    costs = profile().costs(job_of(COSTS, servers=2))
+    assert costs.pull_s.tolist() == [0.5, 1, 0.5]
 
 
 def segments(cuts: set[int]) -> list[tuple[int, int]]:

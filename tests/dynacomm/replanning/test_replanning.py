@@ -17,7 +17,7 @@ from workbench.dynacomm import PLANNERS, LayerCosts, Plan, iteration
 from workbench.dynacomm.algorithms import Planner
 from workbench.dynacomm.algorithms.dynacomm import dynacomm
 from workbench.dynacomm.paper.testbed import iteration_ends_s
-from workbench.dynacomm.programs.job import Job, split_evenly
+from workbench.dynacomm.programs.job import Job
 from workbench.dynacomm.programs.worker_and_server import server, worker
 from workbench.dynacomm.replanning.clairvoyant import Clairvoyant
 from workbench.dynacomm.replanning.profiling import (
@@ -233,7 +233,7 @@ def test_a_clairvoyant_knows_when_the_servers_have_stepped() -> None:
 
 
 def test_several_servers_that_share_evenly_are_planned_for_as_one() -> None:
-    job = job_of(COSTS, 4, shards=split_evenly(LAYERS, 2))
+    job = job_of(COSTS, 4, servers=2)
     planning = Replanned(job, Profile.before(job, WRONG), every=1)
     run = run_job(job, planning, Link(BPS / 2, COSTS.overhead_s))
     assert run.results[0].plans[-1] == dynacomm(COSTS)

@@ -39,10 +39,8 @@ class LayerCosts:
     overhead_s
         Seconds that each transmission costs on top of its layers' transfer times (Δt).
 
-    Raises
-    ------
-    ValueError
-        Arrays that are not one-dimensional, empty, of unequal length, negative or not finite.
+    Arrays that are not one-dimensional, empty, of unequal length, negative or not finite are a
+    ValueError.
     """
 
     pull_s: FloatArray
@@ -139,7 +137,7 @@ class Phase:
 
     @property
     def computation_alone_s(self) -> float:
-        """Computation while nothing is transferred."""
+        """Seconds of computation while nothing is transferred."""
         return max(0.0, self.total_s - self.communication_s)
 
     @property
@@ -241,21 +239,9 @@ def _label(first: int, last: int) -> str:
 def layer_costs(profile: ModelProfile, times: LayerTimes, link: Link) -> LayerCosts:
     """Costs of a model on a worker behind a link: what the planners plan with.
 
-    Parameters
-    ----------
-    profile
-        Bytes of every layer; from `workbench.profiles.profile_model`.
-    times
-        Seconds of every layer of the same model at a batch size.
-    link
-        Between worker and servers; the same both ways.
-
-    Raises
-    ------
-    ValueError
-        Profile and times have different layers.
-    TypeError
-        One of the three is something else.
+    `profile` has the bytes of every layer (`workbench.profiles.profile_model`), `times` the seconds
+    of the same layers at a batch size, else it is a ValueError; `link` leads to the servers and
+    back.
     """
     check_profiled(profile, times, link)
     transfer_s = [link.transfer_s(sizes) for sizes in profile.tensor_bytes]

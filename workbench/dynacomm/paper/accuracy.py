@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import altair as alt
 import polars as pl
 
@@ -15,7 +17,7 @@ from workbench.experiments import ExperimentInterrupted, Scaled, data_set, grid,
 from workbench.experiments.figure import Figure, Recordable
 from workbench.figures import parts
 from workbench.runtime.progress import Steps
-from workbench.training import TrainingError
+from workbench.training import TrainingError, batches
 
 TRAINED_BATCH = 16  # of each worker; of 32 the images of scale default make too few iterations
 
@@ -58,17 +60,8 @@ def learning(
     ``difference_percent`` (simulated over predicted, minus one). A training that diverged is one
     row with its ``reason``.
 
-    Parameters
-    ----------
-    samples
-        Of a data set; None for all.
-    seed
-        Of the draw of samples.
-    dataset
-        As for `workbench.experiments.data_set`.
-
-    Ctrl-C raises ExperimentInterrupted, whose `frame` has the finished epochs; a data set that
-    cannot be had raises DatasetError: no other is taken in its place.
+    Of the data set, which is chosen as `workbench.experiments.data_set` does, `samples` are drawn
+    by the seed; None are all. If it cannot be had, no other is taken in its place.
     """
     shared = {
         "model": model,
@@ -83,31 +76,20 @@ def learning(
 
 
 def _learnt(
-    *,
-    planner: str,
-    model: str,
-    source: str,
-    samples: int | None,
-    epochs: int,
-    seed: int,
-    workers: int,
-    steps: Steps,
+    *, planner: str, source: str, samples: int | None, seed: int, steps: Steps, **training: Any
 ) -> pl.DataFrame:
-    from workbench import training
     from workbench.dynacomm.training import Setup, train
 
     data = datasets.load(source).limit(train=samples, test=samples, seed=seed)
     setup = Setup(
-        model,
-        data.fitted((3, 32, 32)),
-        Link(bandwidth_bps=50e6, overhead_s=0.01),
-        workers=workers,
+        dataset=data.fitted((3, 32, 32)),
+        link=Link(bandwidth_bps=50e6, overhead_s=0.01),
         servers=2,
-        epochs=epochs,
         batch_size=TRAINED_BATCH,
         seed=seed,
+        **training,
     )
-    of_epoch = training.batches(setup.dataset, setup.batch_size, seed, epoch=0, workers=workers)
+    of_epoch = batches(setup.dataset, setup.batch_size, seed, epoch=0, workers=setup.workers)
     epoch_s = len(of_epoch) * iteration(setup.costs, PLANNERS[planner](setup.costs)).total_s
     progress = steps.until(setup.epochs * epoch_s)
     trained = train(setup, planner, replan_every=None, progress=progress)

@@ -95,16 +95,14 @@ def fit(explanation: str = EXPLANATION) -> Constants:
     return replace(constants, aggregation_mbps=_aggregation_mbps(constants))
 
 
-def _aggregation_mbps(
-    constants: Constants, model: str = "resnet152", batch_size: int = 32
-) -> float:
+def _aggregation_mbps(constants: Constants) -> float:
     """Rate at which the speed-up of eight workers with DynaComm's plan is that of Fig. 11."""
-    testbed, profile = stated_testbed(constants), profile_model(model)
+    testbed, model, batch_size = stated_testbed(constants), "resnet152", 32
     costs = testbed.costs(model, batch_size)
     iteration_s = iteration(costs, PLANNERS["dynacomm"](costs)).total_s
     alone_s = testbed.workers * batch_size / testbed.speed(model)
     waiting_s = alone_s / paper_value(SPEEDUP_CLAIM) - iteration_s
-    summed_bits = testbed.workers * profile.param_bytes * 8 / testbed.servers
+    summed_bits = testbed.workers * profile_model(model).param_bytes * 8 / testbed.servers
     return _rounded(summed_bits / waiting_s / 1e6)
 
 

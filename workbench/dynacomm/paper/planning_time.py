@@ -31,9 +31,7 @@ SOLVER_TITLES = {
 }
 
 PLANNING_TIMES = {
-    "model": pl.String,
-    "planner": pl.String,
-    "direction": pl.String,
+    **dict.fromkeys(("model", "planner", "direction"), pl.String),
     **dict.fromkeys(("mean_ms", "deviation_ms", "window_ms"), pl.Float64),
 }
 

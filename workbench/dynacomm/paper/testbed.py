@@ -19,7 +19,7 @@ import polars as pl
 from workbench.clusters import Cluster, Link, Node, load_constants, load_testbed, star
 from workbench.dynacomm.costs.iteration import LayerCosts, iteration, layer_costs
 from workbench.dynacomm.costs.plan import Plan
-from workbench.dynacomm.programs.job import Job, split_evenly
+from workbench.dynacomm.programs.job import Job
 from workbench.errors import UserError
 from workbench.profiles import LayerTimes, ModelProfile, profile_model
 from workbench.runtime import Run
@@ -147,9 +147,9 @@ class Testbed:
             profile,
             self.times(model, batch_size),
             self.link,
-            shards=split_evenly(len(profile), self.servers),
             iterations=iterations,
             workers=self.workers,
+            servers=self.servers,
             aggregation_s=self.aggregation_s(profile),
         )
 

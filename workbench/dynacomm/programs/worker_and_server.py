@@ -8,10 +8,11 @@ and answer the next pulls. Weights are the same, bit for bit, under every plan.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from workbench.dynacomm.costs.plan import Plan, runs
@@ -25,15 +26,6 @@ if TYPE_CHECKING:
     Replica = Synchronized[WorkerReplica]
 
 State = TypeVar("State")
-
-
-class Request(NamedTuple):
-    """Layers that a worker asks a server for."""
-
-    worker: int
-    iteration: int
-    first: int
-    last: int
 
 
 class Moved(NamedTuple):
@@ -124,8 +116,8 @@ def worker(job: Job, planning: Planning[Any], replica: Replica | None = None) ->
             forward = await _forward(context, job, plan, iteration, replica)
             backward = await _backward(context, job, plan, iteration, replica)
             observed = Observed(
-                pulls=_moved(transfers, source=None, target=context.node),
-                pushes=_moved(transfers, source=context.node, target=None),
+                pulls=_moved(one for one in transfers if one.target == context.node),
+                pushes=_moved(one for one in transfers if one.source == context.node),
                 forward=forward,
                 backward=backward,
             )
@@ -148,19 +140,20 @@ async def _forward(
     context: Context, job: Job, plan: Plan, iteration: int, replica: Replica | None
 ) -> tuple[Computed, ...]:
     computed = []
+    servers = range(job.workers, job.workers + job.servers)
     segments = [job.segment(*run) for run in runs(plan.forward_cuts, job.layers)]
     for segment in segments:
-        request = Request(context.node, iteration, segment.first, segment.last)
-        for part in segment.parts.values():
-            context.send(part.node, Message(context.node, "request", request, control=True))
+        request = iteration, segment.first, segment.last
+        for node in servers:
+            context.send(node, Message(context.node, "request", request, control=True))
     for segment in segments:
-        for part in segment.parts.values():
-            answer = await context.receive(_pull(iteration, segment.first), sender=part.node)
+        for node in servers:
+            answer = await context.receive(_pull(iteration, segment.first), sender=node)
             if replica is not None:
                 replica.value.write(answer.payload)
         began_s = context.now_s()
-        label = f"{segment.first}-{segment.last}"
-        await context.compute(_nothing, cost_s=segment.forward_s, lane="forward", label=label)
+        cost_s, label = segment.forward_s, segment.label
+        await context.compute(_nothing, cost_s=cost_s, lane="forward", label=label)
         computed.append(Computed(segment.first, segment.last, context.now_s() - began_s))
     return tuple(computed)
 
@@ -173,22 +166,21 @@ async def _backward(
     for run in reversed(runs(plan.backward_cuts, job.layers)):
         segment = job.segment(*run)
         began_s = context.now_s()
-        label = f"{segment.first}-{segment.last}"
-        cost_s = segment.backward_s
+        cost_s, label = segment.backward_s, segment.label
         if learner is None:
             await context.compute(_nothing, cost_s=cost_s, lane="backward", label=label)
         else:
-            learn = partial(_learn, iteration=iteration)
+            learn = methodcaller("learn", iteration)
             await context.compute(learn, cost_s=cost_s, lane="backward", label=label, on=learner)
             learner = None
         computed.append(Computed(segment.first, segment.last, context.now_s() - began_s))
-        for part in segment.parts.values():
-            pieces = () if replica is None else replica.value.gradients(part.where)
+        size_bytes = segment.push_bytes
+        tensor_bytes = segment.tensor_bytes(size_bytes)
+        for position in range(job.servers):
+            pieces = () if replica is None else replica.value.gradients(segment.where[position])
             pushed = (segment.first, segment.last, pieces)
-            tensor_bytes = part.tensor_bytes(part.push_bytes)
-            context.send(
-                part.node, Message(context.node, "push", pushed, part.push_bytes, tensor_bytes)
-            )
+            message = Message(context.node, "push", pushed, size_bytes, tensor_bytes)
+            context.send(job.workers + position, message)
     return tuple(computed)
 
 
@@ -198,31 +190,27 @@ def server(job: Job, position: int, store: ServerStore | None = None) -> Program
     Gradients are added up in the order of the workers, once all are there, so their sum does not
     depend on the order of arrival.
     """
-    held = job.shards.held(position, 1, job.layers)
 
     async def program(context: Context) -> int:
-        def answer(request: Request) -> None:
-            part = job.segment(request.first, request.last).parts[position]
-            pieces = () if store is None else store.parameters(part.where)
-            topic = _pull(request.iteration, request.first)
-            tensor_bytes = part.tensor_bytes(part.pull_bytes)
-            context.send(
-                request.worker,
-                Message(context.node, topic, pieces, part.pull_bytes, tensor_bytes),
-            )
+        def answer(worker: int, iteration: int, first: int, last: int) -> None:
+            segment = job.segment(first, last)
+            pieces = () if store is None else store.parameters(segment.where[position])
+            topic, size_bytes = _pull(iteration, first), segment.pull_bytes
+            tensor_bytes = segment.tensor_bytes(size_bytes)
+            context.send(worker, Message(context.node, topic, pieces, size_bytes, tensor_bytes))
 
         version = 0
-        waiting: list[Request] = []
+        waiting: list[tuple[int, int, int, int]] = []  # worker, iteration, first and last layer
         arrived: list[list[Pieces]] = [[] for _ in range(job.workers)]
-        missing = held * job.workers
+        missing = job.layers * job.workers
         while version < job.iterations:
             message = await context.receive()
             if message.topic == "request":
-                waiting.append(message.payload)
+                waiting.append((message.sender, *message.payload))
             else:
                 first, last, pieces = message.payload
                 arrived[message.sender].append(pieces)
-                missing -= job.segment(first, last).parts[position].layers
+                missing -= last - first + 1
             if missing == 0:
                 gradients = [list(chain.from_iterable(pieces)) for pieces in arrived]
                 ends_s = context.now_s() + job.aggregation_s
@@ -234,18 +222,14 @@ def server(job: Job, position: int, store: ServerStore | None = None) -> Program
                 )
                 version += 1
                 arrived = [[] for _ in range(job.workers)]
-                missing = held * job.workers
+                missing = job.layers * job.workers
             for request in waiting:
-                if request.iteration <= version:
-                    answer(request)
-            waiting = [request for request in waiting if request.iteration > version]
+                if request[1] <= version:
+                    answer(*request)
+            waiting = [request for request in waiting if request[1] > version]
         return version
 
     return program
-
-
-def _learn(replica: WorkerReplica, iteration: int) -> None:
-    replica.learn(iteration)
 
 
 def _pull(iteration: int, first: int) -> str:
@@ -256,11 +240,9 @@ def _nothing() -> None:
     return None
 
 
-def _moved(
-    transfers: Sequence[Transfer], source: int | None, target: int | None
-) -> tuple[Moved, ...]:
+def _moved(transfers: Iterable[Transfer]) -> tuple[Moved, ...]:
     return tuple(
         Moved(transfer.size_bytes, transfer.end_s - transfer.start_s, transfer.tensors)
         for transfer in transfers
-        if transfer.size_bytes and (transfer.source == source or transfer.target == target)
+        if transfer.size_bytes
     )

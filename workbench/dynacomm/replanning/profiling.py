@@ -181,12 +181,12 @@ class Profile:
     def costs(self, job: Job) -> LayerCosts:
         """What the planner plans with.
 
-        Every server sends its part of a layer on a link of its own, so a layer takes what its
-        largest part takes: exact where all layers are split evenly.
+        Every server sends its part of a layer on a link of its own, so a layer takes what one
+        part takes.
 
         Deviation: Δt, which the paper has once, is the mean of both directions.
         """
-        share = job.shards.share.max(axis=0)
+        share = 1 / job.servers
         tensors = np.array(job.tensors or [0] * job.layers)
         pull, push = self.pull, self.push
         return LayerCosts(
