@@ -102,7 +102,7 @@ def _near(claim: Claim, ours: float, beside: Sequence[tuple[Claim, float]]) -> t
             name = other.id.rpartition(".")[2]
             compared.append((name, _sign(paper - other_paper), _sign(ours - other_ours)))
     sides = {1: "above", 0: "equal to", -1: "below"}
-    wrong = [f"{sides[stated]} {name}" for name, stated, found in compared if stated != found]
+    wrong = [f"{sides[stated]} {name}" for name, stated, our_side in compared if stated != our_side]
     if wrong:
         return "not reproduced", f"{miss}, not {', '.join(wrong)} as in the paper"
     if not compared:

@@ -108,9 +108,9 @@ def _files() -> dict[str, bytes]:
     ):
         starts = [head.start() for head in _FILE_HEAD.finditer(library)]
         files = [library[start : start + _LARGEST_FILE_BYTES] for start in starts]
-    found = {TTFont(io.BytesIO(data))["name"].getDebugName(6): data for data in files}
-    if missing := set(_FACES.values()) - set(found):
+    faces = {TTFont(io.BytesIO(data))["name"].getDebugName(6): data for data in files}
+    if missing := set(_FACES.values()) - set(faces):
         raise RuntimeError(
             f"vl-convert carries no {', '.join(sorted(missing))}: install the locked version"
         )
-    return found
+    return faces

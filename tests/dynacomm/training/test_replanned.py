@@ -97,6 +97,8 @@ def test_an_outage_at_the_start_is_planned_over() -> None:
     found = train(replace(LENET, link=link), replan_every=1)
     assert plans(found)[0][0] == PLANNERS["dynacomm"](replace(LENET, link=Link(200e6, 0.001)).costs)
     assert found.run.end_s > 3
+    rising = Link(Schedule.of([(0, 0), (3, 2e6), (4, 200e6), (5, 20e6)]), 0.001)
+    assert replace(LENET, link=rising).first_bps == 2e6  # not the widest
 
 
 def test_on_a_steady_link_nothing_changes() -> None:
@@ -105,10 +107,10 @@ def test_on_a_steady_link_nothing_changes() -> None:
     assert again.run.end_s == pytest.approx(once.run.end_s, rel=1e-9)
 
 
-def test_planning_anew_pays_when_the_bandwidth_falls_for_good() -> None:
+def test_planning_again_pays_when_the_bandwidth_falls_for_good() -> None:
     setup = replace(LENET, link=LINKS["step"], epochs=6)
-    kept, anew = (train(setup, replan_every=every, planning_s=0.0) for every in (None, 1))
-    assert anew.run.end_s < kept.run.end_s
+    kept, again = (train(setup, replan_every=every, planning_s=0.0) for every in (None, 1))
+    assert again.run.end_s < kept.run.end_s
 
 
 def test_planning_takes_its_time() -> None:
@@ -142,11 +144,6 @@ def test_an_interval_may_be_numpys() -> None:
 @pytest.mark.parametrize("overhead_s", [0.0, 0.01])
 def test_a_link_whose_bytes_take_no_time_is_profiled_too(overhead_s: float) -> None:
     setup = replace(LENET, link=Link(math.inf, overhead_s), workers=2)
-    kept, anew = (train(setup, replan_every=every, planning_s=0.0) for every in (None, 1))
-    assert anew.run.end_s == pytest.approx(kept.run.end_s, rel=1e-9)
-    assert torch.equal(kept.weights, anew.weights)
-
-
-def test_after_an_outage_the_first_bandwidth_counts_not_the_widest() -> None:
-    link = Link(Schedule.of([(0, 0), (3, 2e6), (4, 200e6), (5, 20e6)]), 0.001)
-    assert replace(LENET, link=link).first_bps == 2e6
+    kept, again = (train(setup, replan_every=every, planning_s=0.0) for every in (None, 1))
+    assert again.run.end_s == pytest.approx(kept.run.end_s, rel=1e-9)
+    assert torch.equal(kept.weights, again.weights)

@@ -61,8 +61,8 @@ def _trace_back(
     """Last layers of the segments, in the order of transmission, from 0."""
     m = len(path) - 1
     transmissions = int(fastest_s[m, 1:].argmin()) + 1
-    found: list[int] = []
+    ends: list[int] = []
     for n in range(transmissions, 0, -1):
         m = int(path[m, n])
-        found.append(m)
-    return found[::-1]
+        ends.append(m)
+    return ends[::-1]

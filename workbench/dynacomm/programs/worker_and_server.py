@@ -107,7 +107,7 @@ def worker(job: Job, planning: Planning[Any], replica: Replica | None = None) ->
     """Program of one worker; without a replica it moves bytes and charges time only."""
 
     async def program(context: Context) -> Report:
-        report = Report([], [])
+        report, node = Report([], []), context.node
         transfers = context.watch()
         state, plan = planning.begin()
         for iteration in range(job.iterations):
@@ -116,8 +116,8 @@ def worker(job: Job, planning: Planning[Any], replica: Replica | None = None) ->
             forward = await _forward(context, job, plan, iteration, replica)
             backward = await _backward(context, job, plan, iteration, replica)
             observed = Observed(
-                pulls=_moved(one for one in transfers if one.target == context.node),
-                pushes=_moved(one for one in transfers if one.source == context.node),
+                pulls=_moved(transfer for transfer in transfers if transfer.target == node),
+                pushes=_moved(transfer for transfer in transfers if transfer.source == node),
                 forward=forward,
                 backward=backward,
             )

@@ -198,11 +198,11 @@ def forward_cuts(
         middle_s = lower_s + (upper_s - lower_s) / 2
         if not lower_s < middle_s < upper_s:
             break
-        found = _in_time(pull, left_s, sent, start_s, middle_s)
-        if found is None:
+        in_time = _in_time(pull, left_s, sent, start_s, middle_s)
+        if in_time is None:
             lower_s = middle_s
         else:
-            cuts, upper_s = found, middle_s
+            cuts, upper_s = in_time, middle_s
     return usual if usual_s <= upper_s + within_s / 2 else cuts
 
 
@@ -270,11 +270,11 @@ def backward_cuts(job: Job, push: KnownLink, start_s: float) -> tuple[int, ...]:
 
 def _followed(steps: Sequence[int], start: int, end: int) -> list[int]:
     """Cuts along the steps from `start`, before `end`."""
-    found, at = [], steps[start]
+    cuts, at = [], steps[start]
     while at != end:
-        found.append(at)
+        cuts.append(at)
         at = steps[at]
-    return found
+    return cuts
 
 
 def _sent(sizes: FloatArray, bits: float = 8.0) -> list[float]:
