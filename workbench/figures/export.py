@@ -22,17 +22,9 @@ PNG_DPI: Final = 300
 def svg(chart: Figure, column: str = "double") -> str:
     """Draw `chart` as SVG, exactly one column wide, its fonts embedded.
 
-    Parameters
-    ----------
-    chart
-        An altair chart (single, layered, faceted or concatenated) or its specification.
-    column
-        ``"single"`` (3.5 in) or ``"double"`` (7.16 in); another is an UnknownNameError.
-
-    Raises
-    ------
-    ValueError
-        Labels and legends leave no room for the plots in this column.
+    `chart` is an altair chart (single, layered, faceted or concatenated) or its specification,
+    `column` ``"single"`` (3.5 in) or ``"double"`` (7.16 in). Labels and legends that leave no room
+    for the plots are a ValueError.
     """
     return to_svg(fitted(chart, column)).decode()
 

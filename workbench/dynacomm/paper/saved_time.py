@@ -94,24 +94,22 @@ def draw_direction(frame: pl.DataFrame) -> alt.FacetChart:
 
 def draw_by_batch_size(frame: pl.DataFrame) -> alt.Chart:
     """Reduction of the iteration time against batch size."""
-    subject = f"{model_title(frame)}: iteration time saved by batch size"
     x = alt.X("batch_size:Q", title="batch size of a worker")
-    return _reduction(frame, x, [subject, held(frame, "bandwidth_mbps", "workers")])
+    return _reduction(frame, x, "batch size", held(frame, "bandwidth_mbps", "workers"))
 
 
 def draw_by_bandwidth(frame: pl.DataFrame) -> alt.Chart:
     """Reduction of the iteration time against bandwidth."""
-    subject = f"{model_title(frame)}: iteration time saved by bandwidth"
     gigabits = frame.with_columns(pl.col("bandwidth_mbps") / 1e3)
     x = alt.X("bandwidth_mbps:Q", title="bandwidth in Gbit/s")
-    return _reduction(gigabits, x, [subject, held(frame, "batch_size", "workers")])
+    return _reduction(gigabits, x, "bandwidth", held(frame, "batch_size", "workers"))
 
 
-def _reduction(frame: pl.DataFrame, x: alt.X, title: list[str]) -> alt.Chart:
+def _reduction(frame: pl.DataFrame, x: alt.X, by: str, setting: str) -> alt.Chart:
     drawn = frame.filter(pl.col("planner") != "sequential")
     y = alt.Y("reduced_percent:Q", title="iteration time saved, %")
-    order = line_order(drawn)
-    return parts.lines(titled(drawn), x, y, "planner", order, height=200, title=title)
+    title = [f"{model_title(frame)}: iteration time saved by {by}", setting]
+    return parts.lines(titled(drawn), x, y, "planner", line_order(drawn), height=200, title=title)
 
 
 def _reduced(frame: pl.DataFrame, **case: object) -> Answer | None:
