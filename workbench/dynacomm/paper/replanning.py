@@ -27,16 +27,6 @@ from workbench.runtime.progress import Steps
 POLICIES = ("static", "per_epoch", "per_iteration", "clairvoyant")
 
 
-def sawtooth(high_bps: float, low_bps: float, period_s: float, until_s: float) -> Schedule:
-    """Fall in ten levels, jump back."""
-
-    def level(at_s: float) -> float:
-        fallen = int(at_s / period_s * 10 + 0.5) % 10 / 9
-        return high_bps + (low_bps - high_bps) * fallen
-
-    return Schedule.sampled(level, step_s=period_s / 10, end_s=until_s)
-
-
 def mobile(seed: int, until_s: float) -> Schedule:
     """The trace from a second that the seed draws, repeated when it ends."""
     trace = Schedule.from_csv(TRACE, scale=1e6)
@@ -146,9 +136,15 @@ def _bandwidth(scenario: str, computed_s: float, epoch_s: float, seed: int) -> S
     full_bps = float(paper_testbed().link.bandwidth_bps)  # type: ignore[arg-type]
     if scenario == "step":
         return Schedule.of([(0, full_bps), (computed_s / 2, full_bps / 2)])
-    if scenario == "sawtooth":
-        return sawtooth(full_bps, full_bps / 4, 2 * epoch_s, until_s=4 * computed_s)
-    return mobile(seed, until_s=4 * computed_s)
+    if scenario == "mobile":
+        return mobile(seed, until_s=4 * computed_s)
+    low_bps, period_s = full_bps / 4, 2 * epoch_s
+
+    def sawtooth(at_s: float) -> float:  # falls in ten levels, jumps back
+        fallen = int(at_s / period_s * 10 + 0.5) % 10 / 9
+        return full_bps + (low_bps - full_bps) * fallen
+
+    return Schedule.sampled(sawtooth, step_s=period_s / 10, end_s=4 * computed_s)
 
 
 def replanning_gains(frame: pl.DataFrame) -> pl.DataFrame:
