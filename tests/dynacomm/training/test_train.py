@@ -166,3 +166,12 @@ def test_all_that_is_pulled_was_written_before_it_changes(monkeypatch: pytest.Mo
     monkeypatch.setattr(WorkerReplica, "write", writes)
     train(setup, replan_every=1)
     assert written > 2 * 3 * 2 * 4  # epochs, workers, servers, iterations: several segments each
+
+
+def test_servers_share_memory_and_hold_every_element_once() -> None:
+    """Ten thousand copies of LeNet-5, each thrice, would take 7.4 GB."""
+    stores = replace(LENET, servers=300).programs().stores
+    for name in ("vector", "velocity", "total"):
+        assert len({getattr(store, name).data_ptr() for store in stores}) == 1, name
+    held = [index for store in stores for part in store.own for index in range(10**6)[part]]
+    assert sorted(held) == list(range(len(stores[0].vector)))
