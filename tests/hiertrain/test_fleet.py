@@ -11,6 +11,8 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from workbench.hiertrain.fleet.assign import _greedy as greedily
+from workbench.hiertrain.fleet.value import Value
 
 from tests.conftest import Smoke
 from tests.expectations import printed, stored_frames
@@ -35,9 +37,7 @@ from workbench.hiertrain.fleet import (
     lower_bound,
     timed,
 )
-from workbench.hiertrain.fleet.assign import _greedy as greedily
 from workbench.hiertrain.fleet.assignment import planned
-from workbench.hiertrain.fleet.value import Value
 from workbench.hiertrain.paper import fleets as drawn_fleets
 from workbench.hiertrain.paper.fleets import FLEET, draw_fleets, mean_gaps
 from workbench.names import UnknownNameError

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from workbench.hiertrain.programs.cluster import cluster_of
+from workbench.hiertrain.programs.job import Request
+from workbench.hiertrain.programs.serve import programs_of
 
 from tests.hiertrain.strategies import chains, hybrids, problems
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
 from workbench.hiertrain.algorithms import PLANNERS
-from workbench.hiertrain.programs.cluster import cluster_of
-from workbench.hiertrain.programs.job import Request
-from workbench.hiertrain.programs.serve import programs_of
 from workbench.names import UnknownNameError
 from workbench.runtime import Run, simulate
 

@@ -37,9 +37,8 @@ from workbench.hiertrain.paper.titles import (
     title,
     titled,
 )
-from workbench.hiertrain.programs.cluster import SHARING as WAYS
-from workbench.hiertrain.programs.cluster import cluster_of
-from workbench.hiertrain.programs.serve import programs_of
+from workbench.hiertrain.programs.network import SHARING as WAYS
+from workbench.hiertrain.programs.network import cluster_of, programs_of
 from workbench.runtime import Run, simulate
 
 SIMULATED = {

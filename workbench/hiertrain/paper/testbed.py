@@ -17,8 +17,13 @@ import polars as pl
 
 from workbench.clusters import load_constants, load_testbed
 from workbench.errors import UserError
-from workbench.hiertrain.costs.policy import whole
-from workbench.hiertrain.costs.problem import TIERS, FloatArray, Problem, checked_bandwidth
+from workbench.hiertrain.costs.problem import (
+    TIERS,
+    FloatArray,
+    Problem,
+    check_count,
+    check_positive,
+)
 from workbench.hiertrain.costs.profiled import through_edge
 from workbench.profiles import moved_bytes, profile_model
 
@@ -91,9 +96,9 @@ class Testbed:
     def __post_init__(self) -> None:
         if self.edge_cores not in range(1, CORES + 1):
             raise UserError(f"edge_cores is {self.edge_cores}; the edge server has 1 to {CORES}")
-        whole("devices", self.devices, least=1)
+        check_count("devices", self.devices, least=1)
         for name in ("device_edge_mbps", "edge_cloud_mbps"):
-            checked_bandwidth(name, getattr(self, name), "Mbit/s")
+            check_positive(name, getattr(self, name), "a number of Mbit/s")
 
     @property
     def flops_per_s(self) -> dict[str, float]:

@@ -1,16 +1,26 @@
-"""Devices to edges by a heuristic: greedy, then local search by moves and swaps."""
+"""Devices to edges: by local search from two starts, and by trying all assignments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import combinations
+import math
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations, product
 
-from workbench.hiertrain.fleet.alone import alone
-from workbench.hiertrain.fleet.assignment import OBJECTIVES, Assignment, planned
+from workbench.errors import UserError
+from workbench.hiertrain.fleet.assignment import OBJECTIVES, Assignment, alone, planned
 from workbench.hiertrain.fleet.fleet import Fleet, check_fleet
-from workbench.hiertrain.fleet.value import Value
+from workbench.names import choose
 
 Edges = Mapping[str, str]
+Value = Callable[[Edges], tuple[float, float]]
+"""What is minimised of the best plans for some edges, then what decides between equals."""
+
+LIMIT = 1000
+"""Most assignments that `exact` tries by default."""
+
+
+class TooManyError(UserError):
+    """More assignments than are to be tried."""
 
 
 def assign(fleet: Fleet, objective: str = "slowest") -> Assignment:
@@ -27,24 +37,55 @@ def assign(fleet: Fleet, objective: str = "slowest") -> Assignment:
     objective
         ``"slowest"``, the default: the slowest device's iteration, since all wait for all; then the
         mean. ``"mean"``: the mean; then the slowest.
-
-    Raises
-    ------
-    UnknownNameError
-        Another objective.
     """
-    check_fleet(fleet)
-    value = Value(fleet, objective)
+    value = value_of(fleet, objective)
     by_themselves = alone(fleet)
-    ends = [
-        _improved(fleet, value, edges) for edges in (_greedy(fleet, value), by_themselves.edges)
-    ]
+    ends = [_improved(fleet, value, edges) for edges in (greedy(fleet, value), by_themselves.edges)]
     best = planned(fleet, min(ends, key=value), objective)
     # Sums round: where joint planning changes nothing, it must not lose a unit in the last place.
     return min(best, by_themselves, key=OBJECTIVES[objective])
 
 
-def _greedy(fleet: Fleet, value: Value) -> Edges:
+def exact(fleet: Fleet, objective: str = "slowest", limit: int = LIMIT) -> Assignment:
+    """Best assignment with the best policies for it, under equal shares; tries all.
+
+    Of several equally good, the first by names of edges, device by device.
+
+    Parameters
+    ----------
+    objective
+        As for `assign`. With ``"slowest"`` the mean is the least over plans in which the slowest
+        device of each edge is as fast as possible, even at edges that decide nothing.
+    limit
+        Assignments that may be tried.
+
+    Raises
+    ------
+    TooManyError
+        There are more than `limit`.
+    """
+    value = value_of(fleet, objective)
+    reached = [fleet.reached(name) for name in fleet.by_name]
+    count = math.prod(map(len, reached))
+    if count > limit:
+        raise TooManyError(
+            f"{len(reached)} devices have {count:,} assignments to their edges, more than the "
+            f"limit of {limit:,}; use assign, or raise the limit"
+        )
+    every = (dict(zip(fleet.by_name, edges, strict=True)) for edges in product(*reached))
+    return planned(fleet, min(every, key=value), objective)
+
+
+def value_of(fleet: Fleet, objective: str) -> Value:
+    """Return how assignments of a fleet, which may lack some devices, are compared."""
+    check_fleet(fleet)
+    key = choose("objective", objective, OBJECTIVES)
+    return lambda edges: key(planned(fleet, edges, objective))
+
+
+def greedy(fleet: Fleet, value: Value) -> Edges:
+    """Take the devices from the slowest on, each to the edge at which the value is least."""
+
     def fastest_s(name: str) -> float:
         return min(fleet.plans.alone(name, edge).total_s for edge in fleet.reached(name))
 
