@@ -36,10 +36,13 @@ def joint(
     count = len(devices) + 1
     times_s = np.full((len(devices), count, count, len(USES)), np.inf)
     for i, device in enumerate(devices):
-        for c, u in np.ndindex(count, count):
-            for p, (computes, sends) in enumerate(USES):
-                if c >= computes and u >= sends:
-                    times_s[i, c, u, p] = plans.best(device, edge, c * computes, u * sends).total_s
+        best_s = np.empty((count, count))
+        for c, u in np.ndindex(best_s.shape):
+            best_s[c, u] = plans.best(device, edge, c, u).total_s
+        for p, (computes, sends) in enumerate(USES):
+            # Whoever does not use something takes no share of it: row or column 0.
+            of_c, of_u = (slice(1, None) if uses else slice(1) for uses in (computes, sends))
+            times_s[i, computes:, sends:, p] = best_s[of_c, of_u]
     if objective == "slowest":
         slowest_s, _ = _picked(times_s, np.maximum)
         times_s[times_s > slowest_s.min()] = np.inf
