@@ -16,11 +16,6 @@ class Iteration(ABC):
 
     @property
     @abstractmethod
-    def input_s(self) -> float:
-        """Until the last worker has its samples; a part of `forward_s`."""
-
-    @property
-    @abstractmethod
     def forward_s(self) -> float:
         """From the sending of samples to the loss."""
 
@@ -73,11 +68,6 @@ class HybridIteration(Iteration):
             object.__setattr__(self, field.name, float(getattr(self, field.name)))
 
     @property
-    def input_s(self) -> float:
-        """Until the last worker has its samples; a part of `forward_1_s`."""
-        return max(self.o_input_s, self.s_input_s, self.l_input_s)
-
-    @property
     def forward_s(self) -> float:
         """Eqs. (5), (7) and (9) added up."""
         return self.forward_1_s + self.forward_2_s + self.forward_3_s
@@ -116,11 +106,6 @@ class ChainIteration(Iteration):
     forward_cut_s: tuple[float, ...]
     backward_cut_s: tuple[float, ...]
     tier_update_s: tuple[float, ...]
-
-    @property
-    def input_s(self) -> float:
-        """Until the tier of layer 1 has the samples."""
-        return self.samples_s
 
     @property
     def forward_s(self) -> float:

@@ -10,7 +10,6 @@ from types import MappingProxyType
 import altair as alt
 import polars as pl
 
-from workbench import figures
 from workbench.claims import Answer, Cause
 from workbench.experiments.figure import Figure, Together, at
 from workbench.hiertrain.algorithms import PLANNERS
@@ -27,7 +26,7 @@ from workbench.hiertrain.paper.testbed import (
     Testbed,
     variant,
 )
-from workbench.hiertrain.paper.titles import bandwidth, present, seconds, title, titled
+from workbench.hiertrain.paper.titles import over_bandwidth, present, title, titled
 
 ITERATIONS = {
     **SETTING,
@@ -77,12 +76,8 @@ def iterations(
 
 def draw_planners(frame: pl.DataFrame) -> alt.Chart:
     """Seconds of an iteration against bandwidth, a line per planner."""
-    return (
-        alt.Chart(titled(frame))
-        .mark_line(point=True)
-        .encode(x=bandwidth(), y=seconds(), **figures.series("planner", present(frame)))
-        .properties(height=200, title=title(frame, "an iteration", "(cost model)"))
-    )
+    lines = over_bandwidth(titled(frame), "planner", present(frame))
+    return lines.properties(height=200, title=title(frame, "an iteration", "(cost model)"))
 
 
 SAME = 1 + 1e-9  # equal times of two policies are sums in another order

@@ -61,43 +61,32 @@ def accuracy(
 ) -> pl.DataFrame:
     """LeNet-5 trained under every planner's policy: accuracy by virtual time, a row per epoch.
 
+    From `seed` on, as many `seeds` as asked for or as is usual at the scale. `samples` are those of
+    the `dataset` (see `workbench.experiments.data_set`), None for all; `processes` None is one a
+    core. A training that diverged is one row with its ``reason``.
+
     Deviation: below scale ``paper`` other data than CIFAR-10.
-
-    A training that diverged is one row with its ``reason``.
-
-    Parameters
-    ----------
-    samples
-        Of a data set; None for all.
-    processes
-        None for one a core.
-    seed
-        The first.
-    dataset
-        As for `workbench.experiments.data_set`.
-    seeds
-        How many; the scale's by default.
-
-    Raises
-    ------
-    DatasetError
-        The data is neither here nor to be had; no other is taken in its place.
     """
     return sweep(
         "Accuracy",
         _under_planner,
         grid(seed=seeds_from(seed, seeds, usual_seeds), planner=PLANNERS),
         _TRAINED | {"planner": pl.String, "policy": pl.String} | _EPOCHS,
-        shared={
-            "source": data_set(scale, "cifar10", dataset),
-            "samples": samples,
-            "epochs": epochs,
-            "batch_size": batch_size,
-            "edge_cloud_mbps": edge_cloud_mbps,
-        },
+        shared=_shared(
+            scale,
+            dataset,
+            samples=samples,
+            epochs=epochs,
+            batch_size=batch_size,
+            edge_cloud_mbps=edge_cloud_mbps,
+        ),
         processes=processes,
         failures=TrainingError,
     )
+
+
+def _shared(scale: str, dataset: str, **trained: object) -> dict[str, object]:
+    return {"source": data_set(scale, "cifar10", dataset), **trained}
 
 
 def _under_planner(planner: str, **setting: Any) -> pl.DataFrame:
@@ -132,10 +121,10 @@ def jalad_bits(
     ``reason``.
     """
     points = [
-        {"seed": own, "bits": one, "gradient_bits": back}
+        {"seed": own, "bits": features, "gradient_bits": back}
         for own in seeds_from(seed, seeds, usual_seeds)
-        for one in bits
-        for back in dict.fromkeys((one, 32))
+        for features in bits
+        for back in dict.fromkeys((features, 32))
     ]
     counts = dict.fromkeys(("bits", "gradient_bits", "cut"), pl.Int64)
     return sweep(
@@ -143,13 +132,14 @@ def jalad_bits(
         _in_bits,
         points,
         _TRAINED | counts | {"iteration_s": pl.Float64} | _EPOCHS,
-        shared={
-            "source": data_set(scale, "cifar10", dataset),
-            "samples": samples,
-            "epochs": epochs,
-            "batch_size": batch_size,
-            "edge_cloud_mbps": edge_cloud_mbps,
-        },
+        shared=_shared(
+            scale,
+            dataset,
+            samples=samples,
+            epochs=epochs,
+            batch_size=batch_size,
+            edge_cloud_mbps=edge_cloud_mbps,
+        ),
         processes=processes,
     )
 
@@ -281,8 +271,7 @@ def diverged(frame: pl.DataFrame) -> list[str]:
 
 def _trained_title(frame: pl.DataFrame, *more: str) -> list[str]:
     run = frame.row(0, named=True)
-    model = MODEL_TITLES[run["model"]].partition(" (")[0]
-    data = datasets.title(run["dataset"])
+    model, data = MODEL_TITLES[run["model"]].partition(" (")[0], datasets.title(run["dataset"])
     seeds = frame["seed"].n_unique()
     link = f"batch {run['batch_size']}, edge-cloud {run['edge_cloud_mbps']:g} Mbit/s (simulated)"
     mean = [f"mean of {seeds} seeds"] if seeds > 1 else []

@@ -31,6 +31,7 @@ from workbench.hiertrain.paper.titles import (
     PLANNER_TITLES,
     bandwidth,
     model_names,
+    over_bandwidth,
     present,
     seconds,
     setting,
@@ -83,15 +84,15 @@ def _simulated(
     problem = variant(**testbed).problem(model, batch_size)  # type: ignore[arg-type]
     policy = PLANNERS[planner](problem)
     predicted_s = iteration(problem, policy).total_s
-    by_way = {way: one_iteration(problem, policy, way).end_s for way in WAYS}
+    simulated_s = {way: one_iteration(problem, policy, way).end_s for way in WAYS}
     return [
         {
             "sharing": way,
             "predicted_s": predicted_s,
-            "simulated_s": simulated_s,
-            "difference_percent": 100 * (simulated_s / predicted_s - 1),
+            "simulated_s": way_s,
+            "difference_percent": 100 * (way_s / predicted_s - 1),
         }
-        for way, simulated_s in by_way.items()
+        for way, way_s in simulated_s.items()
     ]
 
 
@@ -135,16 +136,7 @@ def draw_sharing(frame: pl.DataFrame) -> alt.FacetChart:
     panel = pl.format("{}: {}", model_names(), pl.col("sharing").replace_strict(_PANELS))
     drawn = titled(frame.with_columns(panel=panel))
     order = drawn["panel"].unique(maintain_order=True).to_list()
-    lines = (
-        alt.Chart(drawn)
-        .mark_line(point=True)
-        .encode(
-            x=bandwidth(),
-            y=seconds("simulated_s"),
-            **figures.series("planner", present(frame)),
-        )
-        .properties(height=150)
-    )
+    lines = over_bandwidth(drawn, "planner", present(frame), "simulated_s").properties(height=150)
     heading = ["One iteration (simulated)", setting(frame), overtaken(frame)]
     return parts.facets(lines, "panel", order, heading).resolve_scale(y="independent")
 
