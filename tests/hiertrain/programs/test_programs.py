@@ -11,13 +11,11 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from workbench.hiertrain.programs.cluster import cluster_of
-from workbench.hiertrain.programs.job import Request
-from workbench.hiertrain.programs.serve import programs_of
 
 from tests.hiertrain.strategies import chains, hybrids, problems
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
-from workbench.hiertrain.algorithms import PLANNERS
+from workbench.hiertrain.programs.network import cluster_of, programs_of
+from workbench.hiertrain.programs.worker import Request
 from workbench.names import UnknownNameError
 from workbench.runtime import Run, simulate
 
@@ -56,28 +54,22 @@ def test_hybrid_parallelism_takes_no_longer_than_predicted(
 
 
 @settings(deadline=None)
-@given(data=st.data(), iterations=st.integers(1, 3))
-def test_a_chain_takes_what_is_predicted(data: st.DataObject, iterations: int) -> None:
-    problem = data.draw(problems(max_layers=6, max_batch=12))
-    policy = data.draw(chains(problem))
-    expected_s = iterations * iteration(problem, policy).total_s
-    assert run(problem, policy, iterations).end_s == pytest.approx(expected_s, rel=1e-9)
-
-
-@settings(deadline=None)
-@given(data=st.data(), iterations=st.integers(1, 3))
-def test_so_does_one_worker_alone(data: st.DataObject, iterations: int) -> None:
-    """All-Edge and All-Cloud, and the device for itself."""
+@given(data=st.data(), iterations=st.integers(1, 3), one_worker=st.booleans())
+def test_what_overlaps_nowhere_takes_what_is_predicted(
+    data: st.DataObject, iterations: int, one_worker: bool
+) -> None:
+    """Chains; and one worker alone: All-Edge, All-Cloud, and the device for itself."""
     problem = data.draw(problems(max_layers=6, max_batch=12))
     order: Any = tuple(data.draw(st.permutations(TIERS)))
-    policy = Hybrid(order, 0, 0, problem.batch, 0, 0)
+    alone = Hybrid(order, 0, 0, problem.batch, 0, 0)
+    policy = alone if one_worker else data.draw(chains(problem))
     expected_s = iterations * iteration(problem, policy).total_s
     assert run(problem, policy, iterations).end_s == pytest.approx(expected_s, rel=1e-9)
 
 
 @settings(deadline=None)
 @given(data=st.data())
-def test_so_do_workers_in_turn(data: st.DataObject) -> None:
+def test_workers_in_turn_overlap_in_their_updates_alone(data: st.DataObject) -> None:
     """One of them computes the first layers of all samples, o the others: nothing overlaps.
 
     But in the updates: that of o has the time of one message more.
@@ -170,12 +162,6 @@ def test_features_travel_in_a_few_bits_between_edge_and_cloud_only() -> None:
         ("cloud", "edge"): 8 * 2e4 / 2,
         ("edge", "device"): 8 * 3e4,
     }
-
-
-def test_a_tier_that_holds_layers_twice() -> None:
-    policy = Chain(("device", "cloud", "device"), 8)
-    one = run(SMALL, policy, 2)
-    assert one.end_s == pytest.approx(2 * iteration(SMALL, policy).total_s)
 
 
 def test_shared_interfaces_are_shared() -> None:
@@ -287,26 +273,10 @@ def test_every_sample_goes_once_through_every_layer_where_the_policy_says(
             }
 
 
-@pytest.mark.parametrize("planner", PLANNERS)
-@pytest.mark.parametrize("sharing", ["none", "interfaces"])
-def test_every_planners_policy_runs(planner: str, sharing: str) -> None:
-    policy = PLANNERS[planner](SMALL)
-    assert run(SMALL, policy, 3, sharing).ended == "done"
-
-
-class TestRefusals:
-    def test_a_policy_for_another_model(self) -> None:
-        with pytest.raises(ValueError, match="places 2 layers, but the model has 3"):
-            programs_of(SMALL, Chain(("edge", "cloud"), 8), 1)
-
-    def test_a_policy_for_another_batch(self) -> None:
-        with pytest.raises(ValueError, match="shares out 4 samples"):
-            programs_of(SMALL, Hybrid(TIERS, 0, 0, 4, 0, 0), 1)
-
-    def test_another_way_of_sharing(self) -> None:
-        with pytest.raises(UnknownNameError, match="Did you mean 'interfaces'"):
-            cluster_of(SMALL, "interface")
-
-    def test_no_iterations(self) -> None:
-        with pytest.raises(ValueError, match="iterations is 0"):
-            programs_of(SMALL, Hybrid(TIERS, 0, 0, 8, 0, 0), 0)
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="places 2 layers, but the model has 3"):
+        programs_of(SMALL, Chain(("edge", "cloud"), 8), 1)
+    with pytest.raises(ValueError, match="iterations is 0"):
+        programs_of(SMALL, Hybrid(TIERS, 0, 0, 8, 0, 0), 0)
+    with pytest.raises(UnknownNameError, match="Did you mean 'interfaces'"):
+        cluster_of(SMALL, "interface")

@@ -14,13 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from tests.hiertrain.strategies import chains, hybrids
 from tests.oracles.training import train_alone
-from tests.profiles.modules import DataDependent
 from workbench import datasets, training, zoo
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.training import Setup, train
-from workbench.names import UnknownNameError
 from workbench.runtime import simulate
 
 DIGITS = datasets.load("digits")
@@ -150,14 +149,8 @@ def test_hybrid_parallelism_learns_what_one_machine_learns(order: Any, split: An
 @given(data=st.data(), batch=st.integers(1, 9), sharing=st.sampled_from(["none", "interfaces"]))
 def test_so_does_any_policy(data: st.DataObject, batch: int, sharing: str) -> None:
     setup = setup_of(double(Shortcut), 4, batch, sharing=sharing, iterations=3)
-    if data.draw(st.booleans(), label="chain"):
-        tiers = data.draw(st.lists(st.sampled_from(TIERS), min_size=4, max_size=4))
-        policy: Policy = Chain(tuple(tiers), batch)
-    else:
-        m_s, m_l = sorted(data.draw(st.integers(0, 4)) for _ in range(2))
-        b_s = data.draw(st.integers(0, batch)) if m_s else 0
-        b_l = data.draw(st.integers(0, batch - b_s)) if m_l else 0
-        policy = Hybrid(data.draw(st.sampled_from(ORDERS)), m_s, m_l, batch - b_s - b_l, b_s, b_l)
+    whole = chains(setup.problem, bits=[None])
+    policy = data.draw(st.one_of(hybrids(setup.problem), whole))
     torch.testing.assert_close(learnt(setup, policy), alone(setup), rtol=1e-9, atol=1e-9)
 
 
@@ -180,10 +173,9 @@ def slim_alexnet() -> nn.Module:
 @pytest.mark.parametrize(
     ("make", "layers", "shape"),
     [
-        (slim_alexnet, 8, (3, 63, 63)),
-        (zoo.MODELS["resnet20_cifar"].factory, 20, (3, 32, 32)),
+        pytest.param(slim_alexnet, 8, (3, 63, 63), marks=pytest.mark.long, id="alexnet"),
+        pytest.param(zoo.MODELS["resnet20_cifar"].factory, 20, (3, 32, 32), id="resnet20"),
     ],
-    ids=["alexnet", "resnet20"],
 )
 def test_with_normalisation_and_dropout_frozen(
     make: Callable[[], nn.Module], layers: int, shape: tuple[int, ...]
@@ -329,72 +321,25 @@ def test_dropout_draws_from_the_seed() -> None:
     assert not torch.equal(one, learnt(setup, policy, evaluating=True))
 
 
-def test_it_learns() -> None:
-    data = DIGITS.limit(train=1200).fitted((1, 28, 28))
-    found = train(
-        replace(LENET, dataset=data, epochs=3, sgd=training.Sgd(0.05, momentum=0.9)), MIXED
-    )
-    assert found.epochs["top1"][-1] > 0.8
-    assert found.epochs["loss"][-1] < found.epochs["loss"][0]
+@pytest.mark.parametrize(
+    ("change", "policy", "message"),
+    [
+        ({"problem": problem_of(4, 32)}, "hiertrain", "problem has 4 layers, but lenet5 has 5"),
+        ({}, Hybrid(TIERS, 0, 0, 8, 0, 0), "shares out 8 samples"),
+        ({}, Hybrid(TIERS, 1, 6, 30, 1, 1), "m_l is 6"),
+        ({}, "hiertrian", "Did you mean 'hiertrain'"),
+        ({}, None, r"planner is None; give a name\. Known: hier"),
+        ({"iterations": 0}, "hiertrain", "iterations is 0"),
+        ({"sharing": "all"}, "hiertrain", "unknown sharing 'all'"),
+        ({"problem": problem_of(5, 101)}, "hiertrain", "digits has 100 training samples, less"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change: dict[str, Any], policy: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        train(replace(LENET, **change), policy)
 
 
-def test_progress_is_by_the_tier_that_computes_the_loss() -> None:
-    built = LENET.programs(MIXED)
-    assert built.standing().at(0.0) == "0 of 2 epochs, 0 %, 0.0 virtual seconds"
-    with training.fixed_threads():
-        simulate(LENET.cluster, built.programs)
-    after = built.epochs.frame["loss"][-1]
-    assert built.standing().at(12.5) == (
-        f"2 of 2 epochs, 100 %, 12.5 virtual seconds, loss {built.losses[-1]:.3f} in iteration 6, "
-        f"{after:.3f} over all samples after epoch 2"
-    )
-
-
-def test_a_module_stays_what_it_is() -> None:
-    module = training.initialise(Shortcut, setup_of(Shortcut, 4, 8).seed)
-    before = [parameter.clone() for parameter in module.parameters()]
-    policy = Hybrid(TIERS, 1, 2, 4, 2, 2)
-    runs = [train(setup_of(model, 4, 8), policy) for model in (module, Shortcut, module)]
-    assert all(map(torch.equal, before, module.parameters()))
-    for run in runs[1:]:
-        assert torch.equal(run.weights, runs[0].weights)
-        assert run.epochs.equals(runs[0].epochs)
-
-
-class TestRefusals:
-    def test_a_model_that_cannot_be_traced(self) -> None:
-        def make() -> nn.Module:
-            return nn.Sequential(nn.Flatten(), DataDependent(), nn.Linear(4, 10))
-
-        setup = Setup(make, DIGITS.fitted((1, 2, 2)), problem_of(3, 8))
-        with pytest.raises(ValueError, match="Sequential cannot be traced"):
-            train(setup)
-
-    def test_a_problem_of_other_layers(self) -> None:
-        setup = replace(LENET, problem=problem_of(4, 32))
-        with pytest.raises(ValueError, match="problem has 4 layers, but lenet5 has 5"):
-            train(setup)
-
-    def test_a_policy_for_another_problem(self) -> None:
-        with pytest.raises(ValueError, match="shares out 8 samples"):
-            train(LENET, Hybrid(TIERS, 0, 0, 8, 0, 0))
-        with pytest.raises(ValueError, match="m_l is 6"):
-            train(LENET, Hybrid(TIERS, 1, 6, 30, 1, 1))
-
-    def test_an_unknown_planner(self) -> None:
-        with pytest.raises(UnknownNameError, match="Did you mean 'hiertrain'"):
-            train(LENET, "hiertrian")
-        with pytest.raises(UnknownNameError, match=r"planner is None; give a name\. Known: hier"):
-            train(LENET, None)  # type: ignore[arg-type]
-
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            ({"iterations": 0}, "iterations is 0"),
-            ({"sharing": "all"}, "unknown sharing 'all'"),
-            ({"problem": problem_of(5, 101)}, "digits has 100 training samples, less than one"),
-        ],
-    )
-    def test_setups_that_cannot_run(self, change: dict[str, Any], message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            replace(LENET, **change)
+@pytest.mark.parametrize("problem", [5, None, "lenet5"])
+def test_a_setup_takes_a_problem(problem: Any) -> None:
+    with pytest.raises(TypeError, match=f"the problem is {problem!r}; give a Problem"):
+        replace(LENET, problem=problem)
