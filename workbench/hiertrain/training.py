@@ -147,27 +147,16 @@ def train(
     progress: Progress | bool = False,
     threads: int | None = None,
 ) -> Trained:
-    """Train under a policy.
+    """Train under a policy, or under that of a planner in `PLANNERS`.
 
     Under every policy without quantisation the weights are those of one machine with the same
     batches, but for rounding, batch normalisation and dropout: see `TierLearner`. The same
-    arguments give the same weights, bit for bit. Each epoch is evaluated as it ends, which takes no
-    virtual time.
+    arguments give the same weights, bit for bit. Each epoch is evaluated as it ends, with the
+    tiers' average buffers, which takes no virtual time.
 
-    Parameters
-    ----------
-    policy
-        A policy, or the name of a planner in `PLANNERS`. A `Chain` must not part the uses of one
-        weight.
-    faults, trace, progress, threads
-        As for `training.RunOptions`; the nodes are "device", "edge" and "cloud". Only faults that
-        lose nothing, such as `SlowDown`; for others, `simulate` what ``setup.programs`` returns.
-
-    Returns
-    -------
-    Trained
-        Epochs of the whole model with the tiers' average buffers: ``epoch, at_s, loss, train_top1,
-        train_top5, top1, top5``. What Ctrl-C interrupts has the finished epochs.
+    The options are those of `training.RunOptions`; the nodes are "device", "edge" and "cloud". Only
+    faults that lose nothing are taken, such as `SlowDown`; for others, `simulate` what
+    ``setup.programs`` returns. What Ctrl-C interrupts has the finished epochs.
 
     Raises
     ------

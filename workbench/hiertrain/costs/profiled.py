@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workbench.errors import UserError
-from workbench.hiertrain.costs.problem import TIERS, Problem, check_positive, check_tiers
+from workbench.hiertrain.costs.problem import (
+    TIERS,
+    Pair,
+    Problem,
+    check_positive,
+    check_tiers,
+)
 from workbench.names import choose
 
 if TYPE_CHECKING:
@@ -34,6 +40,15 @@ def through_edge(device_edge_bps: float, edge_cloud_bps: float, route: str = "bo
         for name, bandwidth_bps in links_bps.items()
     )
     return float(choose("route", route, ROUTES)(near_bps, far_bps))
+
+
+def links_bps(device_edge_bps: float, edge_cloud_bps: float, route: str) -> dict[Pair, float]:
+    """Bandwidths between all tiers, of which device and cloud reach each other by a route."""
+    return {
+        ("device", "edge"): device_edge_bps,
+        ("edge", "cloud"): edge_cloud_bps,
+        ("device", "cloud"): through_edge(device_edge_bps, edge_cloud_bps, route),
+    }
 
 
 def problem_of(
@@ -150,11 +165,7 @@ def problem_of_times(
         param_bytes=profile.table["param_bytes"].to_numpy(),
         output_bytes=profile.table["output_bytes"].to_numpy(),
         sample_bytes=4 * _values(profile.input_shape) if sample_bytes is None else sample_bytes,
-        bandwidth_bps={
-            ("device", "edge"): device_edge_bps,
-            ("edge", "cloud"): edge_cloud_bps,
-            ("device", "cloud"): through_edge(device_edge_bps, edge_cloud_bps, route),
-        },
+        bandwidth_bps=links_bps(device_edge_bps, edge_cloud_bps, route),
         batch=batch,
         overhead_s=overhead_s,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -40,14 +41,11 @@ def lower_bound(fleet: Fleet, objective: str = "slowest") -> float:
         return math.fsum(alone_s) / len(alone_s)
     devices = [_times(fleet, name) for name in fleet.by_name]
     times_s = np.unique(np.concatenate([np.concatenate(times) for times in devices]))
-    low, high = 0, len(times_s) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if _met(devices, float(times_s[middle]), len(fleet.edges)):
-            high = middle
-        else:
-            low = middle + 1
-    return float(times_s[low])
+    edges = len(fleet.edges)
+    least = bisect_left(
+        times_s[:-1].tolist(), True, key=lambda time_s: _met(devices, time_s, edges)
+    )
+    return float(times_s[least])
 
 
 class Times(NamedTuple):

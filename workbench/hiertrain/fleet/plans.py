@@ -12,7 +12,7 @@ from workbench.hiertrain.algorithms.hiertrain import hiertrain
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import Hybrid
 from workbench.hiertrain.costs.problem import TIERS, Problem
-from workbench.hiertrain.costs.profiled import through_edge
+from workbench.hiertrain.costs.profiled import links_bps
 
 
 class Plan(NamedTuple):
@@ -97,11 +97,9 @@ def _shared(problem: Problem, computing: int, sending: int, route: str) -> Probl
     layer_s, update_s = dict(problem.layer_s), dict(problem.update_s)
     layer_s["edge"] = layer_s["edge"] * computing
     update_s["edge"] = update_s["edge"] * computing
-    links = dict(problem.bandwidth_bps)
+    links = problem.bandwidth_bps
     if sending > 1:
-        links["edge", "cloud"] /= sending
-        hops_bps = links["device", "edge"], links["edge", "cloud"]
-        links["device", "cloud"] = through_edge(*hops_bps, route)
+        links = links_bps(links["device", "edge"], links["edge", "cloud"] / sending, route)
     return replace(problem, layer_s=layer_s, update_s=update_s, bandwidth_bps=links)
 
 

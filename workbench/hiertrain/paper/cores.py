@@ -57,7 +57,7 @@ def iterations_by_cores(
     The text fixes the edge-cloud bandwidth at 3.5 Mbit/s and then speaks of others; here it is
     swept.
     """
-    testbed = variant(device_edge_mbps, devices=devices)
+    testbed = variant(device_edge_mbps=device_edge_mbps, devices=devices)
     return by_cores(testbed, choose("model", model, MODELS), batch_size)
 
 

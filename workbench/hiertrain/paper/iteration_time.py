@@ -70,7 +70,7 @@ def iterations(
     devices: int = 1,
 ) -> pl.DataFrame:
     """`by_bandwidth` on a variant of the paper's testbed."""
-    testbed = variant(device_edge_mbps, edge_cores=edge_cores, devices=devices)
+    testbed = variant(device_edge_mbps=device_edge_mbps, edge_cores=edge_cores, devices=devices)
     return by_bandwidth(testbed, model, batch_size, planners=planners)
 
 

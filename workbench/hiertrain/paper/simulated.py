@@ -81,7 +81,7 @@ def simulated(
 def _simulated(
     *, model: str, batch_size: int, planner: str, steps: object, **testbed: float
 ) -> list[dict[str, object]]:
-    problem = variant(**testbed).problem(model, batch_size)  # type: ignore[arg-type]
+    problem = variant(**testbed).problem(model, batch_size)
     policy = PLANNERS[planner](problem)
     predicted_s = iteration(problem, policy).total_s
     simulated_s = {way: one_iteration(problem, policy, way).end_s for way in WAYS}
