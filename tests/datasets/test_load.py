@@ -112,11 +112,11 @@ def test_real_images_can_be_told_apart(real_mnist: Path | None) -> None:
 def test_the_real_mnist_is_the_published_one(real_mnist: Path | None) -> None:
     if real_mnist is None:
         pytest.skip(f"no MNIST in {REAL.name} beside the repository; digits stand in elsewhere")
-    found = [
+    sums = [
         hashlib.md5(gzip.decompress((real_mnist / "MNIST/raw" / name).read_bytes())).hexdigest()
         for name in mnist.FILES
     ]
-    assert tuple(found) == UNPACKED_MD5
+    assert tuple(sums) == UNPACKED_MD5
     data = load("mnist", folder=real_mnist)
     assert (len(data.y_train), len(data.y_test)) == (60_000, 10_000)
     assert data.y_train[:5].tolist() == [5, 0, 4, 1, 9]

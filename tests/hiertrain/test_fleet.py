@@ -111,24 +111,29 @@ def choice_of(policy: Hybrid) -> Any:
     return policy.order, policy.m_s, policy.m_l, policy.b_o, policy.b_s, policy.b_l
 
 
-def objective_s(found: Assignment, objective: str) -> float:
-    return OBJECTIVES[objective](found)[0]
+def objective_s(assigned: Assignment, objective: str) -> float:
+    return OBJECTIVES[objective](assigned)[0]
 
 
-def check(fleet: Fleet, found: Assignment) -> None:
+def check(fleet: Fleet, assigned: Assignment) -> None:
     """Every device has an edge that it reaches, a policy that fits, and the oracle's seconds."""
-    assert list(found.edges) == list(found.policies) == list(found.seconds) == list(fleet.by_name)
-    for name, edge in found.edges.items():
-        found.policies[name].check(fleet.by_name[name].problems[edge])
+    assert (
+        list(assigned.edges)
+        == list(assigned.policies)
+        == list(assigned.seconds)
+        == list(fleet.by_name)
+    )
+    for name, edge in assigned.edges.items():
+        assigned.policies[name].check(fleet.by_name[name].problems[edge])
     expected_s = oracle.timed_s(
         given_fleet(fleet),
-        list(found.edges.values()),
-        [choice_of(policy) for policy in found.policies.values()],
+        list(assigned.edges.values()),
+        [choice_of(policy) for policy in assigned.policies.values()],
     )
-    assert list(found.seconds.values()) == pytest.approx(expected_s, rel=RELATIVE)
-    assert found.slowest_s == max(found.seconds.values())
-    assert found.mean_s == pytest.approx(sum(expected_s) / len(expected_s), rel=RELATIVE)
-    assert timed(fleet, found.edges, found.policies) == found
+    assert list(assigned.seconds.values()) == pytest.approx(expected_s, rel=RELATIVE)
+    assert assigned.slowest_s == max(assigned.seconds.values())
+    assert assigned.mean_s == pytest.approx(sum(expected_s) / len(expected_s), rel=RELATIVE)
+    assert timed(fleet, assigned.edges, assigned.policies) == assigned
 
 
 @given(data=st.data(), fleet=fleets(4, 3))
@@ -147,14 +152,14 @@ def test_between_bound_and_alone(fleet: Fleet) -> None:
     by_themselves = alone(fleet)
     check(fleet, by_themselves)
     for objective in OBJECTIVES:
-        found, best = assign(fleet, objective), exact(fleet, objective)
-        for one in (found, best):
-            check(fleet, one)
+        assigned, best = assign(fleet, objective), exact(fleet, objective)
+        check(fleet, assigned)
+        check(fleet, best)
         bound_s = lower_bound(fleet, objective)
-        best_s, found_s = objective_s(best, objective), objective_s(found, objective)
+        best_s, assigned_s = objective_s(best, objective), objective_s(assigned, objective)
         assert bound_s <= best_s * (1 + RELATIVE)
-        assert best_s <= found_s * (1 + RELATIVE)
-        assert OBJECTIVES[objective](found) <= OBJECTIVES[objective](by_themselves)
+        assert best_s <= assigned_s * (1 + RELATIVE)
+        assert OBJECTIVES[objective](assigned) <= OBJECTIVES[objective](by_themselves)
 
 
 @few
@@ -191,7 +196,7 @@ def test_one_device_and_one_edge_is_the_paper(problem: Problem, route: str) -> N
 @given(data=st.data(), fleet=fleets(4, 3))
 def test_order_does_not_matter(data: st.DataObject, fleet: Fleet) -> None:
     devices = data.draw(st.permutations(fleet.devices))
-    turned = [Device(one.name, dict(list(one.problems.items())[::-1])) for one in devices]
+    turned = [Device(device.name, dict(list(device.problems.items())[::-1])) for device in devices]
     other = Fleet(tuple(turned), tuple(data.draw(st.permutations(fleet.edges))), fleet.route)
     assert alone(other) == alone(fleet)
     for objective in OBJECTIVES:
@@ -204,18 +209,18 @@ def test_order_does_not_matter(data: st.DataObject, fleet: Fleet) -> None:
 @given(data=st.data(), fleet=fleets(4, 3))
 def test_names_do_not_matter_to_the_best(data: st.DataObject, fleet: Fleet) -> None:
     edges = dict(zip(fleet.edges, data.draw(st.permutations(fleet.edges)), strict=True))
-    names = data.draw(st.permutations([one.name for one in fleet.devices]))
+    names = data.draw(st.permutations([device.name for device in fleet.devices]))
     renamed = Fleet(
         tuple(
-            Device(name, {edges[edge]: problem for edge, problem in one.problems.items()})
-            for name, one in zip(names, fleet.devices, strict=True)
+            Device(name, {edges[edge]: problem for edge, problem in device.problems.items()})
+            for name, device in zip(names, fleet.devices, strict=True)
         ),
         fleet.edges,
         fleet.route,
     )
     for objective in OBJECTIVES:
         best_s, other_s = (
-            objective_s(exact(one, objective), objective) for one in (fleet, renamed)
+            objective_s(exact(either, objective), objective) for either in (fleet, renamed)
         )
         assert other_s == pytest.approx(best_s, rel=RELATIVE)
         bound_s = lower_bound(fleet, objective)
@@ -228,7 +233,9 @@ def test_another_edge_or_one_device_less_is_never_worse(fleet: Fleet) -> None:
     best_s = objective_s(exact(fleet, "slowest"), "slowest")
     if len(fleet.edges) > 1:
         kept = fleet.edges[:1]
-        near = [Device(one.name, {kept[0]: one.problems[kept[0]]}) for one in fleet.devices]
+        near = [
+            Device(device.name, {kept[0]: device.problems[kept[0]]}) for device in fleet.devices
+        ]
         fewer = Fleet(tuple(near), kept, fleet.route)
         for objective in OBJECTIVES:
             before_s = objective_s(exact(fewer, objective), objective)

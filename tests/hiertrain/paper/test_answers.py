@@ -27,9 +27,9 @@ def stored(smoke: Smoke) -> None:
 
 def answers(frames: dict[str, pl.DataFrame]) -> dict[str, Answer]:
     """What frames answer that lack nothing."""
-    found = answers_of(FIGURES, frames)
-    assert not found.faults
-    return found.by_claim
+    answered = answers_of(FIGURES, frames)
+    assert not answered.faults
+    return answered.by_claim
 
 
 def value(claim: str, **changed: pl.DataFrame) -> float | bool | None:
@@ -177,9 +177,9 @@ def test_each_part_of_the_cores_claim_can_fail() -> None:
         return frame
 
     def holds(few: tuple[float, float, float], enough: tuple[float, float, float]) -> bool:
-        found = value("fig11.cores", fig11=gains(few, enough))
-        assert isinstance(found, bool)
-        return found
+        claimed = value("fig11.cores", fig11=gains(few, enough))
+        assert isinstance(claimed, bool)
+        return claimed
 
     helps, none = (20.0, 5.0, 2.0), (0.0, 0.0, 0.0)
     assert holds(helps, none)
@@ -217,7 +217,8 @@ def test_seconds_of_table_2() -> None:
 def test_causes_have_the_numbers_of_the_contradictions(claim: str, row: int) -> None:
     needed, allowed = constants.contradictions().select("needed", "allowed").row(row)
     assert needed > allowed
-    (cause,) = (one.causes[name] for one in FIGURES if (name := f"hiertrain.{claim}") in one.causes)
+    name = f"hiertrain.{claim}"
+    (cause,) = (figure.causes[name] for figure in FIGURES if name in figure.causes)
     assert f"{needed:.3g}" in cause.why
     assert f"{allowed:.3g}" in cause.why
 

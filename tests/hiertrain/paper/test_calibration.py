@@ -55,9 +55,9 @@ def test_the_file_names_what_was_fitted_on() -> None:
 
 
 def test_the_one_in_use_has_two_constants_and_keeps_what_is_stated() -> None:
-    one = EXPLANATIONS[EXPLANATION]
-    assert len(one.ranges) == 2
-    assert one.fixed["cloud_over_edge_core"] == STATED["cloud"]["over_edge_core"]
+    used = EXPLANATIONS[EXPLANATION]
+    assert len(used.ranges) == 2
+    assert used.fixed["cloud_over_edge_core"] == STATED["cloud"]["over_edge_core"]
 
 
 @pytest.mark.parametrize("name", EXPLANATIONS)
@@ -71,9 +71,9 @@ def test_no_machine_is_faster_than_its_peak(name: str) -> None:
 
 def test_the_one_in_use_is_the_simplest_of_those_that_meet_most_and_keep_what_is_stated() -> None:
     scores = {
-        name: (-met(name), len(one.ranges))
-        for name, one in EXPLANATIONS.items()
-        if "cloud_over_edge_core" in one.fixed
+        name: (-met(name), len(weighed.ranges))
+        for name, weighed in EXPLANATIONS.items()
+        if "cloud_over_edge_core" in weighed.fixed
     }
     assert min(scores, key=lambda name: scores[name]) == EXPLANATION
     assert met(EXPLANATION) >= met("fitted_cloud")  # a stated number is not given up for nothing

@@ -55,8 +55,8 @@ def test_more_cores_slow_nobody(stored: Frames) -> None:
 
 
 def test_more_devices_at_the_edge_help_nobody(stored: Frames) -> None:
-    one, four = stored["fig7"], FIG7.frame(devices=4)
-    assert (four["total_s"] >= one["total_s"] * (1 - 1e-9)).all()
+    alone, four = stored["fig7"], FIG7.frame(devices=4)
+    assert (four["total_s"] >= alone["total_s"] * (1 - 1e-9)).all()
 
 
 def test_gains_by_hand(stored: Frames) -> None:
@@ -155,8 +155,8 @@ def test_what_the_contradictions_say_of_the_model_is_so(stored: Frames) -> None:
     for name in (EXPLANATION, "speedups"):
         testbed = Testbed(Constants.load(name))
         for model in MODELS:
-            found = by_bandwidth(testbed, MODELS[model])
-            seconds = found.pivot(on="planner", index="edge_cloud_mbps", values="total_s")
+            frame = by_bandwidth(testbed, MODELS[model])
+            seconds = frame.pivot(on="planner", index="edge_cloud_mbps", values="total_s")
             low, first = (seconds.filter(edge_cloud_mbps=mbps) for mbps in (1.5, 2.5))
             assert low["all_cloud"][0] / first["all_cloud"][0] <= allowed[0]
             assert low["all_cloud"][0] / low["jalad"][0] <= allowed[1]

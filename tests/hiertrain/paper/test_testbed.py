@@ -63,13 +63,13 @@ def test_samples_and_features_are_float32() -> None:
 def test_equal_devices_share_the_edge_and_its_uplink() -> None:
     alone = variant(edge_cloud_mbps=4.0, edge_cores=2)
     shared = replace(alone, devices=4)
-    one, four = alone.problem("lenet5_cifar"), shared.problem("lenet5_cifar")
-    assert four.layer_s["edge"] == pytest.approx(4 * np.asarray(one.layer_s["edge"]))
+    whole, four = alone.problem("lenet5_cifar"), shared.problem("lenet5_cifar")
+    assert four.layer_s["edge"] == pytest.approx(4 * np.asarray(whole.layer_s["edge"]))
     for tier in ("device", "cloud"):
-        assert four.layer_s[tier] == pytest.approx(np.asarray(one.layer_s[tier]))
-    assert four.bandwidth_bps["edge", "cloud"] == one.bandwidth_bps["edge", "cloud"] / 4
+        assert four.layer_s[tier] == pytest.approx(np.asarray(whole.layer_s[tier]))
+    assert four.bandwidth_bps["edge", "cloud"] == whole.bandwidth_bps["edge", "cloud"] / 4
     assert four.bandwidth_bps["device", "cloud"] == 1e6
-    assert four.bandwidth_bps["device", "edge"] == one.bandwidth_bps["device", "edge"]
+    assert four.bandwidth_bps["device", "edge"] == whole.bandwidth_bps["device", "edge"]
 
 
 test_testbed_refused = refusals(

@@ -78,11 +78,11 @@ def test_workers_in_turn_overlap_in_their_updates_alone(data: st.DataObject) -> 
     order: Any = tuple(data.draw(st.permutations(TIERS)))
     last = data.draw(st.integers(1, problem.layers))
     policy = Hybrid(order, 0, last, 0, 0, problem.batch)
-    found = iteration(problem, policy)
-    early_s = max(found.o_update_s, found.l_update_s + found.l_weightgrad_s / 2)
-    expected_s = found.forward_s + found.backward_s + found.l_weightgrad_s / 2 + early_s
+    predicted = iteration(problem, policy)
+    early_s = max(predicted.o_update_s, predicted.l_update_s + predicted.l_weightgrad_s / 2)
+    expected_s = predicted.forward_s + predicted.backward_s + predicted.l_weightgrad_s / 2 + early_s
     assert run(problem, policy).end_s == pytest.approx(expected_s, rel=1e-9)
-    assert expected_s <= found.total_s * (1 + 1e-12)
+    assert expected_s <= predicted.total_s * (1 + 1e-12)
 
 
 @settings(deadline=None)
@@ -101,9 +101,9 @@ def test_shared_interfaces_take_no_less_and_end(data: st.DataObject, iterations:
 def test_by_hand() -> None:
     """Cloud o, device s, edge l; every number worked out from the figures above."""
     policy = Hybrid(("cloud", "device", "edge"), m_s=1, m_l=2, b_o=2, b_s=2, b_l=4)
-    one = run(SMALL, policy)
-    assert one.trace is not None
-    rows = one.trace.frame.filter(pl.col("lane").is_in(["forward", "backward", "update"]))
+    done = run(SMALL, policy)
+    assert done.trace is not None
+    rows = done.trace.frame.filter(pl.col("lane").is_in(["forward", "backward", "update"]))
     spans = {
         (node, lane, label.split(",")[0]): (round(start_s, 9), round(end_s, 9))
         for node, lane, label, start_s, end_s, _ in rows.iter_rows()
@@ -129,7 +129,7 @@ def test_by_hand() -> None:
         ("device", "update", "weights"): (5.64, 6.64),
         ("edge", "update", "weights"): (6.24, 7.74),
     }
-    assert one.end_s == pytest.approx(7.74)
+    assert done.end_s == pytest.approx(7.74)
     assert iteration(SMALL, policy).total_s > 7.74
 
 
@@ -138,7 +138,7 @@ def test_by_hand() -> None:
 def test_what_travels(order: Any, sharing: str) -> None:
     policy = Hybrid(order, m_s=1, m_l=3, b_o=1, b_s=3, b_l=4)
     iterations = 2
-    one = run(SMALL, policy, iterations, sharing)
+    links = run(SMALL, policy, iterations, sharing).links
     o, s, l = order  # noqa: E741
     home = "device" if sharing == "interfaces" else "samples"
     expected: Counter[tuple[str, str]] = Counter()
@@ -148,7 +148,7 @@ def test_what_travels(order: Any, sharing: str) -> None:
     for tier, samples, features, weights in ((s, 3, 3e4, 1e5), (l, 4, 1e3, 2.5e6)):
         for pair in ((tier, o), (o, tier)):
             expected[pair] += samples * features + weights  # type: ignore[assignment]
-    carried = {(use.source, use.target): use.bytes for use in one.links if use.bytes}
+    carried = {(use.source, use.target): use.bytes for use in links if use.bytes}
     assert carried == {pair: iterations * size for pair, size in expected.items()}
 
 
@@ -265,8 +265,8 @@ def test_every_sample_goes_once_through_every_layer_where_the_policy_says(
     if isinstance(policy, Hybrid):
         tasks = dict(zip(policy.order, (problem.layers, policy.m_s, policy.m_l), strict=True))
         for tier in policy.taking_part:
-            found = {key[1:] for key in log if key[0] == f"averaged by {tier}"}
-            assert found == {
+            averaged = {key[1:] for key in log if key[0] == f"averaged by {tier}"}
+            assert averaged == {
                 (layer, 0, other)
                 for other, last in tasks.items()
                 for layer in range(1, min(last, tasks[tier]) + 1)

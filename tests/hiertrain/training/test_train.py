@@ -94,8 +94,11 @@ def alone(setup: Setup, *, evaluating: bool = False) -> Tensor:
         train_alone(
             module.train(not evaluating),
             [
-                (torch.from_numpy(data.x_train[one]).to(dtype), torch.from_numpy(data.y_train[one]))
-                for one in setup.batches
+                (
+                    torch.from_numpy(data.x_train[batch]).to(dtype),
+                    torch.from_numpy(data.y_train[batch]),
+                )
+                for batch in setup.batches
             ],
             learning_rate=SGD.learning_rate,
             momentum=SGD.momentum,
@@ -141,8 +144,8 @@ def splits(layers: int, batch: int) -> list[tuple[int, int, int, int, int]]:
 @pytest.mark.parametrize("split", splits(4, 8), ids=str)
 def test_hybrid_parallelism_learns_what_one_machine_learns(order: Any, split: Any) -> None:
     setup = setup_of(double(Shortcut), 4, 8)
-    found = learnt(setup, Hybrid(order, *split))
-    torch.testing.assert_close(found, alone(setup), rtol=1e-9, atol=1e-9)
+    weights = learnt(setup, Hybrid(order, *split))
+    torch.testing.assert_close(weights, alone(setup), rtol=1e-9, atol=1e-9)
 
 
 @settings(max_examples=25, deadline=None)
@@ -157,8 +160,8 @@ def test_so_does_any_policy(data: st.DataObject, batch: int, sharing: str) -> No
 @pytest.mark.parametrize("split", splits(5, 9), ids=str)
 def test_lenet5_in_single_precision(split: Any) -> None:
     setup = setup_of("lenet5", 5, 9, (1, 28, 28))
-    found = learnt(setup, Hybrid(("cloud", "device", "edge"), *split))
-    torch.testing.assert_close(found, alone(setup), rtol=1e-4, atol=1e-4)
+    weights = learnt(setup, Hybrid(("cloud", "device", "edge"), *split))
+    torch.testing.assert_close(weights, alone(setup), rtol=1e-4, atol=1e-4)
 
 
 def slim_alexnet() -> nn.Module:
@@ -187,16 +190,16 @@ def test_with_normalisation_and_dropout_frozen(
         Hybrid(("edge", "device", "cloud"), layers // 3, layers // 2, 1, 2, 1),
         Chain(("device",) * (layers - 3) + ("cloud",) * 3, 4),
     ):
-        found = learnt(setup, policy, evaluating=True)
-        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+        weights = learnt(setup, policy, evaluating=True)
+        torch.testing.assert_close(weights, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_a_tied_weight_is_learnt_from_all_its_uses() -> None:
     # The matrix and its further use count as layers 1 and 2; the head is the third.
     setup = setup_of(double(Tied), 3, 6)
     for split in splits(3, 6):
-        found = learnt(setup, Hybrid(("edge", "cloud", "device"), *split))
-        torch.testing.assert_close(found, alone(setup), rtol=1e-9, atol=1e-9)
+        weights = learnt(setup, Hybrid(("edge", "cloud", "device"), *split))
+        torch.testing.assert_close(weights, alone(setup), rtol=1e-9, atol=1e-9)
 
 
 def test_a_chain_that_parts_a_tied_weight_is_refused() -> None:
@@ -249,8 +252,8 @@ class TestQuantised:
             [p.grad.reshape(-1) for p in module.parameters() if p.grad is not None]
         )
         SGD.step(flat.parameters, gradients, SGD.start(flat.parameters))
-        found = learnt(setup, Chain(self.CUT, 8, bits=4))
-        torch.testing.assert_close(found, flat.parameters, rtol=0, atol=1e-7)
+        weights = learnt(setup, Chain(self.CUT, 8, bits=4))
+        torch.testing.assert_close(weights, flat.parameters, rtol=0, atol=1e-7)
 
 
 LENET = Setup(
@@ -265,25 +268,25 @@ MIXED = Hybrid(("edge", "device", "cloud"), 1, 3, 10, 8, 14)
 
 @pytest.mark.parametrize("planner", PLANNERS)
 def test_every_planner_trains(planner: str) -> None:
-    found = train(LENET, planner)
-    assert found.epochs["epoch"].to_list() == [1, 2]
-    assert len(found.losses) == 2 * 3  # 100 samples are three batches of 32
-    assert found.losses[-1] < found.losses[0]
-    assert found.policy == PLANNERS[planner](LENET.problem)
-    bound_s = 6 * iteration(LENET.problem, found.policy).total_s
-    assert found.epochs["at_s"][1] == pytest.approx(found.run.end_s)
-    assert found.run.end_s <= bound_s * (1 + 1e-9)
+    trained = train(LENET, planner)
+    assert trained.epochs["epoch"].to_list() == [1, 2]
+    assert len(trained.losses) == 2 * 3  # 100 samples are three batches of 32
+    assert trained.losses[-1] < trained.losses[0]
+    assert trained.policy == PLANNERS[planner](LENET.problem)
+    bound_s = 6 * iteration(LENET.problem, trained.policy).total_s
+    assert trained.epochs["at_s"][1] == pytest.approx(trained.run.end_s)
+    assert trained.run.end_s <= bound_s * (1 + 1e-9)
 
 
 def test_what_an_epoch_is_evaluated_with() -> None:
-    found = train(LENET, MIXED)
+    trained = train(LENET, MIXED)
     flat = training.flatten(LENET.made(), (1, 28, 28))
-    flat.parameters.copy_(found.weights)
+    flat.parameters.copy_(trained.weights)
     data = LENET.dataset
     result = training.evaluate(flat.module, data.x_test, data.y_test)
-    assert found.epochs["top1"][1] == result.top1
+    assert trained.epochs["top1"][1] == result.top1
     first = train(replace(LENET, epochs=1), MIXED)
-    assert first.epochs.row(0) == found.epochs.row(0)
+    assert first.epochs.row(0) == trained.epochs.row(0)
 
 
 def test_running_statistics_are_weighed_by_samples() -> None:
@@ -294,18 +297,18 @@ def test_running_statistics_are_weighed_by_samples() -> None:
     x = torch.from_numpy(data.x_train[setup.batches[0]])
     with training.fixed_threads():
         simulate(setup.cluster, built.programs)
-        found = built.epochs.flat.module.get_buffer("conv1.norm.running_mean")
+        mean = built.epochs.flat.module.get_buffer("conv1.norm.running_mean")
         conv = setup.made().get_submodule("conv1.conv")
         # Momentum 0.1 from 0; the mean over channels of each tier's images.
         expected = 0.1 * conv(x).mean((0, 2, 3))
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(mean, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_iterations_cut_an_epoch_short() -> None:
-    found = train(replace(LENET, iterations=4), MIXED)
-    assert len(found.losses) == 4
-    assert len(found.epochs) == 2
-    assert found.losses == train(LENET, MIXED).losses[:4]
+    trained = train(replace(LENET, iterations=4), MIXED)
+    assert len(trained.losses) == 4
+    assert len(trained.epochs) == 2
+    assert trained.losses == train(LENET, MIXED).losses[:4]
 
 
 def test_dropout_draws_from_the_seed() -> None:
@@ -316,9 +319,9 @@ def test_dropout_draws_from_the_seed() -> None:
 
     setup = setup_of(make, 3, 8)
     policy = Hybrid(("edge", "device", "cloud"), 1, 2, 4, 2, 2)
-    one, again = (learnt(setup, policy) for _ in range(2))
-    assert torch.equal(one, again)
-    assert not torch.equal(one, learnt(setup, policy, evaluating=True))
+    first, again = (learnt(setup, policy) for _ in range(2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, learnt(setup, policy, evaluating=True))
 
 
 @pytest.mark.parametrize(

@@ -233,16 +233,16 @@ def fleet_of(
     return Fleet(tuple(placed), tuple(edges), route)
 
 
-def _differing(one: Problem, other: Problem) -> str:
+def _differing(first: Problem, other: Problem) -> str:
     """Name what should be the same in two problems and is not; empty if nothing."""
-    if one.batch != other.batch:
+    if first.batch != other.batch:
         return "batch"
     for tier in ("device", "cloud"):
-        if not np.array_equal(one.layer_s[tier], other.layer_s[tier]):
+        if not np.array_equal(first.layer_s[tier], other.layer_s[tier]):
             return f"layer_s of {tier}"
-        if not np.array_equal(one.update_s[tier], other.update_s[tier]):
+        if not np.array_equal(first.update_s[tier], other.update_s[tier]):
             return f"update_s of {tier}"
     for name in ("param_bytes", "output_bytes", "sample_bytes", "overhead_s"):
-        if not np.array_equal(getattr(one, name), getattr(other, name)):
+        if not np.array_equal(getattr(first, name), getattr(other, name)):
             return name
     return ""

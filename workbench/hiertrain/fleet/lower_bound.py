@@ -42,10 +42,11 @@ def lower_bound(fleet: Fleet, objective: str = "slowest") -> float:
     devices = [_times(fleet, name) for name in fleet.by_name]
     times_s = np.unique(np.concatenate([np.concatenate(times) for times in devices]))
     edges = len(fleet.edges)
-    least = bisect_left(
-        times_s[:-1].tolist(), True, key=lambda time_s: _met(devices, time_s, edges)
-    )
-    return float(times_s[least])
+
+    def met(time_s: float) -> bool:
+        return _met(devices, time_s, edges)
+
+    return float(times_s[bisect_left(times_s[:-1].tolist(), True, key=met)])
 
 
 class Times(NamedTuple):

@@ -111,10 +111,10 @@ def _neighbours(fleet: Fleet, edges: Edges) -> Iterator[Edges]:
         for other in fleet.reached(name):
             if other != edge:
                 yield {**edges, name: other}
-    for one, two in combinations(sorted(edges), 2):
+    for first, second in combinations(sorted(edges), 2):
         if (
-            edges[one] != edges[two]
-            and edges[two] in fleet.reached(one)
-            and edges[one] in fleet.reached(two)
+            edges[first] != edges[second]
+            and edges[second] in fleet.reached(first)
+            and edges[first] in fleet.reached(second)
         ):
-            yield {**edges, one: edges[two], two: edges[one]}
+            yield {**edges, first: edges[second], second: edges[first]}

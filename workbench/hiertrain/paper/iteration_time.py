@@ -136,8 +136,8 @@ def _jalad_overlaps(naive: pl.DataFrame, rivals: pl.DataFrame) -> Answer:
     """JALAD equals JointDNN+: All-Edge at low bandwidth, All-Cloud at high."""
     total_s = _side_by_side(naive, rivals)
 
-    def where(one: str, other: str) -> list[float]:
-        low_s, high_s = pl.min_horizontal(one, other), pl.max_horizontal(one, other)
+    def where(*both: str) -> list[float]:
+        low_s, high_s = pl.min_horizontal(both), pl.max_horizontal(both)
         return _bandwidths(total_s, high_s <= low_s * SAME)
 
     same = where("jalad", "jointdnn_plus")
