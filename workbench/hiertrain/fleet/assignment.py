@@ -62,8 +62,14 @@ def timed(fleet: Fleet, edges: Mapping[str, str], policies: Mapping[str, Hybrid]
 
     `edges` and `policies` are by the name of the device.
     """
-    _check(fleet, "edges", edges)
-    _check(fleet, "policies", policies)
+    _check_devices(fleet, "edges", edges)
+    for name, edge in edges.items():
+        if check_name("edge", edge, fleet.edges) not in fleet.reached(name):
+            raise UserError(
+                f"device {name!r} has no link to edge {edge!r}; "
+                f"it reaches {', '.join(fleet.reached(name))}"
+            )
+    _check_devices(fleet, "policies", policies)
     of_device_s: dict[str, float] = {}
     for edge, names in _groups(fleet, edges).items():
         their_s = seconds(fleet.plans, edge, names, [policies[name] for name in names])
@@ -117,17 +123,9 @@ def _assignment(fleet: Fleet, *by_device: Mapping[str, Any]) -> Assignment:
     )
 
 
-def _check(fleet: Fleet, what: str, by_device: Mapping[str, object]) -> None:
+def _check_devices(fleet: Fleet, what: str, by_device: Mapping[str, object]) -> None:
     for name in by_device:
         check_name(f"device in {what}", name, fleet.by_name)
     missing = [name for name in fleet.by_name if name not in by_device]
     if missing:
         raise UserError(f"{what} has nothing for {', '.join(missing)}; give one to every device")
-    for name, value in by_device.items():
-        if what == "edges":
-            check_name("edge", str(value), fleet.edges)
-            if value not in fleet.reached(name):
-                raise UserError(
-                    f"device {name!r} has no link to edge {value!r}; "
-                    f"it reaches {', '.join(fleet.reached(name))}"
-                )

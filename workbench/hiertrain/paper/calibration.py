@@ -61,6 +61,7 @@ CLAIMS = (
     "hiertrain.fig9.order_jointdnn",
 )
 _PAPER = {claim: paper_value(claim) for claim in SPEEDUPS}
+
 # The peaks are those of the machines, so no fit computes faster than they can.
 _SPEEDS = {
     "device_gflops": (0.1, STATED["device"]["peak_gflops"]),
@@ -98,7 +99,7 @@ class Explanation:
         return self.answers(constants, ("alexnet",) if alone else tuple(MODELS))
 
     def missed(self, answers: Mapping[str, Answer], trend: float = 0.5) -> float:
-        """Count the claims fitted on that are missed; one of which the trend is kept is `trend`."""
+        """Count the claims fitted on that are missed; where the trend is kept, as `trend`."""
         judged = verdicts("hiertrain", answers)
         costs = {**dict.fromkeys(MET, 0.0), "trend": trend}
         return sum(costs.get(judged[claim], 1.0) for claim in self.fitted_on)

@@ -15,9 +15,9 @@ from workbench.experiments.figure import Figure, Recordable
 from workbench.experiments.seeds import seeds_from
 from workbench.figures import parts
 from workbench.hiertrain.algorithms import PLANNERS
-from workbench.hiertrain.algorithms.jalad import BITS
+from workbench.hiertrain.algorithms.jalad import chain_at
 from workbench.hiertrain.costs.iteration import iteration
-from workbench.hiertrain.costs.policy import Chain, Policy
+from workbench.hiertrain.costs.policy import Policy
 from workbench.hiertrain.costs.problem import Problem
 from workbench.hiertrain.paper.testbed import EDGE_CLOUD_MBPS, FIG11_MBPS, MODELS, variant
 from workbench.hiertrain.paper.titles import MODEL_TITLES, present, titled
@@ -72,21 +72,16 @@ def accuracy(
         _under_planner,
         grid(seed=seeds_from(seed, seeds, usual_seeds), planner=PLANNERS),
         _TRAINED | {"planner": pl.String, "policy": pl.String} | _EPOCHS,
-        shared=_shared(
-            scale,
-            dataset,
-            samples=samples,
-            epochs=epochs,
-            batch_size=batch_size,
-            edge_cloud_mbps=edge_cloud_mbps,
-        ),
+        shared={
+            "source": data_set(scale, "cifar10", dataset),
+            "samples": samples,
+            "epochs": epochs,
+            "batch_size": batch_size,
+            "edge_cloud_mbps": edge_cloud_mbps,
+        },
         processes=processes,
         failures=TrainingError,
     )
-
-
-def _shared(scale: str, dataset: str, **trained: object) -> dict[str, object]:
-    return {"source": data_set(scale, "cifar10", dataset), **trained}
 
 
 def _under_planner(planner: str, **setting: Any) -> pl.DataFrame:
@@ -132,14 +127,13 @@ def jalad_bits(
         _in_bits,
         points,
         _TRAINED | counts | {"iteration_s": pl.Float64} | _EPOCHS,
-        shared=_shared(
-            scale,
-            dataset,
-            samples=samples,
-            epochs=epochs,
-            batch_size=batch_size,
-            edge_cloud_mbps=edge_cloud_mbps,
-        ),
+        shared={
+            "source": data_set(scale, "cifar10", dataset),
+            "samples": samples,
+            "epochs": epochs,
+            "batch_size": batch_size,
+            "edge_cloud_mbps": edge_cloud_mbps,
+        },
         processes=processes,
     )
 
@@ -147,15 +141,11 @@ def jalad_bits(
 def _in_bits(bits: int, gradient_bits: int, **setting: Any) -> pl.DataFrame:
     problem = _problem(**setting)
 
-    def cut_at(layers: int, bits: int, gradient_bits: int) -> Chain:
-        tiers = ("edge",) * layers + ("cloud",) * (problem.layers - layers)
-        return Chain(tiers, problem.batch, bits, gradient_bits)
-
-    def seconds(layers: int) -> float:
-        return iteration(problem, cut_at(layers, BITS, BITS)).total_s
+    def seconds(cut: int) -> float:
+        return iteration(problem, chain_at(problem, cut)).total_s
 
     cut = min(range(1, problem.layers), key=seconds)
-    policy, reason = cut_at(cut, bits, gradient_bits), None
+    policy, reason = chain_at(problem, cut, bits, gradient_bits), None
     try:
         epochs = _trained(policy, **setting)
     except TrainingError as error:

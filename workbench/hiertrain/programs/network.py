@@ -17,7 +17,7 @@ from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
 from workbench.hiertrain.costs.problem import PAIRS, TIERS, Problem
 from workbench.hiertrain.programs.chain import chain_program
 from workbench.hiertrain.programs.hybrid import hybrid_programs
-from workbench.hiertrain.programs.worker import Idle, Learner, Request, Samples, Worker
+from workbench.hiertrain.programs.worker import Idle, Learning, Request, Samples, Worker
 from workbench.names import check_name
 from workbench.runtime import Message
 
@@ -66,7 +66,7 @@ def programs_of(
     iterations: int,
     *,
     sharing: str = "none",
-    learners: Sequence[Learner] | None = None,
+    learners: Sequence[Learning] | None = None,
     samples: Samples | None = None,
 ) -> list[Program]:
     """Programs for the nodes of ``cluster_of(problem, sharing)``, in their order.

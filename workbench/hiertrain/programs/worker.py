@@ -37,7 +37,7 @@ class Idle:
         return lambda *_: nothing
 
 
-Learner = Union["TierLearner", Idle]
+Learning = Union["TierLearner", Idle]
 """A tier's side of the learning."""
 
 
@@ -46,7 +46,7 @@ class Worker:
     """A tier in a training: what its program computes and sends."""
 
     tier: str
-    learner: Learner
+    learner: Learning
     problem: Problem
     iterations: int
     source: int  # the node that hands out samples
