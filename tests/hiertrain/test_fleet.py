@@ -137,7 +137,7 @@ def check(fleet: Fleet, assigned: Assignment) -> None:
 
 
 @given(data=st.data(), fleet=fleets(4, 3))
-def test_any_policies_take_what_the_shares_say(data: st.DataObject, fleet: Fleet) -> None:
+def test_any_policies_take_the_seconds_of_their_shares(data: st.DataObject, fleet: Fleet) -> None:
     edges = {name: data.draw(st.sampled_from(fleet.reached(name))) for name in fleet.by_name}
     policies = {
         name: data.draw(hybrids(device.problems[edges[name]]))
@@ -148,7 +148,7 @@ def test_any_policies_take_what_the_shares_say(data: st.DataObject, fleet: Fleet
 
 @some
 @given(fleet=fleets(4, 3))
-def test_between_bound_and_alone(fleet: Fleet) -> None:
+def test_assign_and_exact_stand_between_bound_and_alone(fleet: Fleet) -> None:
     by_themselves = alone(fleet)
     check(fleet, by_themselves)
     for objective in OBJECTIVES:

@@ -98,7 +98,7 @@ def test_shared_interfaces_take_no_less_and_end(data: st.DataObject, iterations:
     assert shared.end_s >= alone.end_s * (1 - 1e-9)
 
 
-def test_by_hand() -> None:
+def test_hybrid_iteration_by_hand() -> None:
     """Cloud o, device s, edge l; every number worked out from the figures above."""
     policy = Hybrid(("cloud", "device", "edge"), m_s=1, m_l=2, b_o=2, b_s=2, b_l=4)
     done = run(SMALL, policy)
@@ -135,7 +135,7 @@ def test_by_hand() -> None:
 
 @pytest.mark.parametrize("order", list(permutations(TIERS)))
 @pytest.mark.parametrize("sharing", ["none", "interfaces"])
-def test_what_travels(order: Any, sharing: str) -> None:
+def test_every_link_carries_the_bytes_of_the_model(order: Any, sharing: str) -> None:
     policy = Hybrid(order, m_s=1, m_l=3, b_o=1, b_s=3, b_l=4)
     iterations = 2
     links = run(SMALL, policy, iterations, sharing).links

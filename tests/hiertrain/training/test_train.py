@@ -150,7 +150,9 @@ def test_hybrid_parallelism_learns_what_one_machine_learns(order: Any, split: An
 
 @settings(max_examples=25, deadline=None)
 @given(data=st.data(), batch=st.integers(1, 9), sharing=st.sampled_from(["none", "interfaces"]))
-def test_so_does_any_policy(data: st.DataObject, batch: int, sharing: str) -> None:
+def test_any_policy_learns_what_one_machine_learns(
+    data: st.DataObject, batch: int, sharing: str
+) -> None:
     setup = setup_of(double(Shortcut), 4, batch, sharing=sharing, iterations=3)
     whole = chains(setup.problem, bits=[None])
     policy = data.draw(st.one_of(hybrids(setup.problem), whole))
