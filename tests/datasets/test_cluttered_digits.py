@@ -31,22 +31,17 @@ def cluttered(folder: Path) -> Dataset:
     return datasets.load("cluttered_digits", folder=folder)
 
 
-@pytest.fixture
-def forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    def make() -> bytes:
-        raise AssertionError("made, though it is there")
-
-    monkeypatch.setattr(cluttered_digits, "make", make)
-
-
-@pytest.mark.parametrize("disabled", ["", "X86_V3,X86_V4,AVX512_ICL,AVX512_SPR"])
-def test_the_bytes_are_the_same_with_any_kernels_of_numpy(disabled: str) -> None:
+def test_the_bytes_are_the_same_with_the_plainest_kernels_of_numpy() -> None:
+    """Those with this machine's are compared with the checksum whenever they are loaded."""
+    assert cluttered_digits.SHA256 == SHA256
     code = (
         "import hashlib; from workbench.datasets import cluttered_digits;"
         "print(hashlib.sha256(cluttered_digits.make()).hexdigest())"
     )
-    environment = os.environ | {"NPY_DISABLE_CPU_FEATURES": disabled}
-    made = subprocess.check_output([sys.executable, "-c", code], text=True, env=environment)
+    disabled = {"NPY_DISABLE_CPU_FEATURES": "X86_V3,X86_V4,AVX512_ICL,AVX512_SPR"}
+    made = subprocess.check_output(
+        [sys.executable, "-c", code], text=True, env=os.environ | disabled
+    )
     assert made.strip() == SHA256
 
 
@@ -89,20 +84,17 @@ def test_a_digit_stays_upright_where_nothing_distorts_it(monkeypatch: pytest.Mon
     assert np.abs(image - 255 * expected).max() < 4  # a 256th of a pixel, of at most 255 a pixel
 
 
-@pytest.mark.usefixtures("forbidden")
-def test_is_made_once(folder: Path, cluttered: Dataset) -> None:
+def test_is_made_once(folder: Path, cluttered: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(cluttered_digits, "make")
     again = datasets.load("cluttered_digits", folder=folder)
     np.testing.assert_array_equal(again.x_test, cluttered.x_test)
     assert [path.name for path in folder.iterdir()] == [cluttered_digits.FILE]
 
 
-@pytest.mark.parametrize("damage", [b"\0" * 9_420_000, None])
-def test_a_damaged_file_is_made_anew(
-    tmp_path: Path, folder: Path, cluttered: Dataset, damage: bytes | None
-) -> None:
+def test_damaged_file_is_made_again(tmp_path: Path, folder: Path, cluttered: Dataset) -> None:
     whole = (folder / cluttered_digits.FILE).read_bytes()
     file = tmp_path / cluttered_digits.FILE
-    file.write_bytes(whole[:-1] if damage is None else damage)
+    file.write_bytes(whole[:-1])
     again = datasets.load("cluttered_digits", folder=tmp_path)
     np.testing.assert_array_equal(again.x_train, cluttered.x_train)
     assert file.read_bytes() == whole
@@ -123,6 +115,7 @@ def test_other_digits_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 def test_a_little_training_shows_that_it_can_be_learnt_and_is_hard(cluttered: Dataset) -> None:
     """One epoch: far beyond chance, and far from the 98 % of digits."""
     import torch

@@ -40,14 +40,14 @@ def test_every_sample_is_in_exactly_one_shard(
     assert all((np.diff(shard) > 0).all() for shard in shards)
     assert sorted(np.concatenate(shards).tolist()) == list(range(len(labels)))
     again = deal(labels, nodes, seed)
-    assert all(np.array_equal(one, two) for one, two in zip(shards, again, strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(shards, again, strict=True))
 
 
 @pytest.mark.parametrize("deal", WAYS.values(), ids=WAYS)
 def test_another_seed_deals_otherwise(deal: Deal) -> None:
     labels = [sample % 5 for sample in range(100)]
-    one, two = (deal(labels, 4, seed) for seed in (0, 1))
-    assert any(not np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+    first, second = (deal(labels, 4, seed) for seed in (0, 1))
+    assert any(not np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 @given(labels=LABELS, shares=st.lists(st.floats(0.5, 2.0), min_size=1, max_size=4), seed=SEEDS)
@@ -57,11 +57,6 @@ def test_sizes_are_the_shares_within_a_sample(
     shards = partition.by_size(labels, shares, seed=seed)
     for shard, share in zip(shards, shares, strict=True):
         assert abs(len(shard) - share / sum(shares) * len(labels)) < 1 + 1e-9
-
-
-def test_a_quarter_each() -> None:
-    sizes = [len(one) for one in partition.by_size(np.zeros(50_000, int), [0.25] * 4, seed=1)]
-    assert sizes == [12_500] * 4
 
 
 @pytest.mark.parametrize("classes_per_node", [1, 2, 5])

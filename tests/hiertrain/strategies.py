@@ -1,5 +1,7 @@
 """Random problems and policies, the awkward ones included."""
 
+from collections.abc import Sequence
+
 from hypothesis import strategies as st
 
 from tests.oracles.hiertrain import Given
@@ -66,11 +68,13 @@ def hybrids(draw: st.DrawFn, problem: Problem) -> Hybrid:
 
 
 @st.composite
-def chains(draw: st.DrawFn, problem: Problem) -> Chain:
+def chains(
+    draw: st.DrawFn, problem: Problem, bits: Sequence[int | None] = (None, 1, 8, 16, 32)
+) -> Chain:
     """Any legal chain of a problem."""
-    bits = st.sampled_from([None, 1, 8, 16, 32])
     tiers = draw(st.lists(st.sampled_from(TIERS), min_size=problem.layers, max_size=problem.layers))
-    return Chain(tuple(tiers), problem.batch, draw(bits), draw(bits))
+    of_value = st.sampled_from(bits)
+    return Chain(tuple(tiers), problem.batch, draw(of_value), draw(of_value))
 
 
 def given_of(problem: Problem) -> Given:

@@ -16,7 +16,7 @@ from tests.conftest import Smoke
 from tests.expectations import printed, stored_frames
 from tests.hiertrain.strategies import NUMBERS, given_of, hybrids, problems
 from tests.oracles import hiertrain_fleet as oracle
-from workbench.experiments import ExperimentInterrupted
+from tests.refusals import refusals
 from workbench.hiertrain import TIERS, Hybrid, Problem, iteration, through_edge
 from workbench.hiertrain.algorithms.hiertrain import hiertrain
 from workbench.hiertrain.costs.profiled import ROUTES
@@ -35,9 +35,7 @@ from workbench.hiertrain.fleet import (
     lower_bound,
     timed,
 )
-from workbench.hiertrain.fleet.assign import _greedy as greedily
-from workbench.hiertrain.fleet.assignment import planned
-from workbench.hiertrain.fleet.value import Value
+from workbench.hiertrain.fleet.search import greedy, value_of
 from workbench.hiertrain.paper import fleets as drawn_fleets
 from workbench.hiertrain.paper.fleets import FLEET, draw_fleets, mean_gaps
 from workbench.names import UnknownNameError
@@ -55,20 +53,15 @@ few, some = (
 
 def linked(problem: Problem, near_bps: float, uplink_bps: float, route: str, speed: float) -> Any:
     """The same device at an edge with such links, `speed` times as slow."""
-    layer_s, update_s = dict(problem.layer_s), dict(problem.update_s)
-    return Problem(
-        layer_s=layer_s | {"edge": layer_s["edge"] * speed},
-        update_s=update_s | {"edge": update_s["edge"] * speed},
-        param_bytes=problem.param_bytes,
-        output_bytes=problem.output_bytes,
-        sample_bytes=problem.sample_bytes,
+    return replace(
+        problem,
+        layer_s={**problem.layer_s, "edge": problem.layer_s["edge"] * speed},
+        update_s={**problem.update_s, "edge": problem.update_s["edge"] * speed},
         bandwidth_bps={
             ("device", "edge"): near_bps,
             ("edge", "cloud"): uplink_bps,
             ("device", "cloud"): through_edge(near_bps, uplink_bps, route),
         },
-        batch=problem.batch,
-        overhead_s=problem.overhead_s,
     )
 
 
@@ -118,28 +111,33 @@ def choice_of(policy: Hybrid) -> Any:
     return policy.order, policy.m_s, policy.m_l, policy.b_o, policy.b_s, policy.b_l
 
 
-def objective_s(found: Assignment, objective: str) -> float:
-    return OBJECTIVES[objective](found)[0]
+def objective_s(assigned: Assignment, objective: str) -> float:
+    return OBJECTIVES[objective](assigned)[0]
 
 
-def check(fleet: Fleet, found: Assignment) -> None:
+def check(fleet: Fleet, assigned: Assignment) -> None:
     """Every device has an edge that it reaches, a policy that fits, and the oracle's seconds."""
-    assert list(found.edges) == list(found.policies) == list(found.seconds) == list(fleet.by_name)
-    for name, edge in found.edges.items():
-        found.policies[name].check(fleet.by_name[name].problems[edge])
+    assert (
+        list(assigned.edges)
+        == list(assigned.policies)
+        == list(assigned.seconds)
+        == list(fleet.by_name)
+    )
+    for name, edge in assigned.edges.items():
+        assigned.policies[name].check(fleet.by_name[name].problems[edge])
     expected_s = oracle.timed_s(
         given_fleet(fleet),
-        list(found.edges.values()),
-        [choice_of(policy) for policy in found.policies.values()],
+        list(assigned.edges.values()),
+        [choice_of(policy) for policy in assigned.policies.values()],
     )
-    assert list(found.seconds.values()) == pytest.approx(expected_s, rel=RELATIVE)
-    assert found.slowest_s == max(found.seconds.values())
-    assert found.mean_s == pytest.approx(sum(expected_s) / len(expected_s), rel=RELATIVE)
-    assert timed(fleet, found.edges, found.policies) == found
+    assert list(assigned.seconds.values()) == pytest.approx(expected_s, rel=RELATIVE)
+    assert assigned.slowest_s == max(assigned.seconds.values())
+    assert assigned.mean_s == pytest.approx(sum(expected_s) / len(expected_s), rel=RELATIVE)
+    assert timed(fleet, assigned.edges, assigned.policies) == assigned
 
 
 @given(data=st.data(), fleet=fleets(4, 3))
-def test_any_policies_take_what_the_shares_say(data: st.DataObject, fleet: Fleet) -> None:
+def test_any_policies_take_the_seconds_of_their_shares(data: st.DataObject, fleet: Fleet) -> None:
     edges = {name: data.draw(st.sampled_from(fleet.reached(name))) for name in fleet.by_name}
     policies = {
         name: data.draw(hybrids(device.problems[edges[name]]))
@@ -150,39 +148,35 @@ def test_any_policies_take_what_the_shares_say(data: st.DataObject, fleet: Fleet
 
 @some
 @given(fleet=fleets(4, 3))
-def test_between_bound_and_alone(fleet: Fleet) -> None:
+def test_assign_and_exact_stand_between_bound_and_alone(fleet: Fleet) -> None:
     by_themselves = alone(fleet)
     check(fleet, by_themselves)
     for objective in OBJECTIVES:
-        found, best = assign(fleet, objective), exact(fleet, objective)
-        for one in (found, best):
-            check(fleet, one)
+        assigned, best = assign(fleet, objective), exact(fleet, objective)
+        check(fleet, assigned)
+        check(fleet, best)
         bound_s = lower_bound(fleet, objective)
-        best_s, found_s = objective_s(best, objective), objective_s(found, objective)
+        best_s, assigned_s = objective_s(best, objective), objective_s(assigned, objective)
         assert bound_s <= best_s * (1 + RELATIVE)
-        assert best_s <= found_s * (1 + RELATIVE)
-        assert OBJECTIVES[objective](found) <= OBJECTIVES[objective](by_themselves)
+        assert best_s <= assigned_s * (1 + RELATIVE)
+        assert OBJECTIVES[objective](assigned) <= OBJECTIVES[objective](by_themselves)
 
 
 @few
 @given(fleet=fleets(2, 2, max_layers=1, max_batch=2))
-def test_exact_is_the_best_of_all_policies(fleet: Fleet) -> None:
+def test_the_oracle_by_uses_is_the_best_of_all_policies(fleet: Fleet) -> None:
     for objective in OBJECTIVES:
         expected_s = oracle.exact_s(given_fleet(fleet), objective)
         assert oracle.exact_by_uses_s(given_fleet(fleet), objective) == expected_s
-        assert objective_s(exact(fleet, objective), objective) == pytest.approx(
-            expected_s, rel=RELATIVE
-        )
 
 
 @few
 @given(fleet=fleets(3, 2, max_layers=2, max_batch=2))
-def test_exact_for_more_devices(fleet: Fleet) -> None:
+def test_exact_is_the_best_by_uses(fleet: Fleet) -> None:
     for objective in OBJECTIVES:
         expected_s = oracle.exact_by_uses_s(given_fleet(fleet), objective)
-        assert objective_s(exact(fleet, objective), objective) == pytest.approx(
-            expected_s, rel=RELATIVE
-        )
+        best_s = objective_s(exact(fleet, objective), objective)
+        assert best_s == pytest.approx(expected_s, rel=RELATIVE)
 
 
 @given(problem=problems(max_layers=5, max_batch=9), route=st.sampled_from(sorted(ROUTES)))
@@ -202,7 +196,7 @@ def test_one_device_and_one_edge_is_the_paper(problem: Problem, route: str) -> N
 @given(data=st.data(), fleet=fleets(4, 3))
 def test_order_does_not_matter(data: st.DataObject, fleet: Fleet) -> None:
     devices = data.draw(st.permutations(fleet.devices))
-    turned = [Device(one.name, dict(list(one.problems.items())[::-1])) for one in devices]
+    turned = [Device(device.name, dict(list(device.problems.items())[::-1])) for device in devices]
     other = Fleet(tuple(turned), tuple(data.draw(st.permutations(fleet.edges))), fleet.route)
     assert alone(other) == alone(fleet)
     for objective in OBJECTIVES:
@@ -212,29 +206,21 @@ def test_order_does_not_matter(data: st.DataObject, fleet: Fleet) -> None:
 
 
 @few
-@given(data=st.data(), fleet=fleets(6, 3, max_layers=1, max_batch=2))
-def test_nor_does_it_to_the_heuristic(data: st.DataObject, fleet: Fleet) -> None:
-    other = replace(fleet, devices=tuple(data.draw(st.permutations(fleet.devices))))
-    assert assign(other, "mean") == assign(fleet, "mean")
-    assert lower_bound(fleet, "slowest") <= assign(fleet).slowest_s * (1 + RELATIVE)
-
-
-@few
 @given(data=st.data(), fleet=fleets(4, 3))
 def test_names_do_not_matter_to_the_best(data: st.DataObject, fleet: Fleet) -> None:
     edges = dict(zip(fleet.edges, data.draw(st.permutations(fleet.edges)), strict=True))
-    names = data.draw(st.permutations([one.name for one in fleet.devices]))
+    names = data.draw(st.permutations([device.name for device in fleet.devices]))
     renamed = Fleet(
         tuple(
-            Device(name, {edges[edge]: problem for edge, problem in one.problems.items()})
-            for name, one in zip(names, fleet.devices, strict=True)
+            Device(name, {edges[edge]: problem for edge, problem in device.problems.items()})
+            for name, device in zip(names, fleet.devices, strict=True)
         ),
         fleet.edges,
         fleet.route,
     )
     for objective in OBJECTIVES:
         best_s, other_s = (
-            objective_s(exact(one, objective), objective) for one in (fleet, renamed)
+            objective_s(exact(either, objective), objective) for either in (fleet, renamed)
         )
         assert other_s == pytest.approx(best_s, rel=RELATIVE)
         bound_s = lower_bound(fleet, objective)
@@ -247,7 +233,9 @@ def test_another_edge_or_one_device_less_is_never_worse(fleet: Fleet) -> None:
     best_s = objective_s(exact(fleet, "slowest"), "slowest")
     if len(fleet.edges) > 1:
         kept = fleet.edges[:1]
-        near = [Device(one.name, {kept[0]: one.problems[kept[0]]}) for one in fleet.devices]
+        near = [
+            Device(device.name, {kept[0]: device.problems[kept[0]]}) for device in fleet.devices
+        ]
         fewer = Fleet(tuple(near), kept, fleet.route)
         for objective in OBJECTIVES:
             before_s = objective_s(exact(fewer, objective), objective)
@@ -298,43 +286,34 @@ def test_a_swap_or_a_move_mends_both_beginnings(
     seconds: Any, begun_s: float, best_s: float
 ) -> None:
     fleet = at_two_edges(*seconds)
-    value = Value(fleet, "slowest")
-    assert value(greedily(fleet, value))[0] == value(alone(fleet).edges)[0] == begun_s
+    value = value_of(fleet, "slowest")
+    assert value(greedy(fleet, value))[0] == value(alone(fleet).edges)[0] == begun_s
     assert exact(fleet).slowest_s == best_s
     assert assign(fleet).slowest_s == best_s
 
 
-class TestByHand:
-    """Three devices, of 100, 100 and 1.5 seconds by themselves; an edge takes 1."""
+BY_HAND = Fleet(
+    tuple(
+        Device(name, {"a": compute_bound(seconds), "b": compute_bound(seconds)})
+        for name, seconds in (("slow", 100), ("slower", 100), ("fast", 1.5))
+    ),
+    ("a", "b"),
+)
+"""Devices of 100, 100 and 1.5 seconds by themselves; an edge takes 1."""
 
-    FLEET = Fleet(
-        tuple(
-            Device(name, {"a": compute_bound(seconds), "b": compute_bound(seconds)})
-            for name, seconds in (("slow", 100), ("slower", 100), ("fast", 1.5))
-        ),
-        ("a", "b"),
-    )
 
-    def test_alone_all_go_to_the_first_edge(self) -> None:
-        found = alone(self.FLEET)
-        assert set(found.edges.values()) == {"a"}
-        assert set(found.seconds.values()) == {3.0}
-
-    def test_together_the_fast_one_stays_at_home(self) -> None:
-        for found in (assign(self.FLEET), exact(self.FLEET)):
-            assert found.edges["slow"] != found.edges["slower"]
-            assert found.policies["fast"].taking_part == ("device",)
-            assert dict(found.seconds) == {"fast": 1.5, "slow": 1.0, "slower": 1.0}
-        assert assign(self.FLEET, "mean").mean_s == pytest.approx(3.5 / 3)
-
-    def test_the_bound_knows_the_capacity(self) -> None:
-        assert lower_bound(self.FLEET) == 1.5  # three cannot share two edges in less
-        assert lower_bound(self.FLEET, "mean") == 1.0
-
-    def test_table(self) -> None:
-        table = assign(self.FLEET).table()
-        assert table.columns == ["device", "edge", "policy", "seconds"]
-        assert table["device"].to_list() == ["fast", "slow", "slower"]
+def test_three_devices_by_hand() -> None:
+    by_themselves = alone(BY_HAND)
+    assert set(by_themselves.edges.values()) == {"a"}
+    assert set(by_themselves.seconds.values()) == {3.0}
+    for together in (assign(BY_HAND), exact(BY_HAND)):
+        assert together.edges["slow"] != together.edges["slower"]
+        assert together.policies["fast"].taking_part == ("device",)
+        assert dict(together.seconds) == {"fast": 1.5, "slow": 1.0, "slower": 1.0}
+        assert together.table()["device"].to_list() == ["fast", "slow", "slower"]
+    assert assign(BY_HAND, "mean").mean_s == pytest.approx(3.5 / 3)
+    assert lower_bound(BY_HAND) == 1.5  # three cannot share two edges in less
+    assert lower_bound(BY_HAND, "mean") == 1.0
 
 
 PROFILE = profile_model("lenet5")
@@ -378,88 +357,82 @@ def two(edge: str = "a", **links: float) -> Mapping[str, Problem]:
     return {"a": linked(compute_bound(1), 5.0, 3.0, "bottleneck", 1.0), edge: there}
 
 
-class TestRefusals:
-    @pytest.mark.parametrize(
-        ("devices", "edges", "message"),
-        [
-            ([], ["a"], "at least one device"),
-            ([Device("d", two())], [], "at least one edge"),
-            ([Device("d", two())], "a", "give a sequence of names"),
-            ([Device("d", two("b"))], ["a"], r"unknown edge of device 'd' 'b'"),
-            ([Device("d", two()), Device("d", two())], ["a"], "several devices are called d"),
-            ([Device("d", two())], ["a", "a"], "several edges are called a"),
-            (
-                [Device("d", two()), Device("e", two(uplink=2.0))],
-                ["a"],
-                "uplink of edge 'a' has 3 bit/s for device 'd' and 2 for 'e'",
-            ),
-            ([Device("d", {"a": compute_bound(1)})], ["a"], None),
-        ],
-    )
-    def test_fleets(self, devices: Any, edges: Any, message: str | None) -> None:
-        if message is None:
-            Fleet(tuple(devices), edges)
-            return
-        with pytest.raises(ValueError, match=message):
-            Fleet(tuple(devices), edges)
+D = Device("d", two())
 
-    def test_a_way_to_the_cloud_past_the_edge(self) -> None:
-        device = Device("d", two())
-        with pytest.raises(ValueError, match=r"by way of edge 'a' it is 1.875 .*through_edge"):
-            Fleet((device,), ("a",), "store_and_forward")
-        with pytest.raises(UnknownNameError, match="unknown route 'straight'"):
-            Fleet((device,), ("a",), "straight")
+test_fleet_refused = refusals(
+    Fleet,
+    {"devices": (D,), "edges": ["a"]},
+    {
+        "devices": {
+            "at least one device": [()],
+            r"unknown edge of device 'd' 'b'": [(Device("d", two("b")),)],
+            "several devices are called d": [(D, D)],
+            "uplink of edge 'a' has 3 bit/s for device 'd' and 2 for 'e'": [
+                (D, Device("e", two(uplink=2.0)))
+            ],
+        },
+        "edges": {
+            "at least one edge": [()],
+            "give a sequence of names": ["a"],
+            "several edges are called a": [["a", "a"]],
+        },
+        "route": {
+            r"by way of edge 'a' it is 1.875 .*through_edge": ["store_and_forward"],
+            "unknown route 'straight'": ["straight"],
+        },
+    },
+)
+test_device_refused = refusals(
+    Device,
+    {"name": "d", "problems": two()},
+    {
+        "problems": {
+            "device 'd' has no link to any edge": [{}],
+            "'d' has another layer_s of device with edge 'b'": [
+                {"a": compute_bound(1), "b": compute_bound(2)}
+            ],
+        }
+    },
+)
+APART = Fleet((D, Device("e", two("b"))), ("a", "b"))
+ALONE = dict.fromkeys("de", Hybrid(TIERS, 0, 0, 1, 0, 0))
+test_assignment_refused = refusals(
+    timed,
+    {"fleet": APART, "edges": {"d": "a", "e": "b"}, "policies": ALONE},
+    {
+        "edges": {
+            "device 'd' has no link to edge 'b'; it reaches a": [{"d": "b", "e": "b"}],
+            "unknown edge 'c'": [{"d": "c", "e": "b"}],
+            "edges has nothing for e": [{"d": "a"}],
+            "unknown device in edges 'f'": [{"d": "a", "e": "b", "f": "b"}],
+        },
+        "policies": {
+            "policies has nothing for d, e": [{}],
+            "shares out 2 samples": [ALONE | {"e": replace(ALONE["e"], b_o=2)}],
+        },
+    },
+)
+test_machines_refused = refusals(
+    fleet_of,
+    {"devices": machines(1), "edges": TOWERS, "cloud_flops_per_s": 1e11},
+    {
+        "devices": {"at least one device; none was given": [{}]},
+        "edges": {
+            "at least one edge; none was given": [{}],
+            "unknown edge of device 'pi 0' 'b'": [{"a": TOWERS["a"]}],
+        },
+        "cloud_capacity_flops_per_s": {"cloud_capacity_flops_per_s is": [0, math.nan]},
+    },
+)
 
-    def test_devices(self) -> None:
-        with pytest.raises(ValueError, match="device 'd' has no link to any edge"):
-            Device("d", {})
-        with pytest.raises(ValueError, match="'d' has another layer_s of device with edge 'b'"):
-            Device("d", {"a": compute_bound(1), "b": compute_bound(2)})
 
-    def test_assignments(self) -> None:
-        fleet = Fleet((Device("d", two()), Device("e", two("b"))), ("a", "b"))
-        policies = dict.fromkeys("de", Hybrid(TIERS, 0, 0, 1, 0, 0))
-        timed(fleet, {"d": "a", "e": "b"}, policies)
-        for edges, message in (
-            ({"d": "b", "e": "b"}, "device 'd' has no link to edge 'b'; it reaches a"),
-            ({"d": "c", "e": "b"}, "unknown edge 'c'"),
-            ({"d": "a"}, "edges has nothing for e"),
-            ({"d": "a", "e": "b", "f": "b"}, "unknown device in edges 'f'"),
-        ):
-            with pytest.raises(ValueError, match=message):
-                timed(fleet, edges, policies)
-            with pytest.raises(ValueError, match=message):
-                planned(fleet, edges)
-        with pytest.raises(ValueError, match="policies has nothing for d, e"):
-            timed(fleet, {"d": "a", "e": "b"}, {})
-        wrong = policies | {"e": replace(policies["e"], b_o=2)}
-        with pytest.raises(ValueError, match="shares out 2 samples"):
-            timed(fleet, {"d": "a", "e": "b"}, wrong)
-
-    @pytest.mark.parametrize("planner", [assign, exact, lower_bound])
-    def test_unknown_objective(self, planner: Any) -> None:
+@pytest.mark.parametrize("planner", [alone, assign, exact, lower_bound])
+def test_planner_takes_a_fleet_and_a_known_objective(planner: Any) -> None:
+    with pytest.raises(TypeError, match="the fleet is None; give a Fleet"):
+        planner(None)
+    if planner is not alone:
         with pytest.raises(UnknownNameError, match="Did you mean 'slowest'"):
-            planner(TestByHand.FLEET, "slow")
-
-    @pytest.mark.parametrize("planner", [alone, assign, exact, lower_bound])
-    def test_no_fleet(self, planner: Any) -> None:
-        with pytest.raises(TypeError, match="the fleet is None; give a Fleet"):
-            planner(None)
-
-    def test_nothing_at_all(self) -> None:
-        with pytest.raises(ValueError, match="at least one edge; none was given"):
-            fleet_of(machines(1), {}, cloud_flops_per_s=1e11)
-        with pytest.raises(ValueError, match="at least one device; none was given"):
-            fleet_of({}, TOWERS, cloud_flops_per_s=1e11)
-
-    def test_profiles(self) -> None:
-        with pytest.raises(UnknownNameError, match="unknown edge of device 'pi 0' 'b'"):
-            fleet_of(machines(1), {"a": TOWERS["a"]}, cloud_flops_per_s=1e11)
-        for capacity in (0, math.nan):
-            with pytest.raises(ValueError, match="cloud_capacity_flops_per_s is"):
-                fleet_of(
-                    machines(1), TOWERS, cloud_flops_per_s=1e11, cloud_capacity_flops_per_s=capacity
-                )
+            planner(BY_HAND, "slow")
 
 
 @pytest.fixture(scope="module")
@@ -467,75 +440,59 @@ def frame(smoke: Smoke) -> pl.DataFrame:
     return stored_frames(smoke, "hiertrain")["fleet"]
 
 
-class TestExperiment:
-    SEED = 1  # of the notebook
+SEED = 1  # of the notebook
 
-    def test_frame(self, frame: pl.DataFrame) -> None:
-        count = math.prod(len(FLEET.sizes[name].smoke) for name in ("devices", "edges", "draws"))
-        assert frame.schema == drawn_fleets.FLEETS
-        assert len(frame) == 4 * count
-        assert frame["reason"].null_count() == 4 * count
-        assert FLEET.frame("smoke", seed=self.SEED).equals(frame)
-        assert not FLEET.frame("smoke", seed=self.SEED + 1).equals(frame)
 
-    def test_order_of_methods(self, frame: pl.DataFrame) -> None:
-        bound_s, exact_s, assigned_s, alone_s = (
-            frame.filter(method=method)["slowest_s"]
-            for method in ("lower bound", "exact", "assign", "alone")
-        )
-        assert (bound_s <= exact_s * (1 + RELATIVE)).all()
-        assert (exact_s <= assigned_s * (1 + RELATIVE)).all()
-        assert (assigned_s <= alone_s).all()
-        gaps = frame.filter(pl.col("method") == "alone")
-        expected = 100 * (gaps["slowest_s"] / bound_s - 1)
-        assert gaps["gap_percent"].to_list() == pytest.approx(expected.to_list())
+def test_fleets_repeat_with_the_seed(frame: pl.DataFrame) -> None:
+    count = math.prod(len(FLEET.sizes[name].smoke) for name in ("devices", "edges", "draws"))
+    assert frame.schema == drawn_fleets.FLEETS
+    assert len(frame) == 4 * count
+    assert frame["reason"].null_count() == 4 * count
+    assert FLEET.frame("smoke", seed=SEED).equals(frame)
+    assert not FLEET.frame("smoke", seed=SEED + 1).equals(frame)
 
-    def test_larger_fleets_hold_the_smaller(self, frame: pl.DataFrame) -> None:
-        best = frame.filter(method="exact", edges=2).sort("devices")["slowest_s"]
-        assert best.is_sorted()
-        few, more = (drawn_fleets.drawn_fleet(n, n, 0, seed=0) for n in (2, 3))
-        for name, device in few.by_name.items():
-            for edge, problem in device.problems.items():
-                assert given_of(problem) == given_of(more.by_name[name].problems[edge])
 
-    def test_too_many_assignments_are_a_row_with_its_reason(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(drawn_fleets, "MODELS", ("lenet5",))
-        frame = drawn_fleets.fleets([10], [2], [0], processes=1)
-        (refused,) = frame.filter(method="exact").rows(named=True)
-        assert refused["slowest_s"] is None
-        assert "10 devices have 1,024 assignments" in refused["reason"]
-        assert frame["above_exact_percent"].null_count() == 4
-        gaps = mean_gaps(frame)
-        assert gaps["method"].to_list() == ["alone", "assign"]
-        assert gaps["compared"].to_list() == [0, 0]
-        assert "best assignment" not in str(draw_fleets(frame).to_dict())
+def test_methods_stand_between_bound_and_alone(frame: pl.DataFrame) -> None:
+    bound_s, exact_s, assigned_s, alone_s = (
+        frame.filter(method=method)["slowest_s"]
+        for method in ("lower bound", "exact", "assign", "alone")
+    )
+    assert (bound_s <= exact_s * (1 + RELATIVE)).all()
+    assert (exact_s <= assigned_s * (1 + RELATIVE)).all()
+    assert (assigned_s <= alone_s).all()
+    gaps = frame.filter(pl.col("method") == "alone")
+    expected = 100 * (gaps["slowest_s"] / bound_s - 1)
+    assert gaps["gap_percent"].to_list() == pytest.approx(expected.to_list())
+    gaps = mean_gaps(frame).filter(method="exact")
+    assert gaps["best"].to_list() == gaps["compared"].to_list() == gaps["fleets"].to_list()
+    assert gaps["above_exact_percent"].to_list() == [0.0] * len(gaps)
 
-    def test_ctrl_c_leaves_finished_rows(
-        self, frame: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def interrupted(_: Fleet) -> tuple[float, float]:
-            raise KeyboardInterrupt
 
-        monkeypatch.setitem(drawn_fleets.METHODS, "exact", interrupted)
-        with pytest.raises(ExperimentInterrupted) as raised:
-            FLEET.frame("smoke", seed=self.SEED)
-        whole = frame.head(3).with_columns(above_exact_percent=pl.lit(None, pl.Float64))
-        assert raised.value.frame.equals(whole)
+def test_larger_fleets_hold_the_smaller(frame: pl.DataFrame) -> None:
+    best = frame.filter(method="exact", edges=2).sort("devices")["slowest_s"]
+    assert best.is_sorted()
+    few, more = (drawn_fleets.drawn_fleet(n, n, 0, seed=0) for n in (2, 3))
+    for name, device in few.by_name.items():
+        for edge, problem in device.problems.items():
+            assert given_of(problem) == given_of(more.by_name[name].problems[edge])
 
-    def test_mean_gaps(self, frame: pl.DataFrame) -> None:
-        gaps = mean_gaps(frame).filter(method="exact")
-        assert gaps["best"].to_list() == gaps["compared"].to_list() == gaps["fleets"].to_list()
-        assert gaps["above_exact_percent"].to_list() == [0.0] * len(gaps)
 
-    def test_unknown_scale(self) -> None:
-        with pytest.raises(UnknownNameError, match="unknown scale 'large'"):
-            FLEET.frame("large")
+def test_too_many_assignments_are_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawn_fleets, "MODELS", ("lenet5",))
+    frame = drawn_fleets.fleets([10], [2], [0], processes=1)
+    (refused,) = frame.filter(method="exact").rows(named=True)
+    assert refused["slowest_s"] is None
+    assert "10 devices have 1,024 assignments" in refused["reason"]
+    assert frame["above_exact_percent"].null_count() == 4
+    gaps = mean_gaps(frame)
+    assert gaps["method"].to_list() == ["alone", "assign"]
+    assert gaps["compared"].to_list() == [0, 0]
+    assert "best assignment" not in str(draw_fleets(frame).to_dict())
 
-    def test_chart(self, frame: pl.DataFrame, smoke: Smoke) -> None:
-        _, svg = printed(smoke, "hiertrain", "fleet")
-        for word in ("1 edge", "2 edges", "by itself", "assigned together", "best assignment"):
-            assert word in svg
-        assert not re.search("nan", svg.partition("</style>")[2], re.IGNORECASE)  # less the font
-        assert '"values": [2, 3, 4]' in draw_fleets(frame).to_json(indent=None)
+
+def test_chart_of_fleets(frame: pl.DataFrame, smoke: Smoke) -> None:
+    _, svg = printed(smoke, "hiertrain", "fleet")
+    for word in ("1 edge", "2 edges", "by itself", "assigned together", "best assignment"):
+        assert word in svg
+    assert not re.search("nan", svg.partition("</style>")[2], re.IGNORECASE)  # less the font
+    assert '"values": [2, 3, 4]' in draw_fleets(frame).to_json(indent=None)

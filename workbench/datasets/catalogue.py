@@ -89,11 +89,9 @@ def load(
 
     Raises
     ------
-    workbench.names.UnknownNameError
-        No data set of that name; the message lists all and the nearest.
     DatasetError
         It is not in `folder` and cannot be fetched, or a file of it is broken. The message says
-        what to do. Both are `ValueError`.
+        what to do.
     """
     name = os.fspath(name_or_path)
     path = expanded(name)

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from workbench import atomic
-from workbench.datasets.dataset import Dataset, DatasetError, Images, Labels
-from workbench.datasets.fetch import Remote, fetch, unavailable
+from workbench.datasets.dataset import Dataset, DatasetError, Images, Labels, scaled
+from workbench.datasets.fetch import Remote, fetch_for
 
 LAYOUT = "cifar-10-batches-bin"
 TRAIN_FILES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
@@ -45,12 +45,9 @@ def load(archive: Remote, folder: Path, mirror: str | None = None) -> Dataset:
     """Read the unpacked files of `folder`; where they are missing, fetch and unpack the archive."""
     where = folder / LAYOUT
     if not present(folder):
-        try:
-            packed = fetch(archive, folder, mirror)
-        except DatasetError as error:
-            raise unavailable(
-                "cifar10", [archive], folder, layout=LAYOUT, folder=folder, why=error
-            ) from error
+        packed = fetch_for(
+            "cifar10", archive, folder, mirror, files=[archive], folder=folder, layout=LAYOUT
+        )
         _unpack(archive, packed, where)
     batches = [_read(where / name) for name in TRAIN_FILES]
     x_train, y_train = (np.concatenate(parts) for parts in zip(*batches, strict=True))
@@ -90,6 +87,4 @@ def _read(path: Path) -> tuple[Images, Labels]:
             f"remove the folder {path.parent}, and it is fetched again"
         )
     records = data.reshape(-1, 1 + _IMAGE_BYTES)
-    images = records[:, 1:].reshape(-1, 3, 32, 32).astype(np.float32)
-    images /= np.float32(255)
-    return images, records[:, 0].astype(np.int64)
+    return scaled(records[:, 1:].reshape(-1, 3, 32, 32)), records[:, 0].astype(np.int64)

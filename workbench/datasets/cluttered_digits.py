@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from workbench import atomic
 from workbench.datasets import digits
-from workbench.datasets.dataset import Dataset, DatasetError, Images, Labels
+from workbench.datasets.dataset import Dataset, DatasetError, Images, Labels, scaled
 
 FILE = "cluttered_digits.bin"
 SHA256 = "1ef416cd0d11b4d50f0ae14ba5af28a6de6a390bb5db13c446fc4f8cc1b6cce9"
@@ -47,16 +47,10 @@ def load(folder: Path) -> Dataset:
     """Read the images from `folder`; make them, and keep them there, where they are not.
 
     A damaged file is replaced. Where nothing can be written they are made each time, in seconds.
-
-    Raises
-    ------
-    DatasetError
-        What was made here is not what it is elsewhere.
+    What was made here and is not what it is elsewhere is refused.
     """
     data = np.frombuffer(_kept(folder / FILE), np.uint8).reshape(TRAIN + TEST, 1 + SIDE * SIDE)
-    x = data[:, 1:].reshape(-1, 1, SIDE, SIDE).astype(np.float32)
-    x /= np.float32(255)
-    y = data[:, 0].astype(np.int64)
+    x, y = scaled(data[:, 1:].reshape(-1, 1, SIDE, SIDE)), data[:, 0].astype(np.int64)
     classes = tuple(map(str, range(10)))
     return Dataset("cluttered_digits", x[:TRAIN], y[:TRAIN], x[TRAIN:], y[TRAIN:], classes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -87,35 +88,29 @@ class Dataset:
         return channels, height, width
 
     def subset(self, train: ArrayLike | None = None, test: ArrayLike | None = None) -> Dataset:
-        """Keep the samples of these indices, in their order; all where None.
-
-        Raises DatasetError: an index beyond the data, or none at all.
-        """
-        chosen = [
-            (_indices(self.name, part, wanted, len(y)), x, y)
-            for part, wanted, x, y in (
-                ("train", train, self.x_train, self.y_train),
-                ("test", test, self.x_test, self.y_test),
-            )
-        ]
-        (x_train, y_train), (x_test, y_test) = ((x[at], y[at]) for at, x, y in chosen)
-        return replace(self, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+        """Keep the samples of these indices, in their order; all where None."""
+        kept: dict[str, Any] = {}
+        for part, wanted in (("train", train), ("test", test)):
+            x, y = getattr(self, f"x_{part}"), getattr(self, f"y_{part}")
+            at = _indices(self.name, part, wanted, len(y))
+            kept |= {f"x_{part}": x[at], f"y_{part}": y[at]}
+        return replace(self, **kept)
 
     def limit(self, train: int | None = None, test: int | None = None, *, seed: int = 0) -> Dataset:
         """Draw samples at random, none twice; all where None or where there are no more.
 
         The same seed draws the same samples; a smaller number draws the first of a larger.
         """
-        drawn: list[NDArray[np.int64] | None] = []
-        for stream, (wanted, y) in enumerate(((train, self.y_train), (test, self.y_test))):
+
+        def drawn(stream: int, wanted: int | None, count: int) -> NDArray[np.int64] | None:
             if wanted is not None and wanted < 1:
                 raise DatasetError(f"{self.name}: limit is {wanted}; at least one sample is needed")
-            if wanted is None or wanted >= len(y):
-                drawn.append(None)
-            else:
-                rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stream,)))
-                drawn.append(rng.permutation(len(y))[:wanted])
-        return self.subset(*drawn)
+            if wanted is None or wanted >= count:
+                return None
+            rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stream,)))
+            return rng.permutation(count)[:wanted]
+
+        return self.subset(drawn(0, train, len(self.y_train)), drawn(1, test, len(self.y_test)))
 
     def standardised(self) -> Dataset:
         """Shift and scale all pixels alike, so that those to train on have mean 0 and variance 1.
@@ -130,15 +125,19 @@ class Dataset:
         return replace(self, x_train=x_train, x_test=x_test)
 
     def fitted(self, input_shape: Sequence[int]) -> Dataset:
-        """Bring the images to a model's input shape; see `fit_images` for how.
-
-        Raises DatasetError: the channels cannot be derived from those of the images.
-        """
+        """Bring the images to a model's input shape; see `fit_images` for how."""
         try:
             x_train, x_test = (fit_images(x, input_shape) for x in (self.x_train, self.x_test))
         except ValueError as error:
             raise DatasetError(f"{self.name}: {error}") from error
         return replace(self, x_train=x_train, x_test=x_test)
+
+
+def scaled(pixels: NDArray[np.uint8]) -> Images:
+    """Bytes as float32 from 0 to 1."""
+    images = pixels.astype(np.float32)
+    images /= np.float32(255)
+    return images
 
 
 def _indices(name: str, part: str, wanted: ArrayLike | None, count: int) -> slice | Labels:
@@ -211,8 +210,6 @@ def check_dataset(
     """Return `dataset` if it is a `Dataset` whose images the model takes.
 
     `model` is its name, for the error; `input_shape` is channels, height and width, if known.
-
-    Raises ValueError: a name, anything else but a `Dataset`, or images of another shape.
     """
     fitted = "" if input_shape is None else f".fitted({tuple(input_shape)})"
     if isinstance(dataset, str):

@@ -24,11 +24,6 @@ class Remote:
     sha256: str
     mirrors: tuple[str, ...]
 
-    def urls(self, mirror: str | None = None) -> list[str]:
-        """URLs of the file; on `mirror` alone unless that is None."""
-        bases = self.mirrors if mirror is None else (mirror,)
-        return [f"{base.rstrip('/')}/{self.name}" for base in bases]
-
 
 def data_folder() -> Path:
     """Return the folder of data sets: ``$WORKBENCH_DATA``, else ``data/downloads``.
@@ -50,8 +45,9 @@ def data_folder() -> Path:
 def fetch(file: Remote, into: Path, mirror: str | None = None) -> Path:
     """Return the path of a file in folder `into`, fetched if it is not there.
 
-    However many processes ask, one fetches and the others wait for it. The file gets its name
-    when it is complete and its checksum right; partial downloads are removed.
+    From `mirror` alone, unless that is None. However many processes ask, one fetches and the
+    others wait for it. The file gets its name when it is complete and its checksum right; partial
+    downloads are removed.
     """
     import pooch
     from requests import RequestException
@@ -62,9 +58,10 @@ def fetch(file: Remote, into: Path, mirror: str | None = None) -> Path:
     failures: list[str] = []
     try:
         with _alone(into):
-            for url in file.urls(mirror):
+            for base in file.mirrors if mirror is None else (mirror,):
                 if target.exists():
                     return target
+                url = f"{base.rstrip('/')}/{file.name}"
                 try:
                     pooch.retrieve(
                         url,
@@ -82,20 +79,30 @@ def fetch(file: Remote, into: Path, mirror: str | None = None) -> Path:
     raise DatasetError("; ".join(failures))
 
 
-def unavailable(
-    name: str, files: Sequence[Remote], into: Path, *, layout: str, folder: Path, why: Exception
-) -> DatasetError:
-    """Return the error of a data set that cannot be had, with what the user can do.
+def fetch_for(
+    dataset: str,
+    file: Remote,
+    into: Path,
+    mirror: str | None,
+    *,
+    files: Sequence[Remote],
+    folder: Path,
+    layout: str,
+) -> Path:
+    """`fetch` one of the files of a data set; the error says what else the user can do.
 
-    `files` would have been fetched to `into`; they are read in `layout`, below the data `folder`.
+    All are fetched to `into`; they are read in `layout`, below the data `folder`.
     """
-    names = " and ".join(file.name for file in files)
-    return DatasetError(
-        f"data set {name!r} is not in {folder / layout} and cannot be fetched ({why}). Go online "
-        f"and try again; or put {names} from {files[0].mirrors[0]} into {into}; or set "
-        f"{FOLDER_VARIABLE} to a folder that holds {layout}; or use 'digits' or "
-        "'cluttered_digits', which need no network"
-    )
+    try:
+        return fetch(file, into, mirror)
+    except DatasetError as error:
+        names = " and ".join(file.name for file in files)
+        raise DatasetError(
+            f"data set {dataset!r} is not in {folder / layout} and cannot be fetched ({error}). Go "
+            f"online and try again; or put {names} from {file.mirrors[0]} into {into}; or set "
+            f"{FOLDER_VARIABLE} to a folder that holds {layout}; or use 'digits' or "
+            "'cluttered_digits', which need no network"
+        ) from error
 
 
 def _reason(error: Exception) -> str:

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.datasets.dataset import Dataset, DatasetError, Images, Labels
-from workbench.datasets.fetch import Remote, fetch, unavailable
+from workbench.datasets.dataset import Dataset, DatasetError, scaled
+from workbench.datasets.fetch import Remote, fetch_for
 
 FILES = (
     "train-images-idx3-ubyte.gz",
@@ -91,8 +91,8 @@ FASHION_MNIST = IdxSource(
 def load(source: IdxSource, folder: Path, mirror: str | None = None) -> Dataset:
     """Read the four files of `folder`, packed or unpacked, fetching those that are missing."""
     paths = [_find(source, file, folder, mirror) for file in source.remotes]
-    x_train, x_test = (_images(path) for path in paths[::2])
-    y_train, y_test = (_labels(path) for path in paths[1::2])
+    x_train, x_test = (scaled(_read_idx(path, 3)[:, None]) for path in paths[::2])
+    y_train, y_test = (_read_idx(path, 1).astype(np.int64) for path in paths[1::2])
     return Dataset(source.name, x_train, y_train, x_test, y_test, source.classes)
 
 
@@ -107,32 +107,17 @@ def _copy(source: IdxSource, name: str, folder: Path) -> Path | None:
 
 
 def _find(source: IdxSource, file: Remote, folder: Path, mirror: str | None) -> Path:
-    copy = _copy(source, file.name, folder)
-    if copy is not None:
+    if copy := _copy(source, file.name, folder):
         return copy
-    into = folder / source.layout
-    try:
-        return fetch(file, into, mirror)
-    except DatasetError as error:
-        raise unavailable(
-            source.name,
-            source.remotes,
-            into,
-            layout=source.layout,
-            folder=folder,
-            why=error,
-        ) from error
-
-
-def _images(path: Path) -> Images:
-    pixels = _read_idx(path, 3)
-    images = pixels[:, None].astype(np.float32)
-    images /= np.float32(255)
-    return images
-
-
-def _labels(path: Path) -> Labels:
-    return _read_idx(path, 1).astype(np.int64)
+    return fetch_for(
+        source.name,
+        file,
+        folder / source.layout,
+        mirror,
+        files=source.remotes,
+        folder=folder,
+        layout=source.layout,
+    )
 
 
 def _read_idx(path: Path, axes: int) -> NDArray[np.uint8]:

@@ -34,11 +34,6 @@ def by_size(labels: ArrayLike, shares: Sequence[float], *, seed: int) -> Shards:
     shares
         Of each node, above 0, to any scale: ``[0.25] * 4``, ``[1, 1, 2]``. What rounding leaves
         over goes to the largest remainders, of equal ones to the first.
-
-    Raises
-    ------
-    ValueError
-        No share, one that is not above 0, or one so small that it is less than a sample.
     """
     count, weights = len(_checked(labels, 1)), np.asarray(shares, dtype=float)
     if weights.ndim != 1 or not weights.size or not (np.isfinite(weights) & (weights > 0)).all():
@@ -64,24 +59,22 @@ def by_class(labels: ArrayLike, nodes: int, *, classes_per_node: int = 2, seed: 
     ``nodes * classes_per_node`` pieces of equal size, give or take one; each node gets
     `classes_per_node` of them at random. Where cuts do not meet the ends of classes, a piece holds
     samples of several classes.
-
-    Raises ValueError: fewer samples than pieces, or a number below 1.
     """
     each = whole(classes_per_node)
     if each is None or each < 1:
         raise UserError(
             f"classes_per_node is {classes_per_node!r}; give a whole number of at least 1"
         )
-    found = _checked(labels, nodes)
+    checked = _checked(labels, nodes)
     pieces = nodes * each
-    if len(found) < pieces:
+    if len(checked) < pieces:
         raise UserError(
-            f"{len(found)} samples do not make {pieces} pieces for {nodes} nodes with "
+            f"{len(checked)} samples do not make {pieces} pieces for {nodes} nodes with "
             f"{each} classes each; use fewer nodes or more samples"
         )
     rng = np.random.default_rng(seed)
-    order = rng.permutation(len(found))
-    by_label = np.array_split(order[np.argsort(found[order], kind="stable")], pieces)
+    order = rng.permutation(len(checked))
+    by_label = np.array_split(order[np.argsort(checked[order], kind="stable")], pieces)
     dealt = rng.permutation(pieces).reshape(nodes, each)
     return tuple(np.sort(np.concatenate([by_label[piece] for piece in own])) for own in dealt)
 
@@ -89,8 +82,7 @@ def by_class(labels: ArrayLike, nodes: int, *, classes_per_node: int = 2, seed: 
 def dirichlet(labels: ArrayLike, nodes: int, alpha: float, *, seed: int) -> Shards:
     """Split every class by shares drawn from a Dirichlet distribution (Hsu et al. 2019, Sec. 3).
 
-    `alpha` is above 0: small for nodes that hold few classes each, large for equal mixes. Fewer
-    samples than nodes, or a number out of range, are a ValueError.
+    `alpha` is above 0: small for nodes that hold few classes each, large for equal mixes.
 
     Deviation: the shares of a class are drawn over nodes, not those of a node over classes, so
     that every sample finds its place whatever the nodes' sizes. A node that gets nothing takes a
@@ -98,11 +90,11 @@ def dirichlet(labels: ArrayLike, nodes: int, alpha: float, *, seed: int) -> Shar
     """
     if not 0 < check_number("alpha", alpha) < math.inf:
         raise UserError(f"alpha is {alpha}; it must be above 0 and finite")
-    found = _checked(labels, nodes)
+    checked = _checked(labels, nodes)
     rng = np.random.default_rng(seed)
-    owner = np.empty(len(found), dtype=np.int64)
-    for label in np.unique(found):
-        own = rng.permutation(np.flatnonzero(found == label))
+    owner = np.empty(len(checked), dtype=np.int64)
+    for label in np.unique(checked):
+        own = rng.permutation(np.flatnonzero(checked == label))
         # A tiny alpha may round every gamma variate to zero, whose shares are no numbers.
         shares = np.nan_to_num(rng.dirichlet(np.full(nodes, alpha)))
         if not shares.any():
@@ -119,10 +111,10 @@ def dirichlet(labels: ArrayLike, nodes: int, alpha: float, *, seed: int) -> Shar
 
 
 def _checked(labels: ArrayLike, nodes: int) -> NDArray[np.int64]:
-    found = np.asarray(labels)
-    if found.ndim != 1 or not np.issubdtype(found.dtype, np.integer):
+    values = np.asarray(labels)
+    if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
         raise UserError(
-            f"labels are {found.dtype} of shape {found.shape}; give one whole number a sample, "
+            f"labels are {values.dtype} of shape {values.shape}; give one whole number a sample, "
             "such as dataset.y_train"
         )
     holders = whole(nodes)
@@ -130,9 +122,9 @@ def _checked(labels: ArrayLike, nodes: int) -> NDArray[np.int64]:
         raise UserError(f"nodes is {nodes!r}; give how many, a whole number")
     if holders < 1:
         raise UserError(f"nodes is {nodes}; at least one must hold the samples")
-    if len(found) < holders:
+    if len(values) < holders:
         raise UserError(
-            f"{nodes} nodes cannot share {len(found)} samples; each needs at least one. "
+            f"{nodes} nodes cannot share {len(values)} samples; each needs at least one. "
             "Use fewer nodes or more samples"
         )
-    return found.astype(np.int64)
+    return values.astype(np.int64)

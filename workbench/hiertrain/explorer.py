@@ -27,7 +27,7 @@ from workbench.hiertrain.paper.testbed import (
     variant,
 )
 from workbench.hiertrain.paper.titles import MODEL_TITLES, PLANNER_TITLES
-from workbench.hiertrain.programs.cluster import SOURCE
+from workbench.hiertrain.programs.network import SOURCE
 from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.runtime import Trace
 from workbench.runtime.gantt import PHASES
@@ -104,9 +104,8 @@ def trace(setting: Setting) -> Trace:
 
 
 def _testbed(setting: Setting) -> Testbed:
-    return variant(
-        setting.device_edge_mbps, setting.edge_cloud_mbps, setting.edge_cores, setting.devices
-    )
+    names = ("device_edge_mbps", "edge_cloud_mbps", "edge_cores", "devices")
+    return variant(**{name: getattr(setting, name) for name in names})
 
 
 def _planned(setting: Setting) -> tuple[Problem, Policy]:

@@ -10,11 +10,10 @@ from workbench import training
 from workbench.checks import check_kind
 from workbench.errors import UserError
 from workbench.hiertrain.algorithms import PLANNERS
-from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
+from workbench.hiertrain.costs.policy import Chain, Policy
 from workbench.hiertrain.costs.problem import TIERS, Problem, check_problem
-from workbench.hiertrain.programs.cluster import SHARING, cluster_of
 from workbench.hiertrain.programs.learning import TierEpochs, TierLearner
-from workbench.hiertrain.programs.serve import programs_of
+from workbench.hiertrain.programs.network import SHARING, cluster_of, programs_of
 from workbench.names import check_name, choose
 from workbench.runtime import Fault, Run
 from workbench.training import RunOptions, TrainingError
@@ -41,13 +40,6 @@ class Setup(training.WholeBatches):
         Machines, links and batch; of as many layers as the model.
     sharing
         Whether messages share the machines' interfaces; see `cluster_of`.
-
-    Raises
-    ------
-    ValueError
-        What no training takes; iterations out of range, or a dataset smaller than a batch.
-    TypeError
-        No `Problem`.
     """
 
     problem: Problem
@@ -71,7 +63,7 @@ class Setup(training.WholeBatches):
         return cluster_of(self.problem, self.sharing)
 
     def programs(self, how: Policy | str = "hiertrain") -> TierPrograms:
-        """Programs of the nodes, and what they learn with; `how` and errors as for `train`."""
+        """Programs of the nodes, and what they learn with; `how` as for `train`."""
         problem = self.problem
         policy = how if isinstance(how, Policy) else choose("planner", how, PLANNERS)(problem)
         policy.check(problem)
@@ -93,7 +85,9 @@ class Setup(training.WholeBatches):
         learners = []
         for index, tier in enumerate(TIERS):
             replica, seed = flat.replica(), (self.seed, index)
-            own, on = _own(policy, tier, flat.layout), pieces.on(replica.module)
+            held = policy.held(tier, len(pieces))
+            own = [flat.layout.layers_slice(first, last) for first, last in held]
+            on = pieces.on(replica.module)
             learner = TierLearner(tier, on, replica, own, self.sgd, seed, ends, epochs.take)
             learners.append(learner)
         programs = programs_of(
@@ -153,52 +147,22 @@ def train(
     progress: Progress | bool = False,
     threads: int | None = None,
 ) -> Trained:
-    """Train under a policy.
+    """Train under a policy, or under that of a planner in `PLANNERS`.
 
     Under every policy without quantisation the weights are those of one machine with the same
     batches, but for rounding, batch normalisation and dropout: see `TierLearner`. The same
-    arguments give the same weights, bit for bit. Each epoch is evaluated as it ends, which takes no
-    virtual time.
+    arguments give the same weights, bit for bit. Each epoch is evaluated as it ends, with the
+    tiers' average buffers, which takes no virtual time.
 
-    Parameters
-    ----------
-    setup
-        What to train, on what.
-    policy
-        One, or the name of a planner in `PLANNERS`.
-    faults, trace, progress, threads
-        As for `training.RunOptions`; the nodes are "device", "edge" and "cloud". Only faults that
-        lose nothing, such as `SlowDown`; for others, `simulate` what ``setup.programs`` returns.
-
-    Returns
-    -------
-    Trained
-        Epochs of the whole model with the tiers' average buffers: ``epoch, at_s, loss, train_top1,
-        train_top5, top1, top5``. What Ctrl-C interrupts has the finished epochs.
+    The options are those of `training.RunOptions`; the nodes are "device", "edge" and "cloud". Only
+    faults that lose nothing are taken, such as `SlowDown`; for others, `simulate` what
+    ``setup.programs`` returns. What Ctrl-C interrupts has the finished epochs.
 
     Raises
     ------
-    UnknownNameError
-        No such planner or model.
-    ValueError
-        A model that cannot be cut into its layers, or has other layers than the problem; a policy
-        that does not fit the problem; a chain that parts two uses of one weight; a fault that
-        loses messages or a node.
     TrainingError
         The loss is not finite any more, or a program failed; the error's `trained` has the finished
         epochs.
     """
     check_kind("setup", setup, Setup, "a Setup, such as Setup('lenet5', dataset, problem)")
     return training.train(setup, policy, RunOptions(faults, trace, progress, threads))
-
-
-def _own(policy: Policy, tier: str, layout: training.Layout) -> list[slice]:
-    """Parts of the vector that a tier updates."""
-    if isinstance(policy, Hybrid):
-        last = dict(zip(policy.order, (len(layout), policy.m_s, policy.m_l), strict=True))[tier]
-        return [layout.layers_slice(1, last)] if last else []
-    return [
-        layout.layers_slice(first, last or 0)
-        for holder, first, last, _ in policy.rows()
-        if holder == tier
-    ]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import Smoke
 from tests.expectations import stored_frames
-from workbench.claims import Answer, load_claims, verdicts
+from workbench.claims import Answer, verdicts
 from workbench.experiments.figure import answers_of
 from workbench.hiertrain.paper import calibration, constants
 from workbench.hiertrain.paper.cores import FIG11, NONE_PERCENT
@@ -15,7 +15,6 @@ from workbench.hiertrain.paper.figures import FIGURES
 from workbench.hiertrain.paper.iteration_time import FIG7, FIG8, FIG9
 from workbench.hiertrain.paper.simulated import FIG6
 from workbench.hiertrain.paper.testbed import MODELS, Constants
-from workbench.scorecard import of_frames
 
 STORED: dict[str, pl.DataFrame] = {}
 
@@ -28,9 +27,9 @@ def stored(smoke: Smoke) -> None:
 
 def answers(frames: dict[str, pl.DataFrame]) -> dict[str, Answer]:
     """What frames answer that lack nothing."""
-    found = answers_of(FIGURES, frames)
-    assert not found.faults
-    return found.by_claim
+    answered = answers_of(FIGURES, frames)
+    assert not answered.faults
+    return answered.by_claim
 
 
 def value(claim: str, **changed: pl.DataFrame) -> float | bool | None:
@@ -53,13 +52,6 @@ def curves(figure: str, **total_s: list[float]) -> pl.DataFrame:
             at = (pl.col("planner") == planner) & (pl.col("edge_cloud_mbps") == mbps)
             frame = frame.with_columns(total_s=pl.when(at).then(second).otherwise("total_s"))
     return frame
-
-
-def test_every_claim_has_an_answer_at_every_scale() -> None:
-    card = of_frames("hiertrain", STORED)
-    assert card.unanswered == ()
-    assert len(card.rows) == load_claims().filter(pl.col("system") == "hiertrain").height
-    assert not [row.id for row in card.rows if row.verdict == "not run"]
 
 
 @pytest.mark.parametrize(
@@ -90,14 +82,12 @@ def test_missing_frames_leave_claims_out() -> None:
     assert answers({}) == {}
 
 
-@pytest.mark.parametrize(
-    ("figure", "model"), [("fig7", "alexnet"), ("fig8", "lenet5")], ids=["fig7", "fig8"]
-)
 @pytest.mark.parametrize("planner", ["all_edge", "all_cloud"])
-def test_the_largest_speed_up_counts(figure: str, model: str, planner: str) -> None:
+def test_the_largest_speed_up_counts(planner: str) -> None:
     seconds = [8.0, 12.0, 9.0, 8.0, 8.0, 8.0, 8.0, 8.0]
-    changed = curves(figure, hiertrain=[4.0] * 8, **{planner: seconds})
-    assert value(f"{figure}.{model}.{planner}", **{figure: changed}) == 3.0
+    for figure, model in (("fig7", "alexnet"), ("fig8", "lenet5")):
+        changed = curves(figure, hiertrain=[4.0] * 8, **{planner: seconds})
+        assert value(f"{figure}.{model}.{planner}", **{figure: changed}) == 3.0
 
 
 @pytest.mark.parametrize(
@@ -187,9 +177,9 @@ def test_each_part_of_the_cores_claim_can_fail() -> None:
         return frame
 
     def holds(few: tuple[float, float, float], enough: tuple[float, float, float]) -> bool:
-        found = value("fig11.cores", fig11=gains(few, enough))
-        assert isinstance(found, bool)
-        return found
+        claimed = value("fig11.cores", fig11=gains(few, enough))
+        assert isinstance(claimed, bool)
+        return claimed
 
     helps, none = (20.0, 5.0, 2.0), (0.0, 0.0, 0.0)
     assert holds(helps, none)
@@ -227,20 +217,16 @@ def test_seconds_of_table_2() -> None:
 def test_causes_have_the_numbers_of_the_contradictions(claim: str, row: int) -> None:
     needed, allowed = constants.contradictions().select("needed", "allowed").row(row)
     assert needed > allowed
-    (cause,) = (one.causes[name] for one in FIGURES if (name := f"hiertrain.{claim}") in one.causes)
+    name = f"hiertrain.{claim}"
+    (cause,) = (figure.causes[name] for figure in FIGURES if name in figure.causes)
     assert f"{needed:.3g}" in cause.why
     assert f"{allowed:.3g}" in cause.why
 
 
 def test_what_meets_jointdnn_plus_at_low_bandwidth_misses_the_speed_ups() -> None:
-    one = calibration.EXPLANATIONS["flops_only"]
-    slower = Constants(**one.fixed, device_gflops=0.1, edge_core_gflops=2.3)
-    judged = verdicts("hiertrain", calibration.found(one.testbed(slower), models=("alexnet",)))
+    weighed = calibration.EXPLANATIONS["flops_only"]
+    slower = Constants(**weighed.fixed, device_gflops=0.1, edge_core_gflops=2.3)
+    judged = verdicts("hiertrain", weighed.answers(slower, ("alexnet",)))
     assert judged["hiertrain.fig9.plus_at_low"] == "holds"
     for claim in ("fig7.alexnet.all_edge", "fig7.alexnet.all_cloud", "fig11.cores"):
         assert judged[f"hiertrain.{claim}"] == "not reproduced"
-
-
-def test_a_link_for_every_pair_is_never_slower_than_the_model() -> None:
-    frame = FIG6.frame().filter(planner="hiertrain", sharing="none")
-    assert frame["difference_percent"].max() <= 1e-9  # type: ignore[operator]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.refusals import refusals
 from workbench.hiertrain.costs.problem import TIERS
 from workbench.hiertrain.paper.testbed import (
     DEVICE_EDGE_MBPS,
@@ -62,32 +63,30 @@ def test_samples_and_features_are_float32() -> None:
 def test_equal_devices_share_the_edge_and_its_uplink() -> None:
     alone = variant(edge_cloud_mbps=4.0, edge_cores=2)
     shared = replace(alone, devices=4)
-    one, four = alone.problem("lenet5_cifar"), shared.problem("lenet5_cifar")
-    assert four.layer_s["edge"] == pytest.approx(4 * np.asarray(one.layer_s["edge"]))
+    whole, four = alone.problem("lenet5_cifar"), shared.problem("lenet5_cifar")
+    assert four.layer_s["edge"] == pytest.approx(4 * np.asarray(whole.layer_s["edge"]))
     for tier in ("device", "cloud"):
-        assert four.layer_s[tier] == pytest.approx(np.asarray(one.layer_s[tier]))
-    assert four.bandwidth_bps["edge", "cloud"] == one.bandwidth_bps["edge", "cloud"] / 4
+        assert four.layer_s[tier] == pytest.approx(np.asarray(whole.layer_s[tier]))
+    assert four.bandwidth_bps["edge", "cloud"] == whole.bandwidth_bps["edge", "cloud"] / 4
     assert four.bandwidth_bps["device", "cloud"] == 1e6
-    assert four.bandwidth_bps["device", "edge"] == one.bandwidth_bps["device", "edge"]
+    assert four.bandwidth_bps["device", "edge"] == whole.bandwidth_bps["device", "edge"]
 
 
-@pytest.mark.parametrize("cores", [0, 5, 1.5])
-def test_cores_that_there_are_not(cores: float) -> None:
-    with pytest.raises(ValueError, match="1 to 4"):
-        Testbed(CONSTANTS, edge_cores=cores)  # type: ignore[arg-type]
+test_testbed_refused = refusals(
+    Testbed,
+    {"constants": CONSTANTS},
+    {
+        "edge_cores": {"1 to 4": [0, 5, 1.5]},
+        "devices": {"devices is .*, not a whole number of at": [0, 1.5, True]},
+        "edge_cloud_mbps": {r"edge_cloud_mbps is 0\.0; it must be positive": [0.0]},
+        "device_edge_mbps": {
+            "device_edge_mbps is .*; give it as a number of Mbit/s": ["5 Mbps", None, True]
+        },
+    },
+)
 
 
-def test_bad_numbers_are_refused() -> None:
-    for devices in (0, 1.5, True):
-        with pytest.raises(ValueError, match=f"devices is {devices}, not a whole number of at"):
-            variant(devices=devices)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"edge_cloud_mbps is 0\.0; it must be positive"):
-        variant(edge_cloud_mbps=0.0)
-    for mbps in ("5 Mbps", None, True):
-        with pytest.raises(ValueError, match=r"device_edge_mbps is .*; give it as a number"):
-            variant(device_edge_mbps=mbps)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="batch is 0"):
-        paper_testbed().problem("lenet5_cifar", 0)
+def test_unknown_names_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="lenet5_cifar"):
         paper_testbed().problem("lenet5_cifr")
     with pytest.raises(UnknownNameError, match="flops_only"):

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 
 from tests.hiertrain.strategies import chains, hybrids, problems
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
-from workbench.hiertrain.algorithms import PLANNERS
-from workbench.hiertrain.programs.cluster import cluster_of
-from workbench.hiertrain.programs.job import Request
-from workbench.hiertrain.programs.serve import programs_of
+from workbench.hiertrain.programs.network import cluster_of, programs_of
+from workbench.hiertrain.programs.worker import Request
 from workbench.names import UnknownNameError
 from workbench.runtime import Run, simulate
 
@@ -56,28 +54,22 @@ def test_hybrid_parallelism_takes_no_longer_than_predicted(
 
 
 @settings(deadline=None)
-@given(data=st.data(), iterations=st.integers(1, 3))
-def test_a_chain_takes_what_is_predicted(data: st.DataObject, iterations: int) -> None:
-    problem = data.draw(problems(max_layers=6, max_batch=12))
-    policy = data.draw(chains(problem))
-    expected_s = iterations * iteration(problem, policy).total_s
-    assert run(problem, policy, iterations).end_s == pytest.approx(expected_s, rel=1e-9)
-
-
-@settings(deadline=None)
-@given(data=st.data(), iterations=st.integers(1, 3))
-def test_so_does_one_worker_alone(data: st.DataObject, iterations: int) -> None:
-    """All-Edge and All-Cloud, and the device for itself."""
+@given(data=st.data(), iterations=st.integers(1, 3), one_worker=st.booleans())
+def test_what_overlaps_nowhere_takes_what_is_predicted(
+    data: st.DataObject, iterations: int, one_worker: bool
+) -> None:
+    """Chains; and one worker alone: All-Edge, All-Cloud, and the device for itself."""
     problem = data.draw(problems(max_layers=6, max_batch=12))
     order: Any = tuple(data.draw(st.permutations(TIERS)))
-    policy = Hybrid(order, 0, 0, problem.batch, 0, 0)
+    alone = Hybrid(order, 0, 0, problem.batch, 0, 0)
+    policy = alone if one_worker else data.draw(chains(problem))
     expected_s = iterations * iteration(problem, policy).total_s
     assert run(problem, policy, iterations).end_s == pytest.approx(expected_s, rel=1e-9)
 
 
 @settings(deadline=None)
 @given(data=st.data())
-def test_so_do_workers_in_turn(data: st.DataObject) -> None:
+def test_workers_in_turn_overlap_in_their_updates_alone(data: st.DataObject) -> None:
     """One of them computes the first layers of all samples, o the others: nothing overlaps.
 
     But in the updates: that of o has the time of one message more.
@@ -86,11 +78,11 @@ def test_so_do_workers_in_turn(data: st.DataObject) -> None:
     order: Any = tuple(data.draw(st.permutations(TIERS)))
     last = data.draw(st.integers(1, problem.layers))
     policy = Hybrid(order, 0, last, 0, 0, problem.batch)
-    found = iteration(problem, policy)
-    early_s = max(found.o_update_s, found.l_update_s + found.l_weightgrad_s / 2)
-    expected_s = found.forward_s + found.backward_s + found.l_weightgrad_s / 2 + early_s
+    predicted = iteration(problem, policy)
+    early_s = max(predicted.o_update_s, predicted.l_update_s + predicted.l_weightgrad_s / 2)
+    expected_s = predicted.forward_s + predicted.backward_s + predicted.l_weightgrad_s / 2 + early_s
     assert run(problem, policy).end_s == pytest.approx(expected_s, rel=1e-9)
-    assert expected_s <= found.total_s * (1 + 1e-12)
+    assert expected_s <= predicted.total_s * (1 + 1e-12)
 
 
 @settings(deadline=None)
@@ -106,12 +98,12 @@ def test_shared_interfaces_take_no_less_and_end(data: st.DataObject, iterations:
     assert shared.end_s >= alone.end_s * (1 - 1e-9)
 
 
-def test_by_hand() -> None:
+def test_hybrid_iteration_by_hand() -> None:
     """Cloud o, device s, edge l; every number worked out from the figures above."""
     policy = Hybrid(("cloud", "device", "edge"), m_s=1, m_l=2, b_o=2, b_s=2, b_l=4)
-    one = run(SMALL, policy)
-    assert one.trace is not None
-    rows = one.trace.frame.filter(pl.col("lane").is_in(["forward", "backward", "update"]))
+    done = run(SMALL, policy)
+    assert done.trace is not None
+    rows = done.trace.frame.filter(pl.col("lane").is_in(["forward", "backward", "update"]))
     spans = {
         (node, lane, label.split(",")[0]): (round(start_s, 9), round(end_s, 9))
         for node, lane, label, start_s, end_s, _ in rows.iter_rows()
@@ -137,16 +129,16 @@ def test_by_hand() -> None:
         ("device", "update", "weights"): (5.64, 6.64),
         ("edge", "update", "weights"): (6.24, 7.74),
     }
-    assert one.end_s == pytest.approx(7.74)
+    assert done.end_s == pytest.approx(7.74)
     assert iteration(SMALL, policy).total_s > 7.74
 
 
 @pytest.mark.parametrize("order", list(permutations(TIERS)))
 @pytest.mark.parametrize("sharing", ["none", "interfaces"])
-def test_what_travels(order: Any, sharing: str) -> None:
+def test_every_link_carries_the_bytes_of_the_model(order: Any, sharing: str) -> None:
     policy = Hybrid(order, m_s=1, m_l=3, b_o=1, b_s=3, b_l=4)
     iterations = 2
-    one = run(SMALL, policy, iterations, sharing)
+    links = run(SMALL, policy, iterations, sharing).links
     o, s, l = order  # noqa: E741
     home = "device" if sharing == "interfaces" else "samples"
     expected: Counter[tuple[str, str]] = Counter()
@@ -156,7 +148,7 @@ def test_what_travels(order: Any, sharing: str) -> None:
     for tier, samples, features, weights in ((s, 3, 3e4, 1e5), (l, 4, 1e3, 2.5e6)):
         for pair in ((tier, o), (o, tier)):
             expected[pair] += samples * features + weights  # type: ignore[assignment]
-    carried = {(use.source, use.target): use.bytes for use in one.links if use.bytes}
+    carried = {(use.source, use.target): use.bytes for use in links if use.bytes}
     assert carried == {pair: iterations * size for pair, size in expected.items()}
 
 
@@ -170,12 +162,6 @@ def test_features_travel_in_a_few_bits_between_edge_and_cloud_only() -> None:
         ("cloud", "edge"): 8 * 2e4 / 2,
         ("edge", "device"): 8 * 3e4,
     }
-
-
-def test_a_tier_that_holds_layers_twice() -> None:
-    policy = Chain(("device", "cloud", "device"), 8)
-    one = run(SMALL, policy, 2)
-    assert one.end_s == pytest.approx(2 * iteration(SMALL, policy).total_s)
 
 
 def test_shared_interfaces_are_shared() -> None:
@@ -279,34 +265,18 @@ def test_every_sample_goes_once_through_every_layer_where_the_policy_says(
     if isinstance(policy, Hybrid):
         tasks = dict(zip(policy.order, (problem.layers, policy.m_s, policy.m_l), strict=True))
         for tier in policy.taking_part:
-            found = {key[1:] for key in log if key[0] == f"averaged by {tier}"}
-            assert found == {
+            averaged = {key[1:] for key in log if key[0] == f"averaged by {tier}"}
+            assert averaged == {
                 (layer, 0, other)
                 for other, last in tasks.items()
                 for layer in range(1, min(last, tasks[tier]) + 1)
             }
 
 
-@pytest.mark.parametrize("planner", PLANNERS)
-@pytest.mark.parametrize("sharing", ["none", "interfaces"])
-def test_every_planners_policy_runs(planner: str, sharing: str) -> None:
-    policy = PLANNERS[planner](SMALL)
-    assert run(SMALL, policy, 3, sharing).ended == "done"
-
-
-class TestRefusals:
-    def test_a_policy_for_another_model(self) -> None:
-        with pytest.raises(ValueError, match="places 2 layers, but the model has 3"):
-            programs_of(SMALL, Chain(("edge", "cloud"), 8), 1)
-
-    def test_a_policy_for_another_batch(self) -> None:
-        with pytest.raises(ValueError, match="shares out 4 samples"):
-            programs_of(SMALL, Hybrid(TIERS, 0, 0, 4, 0, 0), 1)
-
-    def test_another_way_of_sharing(self) -> None:
-        with pytest.raises(UnknownNameError, match="Did you mean 'interfaces'"):
-            cluster_of(SMALL, "interface")
-
-    def test_no_iterations(self) -> None:
-        with pytest.raises(ValueError, match="iterations is 0"):
-            programs_of(SMALL, Hybrid(TIERS, 0, 0, 8, 0, 0), 0)
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="places 2 layers, but the model has 3"):
+        programs_of(SMALL, Chain(("edge", "cloud"), 8), 1)
+    with pytest.raises(ValueError, match="iterations is 0"):
+        programs_of(SMALL, Hybrid(TIERS, 0, 0, 8, 0, 0), 0)
+    with pytest.raises(UnknownNameError, match="Did you mean 'interfaces'"):
+        cluster_of(SMALL, "interface")

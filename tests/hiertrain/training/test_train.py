@@ -14,13 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from tests.hiertrain.strategies import chains, hybrids
 from tests.oracles.training import train_alone
-from tests.profiles.modules import DataDependent
 from workbench import datasets, training, zoo
 from workbench.hiertrain import TIERS, Chain, Hybrid, Policy, Problem, iteration
 from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.training import Setup, train
-from workbench.names import UnknownNameError
 from workbench.runtime import simulate
 
 DIGITS = datasets.load("digits")
@@ -95,8 +94,11 @@ def alone(setup: Setup, *, evaluating: bool = False) -> Tensor:
         train_alone(
             module.train(not evaluating),
             [
-                (torch.from_numpy(data.x_train[one]).to(dtype), torch.from_numpy(data.y_train[one]))
-                for one in setup.batches
+                (
+                    torch.from_numpy(data.x_train[batch]).to(dtype),
+                    torch.from_numpy(data.y_train[batch]),
+                )
+                for batch in setup.batches
             ],
             learning_rate=SGD.learning_rate,
             momentum=SGD.momentum,
@@ -142,30 +144,26 @@ def splits(layers: int, batch: int) -> list[tuple[int, int, int, int, int]]:
 @pytest.mark.parametrize("split", splits(4, 8), ids=str)
 def test_hybrid_parallelism_learns_what_one_machine_learns(order: Any, split: Any) -> None:
     setup = setup_of(double(Shortcut), 4, 8)
-    found = learnt(setup, Hybrid(order, *split))
-    torch.testing.assert_close(found, alone(setup), rtol=1e-9, atol=1e-9)
+    weights = learnt(setup, Hybrid(order, *split))
+    torch.testing.assert_close(weights, alone(setup), rtol=1e-9, atol=1e-9)
 
 
 @settings(max_examples=25, deadline=None)
 @given(data=st.data(), batch=st.integers(1, 9), sharing=st.sampled_from(["none", "interfaces"]))
-def test_so_does_any_policy(data: st.DataObject, batch: int, sharing: str) -> None:
+def test_any_policy_learns_what_one_machine_learns(
+    data: st.DataObject, batch: int, sharing: str
+) -> None:
     setup = setup_of(double(Shortcut), 4, batch, sharing=sharing, iterations=3)
-    if data.draw(st.booleans(), label="chain"):
-        tiers = data.draw(st.lists(st.sampled_from(TIERS), min_size=4, max_size=4))
-        policy: Policy = Chain(tuple(tiers), batch)
-    else:
-        m_s, m_l = sorted(data.draw(st.integers(0, 4)) for _ in range(2))
-        b_s = data.draw(st.integers(0, batch)) if m_s else 0
-        b_l = data.draw(st.integers(0, batch - b_s)) if m_l else 0
-        policy = Hybrid(data.draw(st.sampled_from(ORDERS)), m_s, m_l, batch - b_s - b_l, b_s, b_l)
+    whole = chains(setup.problem, bits=[None])
+    policy = data.draw(st.one_of(hybrids(setup.problem), whole))
     torch.testing.assert_close(learnt(setup, policy), alone(setup), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("split", splits(5, 9), ids=str)
 def test_lenet5_in_single_precision(split: Any) -> None:
     setup = setup_of("lenet5", 5, 9, (1, 28, 28))
-    found = learnt(setup, Hybrid(("cloud", "device", "edge"), *split))
-    torch.testing.assert_close(found, alone(setup), rtol=1e-4, atol=1e-4)
+    weights = learnt(setup, Hybrid(("cloud", "device", "edge"), *split))
+    torch.testing.assert_close(weights, alone(setup), rtol=1e-4, atol=1e-4)
 
 
 def slim_alexnet() -> nn.Module:
@@ -180,10 +178,9 @@ def slim_alexnet() -> nn.Module:
 @pytest.mark.parametrize(
     ("make", "layers", "shape"),
     [
-        (slim_alexnet, 8, (3, 63, 63)),
-        (zoo.MODELS["resnet20_cifar"].factory, 20, (3, 32, 32)),
+        pytest.param(slim_alexnet, 8, (3, 63, 63), marks=pytest.mark.long, id="alexnet"),
+        pytest.param(zoo.MODELS["resnet20_cifar"].factory, 20, (3, 32, 32), id="resnet20"),
     ],
-    ids=["alexnet", "resnet20"],
 )
 def test_with_normalisation_and_dropout_frozen(
     make: Callable[[], nn.Module], layers: int, shape: tuple[int, ...]
@@ -195,16 +192,16 @@ def test_with_normalisation_and_dropout_frozen(
         Hybrid(("edge", "device", "cloud"), layers // 3, layers // 2, 1, 2, 1),
         Chain(("device",) * (layers - 3) + ("cloud",) * 3, 4),
     ):
-        found = learnt(setup, policy, evaluating=True)
-        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+        weights = learnt(setup, policy, evaluating=True)
+        torch.testing.assert_close(weights, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_a_tied_weight_is_learnt_from_all_its_uses() -> None:
     # The matrix and its further use count as layers 1 and 2; the head is the third.
     setup = setup_of(double(Tied), 3, 6)
     for split in splits(3, 6):
-        found = learnt(setup, Hybrid(("edge", "cloud", "device"), *split))
-        torch.testing.assert_close(found, alone(setup), rtol=1e-9, atol=1e-9)
+        weights = learnt(setup, Hybrid(("edge", "cloud", "device"), *split))
+        torch.testing.assert_close(weights, alone(setup), rtol=1e-9, atol=1e-9)
 
 
 def test_a_chain_that_parts_a_tied_weight_is_refused() -> None:
@@ -257,8 +254,8 @@ class TestQuantised:
             [p.grad.reshape(-1) for p in module.parameters() if p.grad is not None]
         )
         SGD.step(flat.parameters, gradients, SGD.start(flat.parameters))
-        found = learnt(setup, Chain(self.CUT, 8, bits=4))
-        torch.testing.assert_close(found, flat.parameters, rtol=0, atol=1e-7)
+        weights = learnt(setup, Chain(self.CUT, 8, bits=4))
+        torch.testing.assert_close(weights, flat.parameters, rtol=0, atol=1e-7)
 
 
 LENET = Setup(
@@ -273,25 +270,25 @@ MIXED = Hybrid(("edge", "device", "cloud"), 1, 3, 10, 8, 14)
 
 @pytest.mark.parametrize("planner", PLANNERS)
 def test_every_planner_trains(planner: str) -> None:
-    found = train(LENET, planner)
-    assert found.epochs["epoch"].to_list() == [1, 2]
-    assert len(found.losses) == 2 * 3  # 100 samples are three batches of 32
-    assert found.losses[-1] < found.losses[0]
-    assert found.policy == PLANNERS[planner](LENET.problem)
-    bound_s = 6 * iteration(LENET.problem, found.policy).total_s
-    assert found.epochs["at_s"][1] == pytest.approx(found.run.end_s)
-    assert found.run.end_s <= bound_s * (1 + 1e-9)
+    trained = train(LENET, planner)
+    assert trained.epochs["epoch"].to_list() == [1, 2]
+    assert len(trained.losses) == 2 * 3  # 100 samples are three batches of 32
+    assert trained.losses[-1] < trained.losses[0]
+    assert trained.policy == PLANNERS[planner](LENET.problem)
+    bound_s = 6 * iteration(LENET.problem, trained.policy).total_s
+    assert trained.epochs["at_s"][1] == pytest.approx(trained.run.end_s)
+    assert trained.run.end_s <= bound_s * (1 + 1e-9)
 
 
 def test_what_an_epoch_is_evaluated_with() -> None:
-    found = train(LENET, MIXED)
+    trained = train(LENET, MIXED)
     flat = training.flatten(LENET.made(), (1, 28, 28))
-    flat.parameters.copy_(found.weights)
+    flat.parameters.copy_(trained.weights)
     data = LENET.dataset
     result = training.evaluate(flat.module, data.x_test, data.y_test)
-    assert found.epochs["top1"][1] == result.top1
+    assert trained.epochs["top1"][1] == result.top1
     first = train(replace(LENET, epochs=1), MIXED)
-    assert first.epochs.row(0) == found.epochs.row(0)
+    assert first.epochs.row(0) == trained.epochs.row(0)
 
 
 def test_running_statistics_are_weighed_by_samples() -> None:
@@ -302,18 +299,18 @@ def test_running_statistics_are_weighed_by_samples() -> None:
     x = torch.from_numpy(data.x_train[setup.batches[0]])
     with training.fixed_threads():
         simulate(setup.cluster, built.programs)
-        found = built.epochs.flat.module.get_buffer("conv1.norm.running_mean")
+        mean = built.epochs.flat.module.get_buffer("conv1.norm.running_mean")
         conv = setup.made().get_submodule("conv1.conv")
         # Momentum 0.1 from 0; the mean over channels of each tier's images.
         expected = 0.1 * conv(x).mean((0, 2, 3))
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(mean, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_iterations_cut_an_epoch_short() -> None:
-    found = train(replace(LENET, iterations=4), MIXED)
-    assert len(found.losses) == 4
-    assert len(found.epochs) == 2
-    assert found.losses == train(LENET, MIXED).losses[:4]
+    trained = train(replace(LENET, iterations=4), MIXED)
+    assert len(trained.losses) == 4
+    assert len(trained.epochs) == 2
+    assert trained.losses == train(LENET, MIXED).losses[:4]
 
 
 def test_dropout_draws_from_the_seed() -> None:
@@ -324,77 +321,30 @@ def test_dropout_draws_from_the_seed() -> None:
 
     setup = setup_of(make, 3, 8)
     policy = Hybrid(("edge", "device", "cloud"), 1, 2, 4, 2, 2)
-    one, again = (learnt(setup, policy) for _ in range(2))
-    assert torch.equal(one, again)
-    assert not torch.equal(one, learnt(setup, policy, evaluating=True))
+    first, again = (learnt(setup, policy) for _ in range(2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, learnt(setup, policy, evaluating=True))
 
 
-def test_it_learns() -> None:
-    data = DIGITS.limit(train=1200).fitted((1, 28, 28))
-    found = train(
-        replace(LENET, dataset=data, epochs=3, sgd=training.Sgd(0.05, momentum=0.9)), MIXED
-    )
-    assert found.epochs["top1"][-1] > 0.8
-    assert found.epochs["loss"][-1] < found.epochs["loss"][0]
+@pytest.mark.parametrize(
+    ("change", "policy", "message"),
+    [
+        ({"problem": problem_of(4, 32)}, "hiertrain", "problem has 4 layers, but lenet5 has 5"),
+        ({}, Hybrid(TIERS, 0, 0, 8, 0, 0), "shares out 8 samples"),
+        ({}, Hybrid(TIERS, 1, 6, 30, 1, 1), "m_l is 6"),
+        ({}, "hiertrian", "Did you mean 'hiertrain'"),
+        ({}, None, r"planner is None; give a name\. Known: hier"),
+        ({"iterations": 0}, "hiertrain", "iterations is 0"),
+        ({"sharing": "all"}, "hiertrain", "unknown sharing 'all'"),
+        ({"problem": problem_of(5, 101)}, "hiertrain", "digits has 100 training samples, less"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change: dict[str, Any], policy: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        train(replace(LENET, **change), policy)
 
 
-def test_progress_is_by_the_tier_that_computes_the_loss() -> None:
-    built = LENET.programs(MIXED)
-    assert built.standing().at(0.0) == "0 of 2 epochs, 0 %, 0.0 virtual seconds"
-    with training.fixed_threads():
-        simulate(LENET.cluster, built.programs)
-    after = built.epochs.frame["loss"][-1]
-    assert built.standing().at(12.5) == (
-        f"2 of 2 epochs, 100 %, 12.5 virtual seconds, loss {built.losses[-1]:.3f} in iteration 6, "
-        f"{after:.3f} over all samples after epoch 2"
-    )
-
-
-def test_a_module_stays_what_it_is() -> None:
-    module = training.initialise(Shortcut, setup_of(Shortcut, 4, 8).seed)
-    before = [parameter.clone() for parameter in module.parameters()]
-    policy = Hybrid(TIERS, 1, 2, 4, 2, 2)
-    runs = [train(setup_of(model, 4, 8), policy) for model in (module, Shortcut, module)]
-    assert all(map(torch.equal, before, module.parameters()))
-    for run in runs[1:]:
-        assert torch.equal(run.weights, runs[0].weights)
-        assert run.epochs.equals(runs[0].epochs)
-
-
-class TestRefusals:
-    def test_a_model_that_cannot_be_traced(self) -> None:
-        def make() -> nn.Module:
-            return nn.Sequential(nn.Flatten(), DataDependent(), nn.Linear(4, 10))
-
-        setup = Setup(make, DIGITS.fitted((1, 2, 2)), problem_of(3, 8))
-        with pytest.raises(ValueError, match="Sequential cannot be traced"):
-            train(setup)
-
-    def test_a_problem_of_other_layers(self) -> None:
-        setup = replace(LENET, problem=problem_of(4, 32))
-        with pytest.raises(ValueError, match="problem has 4 layers, but lenet5 has 5"):
-            train(setup)
-
-    def test_a_policy_for_another_problem(self) -> None:
-        with pytest.raises(ValueError, match="shares out 8 samples"):
-            train(LENET, Hybrid(TIERS, 0, 0, 8, 0, 0))
-        with pytest.raises(ValueError, match="m_l is 6"):
-            train(LENET, Hybrid(TIERS, 1, 6, 30, 1, 1))
-
-    def test_an_unknown_planner(self) -> None:
-        with pytest.raises(UnknownNameError, match="Did you mean 'hiertrain'"):
-            train(LENET, "hiertrian")
-        with pytest.raises(UnknownNameError, match=r"planner is None; give a name\. Known: hier"):
-            train(LENET, None)  # type: ignore[arg-type]
-
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            ({"iterations": 0}, "iterations is 0"),
-            ({"sharing": "all"}, "unknown sharing 'all'"),
-            ({"problem": problem_of(5, 101)}, "digits has 100 training samples, less than one"),
-        ],
-    )
-    def test_setups_that_cannot_run(self, change: dict[str, Any], message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            replace(LENET, **change)
+@pytest.mark.parametrize("problem", [5, None, "lenet5"])
+def test_a_setup_takes_a_problem(problem: Any) -> None:
+    with pytest.raises(TypeError, match=f"the problem is {problem!r}; give a Problem"):
+        replace(LENET, problem=problem)

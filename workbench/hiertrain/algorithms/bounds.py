@@ -5,6 +5,8 @@ Both bounds leave out the overheads of messages and allow fractional samples.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from workbench.hiertrain.algorithms.tasks import PHASES, WORKERS, Tasks
@@ -54,7 +56,8 @@ def relaxed(tasks: Tasks) -> tuple[FloatArray, FloatArray, FloatArray]:
     # Parallel lines give NaN, which fmax ignores, or an infinite number.
     b_s = np.minimum(np.fmax(b_s.T, 0), np.where(tasks.m_s > 0, tasks.batch, 0)[:, None])
     b_l = np.minimum(np.fmax(b_l.T, 0), np.where(tasks.m_l > 0, tasks.batch - b_s.T, 0).T)
-    duration_s = _without_setups(tasks).duration_s(b_s, b_l)
+    without_setups = replace(tasks, setup_s=np.zeros_like(tasks.setup_s))
+    duration_s = without_setups.duration_s(b_s, b_l)
     best = duration_s.argmin(axis=1)
     rows = np.arange(len(tasks))
     return duration_s[rows, best], b_s[rows, best], b_l[rows, best]
@@ -69,10 +72,3 @@ def _lines(tasks: Tasks) -> FloatArray:
     lines = np.concatenate([branches[:, ONE] - branches[:, OTHER], sides], axis=1)
     lines[2] *= tasks.batch
     return lines
-
-
-def _without_setups(tasks: Tasks) -> Tasks:
-    zeros = np.zeros_like(tasks.setup_s)
-    return Tasks(
-        tasks.batch, tasks.order, tasks.m_s, tasks.m_l, tasks.slope_s, zeros, tasks.fixed_s
-    )

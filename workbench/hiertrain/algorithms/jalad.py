@@ -29,13 +29,13 @@ def jalad(problem: Problem, bits: int = BITS, gradient_bits: int | None = None) 
     are not charged: some bytes a message.
     """
     check_problem(problem)
-    chains = [
-        Chain(
-            ("edge",) * cut + ("cloud",) * (problem.layers - cut),
-            problem.batch,
-            bits,
-            gradient_bits,
-        )
-        for cut in range(problem.layers + 1)
-    ]
+    chains = [chain_at(problem, cut, bits, gradient_bits) for cut in range(problem.layers + 1)]
     return min(chains, key=lambda chain: iteration(problem, chain).total_s)
+
+
+def chain_at(
+    problem: Problem, cut: int, bits: int = BITS, gradient_bits: int | None = None
+) -> Chain:
+    """Layers up to `cut` on the edge, the others in the cloud."""
+    tiers = ("edge",) * cut + ("cloud",) * (problem.layers - cut)
+    return Chain(tiers, problem.batch, bits, gradient_bits)

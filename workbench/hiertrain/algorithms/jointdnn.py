@@ -8,8 +8,8 @@ and the first edge the samples, which lie on the device.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import le
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,13 +29,17 @@ def jointdnn(problem: Problem) -> Chain:
     return fastest_chain(problem, ("device", "cloud"))
 
 
-@dataclass(frozen=True)
-class Path:
+class Path(NamedTuple):
     """A path through the graph up to a layer."""
 
     tiers: tuple[str, ...]
     length_s: float  # computation and messages, without updates
     updates_s: tuple[float, ...]  # for each allowed tier, of the layers that it holds
+
+    @property
+    def duration_s(self) -> float:
+        """Length and the longest update."""
+        return self.length_s + max(self.updates_s)
 
 
 def fastest_chain(problem: Problem, allowed: Sequence[str]) -> Chain:
@@ -48,96 +52,74 @@ def fastest_chain(problem: Problem, allowed: Sequence[str]) -> Chain:
     all else, so few are kept; where they are not, their number may grow steeply with the layers.
     """
     check_problem(problem)
-    graph = _Graph(problem, allowed)
-    to_go_s = _to_go_s(graph)
-    known_s = _duration_s(_shortest(graph, to_go_s))
-    paths = [graph.extended(None, tier) for tier in allowed]
-    for layer in range(1, problem.layers + 1):
-        paths = [
-            path
-            for path in paths
-            if _duration_s(path) + to_go_s[layer - 1][path.tiers[-1]] <= known_s * SAME
-        ]
-        paths = [path for tier in allowed for path in _unbeaten(paths, tier)]
-        if layer < problem.layers:
-            paths = [graph.extended(path, tier) for path in paths for tier in allowed]
-    return Chain(min(paths, key=lambda path: (_duration_s(path), path.tiers)).tiers, problem.batch)
+    step_s = _step_s(problem, allowed)
+    update_s = np.stack([problem.update_s[tier] for tier in allowed], axis=1).tolist()
 
-
-class _Graph:
-    """The graph of an iteration over the allowed tiers.
-
-    Attributes
-    ----------
-    step_s : list[dict[tuple[str | None, str], float]]
-        Seconds of a layer (from 0) on a tier, and of the messages to and from it, by the tier of
-        the layer before, None for the first, and its own.
-    update_s : list[list[float]]
-        Seconds of a layer's update on each of the allowed tiers.
-    """
-
-    def __init__(self, problem: Problem, allowed: Sequence[str]) -> None:
-        self.allowed = tuple(allowed)
-        batch = problem.batch
-        compute_s = {tier: (batch * problem.layer_s[tier].sum(axis=1)).tolist() for tier in allowed}
-        crossing = zip(problem.output_bytes.tolist(), problem.gradient_bytes.tolist(), strict=True)
-        self.step_s: list[dict[tuple[str | None, str], float]] = [
-            {
-                (None, tier): compute_s[tier][0]
-                + problem.seconds(batch * problem.sample_bytes, "device", tier)
-                for tier in allowed
-            }
-        ]
-        for layer, sizes in zip(range(1, problem.layers), crossing, strict=False):
-            self.step_s.append(
-                {
-                    (before, tier): compute_s[tier][layer]
-                    + sum(problem.seconds(batch * size, before, tier) for size in sizes)
-                    for before in allowed
-                    for tier in allowed
-                }
-            )
-        self.update_s = np.stack([problem.update_s[tier] for tier in allowed], axis=1).tolist()
-
-    def extended(self, path: Path | None, tier: str) -> Path:
-        """Put the next layer of a path on a tier; None is the path of no layers."""
-        path = path or Path((), 0.0, (0.0,) * len(self.allowed))
-        layer = len(path.tiers)
+    def extended(path: Path, tier: str) -> Path:
+        """Put the next layer of a path on a tier."""
+        layer, own = len(path.tiers), allowed.index(tier)
         before = path.tiers[-1] if layer else None
         updates_s = list(path.updates_s)
-        updates_s[self.allowed.index(tier)] += self.update_s[layer][self.allowed.index(tier)]
-        return Path(
-            (*path.tiers, tier),
-            path.length_s + self.step_s[layer][before, tier],
-            tuple(updates_s),
-        )
+        updates_s[own] += update_s[layer][own]
+        length_s = path.length_s + step_s[layer][before, tier]
+        return Path((*path.tiers, tier), length_s, tuple(updates_s))
 
-
-def _to_go_s(graph: _Graph) -> list[dict[str, float]]:
-    """For each layer and its tier, the shortest path from there to the last layer."""
-    to_go_s = [dict.fromkeys(graph.allowed, 0.0)]
-    for step_s in reversed(graph.step_s[1:]):
-        after_s = to_go_s[0]
-        here_s = {
-            tier: min(step_s[tier, to] + after_s[to] for to in graph.allowed)
-            for tier in graph.allowed
-        }
-        to_go_s.insert(0, here_s)
-    return to_go_s
-
-
-def _shortest(graph: _Graph, to_go_s: Sequence[dict[str, float]]) -> Path:
-    """Shortest path, updates left aside."""
-    path = None
+    empty = Path((), 0.0, (0.0,) * len(allowed))
+    to_go_s = _to_go_s(step_s, allowed)
+    shortest = empty  # updates left aside
     for after_s in to_go_s:
-        steps = [graph.extended(path, tier) for tier in graph.allowed]
-        path = min(steps, key=lambda step: step.length_s + after_s[step.tiers[-1]])
-    assert path is not None
-    return path
+        steps = [extended(shortest, tier) for tier in allowed]
+        shortest = min(steps, key=lambda step: step.length_s + after_s[step.tiers[-1]])
+    most_s = shortest.duration_s * SAME
+    paths = [empty]
+    for after_s in to_go_s:
+        paths = [
+            step
+            for step in (extended(path, tier) for path in paths for tier in allowed)
+            if step.duration_s + after_s[step.tiers[-1]] <= most_s
+        ]
+        paths = [path for tier in allowed for path in _unbeaten(paths, tier)]
+    return Chain(min(paths, key=lambda path: (path.duration_s, path.tiers)).tiers, problem.batch)
 
 
-def _duration_s(path: Path) -> float:
-    return path.length_s + max(path.updates_s)
+def _step_s(problem: Problem, allowed: Sequence[str]) -> list[dict[tuple[str | None, str], float]]:
+    """Seconds of each layer on a tier, and of the messages to and from it.
+
+    By the tier of the layer before, None for the first, and its own.
+    """
+    batch = problem.batch
+    compute_s = {tier: (batch * problem.layer_s[tier].sum(axis=1)).tolist() for tier in allowed}
+    samples_bytes = batch * problem.sample_bytes
+    step_s: list[dict[tuple[str | None, str], float]] = [
+        {
+            (None, tier): compute_s[tier][0] + problem.seconds(samples_bytes, "device", tier)
+            for tier in allowed
+        }
+    ]
+    crossing = zip(problem.output_bytes.tolist(), problem.gradient_bytes.tolist(), strict=True)
+    for layer, sizes in zip(range(1, problem.layers), crossing, strict=False):
+        step_s.append(
+            {
+                (before, tier): compute_s[tier][layer]
+                + sum(problem.seconds(batch * size, before, tier) for size in sizes)
+                for before in allowed
+                for tier in allowed
+            }
+        )
+    return step_s
+
+
+def _to_go_s(
+    step_s: list[dict[tuple[str | None, str], float]], allowed: Sequence[str]
+) -> list[dict[str, float]]:
+    """For each layer and its tier, the shortest path from there to the last layer."""
+    to_go_s = [dict.fromkeys(allowed, 0.0)]
+    for here_s in reversed(step_s[1:]):
+        after_s = to_go_s[0]
+        to_go_s.insert(
+            0, {tier: min(here_s[tier, to] + after_s[to] for to in allowed) for tier in allowed}
+        )
+    return to_go_s
 
 
 def _unbeaten(paths: Sequence[Path], tier: str) -> list[Path]:

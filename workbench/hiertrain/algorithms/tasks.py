@@ -121,7 +121,7 @@ def all_tasks(problem: Problem) -> Tasks:
     sizes = problem.param_sum_bytes
     weightgrad_s = [2 * sizes[m_s] * per_byte_s[s, o], 2 * sizes[m_l] * per_byte_s[l, o]]
     s_weightgrad_s, l_weightgrad_s = (way_s + 2 * setup_s(way_s) for way_s in weightgrad_s)
-    sums_s = np.stack([problem.update_sum_s[tier] for tier in TIERS])
+    sums_s = problem.update_sum_s
     updates_s = np.maximum(np.maximum(sums_s[s, m_s], sums_s[l, m_l]), sums_s[o, layers])
     fixed_s = problem.batch * (f_3 + g_3) + updates_s + np.maximum(s_weightgrad_s, l_weightgrad_s)
     return Tasks(problem.batch, order, m_s, m_l, np.stack(slopes), np.stack(setups), fixed_s)

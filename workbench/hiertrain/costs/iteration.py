@@ -6,17 +6,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import overload
 
+from workbench.checks import check_kind
 from workbench.hiertrain.costs.policy import Chain, Hybrid, Policy
 from workbench.hiertrain.costs.problem import TIERS, FloatArray, Problem, check_problem
 
 
 class Iteration(ABC):
     """Seconds of one iteration: forward, backward and weight update, one after the other."""
-
-    @property
-    @abstractmethod
-    def input_s(self) -> float:
-        """Until the last worker has its samples; a part of `forward_s`."""
 
     @property
     @abstractmethod
@@ -72,11 +68,6 @@ class HybridIteration(Iteration):
             object.__setattr__(self, field.name, float(getattr(self, field.name)))
 
     @property
-    def input_s(self) -> float:
-        """Until the last worker has its samples; a part of `forward_1_s`."""
-        return max(self.o_input_s, self.s_input_s, self.l_input_s)
-
-    @property
     def forward_s(self) -> float:
         """Eqs. (5), (7) and (9) added up."""
         return self.forward_1_s + self.forward_2_s + self.forward_3_s
@@ -117,11 +108,6 @@ class ChainIteration(Iteration):
     tier_update_s: tuple[float, ...]
 
     @property
-    def input_s(self) -> float:
-        """Until the tier of layer 1 has the samples."""
-        return self.samples_s
-
-    @property
     def forward_s(self) -> float:
         """Samples, layers and cuts added up."""
         return self.samples_s + sum(self.forward_layer_s) + sum(self.forward_cut_s)
@@ -149,33 +135,24 @@ def iteration(problem: Problem, policy: Policy) -> Iteration:
     Read literally: a worker's samples take the bandwidth between the device and that worker, and
     none if it is the device; a task of some layers but no samples still exchanges its weights
     (Eq. 11), as one message there and one back.
-
-    Raises
-    ------
-    ValueError
-        The policy is for other layers or another batch.
-    TypeError
-        No `Problem`, or no policy, such as the name of a planner.
     """
     check_problem(problem)
-    if not isinstance(policy, Policy):
-        raise TypeError(
-            f"the policy is {policy!r}; give a Hybrid or a Chain, as planners make: "
-            "PLANNERS['hiertrain'](problem)"
-        )
+    example = "a Hybrid or a Chain, as planners make: PLANNERS['hiertrain'](problem)"
+    check_kind("the policy", policy, Policy, example)  # type: ignore[type-abstract]
     policy.check(problem)
     if isinstance(policy, Hybrid):
         return _hybrid(problem, policy)
-    if isinstance(policy, Chain):
-        return _chain(problem, policy)
-    raise TypeError(f"a policy is a Hybrid or a Chain, not a {type(policy).__name__}")
+    assert isinstance(policy, Chain)
+    return _chain(problem, policy)
 
 
 def _hybrid(problem: Problem, policy: Hybrid) -> HybridIteration:
     o, s, l = policy.order  # noqa: E741
     m_s, m_l, layers = policy.m_s, policy.m_l, problem.layers
     b_o, b_s, b_l = policy.b_o, policy.b_s, policy.b_l
-    forward_s, backward_s = problem.forward_span_s, problem.backward_span_s
+    forward_s, backward_s, updates_s = (
+        dict(zip(TIERS, sums_s, strict=True)) for sums_s in (*problem.span_s, problem.update_sum_s)
+    )
 
     def crossing_s(of_layers: FloatArray, worker: str, last: int, samples: int) -> float:
         size = samples * of_layers[last - 1] if last else 0.0
@@ -216,9 +193,9 @@ def _hybrid(problem: Problem, policy: Hybrid) -> HybridIteration:
             b_l * backward_s[l][m_s, m_l] + l_grad_s,
         ),
         backward_3_s=problem.batch * backward_s[o][m_l, layers],  # Eq. (10)
-        o_update_s=problem.update_sum_s[o][layers],  # Eq. (3), m_o = N
-        s_update_s=problem.update_sum_s[s][m_s],
-        l_update_s=problem.update_sum_s[l][m_l],
+        o_update_s=updates_s[o][layers],  # Eq. (3), m_o = N
+        s_update_s=updates_s[s][m_s],
+        l_update_s=updates_s[l][m_l],
         s_weightgrad_s=2 * problem.seconds(problem.param_sum_bytes[m_s], o, s),
         l_weightgrad_s=2 * problem.seconds(problem.param_sum_bytes[m_l], o, l),
     )
@@ -227,25 +204,20 @@ def _hybrid(problem: Problem, policy: Hybrid) -> HybridIteration:
 def _chain(problem: Problem, policy: Chain) -> ChainIteration:
     tiers, cuts = policy.tiers, range(1, problem.layers)
     compute_s = [problem.batch * problem.layer_s[tier][layer] for layer, tier in enumerate(tiers)]
-    samples_bytes = problem.batch * problem.sample_bytes
+
+    def cuts_s(*, back: bool) -> tuple[float, ...]:
+        return tuple(
+            problem.seconds(
+                policy.crossing_bytes(problem, cut, back=back), *tiers[cut - 1 : cut + 1]
+            )
+            for cut in cuts
+        )
+
     return ChainIteration(
-        samples_s=problem.seconds(samples_bytes, "device", tiers[0]),
+        samples_s=problem.seconds(problem.batch * problem.sample_bytes, "device", tiers[0]),
         forward_layer_s=tuple(float(forward_s) for forward_s, _ in compute_s),
         backward_layer_s=tuple(float(backward_s) for _, backward_s in compute_s),
-        forward_cut_s=tuple(
-            problem.seconds(policy.feature_bytes(problem, cut), tiers[cut - 1], tiers[cut])
-            for cut in cuts
-        ),
-        backward_cut_s=tuple(
-            problem.seconds(policy.gradient_bytes(problem, cut), tiers[cut], tiers[cut - 1])
-            for cut in cuts
-        ),
-        tier_update_s=tuple(
-            sum(
-                float(problem.update_s[tier][layer])
-                for layer, holder in enumerate(tiers)
-                if holder == tier
-            )
-            for tier in TIERS
-        ),
+        forward_cut_s=cuts_s(back=False),
+        backward_cut_s=cuts_s(back=True),
+        tier_update_s=tuple(policy.update_s(problem, tier) for tier in TIERS),
     )

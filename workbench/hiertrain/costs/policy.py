@@ -11,14 +11,10 @@ import polars as pl
 
 from workbench.checks import listed
 from workbench.errors import UserError
-from workbench.hiertrain.costs.problem import TIERS, FloatArray, Problem
+from workbench.hiertrain.costs.problem import TIERS, Problem, check_count
 
 SCHEMA = {"tier": pl.String, "first_layer": pl.Int64, "last_layer": pl.Int64, "samples": pl.Int64}
 Row = tuple[str, int, int | None, int]
-
-
-def _span(first: int, last: int | None) -> str:
-    return f"layer {first}" if first == last else f"layers {first} to {last or 'the last'}"
 
 
 class Policy(ABC):
@@ -30,38 +26,44 @@ class Policy(ABC):
         """Samples per iteration, B."""
 
     @abstractmethod
+    def held(self, tier: str, layers: int) -> list[tuple[int, int]]:
+        """Runs of layers that a tier updates, first and last included, of a model of `layers`."""
+
+    @abstractmethod
+    def holders(self, layers: int) -> tuple[str, ...]:
+        """Tier whose weights of each layer count, layer 1 first."""
+
+    @abstractmethod
     def rows(self, layers: int | None = None) -> list[Row]:
         """Rows of `table`, as tuples."""
 
     @abstractmethod
     def check(self, problem: Problem) -> None:
         """Refuse a problem of other layers or another batch."""
-
-    def table(self, layers: int | None = None) -> pl.DataFrame:
-        """Table of the forward phase; backward is its reverse.
-
-        A row per run of layers: ``tier``, ``first_layer``, ``last_layer`` (both included, from 1),
-        ``samples``.
-
-        Parameters
-        ----------
-        layers
-            Of the model, N. Without it the last layer of a `Hybrid`'s full task is null.
-        """
-        return pl.DataFrame(self.rows(layers), schema=SCHEMA, orient="row")
-
-    def __str__(self) -> str:
-        return "; ".join(
-            f"{tier}: {_span(first, last)}, {samples} sample{'' if samples == 1 else 's'}"
-            for tier, first, last, samples in self.rows()
-        )
-
-    def _check_batch(self, problem: Problem) -> None:
         if self.batch_size != problem.batch:
             raise UserError(
                 f"the policy shares out {self.batch_size} samples, "
                 f"but the problem's batch is {problem.batch}"
             )
+
+    def table(self, layers: int | None = None) -> pl.DataFrame:
+        """Table of the forward phase; backward is its reverse.
+
+        A row per run of layers: ``tier``, ``first_layer``, ``last_layer`` (both included, from 1),
+        ``samples``. Without the model's number of `layers`, N, the last layer of a `Hybrid`'s full
+        task is null.
+        """
+        return pl.DataFrame(self.rows(layers), schema=SCHEMA, orient="row")
+
+    def __str__(self) -> str:
+        def span(first: int, last: int | None) -> str:
+            many = f"layers {first} to {last or 'the last'}"
+            return f"layer {first}" if first == last else many
+
+        return "; ".join(
+            f"{tier}: {span(first, last)}, {samples} sample{'' if samples == 1 else 's'}"
+            for tier, first, last, samples in self.rows()
+        )
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,6 @@ class Hybrid(Policy):
         Last layer of the short and of the long task, ``0 <= m_s <= m_l``. 0 takes no part.
     b_o, b_s, b_l
         Samples of each worker. A worker that takes no part has none (Eqs. 14-15).
-
-    Raises
-    ------
-    ValueError
-        Tiers that are not device, edge and cloud, each once; numbers that break the above.
     """
 
     order: tuple[str, str, str]
@@ -102,7 +99,7 @@ class Hybrid(Policy):
             )
         object.__setattr__(self, "order", order)
         for name in ("m_s", "m_l", "b_o", "b_s", "b_l"):
-            object.__setattr__(self, name, whole(name, getattr(self, name), least=0))
+            object.__setattr__(self, name, check_count(name, getattr(self, name), least=0))
         if self.m_s > self.m_l:
             raise UserError(
                 f"m_s is {self.m_s} and m_l is {self.m_l}; the short task must not be longer "
@@ -128,11 +125,20 @@ class Hybrid(Policy):
         tasks = zip(self.order, (True, self.m_s, self.m_l), strict=True)
         return tuple(tier for tier, layers in tasks if layers)
 
+    def held(self, tier: str, layers: int) -> list[tuple[int, int]]:
+        """Of worker o all layers, of s and l those of their tasks."""
+        last = dict(zip(self.order, (layers, self.m_s, self.m_l), strict=True))[tier]
+        return [(1, last)] if last else []
+
+    def holders(self, layers: int) -> tuple[str, ...]:
+        """Worker o's tier, of all layers."""
+        return self.order[:1] * layers
+
     def check(self, problem: Problem) -> None:
         """Refuse a problem of fewer layers or another batch."""
         if self.m_l > problem.layers:
             raise UserError(f"m_l is {self.m_l}, but the model has only {problem.layers} layers")
-        self._check_batch(problem)
+        super().check(problem)
 
     def rows(self, layers: int | None = None) -> list[Row]:
         """Rows of `table`: worker o thrice, with the samples that reach it, then s and l."""
@@ -158,15 +164,10 @@ class Chain(Policy):
     batch
         Samples per iteration, B.
     bits
-        Bits per value of the features that pass between edge and cloud; None for values as they
-        are, of 32 bits.
+        Bits per value of the features that pass between edge and cloud, 1 to 16; 32 or None for
+        values as they are.
     gradient_bits
         The same for the gradients that come back there; None for as many as `bits`.
-
-    Raises
-    ------
-    ValueError
-        No layer, an unknown tier, a batch below 1, bits other than 1 to 16 or 32.
     """
 
     tiers: tuple[str, ...]
@@ -182,7 +183,7 @@ class Chain(Policy):
         for layer, tier in enumerate(self.tiers, start=1):
             if tier not in TIERS:
                 raise UserError(f"layer {layer} is on {tier!r}; the tiers are {', '.join(TIERS)}")
-        object.__setattr__(self, "batch", whole("batch", self.batch, least=1))
+        object.__setattr__(self, "batch", check_count("batch", self.batch, least=1))
         for name in ("bits", "gradient_bits"):
             bits = getattr(self, name)
             if bits is not None and bits not in (*range(1, 17), 32):
@@ -193,13 +194,22 @@ class Chain(Policy):
         """Samples per iteration, B."""
         return self.batch
 
+    def held(self, tier: str, layers: int) -> list[tuple[int, int]]:
+        """Runs of layers on a tier."""
+        return [(first, last or layers) for holder, first, last, _ in self.rows() if holder == tier]
+
+    def holders(self, layers: int) -> tuple[str, ...]:
+        """Tier of each layer."""
+        del layers
+        return self.tiers
+
     def check(self, problem: Problem) -> None:
         """Refuse a problem of other layers or another batch."""
         if len(self.tiers) != problem.layers:
             raise UserError(
                 f"the policy places {len(self.tiers)} layers, but the model has {problem.layers}"
             )
-        self._check_batch(problem)
+        super().check(problem)
 
     def rows(self, layers: int | None = None) -> list[Row]:
         """Rows of `table`: the runs of layers on one tier, in the order of the layers."""
@@ -210,29 +220,23 @@ class Chain(Policy):
             rows.append((tier, numbers[0], numbers[-1], self.batch))
         return rows
 
-    def feature_bytes(self, problem: Problem, layer: int) -> float:
-        """Bytes of the batch's features that pass from `layer` to the next; 0 within a tier."""
-        return self._crossing_bytes(problem.output_bytes, layer, self.bits)
+    def update_s(self, problem: Problem, tier: str) -> float:
+        """Seconds to update the layers that a tier holds."""
+        updates_s = zip(self.tiers, problem.update_s[tier], strict=True)
+        return sum(float(update_s) for holder, update_s in updates_s if holder == tier)
 
-    def gradient_bytes(self, problem: Problem, layer: int) -> float:
-        """Bytes of the batch's gradients that pass back to `layer`; 0 within a tier."""
-        bits = self.bits if self.gradient_bits is None else self.gradient_bits
-        return self._crossing_bytes(problem.gradient_bytes, layer, bits)
+    def bits_between(self, a: str, b: str, *, back: bool = False) -> int:
+        """Bits per value of features, or of gradients coming `back`; 32 for values as they are."""
+        if {a, b} != {"edge", "cloud"}:
+            return 32
+        return (self.gradient_bits if back else None) or self.bits or 32
 
-    def _crossing_bytes(self, of_layers: FloatArray, layer: int, bits: int | None) -> float:
-        ends = set(self.tiers[layer - 1 : layer + 1])
-        if len(ends) == 1:
-            return 0.0
-        share = bits / 32 if bits is not None and ends == {"edge", "cloud"} else 1.0
-        return float(self.batch * of_layers[layer - 1] * share)
+    def crossing_bytes(self, problem: Problem, layer: int, *, back: bool = False) -> float:
+        """Bytes of the batch's features that pass from `layer` to the next; 0 within a tier.
 
-
-def whole(name: str, value: object, least: int) -> int:
-    """A whole number of at least `least`, or a ValueError."""
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = least - 1
-    if isinstance(value, bool) or number < least:
-        raise UserError(f"{name} is {value!r}, not a whole number of at least {least}")
-    return number
+        Or, if `back`, of the gradients that come back to it.
+        """
+        a, b = self.tiers[layer - 1 : layer + 1]
+        of_layers = problem.gradient_bytes if back else problem.output_bytes
+        share = self.bits_between(a, b, back=back) / 32
+        return float(self.batch * of_layers[layer - 1] * share) if a != b else 0.0

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property
-from numbers import Real
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.checks import check_layers
+from workbench.checks import check_kind, check_layers, is_number, whole
 from workbench.errors import UserError
 
 FloatArray = NDArray[np.float64]
@@ -53,12 +51,6 @@ class Problem:
     overhead_s
         Seconds that each message costs beside its bytes. A message of no bytes is not sent.
         Deviation: Eq. (4) has none; 0 is the paper's model.
-
-    Raises
-    ------
-    ValueError
-        A tier or a pair missing or unknown; arrays of the wrong shape or of unequal length;
-        numbers that are negative or not finite; a bandwidth or a batch that is not positive.
     """
 
     layer_s: Mapping[str, FloatArray]
@@ -91,7 +83,7 @@ class Problem:
         keep("output_bytes", check_layers("output_bytes", output_bytes))
         keep("sample_bytes", _number("sample_bytes", sample_bytes))
         keep("bandwidth_bps", _per_pair(bandwidth_bps))
-        keep("batch", _batch(batch))
+        keep("batch", check_count("batch", batch, 1, "a whole number of samples"))
         keep("overhead_s", _number("overhead_s", overhead_s))
         lengths = {f"layer_s of {tier}": len(self.layer_s[tier]) for tier in TIERS}
         lengths |= {f"update_s of {tier}": len(self.update_s[tier]) for tier in TIERS}
@@ -105,7 +97,7 @@ class Problem:
         """Pickle without the read-only views of the mappings, which cannot be pickled."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         views = {name: dict(value) for name, value in values.items() if isinstance(value, Mapping)}
-        return _problem, (values | views,)
+        return partial(Problem, **(values | views)), ()
 
     @property
     def layers(self) -> int:
@@ -113,13 +105,7 @@ class Problem:
         return len(self.param_bytes)
 
     def seconds(self, size_bytes: float, a: str, b: str) -> float:
-        """Seconds that a message takes between two tiers (Eq. 4); within a tier it takes none.
-
-        Raises
-        ------
-        ValueError
-            A tier that there is not.
-        """
+        """Seconds that a message takes between two tiers (Eq. 4); within a tier it takes none."""
         if a == b and a in TIERS:
             return 0.0
         bandwidth_bps = self.bandwidth_bps[_pair(a, b)]
@@ -131,8 +117,7 @@ class Problem:
 
         d is 0 forward and 1 backward; t is the tier's place in `TIERS`.
         """
-        # Summed from each start anew: differences of running sums would lose small layers behind
-        # large ones.
+        # Summed from each start: differences of running sums would lose small layers behind large.
         layers_s = np.stack([self.layer_s[tier].T for tier in TIERS], axis=1)
         rows = np.broadcast_to(layers_s[:, :, None, :], (2, len(TIERS), *(self.layers,) * 2))
         spans_s = np.zeros((2, len(TIERS), *(self.layers + 1,) * 2))
@@ -140,20 +125,9 @@ class Problem:
         return _read_only(spans_s)
 
     @cached_property
-    def forward_span_s(self) -> Mapping[str, FloatArray]:
-        """For each tier, [i, j]: forward seconds per sample of layers i+1..j. (N+1, N+1)."""
-        return dict(zip(TIERS, self.span_s[0], strict=True))
-
-    @cached_property
-    def backward_span_s(self) -> Mapping[str, FloatArray]:
-        """For each tier, [i, j]: backward seconds per sample of layers i+1..j. (N+1, N+1)."""
-        return dict(zip(TIERS, self.span_s[1], strict=True))
-
-    @cached_property
-    def update_sum_s(self) -> Mapping[str, FloatArray]:
-        """For each tier, [m]: seconds to update layers 1..m. Shape (N+1,)."""
-        sums_s = _sums(np.stack([self.update_s[tier] for tier in TIERS]))
-        return dict(zip(TIERS, sums_s, strict=True))
+    def update_sum_s(self) -> FloatArray:
+        """[t, m]: seconds to update layers 1..m, by the tier's place in `TIERS`. Shape (3, N+1)."""
+        return _sums(np.stack([self.update_s[tier] for tier in TIERS]))
 
     @cached_property
     def param_sum_bytes(self) -> FloatArray:
@@ -180,29 +154,37 @@ class Problem:
 
 
 def check_problem(problem: object) -> None:
-    """Refuse what is no `Problem`."""
-    if not isinstance(problem, Problem):
-        raise TypeError(
-            f"the problem is {problem!r}; give a Problem, such as problem_of(profile_model(...), "
-            "...) makes"
-        )
+    """Refuse anything but a `Problem`."""
+    example = "a Problem, such as problem_of(profile_model(...), ...) makes"
+    check_kind("the problem", problem, Problem, example)
 
 
-def checked_bandwidth(what: str, bandwidth: object, unit: str) -> float:
-    """Return a bandwidth as a float; refuse what is not positive and finite."""
-    if isinstance(bandwidth, bool) or not isinstance(bandwidth, Real):
-        raise UserError(f"{what} is {bandwidth!r}; give it as a number of {unit}")
-    if not 0 < float(bandwidth) < math.inf:
-        raise UserError(f"{what} is {bandwidth}; it must be positive and finite")
-    return float(bandwidth)
+def check_positive(name: str, value: Any, kind: str = "a number") -> float:
+    """Return a positive, finite number as a float."""
+    if not is_number(value):
+        raise UserError(f"{name} is {value!r}; give it as {kind}")
+    if not 0 < float(value) < math.inf:
+        raise UserError(f"{name} is {value}; it must be positive and finite")
+    return float(value)
 
 
-def _problem(values: Mapping[str, Any]) -> Problem:
-    return Problem(**values)
+def check_count(name: str, value: object, least: int, kind: str = "a whole number") -> int:
+    """Return a whole number of at least `least` as an int."""
+    number = whole(value)
+    if number is None or number < least:
+        raise UserError(f"{name} is {value!r}, not {kind} of at least {least}")
+    return number
 
 
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
+def check_tiers(name: str, values: object, each: str) -> None:
+    """Refuse anything but a mapping with an entry for each tier."""
+    if not isinstance(values, Mapping) or set(values) != set(TIERS):
+        got = ", ".join(map(str, values)) if isinstance(values, Mapping) else repr(values)
+        raise UserError(f"{name} takes {each} for each of {', '.join(TIERS)}; got {got}")
+
+
+def _number(name: str, value: Any) -> float:
+    if not is_number(value):
         raise UserError(f"{name} takes one number, not {value!r}")
     number = float(value)
     if not 0 <= number < math.inf:
@@ -213,9 +195,7 @@ def _number(name: str, value: object) -> float:
 def _per_tier(
     name: str, values: Mapping[str, ArrayLike], columns: int | None = None
 ) -> Mapping[str, FloatArray]:
-    if not isinstance(values, Mapping) or set(values) != set(TIERS):
-        found = ", ".join(map(str, values)) if isinstance(values, Mapping) else repr(values)
-        raise UserError(f"{name} takes numbers for each of {', '.join(TIERS)}; got {found}")
+    check_tiers(name, values, "numbers")
     return MappingProxyType(
         {tier: check_layers(f"{name} of {tier}", values[tier], columns) for tier in TIERS}
     )
@@ -225,7 +205,7 @@ def _per_pair(bandwidths: Mapping[Pair, float]) -> Mapping[Pair, float]:
     example = "{('device', 'edge'): 5e6, ('edge', 'cloud'): 3e6, ('device', 'cloud'): 3e6}"
     if not isinstance(bandwidths, Mapping):
         raise UserError(f"bandwidth_bps is {bandwidths!r}; give one for each pair, as in {example}")
-    found: dict[Pair, float] = {}
+    by_pair: dict[Pair, float] = {}
     for names, bandwidth_bps in bandwidths.items():
         if not isinstance(names, tuple) or len(names) != 2:
             raise UserError(
@@ -233,14 +213,14 @@ def _per_pair(bandwidths: Mapping[Pair, float]) -> Mapping[Pair, float]:
             )
         a, b = names
         pair = _pair(a, b)
-        if pair in found:
+        if pair in by_pair:
             raise UserError(f"bandwidth_bps names {a} and {b} twice; it is the same both ways")
         what = f"bandwidth_bps between {a} and {b}"
-        found[pair] = checked_bandwidth(what, bandwidth_bps, "bits per second")
-    missing = [f"{a} and {b}" for a, b in PAIRS if (a, b) not in found]
+        by_pair[pair] = check_positive(what, bandwidth_bps, "a number of bits per second")
+    missing = [f"{a} and {b}" for a, b in PAIRS if (a, b) not in by_pair]
     if missing:
         raise UserError(f"bandwidth_bps is missing between {'; '.join(missing)}")
-    return MappingProxyType({pair: found[pair] for pair in PAIRS})
+    return MappingProxyType({pair: by_pair[pair] for pair in PAIRS})
 
 
 def _pair(a: str, b: str) -> Pair:
@@ -248,16 +228,6 @@ def _pair(a: str, b: str) -> Pair:
     if pair not in PAIRS:
         raise UserError(f"no link between {a!r} and {b!r}; the tiers are {', '.join(TIERS)}")
     return pair
-
-
-def _batch(batch: int) -> int:
-    try:
-        number = operator.index(batch)
-    except TypeError:
-        number = 0
-    if isinstance(batch, bool) or number < 1:
-        raise UserError(f"batch is {batch!r}, not a whole number of samples of at least 1")
-    return number
 
 
 def _sums(values: FloatArray) -> FloatArray:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from numbers import Real
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from workbench.errors import UserError
-from workbench.hiertrain.costs.problem import TIERS, Problem, checked_bandwidth
+from workbench.hiertrain.costs.problem import (
+    TIERS,
+    Pair,
+    Problem,
+    check_positive,
+    check_tiers,
+)
 from workbench.names import choose
 
 if TYPE_CHECKING:
     from workbench.profiles import InputShape, LayerTimes, ModelProfile
-
-T = TypeVar("T")
 
 ROUTES: dict[str, Callable[[float, float], float]] = {
     "bottleneck": min,
@@ -27,30 +30,25 @@ ROUTES: dict[str, Callable[[float, float], float]] = {
 def through_edge(device_edge_bps: float, edge_cloud_bps: float, route: str = "bottleneck") -> float:
     """Bandwidth between device and cloud, which the paper leaves open, in bits per second.
 
-    It names the links device-edge and edge-cloud only, so messages pass the edge.
-
-    Parameters
-    ----------
-    device_edge_bps, edge_cloud_bps
-        Bandwidths of the two links.
-    route
-        ``"bottleneck"``, the default: the edge forwards packets, as any router does, so the slower
-        link decides. ``"store_and_forward"``: it forwards whole messages, so the times of both
-        links add up.
-
-    Raises
-    ------
-    ValueError
-        A bandwidth that is not positive, or an unknown route.
+    It names the links device-edge and edge-cloud only, so messages pass the edge. With `route`
+    ``"bottleneck"``, the edge forwards packets, as any router does, so the slower link decides;
+    with ``"store_and_forward"`` it forwards whole messages, so the times of both links add up.
     """
+    links_bps = {"device-edge": device_edge_bps, "edge-cloud": edge_cloud_bps}
     near_bps, far_bps = (
-        checked_bandwidth(f"the {name} bandwidth", bandwidth_bps, "bits per second")
-        for name, bandwidth_bps in (
-            ("device-edge", device_edge_bps),
-            ("edge-cloud", edge_cloud_bps),
-        )
+        check_positive(f"the {name} bandwidth", bandwidth_bps, "a number of bits per second")
+        for name, bandwidth_bps in links_bps.items()
     )
     return float(choose("route", route, ROUTES)(near_bps, far_bps))
+
+
+def links_bps(device_edge_bps: float, edge_cloud_bps: float, route: str) -> dict[Pair, float]:
+    """Bandwidths between all tiers, of which device and cloud reach each other by a route."""
+    return {
+        ("device", "edge"): device_edge_bps,
+        ("edge", "cloud"): edge_cloud_bps,
+        ("device", "cloud"): through_edge(device_edge_bps, edge_cloud_bps, route),
+    }
 
 
 def problem_of(
@@ -87,15 +85,11 @@ def problem_of(
         None for two FLOPs a parameter of four bytes.
     overhead_s
         Seconds that each message costs beside its bytes.
-
-    Raises
-    ------
-    ValueError
-        A tier missing or unknown, or a number that is not positive where it must be.
     """
     from workbench.profiles import LayerTimes
 
     _check_profile(profile)
+    _check_speeds("flops_per_s", flops_per_s)
     times = {
         tier: LayerTimes.from_flops(
             profile,
@@ -103,13 +97,13 @@ def problem_of(
             batch_size=1,
             backward_over_forward=backward_over_forward,
         )
-        for tier, speed in _each_tier("flops_per_s", flops_per_s).items()
+        for tier, speed in flops_per_s.items()
     }
-    param_bytes = profile.table["param_bytes"].to_numpy()
     update_s = None
     if update_bytes_per_s is not None:
-        speeds = _each_tier("update_bytes_per_s", update_bytes_per_s)
-        update_s = {tier: param_bytes / speed for tier, speed in speeds.items()}
+        _check_speeds("update_bytes_per_s", update_bytes_per_s)
+        param_bytes = profile.table["param_bytes"].to_numpy()
+        update_s = {tier: param_bytes / speed for tier, speed in update_bytes_per_s.items()}
     return problem_of_times(
         profile,
         times,
@@ -146,21 +140,17 @@ def problem_of_times(
         Seconds to update each layer in place of those in `times`.
     profile, device_edge_bps, edge_cloud_bps, batch, route, sample_bytes, overhead_s
         As in `problem_of`.
-
-    Raises
-    ------
-    ValueError
-        As in `problem_of`; times of another model than the profile's.
     """
     from workbench.profiles import LayerTimes
 
     _check_profile(profile)
-    for tier, found in _each_tier("times", times, positive=False).items():
-        if not isinstance(found, LayerTimes):
-            raise UserError(f"times of {tier} is {found!r}; give LayerTimes")
-        if found.layers != profile.layers:
+    check_tiers("times", times, "one entry")
+    for tier, timed in times.items():
+        if not isinstance(timed, LayerTimes):
+            raise UserError(f"times of {tier} is {timed!r}; give LayerTimes")
+        if timed.layers != profile.layers:
             raise UserError(
-                f"times of {tier} are of {found.name} ({len(found)} layers), the profile is of "
+                f"times of {tier} are of {timed.name} ({len(timed)} layers), the profile is of "
                 f"{profile.name} ({len(profile)} layers); make both from one model"
             )
     if update_s is None:
@@ -175,11 +165,7 @@ def problem_of_times(
         param_bytes=profile.table["param_bytes"].to_numpy(),
         output_bytes=profile.table["output_bytes"].to_numpy(),
         sample_bytes=4 * _values(profile.input_shape) if sample_bytes is None else sample_bytes,
-        bandwidth_bps={
-            ("device", "edge"): device_edge_bps,
-            ("edge", "cloud"): edge_cloud_bps,
-            ("device", "cloud"): through_edge(device_edge_bps, edge_cloud_bps, route),
-        },
+        bandwidth_bps=links_bps(device_edge_bps, edge_cloud_bps, route),
         batch=batch,
         overhead_s=overhead_s,
     )
@@ -193,16 +179,10 @@ def _check_profile(profile: object) -> None:
         raise UserError(f"the profile is {profile!r}; give one, as by profile_model({model})")
 
 
-def _each_tier(name: str, values: Mapping[str, T], positive: bool = True) -> Mapping[str, T]:
-    if not isinstance(values, Mapping) or set(values) != set(TIERS):
-        found = ", ".join(map(str, values)) if isinstance(values, Mapping) else repr(values)
-        raise UserError(f"{name} takes one entry for each of {', '.join(TIERS)}; got {found}")
-    for tier, number in values.items() if positive else ():
-        if isinstance(number, bool) or not isinstance(number, Real):
-            raise UserError(f"{name} of {tier} is {number!r}; give it as a number")
-        if not 0 < float(number) < math.inf:
-            raise UserError(f"{name} of {tier} is {number}; it must be positive and finite")
-    return values
+def _check_speeds(name: str, speeds: Mapping[str, float]) -> None:
+    check_tiers(name, speeds, "one entry")
+    for tier, speed in speeds.items():
+        check_positive(f"{name} of {tier}", speed)
 
 
 def _values(shape: InputShape) -> int:

@@ -4,13 +4,10 @@ What HierTrain names as future work (Liu et al. 2020, VIII): the association of 
 Everything here is ours; the paper's planner is used as it is, once per device and share.
 """
 
-from workbench.hiertrain.fleet.alone import alone
-from workbench.hiertrain.fleet.assign import assign
-from workbench.hiertrain.fleet.assignment import OBJECTIVES, Assignment, timed
-from workbench.hiertrain.fleet.build import Machine, Server, fleet_of
-from workbench.hiertrain.fleet.exact import TooManyError, exact
-from workbench.hiertrain.fleet.fleet import Device, Fleet
+from workbench.hiertrain.fleet.assignment import OBJECTIVES, Assignment, alone, timed
+from workbench.hiertrain.fleet.fleet import Device, Fleet, Machine, Server, fleet_of
 from workbench.hiertrain.fleet.lower_bound import lower_bound
+from workbench.hiertrain.fleet.search import TooManyError, assign, exact
 
 __all__ = [
     "OBJECTIVES",

@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 import polars as pl
 
 from workbench.errors import UserError
 from workbench.hiertrain.costs.policy import Hybrid
-from workbench.hiertrain.fleet.fleet import Fleet
+from workbench.hiertrain.fleet.fleet import Fleet, check_fleet
 from workbench.hiertrain.fleet.joint import joint, seconds
 from workbench.names import check_name
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -42,24 +40,19 @@ class Assignment:
 
     def table(self) -> pl.DataFrame:
         """A row per device: ``device, edge, policy, seconds``."""
-        return pl.DataFrame(
-            [
-                (name, edge, str(self.policies[name]), self.seconds[name])
-                for name, edge in self.edges.items()
-            ],
-            schema={
-                "device": pl.String,
-                "edge": pl.String,
-                "policy": pl.String,
-                "seconds": pl.Float64,
-            },
-            orient="row",
-        )
+        names = list(self.edges)
+        columns = {
+            "device": names,
+            "edge": [self.edges[name] for name in names],
+            "policy": [str(self.policies[name]) for name in names],
+            "seconds": [self.seconds[name] for name in names],
+        }
+        return pl.DataFrame(columns)
 
 
 OBJECTIVES: dict[str, Callable[[Assignment], tuple[float, float]]] = {
-    "slowest": lambda found: (found.slowest_s, found.mean_s),
-    "mean": lambda found: (found.mean_s, found.slowest_s),
+    "slowest": lambda assigned: (assigned.slowest_s, assigned.mean_s),
+    "mean": lambda assigned: (assigned.mean_s, assigned.slowest_s),
 }
 """What is minimised, and what decides between assignments equal in that."""
 
@@ -67,62 +60,72 @@ OBJECTIVES: dict[str, Callable[[Assignment], tuple[float, float]]] = {
 def timed(fleet: Fleet, edges: Mapping[str, str], policies: Mapping[str, Hybrid]) -> Assignment:
     """Time the devices under the policies, each with its share of what it uses.
 
-    Parameters
-    ----------
-    edges, policies
-        By the name of the device.
-
-    Raises
-    ------
-    ValueError
-        A device without edge or policy, or an unknown one; an edge that is unknown or that the
-        device has no link to; a policy that does not fit the device's problem.
+    `edges` and `policies` are by the name of the device.
     """
-    _check(fleet, "edges", edges)
-    _check(fleet, "policies", policies)
-    found: dict[str, float] = {}
-    for edge, names in groups(fleet, edges).items():
+    _check_devices(fleet, "edges", edges)
+    for name, edge in edges.items():
+        if check_name("edge", edge, fleet.edges) not in fleet.reached(name):
+            raise UserError(
+                f"device {name!r} has no link to edge {edge!r}; "
+                f"it reaches {', '.join(fleet.reached(name))}"
+            )
+    _check_devices(fleet, "policies", policies)
+    of_device_s: dict[str, float] = {}
+    for edge, names in _groups(fleet, edges).items():
         their_s = seconds(fleet.plans, edge, names, [policies[name] for name in names])
-        found |= zip(names, their_s, strict=True)
-    return Assignment(_sorted(fleet, edges), _sorted(fleet, policies), _sorted(fleet, found))
+        of_device_s |= zip(names, their_s, strict=True)
+    return _assignment(fleet, edges, policies, of_device_s)
 
 
-def planned(fleet: Fleet, edges: Mapping[str, str], objective: str = "slowest") -> Assignment:
-    """Plan all devices of each edge together, for an `objective` in `OBJECTIVES`."""
-    check_name("objective", objective, OBJECTIVES)
-    _check(fleet, "edges", edges)
+def alone(fleet: Fleet) -> Assignment:
+    """Plan every device as in the paper, as if it were the only one; timed with all at once.
+
+    Each takes its best edge; of edges equally good for it, the first by name.
+    """
+    check_fleet(fleet)
+    edges = {
+        name: min(fleet.reached(name), key=lambda edge: fleet.plans.alone(name, edge).total_s)
+        for name in fleet.by_name
+    }
+    policies = {name: fleet.plans.alone(name, edge).policy for name, edge in edges.items()}
+    return timed(fleet, edges, policies)
+
+
+def planned(fleet: Fleet, edges: Mapping[str, str], objective: str) -> Assignment:
+    """Plan all devices of each edge together; `edges` may lack some devices.
+
+    Edges with the same devices are planned once.
+    """
     policies: dict[str, Hybrid] = {}
-    found: dict[str, float] = {}
-    for edge, names in groups(fleet, edges).items():
-        theirs, their_s = joint(fleet.plans, edge, names, objective)
+    of_device_s: dict[str, float] = {}
+    for edge, names in _groups(fleet, edges).items():
+        key = edge, names, objective
+        if key not in fleet.plans.joint:
+            fleet.plans.joint[key] = joint(fleet.plans, edge, names, objective)
+        theirs, their_s = fleet.plans.joint[key]
         policies |= zip(names, theirs, strict=True)
-        found |= zip(names, their_s, strict=True)
-    return Assignment(_sorted(fleet, edges), _sorted(fleet, policies), _sorted(fleet, found))
+        of_device_s |= zip(names, their_s, strict=True)
+    return _assignment(fleet, edges, policies, of_device_s)
 
 
-def groups(fleet: Fleet, edges: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Devices of each edge that has any, in the order of names; `edges` may lack some devices."""
+def _groups(fleet: Fleet, edges: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Devices of each edge that has any, in the order of names."""
     return {
         edge: tuple(name for name in fleet.by_name if edges.get(name) == edge)
         for edge in sorted(set(edges.values()))
     }
 
 
-def _sorted(fleet: Fleet, by_name: Mapping[str, T]) -> dict[str, T]:
-    return {name: by_name[name] for name in fleet.by_name}
+def _assignment(fleet: Fleet, *by_device: Mapping[str, Any]) -> Assignment:
+    """Bring edges, policies and seconds into the order of names."""
+    return Assignment(
+        *({name: values[name] for name in fleet.by_name if name in values} for values in by_device)
+    )
 
 
-def _check(fleet: Fleet, what: str, by_device: Mapping[str, object]) -> None:
+def _check_devices(fleet: Fleet, what: str, by_device: Mapping[str, object]) -> None:
     for name in by_device:
         check_name(f"device in {what}", name, fleet.by_name)
     missing = [name for name in fleet.by_name if name not in by_device]
     if missing:
         raise UserError(f"{what} has nothing for {', '.join(missing)}; give one to every device")
-    for name, value in by_device.items():
-        if what == "edges":
-            check_name("edge", str(value), fleet.edges)
-            if value not in fleet.reached(name):
-                raise UserError(
-                    f"device {name!r} has no link to edge {value!r}; "
-                    f"it reaches {', '.join(fleet.reached(name))}"
-                )

@@ -1,4 +1,7 @@
-"""Devices, the edges that each can reach, and the problem of each if alone there."""
+"""Devices, the edges that each can reach, and the problem of each if alone there.
+
+`fleet_of` makes a fleet from profiles: machines by their FLOP/s and links.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from workbench.checks import check_kind
 from workbench.errors import UserError
 from workbench.hiertrain.costs.problem import Problem
-from workbench.hiertrain.costs.profiled import ROUTES, through_edge
+from workbench.hiertrain.costs.profiled import ROUTES, problem_of, through_edge
 from workbench.hiertrain.fleet.plans import Plans
 from workbench.names import check_name
+
+if TYPE_CHECKING:
+    from workbench.profiles import ModelProfile
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +34,6 @@ class Device:
     problems
         For each edge that it has a link to, the problem if it had that edge, its uplink and the
         cloud to itself. All of one model and batch.
-
-    Raises
-    ------
-    ValueError
-        No edge at all, or problems of which the device's own side differs.
     """
 
     name: str
@@ -42,10 +46,9 @@ class Device:
                 f"device {self.name!r} has no link to any edge; give it a problem for each edge "
                 "that it reaches, or leave it out"
             )
-        (first, one), *rest = self.problems.items()
-        for edge, problem in rest:
-            differing = _differing(one, problem)
-            if differing:
+        first, *others = self.problems
+        for edge in others:
+            if differing := _differing(self.problems[first], self.problems[edge]):
                 raise UserError(
                     f"device {self.name!r} has another {differing} with edge {edge!r} than with "
                     f"{first!r}; a device trains one model with one batch at one speed"
@@ -73,12 +76,6 @@ class Fleet:
         Names of the edges, all different; one without devices that reach it stays idle.
     route
         How device and cloud reach each other, as for `through_edge`.
-
-    Raises
-    ------
-    ValueError
-        No devices or no edges, a name twice, an unknown edge, an edge whose uplink has several
-        bandwidths, a bandwidth between device and cloud that is not the route's.
     """
 
     devices: tuple[Device, ...]
@@ -92,7 +89,8 @@ class Fleet:
         object.__setattr__(self, "devices", tuple(self.devices))
         object.__setattr__(self, "edges", tuple(self.edges))
         check_name("route", self.route, ROUTES)
-        for what, names in (("device", [one.name for one in self.devices]), ("edge", self.edges)):
+        names_of = {"device": [device.name for device in self.devices], "edge": self.edges}
+        for what, names in names_of.items():
             if not names:
                 raise UserError(f"a fleet has at least one {what}; none was given")
             twice = sorted({name for name in names if names.count(name) > 1})
@@ -102,18 +100,19 @@ class Fleet:
         for device in self.devices:
             for edge, problem in device.problems.items():
                 check_name(f"edge of device {device.name!r}", edge, self.edges)
-                self._check_links(device.name, edge, problem, uplinks_bps)
+                uplink_bps = problem.bandwidth_bps["edge", "cloud"]
+                first = uplinks_bps.setdefault(edge, (device.name, uplink_bps))
+                self._check_links(device.name, edge, problem.bandwidth_bps, *first)
 
     def _check_links(
         self,
         device: str,
         edge: str,
-        problem: Problem,
-        uplinks_bps: dict[str, tuple[str, float]],
+        links: Mapping[tuple[str, str], float],
+        other: str,
+        other_bps: float,
     ) -> None:
-        links = problem.bandwidth_bps
         uplink_bps = links["edge", "cloud"]
-        other, other_bps = uplinks_bps.setdefault(edge, (device, uplink_bps))
         if not math.isclose(uplink_bps, other_bps, rel_tol=1e-9):
             raise UserError(
                 f"the uplink of edge {edge!r} has {other_bps:g} bit/s for device {other!r} and "
@@ -130,7 +129,7 @@ class Fleet:
     @cached_property
     def by_name(self) -> Mapping[str, Device]:
         """Devices by name, in the order of names, in which all algorithms take them."""
-        return {one.name: one for one in sorted(self.devices, key=lambda one: one.name)}
+        return {device.name: device for device in sorted(self.devices, key=attrgetter("name"))}
 
     @cached_property
     def plans(self) -> Plans:
@@ -148,21 +147,102 @@ class Fleet:
 
 
 def check_fleet(fleet: object) -> None:
-    """Refuse what is no `Fleet`."""
-    if not isinstance(fleet, Fleet):
-        raise TypeError(f"the fleet is {fleet!r}; give a Fleet, such as fleet_of(...) makes")
+    """Refuse anything but a `Fleet`."""
+    check_kind("the fleet", fleet, Fleet, "a Fleet, such as fleet_of(...) makes")
 
 
-def _differing(one: Problem, other: Problem) -> str:
-    """What of two problems should be the same and is not; empty if nothing."""
-    if one.batch != other.batch:
+@dataclass(frozen=True)
+class Machine:
+    """A device: its model, its speed and its links.
+
+    Attributes
+    ----------
+    flops_per_s
+        What it sustains.
+    batch
+        Samples per iteration.
+    links_bps
+        Bits per second to each edge that it reaches.
+    """
+
+    profile: ModelProfile
+    flops_per_s: float
+    batch: int
+    links_bps: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Server:
+    """An edge server: what it sustains in all, and the bits per second of its uplink."""
+
+    flops_per_s: float
+    uplink_bps: float
+
+
+def fleet_of(
+    devices: Mapping[str, Machine],
+    edges: Mapping[str, Server],
+    *,
+    cloud_flops_per_s: float,
+    cloud_capacity_flops_per_s: float = math.inf,
+    route: str = "bottleneck",
+    backward_over_forward: float | None = None,
+    overhead_s: float = 0.0,
+) -> Fleet:
+    """Fleet of machines that are not at hand: seconds proportional to FLOPs.
+
+    Parameters
+    ----------
+    devices, edges
+        By name.
+    cloud_flops_per_s
+        What a device gets of the cloud at most.
+    cloud_capacity_flops_per_s
+        What the cloud has in all; each device gets an equal part at most, whether the others use
+        theirs or not.
+    route, backward_over_forward, overhead_s
+        As for `problem_of`.
+    """
+    if not edges:
+        raise UserError("a fleet has at least one edge; none was given")
+    if not cloud_capacity_flops_per_s > 0:
+        raise UserError(
+            f"cloud_capacity_flops_per_s is {cloud_capacity_flops_per_s}; it must be positive"
+        )
+    part = min(cloud_flops_per_s, cloud_capacity_flops_per_s / max(len(devices), 1))
+    placed = []
+    for name, machine in devices.items():
+        problems = {}
+        for edge, link_bps in machine.links_bps.items():
+            server = edges[check_name(f"edge of device {name!r}", edge, edges)]
+            problems[edge] = problem_of(
+                machine.profile,
+                flops_per_s={
+                    "device": machine.flops_per_s,
+                    "edge": server.flops_per_s,
+                    "cloud": part,
+                },
+                device_edge_bps=link_bps,
+                edge_cloud_bps=server.uplink_bps,
+                batch=machine.batch,
+                route=route,
+                backward_over_forward=backward_over_forward,
+                overhead_s=overhead_s,
+            )
+        placed.append(Device(name, problems))
+    return Fleet(tuple(placed), tuple(edges), route)
+
+
+def _differing(first: Problem, other: Problem) -> str:
+    """Name what should be the same in two problems and is not; empty if nothing."""
+    if first.batch != other.batch:
         return "batch"
     for tier in ("device", "cloud"):
-        if not np.array_equal(one.layer_s[tier], other.layer_s[tier]):
+        if not np.array_equal(first.layer_s[tier], other.layer_s[tier]):
             return f"layer_s of {tier}"
-        if not np.array_equal(one.update_s[tier], other.update_s[tier]):
+        if not np.array_equal(first.update_s[tier], other.update_s[tier]):
             return f"update_s of {tier}"
     for name in ("param_bytes", "output_bytes", "sample_bytes", "overhead_s"):
-        if not np.array_equal(getattr(one, name), getattr(other, name)):
+        if not np.array_equal(getattr(first, name), getattr(other, name)):
             return name
     return ""

@@ -36,21 +36,22 @@ def joint(
     count = len(devices) + 1
     times_s = np.full((len(devices), count, count, len(USES)), np.inf)
     for i, device in enumerate(devices):
-        best_s = plans.table_s(device, edge, len(devices))
+        best_s = np.empty((count, count))
+        for c, u in np.ndindex(best_s.shape):
+            best_s[c, u] = plans.best(device, edge, c, u).total_s
         for p, (computes, sends) in enumerate(USES):
-            of_c = slice(1, None) if computes else slice(1)
-            of_u = slice(1, None) if sends else slice(1)
+            # Whoever does not use something takes no share of it: row or column 0.
+            of_c, of_u = (slice(1, None) if uses else slice(1) for uses in (computes, sends))
             times_s[i, computes:, sends:, p] = best_s[of_c, of_u]
     if objective == "slowest":
         slowest_s, _ = _picked(times_s, np.maximum)
         times_s[times_s > slowest_s.min()] = np.inf
     sum_s, picks = _picked(times_s, np.add)
-    c, u = np.unravel_index(sum_s.argmin(), sum_s.shape)
-    chosen = [
-        plans.best(device, edge, int(c) * USES[p][0], int(u) * USES[p][1])
-        for device, p in zip(devices, picks(int(c), int(u)), strict=True)
+    c, u = map(int, np.unravel_index(sum_s.argmin(), sum_s.shape))
+    policies = [
+        plans.best(device, edge, c * USES[p][0], u * USES[p][1]).policy
+        for device, p in zip(devices, picks(c, u), strict=True)
     ]
-    policies = [plan.policy for plan in chosen]
     return policies, seconds(plans, edge, devices, policies)
 
 
@@ -77,11 +78,12 @@ def _picked(
 
     def picks(c: int, u: int) -> list[int]:
         a, b = divmod(int(best_s[c, u].argmin()), count)
-        found = []
+        picked = []
         for step in reversed(steps):
-            found.append(int(step[c, u, a, b]))
-            a, b = a - USES[found[-1]][0], b - USES[found[-1]][1]
-        return found[::-1]
+            p = int(step[c, u, a, b])
+            picked.append(p)
+            a, b = a - USES[p][0], b - USES[p][1]
+        return picked[::-1]
 
     return best_s.min(axis=(2, 3)), picks
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -29,11 +30,6 @@ def lower_bound(fleet: Fleet, objective: str = "slowest") -> float:
     the number of edges, E; likewise for the uplink; and the sum over all devices of the least of
     both that a device needs is at most 2 E. The bound is the least T at which all that holds, and
     at which every device by itself meets T.
-
-    Raises
-    ------
-    UnknownNameError
-        Another objective.
     """
     check_fleet(fleet)
     check_name("objective", objective, OBJECTIVES)
@@ -44,15 +40,13 @@ def lower_bound(fleet: Fleet, objective: str = "slowest") -> float:
         ]
         return math.fsum(alone_s) / len(alone_s)
     devices = [_times(fleet, name) for name in fleet.by_name]
-    times_s = np.unique(np.concatenate([np.concatenate([*one]) for one in devices]))
-    low, high = 0, len(times_s) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if _met(devices, float(times_s[middle]), len(fleet.edges)):
-            high = middle
-        else:
-            low = middle + 1
-    return float(times_s[low])
+    times_s = np.unique(np.concatenate([np.concatenate(times) for times in devices]))
+    edges = len(fleet.edges)
+
+    def met(time_s: float) -> bool:
+        return _met(devices, time_s, edges)
+
+    return float(times_s[bisect_left(times_s[:-1].tolist(), True, key=met)])
 
 
 class Times(NamedTuple):
@@ -68,31 +62,28 @@ class Times(NamedTuple):
 def _times(fleet: Fleet, name: str) -> Times:
     counts = range(1, len(fleet.by_name) + 1)
 
-    def least_s(shares: Callable[[int], tuple[int, int]]) -> FloatArray:
+    def least_s(shares: Iterable[tuple[int, int]]) -> FloatArray:
         return np.array(
             [
-                min(
-                    fleet.plans.best(name, edge, *shares(count)).total_s
-                    for edge in fleet.reached(name)
-                )
-                for count in counts
+                min(fleet.plans.best(name, edge, *share).total_s for edge in fleet.reached(name))
+                for share in shares
             ]
         )
 
     return Times(
-        least_s(lambda count: (0, 0))[:1],
-        least_s(lambda count: (count, 0)),
-        least_s(lambda count: (0, count)),
-        least_s(lambda count: (count, 1)),
-        least_s(lambda count: (1, count)),
+        least_s([(0, 0)]),
+        least_s((count, 0) for count in counts),
+        least_s((0, count) for count in counts),
+        least_s((count, 1) for count in counts),
+        least_s((1, count) for count in counts),
     )
 
 
 def _met(devices: list[Times], time_s: float, edges: int) -> bool:
     """Whether the edges have the shares that the devices need to meet a time."""
     computing, sending, both = 0.0, 0.0, 0.0
-    for one in devices:
-        least = _least_shares(one, time_s)
+    for times in devices:
+        least = _least_shares(times, time_s)
         computing += min((compute for compute, _ in least), default=math.inf)
         sending += min((uplink for _, uplink in least), default=math.inf)
         both += min((sum(shares) for shares in least), default=math.inf)
@@ -100,7 +91,7 @@ def _met(devices: list[Times], time_s: float, edges: int) -> bool:
     return computing <= granted and sending <= granted and both <= 2 * granted
 
 
-def _least_shares(one: Times, time_s: float) -> list[tuple[float, float]]:
+def _least_shares(times: Times, time_s: float) -> list[tuple[float, float]]:
     """Least shares of compute and uplink of each kind of plan that meets a time."""
 
     def share(times_s: FloatArray) -> float:
@@ -108,9 +99,9 @@ def _least_shares(one: Times, time_s: float) -> list[tuple[float, float]]:
         return 1 / (int(meeting[-1]) + 1) if len(meeting) else math.inf
 
     kinds = [
-        (0.0 if one.by_itself[0] <= time_s else math.inf, 0.0),
-        (share(one.edge), 0.0),
-        (0.0, share(one.cloud)),
-        (share(one.computing), share(one.sending)),
+        (0.0 if times.by_itself[0] <= time_s else math.inf, 0.0),
+        (share(times.edge), 0.0),
+        (0.0, share(times.cloud)),
+        (share(times.computing), share(times.sending)),
     ]
     return [shares for shares in kinds if max(shares) < math.inf]

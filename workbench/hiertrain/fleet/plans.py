@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 from workbench.hiertrain.algorithms.hiertrain import hiertrain
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import Hybrid
-from workbench.hiertrain.costs.problem import TIERS, FloatArray, Problem
-from workbench.hiertrain.costs.profiled import through_edge
+from workbench.hiertrain.costs.problem import TIERS, Problem
+from workbench.hiertrain.costs.profiled import links_bps
 
 
 class Plan(NamedTuple):
@@ -41,8 +42,9 @@ class Plans:
         self._problems = problems
         self._route = route
         self._shared: dict[tuple[str, str, int, int], Problem] = {}
-        self._tables_s: dict[tuple[str, str, int], FloatArray] = {}
-        self._found: dict[tuple[str, str, int, int], Plan] = {}
+        self._best: dict[tuple[str, str, int, int], Plan] = {}
+        # policies and seconds by edge, its devices and the objective: of `assignment.planned`
+        self.joint: dict[tuple[str, tuple[str, ...], str], tuple[list[Hybrid], list[float]]] = {}
 
     def best(self, device: str, edge: str, computing: int, sending: int) -> Plan:
         """Fastest plan with 1/computing of the edge's compute and 1/sending of its uplink.
@@ -50,19 +52,9 @@ class Plans:
         0 bars the device from the edge's compute, or from the cloud.
         """
         key = (device, edge, computing, sending)
-        if key not in self._found:
-            self._found[key] = self._inherited(*key) or self._solved(*key)
-        return self._found[key]
-
-    def table_s(self, device: str, edge: str, most: int) -> FloatArray:
-        """[c, u]: seconds of the `best` plan for up to `most` sharing. Shape (most+1, most+1)."""
-        key = (device, edge, most)
-        if key not in self._tables_s:
-            table_s = np.empty((most + 1, most + 1))
-            for c, u in np.ndindex(table_s.shape):
-                table_s[c, u] = self.best(device, edge, c, u).total_s
-            self._tables_s[key] = table_s
-        return self._tables_s[key]
+        if key not in self._best:
+            self._best[key] = self._inherited(*key) or self._solved(*key)
+        return self._best[key]
 
     def alone(self, device: str, edge: str) -> Plan:
         """Fastest plan of a device that has the edge to itself."""
@@ -72,9 +64,7 @@ class Plans:
         self, device: str, edge: str, policy: Hybrid, computing: int, sending: int
     ) -> float:
         """Seconds of an iteration under a policy and the shares, as in `best`."""
-        return iteration(
-            self._problem(device, edge, max(computing, 1), max(sending, 1)), policy
-        ).total_s
+        return iteration(self._problem(device, edge, computing, sending), policy).total_s
 
     def _inherited(self, device: str, edge: str, computing: int, sending: int) -> Plan | None:
         """Plan under a larger share that it does not use: a smaller one cannot be better."""
@@ -85,33 +75,32 @@ class Plans:
         return None
 
     def _solved(self, device: str, edge: str, computing: int, sending: int) -> Plan:
-        problem = self._problem(device, edge, max(computing, 1), max(sending, 1))
+        problem = self._problem(device, edge, computing, sending)
         barred = {tier for tier, share in (("edge", computing), ("cloud", sending)) if not share}
         policy = hiertrain(_priced_out(problem, barred) if barred else problem)
         return Plan(policy, iteration(problem, policy).total_s)
 
     def _problem(self, device: str, edge: str, computing: int, sending: int) -> Problem:
+        """Problem under the shares; who is barred has it as if alone."""
+        computing, sending = max(computing, 1), max(sending, 1)
         key = (device, edge, computing, sending)
         if key not in self._shared:
-            self._shared[key] = shared(
-                self._problems[device, edge], computing, sending, self._route
-            )
+            whole = self._problems[device, edge]
+            self._shared[key] = _shared(whole, computing, sending, self._route)
         return self._shared[key]
 
 
-def shared(problem: Problem, computing: int, sending: int, route: str) -> Problem:
+def _shared(problem: Problem, computing: int, sending: int, route: str) -> Problem:
     """Problem of a device with 1/computing of the edge's compute and 1/sending of its uplink."""
     if computing == sending == 1:
         return problem
     layer_s, update_s = dict(problem.layer_s), dict(problem.update_s)
     layer_s["edge"] = layer_s["edge"] * computing
     update_s["edge"] = update_s["edge"] * computing
-    links = dict(problem.bandwidth_bps)
+    links = problem.bandwidth_bps
     if sending > 1:
-        links["edge", "cloud"] /= sending
-        hops_bps = links["device", "edge"], links["edge", "cloud"]
-        links["device", "cloud"] = through_edge(*hops_bps, route)
-    return _with(problem, layer_s=layer_s, update_s=update_s, bandwidth_bps=links)
+        links = links_bps(links["device", "edge"], links["edge", "cloud"] / sending, route)
+    return replace(problem, layer_s=layer_s, update_s=update_s, bandwidth_bps=links)
 
 
 def _priced_out(problem: Problem, tiers: set[str]) -> Problem:
@@ -123,18 +112,4 @@ def _priced_out(problem: Problem, tiers: set[str]) -> Problem:
     by_itself = Hybrid(("device", "edge", "cloud"), 0, 0, problem.batch, 0, 0)
     price_s = 1.0 + 2.0 * iteration(problem, by_itself).total_s
     prices_s = {tier: np.full(problem.layers, price_s) for tier in TIERS if tier in tiers}
-    return _with(problem, update_s=dict(problem.update_s) | prices_s)
-
-
-def _with(problem: Problem, **changed: object) -> Problem:
-    values: dict[str, object] = {
-        "layer_s": problem.layer_s,
-        "update_s": problem.update_s,
-        "param_bytes": problem.param_bytes,
-        "output_bytes": problem.output_bytes,
-        "sample_bytes": problem.sample_bytes,
-        "bandwidth_bps": problem.bandwidth_bps,
-        "batch": problem.batch,
-        "overhead_s": problem.overhead_s,
-    }
-    return Problem(**(values | changed))  # type: ignore[arg-type]
+    return replace(problem, update_s=dict(problem.update_s) | prices_s)

@@ -15,12 +15,13 @@ minutes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 
-from workbench.claims import Answer, paper_value, verdicts
+from workbench.claims import MET, Answer, paper_value, verdicts
 from workbench.clusters.testbeds import calibration_toml, write_calibration
 from workbench.experiments.calibrate import Search, Values
 from workbench.experiments.figure import answers_of
@@ -60,8 +61,6 @@ CLAIMS = (
     "hiertrain.fig9.order_jointdnn",
 )
 _PAPER = {claim: paper_value(claim) for claim in SPEEDUPS}
-COST = {"near": 0.0, "holds": 0.0, "trend": 0.5}
-"""What a verdict costs in the fit; any other 1."""
 
 # The peaks are those of the machines, so no fit computes faster than they can.
 _SPEEDS = {
@@ -69,6 +68,7 @@ _SPEEDS = {
     "edge_core_gflops": (1.0, STATED["edge"]["core_peak_gflops"]),
 }
 _MEMORY = {"flops_per_byte": (0.1, 50.0)}
+STEP, STEPS = 1.25 ** (1 / 12), 12
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,27 @@ class Explanation:
     route: str = "bottleneck"
     batch_size: int = BATCH_SIZE
 
-    def testbed(self, constants: Constants) -> Testbed:
-        """Return the paper's testbed under this explanation."""
-        return Testbed(constants, route=self.route)
+    @property
+    def search(self) -> Search:
+        """How its constants are sought: to a factor of 0.8 or 1.25 in `centred`."""
+        return Search(self.ranges, population=20, step=STEP, steps=STEPS)
+
+    def answers(
+        self, constants: Constants, models: Iterable[str] = tuple(MODELS)
+    ) -> dict[str, Answer]:
+        """Answer Figs. 7 to 11 on the paper's testbed under this explanation."""
+        return answers(Testbed(constants, route=self.route), self.batch_size, models)
+
+    def answers_fitted(self, constants: Constants) -> dict[str, Answer]:
+        """`answers`, of AlexNet alone where only its claims are fitted on."""
+        alone = set(self.fitted_on) <= set(ALEXNET)
+        return self.answers(constants, ("alexnet",) if alone else tuple(MODELS))
+
+    def missed(self, answers: Mapping[str, Answer], trend: float = 0.5) -> float:
+        """Count the claims fitted on that are missed; where the trend is kept, as `trend`."""
+        judged = verdicts("hiertrain", answers)
+        costs = {**dict.fromkeys(MET, 0.0), "trend": trend}
+        return sum(costs.get(judged[claim], 1.0) for claim in self.fitted_on)
 
 
 _CLOUD = {"cloud_over_edge_core": STATED["cloud"]["over_edge_core"]}
@@ -107,13 +125,15 @@ EXPLANATIONS: dict[str, Explanation] = {
 }
 """What may explain the times that the paper states."""
 
-STEP, STEPS = 1.25 ** (1 / 12), 12
+_ABOUT = """\
+Constants of HierTrain's testbed that the paper leaves open, the same for every model,
+bandwidth, batch size and number of cores. Their meaning: `Constants` in the code."""
 
 
-def found(
-    testbed: Testbed, batch_size: int = BATCH_SIZE, models: tuple[str, ...] = tuple(MODELS)
+def answers(
+    testbed: Testbed, batch_size: int = BATCH_SIZE, models: Iterable[str] = tuple(MODELS)
 ) -> dict[str, Answer]:
-    """What the cost model answers to Figs. 7 to 11; on AlexNet alone, only what is said of it."""
+    """Answer Figs. 7 to 11 by the cost model; on AlexNet alone, only what is said of it."""
     alexnet = by_bandwidth(testbed, MODELS["alexnet"], batch_size)
     asked = [mbps for mbps in EDGE_CLOUD_MBPS if not FEW_MBPS < mbps < ENOUGH_MBPS]
     by_count = by_cores(testbed, MODELS["alexnet"], batch_size, asked)
@@ -135,48 +155,22 @@ def speedup_errors(answers: Mapping[str, Answer]) -> dict[str, float]:
 
 
 def misfit(explanation: Explanation, constants: Constants) -> float:
-    """What `fit` makes least: claims that are missed (`COST`), by tens, and squared logarithms."""
-    answers = _fitted(explanation, constants)
+    """Return what `fit` makes least: claims that are missed, by tens, and squared logarithms."""
+    answered = explanation.answers_fitted(constants)
     squared = sum(
-        math.log(float(answers[claim].ours or 0) / _PAPER[claim]) ** 2
+        math.log(float(answered[claim].ours or 0) / _PAPER[claim]) ** 2
         for claim in explanation.fitted_on
         if claim in SPEEDUPS
     )
     if explanation.fitted_on == SPEEDUPS:
         return squared
-    return 10.0 * _missed(explanation, answers) + squared
-
-
-def missed(explanation: Explanation, constants: Constants) -> float:
-    """Claims fitted on that are missed, by `COST`."""
-    return _missed(explanation, _fitted(explanation, constants))
-
-
-def unmet(explanation: Explanation, constants: Constants) -> float:
-    """Claims fitted on that are not met, a trend like any other."""
-    judged = verdicts("hiertrain", _fitted(explanation, constants))
-    return float(sum(COST.get(judged[claim], 1.0) > 0 for claim in explanation.fitted_on))
-
-
-def _fitted(explanation: Explanation, constants: Constants) -> dict[str, Answer]:
-    models = ("alexnet",) if set(explanation.fitted_on) <= set(ALEXNET) else tuple(MODELS)
-    return found(explanation.testbed(constants), explanation.batch_size, models)
-
-
-def _missed(explanation: Explanation, answers: Mapping[str, Answer]) -> float:
-    judged = verdicts("hiertrain", answers)
-    return sum(COST.get(judged[claim], 1.0) for claim in explanation.fitted_on)
-
-
-def search(explanation: Explanation) -> Search:
-    """Return how an explanation's constants are sought: to a factor of 0.8 or 1.25 in `centred`."""
-    return Search(explanation.ranges, population=20, step=STEP, steps=STEPS)
+    return 10.0 * explanation.missed(answered) + squared
 
 
 def fit(name: str = EXPLANATION) -> Constants:
     """Constants with the least `misfit`, `centred`; a minute or two."""
     explanation = choose("explanation", name, EXPLANATIONS)
-    best = search(explanation).least(_by_values(misfit, explanation))
+    best = explanation.search.least(_by_values(explanation, partial(misfit, explanation)))
     return centred(explanation, Constants(**explanation.fixed, **best))
 
 
@@ -190,33 +184,39 @@ def centred(explanation: Explanation, constants: Constants) -> Constants:
     if explanation.fitted_on == SPEEDUPS:
         return constants
     values = {name: float(getattr(constants, name)) for name in explanation.ranges}
-    for misses in (missed, unmet):
-        values = search(explanation).centred(values, _by_values(misses, explanation))
+    for trend in (0.5, 1.0):
+
+        def missed(constants: Constants, trend: float = trend) -> float:
+            return explanation.missed(explanation.answers_fitted(constants), trend)
+
+        values = explanation.search.centred(values, _by_values(explanation, missed))
     return Constants(**explanation.fixed, **values)
 
 
 def _by_values(
-    function: Callable[[Explanation, Constants], float], explanation: Explanation
+    explanation: Explanation, function: Callable[[Constants], float]
 ) -> Callable[[Values], float]:
-    return lambda values: function(explanation, Constants(**explanation.fixed, **values))
+    return lambda values: function(Constants(**explanation.fixed, **values))
 
 
 def to_toml(fitted: Mapping[str, Constants]) -> str:
     """Constants by explanation, what they were fitted on, and how each claim fares with them."""
     tables: dict[str, dict[str, object]] = {}
     for name, constants in fitted.items():
-        answers = _found_by(name, constants)
-        judged = verdicts("hiertrain", answers)
+        explanation = EXPLANATIONS[name]
+        answered = explanation.answers(constants)
+        judged = verdicts("hiertrain", answered)
+        predicted = [claim for claim in CLAIMS if claim not in explanation.fitted_on]
         tables[f"constants.{name}"] = dict(vars(constants))
         tables[f"claims_met.{name}  # of Figs. 7 to 11"] = {
             **{
-                f"{role}  # of {len(claims)}": sum(COST.get(judged[claim]) == 0 for claim in claims)
-                for role, claims in _by_role(name).items()
+                f"{role}  # of {len(claims)}": sum(judged[claim] in MET for claim in claims)
+                for role, claims in (("fitted", explanation.fitted_on), ("predicted", predicted))
             },
-            "trend": sum(one == "trend" for one in judged.values()),
+            "trend": sum(verdict == "trend" for verdict in judged.values()),
         }
         tables[f"residuals.{name}  # ours minus the paper's, x"] = {
-            claim: f"{error:.2f}" for claim, error in speedup_errors(answers).items()
+            claim: f"{error:.2f}" for claim, error in speedup_errors(answered).items()
         }
     return calibration_toml(
         "hiertrain",
@@ -229,32 +229,14 @@ def to_toml(fitted: Mapping[str, Constants]) -> str:
     )
 
 
-_ABOUT = """\
-Constants of HierTrain's testbed that the paper leaves open, the same for every model,
-bandwidth, batch size and number of cores. Their meaning: `Constants` in the code."""
-
-
-def _found_by(name: str, constants: Constants) -> dict[str, Answer]:
-    one = EXPLANATIONS[name]
-    return found(one.testbed(constants), one.batch_size)
-
-
-def _by_role(name: str) -> dict[str, list[str]]:
-    fitted_on = EXPLANATIONS[name].fitted_on
-    return {
-        "fitted": list(fitted_on),
-        "predicted": [claim for claim in CLAIMS if claim not in fitted_on],
-    }
-
-
 def main() -> None:
     """Fit every explanation, two at a time; write the file and say how well each does."""
     # Spawned: a fork does not survive the threads of polars.
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         fitted = dict(zip(EXPLANATIONS, pool.map(fit, EXPLANATIONS), strict=True))
     for name, constants in fitted.items():
-        judged = verdicts("hiertrain", _found_by(name, constants))
-        met = sum(COST.get(one) == 0 for one in judged.values())
+        judged = verdicts("hiertrain", EXPLANATIONS[name].answers(constants))
+        met = sum(verdict in MET for verdict in judged.values())
         print(f"{name}: {constants}; {met} of {len(judged)} claims met")
     print(f"written: {write_calibration('hiertrain', to_toml(fitted))}")
 

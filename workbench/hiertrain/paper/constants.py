@@ -7,7 +7,7 @@ from dataclasses import replace
 import altair as alt
 import polars as pl
 
-from workbench.claims import paper_value, tolerance, verdicts
+from workbench.claims import MET, paper_value, tolerance, verdicts
 from workbench.experiments import grid, sweep
 from workbench.experiments.figure import Figure
 from workbench.figures import parts
@@ -40,21 +40,18 @@ def explanations() -> pl.DataFrame:
 
 
 def _explained(explanation: str, **_: object) -> list[dict[str, object]]:
-    one = calibration.EXPLANATIONS[explanation]
-    answers = calibration.found(one.testbed(Constants.load(explanation)), one.batch_size)
-    rows: list[dict[str, object]] = []
-    for claim, verdict in verdicts("hiertrain", answers).items():
-        number = claim in calibration.SPEEDUPS
-        rows.append(
-            {
-                "claim": claim,
-                "role": "fit" if claim in one.fitted_on else "predicted",
-                "paper": paper_value(claim) if number else None,
-                "ours": float(answers[claim].ours or 0) if number else None,
-                "verdict": verdict,
-            }
-        )
-    return rows
+    weighed = calibration.EXPLANATIONS[explanation]
+    answers = weighed.answers(Constants.load(explanation))
+    return [
+        {
+            "claim": claim,
+            "role": "fit" if claim in weighed.fitted_on else "predicted",
+            "paper": paper_value(claim) if claim in calibration.SPEEDUPS else None,
+            "ours": float(answers[claim].ours or 0) if claim in calibration.SPEEDUPS else None,
+            "verdict": verdict,
+        }
+        for claim, verdict in verdicts("hiertrain", answers).items()
+    ]
 
 
 def draw_explanations(frame: pl.DataFrame) -> alt.LayerChart:
@@ -70,22 +67,18 @@ def explanation_scores(frame: pl.DataFrame) -> pl.DataFrame:
     ``constants`` counts the fitted ones; ``mean_factor`` is the geometric mean of how many times
     too large or small its four speed-ups are.
     """
-    is_met = pl.col("verdict").is_in(["near", "holds"])
-    off = (pl.col("ours") / pl.col("paper")).log().abs().mean().exp()
-
-    def of(role: str) -> pl.Expr:
-        return pl.col("role") == role
-
-    counts = {name: len(one.ranges) for name, one in calibration.EXPLANATIONS.items()}
+    is_met = pl.col("verdict").is_in(MET)
+    fit, predicted = (pl.col("role") == role for role in ("fit", "predicted"))
+    counts = {name: len(weighed.ranges) for name, weighed in calibration.EXPLANATIONS.items()}
     return frame.group_by("explanation", maintain_order=True).agg(
         constants=pl.col("explanation").first().replace_strict(counts, default=None),
-        fit_met=(is_met & of("fit")).sum(),
-        fit_claims=of("fit").sum(),
-        predicted_met=(is_met & of("predicted")).sum(),
-        predicted_claims=of("predicted").sum(),
+        fit_met=(is_met & fit).sum(),
+        fit_claims=fit.sum(),
+        predicted_met=(is_met & predicted).sum(),
+        predicted_claims=predicted.sum(),
         met=is_met.sum(),
         trend=(pl.col("verdict") == "trend").sum(),
-        mean_factor=off,
+        mean_factor=(pl.col("ours") / pl.col("paper")).log().abs().mean().exp(),
     )
 
 
@@ -109,13 +102,13 @@ def sensitivity() -> pl.DataFrame:
 
 
 def _shifted(constant: str, shift_percent: int, **_: object) -> dict[str, float]:
-    one, constants = calibration.EXPLANATIONS[EXPLANATION], Constants.load()
+    constants = Constants.load()
     fitted = getattr(constants, constant)
     shifted = replace(constants, **{constant: fitted * (1 + shift_percent / 100)})
-    judged = verdicts("hiertrain", calibration.found(one.testbed(shifted), one.batch_size))
+    judged = verdicts("hiertrain", calibration.EXPLANATIONS[EXPLANATION].answers(shifted))
     return {
         "fitted": fitted,
-        "met": sum(calibration.COST.get(verdict) == 0 for verdict in judged.values()),
+        "met": sum(verdict in MET for verdict in judged.values()),
         "claims": len(judged),
         "trend": sum(verdict == "trend" for verdict in judged.values()),
     }

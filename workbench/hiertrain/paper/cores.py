@@ -8,7 +8,6 @@ from dataclasses import replace
 import altair as alt
 import polars as pl
 
-from workbench import figures
 from workbench.claims import Answer, tolerance
 from workbench.experiments.figure import Figure, at
 from workbench.hiertrain.paper.iteration_time import by_bandwidth
@@ -23,7 +22,7 @@ from workbench.hiertrain.paper.testbed import (
     Testbed,
     variant,
 )
-from workbench.hiertrain.paper.titles import bandwidth, seconds, title
+from workbench.hiertrain.paper.titles import over_bandwidth, title
 from workbench.names import choose
 
 
@@ -58,7 +57,7 @@ def iterations_by_cores(
     The text fixes the edge-cloud bandwidth at 3.5 Mbit/s and then speaks of others; here it is
     swept.
     """
-    testbed = variant(device_edge_mbps, devices=devices)
+    testbed = variant(device_edge_mbps=device_edge_mbps, devices=devices)
     return by_cores(testbed, choose("model", model, MODELS), batch_size)
 
 
@@ -66,12 +65,8 @@ def draw_cores(frame: pl.DataFrame) -> alt.Chart:
     """Seconds of HierTrain's iteration against bandwidth, a line per number of cores."""
     order = [f"{count} CPU" for count in sorted(frame["edge_cores"].unique())]
     about = title(frame, "HierTrain by CPUs of the edge", "(cost model)", cores=False)
-    return (
-        alt.Chart(frame.with_columns(cores=pl.format("{} CPU", "edge_cores")))
-        .mark_line(point=True)
-        .encode(x=bandwidth(), y=seconds(), **figures.series("cores", order))
-        .properties(height=200, title=about)
-    )
+    drawn = frame.with_columns(cores=pl.format("{} CPU", "edge_cores"))
+    return over_bandwidth(drawn, "cores", order).properties(height=200, title=about)
 
 
 NONE_PERCENT = tolerance("percent", 0.0)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 
 import altair as alt
 import polars as pl
 
-from workbench import figures
 from workbench.claims import Answer, Cause
 from workbench.experiments.figure import Figure, Together, at
 from workbench.hiertrain.algorithms import PLANNERS
@@ -26,7 +26,7 @@ from workbench.hiertrain.paper.testbed import (
     Testbed,
     variant,
 )
-from workbench.hiertrain.paper.titles import bandwidth, present, seconds, title, titled
+from workbench.hiertrain.paper.titles import over_bandwidth, present, title, titled
 
 ITERATIONS = {
     **SETTING,
@@ -70,18 +70,14 @@ def iterations(
     devices: int = 1,
 ) -> pl.DataFrame:
     """`by_bandwidth` on a variant of the paper's testbed."""
-    testbed = variant(device_edge_mbps, edge_cores=edge_cores, devices=devices)
+    testbed = variant(device_edge_mbps=device_edge_mbps, edge_cores=edge_cores, devices=devices)
     return by_bandwidth(testbed, model, batch_size, planners=planners)
 
 
 def draw_planners(frame: pl.DataFrame) -> alt.Chart:
     """Seconds of an iteration against bandwidth, a line per planner."""
-    return (
-        alt.Chart(titled(frame))
-        .mark_line(point=True)
-        .encode(x=bandwidth(), y=seconds(), **figures.series("planner", present(frame)))
-        .properties(height=200, title=title(frame, "an iteration", "(cost model)"))
-    )
+    lines = over_bandwidth(titled(frame), "planner", present(frame))
+    return lines.properties(height=200, title=title(frame, "an iteration", "(cost model)"))
 
 
 SAME = 1 + 1e-9  # equal times of two policies are sums in another order
@@ -140,8 +136,8 @@ def _jalad_overlaps(naive: pl.DataFrame, rivals: pl.DataFrame) -> Answer:
     """JALAD equals JointDNN+: All-Edge at low bandwidth, All-Cloud at high."""
     total_s = _side_by_side(naive, rivals)
 
-    def where(one: str, other: str) -> list[float]:
-        low_s, high_s = pl.min_horizontal(one, other), pl.max_horizontal(one, other)
+    def where(*both: str) -> list[float]:
+        low_s, high_s = pl.min_horizontal(both), pl.max_horizontal(both)
         return _bandwidths(total_s, high_s <= low_s * SAME)
 
     same = where("jalad", "jointdnn_plus")
@@ -176,54 +172,50 @@ def _listed(bandwidths_mbps: Sequence[float]) -> str:
     return ", ".join(f"{mbps:g}" for mbps in bandwidths_mbps) or "no"
 
 
-FIG7 = Figure(
-    id="fig7",
-    compute=partial(iterations, MODELS["alexnet"], NAIVE),
-    chart=draw_planners,
-    answers={
-        f"hiertrain.fig7.alexnet.{planner}": partial(_speedup, planner) for planner in NAIVE[1:]
-    },
-    causes={
-        "hiertrain.fig7.alexnet.all_cloud": Cause(
-            "paper",
-            "JALAD below HierTrain at 1.5 Mbit/s needs C / H below C / J, at most 5 / 1.5 = 3.33, "
-            "where the speed-up is 4.5",
-        ),
-    },
-    at_paper=at(model=MODELS["alexnet"], **PAPER),
-)
+def _figure(
+    name: str, model: str, planners: Sequence[str], causes: Mapping[str, str] = MappingProxyType({})
+) -> Figure:
+    """Planners on a model, as the paper names it; with the speed-ups, where the naive are there.
 
-FIG8 = Figure(
-    id="fig8",
-    compute=partial(iterations, MODELS["lenet5"], NAIVE),
-    chart=draw_planners,
-    answers={
-        f"hiertrain.fig8.lenet5.{planner}": partial(_speedup, planner) for planner in NAIVE[1:]
-    },
-    causes={
-        "hiertrain.fig8.lenet5.all_cloud": Cause(
-            "paper",
-            "with the speed-up over All-Edge C(1.5) / E is at least 6.9 / 1.7 = 4.06; samples "
-            "alone allow 5 / 1.5 = 3.33, and the edge computes longer than the cloud",
-        ),
-    },
-    at_paper=at(model=MODELS["lenet5"], **PAPER),
-)
+    `causes` say by planner why the speed-up over it is missed.
+    """
+    claim = f"hiertrain.{name}.{model}"
+    return Figure(
+        id=name,
+        compute=partial(iterations, MODELS[model], planners),
+        chart=draw_planners,
+        answers={
+            f"{claim}.{planner}": partial(_speedup, planner)
+            for planner in NAIVE[1:]
+            if planner in planners
+        },
+        causes={f"{claim}.{planner}": Cause("paper", why) for planner, why in causes.items()},
+        at_paper=at(model=MODELS[model], **PAPER),
+    )
 
-FIG9 = Figure(
-    id="fig9",
-    compute=partial(iterations, MODELS["alexnet"], RIVALS),
-    chart=draw_planners,
-    answers={"hiertrain.fig9.jalad_at_low": _jalad_at_low},
-    at_paper=at(model=MODELS["alexnet"], **PAPER),
-)
 
-FIG10 = Figure(
-    id="fig10",
-    compute=partial(iterations, MODELS["lenet5"], RIVALS),
-    chart=draw_planners,
-    at_paper=at(model=MODELS["lenet5"], **PAPER),
+FIG7 = _figure(
+    "fig7",
+    "alexnet",
+    NAIVE,
+    {
+        "all_cloud": "JALAD below HierTrain at 1.5 Mbit/s needs C / H below C / J, at most "
+        "5 / 1.5 = 3.33, where the speed-up is 4.5"
+    },
 )
+FIG8 = _figure(
+    "fig8",
+    "lenet5",
+    NAIVE,
+    {
+        "all_cloud": "with the speed-up over All-Edge C(1.5) / E is at least 6.9 / 1.7 = 4.06; "
+        "samples alone allow 5 / 1.5 = 3.33, and the edge computes longer than the cloud"
+    },
+)
+FIG9 = replace(
+    _figure("fig9", "alexnet", RIVALS), answers={"hiertrain.fig9.jalad_at_low": _jalad_at_low}
+)
+FIG10 = _figure("fig10", "lenet5", RIVALS)
 
 # Causes name seconds as `constants.contradictions`, which derives their numbers, does.
 FIGURES = (

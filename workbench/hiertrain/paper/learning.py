@@ -15,9 +15,9 @@ from workbench.experiments.figure import Figure, Recordable
 from workbench.experiments.seeds import seeds_from
 from workbench.figures import parts
 from workbench.hiertrain.algorithms import PLANNERS
-from workbench.hiertrain.algorithms.jalad import BITS
+from workbench.hiertrain.algorithms.jalad import chain_at
 from workbench.hiertrain.costs.iteration import iteration
-from workbench.hiertrain.costs.policy import Chain, Policy
+from workbench.hiertrain.costs.policy import Policy
 from workbench.hiertrain.costs.problem import Problem
 from workbench.hiertrain.paper.testbed import EDGE_CLOUD_MBPS, FIG11_MBPS, MODELS, variant
 from workbench.hiertrain.paper.titles import MODEL_TITLES, present, titled
@@ -61,27 +61,11 @@ def accuracy(
 ) -> pl.DataFrame:
     """LeNet-5 trained under every planner's policy: accuracy by virtual time, a row per epoch.
 
+    From `seed` on, as many `seeds` as asked for or as is usual at the scale. `samples` are those of
+    the `dataset` (see `workbench.experiments.data_set`), None for all; `processes` None is one a
+    core. A training that diverged is one row with its ``reason``.
+
     Deviation: below scale ``paper`` other data than CIFAR-10.
-
-    A training that diverged is one row with its ``reason``.
-
-    Parameters
-    ----------
-    samples
-        Of a data set; None for all.
-    processes
-        None for one a core.
-    seed
-        The first.
-    dataset
-        As for `workbench.experiments.data_set`.
-    seeds
-        How many; the scale's by default.
-
-    Raises
-    ------
-    DatasetError
-        The data is neither here nor to be had; no other is taken in its place.
     """
     return sweep(
         "Accuracy",
@@ -132,10 +116,10 @@ def jalad_bits(
     ``reason``.
     """
     points = [
-        {"seed": own, "bits": one, "gradient_bits": back}
+        {"seed": own, "bits": features, "gradient_bits": back}
         for own in seeds_from(seed, seeds, usual_seeds)
-        for one in bits
-        for back in dict.fromkeys((one, 32))
+        for features in bits
+        for back in dict.fromkeys((features, 32))
     ]
     counts = dict.fromkeys(("bits", "gradient_bits", "cut"), pl.Int64)
     return sweep(
@@ -157,15 +141,11 @@ def jalad_bits(
 def _in_bits(bits: int, gradient_bits: int, **setting: Any) -> pl.DataFrame:
     problem = _problem(**setting)
 
-    def cut_at(layers: int, bits: int, gradient_bits: int) -> Chain:
-        tiers = ("edge",) * layers + ("cloud",) * (problem.layers - layers)
-        return Chain(tiers, problem.batch, bits, gradient_bits)
-
-    def seconds(layers: int) -> float:
-        return iteration(problem, cut_at(layers, BITS, BITS)).total_s
+    def seconds(cut: int) -> float:
+        return iteration(problem, chain_at(problem, cut)).total_s
 
     cut = min(range(1, problem.layers), key=seconds)
-    policy, reason = cut_at(cut, bits, gradient_bits), None
+    policy, reason = chain_at(problem, cut, bits, gradient_bits), None
     try:
         epochs = _trained(policy, **setting)
     except TrainingError as error:
@@ -281,8 +261,7 @@ def diverged(frame: pl.DataFrame) -> list[str]:
 
 def _trained_title(frame: pl.DataFrame, *more: str) -> list[str]:
     run = frame.row(0, named=True)
-    model = MODEL_TITLES[run["model"]].partition(" (")[0]
-    data = datasets.title(run["dataset"])
+    model, data = MODEL_TITLES[run["model"]].partition(" (")[0], datasets.title(run["dataset"])
     seeds = frame["seed"].n_unique()
     link = f"batch {run['batch_size']}, edge-cloud {run['edge_cloud_mbps']:g} Mbit/s (simulated)"
     mean = [f"mean of {seeds} seeds"] if seeds > 1 else []

@@ -16,7 +16,7 @@ from workbench.experiments import Scaled, grid, sweep
 from workbench.experiments.figure import Figure, Recordable, at
 from workbench.figures import parts
 from workbench.hiertrain.algorithms.hiertrain import hiertrain
-from workbench.hiertrain.paper.testbed import BATCH_SIZE, FIG11_MBPS, MODELS, variant
+from workbench.hiertrain.paper.testbed import BATCH_SIZE, MODELS, paper_testbed
 from workbench.hiertrain.paper.titles import model_names
 from workbench.profiles import profile_model
 
@@ -46,7 +46,7 @@ def planning_times(
 
 
 def _solving(model: str, batch_size: int, repeats: int, **_: object) -> dict[str, object]:
-    testbed, times_ms = variant(edge_cloud_mbps=FIG11_MBPS), []
+    testbed, times_ms = paper_testbed(), []
     for _repeat in range(repeats + 1):
         problem = testbed.problem(model, batch_size)  # each time, as it caches its sums
         before_s = time.perf_counter()

@@ -17,6 +17,7 @@ from workbench.hiertrain.algorithms import PLANNERS
 from workbench.hiertrain.costs.iteration import iteration
 from workbench.hiertrain.costs.policy import Policy
 from workbench.hiertrain.costs.problem import Problem
+from workbench.hiertrain.paper import titles
 from workbench.hiertrain.paper.testbed import (
     BATCH_SIZE,
     CORES_USED,
@@ -27,19 +28,8 @@ from workbench.hiertrain.paper.testbed import (
     SETTING,
     variant,
 )
-from workbench.hiertrain.paper.titles import (
-    PLANNER_TITLES,
-    bandwidth,
-    model_names,
-    present,
-    seconds,
-    setting,
-    title,
-    titled,
-)
-from workbench.hiertrain.programs.cluster import SHARING as WAYS
-from workbench.hiertrain.programs.cluster import cluster_of
-from workbench.hiertrain.programs.serve import programs_of
+from workbench.hiertrain.programs.network import SHARING as WAYS
+from workbench.hiertrain.programs.network import cluster_of, programs_of
 from workbench.runtime import Run, simulate
 
 SIMULATED = {
@@ -81,18 +71,18 @@ def simulated(
 def _simulated(
     *, model: str, batch_size: int, planner: str, steps: object, **testbed: float
 ) -> list[dict[str, object]]:
-    problem = variant(**testbed).problem(model, batch_size)  # type: ignore[arg-type]
+    problem = variant(**testbed).problem(model, batch_size)
     policy = PLANNERS[planner](problem)
     predicted_s = iteration(problem, policy).total_s
-    by_way = {way: one_iteration(problem, policy, way).end_s for way in WAYS}
+    simulated_s = {way: one_iteration(problem, policy, way).end_s for way in WAYS}
     return [
         {
             "sharing": way,
             "predicted_s": predicted_s,
-            "simulated_s": simulated_s,
-            "difference_percent": 100 * (simulated_s / predicted_s - 1),
+            "simulated_s": way_s,
+            "difference_percent": 100 * (way_s / predicted_s - 1),
         }
-        for way, simulated_s in by_way.items()
+        for way, way_s in simulated_s.items()
     ]
 
 
@@ -111,12 +101,12 @@ _PANELS = {"none": "own links", "interfaces": "shared"}
 def draw_against_model(frame: pl.DataFrame) -> alt.LayerChart:
     """HierTrain's iteration by the cost model (line) and simulated (points)."""
     base = alt.Chart(frame.with_columns(pl.col("sharing").replace_strict(SHARING_TITLES))).encode(
-        x=bandwidth()
+        x=titles.bandwidth()
     )
     line = base.mark_line(color=figures.INK, strokeWidth=1).encode(y="predicted_s:Q")
     order = list(SHARING_TITLES.values())
     points = base.mark_point(filled=True, size=45).encode(
-        y=seconds("simulated_s", scale=alt.Scale(zero=True)),
+        y=titles.seconds("simulated_s", scale=alt.Scale(zero=True)),
         color=parts.colour("sharing", order),
         shape=parts.shape("sharing", order),
     )
@@ -127,26 +117,19 @@ def draw_against_model(frame: pl.DataFrame) -> alt.LayerChart:
         .iter_rows()
     ]
     about = "line: cost model, points: simulated"
-    lines = title(frame, "HierTrain, by cost model and simulated", about, *farthest)
+    lines = titles.title(frame, "HierTrain, by cost model and simulated", about, *farthest)
     return (line + points).properties(height=200, title=lines)
 
 
 def draw_sharing(frame: pl.DataFrame) -> alt.FacetChart:
     """Simulated seconds of every planner, with links of their own and with shared ones."""
-    panel = pl.format("{}: {}", model_names(), pl.col("sharing").replace_strict(_PANELS))
-    drawn = titled(frame.with_columns(panel=panel))
+    panel = pl.format("{}: {}", titles.model_names(), pl.col("sharing").replace_strict(_PANELS))
+    drawn = titles.titled(frame.with_columns(panel=panel))
     order = drawn["panel"].unique(maintain_order=True).to_list()
-    lines = (
-        alt.Chart(drawn)
-        .mark_line(point=True)
-        .encode(
-            x=bandwidth(),
-            y=seconds("simulated_s"),
-            **figures.series("planner", present(frame)),
-        )
-        .properties(height=150)
-    )
-    heading = ["One iteration (simulated)", setting(frame), overtaken(frame)]
+    lines = titles.over_bandwidth(
+        drawn, "planner", titles.present(frame), "simulated_s"
+    ).properties(height=150)
+    heading = ["One iteration (simulated)", titles.setting(frame), overtaken(frame)]
     return parts.facets(lines, "panel", order, heading).resolve_scale(y="independent")
 
 
@@ -155,7 +138,9 @@ def overtaken(frame: pl.DataFrame) -> str:
     shared = frame.filter(sharing="interfaces").pivot(
         on="planner", index=["model", "edge_cloud_mbps"], values="simulated_s"
     )
-    others = [name for name in PLANNER_TITLES if name in shared.columns and name != "hiertrain"]
+    others = [
+        name for name in titles.PLANNER_TITLES if name in shared.columns and name != "hiertrain"
+    ]
     slower = shared.filter(pl.min_horizontal(others) < pl.col("hiertrain") * (1 - 1e-9))
     return (
         f"with shared interfaces another planner is faster at {len(slower)} of {len(shared)} points"

@@ -11,15 +11,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from workbench.clusters import load_constants, load_testbed
 from workbench.errors import UserError
-from workbench.hiertrain.costs.policy import whole
-from workbench.hiertrain.costs.problem import TIERS, FloatArray, Problem, checked_bandwidth
-from workbench.hiertrain.costs.profiled import through_edge
+from workbench.hiertrain.costs.problem import (
+    TIERS,
+    FloatArray,
+    Problem,
+    check_count,
+    check_positive,
+)
+from workbench.hiertrain.costs.profiled import links_bps
 from workbench.profiles import moved_bytes, profile_model
 
 EXPLANATION = "flops_only"
@@ -91,9 +97,9 @@ class Testbed:
     def __post_init__(self) -> None:
         if self.edge_cores not in range(1, CORES + 1):
             raise UserError(f"edge_cores is {self.edge_cores}; the edge server has 1 to {CORES}")
-        whole("devices", self.devices, least=1)
+        check_count("devices", self.devices, least=1)
         for name in ("device_edge_mbps", "edge_cloud_mbps"):
-            checked_bandwidth(name, getattr(self, name), "Mbit/s")
+            check_positive(name, getattr(self, name), "a number of Mbit/s")
 
     @property
     def flops_per_s(self) -> dict[str, float]:
@@ -122,17 +128,13 @@ class Testbed:
             param_bytes=profile.table["param_bytes"].to_numpy(),
             output_bytes=profile.table["output_bytes"].to_numpy(),
             sample_bytes=SAMPLE_TYPE.itemsize * float(np.prod(profile.input_shape)),
-            bandwidth_bps={
-                ("device", "edge"): near_bps,
-                ("edge", "cloud"): far_bps,
-                ("device", "cloud"): through_edge(near_bps, far_bps, self.route),
-            },
+            bandwidth_bps=links_bps(near_bps, far_bps, self.route),
             batch=batch_size,
         )
 
 
 def capacity(cores: int) -> float:
-    """What so many of the edge server's cores compute, in cores.
+    """What this number of the edge server's CPUs computes, in cores.
 
     The paper's NUC has two cores of two hardware threads each; the third and fourth that it counts
     are second threads, which add far less than a core (assumed; Intel names up to 0.3).
@@ -158,17 +160,6 @@ def paper_testbed() -> Testbed:
     return Testbed(Constants.load())
 
 
-def variant(
-    device_edge_mbps: float = DEVICE_EDGE_MBPS,
-    edge_cloud_mbps: float = FIG11_MBPS,
-    edge_cores: int = CORES_USED,
-    devices: int = 1,
-) -> Testbed:
+def variant(**changed: Any) -> Testbed:
     """Return the paper's testbed with other links, or with another share of the edge."""
-    return replace(
-        paper_testbed(),
-        device_edge_mbps=device_edge_mbps,
-        edge_cloud_mbps=edge_cloud_mbps,
-        edge_cores=edge_cores,
-        devices=devices,
-    )
+    return replace(paper_testbed(), **changed)

@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from workbench import figures
 from workbench.figures import parts
 
 # In the order in which they are drawn.
@@ -56,6 +57,17 @@ def bandwidth() -> alt.X:
 def seconds(field: str = "total_s", **more: Any) -> alt.Y:
     """The axis of an iteration's seconds."""
     return alt.Y(f"{field}:Q", title="seconds an iteration", **more)
+
+
+def over_bandwidth(
+    drawn: pl.DataFrame, field: str, order: list[str], seconds_of: str = "total_s"
+) -> alt.Chart:
+    """Seconds of an iteration against the bandwidth to the cloud, a line per value of `field`."""
+    lines = alt.Chart(drawn).mark_line(point=True)
+    chart: alt.Chart = lines.encode(
+        x=bandwidth(), y=seconds(seconds_of), **figures.series(field, order)
+    )
+    return chart
 
 
 def title(frame: pl.DataFrame, subject: str, *more: str, cores: bool = True) -> list[str]:

@@ -7,56 +7,43 @@ when all have finished; these notifications are free.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from workbench.hiertrain.costs.policy import Chain
 from workbench.hiertrain.costs.problem import TIERS
-from workbench.hiertrain.programs.job import Job, Learner, send
+from workbench.hiertrain.programs.worker import Worker, send
 
 if TYPE_CHECKING:
     from workbench.runtime import Context, Program
 
 
-def programs_of(job: Job, policy: Chain, learners: Sequence[Learner]) -> list[Program]:
-    """Programs of device, edge and cloud."""
-    return [
-        holder(job, policy, tier, learner) for tier, learner in zip(TIERS, learners, strict=True)
-    ]
-
-
-def holder(job: Job, policy: Chain, tier: str, learner: Learner) -> Program:
+def chain_program(policy: Chain, worker: Worker) -> Program:
     """Program of a tier; one that holds no layers ends at once."""
-    problem, batch = job.problem, policy.batch
+    problem, batch, tier, learner = worker.problem, policy.batch, worker.tier, worker.learner
     runs = [(holder, (first, last or 0)) for holder, first, last, _ in policy.rows()]
     mine = [index for index, (holder, _) in enumerate(runs) if holder == tier]
     head = runs[0][0]
-    others = [one for one in TIERS if one != head and one in policy.tiers]
-    update_s = sum(
-        float(problem.update_s[tier][layer])
-        for layer, holder in enumerate(policy.tiers)
-        if holder == tier
-    )
-    back_bits = policy.bits if policy.gradient_bits is None else policy.gradient_bits
+    others = [other for other in TIERS if other != head and other in policy.tiers]
+    update_s = policy.update_s(problem, tier)
 
-    def packed(tensors: Any, bits: int | None, to: str) -> Any:
-        narrow = bits is not None and bits < 32 and {tier, to} == {"edge", "cloud"}
-        return learner.quantise(tensors, bits or 0) if narrow else tensors
+    def narrow(tensors: Any, to: str, *, back: bool) -> Any:
+        bits = policy.bits_between(tier, to, back=back)
+        return learner.quantise(tensors, bits) if bits < 32 else tensors
 
     async def forward(context: Context, iteration: int) -> Any:
         """Features behind the last layer; only its tier uses them."""
         features = None
         for index in mine:
             if index == 0:
-                features = await job.take_samples(context, iteration, range(batch))
+                features = await worker.take_samples(context, iteration, range(batch))
             else:
                 before = TIERS.index(runs[index - 1][0])
                 features = (await context.receive("features", sender=before)).payload
             layers = runs[index][1]
-            features = await job.forward(context, learner, layers, batch, features)
+            features = await worker.run(context, "forward", layers, batch, features)
             if index + 1 < len(runs):
-                to, size_bytes = runs[index + 1][0], policy.feature_bytes(problem, layers[1])
-                send(context, to, "features", packed(features, policy.bits, to), size_bytes)
+                to, size_bytes = runs[index + 1][0], policy.crossing_bytes(problem, layers[1])
+                send(context, to, "features", narrow(features, to, back=False), size_bytes)
         return features
 
     async def backward(context: Context, gradient: Any) -> None:
@@ -65,24 +52,25 @@ def holder(job: Job, policy: Chain, tier: str, learner: Learner) -> Program:
                 behind = TIERS.index(runs[index + 1][0])
                 gradient = (await context.receive("gradient", sender=behind)).payload
             layers = runs[index][1]
-            gradient = await job.backward(context, learner, layers, batch, gradient)
+            gradient = await worker.run(context, "backward", layers, batch, gradient)
             if index > 0:
-                to, size_bytes = runs[index - 1][0], policy.gradient_bytes(problem, layers[0] - 1)
-                send(context, to, "gradient", packed(gradient, back_bits, to), size_bytes)
+                to = runs[index - 1][0]
+                size_bytes = policy.crossing_bytes(problem, layers[0] - 1, back=True)
+                send(context, to, "gradient", narrow(gradient, to, back=True), size_bytes)
 
     async def update(context: Context) -> None:
         if tier != head:
             await context.receive("backward done", sender=TIERS.index(head))
         for other in others if tier == head else ():
             send(context, other, "backward done", None, 0)
-        await job.update(context, learner, None, update_s)
+        await worker.update(context, None, update_s)
         if tier != head:
             send(context, head, "updated", None, 0)
         for other in others if tier == head else ():
             await context.receive("updated", sender=TIERS.index(other))
 
     async def program(context: Context) -> None:
-        for iteration in range(job.iterations if mine else 0):
+        for iteration in range(worker.iterations if mine else 0):
             learner.begin(iteration)
             features = await forward(context, iteration)
             await backward(context, learner.loss(features) if runs[-1][0] == tier else None)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.hiertrain.costs.policy import Hybrid, Policy
+from workbench.hiertrain.costs.policy import Policy
+from workbench.hiertrain.costs.problem import TIERS
 from workbench.training import Epochs, FlatModel, Pieces, Sgd, get_buffers, quantise, seeded
 from workbench.training.losses import Loss, cross_entropy
 from workbench.training.passes import Features, Gradient, Pass, backward, forward, loss_gradient
@@ -93,24 +94,25 @@ class TierLearner:
 
     def split(self, gradient: Gradient, samples: int) -> tuple[Gradient, Gradient]:
         """Gradient of all but the last samples, and of these."""
-        return (
-            tuple(None if one is None else one[:-samples] for one in gradient),
-            tuple(None if one is None else one[-samples:] for one in gradient),
+        first, last = (
+            tuple(None if part is None else part[where] for part in gradient)
+            for where in (slice(-samples), slice(-samples, None))
         )
+        return first, last
 
     def backward(self, first: int, last: int, gradient: Gradient) -> Gradient:
         """Gradient before layer `first`; those of parameters add up in the flat vector."""
         return backward(self._passed.pop((first, last)), gradient)
 
     def quantise(self, tensors: Features | Gradient, bits: int) -> Features | Gradient:
-        """Features or a gradient in so many bits a value, each tensor for itself."""
+        """Features or a gradient in `bits` a value, each tensor for itself."""
         if isinstance(tensors, Features):
             narrow = (
-                quantise(one, bits).values if one.is_floating_point() else one
-                for one in tensors.tensors
+                quantise(tensor, bits).values if tensor.is_floating_point() else tensor
+                for tensor in tensors.tensors
             )
             return Features(tuple(narrow), tensors.labels)
-        return tuple(None if one is None else quantise(one, bits).values for one in tensors)
+        return tuple(None if part is None else quantise(part, bits).values for part in tensors)
 
     def gradients(self, last: int) -> Tensor:
         """Gradient of the parameters of layers 1 to `last`, as a view."""
@@ -145,11 +147,11 @@ class TierEpochs(Epochs):
 
     def __init__(self, flat: FlatModel, pieces: Pieces, policy: Policy, dataset: Dataset) -> None:
         super().__init__(flat, dataset)
+        layers = len(pieces)
         self._pieces = pieces
-        self._rows_of_tiers = policy.rows(len(pieces))
-        self._holders = holders(policy, len(pieces))
-        taking_part = policy.taking_part if isinstance(policy, Hybrid) else set(self._holders)
-        self._tiers = len(taking_part)
+        self._spans = policy.rows(layers)
+        self._holders = policy.holders(layers)
+        self._tiers = sum(bool(policy.held(tier, layers)) for tier in TIERS)
         self._models: dict[str, TierModel] = {}
 
     def take(self, model: TierModel) -> None:
@@ -161,7 +163,7 @@ class TierEpochs(Epochs):
         for layer, tier in enumerate(self._holders, start=1):
             where = layout.layers_slice(layer, layer)
             self.flat.parameters[where].copy_(self._models[tier].parameters[where])
-        self.evaluate(self._buffers(), max(one.at_s for one in self._models.values()))
+        self.evaluate(self._buffers(), max(model.at_s for model in self._models.values()))
         self._models = {}
 
     def _buffers(self) -> dict[str, Tensor]:
@@ -170,29 +172,22 @@ class TierEpochs(Epochs):
         for layer, names in enumerate(self._pieces.buffers, start=1):
             samples = {
                 tier: count
-                for tier, first, last, count in self._rows_of_tiers
+                for tier, first, last, count in self._spans
                 if first <= layer <= (last or 0)
             }
             for name in sorted(names):
-                found = {tier: self._models[tier].buffers[name] for tier in samples}
-                merged[name] = weighted(found, samples)
+                of_tiers = [self._models[tier].buffers[name] for tier in samples]
+                merged[name] = _weighted(of_tiers, list(samples.values()))
         return merged
 
 
-def weighted(found: Mapping[str, Tensor], samples: Mapping[str, int]) -> Tensor:
-    """Mean of the tiers' tensors, by their samples; of whole numbers, the largest."""
+def _weighted(tensors: Sequence[Tensor], samples: Sequence[int]) -> Tensor:
+    """Mean of the tensors by their samples; of whole numbers, the largest."""
     import torch
 
-    stacked = torch.stack(list(found.values()))
+    stacked = torch.stack(list(tensors))
     if not stacked.is_floating_point():
         return stacked.amax(0)
-    shares = torch.tensor([samples[tier] for tier in found], dtype=stacked.dtype)
+    shares = torch.tensor(samples, dtype=stacked.dtype)
     mean: Tensor = torch.tensordot(shares / shares.sum(), stacked, 1)
     return mean
-
-
-def holders(policy: Policy, layers: int) -> list[str]:
-    """Tier whose weights of each layer count, layer 1 first: worker o holds all."""
-    if isinstance(policy, Hybrid):
-        return [policy.order[0]] * layers
-    return [tier for tier, first, last, _ in policy.rows() for _ in range(first, (last or 0) + 1)]

@@ -1,4 +1,4 @@
-"""What the programs of device, edge and cloud share: the training job, and the learning."""
+"""What device, edge and cloud share: passes through layers, messages, and the learning."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
-from workbench.hiertrain.costs.policy import Policy
 from workbench.hiertrain.costs.problem import TIERS, Problem
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
     from workbench.hiertrain.programs.learning import TierLearner
     from workbench.runtime import Context
+
+DIRECTIONS = ("forward", "backward")
 
 
 class Request(NamedTuple):
@@ -32,26 +33,21 @@ class Idle:
     """Learns nothing: only bytes move and time passes."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        return self._pair if name == "split" else self._nothing
-
-    def _nothing(self, *arguments: object) -> None:
-        del arguments
-
-    def _pair(self, *arguments: object) -> tuple[None, None]:
-        del arguments
-        return None, None
+        nothing = (None, None) if name == "split" else None
+        return lambda *_: nothing
 
 
-Learner = Union["TierLearner", Idle]
+Learning = Union["TierLearner", Idle]
 """A tier's side of the learning."""
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
-    """A training job: what all programs of a run know, but for the learning."""
+class Worker:
+    """A tier in a training: what its program computes and sends."""
 
+    tier: str
+    learner: Learning
     problem: Problem
-    policy: Policy
     iterations: int
     source: int  # the node that hands out samples
 
@@ -63,53 +59,29 @@ class Job:
         context.send(self.source, Message(context.node, "request", wanted, control=True))
         return (await context.receive("samples", sender=self.source)).payload
 
-    async def forward(
-        self,
-        context: Context,
-        learner: Learner,
-        layers: tuple[int, int],
-        samples: int,
-        features: Any,
+    async def run(
+        self, context: Context, direction: str, layers: tuple[int, int], samples: int, tensors: Any
     ) -> Any:
-        """Run layers forward; without layers or samples, at once."""
+        """Run layers ``"forward"`` or ``"backward"``; without layers or samples, at once."""
         first, last = layers
         if first > last or not samples:
-            return features
-        span_s = self.problem.forward_span_s[TIERS[context.node]][first - 1, last]
+            return tensors
+        place = DIRECTIONS.index(direction), TIERS.index(self.tier)
         return await context.compute(
-            partial(learner.forward, first, last, features),
-            cost_s=float(samples * span_s),
-            lane="forward",
+            partial(getattr(self.learner, direction), first, last, tensors),
+            cost_s=float(samples * self.problem.span_s[*place, first - 1, last]),
+            lane=direction,
             label=f"layers {first}-{last}, {samples} samples",
         )
 
-    async def backward(
-        self,
-        context: Context,
-        learner: Learner,
-        layers: tuple[int, int],
-        samples: int,
-        gradient: Any,
-    ) -> Any:
-        """Run layers backward, as `forward`."""
-        first, last = layers
-        if first > last or not samples:
-            return gradient
-        span_s = self.problem.backward_span_s[TIERS[context.node]][first - 1, last]
-        return await context.compute(
-            partial(learner.backward, first, last, gradient),
-            cost_s=float(samples * span_s),
-            lane="backward",
-            label=f"layers {first}-{last}, {samples} samples",
-        )
-
-    async def update(
-        self, context: Context, learner: Learner, averaged: Any, cost_s: float
-    ) -> None:
+    async def update(self, context: Context, averaged: Any, cost_s: float) -> None:
         """Update the weights."""
         ends_s = context.now_s() + cost_s
         await context.compute(
-            partial(learner.step, averaged, ends_s), cost_s=cost_s, lane="update", label="weights"
+            partial(self.learner.step, averaged, ends_s),
+            cost_s=cost_s,
+            lane="update",
+            label="weights",
         )
 
 
