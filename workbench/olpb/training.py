@@ -21,14 +21,10 @@ from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.olpb.algorithms.tape_recorder import record
 from workbench.olpb.costs.backward import MOVES, as_paper_counts, subtasks_of
 from workbench.olpb.costs.subtasks import Pool
-from workbench.olpb.programs import modules, server
+from workbench.olpb.programs import modules
 from workbench.olpb.programs.cluster import SERVER, cluster_of, seconds
-from workbench.olpb.programs.learning import (
-    Evaluations,
-    ModuleModel,
-    ServerModel,
-)
-from workbench.olpb.programs.work import Counts
+from workbench.olpb.programs.learning import Evaluations, ModuleModel, ServerModel
+from workbench.olpb.programs.scan import BackwardPasses, Counts, Learner
 from workbench.profiles import profile_model
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, Run
 from workbench.training import RunOptions, TrainingError
@@ -257,17 +253,17 @@ def _scanning(setup: Setup, method: str, learning: bool) -> PoolPrograms:
     forward_flops = float(setup.batch_size * profile.forward_flops)
     forwards = _tape(setup, flat, batches, unfrozen=True) if any(profile.frozen_bytes) else tape
     forward_flops += setup.operator_flops * len(forwards.calls)
-    programs = server.programs_of(
+    passes = BackwardPasses(
         subtasks,
         setup.pool,
         setup.epoch_ends[-1],
         scan=setup.scan,
         random_delays=setup.random_delays,
         costs=partial(as_paper_counts, elements=subtasks, moves=setup.moves),
-        learner=model if learning else None,
+        learner=model if learning else Learner(),
         forward_s=seconds(setup.pool, fastest, forward_flops, len(profile)),
     )
-    ends = setup.epoch_ends
+    ends, programs = setup.epoch_ends, passes.programs
     return PoolPrograms(setup, setup.cluster, programs, evaluations, ends, model.losses, method)
 
 
@@ -329,15 +325,9 @@ def _decoupled(setup: Setup, method: str, count: int) -> PoolPrograms:
             f"{weight!r} is used in module {other} and in module {place}; cut the network into "
             "fewer modules, or train it with another method"
         )
-    running = modules.programs_of(
-        work,
-        setup.pool,
-        setup.epoch_ends[-1],
-        random_delays=setup.random_delays,
-        learners=learners,
-    )
+    ends, delays = setup.epoch_ends, setup.random_delays
+    running = modules.programs_of(work, setup.pool, ends[-1], learners, random_delays=delays)
     programs = [running.get(node, _nothing) for node in range(len(setup.pool.nodes) + 1)]
-    ends = setup.epoch_ends
     return PoolPrograms(setup, setup.cluster, programs, evaluations, ends, losses, method)
 
 

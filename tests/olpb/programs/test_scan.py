@@ -20,8 +20,7 @@ from workbench.olpb.costs.backward import LOSS, MOVES, Group, as_paper_counts
 from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.costs.timing import Work, scan_timing
 from workbench.olpb.programs.cluster import cluster_of
-from workbench.olpb.programs.server import programs_of
-from workbench.olpb.programs.work import Counts, Idle
+from workbench.olpb.programs.scan import BackwardPasses, Counts, Learner
 from workbench.runtime import Crash, Fault, ProgramError, Restart, Run, simulate
 
 algorithms = st.sampled_from(sorted(ALGORITHMS))
@@ -40,7 +39,7 @@ def run(
     seed: int = 0,
     **options: Any,
 ) -> Run:
-    programs = programs_of(tasks, pool, iterations, **options)
+    programs = BackwardPasses(tasks, pool, iterations, **options).programs
     return simulate(cluster_of(pool), programs, faults=faults, seed=seed)
 
 
@@ -49,7 +48,7 @@ def passes(found: Run) -> list[Counts]:
     return counts
 
 
-class Hearing(Idle):
+class Hearing(Learner):
     """Keeps what the server tells it."""
 
     def __init__(self) -> None:

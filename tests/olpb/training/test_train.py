@@ -155,6 +155,21 @@ def test_evaluations(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_progress_counts_epochs_and_not_evaluations(method: str) -> None:
+    shown: list[tuple[str, int]] = []
+    programs = setup(evaluate_every=2).programs(method)
+
+    def show(now_s: float, events: int) -> None:
+        shown.append((programs.standing().done, len(programs.epochs.table)))
+
+    training.run(programs, training.RunOptions(progress=show))
+    assert list(dict.fromkeys(done for done, _ in shown))[-1] == "2 of 2 epochs"
+    epochs = {evaluations: int(done.split()[0]) for done, evaluations in shown}
+    assert epochs == {number: number // 3 for number in epochs}
+    assert programs.standing().losses[-1].endswith("after epoch 2")
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_operators_take_their_time_forward_and_backward(method: str) -> None:
     one = setup(iterations=1, modules=1)
     slow = replace(one, operator_flops=2e6, pool=Pool((Node(1e6),)))

@@ -25,10 +25,10 @@ this file, combine where k > 2^(h - 1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 Prefix = int | None
@@ -84,6 +84,11 @@ class Schedule:
     def work(self) -> int:
         """W: all applications of the operator."""
         return sum(map(len, self.stages))
+
+    @property
+    def moves(self) -> Iterator[Move]:
+        """All moves, in the order of stages."""
+        return chain.from_iterable(self.stages)
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:

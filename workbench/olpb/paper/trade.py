@@ -185,7 +185,7 @@ def draw_trade_times(frame: pl.DataFrame) -> alt.VConcatChart:
         )
     )
     ratio = pl.col("value") / pl.col("value").sort_by("share").last()
-    longer = drawn.unpivot(SECONDS, index=["model", "mb", "share"], variable_name="seconds")
+    longer = drawn.unpivot(list(SECONDS), index=["model", "mb", "share"], variable_name="seconds")
     longer = longer.with_columns(
         pl.col("seconds").replace_strict(SECONDS),
         percent=100 * (ratio - 1).over("model", "seconds"),
