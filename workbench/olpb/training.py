@@ -15,10 +15,9 @@ from workbench.errors import UserError
 from workbench.graphs.recording import unfreeze
 from workbench.names import check_name
 from workbench.olpb.algorithms.decoupled import cut
-from workbench.olpb.algorithms.levels import groups
-from workbench.olpb.algorithms.methods import LEVEL, METHODS, MODULES
+from workbench.olpb.algorithms.levels import LEVEL, METHODS, MODULES, groups
 from workbench.olpb.algorithms.schedules import ALGORITHMS
-from workbench.olpb.algorithms.tape_recorder import record
+from workbench.olpb.algorithms.tape import record
 from workbench.olpb.costs.backward import MOVES, as_paper_counts, subtasks_of
 from workbench.olpb.costs.subtasks import Pool
 from workbench.olpb.programs import modules

@@ -11,10 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from tests.oracles import olpb_scan as oracle
-from workbench.olpb.algorithms.jacobians import products, sparse, transposed_jacobian
-from workbench.olpb.algorithms.jacobians.products import by_products
-from workbench.olpb.algorithms.tape import Call
-from workbench.olpb.algorithms.tape_recorder import record
+from workbench.olpb.algorithms import jacobians
+from workbench.olpb.algorithms.jacobians import by_products, transposed_jacobian
+from workbench.olpb.algorithms.tape import Call, record
 
 Function = Callable[..., Tensor]
 
@@ -213,7 +212,7 @@ def test_blocks_of_an_operator_take_one_product_a_column(
 def test_products_in_parts_are_those_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     (call,) = calls(*OPERATORS["inverse"])
     found = by_products(call, 0)
-    monkeypatch.setattr(products, "AT_ONCE", 20)
+    monkeypatch.setattr(jacobians, "AT_ONCE", 20)
     assert (by_products(call, 0) != found).nnz == 0
 
 
@@ -224,7 +223,7 @@ def test_products_of_a_later_result() -> None:
 
 
 def test_what_does_not_fit_into_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparse, "MOST_ENTRIES", 1000)
+    monkeypatch.setattr(jacobians, "MOST_ENTRIES", 1000)
     (call, *_) = calls(convolution(padding=1), SQUARE)
     with pytest.raises(ValueError, match=r"of convolution has 7,200 entries; at most 1,000"):
         transposed_jacobian(call, 0)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tests.olpb.algorithms import networks
 from workbench.olpb.algorithms.gradients import ScanGradients, scan_gradients
 from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
-from workbench.olpb.algorithms.tape_recorder import record
+from workbench.olpb.algorithms.tape import record
 from workbench.olpb.costs.arithmetic import Elements, as_arithmetic_costs, network_elements
 
 CUTS = [("operator", 1), ("operator", 2), ("operator", 3), ("layer", 1)]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tests.oracles import olpb_programs as oracle
 from workbench import training
 from workbench.datasets import Dataset
-from workbench.olpb.algorithms.methods import METHODS
+from workbench.olpb.algorithms.levels import METHODS
 from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.training import Setup, Trained, TrainingError, train
 from workbench.profiles import profile_model

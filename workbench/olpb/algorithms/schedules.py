@@ -29,8 +29,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
+T = TypeVar("T")
 Prefix = int | None
 """Number of a value; None is the identity, which costs nothing to combine with."""
 
@@ -93,22 +94,19 @@ class Schedule:
     @cached_property
     def messages(self) -> tuple[Message, ...]:
         """What nodes send, each value once to a node; results end where their element is."""
-        there: set[tuple[int, int]] = set()
-        found: list[Message] = []
-
-        def need(stage: int, value: int, node: int) -> None:
-            if self.homes[value] != node and (value, node) not in there:
-                there.add((value, node))
-                found.append(Message(stage, value, self.homes[value], node))
-
+        needed: dict[tuple[int, int], int] = {}  # value, node -> the first stage that needs it
         for number, stage in enumerate(self.stages):
             for move in stage:
-                need(number, move.left, move.node)
-                need(number, move.right, move.node)
-        for element, prefix in enumerate(self.prefixes):
+                needed.setdefault((move.left, move.node), number)
+                needed.setdefault((move.right, move.node), number)
+        for home, prefix in zip(self.homes, self.prefixes, strict=False):
             if prefix is not None:
-                need(self.steps, prefix, self.homes[element])
-        return tuple(found)
+                needed.setdefault((prefix, home), self.steps)
+        return tuple(
+            Message(stage, value, self.homes[value], node)
+            for (value, node), stage in needed.items()
+            if self.homes[value] != node
+        )
 
 
 def schedule(
@@ -145,7 +143,7 @@ def schedule(
 def deal(elements: int, nodes: int) -> tuple[range, ...]:
     """Contiguous runs of elements; the first ones are longer by one where there is a remainder."""
     least, longer = divmod(elements, nodes)
-    starts = [node * least + min(node, longer) for node in range(nodes + 1)]
+    starts = (node * least + min(node, longer) for node in range(nodes + 1))
     return tuple(range(start, end) for start, end in pairwise(starts))
 
 
@@ -188,28 +186,28 @@ def _inclusive(moves: _Moves, runs: Sequence[range], scan_totals: Totals) -> lis
         for node, run in enumerate(runs):
             if place < len(run):
                 within[node].append(moves.apply(node, within[node][-1], run[place]))
-    totals = scan_totals(moves, [found[-1] for found in within])
+    totals = scan_totals(moves, [prefixes[-1] for prefixes in within])
     for place in range(longest - 1):
         moves.next_stage()
-        for node, found in enumerate(within[1:], 1):
-            if place < len(found) - 1:
-                found[place] = moves.apply(node, totals[node - 1], found[place])
-    for found, total in zip(within, totals, strict=True):
-        found[-1] = total
-    return [one for found in within for one in found]
+        for node, prefixes in enumerate(within[1:], 1):
+            if place < len(prefixes) - 1:
+                prefixes[place] = moves.apply(node, totals[node - 1], prefixes[place])
+    for prefixes, total in zip(within, totals, strict=True):
+        prefixes[-1] = total
+    return list(chain.from_iterable(within))
 
 
 def _hillis_steele(moves: _Moves, totals: Sequence[Prefix]) -> list[Prefix]:
     """At distances 1, 2, 4, …, every node takes in what is that far before it (OLPB, Alg. 2)."""
-    found, distance = list(totals), 1
-    while distance < len(found):
+    held, distance = list(totals), 1
+    while distance < len(held):
         moves.next_stage()
-        found = [
-            moves.apply(node, found[node - distance], own) if node >= distance else own
-            for node, own in enumerate(found)
+        held = [
+            moves.apply(node, held[node - distance], own) if node >= distance else own
+            for node, own in enumerate(held)
         ]
         distance *= 2
-    return found
+    return held
 
 
 def _blelloch(moves: _Moves, totals: Sequence[Prefix]) -> list[Prefix]:
@@ -234,3 +232,51 @@ def _blelloch(moves: _Moves, totals: Sequence[Prefix]) -> list[Prefix]:
 
 ALGORITHMS: Mapping[str, Totals] = {"hillis_steele": _hillis_steele, "blelloch": _blelloch}
 """By name: how totals, one a node, are scanned."""
+
+
+@dataclass(frozen=True)
+class Scan(Generic[T]):
+    """What a scan on one machine gave, and what it took.
+
+    Attributes
+    ----------
+    results
+        One an element.
+    steps, work
+        S and W: applications of the operator, one after the other and in all.
+    critical_flops, flops
+        What they cost: of the dearest of each stage, as stages wait for one another, and of all.
+    bytes_sent
+        From node to node. Elements are where they are needed first, and results end there.
+    """
+
+    results: list[T]
+    steps: int
+    work: int
+    critical_flops: int
+    flops: int
+    bytes_sent: int
+
+
+def run(
+    planned: Schedule,
+    elements: Sequence[T],
+    combine: Callable[[T, T], T],
+    identity: T,
+    *,
+    flops: Callable[[T, T], int] = lambda earlier, later: 0,
+    size_bytes: Callable[[T], int] = lambda value: 0,
+) -> Scan[T]:
+    """Run a schedule on one machine, for any associative operator, commuting or not."""
+    known = dict(enumerate(elements))
+    critical_flops = all_flops = 0
+    for stage in planned.stages:
+        each: list[int] = []
+        for move in stage:
+            left, right = known[move.left], known[move.right]
+            each.append(flops(left, right))
+            known[move.result] = combine(left, right)
+        critical_flops, all_flops = critical_flops + max(each), all_flops + sum(each)
+    sent = sum(size_bytes(known[message.value]) for message in planned.messages)
+    results = [identity if value is None else known[value] for value in planned.prefixes]
+    return Scan(results, planned.steps, planned.work, critical_flops, all_flops, sent)

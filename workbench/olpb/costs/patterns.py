@@ -172,7 +172,7 @@ def passes(graph: Recording, flow: Flow) -> Passes:
 def group_pattern(found: Passes, group: Group, before: Sequence[int]) -> Pattern:
     """J^T of a group, from the gradient at its end to that at the boundary before.
 
-    As `workbench.olpb.algorithms.boundaries.group_jacobian`, whose nonzeros these are, or bound.
+    As `workbench.olpb.algorithms.gradients.group_jacobian`, whose nonzeros these are, or bound.
     """
     rows: dict[Part, dict[Part, Block]] = {
         (value, part): {(value, part): _same(channels, channels, found.forms[value].axes)}
