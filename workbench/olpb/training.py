@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from workbench import training
 from workbench.checks import check_kind, check_number, check_truth
 from workbench.errors import UserError
@@ -71,13 +73,6 @@ class Setup(training.WholeBatches):
     moves
         As the paper counts: when gradients are paid, a name in `costs.backward.MOVES`.
 
-    Raises
-    ------
-    ValueError
-        What no training takes; numbers out of range, unknown names, a dataset smaller than a
-        batch.
-    TypeError
-        No `Pool`.
     """
 
     pool: Pool
@@ -146,8 +141,8 @@ class Setup(training.WholeBatches):
                 )
 
 
-SCANNING = {"olpb": "operator", "bppsa": "layer"}
-"""Methods that scan, with their units."""
+SCANNING = ("olpb", "bppsa")
+"""Methods that scan."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,9 +184,8 @@ class PoolPrograms(training.OneModel[Trained]):
         """What has been evaluated."""
         epochs, server = self.epochs, len(self.programs) - 1
         passes = run.results.get(server, []) if self.method in SCANNING else []
-        return Trained(
-            epochs.frame, epochs.weights, run, self.method, self.losses, epochs.table, passes
-        )
+        own = self.method, self.losses, epochs.table, passes
+        return Trained(epochs.frame, epochs.weights, run, *own)
 
 
 def train(
@@ -244,9 +238,8 @@ def _scanning(setup: Setup, method: str, learning: bool) -> PoolPrograms:
     flat, batches = setup.begin()
     evaluations = Evaluations(flat, setup.dataset, setup.evaluated, epoch_ends=setup.epoch_ends)
     model = ServerModel(flat, setup.sgd, setup.seed, batches, evaluations)
-    unit, level = SCANNING[method], setup.level if method == "olpb" else 1
     tape = _tape(setup, flat, batches)
-    subtasks = subtasks_of(tape, groups(tape.flow, unit, level), setup.operator_flops)
+    subtasks = subtasks_of(tape, METHODS[method](tape.flow, setup.level), setup.operator_flops)
     profile, nodes = _profile(flat, setup), setup.pool.nodes
     fastest = max(range(len(nodes)), key=lambda node: nodes[node].flops_per_s)
     forward_flops = float(setup.batch_size * profile.forward_flops)
@@ -270,33 +263,28 @@ def _decoupled(setup: Setup, method: str, count: int) -> PoolPrograms:
     flat, batches = setup.begin()
     pieces = setup.pieces(flat)
     profile = _profile(flat, setup)
-    table = profile.table
-    set_up = _set_up_flops(setup, _tape(setup, flat, batches, unfrozen=True), len(table))
+    table, ends = profile.table, setup.epoch_ends
+    set_up = np.array(_set_up_flops(setup, _tape(setup, flat, batches, unfrozen=True), len(table)))
     frozen = next(layer for layer, size in enumerate(table["param_bytes"]) if size)
-    forward, backward = (
-        [setup.batch_size * flops + more for flops, more in zip(table[name], extra, strict=True)]
-        for name, extra in (
-            ("forward_flops", set_up),
-            ("backward_flops", [0.0] * frozen + set_up[frozen:]),
-        )
-    )
-    spans = cut(list(map(sum, zip(forward, backward, strict=True))), count)
+    forward = setup.batch_size * table["forward_flops"].to_numpy() + set_up
+    set_up[:frozen] = 0.0
+    backward = setup.batch_size * table["backward_flops"].to_numpy() + set_up
+    spans = cut((forward + backward).tolist(), count)
     crossing = [*pieces.crossing_bytes, 0]
     work, learners = [], []
-    evaluations = Evaluations(
-        flat, setup.dataset, setup.evaluated, epoch_ends=setup.epoch_ends, parts=count
-    )
+    evaluations = Evaluations(flat, setup.dataset, setup.evaluated, epoch_ends=ends, parts=count)
     losses: list[float] = []
     for place, span in enumerate(spans):
         kept = count - place
         own = slice(span.start, span.stop)
-        parameters = sum(table["param_bytes"][own].to_list())
+        parameters, outputs = (
+            int(table[name][own].sum()) for name in ("param_bytes", "output_bytes")
+        )
         held = (2 + kept) * parameters + sum(profile.frozen_bytes[own])
-        outputs = sum(table["output_bytes"][own].to_list())
         work.append(
             modules.ModuleWork(
-                float(sum(forward[own])),
-                float(sum(backward[own])),
+                sum(forward[own].tolist()),
+                sum(backward[own].tolist()),
                 float(setup.batch_size * crossing[span.stop - 1]),
                 held + kept * setup.batch_size * outputs,
                 len(span),
@@ -324,7 +312,7 @@ def _decoupled(setup: Setup, method: str, count: int) -> PoolPrograms:
             f"{weight!r} is used in module {other} and in module {place}; cut the network into "
             "fewer modules, or train it with another method"
         )
-    ends, delays = setup.epoch_ends, setup.random_delays
+    delays = setup.random_delays
     running = modules.programs_of(work, setup.pool, ends[-1], learners, random_delays=delays)
     programs = [running.get(node, _nothing) for node in range(len(setup.pool.nodes) + 1)]
     return PoolPrograms(setup, setup.cluster, programs, evaluations, ends, losses, method)
@@ -348,7 +336,7 @@ def _tape(
 
 def _set_up_flops(setup: Setup, tape: Tape, layers: int) -> list[float]:
     """Of each layer's operators; where the pass shows other layers, the same for all."""
-    counts = [float(len(one.operators)) for one in groups(tape.flow, "layer", 1)]
+    counts = [float(len(group.operators)) for group in groups(tape.flow, "layer")]
     if len(counts) != layers:
         counts = [len(tape.calls) / layers] * layers
     return [setup.operator_flops * count for count in counts]

@@ -92,6 +92,14 @@ class Schedule:
         return chain.from_iterable(self.stages)
 
     @cached_property
+    def spans(self) -> Mapping[int, range]:
+        """By value, elements first, which elements are combined in it."""
+        spans = {element: range(element, element + 1) for element in range(self.elements)}
+        for move in self.moves:
+            spans[move.result] = range(spans[move.left].start, spans[move.right].stop)
+        return spans
+
+    @cached_property
     def messages(self) -> tuple[Message, ...]:
         """What nodes send, each value once to a node; results end where their element is."""
         needed: dict[tuple[int, int], int] = {}  # value, node -> the first stage that needs it
