@@ -54,12 +54,8 @@ class Setup(training.WholeBatches):
 
     Attributes
     ----------
-    model, dataset, sgd, seed, epochs, iterations
-        As for `workbench.training.WholeBatches`.
     pool
         The nodes. The server computes as fast as the fastest of them.
-    batch_size
-        Samples of an iteration.
     evaluate_every
         Iterations from one evaluation to the next; by default one at the end of each epoch.
     level, scan
@@ -149,22 +145,13 @@ SCANNING = ("olpb", "bppsa")
 class Trained(training.Trained["Tensor"]):
     """Result of a training.
 
-    Attributes
-    ----------
-    method
-        What it was trained with.
-    losses
-        Mean over the batch, of each iteration before its step.
-    evaluations
-        A row each: ``iteration, at_s, loss, train_top1, train_top5, top1, top5``.
-    passes
-        The scans as they ran; none where nothing is scanned.
+    A row of `evaluations` has ``iteration, at_s, loss, train_top1, train_top5, top1, top5``.
     """
 
     method: str
-    losses: list[float]
+    losses: list[float]  # mean over the batch, of each iteration before its step
     evaluations: pl.DataFrame
-    passes: list[Counts]
+    passes: list[Counts]  # the scans as they ran; none where nothing is scanned
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,8 +192,6 @@ def train(
 
     Parameters
     ----------
-    setup
-        What to train, on what.
     method
         A name in `METHODS`.
     faults, trace, progress, threads
@@ -214,18 +199,11 @@ def train(
         crash where a method scans: its subtasks are given to others. Otherwise only faults that
         lose nothing.
 
-    Returns
-    -------
-    Trained
-        Epochs: ``epoch, at_s, loss, train_top1, train_top5, top1, top5``, and `evaluations`.
-
     Raises
     ------
-    UnknownNameError
-        No such method or model.
-    ValueError
+    UserError
         A model that cannot be cut or recorded, subtasks that no node has the memory for, more
-        modules than nodes or layers, a fault that loses messages for good.
+        modules than nodes or layers, a fault that loses messages for good, an unknown method.
     TrainingError
         The loss is not finite any more, or a program failed; the error's `trained` has what was
         evaluated.

@@ -54,34 +54,21 @@ class ScanGroup:
 
 @dataclass(frozen=True, eq=False)
 class ScanGradients(Mapping[str, torch.Tensor]):
-    """What a scan found, and what it took; a mapping of the gradients by parameter.
+    """Gradients by parameter, as a mapping, and what the scan took.
 
-    Attributes
-    ----------
-    gradients
-        By name, in double precision; a parameter that the loss does not depend on has none.
-    steps, work
-        S and W: products of two elements, one after the other and in all.
-    flops, critical_flops
-        Of those products: of all, and of the dearest of each step.
-    jacobian_flops
-        To multiply the operators' Jacobians together within groups, which nodes do apart.
-    bytes_sent
-        From node to node: matrices in CSR, gradients as doubles. Each node has the Jacobians of its
-        own groups.
-    groups
-        From input to loss.
+    They are in double precision; a parameter that the loss does not depend on has none. Messages
+    are matrices in CSR and gradients as doubles; each node has the Jacobians of its own groups.
     """
 
     gradients: dict[str, torch.Tensor]
     loss: float
-    steps: int
-    work: int
-    flops: int
-    critical_flops: int
-    jacobian_flops: int
-    bytes_sent: int
-    groups: tuple[ScanGroup, ...]
+    steps: int  # S: products of two elements, one after the other
+    work: int  # W: in all
+    flops: int  # of those products
+    critical_flops: int  # of the dearest of each step
+    jacobian_flops: int  # of the operators' Jacobians within groups, which nodes multiply apart
+    bytes_sent: int  # from node to node
+    groups: tuple[ScanGroup, ...]  # from input to loss
 
     def __getitem__(self, parameter: str) -> torch.Tensor:
         if parameter not in self.gradients:
@@ -115,10 +102,8 @@ def scan_gradients(
     ----------
     x, y
         A batch, of inputs if there are several, and what is to be found.
-    unit
-        ``"operator"``, or ``"layer"``: what starts a level.
-    level
-        l: levels in a group.
+    unit, level
+        What starts a level, ``"operator"`` or ``"layer"``; and l, levels in a group.
     scan
         A name in `ALGORITHMS`.
     nodes
@@ -129,11 +114,9 @@ def scan_gradients(
 
     Raises
     ------
-    UntraceableError
-        A gradient of the module's own.
-    ValueError
-        A module without parameters or in half precision, an unknown unit or scan, level or nodes
-        below 1, a `y` that does not fit, or a loss that is not finite.
+    UserError
+        A module without parameters, in half precision or with a gradient of its own, a `y` that
+        does not fit, or a loss that is not finite.
     """
     check_name("scan", scan, ALGORITHMS)
     check_name("unit", unit, UNITS)

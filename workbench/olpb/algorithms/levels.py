@@ -19,25 +19,13 @@ UNITS = ("operator", "layer")
 
 @dataclass(frozen=True)
 class Flow:
-    """Operators that a gradient passes through, in the order in which they ran.
-
-    Attributes
-    ----------
-    names, weighted
-        By operator; weighted is one that multiplies with a matrix.
-    sources
-        By operator, the values of others that a gradient passes to from it.
-    makers
-        By value, its operator.
-    outputs
-        Values that gradients start from.
-    """
+    """Operators that a gradient passes through, in the order in which they ran."""
 
     names: tuple[str, ...]
-    weighted: tuple[bool, ...]
-    sources: tuple[frozenset[int], ...]
-    makers: Mapping[int, int]
-    outputs: frozenset[int]
+    weighted: tuple[bool, ...]  # those that multiply with a matrix
+    sources: tuple[frozenset[int], ...]  # by operator, values of others that a gradient passes to
+    makers: Mapping[int, int]  # by value, its operator
+    outputs: frozenset[int]  # values that gradients start from
 
 
 def flow(graph: Recording) -> Flow:

@@ -60,21 +60,13 @@ Stage = tuple[Move, ...]
 
 @dataclass(frozen=True)
 class Schedule:
-    """A scan of numbered elements; every result has a number of its own.
-
-    Attributes
-    ----------
-    homes
-        Node that holds each value: elements first, then results.
-    prefixes
-        By element, the value that is its result.
-    """
+    """A scan of numbered elements; every result has a number of its own."""
 
     elements: int
     nodes: int
     stages: tuple[Stage, ...]
-    homes: tuple[int, ...]
-    prefixes: tuple[Prefix, ...]
+    homes: tuple[int, ...]  # node that holds each value: elements first, then results
+    prefixes: tuple[Prefix, ...]  # by element, the value that is its result
 
     @property
     def steps(self) -> int:
@@ -246,24 +238,15 @@ ALGORITHMS: Mapping[str, Totals] = {"hillis_steele": _hillis_steele, "blelloch":
 class Scan(Generic[T]):
     """What a scan on one machine gave, and what it took.
 
-    Attributes
-    ----------
-    results
-        One an element.
-    steps, work
-        S and W: applications of the operator, one after the other and in all.
-    critical_flops, flops
-        What they cost: of the dearest of each stage, as stages wait for one another, and of all.
-    bytes_sent
-        From node to node. Elements are where they are needed first, and results end there.
+    Elements are where they are needed first, and results end there.
     """
 
-    results: list[T]
-    steps: int
-    work: int
-    critical_flops: int
+    results: list[T]  # by element
+    steps: int  # S: applications of the operator, one after the other
+    work: int  # W: in all
+    critical_flops: int  # of the dearest of each stage, as stages wait for one another
     flops: int
-    bytes_sent: int
+    bytes_sent: int  # from node to node
 
 
 def run(

@@ -38,24 +38,15 @@ Loss = Callable[[Any, Tensor], Tensor]
 class Call:
     """An operator that a gradient passes through, with the tensors it was called with.
 
-    Attributes
-    ----------
-    number, operator
-        In the graph.
-    arguments
-        Positional ones and those by name, with their numbers as they were before the call.
-    carrying
-        Which of the tensors among them, in their order, carry a gradient.
-    random_state
-        Of the generator before an operator that draws from it.
+    Arguments are positional ones and those by name, with their numbers as they were before the
+    call; `carrying` says which of the tensors among them, in their order, carry a gradient.
     """
 
-    number: int
     operator: Operator
     arguments: tuple[tuple[Any, ...], dict[str, Any]]
     results: tuple[Tensor, ...]
     carrying: tuple[int, ...]
-    random_state: Tensor | None = None
+    random_state: Tensor | None = None  # before an operator that draws from the generator
 
     @property
     def name(self) -> str:
@@ -134,17 +125,11 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Tape:
-    """One pass: its graph, the calls from the first weights to the loss, and the loss.
-
-    Attributes
-    ----------
-    parameters
-        Those that learn, by name, and where they are in their storage.
-    """
+    """A pass: its graph, the calls from the first weights to the loss, and the loss."""
 
     graph: Recording
     calls: tuple[Call, ...]
-    parameters: Mapping[str, View]
+    parameters: Mapping[str, View]  # those that learn, and where they are in their storage
     loss: float
 
     @cached_property
@@ -319,7 +304,7 @@ class _TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
             results = tuple(one.detach() for one in tensors_in(out))
             if any(one.is_complex() for one in (*results, *tensors_in((args, kwargs)))):
                 raise UntraceableError(f"{func} has complex numbers; gradients are of real ones")
-            self._hold_call(Call(number, self.operators[-1], held, results, tuple(carrying), state))
+            self._hold_call(Call(self.operators[-1], held, results, tuple(carrying), state))
         return out
 
     def _hold_call(self, call: Call) -> None:

@@ -26,16 +26,9 @@ GRADIENT_BYTES = 8
 
 
 class Elements:
-    """Elements of a scan by arithmetic: numbers of the first gradient, and groups' Jacobians.
+    """Elements of a scan by arithmetic: how many numbers the loss's gradient has, and Jacobians.
 
-    Attributes
-    ----------
-    gradient_numbers
-        Of the gradient that the loss gives.
-    patterns
-        Of groups, from loss to input.
-    parameter_flops
-        By group: gradients of its weights.
+    `patterns` and `parameter_flops`, of the gradients of weights, are by group from loss to input.
     """
 
     def __init__(self, graph: Recording, flow: Flow, unit: str, level: int) -> None:

@@ -78,36 +78,21 @@ def subtasks(
 ) -> tuple[Group, ...]:
     """Elements of the scan for a model's backward pass, from the loss on.
 
-    Parameters
-    ----------
-    model, input_shape
-        As for `workbench.graphs.trace`; each is traced once.
-    batch_size
-        FLOPs and gradients are in proportion to it.
-    unit
-        A name in `UNITS`.
-    level
-        l: levels in a group.
-    operator_flops, number_flops
-        FLOPs in the time that an operator takes whatever its size, and in what each number that it
-        makes takes on top of its arithmetic.
+    By a name in `UNITS` and l levels in a group; each model is traced once. See `priced` for FLOPs
+    beside the arithmetic.
     """
     groups = parts(model, unit, level, input_shape=input_shape)
     return priced(groups, batch_size, operator_flops=operator_flops, number_flops=number_flops)
 
 
 class Part(NamedTuple):
-    """A group at a batch of one.
+    """A group at a batch of one."""
 
-    Backward FLOPs, and those of them for parameters; its operators, and the numbers that they make;
-    bytes on its boundary towards the input, and of its parameters.
-    """
-
-    flops: float
-    parameter_flops: float
+    flops: float  # backward
+    parameter_flops: float  # those of them for parameters
     operators: int
-    held: int
-    boundary_bytes: int
+    held: int  # numbers that they make
+    boundary_bytes: int  # towards the input
     parameter_bytes: int
     names: tuple[str, ...] = ()
 
@@ -119,7 +104,12 @@ def priced(
     operator_flops: float = 0.0,
     number_flops: float = 0.0,
 ) -> tuple[Group, ...]:
-    """Elements of the scan of parts, from the loss to the input; see `subtasks`."""
+    """Elements of the scan of parts, from the loss to the input.
+
+    FLOPs and gradients are in proportion to the batch. `operator_flops` are those in the time that
+    an operator takes whatever its size, `number_flops` in what each number that it makes takes on
+    top of its arithmetic.
+    """
     return (
         LOSS,
         *(

@@ -98,16 +98,10 @@ def library_graph(
 ) -> LibraryGraph:
     """Count a network as the paper's library does (OLPB, Sec. III, Table I).
 
-    Parameters
-    ----------
-    graph_or_model, input_shape, batch_size
-        As for `workbench.graphs.trace`; or a graph of inference that it gave, which shows no
-        dropouts.
-    training
-        Whether dropouts count, and softmax and cross entropy after scores of several classes. A
-        network that ends in another way has the sum of all it returns for its loss.
-    normalisation_operators
-        Operators of the size of its input that a normalisation is made of.
+    A model is traced; a graph of inference shows no dropouts. In `training` dropouts count, and
+    softmax and cross entropy after scores of several classes; a network that ends in another way
+    has the sum of all it returns for its loss. `normalisation_operators`, of the size of its input,
+    make a normalisation.
     """
     graph = graph_or_model
     if isinstance(graph, OperatorGraph):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.olpb.algorithms.schedules import Schedule
-from workbench.olpb.costs.subtasks import Pool
 from workbench.olpb.costs.timing import Work
 
 COUNTINGS = ("paper", "arithmetic")
@@ -44,10 +43,6 @@ class Chain:
     def matrix_bytes(self) -> int:
         """Of a message with Jacobians."""
         return self.gradient_bytes * self.hidden
-
-    def sequential_s(self, pool: Pool) -> float:
-        """Seconds of plain back-propagation through the steps on the pool's first node."""
-        return self.steps * (self.vector_flops / pool.nodes[0].flops_per_s + pool.dispatch_s)
 
 
 def chain_work(planned: Schedule, chain: Chain, counting: str = "arithmetic") -> Work:

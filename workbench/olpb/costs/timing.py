@@ -28,50 +28,24 @@ DRAWS = 50
 
 @dataclass(frozen=True)
 class Timing:
-    """What a backward pass takes.
+    """What a backward pass takes."""
 
-    Attributes
-    ----------
-    seconds
-        Until the last node is done; mean over draws.
-    each_s
-        By draw of the delays; one where they are constant.
-    steps, work
-        S and W: applications of ι, one after the other and in all.
-    flops
-        Of all nodes, gradients of parameters included.
-    bytes_sent
-        From node to node.
-    busy_s
-        By node.
-    """
-
-    seconds: float
-    each_s: tuple[float, ...]
-    steps: int
-    work: int
-    flops: float
-    bytes_sent: float
-    busy_s: tuple[float, ...]
+    seconds: float  # until the last node is done; mean over draws
+    each_s: tuple[float, ...]  # by draw of the delays; one where they are constant
+    steps: int  # S: applications of ι, one after the other
+    work: int  # W: in all
+    flops: float  # of all nodes, gradients of parameters included
+    bytes_sent: float  # from node to node
+    busy_s: tuple[float, ...]  # by node
 
 
 @dataclass(frozen=True)
 class Work:
-    """What the parts of a schedule cost.
+    """What the parts of a schedule cost."""
 
-    Attributes
-    ----------
-    move_flops
-        Of each move, in the order of stages.
-    value_bytes
-        Of each value, elements first, as a message.
-    after_flops
-        By element: gradients of its group's parameters, where they are not in the moves.
-    """
-
-    move_flops: Sequence[float]
-    value_bytes: Sequence[float]
-    after_flops: Sequence[float]
+    move_flops: Sequence[float]  # in the order of stages
+    value_bytes: Sequence[float]  # of each value, elements first, as a message
+    after_flops: Sequence[float]  # by element: its parameters' gradients, if not in the moves
 
 
 def scan_timing(
@@ -84,18 +58,10 @@ def scan_timing(
     seed: int = 0,
     in_step: bool = False,
 ) -> Timing:
-    """Time a scan (OLPB, Sec. IV and VII).
+    """Time a scan on a pool of as many nodes as it is for (OLPB, Sec. IV and VII).
 
-    Parameters
-    ----------
-    pool
-        Of as many nodes as the schedule is for.
-    random
-        Whether a message takes ``Exp(1) * delay_s``, drawn for each, or `delay_s`.
-    draws, seed
-        How often all delays are drawn; each seed has the same draws every time.
-    in_step
-        Whether no node begins a stage before all have ended the one before.
+    A `random` message takes ``Exp(1) * delay_s``, drawn `draws` times, others `delay_s`. Nodes that
+    are `in_step` begin no stage before all have ended the one before.
     """
     values = len(planned.homes)
     path = _path(planned)

@@ -71,25 +71,9 @@ def decoupled(
     (null), ``iteration, at_s, loss, train_top1, top1``. A training that diverged is one row with
     its ``reason``.
 
-    Parameters
-    ----------
-    few
-        Samples for training and testing; None for all.
-    evaluate_every
-        Iterations.
-    seed
-        The first.
-    dataset
-        As for `workbench.experiments.data_set`.
-    delay_factor
-        p; the testbed's by default.
-    seeds
-        How many; the scale's by default.
+    `few` are samples for training and testing, None for all; `seed` is the first of `seeds`.
 
-    Raises
-    ------
-    DatasetError
-        The data is neither here nor to be had; no other is taken in its place.
+    Raises DatasetError: the data is neither here nor to be had; no other is taken in its place.
     """
     shared = {
         "model": MODEL,

@@ -50,26 +50,14 @@ def memory(
 ) -> pl.DataFrame:
     """Memory of inference without and with a plan (Table II), by arithmetic.
 
-    Parameters
-    ----------
-    bytes_per_number
-        Of results in the first way of counting. Parameters are in single precision always, as in
-        Table I.
-    normalisation_operators
-        That a normalisation is in the library's granularity, each with a result of full size.
-    models
-        Of Table II.
+    A row for each of `models` and ``counting``: ``library``, every result of the library's
+    granularity at `bytes_per_number`, with `normalisation_operators` for a normalisation, and the
+    paper's planner; ``single``, the same at four bytes; ``workbench``, what PyTorch's operators
+    make, and the workbench's planner on the optimised graph. ``without_bytes`` keeps all results,
+    ``with_bytes`` is the plan, ``bound_bytes`` the most alive at once, all with the parameters, in
+    single precision always, as in Table I; ``paper_without_mb`` and ``paper_with_mb`` are the
+    paper's.
 
-    Returns
-    -------
-        Three rows a model, by ``counting``: ``library``, every result of the library's granularity,
-        and the paper's planner; ``single``, the same at four bytes; ``workbench``, what PyTorch's
-        operators make, and the workbench's planner on the optimised graph. ``without_bytes`` keeps
-        all results, ``with_bytes`` is the plan, ``bound_bytes`` the most alive at once, all with
-        the parameters; ``paper_without_mb`` and ``paper_with_mb`` are the paper's.
-
-    Notes
-    -----
     Results of eight bytes come to the paper's figure for ResNet-50, nearly to that for Inception-v3
     and not to that for Mask R-CNN. The library's own documentation, where the table stands with one
     more line, says that memory is the largest resident set of the program, in single precision; and
