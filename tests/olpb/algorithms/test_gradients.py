@@ -139,18 +139,6 @@ def test_where_a_scan_pays_in_arithmetic(scan: str) -> None:
     assert flops(cells, steps, None) < alone / 2
 
 
-def test_layers_start_at_matrices() -> None:
-    module, x, y = example("chain")
-    found = scan_gradients(module, x, y, unit="layer", level=1)
-    assert [one.operators for one in found.groups] == [
-        ("convolution", "relu", "max_pool2d_with_indices"),
-        ("addmm", "sigmoid"),
-        ("addmm", "_log_softmax", "nll_loss_forward"),
-    ]
-    cells = scan_gradients(*example("cells"), unit="layer", level=1)
-    assert len(cells.groups) == 5 + 1  # a step a layer
-
-
 def test_neither_the_module_nor_its_mode_changes() -> None:
     module, x, y = example("residual")
     before = copy.deepcopy(module.state_dict())

@@ -160,22 +160,6 @@ def test_wrong_arguments_are_refused() -> None:
         paper.levels(["lenet5"], batch_size=0)
 
 
-def test_charts_fit_both_columns_and_tell_the_counts(optimiser: pl.DataFrame) -> None:
-    graph = paper.graph("lenet5", training=True, batch_size=2)
-    levels = paper.levels(["lenet5", "cifarnet"], batch_size=2)
-    for draw, frame, told in (
-        (paper.draw_optimiser, optimiser, f">{optimiser['nodes'][-1]}<"),
-        (paper.draw_graph, graph, f"{len(graph)} nodes, of which"),
-        (paper.draw_levels, levels, "CifarNet"),
-    ):
-        chart = draw(frame)
-        assert figures.specification(chart) == figures.specification(draw(frame))
-        for column in ("single", "double"):
-            svg = figures.svg(chart, column)
-            assert told in svg
-            assert len(svg) < 1_000_000
-
-
 @pytest.mark.parametrize("model", ["lenet5", BRANCHES])
 def test_a_picture_is_filled_and_names_each_node_once(model: str) -> None:
     frame = paper.graph(model)

@@ -5,10 +5,9 @@ import math
 import polars as pl
 import pytest
 
-from workbench import figures
 from workbench.claims import MET, claims_of, verdicts
 from workbench.clusters import load_calibration
-from workbench.experiments.figure import Figure, answers_of
+from workbench.experiments.figure import answers_of
 from workbench.olpb.paper import calibration, paying
 from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12, TABLE1
 from workbench.olpb.paper.testbed import (
@@ -134,22 +133,6 @@ def test_the_scan_pays_by_arithmetic_for_chains_alone() -> None:
     assert pays["nodes"].item() < 32  # one node has to dispatch every step, too
     cnn = frame.filter(network="lenet5", counting="arithmetic")
     assert cnn["work_ratio"].min() > 10  # type: ignore[operator]
-
-
-@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.id)
-def test_every_figure_can_be_printed(figure: Figure, frames: dict[str, pl.DataFrame]) -> None:
-    assert figure.chart is not None
-    svg = figures.svg(figure.chart(frames[figure.id]), "double")
-    assert "SqueezeNet" in svg
-    assert ("(cost model)" in svg) == (figure is not TABLE1)
-
-
-def test_what_the_scan_pays_can_be_printed() -> None:
-    frame = paying.PAYS.frame("smoke", nodes=(4, 8))
-    for column in ("bare_speedup", "speedup"):
-        svg = figures.svg(paying.draw_pays(frame, column), "double")
-        assert "by arithmetic" in svg
-        assert "RNN, 1000 steps" in svg
 
 
 def test_wrong_settings_are_refused() -> None:
