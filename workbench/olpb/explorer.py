@@ -200,7 +200,7 @@ def _backward(frame: pl.DataFrame, setting: Setting) -> alt.FacetChart:
 _LABEL = "format(datum.value, datum.value < 1e6 ? '~g' : '.0e')"
 
 _UNITS = {"s": 1.0, "h": 3600.0, "days": 86_400.0, "years": 365.25 * 86_400.0}
-"""Seconds, by the unit that they are told in: each from one on, hours from ten thousand seconds."""
+"""Seconds in a unit; hours are used from ten thousand seconds on, the others from 1 on."""
 
 
 def _seconds(seconds: float) -> str:

@@ -99,12 +99,6 @@ def test_beside_the_count_of_the_paper(n: int) -> None:
     assert (tree.steps, tree.work) == (2 * log2(n) - 2, 2 * (n - 1 - log2(n)))
 
 
-@given(st.integers(1, 40), algorithms)
-def test_one_node_is_a_loop(count: int, algorithm: str) -> None:
-    planned = schedule(algorithm, count, 1)
-    assert (planned.steps, planned.work, planned.messages) == (count - 1, count - 1, ())
-
-
 @given(st.integers(2, 40))
 def test_steele_takes_as_few_steps_as_any(count: int) -> None:
     assert schedule("hillis_steele", count).steps == ceil(log2(count))

@@ -39,7 +39,7 @@ def test_constants_are_fitted_on_fig_9_alone() -> None:
 def test_the_file_is_what_the_constants_give() -> None:
     for name in (EXPLANATION, "each"):
         one, constants = calibration.EXPLANATIONS[name], Constants.load(name)
-        judged = verdicts("olpb", calibration.found(one, constants))
+        judged = verdicts("olpb", calibration.answers_by(one, constants))
         met = {
             "fitted": sum(judged[claim] in MET for claim in calibration.FITTED),
             "predicted": sum(judged[claim] in MET for claim in calibration.PREDICTED),
@@ -87,7 +87,7 @@ def test_explanations_are_judged_as_the_figures_are() -> None:
     # Explanations are timed by all methods; Fig. 12 shows scans alone.
     frames = {one.id: one.frame("default") for one in FIGURES[1:]}
     shown = answers_of(FIGURES, frames).by_claim
-    weighed = calibration.found(calibration.EXPLANATIONS[EXPLANATION], Constants.load())
+    weighed = calibration.answers_by(calibration.EXPLANATIONS[EXPLANATION], Constants.load())
     for claim in (*calibration.FITTED, *calibration.PREDICTED):
         assert weighed[claim].ours == pytest.approx(shown[claim].ours), claim
 

@@ -34,7 +34,7 @@ def flow(graph: Recording) -> Flow:
     Every operator of the forward pass between a trained parameter and what it returns, or its loss,
     counts; a graph does not tell what is detached, which a tape does.
     """
-    forward = [one for one in graph.operators if one.phase == "forward" and one.makes]
+    forward = [each for each in graph.operators if each.phase == "forward" and each.makes]
     carrying = {
         number
         for number, value in enumerate(graph.values)
@@ -53,7 +53,7 @@ def flow(graph: Recording) -> Flow:
     return Flow(
         tuple(operator.name for operator in kept),
         tuple(operator.weighted for operator in kept),
-        tuple(frozenset(view.value for view in one.reads).intersection(makers) for one in kept),
+        tuple(frozenset(view.value for view in each.reads).intersection(makers) for each in kept),
         makers,
         frozenset(view.value for view in graph.outputs).intersection(makers),
     )

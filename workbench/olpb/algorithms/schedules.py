@@ -170,7 +170,7 @@ class _Moves:
         needed, kept = set(prefixes), list[Stage]()
         for stage in reversed(self._stages):
             moves = tuple(move for move in stage if move.result in needed)
-            needed.update(one for move in moves for one in (move.left, move.right))
+            needed.update(chain.from_iterable((move.left, move.right) for move in moves))
             kept.extend([moves] if moves else [])
         return tuple(reversed(kept))
 
@@ -215,7 +215,7 @@ def _blelloch(moves: _Moves, totals: Sequence[Prefix]) -> list[Prefix]:
     count = len(totals)
     width = 1 << (count - 1).bit_length()
     held = [*totals, *[None] * (width - count)]
-    distances = [1 << one for one in range(width.bit_length() - 1)]
+    distances = [1 << height for height in range(width.bit_length() - 1)]
     for distance in distances:
         moves.next_stage()
         for at in range(2 * distance - 1, width, 2 * distance):

@@ -113,14 +113,14 @@ class Call:
             ends = [result for result in gradients if made[result].requires_grad]
             if not ends:
                 return {read: torch.zeros_like(leaf) for read, leaf in leaves.items()}
-            found = torch.autograd.grad(
+            of_leaves = torch.autograd.grad(
                 [made[result] for result in ends],
                 list(leaves.values()),
                 [gradients[result].to(made[result].dtype) for result in ends],
                 is_grads_batched=batched,
                 materialize_grads=True,
             )
-        return dict(zip(leaves, found, strict=True))
+        return dict(zip(leaves, of_leaves, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,18 +180,18 @@ class Tape:
 
 def places(view: View) -> NDArray[np.int64]:
     """Where the elements of a view, row by row, are in its storage."""
-    found = np.array(view.offset, np.int64)
+    offsets = np.array(view.offset, np.int64)
     for length, stride in zip(view.shape, view.strides, strict=True):
-        found = np.add.outer(found, np.arange(length) * stride)
-    return found.reshape(-1)
+        offsets = np.add.outer(offsets, np.arange(length) * stride)
+    return offsets.reshape(-1)
 
 
 def written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Tensor]:
     """Tensors that an operator of PyTorch writes into, by its schema."""
     schema = func._schema.arguments
-    names = [one.name for one in schema if one.alias_info and one.alias_info.is_write]
-    given = dict(zip((one.name for one in schema), args, strict=False)) | dict(kwargs)
-    return tensors_in([given.get(name) for name in names])
+    values = dict(zip((argument.name for argument in schema), args, strict=False)) | dict(kwargs)
+    infos = {argument.name: argument.alias_info for argument in schema}
+    return tensors_in([values.get(name) for name, info in infos.items() if info and info.is_write])
 
 
 def record(
@@ -217,8 +217,8 @@ def record(
 
     def forward(held: dict[str, Tensor], y: Tensor, *inputs: Tensor) -> Tensor:
         with explained(name, copied):
-            found = functional_call(copied, held, inputs)
-        return (loss or _loss_for(name, found, y))(found, y)
+            returned = functional_call(copied, held, inputs)
+        return (loss or _loss_for(name, returned, y))(returned, y)
 
     held = {**parameters, **dict(copied.named_buffers())}
     with learning(), recorder:
@@ -249,11 +249,11 @@ def _double(tensor: Tensor) -> Tensor:
     return here.double() if here.is_floating_point() else here
 
 
-def _loss_for(name: str, found: Any, y: Tensor) -> Loss:
+def _loss_for(name: str, returned: Any, y: Tensor) -> Loss:
     """Cross entropy for classes, else squared errors; refuses a `y` that fits neither."""
-    if not isinstance(found, Tensor):
-        raise UserError(f"{name} returns {type(found).__name__}, no tensor: give loss=…")
-    scores, given = tuple(found.shape), tuple(y.shape)
+    if not isinstance(returned, Tensor):
+        raise UserError(f"{name} returns {type(returned).__name__}, no tensor: give loss=…")
+    scores, given = tuple(returned.shape), tuple(y.shape)
     if y.is_floating_point():
         if scores != given:
             raise UserError(f"y has shape {given}, but {name} returns {scores}")
@@ -268,7 +268,7 @@ def _loss_for(name: str, found: Any, y: Tensor) -> Loss:
         raise UserError(
             f"y holds classes {lowest} to {highest}, but {name} tells {scores[1]} apart, from 0"
         )
-    return lambda found, y: functional.cross_entropy(found, y.long())
+    return lambda scores, y: functional.cross_entropy(scores, y.long())
 
 
 class _TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
@@ -277,7 +277,7 @@ class _TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
     def __init__(self, parameters: Mapping[str, nn.Parameter], inputs: Sequence[Tensor]) -> None:
         super().__init__(parameters, inputs)
         self._learnt = {
-            name: self.view(one) for name, one in parameters.items() if one.requires_grad
+            name: self.view(held) for name, held in parameters.items() if held.requires_grad
         }
         self._calls: list[Call] = []
         self._using: dict[int, set[int]] = {}  # by storage, the calls that hold tensors of it
@@ -290,8 +290,8 @@ class _TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        carrying = [at for at, one in enumerate(tensors_in((args, kwargs))) if one.requires_grad]
-        carrying = carrying if torch.is_grad_enabled() else []
+        reads, is_learning = tensors_in((args, kwargs)), torch.is_grad_enabled()
+        carrying = [at for at, read in enumerate(reads) if read.requires_grad and is_learning]
         changed = {_storage(tensor) for tensor in written(func, args, kwargs)}
         for storage in changed:
             self._keep(storage)
@@ -301,8 +301,8 @@ class _TapeRecorder(Recorder):  # type: ignore[no-untyped-call]
         number = len(self.operators)
         out = super().__torch_dispatch__(func, types, args, kwargs)
         if carrying and len(self.operators) > number and self.operators[-1].makes:
-            results = tuple(one.detach() for one in tensors_in(out))
-            if any(one.is_complex() for one in (*results, *tensors_in((args, kwargs)))):
+            results = tuple(tensor.detach() for tensor in tensors_in(out))
+            if any(map(torch.is_complex, (*results, *reads))):
                 raise UntraceableError(f"{func} has complex numbers; gradients are of real ones")
             self._hold_call(Call(self.operators[-1], held, results, tuple(carrying), state))
         return out

@@ -110,19 +110,18 @@ def priced(
     an operator takes whatever its size, `number_flops` in what each number that it makes takes on
     top of its arithmetic.
     """
-    return (
-        LOSS,
-        *(
-            Group(
-                one.names,
-                batch_size * (one.flops + number_flops * one.held) + operator_flops * one.operators,
-                batch_size * one.boundary_bytes,
-                one.parameter_bytes + NUMBER_BYTES * batch_size * one.held,
-                batch_size * one.parameter_flops,
-            )
-            for one in parts
-        ),
-    )
+
+    def group(part: Part) -> Group:
+        flops = batch_size * (part.flops + number_flops * part.held)
+        return Group(
+            part.names,
+            flops + operator_flops * part.operators,
+            batch_size * part.boundary_bytes,
+            part.parameter_bytes + NUMBER_BYTES * batch_size * part.held,
+            batch_size * part.parameter_flops,
+        )
+
+    return (LOSS, *map(group, parts))
 
 
 @lru_cache(maxsize=256)
@@ -232,7 +231,8 @@ def as_paper_counts(planned: Schedule, elements: Sequence[Group], moves: str = "
         each = [element.backward_flops for element in elements]
         return Work([0.0] * planned.work, nothing_sent, each)
     after = [element.parameter_flops * (moves == "inputs") for element in elements]
-    each = [one.backward_flops - later for one, later in zip(elements, after, strict=True)]
+    costs = (element.backward_flops for element in elements)
+    each = [cost - later for cost, later in zip(costs, after, strict=True)]
     before = [0.0, *accumulate(each)]
     right_sides = [planned.spans[move.right] for move in planned.moves]
     if moves == "all":

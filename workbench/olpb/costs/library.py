@@ -197,7 +197,7 @@ class _Counted:
         (first, *others), ends = outputs, [self._node(view) for view in outputs]
         numbers = prod(first.shape)
         scores = not others and len(first.shape) == 2 and first.shape[1] > 1
-        if scores and not any("softmax" in one.name for one in self.graph.operators[-1:]):
+        if scores and not any("softmax" in last.name for last in self.graph.operators[-1:]):
             self.layer += 1
             ends = [self._chain(SOFTMAX, first.shape, ends, numbers, numbers)]
         self.in_loss = True

@@ -328,7 +328,7 @@ def _by_sample(operator: Operator, made: View, view: View, axes: Axes) -> Reach 
 def _windows(axes: Axes, spatial: int, sizes: Sequence[Sequence[int]]) -> list[Interval]:
     """By axis of pixels, for a kernel, stride, padding and dilation."""
     out, given = axes
-    by_axis = zip(*(np.broadcast_to(one, spatial) for one in sizes), strict=True)
+    by_axis = zip(*(np.broadcast_to(size, spatial) for size in sizes), strict=True)
     windows = []
     for axis, (kernel, stride, padding, dilation) in enumerate(by_axis, 1):
         start, last = np.arange(out[axis]) * stride - padding, given[axis] - 1

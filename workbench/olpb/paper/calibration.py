@@ -101,7 +101,7 @@ EXPLANATIONS: dict[str, Explanation] = {
 """What may explain the times that the paper shows."""
 
 
-def found(explanation: Explanation, constants: Constants) -> dict[str, Answer]:
+def answers_by(explanation: Explanation, constants: Constants) -> dict[str, Answer]:
     """What an explanation answers to Figs. 9 to 12."""
     squeezenet, inception, fig12 = MODELS["SqueezeNet"], MODELS["InceptionV3"], STATED["fig12"]
     points = {
@@ -174,7 +174,7 @@ def to_toml(fitted: Mapping[str, Constants]) -> str:
     tables, stated = dict[str, dict[str, object]](), claims_of("olpb")
     for name, constants in fitted.items():
         explanation = EXPLANATIONS[name]
-        answers = found(explanation, constants)
+        answers = answers_by(explanation, constants)
         judged = verdicts("olpb", answers)
         tables[f"constants.{name}"] = dict(vars(constants))
         tables[f"intervals.{name}  # in which no more of Fig. 9 is missed"] = {
@@ -208,7 +208,7 @@ def main() -> None:
     fitted = {}
     for name, explanation in EXPLANATIONS.items():
         fitted[name] = constants = fit(name)
-        answers = found(explanation, constants)
+        answers = answers_by(explanation, constants)
         judged = verdicts("olpb", answers)
         print(f"{name}: {constants}; {misfit(explanation, constants)}; {judged}", flush=True)
     print(f"written: {write_calibration('olpb', to_toml(fitted))}")

@@ -34,7 +34,9 @@ def explanations() -> pl.DataFrame:
 
 
 def _explained(explanation: str, **_: object) -> Iterator[dict[str, object]]:
-    answers = calibration.found(calibration.EXPLANATIONS[explanation], Constants.load(explanation))
+    answers = calibration.answers_by(
+        calibration.EXPLANATIONS[explanation], Constants.load(explanation)
+    )
     for claim, verdict in verdicts("olpb", answers).items():
         ours = answers[claim].ours
         yield {

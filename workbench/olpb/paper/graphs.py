@@ -79,7 +79,7 @@ def _lenet_like() -> OperatorGraph:
             return -(classes * probabilities.log()).sum() / len(x)
 
     shapes = ((1, 28, 28), (10,))
-    return graphs.trace(Loss(), shapes, BATCH_SIZE, training=True, loss=lambda found: found)
+    return graphs.trace(Loss(), shapes, BATCH_SIZE, training=True, loss=lambda loss: loss)
 
 
 PATTERN_TITLES = {
@@ -224,8 +224,8 @@ def _removed(traced: OperatorGraph) -> dict[int, str]:
             for operator in map(_identity, shown.operators):
                 if operator not in left:
                     removed.setdefault(operator, name)
-    identities = map(_identity, traced.operators)
-    return {at: removed[one] for at, one in enumerate(identities) if one in removed}
+    made = enumerate(map(_identity, traced.operators))
+    return {number: removed[identity] for number, identity in made if identity in removed}
 
 
 def _identity(operator: Operator) -> object:
@@ -391,12 +391,12 @@ def _placed(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _following(rows: Mapping[int, Mapping[str, Any]]) -> list[int]:
     """The first input, and nodes that follow from it, in their order."""
-    found = dict[int, None]()
+    following = dict[int, None]()
     for node, row in rows.items():
-        is_first = row["kind"] == "input" and not found
-        if is_first or any(source in found for source in row["sources"]):
-            found[node] = None
-    return list(found)
+        is_first = row["kind"] == "input" and not following
+        if is_first or not following.keys().isdisjoint(row["sources"]):
+            following[node] = None
+    return list(following)
 
 
 def _columns(
@@ -408,10 +408,11 @@ def _columns(
     """A column for each node, that of the deepest node that it reads from if it is free."""
     place: dict[int, tuple[float, float]] = {}
     taken: dict[int, set[float]] = {}
-    for node in sorted(nodes, key=lambda one: (rows[one]["level"], one)):
-        level = rows[node]["level"]
+    level_of = {node: row["level"] for node, row in rows.items()}
+    for node in sorted(nodes, key=lambda node: (level_of[node], node)):
+        level = level_of[node]
         above = [source for source in rows[node]["sources"] if source in place]
-        column = place[max(above, key=lambda one: rows[one]["level"])][0] if above else first
+        column = place[max(above, key=level_of.__getitem__)][0] if above else first
         used = taken.setdefault(level, set())
         while column in used:
             column += 1
@@ -460,8 +461,8 @@ def _by_level(model: str, training: bool, batch_size: int, **_: object) -> pl.Da
             last[source] = max(last.get(source, 0), level_of[target])
     alive = [0] * (1 + max(level_of.values(), default=0))
     for node, level, bytes_ in made.select("node", "level", "bytes").iter_rows():
-        for one in range(level, last[node] + 1):
-            alive[one] += bytes_
+        for at in range(level, last[node] + 1):
+            alive[at] += bytes_
     counted = made.group_by("level", "phase", maintain_order=True).len("operators")
     counted = counted.sort("level", maintain_order=True)
     first = pl.int_range(pl.len()).over("level") == 0

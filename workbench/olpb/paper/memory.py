@@ -239,7 +239,7 @@ def _rectangles(frame: pl.DataFrame) -> pl.DataFrame:
         .with_columns(offset=-pl.col("bytes").cum_sum().over("planner"))
     )
     rows = pl.concat([inside, outside], how="diagonal_relaxed")
-    panels = {one["planner"]: _panel(one) for one in frame.unique("planner").to_dicts()}
+    panels = {row["planner"]: _panel(row) for row in frame.unique("planner").to_dicts()}
     return rows.select(
         "name",
         kind,

@@ -78,13 +78,13 @@ def first_paying(frame: pl.DataFrame) -> pl.DataFrame:
     time, and ``bare_most``, the largest speed-up; ``nodes`` and ``most`` with the testbed's delay
     and dispatch.
     """
-    found = dict[str, pl.Expr]()
+    columns = dict[str, pl.Expr]()
     for prefix in ("bare_", ""):
         speedup = pl.col(f"{prefix}speedup")
-        found[f"{prefix}nodes"] = pl.col("nodes").filter(speedup > 1).min()
-        found[f"{prefix}most"] = speedup.max()
+        columns[f"{prefix}nodes"] = pl.col("nodes").filter(speedup > 1).min()
+        columns[f"{prefix}most"] = speedup.max()
     by = ("network", "length", "method", "counting")
-    return frame.group_by(*by, maintain_order=True).agg(**found)
+    return frame.group_by(*by, maintain_order=True).agg(**columns)
 
 
 def _paying(
@@ -101,17 +101,17 @@ def _paying(
         else:
             priced = _network_work(network, about["method"], batch_size, nodes, counting)
             planned, work, elements, alone_flops = priced
-        found = [scan_timing(planned, work, pool) for pool in (bare, real)]
+        bare_timing, timing = (scan_timing(planned, work, pool) for pool in (bare, real))
         alone_s = alone_flops / real.nodes[0].flops_per_s
         yield {
             "hidden": hidden if network == "rnn" else None,
             "method": about.get("method", "bppsa"),
             "counting": counting,
             "elements": elements,
-            "work_ratio": found[0].flops / alone_flops,
-            "sent_mib": found[0].bytes_sent / MIB,
-            "bare_speedup": alone_s / found[0].seconds,
-            "speedup": (alone_s + elements * real.dispatch_s) / found[1].seconds,
+            "work_ratio": timing.flops / alone_flops,
+            "sent_mib": timing.bytes_sent / MIB,
+            "bare_speedup": alone_s / bare_timing.seconds,
+            "speedup": (alone_s + elements * real.dispatch_s) / timing.seconds,
         }
 
 

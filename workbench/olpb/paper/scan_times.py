@@ -66,13 +66,13 @@ def networks(models: Sequence[str] = tuple(MODELS.values())) -> pl.DataFrame:
 
 
 def _sizes(model: str, **_: object) -> dict[str, object]:
-    found = library_graph(model)
+    graph = library_graph(model)
     return {
-        "layers": found.layers,
-        "nodes": len(found.nodes),
-        "edges": len(found.edges),
-        "levels": found.nodes["level"].max(),
-        "param_mib": found.parameter_mib,
+        "layers": graph.layers,
+        "nodes": len(graph.nodes),
+        "edges": len(graph.edges),
+        "levels": graph.nodes["level"].max(),
+        "param_mib": graph.parameter_mib,
     }
 
 
@@ -284,7 +284,7 @@ def costly_readings() -> str:
     """How many claims are met where combining Jacobians costs something, as calibrated."""
     stored = load_calibration("olpb")
     fitted = len(stored["fitted_on"])
-    predicted = sum(len(one.answers) for one in (FIG9, FIG10, FIG11, FIG12)) - fitted
+    predicted = sum(len(figure.answers) for figure in (FIG9, FIG10, FIG11, FIG12)) - fitted
     costly = [stored["claims_met"][reading] for reading in MOVES if reading != FREE]
     met = met_of(costly, {"fitted": fitted, "predicted": predicted})
     return f"where that costs something {met} claims are met"
@@ -391,8 +391,8 @@ def _at_paper(column: str, needed: Iterable[object], **setting: object) -> Rows:
     """Rows of a setting; none unless a column has all the values that the claims are about."""
 
     def rows(frame: pl.DataFrame) -> pl.DataFrame:
-        found = frame.filter(**setting)
-        return found if set(needed) <= set(found[column]) else found.clear()
+        kept = frame.filter(**setting)
+        return kept if set(needed) <= set(kept[column]) else kept.clear()
 
     return rows
 

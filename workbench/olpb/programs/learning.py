@@ -129,8 +129,8 @@ class ServerModel(Learner):
     def end(self, at_s: float) -> None:
         """Step by them."""
         self.sgd.step(self.flat.parameters, self.flat.gradients, self.velocity)
-        whole, buffers = slice(None), get_buffers(self.flat.module)
-        self.evaluations.take(len(self.losses), whole, self.flat.parameters, buffers, at_s)
+        everything, buffers = slice(None), get_buffers(self.flat.module)
+        self.evaluations.take(len(self.losses), everything, self.flat.parameters, buffers, at_s)
 
 
 class Kept(NamedTuple):
@@ -203,9 +203,9 @@ class ModuleModel:
         copy = kept.copy
         copy.check_attached()
         copy.gradients.zero_()
-        given = backward(kept.passed, gradient)
+        passed_back = backward(kept.passed, gradient)
         self.sgd.step(weights, copy.gradients[self.where], self.velocity[self.where])
-        return weights, given
+        return weights, passed_back
 
     def end(self, iteration: int, at_s: float) -> None:
         """Hand in the weights as they are after an iteration."""
