@@ -32,7 +32,7 @@ from workbench.memory import (
     trade,
 )
 from workbench.olpb.algorithms import ALGORITHMS
-from workbench.olpb.algorithms.methods import METHODS
+from workbench.olpb.algorithms.levels import METHODS
 from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.system import SystemInfo
 

@@ -89,13 +89,10 @@ def _plan(asked: _Asked, planner: str, budget_bytes: int | None = None) -> Memor
     return plan_memory(flow, planner, budget_bytes, order=order, rounds=rounds)
 
 
-TIMES = {
-    "method": pl.String,
-    "counting": pl.String,
+TIMES: dict[str, Any] = {
+    **dict.fromkeys(("method", "counting"), pl.String),
     "nodes": pl.Int64,
-    "backward_s": pl.Float64,
-    "flops": pl.Float64,
-    "bytes_sent": pl.Float64,
+    **dict.fromkeys(("backward_s", "flops", "bytes_sent"), pl.Float64),
 }
 PAPER, ARITHMETIC = "as the paper counts", "as the arithmetic costs"
 
@@ -106,35 +103,31 @@ def table(setting: Setting) -> pl.DataFrame:
     ``nodes`` that take part; ``flops`` of all nodes, in which what an operator takes whatever its
     size counts as the paper counts, and ``bytes_sent``, which the paper does not count.
     """
-    by_paper = _testbed(setting)
-    bare = replace(by_paper.constants, operator_ms=0.0, number_ns=0.0)
-    by_arithmetic = replace(by_paper, constants=bare)
-    rows: list[tuple[object, ...]] = []
-    for method, name in (("olpb_l2", f"OLPB, l = {setting.level}"), ("bppsa", "BPPSA")):
-        level = setting.level if method == "olpb_l2" else None
-        found = by_paper.timing(setting.model, method, level=level)
-        rows.append((name, PAPER, setting.workers, found.seconds, found.flops, None))
-        found = _by_arithmetic(setting, method, by_arithmetic)
-        about = (found.seconds, found.flops, found.bytes_sent)
-        rows.append((name, ARITHMETIC, setting.workers, *about))
-    for counting, testbed in ((PAPER, by_paper), (ARITHMETIC, by_arithmetic)):
-        units = testbed.subtasks(setting.model, "dpb")
-        modules = min(DPB_MODULES, setting.workers, len(units) - 1)
-        decoupled = decoupled_s(units, testbed.pool(modules), modules)
-        flops = sum(one.backward_flops for one in units)
-        alone_s = flops / testbed.pool(1).nodes[0].flops_per_s
-        rows.append(("DPB", counting, modules, decoupled, flops, None))
-        rows.append(("one node", counting, 1, alone_s, flops, 0.0))
-    return pl.DataFrame(rows, TIMES, orient="row")
-
-
-def _testbed(setting: Setting) -> Testbed:
-    return variant(
+    by_paper = variant(
         nodes=setting.workers,
         delay_factor=setting.delay_factor,
         batch_size=setting.batch_size,
         scan=setting.scan,
     )
+    bare = replace(by_paper.constants, operator_ms=0.0, number_ns=0.0)
+    by_arithmetic = replace(by_paper, constants=bare)
+    rows: list[tuple[object, ...]] = []
+    for method, name in (("olpb_l2", f"OLPB, l = {setting.level}"), ("bppsa", "BPPSA")):
+        level = setting.level if method == "olpb_l2" else None
+        timing = by_paper.timing(setting.model, method, level=level)
+        rows.append((name, PAPER, setting.workers, timing.seconds, timing.flops, None))
+        timing = _by_arithmetic(setting, method, by_arithmetic)
+        about = (timing.seconds, timing.flops, timing.bytes_sent)
+        rows.append((name, ARITHMETIC, setting.workers, *about))
+    for counting, testbed in ((PAPER, by_paper), (ARITHMETIC, by_arithmetic)):
+        units = testbed.subtasks(setting.model, "dpb")
+        modules = min(DPB_MODULES, setting.workers, len(units) - 1)
+        decoupled = decoupled_s(units, testbed.pool(modules), modules)
+        flops = sum(unit.backward_flops for unit in units)
+        alone_s = flops / testbed.pool(1).nodes[0].flops_per_s
+        rows.append(("DPB", counting, modules, decoupled, flops, None))
+        rows.append(("one node", counting, 1, alone_s, flops, 0.0))
+    return pl.DataFrame(rows, TIMES, orient="row")
 
 
 def _by_arithmetic(setting: Setting, method: str, testbed: Testbed) -> Timing:
@@ -142,10 +135,10 @@ def _by_arithmetic(setting: Setting, method: str, testbed: Testbed) -> Timing:
     level, unit = (setting.level, "operator") if method == "olpb_l2" else (1, "layer")
     work = _work(setting.model, unit, level, setting.workers, setting.scan)
     planned = plan(len(work.after_flops), setting.workers, setting.scan)
-    parts_of = (work.move_flops, work.value_bytes, work.after_flops)
-    batch = Work(*([setting.batch_size * one for one in part] for part in parts_of))
+    costs = (work.move_flops, work.value_bytes, work.after_flops)
+    batch = Work(*([setting.batch_size * cost for cost in part] for part in costs))
     pool = testbed.pool()
-    nodes = tuple(replace(one, bandwidth_bps=1e6 * setting.bandwidth_mbps) for one in pool.nodes)
+    nodes = tuple(replace(node, bandwidth_bps=1e6 * setting.bandwidth_mbps) for node in pool.nodes)
     return scan_timing(planned, batch, replace(pool, nodes=nodes))
 
 
@@ -163,37 +156,34 @@ def draw(setting: Setting) -> dict[str, Any]:
 def _memory(
     asked: _Asked, planner: str, budget_percent: float
 ) -> alt.LayerChart | alt.FacetChart | alt.Chart:
-    found = _plan(asked, planner)
+    chosen = _plan(asked, planner)
     if budget_percent < 100:
         try:
-            found = _plan(asked, planner, int(found.total_bytes * budget_percent / 100))
+            chosen = _plan(asked, planner, int(chosen.total_bytes * budget_percent / 100))
         except BudgetError as error:
             text = alt.Chart(pl.DataFrame({"text": [str(error)]})).mark_text(limit=360)
             return text.encode(text=alt.Text("text:N")).properties(title="No plan")
     flow, (model, batch_size, training) = _flow(*asked), asked
-    again = 100 * extra_work(flow, found)
+    again = 100 * extra_work(flow, chosen)
     facts = [
-        f"block {megabytes(found.total_bytes)}, {PLANNER_TITLES.get(planner, planner)}",
-        f"dashed: bound {megabytes(found.bound_bytes)}",
+        f"block {megabytes(chosen.total_bytes)}, {PLANNER_TITLES.get(planner, planner)}",
+        f"dashed: bound {megabytes(chosen.bound_bytes)}",
         f"every result kept {megabytes(int(flow.sizes.sum()))}",
         *([f"{again:.0f} % of the work done again"] if again else []),
     ]
-    chart = draw_arena(placed(found, model, training, batch_size))
+    chart = draw_arena(placed(chosen, model, training, batch_size))
     chart.title = [*chart.title[:1], *facts, "below 0: held outside of the block"]
     return chart
 
 
 def _backward(frame: pl.DataFrame, setting: Setting) -> alt.FacetChart:
     order = frame["method"].unique(maintain_order=True).to_list()
-    drawn = frame.with_columns(pl.Series("text", [_seconds(one) for one in frame["backward_s"]]))
+    drawn = frame.with_columns(pl.Series("text", map(_seconds, frame["backward_s"])))
+    scale = alt.Scale(type="log", nice=False, padding=24)
+    axis = alt.Axis(labelExpr=_LABEL, tickCount=4)
     base = alt.Chart().encode(
         y=alt.Y("method:N", sort=order, title=None),
-        x=alt.X(
-            "backward_s:Q",
-            title="seconds",
-            scale=alt.Scale(type="log", nice=False, padding=24),
-            axis=alt.Axis(labelExpr=_LABEL, tickCount=4),
-        ),
+        x=alt.X("backward_s:Q", title="seconds", scale=scale, axis=axis),
     )
     bars = base.mark_point(filled=True, size=60, color=figures.PALETTE[0])
     texts = base.mark_text(align="left", dx=7).encode(text=alt.Text("text:N"))
@@ -210,7 +200,7 @@ def _backward(frame: pl.DataFrame, setting: Setting) -> alt.FacetChart:
 _LABEL = "format(datum.value, datum.value < 1e6 ? '~g' : '.0e')"
 
 _UNITS = {"s": 1.0, "h": 3600.0, "days": 86_400.0, "years": 365.25 * 86_400.0}
-"""Seconds, by the unit that they are told in: each from one on, hours from ten thousand seconds."""
+"""Seconds in a unit; hours are used from ten thousand seconds on, the others from 1 on."""
 
 
 def _seconds(seconds: float) -> str:

@@ -9,26 +9,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from workbench import training
 from workbench.checks import check_kind, check_number, check_truth
 from workbench.errors import UserError
 from workbench.graphs.recording import unfreeze
 from workbench.names import check_name
 from workbench.olpb.algorithms.decoupled import cut
-from workbench.olpb.algorithms.levels import groups
-from workbench.olpb.algorithms.methods import LEVEL, METHODS, MODULES
+from workbench.olpb.algorithms.levels import LEVEL, METHODS, MODULES, groups
 from workbench.olpb.algorithms.schedules import ALGORITHMS
-from workbench.olpb.algorithms.tape_recorder import record
+from workbench.olpb.algorithms.tape import record
 from workbench.olpb.costs.backward import MOVES, as_paper_counts, subtasks_of
 from workbench.olpb.costs.subtasks import Pool
-from workbench.olpb.programs import modules, server
+from workbench.olpb.programs import modules
 from workbench.olpb.programs.cluster import SERVER, cluster_of, seconds
-from workbench.olpb.programs.learning import (
-    Evaluations,
-    ModuleModel,
-    ServerModel,
-)
-from workbench.olpb.programs.work import Counts
+from workbench.olpb.programs.learning import Evaluations, ModuleModel, ServerModel
+from workbench.olpb.programs.scan import BackwardPasses, Counts, Learner
 from workbench.profiles import profile_model
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, Run
 from workbench.training import RunOptions, TrainingError
@@ -57,12 +54,8 @@ class Setup(training.WholeBatches):
 
     Attributes
     ----------
-    model, dataset, sgd, seed, epochs, iterations
-        As for `workbench.training.WholeBatches`.
     pool
         The nodes. The server computes as fast as the fastest of them.
-    batch_size
-        Samples of an iteration.
     evaluate_every
         Iterations from one evaluation to the next; by default one at the end of each epoch.
     level, scan
@@ -76,13 +69,6 @@ class Setup(training.WholeBatches):
     moves
         As the paper counts: when gradients are paid, a name in `costs.backward.MOVES`.
 
-    Raises
-    ------
-    ValueError
-        What no training takes; numbers out of range, unknown names, a dataset smaller than a
-        batch.
-    TypeError
-        No `Pool`.
     """
 
     pool: Pool
@@ -151,30 +137,21 @@ class Setup(training.WholeBatches):
                 )
 
 
-SCANNING = {"olpb": "operator", "bppsa": "layer"}
-"""Methods that scan, with their units."""
+SCANNING = ("olpb", "bppsa")
+"""Methods that scan."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trained(training.Trained["Tensor"]):
     """Result of a training.
 
-    Attributes
-    ----------
-    method
-        What it was trained with.
-    losses
-        Mean over the batch, of each iteration before its step.
-    evaluations
-        A row each: ``iteration, at_s, loss, train_top1, train_top5, top1, top5``.
-    passes
-        The scans as they ran; none where nothing is scanned.
+    A row of `evaluations` has ``iteration, at_s, loss, train_top1, train_top5, top1, top5``.
     """
 
     method: str
-    losses: list[float]
+    losses: list[float]  # mean over the batch, of each iteration before its step
     evaluations: pl.DataFrame
-    passes: list[Counts]
+    passes: list[Counts]  # the scans as they ran; none where nothing is scanned
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,9 +171,8 @@ class PoolPrograms(training.OneModel[Trained]):
         """What has been evaluated."""
         epochs, server = self.epochs, len(self.programs) - 1
         passes = run.results.get(server, []) if self.method in SCANNING else []
-        return Trained(
-            epochs.frame, epochs.weights, run, self.method, self.losses, epochs.table, passes
-        )
+        own = self.method, self.losses, epochs.table, passes
+        return Trained(epochs.frame, epochs.weights, run, *own)
 
 
 def train(
@@ -216,8 +192,6 @@ def train(
 
     Parameters
     ----------
-    setup
-        What to train, on what.
     method
         A name in `METHODS`.
     faults, trace, progress, threads
@@ -225,18 +199,11 @@ def train(
         crash where a method scans: its subtasks are given to others. Otherwise only faults that
         lose nothing.
 
-    Returns
-    -------
-    Trained
-        Epochs: ``epoch, at_s, loss, train_top1, train_top5, top1, top5``, and `evaluations`.
-
     Raises
     ------
-    UnknownNameError
-        No such method or model.
-    ValueError
+    UserError
         A model that cannot be cut or recorded, subtasks that no node has the memory for, more
-        modules than nodes or layers, a fault that loses messages for good.
+        modules than nodes or layers, a fault that loses messages for good, an unknown method.
     TrainingError
         The loss is not finite any more, or a program failed; the error's `trained` has what was
         evaluated.
@@ -249,25 +216,24 @@ def _scanning(setup: Setup, method: str, learning: bool) -> PoolPrograms:
     flat, batches = setup.begin()
     evaluations = Evaluations(flat, setup.dataset, setup.evaluated, epoch_ends=setup.epoch_ends)
     model = ServerModel(flat, setup.sgd, setup.seed, batches, evaluations)
-    unit, level = SCANNING[method], setup.level if method == "olpb" else 1
     tape = _tape(setup, flat, batches)
-    subtasks = subtasks_of(tape, groups(tape.flow, unit, level), setup.operator_flops)
+    subtasks = subtasks_of(tape, METHODS[method](tape.flow, setup.level), setup.operator_flops)
     profile, nodes = _profile(flat, setup), setup.pool.nodes
     fastest = max(range(len(nodes)), key=lambda node: nodes[node].flops_per_s)
     forward_flops = float(setup.batch_size * profile.forward_flops)
     forwards = _tape(setup, flat, batches, unfrozen=True) if any(profile.frozen_bytes) else tape
     forward_flops += setup.operator_flops * len(forwards.calls)
-    programs = server.programs_of(
+    passes = BackwardPasses(
         subtasks,
         setup.pool,
         setup.epoch_ends[-1],
         scan=setup.scan,
         random_delays=setup.random_delays,
         costs=partial(as_paper_counts, elements=subtasks, moves=setup.moves),
-        learner=model if learning else None,
+        learner=model if learning else Learner(),
         forward_s=seconds(setup.pool, fastest, forward_flops, len(profile)),
     )
-    ends = setup.epoch_ends
+    ends, programs = setup.epoch_ends, passes.programs
     return PoolPrograms(setup, setup.cluster, programs, evaluations, ends, model.losses, method)
 
 
@@ -275,33 +241,28 @@ def _decoupled(setup: Setup, method: str, count: int) -> PoolPrograms:
     flat, batches = setup.begin()
     pieces = setup.pieces(flat)
     profile = _profile(flat, setup)
-    table = profile.table
-    set_up = _set_up_flops(setup, _tape(setup, flat, batches, unfrozen=True), len(table))
+    table, ends = profile.table, setup.epoch_ends
+    set_up = np.array(_set_up_flops(setup, _tape(setup, flat, batches, unfrozen=True), len(table)))
     frozen = next(layer for layer, size in enumerate(table["param_bytes"]) if size)
-    forward, backward = (
-        [setup.batch_size * flops + more for flops, more in zip(table[name], extra, strict=True)]
-        for name, extra in (
-            ("forward_flops", set_up),
-            ("backward_flops", [0.0] * frozen + set_up[frozen:]),
-        )
-    )
-    spans = cut(list(map(sum, zip(forward, backward, strict=True))), count)
+    forward = setup.batch_size * table["forward_flops"].to_numpy() + set_up
+    set_up[:frozen] = 0.0
+    backward = setup.batch_size * table["backward_flops"].to_numpy() + set_up
+    spans = cut((forward + backward).tolist(), count)
     crossing = [*pieces.crossing_bytes, 0]
     work, learners = [], []
-    evaluations = Evaluations(
-        flat, setup.dataset, setup.evaluated, epoch_ends=setup.epoch_ends, parts=count
-    )
+    evaluations = Evaluations(flat, setup.dataset, setup.evaluated, epoch_ends=ends, parts=count)
     losses: list[float] = []
     for place, span in enumerate(spans):
         kept = count - place
         own = slice(span.start, span.stop)
-        parameters = sum(table["param_bytes"][own].to_list())
+        parameters, outputs = (
+            int(table[name][own].sum()) for name in ("param_bytes", "output_bytes")
+        )
         held = (2 + kept) * parameters + sum(profile.frozen_bytes[own])
-        outputs = sum(table["output_bytes"][own].to_list())
         work.append(
             modules.ModuleWork(
-                float(sum(forward[own])),
-                float(sum(backward[own])),
+                sum(forward[own].tolist()),
+                sum(backward[own].tolist()),
                 float(setup.batch_size * crossing[span.stop - 1]),
                 held + kept * setup.batch_size * outputs,
                 len(span),
@@ -329,15 +290,9 @@ def _decoupled(setup: Setup, method: str, count: int) -> PoolPrograms:
             f"{weight!r} is used in module {other} and in module {place}; cut the network into "
             "fewer modules, or train it with another method"
         )
-    running = modules.programs_of(
-        work,
-        setup.pool,
-        setup.epoch_ends[-1],
-        random_delays=setup.random_delays,
-        learners=learners,
-    )
+    delays = setup.random_delays
+    running = modules.programs_of(work, setup.pool, ends[-1], learners, random_delays=delays)
     programs = [running.get(node, _nothing) for node in range(len(setup.pool.nodes) + 1)]
-    ends = setup.epoch_ends
     return PoolPrograms(setup, setup.cluster, programs, evaluations, ends, losses, method)
 
 
@@ -359,7 +314,7 @@ def _tape(
 
 def _set_up_flops(setup: Setup, tape: Tape, layers: int) -> list[float]:
     """Of each layer's operators; where the pass shows other layers, the same for all."""
-    counts = [float(len(one.operators)) for one in groups(tape.flow, "layer", 1)]
+    counts = [float(len(group.operators)) for group in groups(tape.flow, "layer")]
     if len(counts) != layers:
         counts = [len(tape.calls) / layers] * layers
     return [setup.operator_flops * count for count in counts]

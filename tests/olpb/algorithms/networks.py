@@ -222,14 +222,4 @@ class Drawn(nn.Module):
         return made[kind]()
 
 
-KINDS = (
-    "linear0",
-    "linear1",
-    "tanh",
-    "add",
-    "multiply",
-    "join",
-    "slice",
-    "transpose",
-    "write",
-)
+KINDS = ("linear0", "linear1", "tanh", "add", "multiply", "join", "slice", "transpose", "write")

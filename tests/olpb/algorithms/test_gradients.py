@@ -101,16 +101,9 @@ def test_tokens() -> None:
 def test_what_it_takes() -> None:
     module, x, y = example("chain")
     alone, many = (scan_gradients(module, x, y, level=1, nodes=nodes) for nodes in (1, None))
-    assert [one.operators for one in many.groups] == [
-        ("convolution",),
-        ("relu",),
-        ("max_pool2d_with_indices",),
-        ("addmm",),
-        ("sigmoid",),
-        ("addmm",),
-        ("_log_softmax",),
-        ("nll_loss_forward",),
-    ]
+    operators = "convolution relu max_pool2d_with_indices addmm sigmoid addmm _log_softmax"
+    wanted = [(name,) for name in f"{operators} nll_loss_forward".split()]
+    assert [group.operators for group in many.groups] == wanted
     assert [one.boundary for one in many.groups] == [144, 144, 36, 10, 10, 8, 8, 1]
     # On one node it is back-propagation: a product of a matrix with a gradient for each group but
     # the first, whose inputs need none.
@@ -137,18 +130,6 @@ def test_where_a_scan_pays_in_arithmetic(scan: str) -> None:
     alone = flops(cells, steps, 1)
     assert flops(cells, steps, 2) > alone
     assert flops(cells, steps, None) < alone / 2
-
-
-def test_layers_start_at_matrices() -> None:
-    module, x, y = example("chain")
-    found = scan_gradients(module, x, y, unit="layer", level=1)
-    assert [one.operators for one in found.groups] == [
-        ("convolution", "relu", "max_pool2d_with_indices"),
-        ("addmm", "sigmoid"),
-        ("addmm", "_log_softmax", "nll_loss_forward"),
-    ]
-    cells = scan_gradients(*example("cells"), unit="layer", level=1)
-    assert len(cells.groups) == 5 + 1  # a step a layer
 
 
 def test_neither_the_module_nor_its_mode_changes() -> None:

@@ -12,7 +12,7 @@ from tests.olpb.algorithms.networks import KINDS, NETWORKS, Drawn, example
 from tests.oracles import olpb_scan as oracle
 from workbench import graphs
 from workbench.olpb.algorithms.levels import UNITS, Flow, flow, groups, levels
-from workbench.olpb.algorithms.tape_recorder import record
+from workbench.olpb.algorithms.tape import record
 from workbench.zoo import build
 
 nodes = st.tuples(st.sampled_from(KINDS), st.integers(0, 8), st.integers(0, 8))

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.oracles import olpb_scan as oracle
-from workbench.olpb.algorithms import local_scan
-from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
+from workbench.olpb.algorithms.schedules import ALGORITHMS, run, schedule
 
 counts = st.integers(0, 40)
 nodes = st.integers(1, 44)
@@ -32,7 +31,7 @@ def test_scans_are_those_of_a_loop(
 ) -> None:
     elements = letters(count)
     planned = schedule(algorithm, count, nodes, exclusive=exclusive)
-    found = local_scan.run(planned, elements, operator.add, "")
+    found = run(planned, elements, operator.add, "")
     assert found.results == oracle.prefixes(elements, operator.add, "", exclusive=exclusive)
     assert (found.steps, found.work) == (planned.steps, planned.work)
 
@@ -49,7 +48,7 @@ def test_matrices_that_do_not_commute(
 
     identity = np.eye(3, dtype=np.int64)
     planned = schedule(algorithm, count, nodes, exclusive=exclusive)
-    found = local_scan.run(planned, elements, combine, identity).results
+    found = run(planned, elements, combine, identity).results
     wanted = oracle.prefixes(elements, combine, identity, exclusive=exclusive)
     np.testing.assert_array_equal(np.array(found) % 97, np.array(wanted) % 97)
 
@@ -100,12 +99,6 @@ def test_beside_the_count_of_the_paper(n: int) -> None:
     assert (tree.steps, tree.work) == (2 * log2(n) - 2, 2 * (n - 1 - log2(n)))
 
 
-@given(st.integers(1, 40), algorithms)
-def test_one_node_is_a_loop(count: int, algorithm: str) -> None:
-    planned = schedule(algorithm, count, 1)
-    assert (planned.steps, planned.work, planned.messages) == (count - 1, count - 1, ())
-
-
 @given(st.integers(2, 40))
 def test_steele_takes_as_few_steps_as_any(count: int) -> None:
     assert schedule("hillis_steele", count).steps == ceil(log2(count))
@@ -118,7 +111,7 @@ def test_the_printed_algorithm_leaves_prefixes_out() -> None:
 
 def test_prices_of_moves_and_messages() -> None:
     planned = schedule("hillis_steele", 4)
-    found = local_scan.run(
+    found = run(
         planned, letters(4), operator.add, "", flops=lambda a, b: len(a + b), size_bytes=len
     )
     # a+b, b+c, c+d side by side, then a+bc, ab+cd.

@@ -11,38 +11,23 @@ from torch import Tensor, nn
 from tests.olpb.algorithms import networks
 from workbench.olpb.algorithms.gradients import ScanGradients, scan_gradients
 from workbench.olpb.algorithms.schedules import ALGORITHMS, schedule
-from workbench.olpb.algorithms.tape_recorder import record
+from workbench.olpb.algorithms.tape import record
 from workbench.olpb.costs.arithmetic import Elements, as_arithmetic_costs, network_elements
 
 CUTS = [("operator", 1), ("operator", 2), ("operator", 3), ("layer", 1)]
 
 
 def smooth_chain() -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(2, 3, 3, padding=1),
-        nn.Tanh(),
-        nn.AvgPool2d(2),
-        nn.Conv2d(3, 4, 3, stride=2, padding=1),
-        nn.Sigmoid(),
-        nn.Flatten(),
-        nn.Linear(16, 5),
-        nn.Tanh(),
-        nn.Linear(5, 3),
-    )
+    first = (nn.Conv2d(2, 3, 3, padding=1), nn.Tanh(), nn.AvgPool2d(2))
+    second = (nn.Conv2d(3, 4, 3, stride=2, padding=1), nn.Sigmoid(), nn.Flatten())
+    return nn.Sequential(*first, *second, nn.Linear(16, 5), nn.Tanh(), nn.Linear(5, 3))
 
 
 def with_relus() -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(2, 3, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(3, 4, 3, padding=2, dilation=2),
-        nn.BatchNorm2d(4),
-        nn.ReLU(),
-        nn.Conv2d(4, 4, 3, groups=4),
-        nn.Flatten(),
-        nn.LazyLinear(3),
-    )
+    first = (nn.Conv2d(2, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+    second = (nn.Conv2d(3, 4, 3, padding=2, dilation=2), nn.BatchNorm2d(4), nn.ReLU())
+    third = (nn.Conv2d(4, 4, 3, groups=4), nn.Flatten(), nn.LazyLinear(3))
+    return nn.Sequential(*first, *second, *third)
 
 
 def both(

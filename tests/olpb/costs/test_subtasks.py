@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from workbench.olpb.algorithms.levels import groups
-from workbench.olpb.algorithms.tape_recorder import record
+from workbench.olpb.algorithms.tape import record
 from workbench.olpb.costs.backward import subtasks_of
 from workbench.profiles import profile_model
 from workbench.zoo import build

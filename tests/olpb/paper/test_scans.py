@@ -5,10 +5,9 @@ import math
 import polars as pl
 import pytest
 
-from workbench import figures
 from workbench.claims import MET, claims_of, verdicts
 from workbench.clusters import load_calibration
-from workbench.experiments.figure import Figure, answers_of
+from workbench.experiments.figure import answers_of
 from workbench.olpb.paper import calibration, paying
 from workbench.olpb.paper.scan_times import FIG9, FIG10, FIG11, FIG12, TABLE1
 from workbench.olpb.paper.testbed import (
@@ -40,7 +39,7 @@ def test_constants_are_fitted_on_fig_9_alone() -> None:
 def test_the_file_is_what_the_constants_give() -> None:
     for name in (EXPLANATION, "each"):
         one, constants = calibration.EXPLANATIONS[name], Constants.load(name)
-        judged = verdicts("olpb", calibration.found(one, constants))
+        judged = verdicts("olpb", calibration.answers_by(one, constants))
         met = {
             "fitted": sum(judged[claim] in MET for claim in calibration.FITTED),
             "predicted": sum(judged[claim] in MET for claim in calibration.PREDICTED),
@@ -88,7 +87,7 @@ def test_explanations_are_judged_as_the_figures_are() -> None:
     # Explanations are timed by all methods; Fig. 12 shows scans alone.
     frames = {one.id: one.frame("default") for one in FIGURES[1:]}
     shown = answers_of(FIGURES, frames).by_claim
-    weighed = calibration.found(calibration.EXPLANATIONS[EXPLANATION], Constants.load())
+    weighed = calibration.answers_by(calibration.EXPLANATIONS[EXPLANATION], Constants.load())
     for claim in (*calibration.FITTED, *calibration.PREDICTED):
         assert weighed[claim].ours == pytest.approx(shown[claim].ours), claim
 
@@ -134,22 +133,6 @@ def test_the_scan_pays_by_arithmetic_for_chains_alone() -> None:
     assert pays["nodes"].item() < 32  # one node has to dispatch every step, too
     cnn = frame.filter(network="lenet5", counting="arithmetic")
     assert cnn["work_ratio"].min() > 10  # type: ignore[operator]
-
-
-@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.id)
-def test_every_figure_can_be_printed(figure: Figure, frames: dict[str, pl.DataFrame]) -> None:
-    assert figure.chart is not None
-    svg = figures.svg(figure.chart(frames[figure.id]), "double")
-    assert "SqueezeNet" in svg
-    assert ("(cost model)" in svg) == (figure is not TABLE1)
-
-
-def test_what_the_scan_pays_can_be_printed() -> None:
-    frame = paying.PAYS.frame("smoke", nodes=(4, 8))
-    for column in ("bare_speedup", "speedup"):
-        svg = figures.svg(paying.draw_pays(frame, column), "double")
-        assert "by arithmetic" in svg
-        assert "RNN, 1000 steps" in svg
 
 
 def test_wrong_settings_are_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +12,20 @@ from tests.oracles import olpb_programs as oracle
 from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.programs.cluster import cluster_of
 from workbench.olpb.programs.modules import ModuleWork, nodes_of, programs_of
-from workbench.runtime import simulate
+from workbench.runtime import Run, simulate
+
+
+class Idle:
+    """Learns nothing: only time passes."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *arguments: (None, None) if name == "learn" else None
+
+
+def run(modules: list[ModuleWork], pool: Pool, iterations: int = 1) -> Run:
+    learners: list[Any] = [Idle() for _ in modules]
+    return simulate(cluster_of(pool), programs_of(modules, pool, iterations, learners))
+
 
 flops = st.floats(0, 20)
 works = st.lists(st.builds(ModuleWork, flops, flops), min_size=1, max_size=6)
@@ -22,19 +37,19 @@ def test_takes_what_is_predicted(
     modules: list[ModuleWork], iterations: int, dispatch_s: float, delay_s: float
 ) -> None:
     pool = Pool(tuple(Node(2.0) for _ in range(7)), dispatch_s, delay_s)
-    run = simulate(cluster_of(pool), programs_of(modules, pool, iterations))
+    results = run(modules, pool, iterations).results
     forward_s = [dispatch_s + one.forward_flops / 2 for one in modules]
     backward_s = [dispatch_s + one.backward_flops / 2 for one in modules]
     expected_s = oracle.modules_s(forward_s, backward_s, delay_s, iterations)
     nodes = nodes_of(modules, pool)
     for module, node in enumerate(nodes):
-        assert run.results[node] == pytest.approx(expected_s[module], rel=1e-9, abs=1e-12)
+        assert results[node] == pytest.approx(expected_s[module], rel=1e-9, abs=1e-12)
 
 
 def test_equal_modules_without_delays_do_an_iteration_as_fast_as_one_of_them() -> None:
     modules = [ModuleWork(2.0, 4.0)] * 4
     pool = Pool(tuple(Node(1.0) for _ in range(4)))
-    ended_s = simulate(cluster_of(pool), programs_of(modules, pool, 40)).results[3]
+    ended_s = run(modules, pool, 40).results[3]
     assert ended_s[39] - ended_s[19] == pytest.approx(20 * 6.0)
 
 
@@ -47,24 +62,24 @@ def test_the_dearest_module_gets_the_fastest_node_that_it_fits_on() -> None:
 def test_bytes_take_their_time() -> None:
     pool = Pool((Node(1.0, None, 16.0), Node(1.0, None, 8.0)), 0.0, 0.5)
     modules = [ModuleWork(1.0, 1.0, 4.0), ModuleWork(1.0, 1.0)]
-    run = simulate(cluster_of(pool), programs_of(modules, pool, 2))
+    results = run(modules, pool, 2).results
     # Forward 4 bytes at 16 bit/s: 2 s; back at 8 bit/s: 4 s; each with 0.5 s of delay.
-    assert run.results[1][0] == pytest.approx(1 + 2.5 + 2)
-    assert run.results[0] == pytest.approx([1, 5.5 + 4.5 + 1])
+    assert results[1][0] == pytest.approx(1 + 2.5 + 2)
+    assert results[0] == pytest.approx([1, 5.5 + 4.5 + 1])
 
 
 def test_a_module_below_all_that_is_trained_waits_for_no_gradient() -> None:
     pool = Pool((Node(1.0), Node(1.0)), 0.0, 0.5)
     modules = [ModuleWork(1.0, 0.0, 4.0, backward_dispatches=0), ModuleWork(1.0, 1.0)]
-    run = simulate(cluster_of(pool), programs_of(modules, pool, 3))
+    results = run(modules, pool, 3).results
     first, second = nodes_of(modules, pool)
-    assert run.results[first] == [1, 2, 3]
-    assert run.results[second] == [1 + 0.5 + 2, 5.5, 7.5]
+    assert results[first] == [1, 2, 3]
+    assert results[second] == [1 + 0.5 + 2, 5.5, 7.5]
 
 
 def test_refusals() -> None:
     pool = Pool((Node(1.0), Node(1.0, 5)))
     with pytest.raises(ValueError, match=r"3 modules need a node each, and the pool has 2"):
-        programs_of([ModuleWork(1, 1)] * 3, pool)
+        nodes_of([ModuleWork(1, 1)] * 3, pool)
     with pytest.raises(ValueError, match="module 1 needs 9 bytes"):
-        programs_of([ModuleWork(2, 1, 0, 6), ModuleWork(1, 1, 0, 9)], pool)
+        nodes_of([ModuleWork(2, 1, 0, 6), ModuleWork(1, 1, 0, 9)], pool)

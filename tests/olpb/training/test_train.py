@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from tests.oracles import olpb_programs as oracle
+from tests.refusals import refusals
 from workbench import training
 from workbench.datasets import Dataset
-from workbench.olpb.algorithms.methods import METHODS
+from workbench.olpb.algorithms.levels import METHODS
 from workbench.olpb.costs.subtasks import Node, Pool
 from workbench.olpb.training import Setup, Trained, TrainingError, train
 from workbench.profiles import profile_model
@@ -32,46 +33,22 @@ def made_samples(seed: int = 0) -> Dataset:
     return Dataset("made", x[:36], y[:36], x[36:], y[36:], ("one", "two", "three"))
 
 
-class Small(nn.Sequential):
-    def __init__(self) -> None:
-        super().__init__(
-            nn.Conv2d(1, 3, 3),
-            nn.ReLU(),
-            nn.Conv2d(3, 4, 3),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(16, 8),
-            nn.Tanh(),
-            nn.Linear(8, 3),
-        )
+def small() -> nn.Module:
+    convolutions = (nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten())
+    return nn.Sequential(*convolutions, nn.Linear(16, 8), nn.Tanh(), nn.Linear(8, 3))
 
 
-class Normalised(nn.Sequential):
-    def __init__(self) -> None:
-        super().__init__(
-            nn.Conv2d(1, 3, 3),
-            nn.BatchNorm2d(3),
-            nn.ReLU(),
-            nn.Dropout(0.3),
-            nn.Flatten(),
-            nn.Linear(48, 8),
-            nn.Tanh(),
-            nn.Linear(8, 3),
-        )
+def normalised() -> nn.Module:
+    convolution = (nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Dropout(0.3), nn.Flatten())
+    return nn.Sequential(*convolution, nn.Linear(48, 8), nn.Tanh(), nn.Linear(8, 3))
 
 
-class Double(Small):
-    def __init__(self) -> None:
-        super().__init__()
-        self.double()
-
-
-def setup(model: Any = Small, **options: Any) -> Setup:
+def setup(model: Any = small, **options: Any) -> Setup:
     chosen: dict[str, Any] = {"batch_size": 6, "epochs": 2, "sgd": training.Sgd(0.05)}
     return Setup(model, made_samples(), POOL, **(chosen | options))
 
 
-@pytest.mark.parametrize("model", [Small, Normalised])
+@pytest.mark.parametrize("model", [small, normalised])
 @pytest.mark.parametrize("method", ["olpb", "bppsa", "sequential"])
 def test_exact_methods_are_plain_descent_bit_for_bit(model: Any, method: str) -> None:
     one = setup(model, sgd=training.Sgd(0.05, momentum=0.9, weight_decay=0.01))
@@ -94,7 +71,7 @@ def test_exact_methods_are_plain_descent_bit_for_bit(model: Any, method: str) ->
 @pytest.mark.parametrize("modules", [1, 2, 3, 4])
 def test_dpb_follows_its_recurrence(modules: int, momentum: float) -> None:
     sgd = training.Sgd(0.05, momentum=momentum)
-    one = setup(Double, modules=modules, iterations=9, sgd=sgd)
+    one = setup(lambda: small().double(), modules=modules, iterations=9, sgd=sgd)
     found = train(one, "dpb")
     with training.fixed_threads():
         module = one.made()
@@ -125,7 +102,7 @@ def test_dpb_follows_its_recurrence(modules: int, momentum: float) -> None:
 
 
 def test_one_module_is_plain_back_propagation() -> None:
-    one = setup(Normalised, modules=1)
+    one = setup(normalised, modules=1)
     found, plain = train(one, "dpb"), train(one, "sequential")
     assert torch.equal(found.weights, plain.weights)
     assert found.run.end_s == plain.run.end_s
@@ -133,7 +110,7 @@ def test_one_module_is_plain_back_propagation() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_same_arguments_give_the_same_bits(method: str) -> None:
-    one = setup(Normalised, random_delays=True, evaluate_every=4, modules=3)
+    one = setup(normalised, random_delays=True, evaluate_every=4, modules=3)
     first, again = train(one, method), train(one, method, threads=2)
     assert torch.equal(first.weights, again.weights)
     assert first.evaluations.equals(again.evaluations)
@@ -155,11 +132,26 @@ def test_evaluations(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_progress_counts_epochs_and_not_evaluations(method: str) -> None:
+    shown: list[tuple[str, int]] = []
+    programs = setup(evaluate_every=2).programs(method)
+
+    def show(now_s: float, events: int) -> None:
+        shown.append((programs.standing().done, len(programs.epochs.table)))
+
+    training.run(programs, training.RunOptions(progress=show))
+    assert list(dict.fromkeys(done for done, _ in shown))[-1] == "2 of 2 epochs"
+    epochs = {evaluations: int(done.split()[0]) for done, evaluations in shown}
+    assert epochs == {number: number // 3 for number in epochs}
+    assert programs.standing().losses[-1].endswith("after epoch 2")
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_operators_take_their_time_forward_and_backward(method: str) -> None:
     one = setup(iterations=1, modules=1)
     slow = replace(one, operator_flops=2e6, pool=Pool((Node(1e6),)))
     plain = train(replace(one, pool=Pool((Node(1e6),))), method)
-    # Small has eight modules, of which one only views; the loss has two operators.
+    # The network has eight modules, of which one only views; the loss has two operators.
     operators = 2 * 9 - ONCE.get(method, 0)
     assert train(slow, method).run.end_s == pytest.approx(plain.run.end_s + 2.0 * operators)
 
@@ -195,21 +187,20 @@ def test_divergence_keeps_what_was_evaluated() -> None:
         assert len(found.losses) < 54
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"scan": "steele"}, "unknown scan"),
-        ({"level": 0}, "level is 0"),
-        ({"modules": 0}, "modules is 0"),
-        ({"batch_size": 37}, "36 training samples, less than one batch of 37"),
-        ({"evaluate_every": 0}, "evaluate_every is 0"),
-        ({"operator_flops": -1.0}, "operator_flops is -1"),
-        ({"random_delays": 1}, "random_delays is 1"),
-    ],
+test_setups = refusals(
+    setup,
+    {},
+    {
+        "scan": {"unknown scan": ["steele"]},
+        "level": {"level is 0": [0]},
+        "modules": {"modules is 0": [0]},
+        "batch_size": {"36 training samples, less than one batch of 37": [37]},
+        "evaluate_every": {"evaluate_every is 0": [0]},
+        "operator_flops": {"operator_flops is -1": [-1.0]},
+        "random_delays": {"random_delays is 1": [1]},
+        "moves": {"unknown cost of a move": ["never"]},
+    },
 )
-def test_setups_that_cannot_be(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        setup(**options)
 
 
 def test_trainings_that_cannot_be() -> None:
@@ -223,4 +214,4 @@ def test_trainings_that_cannot_be() -> None:
     with pytest.raises(TrainingError, match=r"subtask \d+ .* needs"):
         train(replace(setup(), pool=Pool((Node(1e6, 100), Node(1e6, 100)))))
     with pytest.raises(TypeError, match="Pool"):
-        Setup(Small, made_samples(), 4)  # type: ignore[arg-type]
+        Setup(small, made_samples(), 4)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from workbench.memory.packing import PACKERS
 from workbench.memory.pebble import pebble
 from workbench.olpb.algorithms import schedules
-from workbench.olpb.algorithms.methods import METHODS
+from workbench.olpb.algorithms.levels import METHODS
 
 SCANS = schedules.ALGORITHMS
 

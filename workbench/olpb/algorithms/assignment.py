@@ -44,7 +44,7 @@ def assign(
     speeds = [pool.nodes[number].flops_per_s for number in there]
     rooms = [pool.nodes[number].room for number in there]
     _check_each(subtasks, max(rooms))
-    held = [0, *accumulate(one.memory_bytes for one in subtasks)]
+    held = [0, *accumulate(subtask.memory_bytes for subtask in subtasks)]
     ends = list(accumulate(_shares(len(subtasks), speeds)))
     starts = [0, *ends[:-1]]
     if any(
@@ -56,12 +56,12 @@ def assign(
 
 
 def _check_each(subtasks: Sequence[Subtask], largest: float) -> None:
-    for place, one in enumerate(subtasks):
-        if one.memory_bytes > largest:
+    for place, subtask in enumerate(subtasks):
+        if subtask.memory_bytes > largest:
             raise AssignmentError(
-                f"subtask {place} ({', '.join(one.names)}) needs {one.memory_bytes:,} bytes, and "
-                f"the largest node has {largest:,.0f}; give a node with more memory, fewer "
-                "levels to a group, or a smaller batch"
+                f"subtask {place} ({', '.join(subtask.names)}) needs {subtask.memory_bytes:,} "
+                f"bytes, and the largest node has {largest:,.0f}; give a node with more memory, "
+                "fewer levels to a group, or a smaller batch"
             )
 
 

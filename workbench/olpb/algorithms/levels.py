@@ -9,7 +9,7 @@ gradient passes through as it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from workbench.graphs.graph import Recording
@@ -19,25 +19,13 @@ UNITS = ("operator", "layer")
 
 @dataclass(frozen=True)
 class Flow:
-    """Operators that a gradient passes through, in the order in which they ran.
-
-    Attributes
-    ----------
-    names, weighted
-        By operator; weighted is one that multiplies with a matrix.
-    sources
-        By operator, the values of others that a gradient passes to from it.
-    makers
-        By value, its operator.
-    outputs
-        Values that gradients start from.
-    """
+    """Operators that a gradient passes through, in the order in which they ran."""
 
     names: tuple[str, ...]
-    weighted: tuple[bool, ...]
-    sources: tuple[frozenset[int], ...]
-    makers: Mapping[int, int]
-    outputs: frozenset[int]
+    weighted: tuple[bool, ...]  # those that multiply with a matrix
+    sources: tuple[frozenset[int], ...]  # by operator, values of others that a gradient passes to
+    makers: Mapping[int, int]  # by value, its operator
+    outputs: frozenset[int]  # values that gradients start from
 
 
 def flow(graph: Recording) -> Flow:
@@ -46,31 +34,28 @@ def flow(graph: Recording) -> Flow:
     Every operator of the forward pass between a trained parameter and what it returns, or its loss,
     counts; a graph does not tell what is detached, which a tape does.
     """
-    forward = [one for one in graph.operators if one.phase == "forward" and one.makes]
-    made = {view.value for one in forward for view in one.makes}
-    needed = {view.value for view in graph.outputs} & made
-    learnt = {
+    forward = [each for each in graph.operators if each.phase == "forward" and each.makes]
+    carrying = {
         number
-        for number, one in enumerate(graph.values)
-        if any(graph.parameters[at].is_trained for at in one.parameters)
+        for number, value in enumerate(graph.values)
+        if any(graph.parameters[at].is_trained for at in value.parameters)
     }
-    carrying = set(learnt)
-    for one in forward:
-        if any(view.value in carrying for view in one.reads):
-            carrying |= {view.value for view in one.makes}
-    kept = []
-    for one in reversed(forward):
-        if any(view.value in needed & carrying for view in one.makes):
-            needed |= {view.value for view in one.reads}
-            kept.append(one)
+    for operator in forward:
+        if any(view.value in carrying for view in operator.reads):
+            carrying |= {view.value for view in operator.makes}
+    needed, kept = {view.value for view in graph.outputs}, []
+    for operator in reversed(forward):
+        if any(view.value in needed & carrying for view in operator.makes):
+            needed |= {view.value for view in operator.reads}
+            kept.append(operator)
     kept.reverse()
-    makers = {view.value: at for at, one in enumerate(kept) for view in one.makes}
+    makers = {view.value: at for at, operator in enumerate(kept) for view in operator.makes}
     return Flow(
-        tuple(one.name for one in kept),
-        tuple(one.weighted for one in kept),
-        tuple(frozenset(v.value for v in one.reads if v.value in makers) for one in kept),
+        tuple(operator.name for operator in kept),
+        tuple(operator.weighted for operator in kept),
+        tuple(frozenset(view.value for view in each.reads).intersection(makers) for each in kept),
         makers,
-        frozenset(view.value for view in graph.outputs if view.value in makers),
+        frozenset(view.value for view in graph.outputs).intersection(makers),
     )
 
 
@@ -84,16 +69,16 @@ class Group:
 
 def levels(flow: Flow, unit: str = "operator") -> tuple[int, ...]:
     """Level of each operator, from 1: the longest path to it."""
-    found: list[int] = []
+    heights: list[int] = []
     for weighted, sources in zip(flow.weighted, flow.sources, strict=True):
-        below = max((found[flow.makers[value]] for value in sources), default=0)
-        found.append(below + (unit == "operator" or weighted))
-    return tuple(max(one, 1) for one in found)
+        below = max((heights[flow.makers[value]] for value in sources), default=0)
+        heights.append(below + (unit == "operator" or weighted))
+    return tuple(max(height, 1) for height in heights)
 
 
 def groups(flow: Flow, unit: str = "operator", level: int = 1) -> tuple[Group, ...]:
     """Groups of `level` levels each, from the input to what gradients start from."""
-    group_of = [(one - 1) // level for one in levels(flow, unit)]
+    group_of = [(height - 1) // level for height in levels(flow, unit)]
     count = max(group_of, default=-1) + 1
     last_reads = dict.fromkeys(flow.outputs, count)
     for group, sources in zip(group_of, flow.sources, strict=True):
@@ -107,3 +92,45 @@ def groups(flow: Flow, unit: str = "operator", level: int = 1) -> tuple[Group, .
         for group in range(group_of[maker], last_reads.get(value, 0)):
             boundaries[group].append(value)
     return tuple(map(Group, map(tuple, operators), map(tuple, boundaries)))
+
+
+LEVEL = 2
+"""l: levels in a group of OLPB, by default."""
+MODULES = 4
+"""Of DPB, as in the original setting (Sec. VII-A)."""
+
+Method = Callable[[Flow, int], tuple[Group, ...]]
+"""How a backward pass is cut into what nodes do (Sec. VII).
+
+Groups of a network's operators, from the input to the loss, given l.
+"""
+
+
+def olpb(flow: Flow, level: int = LEVEL) -> tuple[Group, ...]:
+    """Scan over groups of l levels of operators: exact gradients, each node a run of groups."""
+    return groups(flow, "operator", level)
+
+
+def bppsa(flow: Flow, level: int = 1) -> tuple[Group, ...]:
+    """Scan over layers, each a group of its own (Wang et al. 2020): exact gradients."""
+    del level
+    return groups(flow, "layer", 1)
+
+
+def dpb(flow: Flow, level: int = 1) -> tuple[Group, ...]:
+    """Modules of whole layers, a node each, with gradients of earlier iterations (Huo et al.)."""
+    return bppsa(flow, level)
+
+
+def sequential(flow: Flow, level: int = 1) -> tuple[Group, ...]:
+    """Plain back-propagation on one node, layer after layer: exact gradients."""
+    return bppsa(flow, level)
+
+
+METHODS: Mapping[str, Method] = {
+    "olpb": olpb,
+    "bppsa": bppsa,
+    "dpb": dpb,
+    "sequential": sequential,
+}
+"""By name; OLPB first."""

@@ -25,12 +25,13 @@ this file, combine where k > 2^(h - 1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import NamedTuple
+from itertools import chain, pairwise
+from typing import Generic, NamedTuple, TypeVar
 
+T = TypeVar("T")
 Prefix = int | None
 """Number of a value; None is the identity, which costs nothing to combine with."""
 
@@ -59,21 +60,13 @@ Stage = tuple[Move, ...]
 
 @dataclass(frozen=True)
 class Schedule:
-    """A scan of numbered elements; every result has a number of its own.
-
-    Attributes
-    ----------
-    homes
-        Node that holds each value: elements first, then results.
-    prefixes
-        By element, the value that is its result.
-    """
+    """A scan of numbered elements; every result has a number of its own."""
 
     elements: int
     nodes: int
     stages: tuple[Stage, ...]
-    homes: tuple[int, ...]
-    prefixes: tuple[Prefix, ...]
+    homes: tuple[int, ...]  # node that holds each value: elements first, then results
+    prefixes: tuple[Prefix, ...]  # by element, the value that is its result
 
     @property
     def steps(self) -> int:
@@ -85,25 +78,35 @@ class Schedule:
         """W: all applications of the operator."""
         return sum(map(len, self.stages))
 
+    @property
+    def moves(self) -> Iterator[Move]:
+        """All moves, in the order of stages."""
+        return chain.from_iterable(self.stages)
+
+    @cached_property
+    def spans(self) -> Mapping[int, range]:
+        """By value, elements first, which elements are combined in it."""
+        spans = {element: range(element, element + 1) for element in range(self.elements)}
+        for move in self.moves:
+            spans[move.result] = range(spans[move.left].start, spans[move.right].stop)
+        return spans
+
     @cached_property
     def messages(self) -> tuple[Message, ...]:
         """What nodes send, each value once to a node; results end where their element is."""
-        there: set[tuple[int, int]] = set()
-        found: list[Message] = []
-
-        def need(stage: int, value: int, node: int) -> None:
-            if self.homes[value] != node and (value, node) not in there:
-                there.add((value, node))
-                found.append(Message(stage, value, self.homes[value], node))
-
+        needed: dict[tuple[int, int], int] = {}  # value, node -> the first stage that needs it
         for number, stage in enumerate(self.stages):
             for move in stage:
-                need(number, move.left, move.node)
-                need(number, move.right, move.node)
-        for element, prefix in enumerate(self.prefixes):
+                needed.setdefault((move.left, move.node), number)
+                needed.setdefault((move.right, move.node), number)
+        for home, prefix in zip(self.homes, self.prefixes, strict=False):
             if prefix is not None:
-                need(self.steps, prefix, self.homes[element])
-        return tuple(found)
+                needed.setdefault((prefix, home), self.steps)
+        return tuple(
+            Message(stage, value, self.homes[value], node)
+            for (value, node), stage in needed.items()
+            if self.homes[value] != node
+        )
 
 
 def schedule(
@@ -140,7 +143,7 @@ def schedule(
 def deal(elements: int, nodes: int) -> tuple[range, ...]:
     """Contiguous runs of elements; the first ones are longer by one where there is a remainder."""
     least, longer = divmod(elements, nodes)
-    starts = [node * least + min(node, longer) for node in range(nodes + 1)]
+    starts = (node * least + min(node, longer) for node in range(nodes + 1))
     return tuple(range(start, end) for start, end in pairwise(starts))
 
 
@@ -167,7 +170,7 @@ class _Moves:
         needed, kept = set(prefixes), list[Stage]()
         for stage in reversed(self._stages):
             moves = tuple(move for move in stage if move.result in needed)
-            needed.update(one for move in moves for one in (move.left, move.right))
+            needed.update(chain.from_iterable((move.left, move.right) for move in moves))
             kept.extend([moves] if moves else [])
         return tuple(reversed(kept))
 
@@ -183,28 +186,28 @@ def _inclusive(moves: _Moves, runs: Sequence[range], scan_totals: Totals) -> lis
         for node, run in enumerate(runs):
             if place < len(run):
                 within[node].append(moves.apply(node, within[node][-1], run[place]))
-    totals = scan_totals(moves, [found[-1] for found in within])
+    totals = scan_totals(moves, [prefixes[-1] for prefixes in within])
     for place in range(longest - 1):
         moves.next_stage()
-        for node, found in enumerate(within[1:], 1):
-            if place < len(found) - 1:
-                found[place] = moves.apply(node, totals[node - 1], found[place])
-    for found, total in zip(within, totals, strict=True):
-        found[-1] = total
-    return [one for found in within for one in found]
+        for node, prefixes in enumerate(within[1:], 1):
+            if place < len(prefixes) - 1:
+                prefixes[place] = moves.apply(node, totals[node - 1], prefixes[place])
+    for prefixes, total in zip(within, totals, strict=True):
+        prefixes[-1] = total
+    return list(chain.from_iterable(within))
 
 
 def _hillis_steele(moves: _Moves, totals: Sequence[Prefix]) -> list[Prefix]:
     """At distances 1, 2, 4, …, every node takes in what is that far before it (OLPB, Alg. 2)."""
-    found, distance = list(totals), 1
-    while distance < len(found):
+    held, distance = list(totals), 1
+    while distance < len(held):
         moves.next_stage()
-        found = [
-            moves.apply(node, found[node - distance], own) if node >= distance else own
-            for node, own in enumerate(found)
+        held = [
+            moves.apply(node, held[node - distance], own) if node >= distance else own
+            for node, own in enumerate(held)
         ]
         distance *= 2
-    return found
+    return held
 
 
 def _blelloch(moves: _Moves, totals: Sequence[Prefix]) -> list[Prefix]:
@@ -212,7 +215,7 @@ def _blelloch(moves: _Moves, totals: Sequence[Prefix]) -> list[Prefix]:
     count = len(totals)
     width = 1 << (count - 1).bit_length()
     held = [*totals, *[None] * (width - count)]
-    distances = [1 << one for one in range(width.bit_length() - 1)]
+    distances = [1 << height for height in range(width.bit_length() - 1)]
     for distance in distances:
         moves.next_stage()
         for at in range(2 * distance - 1, width, 2 * distance):
@@ -229,3 +232,42 @@ def _blelloch(moves: _Moves, totals: Sequence[Prefix]) -> list[Prefix]:
 
 ALGORITHMS: Mapping[str, Totals] = {"hillis_steele": _hillis_steele, "blelloch": _blelloch}
 """By name: how totals, one a node, are scanned."""
+
+
+@dataclass(frozen=True)
+class Scan(Generic[T]):
+    """What a scan on one machine gave, and what it took.
+
+    Elements are where they are needed first, and results end there.
+    """
+
+    results: list[T]  # by element
+    steps: int  # S: applications of the operator, one after the other
+    work: int  # W: in all
+    critical_flops: int  # of the dearest of each stage, as stages wait for one another
+    flops: int
+    bytes_sent: int  # from node to node
+
+
+def run(
+    planned: Schedule,
+    elements: Sequence[T],
+    combine: Callable[[T, T], T],
+    identity: T,
+    *,
+    flops: Callable[[T, T], int] = lambda earlier, later: 0,
+    size_bytes: Callable[[T], int] = lambda value: 0,
+) -> Scan[T]:
+    """Run a schedule on one machine, for any associative operator, commuting or not."""
+    known = dict(enumerate(elements))
+    critical_flops = all_flops = 0
+    for stage in planned.stages:
+        each: list[int] = []
+        for move in stage:
+            left, right = known[move.left], known[move.right]
+            each.append(flops(left, right))
+            known[move.result] = combine(left, right)
+        critical_flops, all_flops = critical_flops + max(each), all_flops + sum(each)
+    sent = sum(size_bytes(known[message.value]) for message in planned.messages)
+    results = [identity if value is None else known[value] for value in planned.prefixes]
+    return Scan(results, planned.steps, planned.work, critical_flops, all_flops, sent)

@@ -26,26 +26,19 @@ GRADIENT_BYTES = 8
 
 
 class Elements:
-    """Elements of a scan by arithmetic: numbers of the first gradient, and groups' Jacobians.
+    """Elements of a scan by arithmetic: how many numbers the loss's gradient has, and Jacobians.
 
-    Attributes
-    ----------
-    gradient_numbers
-        Of the gradient that the loss gives.
-    patterns
-        Of groups, from loss to input.
-    parameter_flops
-        By group: gradients of its weights.
+    `patterns` and `parameter_flops`, of the gradients of weights, are by group from loss to input.
     """
 
     def __init__(self, graph: Recording, flow: Flow, unit: str, level: int) -> None:
-        found, parts = passes(graph, flow), groups(flow, unit, level)
+        known, parts = passes(graph, flow), groups(flow, unit, level)
         befores = [(), *(part.boundary for part in parts[:-1])]
-        made = [group_pattern(found, part, one) for part, one in zip(parts, befores, strict=True)]
+        made = [group_pattern(known, *ends) for ends in zip(parts, befores, strict=True)]
         self.patterns = tuple(reversed(made))
-        self.gradient_numbers = sum(found.forms[one].numbers for one in parts[-1].boundary)
+        self.gradient_numbers = sum(known.forms[value].numbers for value in parts[-1].boundary)
         self.parameter_flops = tuple(
-            sum(found.operators[number].flops for number in part.operators if flow.weighted[number])
+            sum(known.operators[number].flops for number in part.operators if flow.weighted[number])
             for part in reversed(parts)
         )
         self._products: dict[tuple[int, int], Pattern] = {}
@@ -56,9 +49,7 @@ class Elements:
 
     def product(self, first: int, last: int) -> Pattern:
         """Pattern of elements that are matrices, combined before or single."""
-        if first == last:
-            return self.patterns[first - 1]
-        return self._products[first, last]
+        return self.patterns[first - 1] if first == last else self._products[first, last]
 
     def combine_flops(self, first: int, middle: int, last: int) -> int:
         """FLOPs of combining elements `first` to `middle` - 1 with `middle` to `last`."""
@@ -68,9 +59,8 @@ class Elements:
             if first == 0:
                 self._flops[key] = 2 * right.nonzeros
             else:
-                found, flops = self.product(first, middle - 1).before(right)
-                self._products.setdefault((first, last), found)
-                self._flops[key] = flops
+                combined, self._flops[key] = self.product(first, middle - 1).before(right)
+                self._products.setdefault((first, last), combined)
         return self._flops[key]
 
     def size_bytes(self, first: int, last: int) -> int:
@@ -83,27 +73,25 @@ class Elements:
     @property
     def sequential_flops(self) -> int:
         """Of plain back-propagation: a matrix-vector product for each group, and parameters."""
-        return sum(2 * one.nonzeros for one in self.patterns) + sum(self.parameter_flops)
+        return sum(2 * pattern.nonzeros for pattern in self.patterns) + sum(self.parameter_flops)
 
 
 def as_arithmetic_costs(planned: Schedule, elements: Elements) -> Work:
     """What a schedule's moves and messages cost by arithmetic."""
-    first = list(range(planned.elements)) + [0] * (len(planned.homes) - planned.elements)
-    last = list(first)
-    flops: list[float] = []
-    made = set(range(planned.elements))
-    for move in (one for stage in planned.stages for one in stage):
-        first[move.result], last[move.result] = first[move.left], last[move.right]
-        flops.append(elements.combine_flops(first[move.left], first[move.right], last[move.right]))
-        made.add(move.result)
-    sent = {one.value for one in planned.messages}
-    sizes = [
-        float(elements.size_bytes(first[value], last[value]))
-        if value in sent and value in made
-        else 0.0
-        for value in range(len(planned.homes))
+    spans = planned.spans
+    flops: list[float] = [
+        elements.combine_flops(spans[move.left].start, *_ends(spans[move.right]))
+        for move in planned.moves
     ]
+    sizes = [0.0] * len(planned.homes)
+    for value in {message.value for message in planned.messages}:
+        sizes[value] = float(elements.size_bytes(*_ends(spans[value])))
     return Work(flops, sizes, [0.0, *elements.parameter_flops])
+
+
+def _ends(span: range) -> tuple[int, int]:
+    """First and last element."""
+    return span[0], span[-1]
 
 
 @lru_cache(maxsize=16)

@@ -16,6 +16,8 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+import polars as pl
+
 from workbench.olpb.algorithms.decoupled import cut
 from workbench.olpb.algorithms.schedules import Schedule, schedule
 from workbench.olpb.costs.library import LibraryGraph, library_graph
@@ -76,36 +78,21 @@ def subtasks(
 ) -> tuple[Group, ...]:
     """Elements of the scan for a model's backward pass, from the loss on.
 
-    Parameters
-    ----------
-    model, input_shape
-        As for `workbench.graphs.trace`; each is traced once.
-    batch_size
-        FLOPs and gradients are in proportion to it.
-    unit
-        A name in `UNITS`.
-    level
-        l: levels in a group.
-    operator_flops, number_flops
-        FLOPs in the time that an operator takes whatever its size, and in what each number that it
-        makes takes on top of its arithmetic.
+    By a name in `UNITS` and l levels in a group; each model is traced once. See `priced` for FLOPs
+    beside the arithmetic.
     """
-    found = parts(model, unit, level, input_shape=input_shape)
-    return priced(found, batch_size, operator_flops=operator_flops, number_flops=number_flops)
+    groups = parts(model, unit, level, input_shape=input_shape)
+    return priced(groups, batch_size, operator_flops=operator_flops, number_flops=number_flops)
 
 
 class Part(NamedTuple):
-    """A group at a batch of one.
+    """A group at a batch of one."""
 
-    Backward FLOPs, and those of them for parameters; its operators, and the numbers that they make;
-    bytes on its boundary towards the input, and of its parameters.
-    """
-
-    flops: float
-    parameter_flops: float
+    flops: float  # backward
+    parameter_flops: float  # those of them for parameters
     operators: int
-    held: int
-    boundary_bytes: int
+    held: int  # numbers that they make
+    boundary_bytes: int  # towards the input
     parameter_bytes: int
     names: tuple[str, ...] = ()
 
@@ -117,20 +104,24 @@ def priced(
     operator_flops: float = 0.0,
     number_flops: float = 0.0,
 ) -> tuple[Group, ...]:
-    """Elements of the scan of parts, from the loss to the input; see `subtasks`."""
-    return (
-        LOSS,
-        *(
-            Group(
-                one.names,
-                batch_size * (one.flops + number_flops * one.held) + operator_flops * one.operators,
-                batch_size * one.boundary_bytes,
-                one.parameter_bytes + NUMBER_BYTES * batch_size * one.held,
-                batch_size * one.parameter_flops,
-            )
-            for one in parts
-        ),
-    )
+    """Elements of the scan of parts, from the loss to the input.
+
+    FLOPs and gradients are in proportion to the batch. `operator_flops` are those in the time that
+    an operator takes whatever its size, `number_flops` in what each number that it makes takes on
+    top of its arithmetic.
+    """
+
+    def group(part: Part) -> Group:
+        flops = batch_size * (part.flops + number_flops * part.held)
+        return Group(
+            part.names,
+            flops + operator_flops * part.operators,
+            batch_size * part.boundary_bytes,
+            part.parameter_bytes + NUMBER_BYTES * batch_size * part.held,
+            batch_size * part.parameter_flops,
+        )
+
+    return (LOSS, *map(group, parts))
 
 
 @lru_cache(maxsize=256)
@@ -143,60 +134,53 @@ def parts(
 ) -> tuple[Part, ...]:
     """Groups of a model, from loss to input."""
     graph = _library(model, input_shape)
-    rows = graph.nodes.to_dicts()
-    group_of = [(one - 1) // level for one in _levels(graph, unit)]
-    count = max(group_of) + 1
-    last_read = [-1] * len(rows)
-    for source, target in graph.edges.iter_rows():
-        last_read[source] = max(last_read[source], group_of[target])
-    found: list[Part] = []
-    for group in reversed(range(count)):
-        mine = [row for row, one in zip(rows, group_of, strict=True) if one == group]
-        mine = [row for row in mine if row["layer"] is not None]  # neither input nor loss
-        if not mine:
-            continue
-        operators = [row for row in mine if row["kind"] == "operator"]
-        learnt = [row for row in mine if row["kind"] == "parameter"]
-        crossing = sum(
-            row["numbers"]
-            for row, one, read in zip(rows, group_of, last_read, strict=True)
-            if row["kind"] == "operator" and one < group <= read
+    nodes = graph.nodes.with_columns(group=(pl.Series(_levels(graph, unit)) - 1) // level)
+    is_operator, is_learnt = pl.col("kind") == "operator", pl.col("kind") == "parameter"
+    reads = graph.edges.join(nodes.select("group", target="node"), on="target")
+    last_read = reads.group_by(node="source").agg(last=pl.col("group").max())
+    made = nodes.filter(is_operator).join(last_read, on="node")
+
+    def crossing(group: int) -> int:
+        """Numbers that are made before a group and read in it or later."""
+        is_alive = (pl.col("group") < group) & (pl.col("last") >= group)
+        return int(made.filter(is_alive)["numbers"].sum())
+
+    inside = nodes.drop_nulls("layer")  # neither input nor loss
+    flops, numbers = pl.col("backward_flops"), pl.col("numbers")
+    rows = (
+        inside.group_by("group", maintain_order=True)
+        .agg(
+            flops=flops.sum().cast(pl.Float64),
+            parameter_flops=flops.filter(is_learnt).sum().cast(pl.Float64),
+            operators=is_operator.sum(),
+            held=numbers.filter(is_operator).sum(),
+            parameter_bytes=NUMBER_BYTES * numbers.filter(is_learnt).sum(),
+            names="name",
         )
-        found.append(
-            Part(
-                float(sum(row["backward_flops"] for row in mine)),
-                float(sum(row["backward_flops"] for row in learnt)),
-                len(operators),
-                sum(row["numbers"] for row in operators),
-                NUMBER_BYTES * crossing,
-                NUMBER_BYTES * sum(row["numbers"] for row in learnt),
-                tuple(row["name"] for row in mine),
-            )
-        )
-    return tuple(found)
+        .sort("group", descending=True)
+    )
+    boundary_bytes = [NUMBER_BYTES * crossing(group) for group in rows["group"]]
+    each = zip(rows.drop("group", "names").to_dicts(), boundary_bytes, rows["names"], strict=True)
+    return tuple(Part(**sums, boundary_bytes=at, names=tuple(names)) for sums, at, names in each)
 
 
 def _levels(graph: LibraryGraph, unit: str) -> list[int]:
     """Level of each node, from 1: the longest path of units to it."""
-    rows, reads = graph.nodes.to_dicts(), dict[int, list[int]]()
-    for source, target in graph.edges.iter_rows():
-        reads.setdefault(target, []).append(source)
-    found = [1] * len(rows)
-    for row in rows:
-        node = row["node"]
-        below = [one for one in reads.get(node, []) if rows[one]["kind"] == "operator"]
-        if row["kind"] == "operator":
-            for one in below:
-                starts = {
-                    "operator": True,
-                    "layer": row["layer"] != rows[one]["layer"],
-                    "matrix_layer": row["name"] in ("convolution", "dot"),
-                }[unit]
-                found[node] = max(found[node], found[one] + starts)
+    rows, levels = graph.nodes.to_dicts(), [1] * len(graph.nodes)
+
+    def starts(source: int, target: int) -> bool:
+        """Whether an operator is a level above one that it reads from."""
+        if unit == "layer":
+            return bool(rows[source]["layer"] != rows[target]["layer"])
+        return unit == "operator" or rows[target]["name"] in ("convolution", "dot")
+
+    for source, target in graph.edges.sort("target").iter_rows():
+        if rows[source]["kind"] == "operator":
+            levels[target] = max(levels[target], levels[source] + starts(source, target))
     for source, target in graph.edges.iter_rows():
         if rows[source]["kind"] == "parameter":
-            found[source] = found[target]
-    return found
+            levels[source] = levels[target]
+    return levels
 
 
 def subtasks_of(
@@ -242,19 +226,20 @@ def as_paper_counts(planned: Schedule, elements: Sequence[Group], moves: str = "
     Deviation: but for "once" the group next to the input is the right-hand side of no move
     of an exclusive scan, and what a move would cost for it is counted nowhere.
     """
-    first = list(range(planned.elements)) + [0] * (len(planned.homes) - planned.elements)
-    last = list(first)
-    learning = [one.parameter_flops * (moves == "inputs") for one in elements]
-    each = [one.backward_flops - later for one, later in zip(elements, learning, strict=True)]
+    nothing_sent = [0.0] * len(planned.homes)
+    if moves == "once":
+        each = [element.backward_flops for element in elements]
+        return Work([0.0] * planned.work, nothing_sent, each)
+    after = [element.parameter_flops * (moves == "inputs") for element in elements]
+    costs = (element.backward_flops for element in elements)
+    each = [cost - later for cost, later in zip(costs, after, strict=True)]
     before = [0.0, *accumulate(each)]
-    flops: list[float] = []
-    for move in (one for stage in planned.stages for one in stage):
-        first[move.result], last[move.result] = first[move.left], last[move.right]
-        end = last[move.right]
-        start = first[move.right] if moves == "all" else end
-        flops.append(0.0 if moves == "once" else each[end] + before[end] - before[start])
-    after = each if moves == "once" else learning
-    return Work(flops, [0.0] * len(planned.homes), after)
+    right_sides = [planned.spans[move.right] for move in planned.moves]
+    if moves == "all":
+        flops = [each[span[-1]] + before[span[-1]] - before[span[0]] for span in right_sides]
+    else:
+        flops = [each[span[-1]] for span in right_sides]
+    return Work(flops, nothing_sent, after)
 
 
 def decoupled_s(elements: Sequence[Subtask], pool: Pool, modules: int) -> float:
@@ -264,18 +249,13 @@ def decoupled_s(elements: Sequence[Subtask], pool: Pool, modules: int) -> float:
     With late gradients none waits for another. The message takes its delay, which is the mean of
     random ones, too, and the time of the bytes where the node has a bandwidth.
     """
-    flops = tuple(one.backward_flops for one in elements[1:])
-    runs = _cut(flops, modules)
-    seconds = [
-        sum(flops[at] for at in run) / node.flops_per_s
-        + _message_s(pool, node, elements[1 + run[-1]].boundary_bytes) * (modules > 1)
-        for run, node in zip(runs, pool.nodes, strict=False)
-    ]
-    return max(seconds)
+    flops = tuple(element.backward_flops for element in elements[1:])
+
+    def seconds(run: range, node: Node) -> float:
+        message_s = pool.delay_s + node.sending_s(elements[1 + run[-1]].boundary_bytes)
+        return sum(flops[at] for at in run) / node.flops_per_s + message_s * (modules > 1)
+
+    return max(map(seconds, _cut(flops, modules), pool.nodes))
 
 
 _cut = lru_cache(maxsize=64)(cut)
-
-
-def _message_s(pool: Pool, node: Node, size_bytes: float) -> float:
-    return pool.delay_s + (8 * size_bytes / node.bandwidth_bps if node.bandwidth_bps else 0.0)

@@ -45,14 +45,10 @@ if TYPE_CHECKING:
 
 NODES: dict[str, Any] = {
     "node": pl.Int64,
-    "name": pl.String,
-    "kind": pl.String,
-    "layer": pl.Int64,
-    "level": pl.Int64,
+    **dict.fromkeys(("name", "kind"), pl.String),
+    **dict.fromkeys(("layer", "level"), pl.Int64),
     "shape": pl.List(pl.Int64),
-    "numbers": pl.Int64,
-    "forward_flops": pl.Int64,
-    "backward_flops": pl.Int64,
+    **dict.fromkeys(("numbers", "forward_flops", "backward_flops"), pl.Int64),
 }
 
 NORMALISATION = ("sub", "div", "mul", "add")
@@ -102,27 +98,19 @@ def library_graph(
 ) -> LibraryGraph:
     """Count a network as the paper's library does (OLPB, Sec. III, Table I).
 
-    Parameters
-    ----------
-    graph_or_model, input_shape, batch_size
-        As for `workbench.graphs.trace`; or a graph of inference that it gave, which shows no
-        dropouts.
-    training
-        Whether dropouts count, and softmax and cross entropy after scores of several classes. A
-        network that ends in another way has the sum of all it returns for its loss.
-    normalisation_operators
-        Operators of the size of its input that a normalisation is made of.
+    A model is traced; a graph of inference shows no dropouts. In `training` dropouts count, and
+    softmax and cross entropy after scores of several classes; a network that ends in another way
+    has the sum of all it returns for its loss. `normalisation_operators`, of the size of its input,
+    make a normalisation.
     """
     graph = graph_or_model
-    if not isinstance(graph, OperatorGraph):
-        model = graph if isinstance(graph, str) else type(graph).__name__
+    if isinstance(graph, OperatorGraph):
+        named = graph.name
+    else:
+        named = graph if isinstance(graph, str) else type(graph).__name__
         shapes = input_shapes(graph, input_shape)
         module = build(graph, "meta") if isinstance(graph, str) else graph
-        seen = _with_dropouts(model, module) if training else module
-        graph = trace(seen, shapes, batch_size)
-        named = model
-    else:
-        named = graph.name
+        graph = trace(_with_dropouts(named, module) if training else module, shapes, batch_size)
     if not graph.parameters:
         raise UserError(f"{named} has no parameters, so there are no gradients to count")
     counted = _Counted(graph, normalisation_operators)
@@ -130,11 +118,9 @@ def library_graph(
         counted.add(operator)
     if training:
         counted.add_loss()
-    nodes = pl.DataFrame(counted.rows, schema=NODES)
-    edges = pl.DataFrame(
-        sorted(counted.edges), schema={"source": pl.Int64, "target": pl.Int64}, orient="row"
-    )
-    return LibraryGraph(named, nodes, edges, counted.layer)
+    ends = {"source": pl.Int64, "target": pl.Int64}
+    edges = pl.DataFrame(sorted(counted.edges), ends, orient="row")
+    return LibraryGraph(named, pl.DataFrame(counted.rows, NODES), edges, counted.layer)
 
 
 def _with_dropouts(name: str, module: torch.nn.Module) -> torch.nn.Module:
@@ -147,9 +133,8 @@ def _with_dropouts(name: str, module: torch.nn.Module) -> torch.nn.Module:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return nn.functional.dropout(x, 0.5, training=True)
 
-    if isinstance(module, nn.Dropout) or not any(
-        isinstance(part, nn.Dropout) for part in module.modules()
-    ):
+    dropouts = [part for part in module.modules() if isinstance(part, nn.Dropout)]
+    if not dropouts or module in dropouts:
         return module
     copied = copied_with(name, module, lambda tensor: tensor.detach())
     for part in list(copied.modules()):
@@ -212,7 +197,7 @@ class _Counted:
         (first, *others), ends = outputs, [self._node(view) for view in outputs]
         numbers = prod(first.shape)
         scores = not others and len(first.shape) == 2 and first.shape[1] > 1
-        if scores and not any("softmax" in one.name for one in self.graph.operators[-1:]):
+        if scores and not any("softmax" in last.name for last in self.graph.operators[-1:]):
             self.layer += 1
             ends = [self._chain(SOFTMAX, first.shape, ends, numbers, numbers)]
         self.in_loss = True
@@ -230,8 +215,8 @@ class _Counted:
         name, numbers = operator.name, prod(made.shape)
         sources = [node for node in map(self._node, data) if node is not None]
         if "convolution" in name or name == "addmm":
-            weight, bias = self._weight_and_bias(operator, learnt)
-            called = "convolution" if "convolution" in name else "dot"
+            called, *places = ("convolution", 1, 2) if "convolution" in name else ("dot", 2, 0)
+            weight, bias = (self._learnt(operator, at, learnt) for at in places)
             channels = made.shape[1] if len(made.shape) > 1 else made.shape[0]
             flops = operator.flops
             w = self._parameter(weight, flops) if weight is not None else None
@@ -260,9 +245,9 @@ class _Counted:
     def _normalisation(self, made: View, sources: list[int], learnt: list[View]) -> int:
         """Of n operators, the last but one reads gamma and the last beta, if it has them."""
         numbers, count = prod(made.shape), self.normalisation_operators
-        names = [f"normalise {number + 1}" for number in range(count)]
-        if count == len(NORMALISATION):
-            names = list(NORMALISATION)
+        names: Sequence[str] = NORMALISATION
+        if count != len(NORMALISATION):
+            names = [f"normalise {number + 1}" for number in range(count)]
         starts: dict[int, list[int]] = {}
         for at, view in enumerate(learnt):
             place = max(count - len(learnt) + at, 0)
@@ -308,16 +293,12 @@ class _Counted:
 
     def _row(self, name: str, kind: str, shape: Sequence[int], *, level: int = 0) -> int:
         layer = None if kind == "input" or self.in_loss else self.layer
-        found = (len(self.rows), name, kind, layer, level, list(shape), prod(shape), 0, 0)
-        self.rows.append(dict(zip(NODES, found, strict=True)))
+        row = (len(self.rows), name, kind, layer, level, list(shape), prod(shape), 0, 0)
+        self.rows.append(dict(zip(NODES, row, strict=True)))
         return len(self.rows) - 1
 
     def _parameter(
-        self,
-        view: View | None,
-        backward_flops: int,
-        shape: Sequence[int] = (),
-        name: str = "",
+        self, view: View | None, backward_flops: int, shape: Sequence[int] = (), name: str = ""
     ) -> int:
         """Node of a parameter, one however often it is used; or of a bias that is not there."""
         if view is None:
@@ -330,13 +311,10 @@ class _Counted:
         self.rows[known]["backward_flops"] += backward_flops
         return known
 
-    def _weight_and_bias(
-        self, operator: Operator, learnt: list[View]
-    ) -> tuple[View | None, View | None]:
-        places = (1, 2) if "convolution" in operator.name else (2, 0)
+    @staticmethod
+    def _learnt(operator: Operator, at: int, learnt: list[View]) -> View | None:
         reads = operator.reads
-        found = [reads[at] if at < len(reads) and reads[at] in learnt else None for at in places]
-        return found[0], found[1]
+        return reads[at] if at < len(reads) and reads[at] in learnt else None
 
     def _each(self, operator: Operator, numbers: int) -> int:
         """FLOPs of what computes number by number: of a window's, for each that it makes."""

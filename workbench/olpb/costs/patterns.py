@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, product
 from math import prod
 from typing import NamedTuple
 
@@ -24,12 +25,12 @@ from workbench.graphs.graph import Operator, Recording, View
 from workbench.olpb.algorithms.levels import Flow, Group
 
 Places = NDArray[np.int64]
+Interval = tuple[Places, Places]
 
 _SMOOTH = "add sub mul div neg exp log sqrt rsqrt pow tanh sigmoid gelu silu softplus erf"
 _BROKEN = "relu elu leaky_relu hardtanh hardswish hardsigmoid clamp abs threshold where"
 ELEMENTWISE = frozenset([*_SMOOTH.split(), *_BROKEN.split(), "clone", "native_dropout"])
 """Operators that compute each number from those at the same place."""
-
 AXES = 4
 
 
@@ -49,32 +50,27 @@ class Form(NamedTuple):
 class Block:
     """Entries of J^T between a part of a value that is made and one of a value that is read.
 
-    `low` and `high`, by axis: for each position made, the first and last position read.
+    `reach`, by axis: for each position made, the first and last position read.
     """
 
     made: int  # channels
     read: int
     dense: bool  # all channels of each other, or each its own
-    low: tuple[Places, ...]
-    high: tuple[Places, ...]
+    reach: tuple[Interval, ...]
 
     @property
     def nonzeros(self) -> int:
         """Entries."""
         channels = self.made * self.read if self.dense else min(self.made, self.read)
-        pairs = zip(self.low, self.high, strict=True)
-        return channels * prod(int((high - low + 1).sum()) for low, high in pairs)
+        return channels * prod(int((high - low + 1).sum()) for low, high in self.reach)
 
     def after(self, later: Block) -> Block:
         """Entries of the product with a block that goes on from what this one reads."""
-        pairs = list(zip(self.low, self.high, later.low, later.high, strict=True))
-        return Block(
-            self.made,
-            later.read,
-            self.dense or later.dense,
-            tuple(next_low[low] for low, _, next_low, _ in pairs),
-            tuple(next_high[high] for _, high, _, next_high in pairs),
+        reach = tuple(
+            (next_low[low], next_high[high])
+            for (low, high), (next_low, next_high) in zip(self.reach, later.reach, strict=True)
         )
+        return Block(self.made, later.read, self.dense or later.dense, reach)
 
     def product_flops(self, later: Block) -> int:
         """Floating-point operations of that product: two for each pair of entries that meet."""
@@ -82,28 +78,23 @@ class Block:
         through += [] if self.dense else [self.made]
         through += [] if later.dense else [later.read]
         ends = (self.made if self.dense else 1) * (later.read if later.dense else 1)
-        channels = ends * min(through)
         meeting = 1
-        for low, high, next_low, next_high in zip(
-            self.low, self.high, later.low, later.high, strict=True
-        ):
-            covered = np.zeros(len(next_low) + 1, np.int64)
-            np.add.at(covered, low, 1)
-            np.add.at(covered, high + 1, -1)
-            meeting *= int(np.cumsum(covered)[:-1] @ (next_high - next_low + 1))
-        return 2 * channels * meeting
+        for (low, high), (next_low, next_high) in zip(self.reach, later.reach, strict=True):
+            count = len(next_low)
+            covered = np.bincount(low, minlength=count + 1)
+            covered -= np.bincount(high + 1, minlength=count + 1)
+            meeting *= int(covered.cumsum()[:-1] @ (next_high - next_low + 1))
+        return 2 * ends * min(through) * meeting
 
     def joined(self, other: Block | None) -> Block:
         """Entries of the sum with a block between the same parts."""
         if other is None:
             return self
-        return Block(
-            self.made,
-            self.read,
-            self.dense or other.dense,
-            tuple(map(np.minimum, self.low, other.low)),
-            tuple(map(np.maximum, self.high, other.high)),
+        reach = tuple(
+            (np.minimum(low, other_low), np.maximum(high, other_high))
+            for (low, high), (other_low, other_high) in zip(self.reach, other.reach, strict=True)
         )
+        return Block(self.made, self.read, self.dense or other.dense, reach)
 
 
 Part = tuple[int, int]
@@ -132,22 +123,21 @@ class Pattern:
 
     def before(self, later: Pattern) -> tuple[Pattern, int]:
         """The product with the J^T of what comes next towards the input, and its FLOPs."""
-        found: dict[Part, dict[Part, Block]] = {}
+        blocks: dict[Part, dict[Part, Block]] = {}
         flops = 0
         for read, row in later.blocks.items():
             for middle, second in row.items():
                 for made, first in self.blocks.get(middle, {}).items():
                     flops += first.product_flops(second)
-                    into = found.setdefault(read, {})
+                    into = blocks.setdefault(read, {})
                     into[made] = first.after(second).joined(into.get(made))
-        return Pattern(found, later.rows), flops
+        return Pattern(blocks, later.rows), flops
 
 
 @dataclass(frozen=True, eq=False)
 class Passes:
     """Operators of a flow, in its order, and the forms of the values between them."""
 
-    graph: Recording
     flow: Flow
     operators: tuple[Operator, ...]
     forms: Mapping[int, Form]
@@ -155,47 +145,48 @@ class Passes:
 
 def passes(graph: Recording, flow: Flow) -> Passes:
     """Find the operators of a flow in its graph, and a form for each value that they make."""
-    by_number = dict[int, Operator]()
-    for operator in graph.operators:
-        for view in operator.makes:
-            if view.value in flow.makers:
-                by_number[flow.makers[view.value]] = operator
+    by_number = {
+        flow.makers[view.value]: operator
+        for operator in graph.operators
+        for view in operator.makes
+        if view.value in flow.makers
+    }
     operators = tuple(by_number[number] for number in range(len(flow.names)))
     forms: dict[int, Form] = {}
     for operator, sources in zip(operators, flow.sources, strict=True):
         read = [view for view in operator.reads if view.value in sources]
         for view in operator.makes:
             forms[view.value] = _form(operator, view, read, forms)
-    return Passes(graph, flow, operators, forms)
+    return Passes(flow, operators, forms)
 
 
-def group_pattern(found: Passes, group: Group, before: Sequence[int]) -> Pattern:
+def group_pattern(passes: Passes, group: Group, before: Sequence[int]) -> Pattern:
     """J^T of a group, from the gradient at its end to that at the boundary before.
 
-    As `workbench.olpb.algorithms.boundaries.group_jacobian`, whose nonzeros these are, or bound.
+    As `workbench.olpb.algorithms.gradients.group_jacobian`, whose nonzeros these are, or bound.
     """
+    forms = passes.forms
     rows: dict[Part, dict[Part, Block]] = {
-        (value, part): {(value, part): _same(channels, channels, found.forms[value].axes)}
+        (value, part): {(value, part): _same(channels, forms[value].axes)}
         for value in group.boundary
-        for part, channels in enumerate(found.forms[value].parts)
+        for part, channels in enumerate(forms[value].parts)
     }
     for number in reversed(group.operators if before else ()):
-        operator, sources = found.operators[number], found.flow.sources[number]
-        for made in operator.makes:
-            reads = [view for view in operator.reads if view.value in sources]
-            for view in dict.fromkeys(reads):
-                for made_part, read_part, block in _local(operator, made, reads, view, found.forms):
-                    above = rows.get((made.value, made_part), {})
-                    into = rows.setdefault((view.value, read_part), {})
-                    for end, first in above.items():
-                        into[end] = first.after(block).joined(into.get(end))
+        operator, sources = passes.operators[number], passes.flow.sources[number]
+        reads = [view for view in operator.reads if view.value in sources]
+        for made, view in product(operator.makes, dict.fromkeys(reads)):
+            for made_part, read_part, block in _local(operator, made, reads, view, forms):
+                above = rows.get((made.value, made_part), {})
+                into = rows.setdefault((view.value, read_part), {})
+                for end, first in above.items():
+                    into[end] = first.after(block).joined(into.get(end))
     kept = {
         (value, part): rows[value, part]
         for value in before
-        for part in range(len(found.forms[value].parts))
+        for part in range(len(forms[value].parts))
         if rows.get((value, part))
     }
-    return Pattern(kept, sum(found.forms[value].numbers for value in before))
+    return Pattern(kept, sum(forms[value].numbers for value in before))
 
 
 def _form(operator: Operator, made: View, reads: Sequence[View], forms: Mapping[int, Form]) -> Form:
@@ -206,9 +197,8 @@ def _form(operator: Operator, made: View, reads: Sequence[View], forms: Mapping[
         return forms[same[0].value]
     plain = _plain(made.shape)
     if _joins_channels(operator, reads, forms):
-        return Form(
-            tuple(c for one in operator.reads for c in _parts(one, reads, forms)), plain.axes
-        )
+        channels = (_parts(view, reads, forms) for view in operator.reads)
+        return Form(tuple(chain.from_iterable(channels)), plain.axes)
     if len(reads) == 1 and ("pool" in name or "batch_norm" in name) and _whole(reads[0], forms):
         return Form(forms[reads[0].value].parts, plain.axes)
     return plain
@@ -224,13 +214,9 @@ def _plain(shape: Sequence[int]) -> Form:
 
 def _whole(view: View, forms: Mapping[int, Form]) -> bool:
     """Whether a view shows all of a value, in its order, whatever the shape."""
-    wanted, strides = 1, list[int]()
-    for size in reversed(view.shape):
-        strides.insert(0, wanted)
-        wanted *= size
     in_order = all(
-        size == 1 or stride == one
-        for size, stride, one in zip(view.shape, view.strides, strides, strict=True)
+        size == 1 or stride == prod(view.shape[axis + 1 :])
+        for axis, (size, stride) in enumerate(zip(view.shape, view.strides, strict=True))
     )
     return in_order and not view.offset and prod(view.shape) == forms[view.value].numbers
 
@@ -260,35 +246,33 @@ def _local(
     out, given = forms[made.value], forms[view.value]
     if _joins_channels(operator, reads, forms):
         first = 0
-        for one in operator.reads:
-            for part, channels in enumerate(given.parts if one == view else ()):
-                yield first + part, part, _same(channels, channels, out.axes)
-            first += len(_parts(one, reads, forms))
+        for other in operator.reads:
+            for part, channels in enumerate(given.parts if other == view else ()):
+                yield first + part, part, _same(channels, out.axes)
+            first += len(_parts(other, reads, forms))
         return
-    intervals, dense = _reach(operator, made, view, forms)
-    low, high = zip(*intervals, strict=True)
+    reach, dense = _reach(operator, made, view, forms)
     own = not dense and len(out.parts) == len(given.parts)
-    for made_part, made_channels in enumerate(out.parts):
-        for read_part, read_channels in enumerate(given.parts):
-            if not own or made_part == read_part:
-                yield made_part, read_part, Block(made_channels, read_channels, dense, low, high)
+    for (to, made_channels), (at, read_channels) in product(
+        enumerate(out.parts), enumerate(given.parts)
+    ):
+        if not own or to == at:
+            yield to, at, Block(made_channels, read_channels, dense, tuple(reach))
 
 
-Interval = tuple[Places, Places]
 Reach = tuple[list[Interval], bool]
 """By axis, positions that each position reads; and whether it reads all channels."""
 
 
 def _reach(operator: Operator, made: View, view: View, forms: Mapping[int, Form]) -> Reach:
-    out, given = forms[made.value].axes, forms[view.value].axes
-    found = None
+    axes = forms[made.value].axes, forms[view.value].axes
+    reach = None
     if _whole(view, forms):
-        found = _by_place(operator, made, view, (out, given))
-        if found is None and _as_shown(view, forms):
-            found = _by_window(operator, made, view, (out, given))
-        if found is None:
-            found = _by_sample(operator, made, view, (out, given))
-    return found or ([_all(*sizes) for sizes in zip(out, given, strict=True)], True)
+        reach = _by_place(operator, made, view, axes)
+        if reach is None and _as_shown(view, forms):
+            reach = _by_window(operator, made, view, axes)
+        reach = reach or _by_sample(operator, made, view, axes)
+    return reach or (list(map(_all, *axes)), True)
 
 
 Axes = tuple[Sequence[int], Sequence[int]]
@@ -331,7 +315,7 @@ def _by_window(operator: Operator, made: View, view: View, axes: Axes) -> Reach 
 def _by_sample(operator: Operator, made: View, view: View, axes: Axes) -> Reach | None:
     """Of what reads all of its own sample."""
     out, given = axes
-    pixels = [_all(*sizes) for sizes in zip(out[1:], given[1:], strict=True)]
+    pixels = list(map(_all, out[1:], given[1:]))
     if operator.name in ("mean", "sum") and made.shape[:2] == view.shape[:2]:
         return [_each(out[0]), *pixels], False
     of_rows = operator.name in ("addmm", "mm") and made.shape[0] == out[0] == given[0]
@@ -344,13 +328,13 @@ def _by_sample(operator: Operator, made: View, view: View, axes: Axes) -> Reach 
 def _windows(axes: Axes, spatial: int, sizes: Sequence[Sequence[int]]) -> list[Interval]:
     """By axis of pixels, for a kernel, stride, padding and dilation."""
     out, given = axes
-    each = [list(one) * (spatial if len(one) == 1 else 1) for one in sizes]
-    found = []
-    for axis, (kernel, stride, padding, dilation) in enumerate(zip(*each, strict=True), 1):
+    by_axis = zip(*(np.broadcast_to(size, spatial) for size in sizes), strict=True)
+    windows = []
+    for axis, (kernel, stride, padding, dilation) in enumerate(by_axis, 1):
         start, last = np.arange(out[axis]) * stride - padding, given[axis] - 1
         end = start + (kernel - 1) * dilation
-        found.append((np.clip(start, 0, last), np.clip(end, 0, last)))
-    return [*found, *(_each(size) for size in out[1 + spatial :])]
+        windows.append((np.clip(start, 0, last), np.clip(end, 0, last)))
+    return [*windows, *(_each(size) for size in out[1 + spatial :])]
 
 
 def _each(size: int) -> Interval:
@@ -361,6 +345,5 @@ def _all(made: int, read: int) -> Interval:
     return np.zeros(made, np.int64), np.full(made, read - 1)
 
 
-def _same(made: int, read: int, axes: Sequence[int]) -> Block:
-    places = tuple(np.arange(size) for size in axes)
-    return Block(made, read, False, places, places)
+def _same(channels: int, axes: Sequence[int]) -> Block:
+    return Block(channels, channels, False, tuple(map(_each, axes)))

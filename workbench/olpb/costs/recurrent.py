@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.olpb.algorithms.schedules import Schedule
-from workbench.olpb.costs.subtasks import Pool
 from workbench.olpb.costs.timing import Work
 
 COUNTINGS = ("paper", "arithmetic")
@@ -45,10 +44,6 @@ class Chain:
         """Of a message with Jacobians."""
         return self.gradient_bytes * self.hidden
 
-    def sequential_s(self, pool: Pool) -> float:
-        """Seconds of plain back-propagation through the steps on the pool's first node."""
-        return self.steps * (self.vector_flops / pool.nodes[0].flops_per_s + pool.dispatch_s)
-
 
 def chain_work(planned: Schedule, chain: Chain, counting: str = "arithmetic") -> Work:
     """What a schedule of a chain's steps costs: elements are the loss's gradient, then the steps.
@@ -56,13 +51,15 @@ def chain_work(planned: Schedule, chain: Chain, counting: str = "arithmetic") ->
     Gradients of weights are left out on both sides: they are sums over all steps, which any order
     of nodes makes.
     """
-    product = chain.matrix_flops if counting == "arithmetic" else chain.vector_flops
-    is_gradient = [False] * len(planned.homes)
-    is_gradient[0] = True
-    flops = []
-    for move in (one for stage in planned.stages for one in stage):
-        is_gradient[move.result] = is_gradient[move.left]
-        flops.append(chain.vector_flops if is_gradient[move.left] else product)
-    sizes = (chain.matrix_bytes, chain.gradient_bytes)
-    sent = [float(sizes[one]) if counting == "arithmetic" else 0.0 for one in is_gradient]
-    return Work(flops, sent, [0.0] * planned.elements)
+    spans, after_flops = planned.spans, [0.0] * planned.elements
+    if counting == "paper":
+        return Work([chain.vector_flops] * planned.work, [0.0] * len(planned.homes), after_flops)
+    flops = [
+        chain.matrix_flops if spans[move.left].start else chain.vector_flops
+        for move in planned.moves
+    ]
+    sent = [float(chain.matrix_bytes)] * len(planned.homes)
+    for value, span in spans.items():
+        if not span.start:  # the loss's gradient is part of it
+            sent[value] = float(chain.gradient_bytes)
+    return Work(flops, sent, after_flops)

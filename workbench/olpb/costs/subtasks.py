@@ -36,6 +36,10 @@ class Node:
         """Bytes that it holds; infinite where none are given."""
         return math.inf if self.memory_bytes is None else self.memory_bytes
 
+    def sending_s(self, size_bytes: float) -> float:
+        """Seconds that a message's bytes take."""
+        return 8 * size_bytes / self.bandwidth_bps if self.bandwidth_bps else 0.0
+
 
 @dataclass(frozen=True)
 class Pool:

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.olpb.algorithms.schedules import Schedule
+from workbench.olpb.algorithms.schedules import Schedule, Stage
 from workbench.olpb.costs.subtasks import Pool
 
 Floats = NDArray[np.float64]
@@ -27,50 +28,24 @@ DRAWS = 50
 
 @dataclass(frozen=True)
 class Timing:
-    """What a backward pass takes.
+    """What a backward pass takes."""
 
-    Attributes
-    ----------
-    seconds
-        Until the last node is done; mean over draws.
-    each_s
-        By draw of the delays; one where they are constant.
-    steps, work
-        S and W: applications of ι, one after the other and in all.
-    flops
-        Of all nodes, gradients of parameters included.
-    bytes_sent
-        From node to node.
-    busy_s
-        By node.
-    """
-
-    seconds: float
-    each_s: tuple[float, ...]
-    steps: int
-    work: int
-    flops: float
-    bytes_sent: float
-    busy_s: tuple[float, ...]
+    seconds: float  # until the last node is done; mean over draws
+    each_s: tuple[float, ...]  # by draw of the delays; one where they are constant
+    steps: int  # S: applications of ι, one after the other
+    work: int  # W: in all
+    flops: float  # of all nodes, gradients of parameters included
+    bytes_sent: float  # from node to node
+    busy_s: tuple[float, ...]  # by node
 
 
 @dataclass(frozen=True)
 class Work:
-    """What the parts of a schedule cost.
+    """What the parts of a schedule cost."""
 
-    Attributes
-    ----------
-    move_flops
-        Of each move, in the order of stages.
-    value_bytes
-        Of each value, elements first, as a message.
-    after_flops
-        By element: gradients of its group's parameters, where they are not in the moves.
-    """
-
-    move_flops: Sequence[float]
-    value_bytes: Sequence[float]
-    after_flops: Sequence[float]
+    move_flops: Sequence[float]  # in the order of stages
+    value_bytes: Sequence[float]  # of each value, elements first, as a message
+    after_flops: Sequence[float]  # by element: its parameters' gradients, if not in the moves
 
 
 def scan_timing(
@@ -83,30 +58,22 @@ def scan_timing(
     seed: int = 0,
     in_step: bool = False,
 ) -> Timing:
-    """Time a scan (OLPB, Sec. IV and VII).
+    """Time a scan on a pool of as many nodes as it is for (OLPB, Sec. IV and VII).
 
-    Parameters
-    ----------
-    pool
-        Of as many nodes as the schedule is for.
-    random
-        Whether a message takes ``Exp(1) * delay_s``, drawn for each, or `delay_s`.
-    draws, seed
-        How often all delays are drawn; each seed has the same draws every time.
-    in_step
-        Whether no node begins a stage before all have ended the one before.
+    A `random` message takes ``Exp(1) * delay_s``, drawn `draws` times, others `delay_s`. Nodes that
+    are `in_step` begin no stage before all have ended the one before.
     """
     values = len(planned.homes)
     path = _path(planned)
     sizes = np.asarray(work.value_bytes, float)[path.sent]
-    per_byte = [8 / one.bandwidth_bps if one.bandwidth_bps else 0.0 for one in pool.nodes]
-    delays = np.ones((len(path.sent), draws if random and pool.delay_s else 1))
-    if delays.shape[1] > 1 or (random and pool.delay_s):
-        delays = np.random.default_rng(seed).exponential(1.0, delays.shape)
+    per_byte = [node.sending_s(1.0) for node in pool.nodes]
+    delays = np.ones((len(path.sent), 1))
+    if random and pool.delay_s:
+        delays = np.random.default_rng(seed).exponential(1.0, (len(path.sent), draws))
     on_way = np.zeros((len(path.sent) + 1, delays.shape[1]))  # the last: what is there already
     on_way[:-1] = delays * pool.delay_s
     on_way[:-1] += (sizes * np.asarray(per_byte)[path.senders])[:, None]
-    speeds = np.asarray([one.flops_per_s for one in pool.nodes])
+    speeds = np.asarray([node.flops_per_s for node in pool.nodes])
     at = np.zeros((values, delays.shape[1]))
     free = np.zeros((planned.nodes, delays.shape[1]))
     busy = np.zeros(planned.nodes)
@@ -137,46 +104,41 @@ def scan_timing(
     )
 
 
-@dataclass(frozen=True)
-class _Path:
+class _Path(NamedTuple):
     """A schedule as arrays.
 
-    A stage has nodes, left and right operands, results, and the messages that bring the operands,
-    -1 where none does. An end has nodes, their next elements, what precedes these, and messages.
+    A stage has a row for each of nodes, left and right operands, results, and the messages that
+    bring the operands, -1 where none does. An end has nodes, their next elements, what precedes
+    these, and messages.
     """
 
-    stages: tuple[tuple[Numbers, ...], ...]
-    ends: tuple[tuple[Numbers, ...], ...]
+    stages: tuple[Numbers, ...]
+    ends: tuple[Numbers, ...]
     sent: Numbers
     senders: Numbers
 
 
 @lru_cache(maxsize=64)
 def _path(planned: Schedule) -> _Path:
-    by = {(one.value, one.target): at for at, one in enumerate(planned.messages)}
-    stages = tuple(
-        tuple(
-            np.array(column)
-            for column in zip(
-                *(
-                    (*move, by.get((move.left, move.node), -1), by.get((move.right, move.node), -1))
-                    for move in stage
-                ),
-                strict=True,
-            )
-        )
-        for stage in planned.stages
-    )
-    waves: list[list[tuple[int, int, int, int]]] = []
-    count_at = [0] * planned.nodes
-    for element, prefix in enumerate(planned.prefixes):
-        home = planned.homes[element]
+    by = {(message.value, message.target): at for at, message in enumerate(planned.messages)}
+
+    def moves(stage: Stage) -> Numbers:
+        rows = [
+            (*move, by.get((move.left, move.node), -1), by.get((move.right, move.node), -1))
+            for move in stage
+        ]
+        return np.array(rows).T
+
+    ends: list[list[tuple[int, int, int, int]]] = []
+    done = [0] * planned.nodes
+    for element, (home, prefix) in enumerate(zip(planned.homes, planned.prefixes, strict=False)):
         if prefix is not None:
-            if count_at[home] == len(waves):
-                waves.append([])
-            waves[count_at[home]].append((home, element, prefix, by.get((prefix, home), -1)))
-            count_at[home] += 1
-    ends = tuple(tuple(np.array(column) for column in zip(*wave, strict=True)) for wave in waves)
-    sent = np.array([one.value for one in planned.messages], int)
-    senders = np.array([one.source for one in planned.messages], int)
-    return _Path(stages, ends, sent, senders)
+            ends += [[]] if done[home] == len(ends) else []
+            ends[done[home]].append((home, element, prefix, by.get((prefix, home), -1)))
+            done[home] += 1
+    return _Path(
+        tuple(map(moves, planned.stages)),
+        tuple(np.array(rows).T for rows in ends),
+        np.array([message.value for message in planned.messages], int),
+        np.array([message.source for message in planned.messages], int),
+    )

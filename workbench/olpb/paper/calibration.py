@@ -14,15 +14,15 @@ it all, in some minutes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import polars as pl
 
-from workbench.claims import MET, Answer, Claim, claims_of, verdicts
+from workbench.claims import MET, Answer, claims_of, verdicts
 from workbench.clusters.testbeds import calibration_toml, write_calibration
+from workbench.experiments import grid
 from workbench.experiments.calibrate import Search, Values
 from workbench.experiments.figure import answers_of
 from workbench.names import choose
@@ -63,6 +63,15 @@ class Explanation:
         """Return the paper's testbed under this explanation."""
         return Testbed(constants, **{**self.options, **options})
 
+    def missed(self, values: Values) -> float:
+        """Claims of Fig. 9 that are missed with these constants, in sixteenths."""
+        return misfit(self, Constants(**self.fixed, **values))[0]
+
+    @property
+    def search(self) -> Search:
+        """How its constants are sought: to a factor of 2.4 about the middle."""
+        return Search(self.ranges, population=16, step=1.25 ** (1 / 6), steps=24)
+
 
 # No node computes faster than today's processors, and no dispatch is slower than a second.
 _SPEED = {"node_gflops": (0.01, 1000.0)}
@@ -92,40 +101,28 @@ EXPLANATIONS: dict[str, Explanation] = {
 """What may explain the times that the paper shows."""
 
 
-def fig9_frame(testbed: Testbed) -> pl.DataFrame:
-    """Times of Fig. 9 on a testbed."""
-    return pl.DataFrame([row for model in MODELS.values() for row in times(testbed, model)], TIMES)
-
-
-def found(explanation: Explanation, constants: Constants) -> dict[str, Answer]:
+def answers_by(explanation: Explanation, constants: Constants) -> dict[str, Answer]:
     """What an explanation answers to Figs. 9 to 12."""
+    squeezenet, inception, fig12 = MODELS["SqueezeNet"], MODELS["InceptionV3"], STATED["fig12"]
+    points = {
+        "fig9": grid(model=MODELS.values()),
+        "fig10": grid(model=(squeezenet, inception), nodes=SWEPT_NODES),
+        "fig11": grid(model=[squeezenet], delay_factor=DELAY_FACTORS),
+        "fig12": grid(
+            model=[squeezenet],
+            nodes=[fig12["nodes"]],
+            delay_factor=[fig12["delay_factor"]],
+            scan=("hillis_steele", "blelloch"),
+            batch_size=fig12["batch_sizes"],
+        ),
+    }
 
-    def frame(points: list[tuple[str, dict[str, Any]]]) -> pl.DataFrame:
-        rows = []
-        for model, options in points:
-            rows += times(explanation.testbed(constants, **options), model)
-        return pl.DataFrame(rows, TIMES)
+    def rows(model: str, **options: Any) -> list[dict[str, Any]]:
+        return times(explanation.testbed(constants, **options), model)
 
-    fig12 = STATED["fig12"]
-    at = {"nodes": fig12["nodes"], "delay_factor": fig12["delay_factor"]}
-    squeezenet = MODELS["SqueezeNet"]
     frames = {
-        "fig9": fig9_frame(explanation.testbed(constants)),
-        "fig10": frame(
-            [
-                (model, {"nodes": nodes})
-                for model in (squeezenet, MODELS["InceptionV3"])
-                for nodes in SWEPT_NODES
-            ]
-        ),
-        "fig11": frame([(squeezenet, {"delay_factor": one}) for one in DELAY_FACTORS]),
-        "fig12": frame(
-            [
-                (squeezenet, {**at, "scan": scan, "batch_size": batch})
-                for scan in ("hillis_steele", "blelloch")
-                for batch in fig12["batch_sizes"]
-            ]
-        ),
+        figure: pl.DataFrame([row for point in each for row in rows(**point)], TIMES)
+        for figure, each in points.items()
     }
     return answers_of((FIG9, FIG10, FIG11, FIG12), frames).by_claim
 
@@ -143,17 +140,13 @@ def violated(frame: pl.DataFrame) -> int:
 
 def misfit(explanation: Explanation, constants: Constants) -> tuple[float, float]:
     """What `fit` makes least: claims of Fig. 9 missed, in sixteenths; the reduction's error."""
-    frame = fig9_frame(explanation.testbed(constants))
+    testbed = explanation.testbed(constants)
+    frame = pl.DataFrame([row for model in MODELS.values() for row in times(testbed, model)], TIMES)
     answers = answers_of([FIG9], {"fig9": frame}).by_claim
     judged = verdicts("olpb", answers)
     wrong = sum(judged[claim] not in MET for claim in FITTED)
-    ours, paper = float(answers[REDUCTION].ours or 0), float(_claims()[REDUCTION].value)
+    ours, paper = float(answers[REDUCTION].ours or 0), float(claims_of("olpb")[REDUCTION].value)
     return wrong + violated(frame) / 16, math.log(max(ours, 1.0) / paper) ** 2
-
-
-def search(explanation: Explanation) -> Search:
-    """Return how an explanation's constants are sought: to a factor of 2.4 about the middle."""
-    return Search(explanation.ranges, population=16, step=1.25 ** (1 / 6), steps=24)
 
 
 def fit(name: str = EXPLANATION) -> Constants:
@@ -164,28 +157,24 @@ def fit(name: str = EXPLANATION) -> Constants:
         missed, error = misfit(explanation, Constants(**explanation.fixed, **values))
         return 100 * missed + error
 
-    found = search(explanation).least(of)
-    centre = search(explanation).centred(found, _missed(explanation))
+    search = explanation.search
+    centre = search.centred(search.least(of), explanation.missed)
     return Constants(**explanation.fixed, **centre)
 
 
 def intervals(explanation: Explanation, constants: Constants) -> dict[str, tuple[float, float]]:
     """Between which values of each fitted constant no more of Fig. 9 is missed."""
     values = {name: float(getattr(constants, name)) for name in explanation.ranges}
-    misses = _missed(explanation)
-    return {name: search(explanation).plateau(values, name, misses) for name in values}
-
-
-def _missed(explanation: Explanation) -> Callable[[Values], float]:
-    return lambda values: misfit(explanation, Constants(**explanation.fixed, **values))[0]
+    search = explanation.search
+    return {name: search.plateau(values, name, explanation.missed) for name in values}
 
 
 def to_toml(fitted: Mapping[str, Constants]) -> str:
     """Constants by explanation, between what they may lie, and how each claim fares."""
-    tables: dict[str, dict[str, object]] = {}
+    tables, stated = dict[str, dict[str, object]](), claims_of("olpb")
     for name, constants in fitted.items():
         explanation = EXPLANATIONS[name]
-        answers = found(explanation, constants)
+        answers = answers_by(explanation, constants)
         judged = verdicts("olpb", answers)
         tables[f"constants.{name}"] = dict(vars(constants))
         tables[f"intervals.{name}  # in which no more of Fig. 9 is missed"] = {
@@ -197,9 +186,9 @@ def to_toml(fitted: Mapping[str, Constants]) -> str:
             for role, claims in (("fitted", FITTED), ("predicted", PREDICTED))
         }
         tables[f"residuals.{name}  # ours minus the paper's, percent or x"] = {
-            claim: f"{float(answers[claim].ours or 0) - float(_claims()[claim].value):.3g}"
+            claim: f"{float(answers[claim].ours or 0) - float(stated[claim].value):.3g}"
             for claim in (*FITTED, *PREDICTED)
-            if _claims()[claim].check == "near"
+            if stated[claim].check == "near"
         }
     return calibration_toml(
         "olpb",
@@ -219,15 +208,10 @@ def main() -> None:
     fitted = {}
     for name, explanation in EXPLANATIONS.items():
         fitted[name] = constants = fit(name)
-        answers = found(explanation, constants)
+        answers = answers_by(explanation, constants)
         judged = verdicts("olpb", answers)
         print(f"{name}: {constants}; {misfit(explanation, constants)}; {judged}", flush=True)
     print(f"written: {write_calibration('olpb', to_toml(fitted))}")
-
-
-@cache
-def _claims() -> dict[str, Claim]:
-    return claims_of("olpb")
 
 
 if __name__ == "__main__":

@@ -14,13 +14,11 @@ from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.olpb.costs.backward import FREE, MOVES
 from workbench.olpb.paper import calibration
+from workbench.olpb.paper.scan_times import met_of
 from workbench.olpb.paper.testbed import DELAY_FACTORS, MODELS, Constants, stated_fig11_ms
 
-EXPLAINED = {
-    "explanation": pl.String,
-    "claim": pl.String,
-    "role": pl.String,
-    "paper": pl.String,
+EXPLAINED: dict[str, Any] = {
+    **dict.fromkeys(("explanation", "claim", "role", "paper"), pl.String),
     "ours": pl.Float64,
     "verdict": pl.String,
 }
@@ -32,13 +30,13 @@ def explanations() -> pl.DataFrame:
     A row per explanation and claim of Figs. 9 to 12: ``role`` (``fit`` or ``predicted``),
     ``paper``, ``ours`` (null for an order) and ``verdict``.
     """
-    points = grid(explanation=calibration.EXPLANATIONS)
-    return sweep("Explanations", _explained, points, EXPLAINED)
+    return sweep("Explanations", _explained, grid(explanation=calibration.EXPLANATIONS), EXPLAINED)
 
 
 def _explained(explanation: str, **_: object) -> Iterator[dict[str, object]]:
-    one = calibration.EXPLANATIONS[explanation]
-    answers = calibration.found(one, Constants.load(explanation))
+    answers = calibration.answers_by(
+        calibration.EXPLANATIONS[explanation], Constants.load(explanation)
+    )
     for claim, verdict in verdicts("olpb", answers).items():
         ours = answers[claim].ours
         yield {
@@ -50,16 +48,10 @@ def _explained(explanation: str, **_: object) -> Iterator[dict[str, object]]:
         }
 
 
-READ = {
+READ: dict[str, Any] = {
     "moves": pl.String,
-    "fitted_met": pl.Int64,
-    "fitted": pl.Int64,
-    "predicted_met": pl.Int64,
-    "predicted": pl.Int64,
-    "first_ms": pl.Float64,
-    "last_ms": pl.Float64,
-    "paper_first_ms": pl.Float64,
-    "paper_last_ms": pl.Float64,
+    **dict.fromkeys(("fitted_met", "fitted", "predicted_met", "predicted"), pl.Int64),
+    **dict.fromkeys(("first_ms", "last_ms", "paper_first_ms", "paper_last_ms"), pl.Float64),
 }
 
 
@@ -74,34 +66,27 @@ def readings(explained: pl.DataFrame) -> pl.DataFrame:
     met = pl.col("verdict").is_in(MET)
     ends = min(DELAY_FACTORS), max(DELAY_FACTORS)
     rows: list[tuple[Any, ...]] = []
-    for moves in (FREE, *(one for one in MOVES if one != FREE)):
+    for moves in sorted(MOVES, key=lambda moves: moves != FREE):
         counts: list[int] = []
         for role in ("fit", "predicted"):
             claims = explained.filter(explanation=moves, role=role)
             counts += [len(claims.filter(met)), len(claims)]
-        one, constants = calibration.EXPLANATIONS[moves], Constants.load(moves)
-        testbeds = [one.testbed(constants, delay_factor=p) for p in ends]
+        explanation, constants = calibration.EXPLANATIONS[moves], Constants.load(moves)
+        testbeds = [explanation.testbed(constants, delay_factor=p) for p in ends]
         took_ms = [1e3 * at.backward_s(MODELS["SqueezeNet"], "olpb_l2") for at in testbeds]
         rows.append((moves, *counts, *took_ms, *stated_fig11_ms()))
     return pl.DataFrame(rows, READ, orient="row")
 
 
-def rests_on(found: pl.DataFrame) -> str:
-    """A frame of `experiments.readings` in words."""
-    free, costly = found.row(0, named=True), found[1:]
-
-    def met(rows: pl.DataFrame) -> str:
-        counted = []
-        for role in ("fitted", "predicted"):
-            counts = rows[f"{role}_met"].to_list()
-            ends = " to ".join(map(str, sorted({min(counts), max(counts)})))
-            counted.append(f"{ends} of {free[role]} {role}")
-        return " and ".join(counted)
-
+def rests_on(read: pl.DataFrame) -> str:
+    """A frame of `readings` in words."""
+    rows = read.to_dicts()
+    free, claims = rows[0], {role: rows[0][role] for role in ("fitted", "predicted")}
+    met = [{role: row[f"{role}_met"] for role in claims} for row in rows]
     return (
         "Figures 9 to 12 rest on combining Jacobians at no cost: "
-        f"{met(found[:1])} claims are met.\n"
-        f"Where combining costs something, {met(costly)} claims are.\n"
+        f"{met_of(met[:1], claims)} claims are met.\n"
+        f"Where combining costs something, {met_of(met[1:], claims)} claims are.\n"
         f"SqueezeNet takes {free['first_ms']:,.0f} to {free['last_ms']:,.0f} ms over the delays of "
         f"Figure 11, in the paper {free['paper_first_ms']:,.0f} to {free['paper_last_ms']:,.0f} ms."
     )

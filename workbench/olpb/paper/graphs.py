@@ -17,25 +17,11 @@ from workbench.experiments.figure import Figure
 from workbench.figures import parts
 from workbench.graphs.graph import Operator
 from workbench.graphs.operator_graph import OperatorGraph
-from workbench.olpb.paper.titles import MB, MODEL_TITLES
+from workbench.olpb.paper.titles import MB, model_title
 
+COUNTS = ("nodes", "edges")
 BATCH_SIZE = 100
 """Of the LeNet-like network; counts do not depend on it."""
-
-
-NETWORKS_OF_TABLE1 = ("cifarnet", "squeezenet", "vgg16", "inception_v3")
-
-
-OPTIMISED: dict[str, Any] = {
-    "round": pl.Int64,
-    "pattern": pl.String,
-    "nodes": pl.Int64,
-    "edges": pl.Int64,
-    "nodes_removed_percent": pl.Float64,
-    "edges_removed_percent": pl.Float64,
-    "paper_nodes_removed_percent": pl.Float64,
-    "paper_edges_removed_percent": pl.Float64,
-}
 
 
 def optimiser() -> pl.DataFrame:
@@ -52,18 +38,15 @@ def optimiser() -> pl.DataFrame:
     """
     from workbench.graphs.optimiser import optimise
 
-    table = optimise(_lenet_like()).table
-
-    def removed(count: str) -> pl.Expr:
-        return (100 * (1 - pl.col(count) / pl.col(count).first())).alias(f"{count}_removed_percent")
-
+    removed = {
+        f"{count}_removed_percent": 100 * (1 - pl.col(count) / pl.col(count).first())
+        for count in COUNTS
+    }
     paper = {
         f"paper_{count}_removed_percent": pl.lit(paper_value(f"olpb.optimiser.{count}"))
-        for count in ("nodes", "edges")
+        for count in COUNTS
     }
-    return table.with_columns(removed("nodes"), removed("edges"), **paper).cast(
-        pl.Schema(OPTIMISED)
-    )
+    return optimise(_lenet_like()).table.with_columns(**removed, **paper)
 
 
 def _lenet_like() -> OperatorGraph:
@@ -96,10 +79,7 @@ def _lenet_like() -> OperatorGraph:
             return -(classes * probabilities.log()).sum() / len(x)
 
     shapes = ((1, 28, 28), (10,))
-    return graphs.trace(Loss(), shapes, BATCH_SIZE, training=True, loss=lambda found: found)
-
-
-COUNTS = {"nodes": "nodes", "edges": "edges"}
+    return graphs.trace(Loss(), shapes, BATCH_SIZE, training=True, loss=lambda loss: loss)
 
 
 PATTERN_TITLES = {
@@ -114,13 +94,13 @@ def draw_optimiser(frame: pl.DataFrame) -> alt.FacetChart:
     drawn = pl.concat(
         frame.select(
             pattern=_numbered(),
-            panel=pl.lit(title),
+            panel=pl.lit(count),
             count=pl.col(count),
             left=100 - pl.col(f"{count}_removed_percent"),
             before=100 - pl.col(f"{count}_removed_percent").shift(1, fill_value=0.0),
             paper=100 - pl.col(f"paper_{count}_removed_percent"),
         )
-        for count, title in COUNTS.items()
+        for count in COUNTS
     )
     order = frame.select(_numbered()).to_series().to_list()
     base = alt.Chart().encode(
@@ -140,7 +120,7 @@ def draw_optimiser(frame: pl.DataFrame) -> alt.FacetChart:
     ]
     layers = [kept, gone, numbers, paper]
     chart = alt.LayerChart(data=drawn, layer=layers, height=26 * len(order))
-    return parts.facets(chart, "panel", list(COUNTS.values()), title)
+    return parts.facets(chart, "panel", COUNTS, title)
 
 
 def _numbered() -> pl.Expr:
@@ -160,13 +140,8 @@ def _removed_percent(count: str, frame: pl.DataFrame) -> Answer:
 COUNTED: dict[str, Any] = {
     "model": pl.String,
     "training": pl.Boolean,
-    "nodes": pl.Int64,
-    "edges": pl.Int64,
-    "operators": pl.Int64,
-    "parameters": pl.Int64,
-    "optimised_nodes": pl.Int64,
-    "optimised_edges": pl.Int64,
-    "optimised_operators": pl.Int64,
+    **dict.fromkeys(("nodes", "edges", "operators", "parameters"), pl.Int64),
+    **dict.fromkeys(("optimised_nodes", "optimised_edges", "optimised_operators"), pl.Int64),
 }
 
 
@@ -177,8 +152,7 @@ def operators(models: Sequence[str]) -> pl.DataFrame:
     and of the nodes how many are ``operators`` and ``parameters`` (others are inputs and
     constants); the same after `workbench.olpb.optimise`, which leaves the parameters.
     """
-    points = grid(model=models, training=(False, True))
-    return sweep("Operators", _counted, points, COUNTED)
+    return sweep("Operators", _counted, grid(model=models, training=(False, True)), COUNTED)
 
 
 def _counted(model: str, training: bool, **_: object) -> dict[str, int]:
@@ -198,20 +172,6 @@ def _counted(model: str, training: bool, **_: object) -> dict[str, int]:
     }
 
 
-DRAWN: dict[str, Any] = {
-    "model": pl.String,
-    "training": pl.Boolean,
-    "node": pl.Int64,
-    "name": pl.String,
-    "kind": pl.String,
-    "phase": pl.String,
-    "bytes": pl.Int64,
-    "level": pl.Int64,
-    "sources": pl.List(pl.Int64),
-    "removed_by": pl.String,
-}
-
-
 def graph(model: str = "lenet5", training: bool = False, batch_size: int = 1) -> pl.DataFrame:
     """A network's graph as traced, and what the optimiser does with each of its nodes.
 
@@ -222,18 +182,14 @@ def graph(model: str = "lenet5", training: bool = False, batch_size: int = 1) ->
     """
     check_whole("batch_size", batch_size, 1)
     traced = graphs.trace(model, batch_size=batch_size, training=training)
-    return (
-        drawn(traced)
-        .select(pl.lit(model).alias("model"), pl.lit(training).alias("training"), pl.all())
-        .cast(pl.Schema(DRAWN))
-    )
+    about = pl.lit(model).alias("model"), pl.lit(training).alias("training")
+    return drawn(traced).select(*about, pl.all())
 
 
 def drawn(traced: OperatorGraph) -> pl.DataFrame:
     """Any traced graph as `graph` shows one, without ``model`` and ``training``."""
-    removed = _removed(traced)
     made = traced.nodes.filter(kind="operator")["node"].to_list()
-    pattern = {made[at]: name for at, name in removed.items()}
+    pattern = {made[at]: name for at, name in _removed(traced).items()}
     return _levelled(traced).with_columns(
         removed_by=pl.col("node").replace_strict(pattern, default=None, return_dtype=pl.String)
     )
@@ -246,13 +202,9 @@ def _levelled(graph: OperatorGraph) -> pl.DataFrame:
         reading[target].append(source)
     level: dict[int, int] = {}
     for node, sources in reading.items():
-        level[node] = 1 + max(level[one] for one in sources) if sources else 0
+        level[node] = max((1 + level[source] for source in sources), default=0)
     return graph.nodes.select(
-        "node",
-        "name",
-        "kind",
-        "phase",
-        "bytes",
+        *("node", "name", "kind", "phase", "bytes"),
         pl.col("node").replace_strict(level, return_dtype=pl.Int64).alias("level"),
         pl.Series("sources", list(reading.values()), dtype=pl.List(pl.Int64)),
     )
@@ -262,20 +214,18 @@ def _removed(traced: OperatorGraph) -> dict[int, str]:
     """Operators, by number, that the optimiser removes, and the pattern that does it first."""
     from workbench.graphs.optimiser import PATTERNS
 
-    numbers: dict[object, list[int]] = {}
-    for at, one in enumerate(traced.operators):
-        numbers.setdefault(_identity(one), []).append(at)
-    found: dict[int, str] = {}
-    graph, changed = traced, True
-    while changed:
-        changed = False
+    removed: dict[object, str] = {}
+    graph, before = traced, None
+    while graph is not before:
+        before = graph
         for name, pattern in PATTERNS.items():
-            before, graph = graph, pattern(graph)
-            changed |= graph is not before
+            shown, graph = graph, pattern(graph)
             left = set(map(_identity, graph.operators))
-            gone = [one for one in map(_identity, before.operators) if one not in left]
-            found = {at: name for one in gone for at in numbers[one]} | found
-    return found
+            for operator in map(_identity, shown.operators):
+                if operator not in left:
+                    removed.setdefault(operator, name)
+    made = enumerate(map(_identity, traced.operators))
+    return {number: removed[identity] for number, identity in made if identity in removed}
 
 
 def _identity(operator: Operator) -> object:
@@ -283,31 +233,27 @@ def _identity(operator: Operator) -> object:
     return operator.makes[0].value if operator.makes else operator.results
 
 
+VIEW, FUSED, FOLDED = (
+    "view: read in its place",
+    "fused into what follows",
+    "computed before all runs",
+)
+STAYS, LEFT_OUT, SOURCE = "stays", "left out", "input, parameter, constant"
 FATES = {
-    "stays": "stays",
-    "views": "view: read in its place",
-    "fused": "fused into what follows",
-    "folded": "computed before all runs",
-    "left out": "left out",
-    "source": "input, parameter, constant",
+    STAYS: "#17315f",
+    VIEW: "#9dbfe6",
+    FUSED: "#e38b2c",
+    FOLDED: "#2a7f74",
+    LEFT_OUT: "#8f2f3c",
+    SOURCE: "#c9c9c9",
 }
-
+"""Colours of nodes by what the optimiser does with them."""
 
 _FATE_OF = {
-    "views": "views",
-    "constant folding": "folded",
-    "normalisation into convolution": "fused",
-    "addition and ReLU into convolution": "fused",
-}
-
-
-_FATE_COLOURS = {
-    "stays": "#17315f",
-    "views": "#9dbfe6",
-    "fused": "#e38b2c",
-    "folded": "#2a7f74",
-    "left out": "#8f2f3c",
-    "source": "#c9c9c9",
+    "views": VIEW,
+    "constant folding": FOLDED,
+    "normalisation into convolution": FUSED,
+    "addition and ReLU into convolution": FUSED,
 }
 
 
@@ -336,23 +282,22 @@ def draw_graph(frame: pl.DataFrame) -> alt.LayerChart:
         if is_flat
         else text.mark_text(align="left", dx=6, fontSize=8, aria=False)
     )
-    row = frame.row(0, named=True)
-    model = MODEL_TITLES.get(row["model"], row["model"])
-    what = "a step of training" if row["training"] else "inference"
     stay = int(frame["removed_by"].null_count())
-    title = [f"{model}, {what}", f"{len(frame)} nodes, of which {stay} stay"]
+    subject = f"{model_title(frame.row(0, named=True))}, {_phase(frame)}"
+    title = [subject, f"{len(frame)} nodes, of which {stay} stay"]
     layers = [_lines(nodes, x, y), _dots(nodes, x, y), names]
     height = (_LANE_PX if is_flat else _ROW_PX) * (ends[1][1] - ends[1][0])
     return alt.LayerChart(layer=layers, height=height, title=title)
 
 
+def _phase(frame: pl.DataFrame) -> str:
+    return "a step of training" if frame["training"][0] else "inference"
+
+
 _MOST_ACROSS = 14
 """Levels whose names have room beside each other."""
-
-
+_LANE_PX, _ROW_PX = 110, 17
 _FLAT = {"x": (0.5, 0.5), "y": (0.15, 0.3)}
-
-
 _TALL = {"x": (0.1, 1.0), "y": (0.7, 0.7)}
 """Room around the nodes for their names, by the way that the levels go."""
 
@@ -372,35 +317,20 @@ def _lines(nodes: pl.DataFrame, x: alt.X, y: alt.Y) -> alt.Chart:
         .otherwise(alt.value("#cccccc"))
     )
     lines = alt.Chart(edges).mark_rule(strokeWidth=0.5, aria=False)
-    chart: alt.Chart = lines.encode(x=x, y=y, x2="x2:Q", y2="y2:Q", color=colour)
-    return chart
+    return lines.encode(x=x, y=y, x2="x2:Q", y2="y2:Q", color=colour)
 
 
 def _dots(nodes: pl.DataFrame, x: alt.X, y: alt.Y) -> alt.Chart:
     """Nodes, coloured by what the optimiser does with them."""
     present = [fate for fate in FATES if fate in set(nodes["fate"])]
-    scale = alt.Scale(
-        domain=[FATES[fate] for fate in present], range=[_FATE_COLOURS[fate] for fate in present]
+    scale = alt.Scale(domain=present, range=[FATES[fate] for fate in present])
+    dots = alt.Chart(nodes).mark_circle(size=36, opacity=1)
+    return dots.encode(
+        x=x,
+        y=y,
+        color=alt.Color("fate:N", title=None, scale=scale, legend=alt.Legend(columns=2)),
+        tooltip=["name:N", "kind:N", "phase:N", "level:Q", "bytes:Q", "removed_by:N"],
     )
-    chart: alt.Chart = (
-        alt.Chart(nodes.with_columns(pl.col("fate").replace_strict(FATES)))
-        .mark_circle(size=36, opacity=1)
-        .encode(
-            x=x,
-            y=y,
-            color=alt.Color("fate:N", title=None, scale=scale, legend=alt.Legend(columns=2)),
-            tooltip=["name:N", "kind:N", "phase:N", "level:Q", "bytes:Q", "removed_by:N"],
-        )
-    )
-    return chart
-
-
-def _short() -> pl.Expr:
-    """An operator's name, short enough to stand beside it."""
-    name = pl.col("name").str.strip_chars("_")
-    for long, short in _SHORTER.items():
-        name = name.str.replace(long, short, literal=True)
-    return name.str.replace_all("_", " ")
 
 
 _SHORTER = {
@@ -411,11 +341,16 @@ _SHORTER = {
 }
 
 
+def _short() -> pl.Expr:
+    """An operator's name, short enough to stand beside it."""
+    name = pl.col("name").str.strip_chars("_")
+    for long, short in _SHORTER.items():
+        name = name.str.replace(long, short, literal=True)
+    return name.str.replace_all("_", " ")
+
+
 _BESIDE = 0.22
 """Of a column: between an operator and what it reads of parameters."""
-
-
-_LANE_PX, _ROW_PX = 110, 17
 
 
 def _placed(frame: pl.DataFrame) -> pl.DataFrame:
@@ -428,10 +363,9 @@ def _placed(frame: pl.DataFrame) -> pl.DataFrame:
     higher = max((rows[node]["level"] - deep for node in others), default=1)
     height = max(deep, higher - 1)
     place = _columns(rows, forward, 0, lambda level: level * height / max(deep, 1))
-    turned = _columns(
+    place |= _columns(
         rows, others, 2, lambda level: height - (level - deep - 1) * height / max(higher - 1, 1)
     )
-    place |= turned
     for node in main:  # its parameters, and what follows from them alone
         waiting, slots = [*rows[node]["sources"]], 0
         while waiting:
@@ -445,24 +379,24 @@ def _placed(frame: pl.DataFrame) -> pl.DataFrame:
     alone = [node for node in rows if node not in place]  # read by nothing that is shown
     beyond = min((x for x, _ in place.values()), default=0) - 2 * _BESIDE
     place |= {node: (beyond, at * height / len(alone)) for at, node in enumerate(alone)}
-    fate = pl.col("removed_by").replace_strict(_FATE_OF, default="left out")
-    fate = pl.when(pl.col("removed_by").is_null()).then(pl.lit("stays")).otherwise(fate)
+    fate = pl.col("removed_by").replace_strict(_FATE_OF, default=LEFT_OUT)
+    fate = pl.when(pl.col("removed_by").is_null()).then(pl.lit(STAYS)).otherwise(fate)
     spots = [(node, float(x), float(y)) for node, (x, y) in place.items()]
     schema = {"node": pl.Int64, "x": pl.Float64, "y": pl.Float64}
     return frame.join(pl.DataFrame(spots, schema, orient="row"), on="node").with_columns(
         is_main=pl.col("node").is_in(main),
-        fate=pl.when(pl.col("kind") == "operator").then(fate).otherwise(pl.lit("source")),
+        fate=pl.when(pl.col("kind") == "operator").then(fate).otherwise(pl.lit(SOURCE)),
     )
 
 
 def _following(rows: Mapping[int, Mapping[str, Any]]) -> list[int]:
     """The first input, and nodes that follow from it, in their order."""
-    found = dict[int, None]()
+    following = dict[int, None]()
     for node, row in rows.items():
-        is_first = row["kind"] == "input" and not found
-        if is_first or any(source in found for source in row["sources"]):
-            found[node] = None
-    return list(found)
+        is_first = row["kind"] == "input" and not following
+        if is_first or not following.keys().isdisjoint(row["sources"]):
+            following[node] = None
+    return list(following)
 
 
 def _columns(
@@ -474,26 +408,26 @@ def _columns(
     """A column for each node, that of the deepest node that it reads from if it is free."""
     place: dict[int, tuple[float, float]] = {}
     taken: dict[int, set[float]] = {}
-    for node in sorted(nodes, key=lambda one: (rows[one]["level"], one)):
-        level = rows[node]["level"]
-        above = [one for one in rows[node]["sources"] if one in place]
-        wanted = place[max(above, key=lambda one: rows[one]["level"])][0] if above else first
+    level_of = {node: row["level"] for node, row in rows.items()}
+    for node in sorted(nodes, key=lambda node: (level_of[node], node)):
+        level = level_of[node]
+        above = [source for source in rows[node]["sources"] if source in place]
+        column = place[max(above, key=level_of.__getitem__)][0] if above else first
         used = taken.setdefault(level, set())
-        column = min(
-            (wanted + step for step in range(len(used) + 1) if wanted + step not in used),
-        )
+        while column in used:
+            column += 1
         used.add(column)
         place[node] = (column, height(level))
     return place
 
 
+NETWORKS_OF_TABLE1 = ("cifarnet", "squeezenet", "vgg16", "inception_v3")
 BY_LEVEL: dict[str, Any] = {
     "model": pl.String,
     "training": pl.Boolean,
     "level": pl.Int64,
     "phase": pl.String,
-    "operators": pl.Int64,
-    "alive_bytes": pl.Int64,
+    **dict.fromkeys(("operators", "alive_bytes"), pl.Int64),
 }
 
 
@@ -507,9 +441,8 @@ def levels(
     later; null beyond the first phase of a level. What does not follow from the input, such as
     normalisations' counters of batches, is left out.
     """
-    points = grid(model=models)
     shared = {"training": training, "batch_size": check_whole("batch_size", batch_size, 1)}
-    return sweep("Levels", _by_level, points, BY_LEVEL, shared=shared)
+    return sweep("Levels", _by_level, grid(model=models), BY_LEVEL, shared=shared)
 
 
 def _by_level(model: str, training: bool, batch_size: int, **_: object) -> pl.DataFrame:
@@ -528,13 +461,10 @@ def _by_level(model: str, training: bool, batch_size: int, **_: object) -> pl.Da
             last[source] = max(last.get(source, 0), level_of[target])
     alive = [0] * (1 + max(level_of.values(), default=0))
     for node, level, bytes_ in made.select("node", "level", "bytes").iter_rows():
-        for one in range(level, last[node] + 1):
-            alive[one] += bytes_
-    counted = (
-        made.group_by("level", "phase", maintain_order=True)
-        .len("operators")
-        .sort("level", maintain_order=True)
-    )
+        for at in range(level, last[node] + 1):
+            alive[at] += bytes_
+    counted = made.group_by("level", "phase", maintain_order=True).len("operators")
+    counted = counted.sort("level", maintain_order=True)
     first = pl.int_range(pl.len()).over("level") == 0
     bytes_alive = pl.col("level").replace_strict(dict(enumerate(alive)), return_dtype=pl.Int64)
     return counted.with_columns(alive_bytes=pl.when(first).then(bytes_alive))
@@ -551,46 +481,36 @@ def draw_levels(frame: pl.DataFrame) -> alt.ConcatChart:
         _levels_of(frame.filter(model=model), phases, is_first=at % 2 == 0)
         for at, model in enumerate(models)
     ]
-    what = "a step of training" if frame["training"][0] else "inference"
-    return alt.concat(*columns, columns=2).properties(
-        title=f"Operators and memory by level, {what}"
-    )
+    title = f"Operators and memory by level, {_phase(frame)}"
+    return alt.concat(*columns, columns=2).properties(title=title)
 
 
 def _levels_of(frame: pl.DataFrame, phases: Sequence[str], *, is_first: bool) -> alt.VConcatChart:
-    order = {phase: at for at, phase in enumerate(PHASES)}
     drawn = (
-        frame.sort("level", pl.col("phase").replace_strict(order))
+        frame.sort("level", pl.col("phase").cast(pl.Enum(PHASES)))
         .with_columns(top=pl.col("operators").cum_sum().over("level"), end=pl.col("level") + 1)
         .with_columns(bottom=pl.col("top") - pl.col("operators"))
     )
     last = int(frame["level"].max()) + 1  # type: ignore[arg-type]
     x = alt.X("level:Q", title="level", scale=alt.Scale(domain=[0, last], nice=False))
+    whole = alt.Axis(format="d", tickMinStep=1)
     counts = (
-        alt.Chart(drawn)
+        alt.Chart(drawn, height=55, title=model_title(frame.row(0, named=True)))
         .mark_rect(aria=False, strokeWidth=0)
         .encode(
             x=x,
             x2="end:Q",
-            y=alt.Y(
-                "bottom:Q",
-                title="operators" if is_first else None,
-                axis=alt.Axis(format="d", tickMinStep=1),
-            ),
+            y=alt.Y("bottom:Q", title="operators" if is_first else None, axis=whole),
             y2="top:Q",
             color=parts.colour("phase", phases),
         )
-        .properties(height=55)
     )
     bytes_ = frame.drop_nulls("alive_bytes").select("level", mb=pl.col("alive_bytes") / MB)
     alive = (
-        alt.Chart(bytes_)
+        alt.Chart(bytes_, height=60)
         .mark_area(interpolate="step-after", color=parts.GREY, aria=False)
         .encode(x=x, y=alt.Y("mb:Q", title="MB alive" if is_first else None))
-        .properties(height=60)
     )
-    model = frame["model"][0]
-    counts.title = MODEL_TITLES.get(model, model)
     return alt.vconcat(counts, alive)
 
 
@@ -598,9 +518,7 @@ OPTIMISER = Figure(
     id="optimiser",
     compute=optimiser,
     chart=draw_optimiser,
-    answers={
-        f"olpb.optimiser.{count}": partial(_removed_percent, count) for count in ("nodes", "edges")
-    },
+    answers={f"olpb.optimiser.{count}": partial(_removed_percent, count) for count in COUNTS},
     causes={
         f"olpb.optimiser.{count}": Cause(
             "data",
@@ -609,19 +527,19 @@ OPTIMISER = Figure(
             "Adagrad; the network that the paper describes has two and three, and a step of SGD of "
             "it is 88 nodes and 118 edges of PyTorch's, with few constants to fold",
         )
-        for count in ("nodes", "edges")
+        for count in COUNTS
     },
 )
 
-_MORE = (*NETWORKS_OF_TABLE1, "resnet50", "mobilenet_v2", "googlenet")
+_MORE = ("lenet5", *NETWORKS_OF_TABLE1, "resnet50", "mobilenet_v2", "googlenet")
 OPERATORS = Figure(
     id="operators",
     compute=operators,
     sizes={
         "models": Scaled(
             smoke=("lenet5", "cifarnet"),
-            default=("lenet5", *_MORE),
-            paper=("lenet5", *_MORE, "resnet152", "mask_rcnn"),
+            default=_MORE,
+            paper=(*_MORE, "resnet152", "mask_rcnn"),
         )
     },
 )

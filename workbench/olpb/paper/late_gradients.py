@@ -9,13 +9,13 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.experiments import Scaled, data_set, grid, sweep, whole
+from workbench.experiments import Scaled, data_set, sweep, whole
 from workbench.experiments.data import loaded_once
 from workbench.experiments.figure import Figure, Recordable
 from workbench.experiments.seeds import seeds_from
 from workbench.figures import parts
 from workbench.olpb.paper.testbed import DPB_MODULES, NODES, variant
-from workbench.olpb.paper.titles import MODEL_TITLES
+from workbench.olpb.paper.titles import model_title
 from workbench.runtime.progress import Steps
 from workbench.training import TrainingError
 
@@ -24,30 +24,16 @@ if TYPE_CHECKING:
     from workbench.olpb.training import Setup
 
 
-MODEL = "lenet5"
-
-
-BATCH_SIZE = 32
-
-
+MODEL, BATCH_SIZE = "lenet5", 32
 LEARNING_RATE, MOMENTUM = 0.02, 0.9
-
-
 MODULES = (2, DPB_MODULES)
 """K of DPB."""
-
-
-SCANNING = ("olpb", "bppsa")
+SAME = {"olpb": "OLPB", "bppsa": "BPPSA"}
 """Methods whose gradients, and so accuracies, are those of plain back-propagation."""
 
-
 LEARNT: dict[str, Any] = {
-    "model": pl.String,
-    "dataset": pl.String,
-    "train_samples": pl.Int64,
-    "test_samples": pl.Int64,
-    "batch_size": pl.Int64,
-    "nodes": pl.Int64,
+    **dict.fromkeys(("model", "dataset"), pl.String),
+    **dict.fromkeys(("train_samples", "test_samples", "batch_size", "nodes"), pl.Int64),
     "delay_factor": pl.Float64,
     "seed": pl.Int64,
     "method": pl.String,
@@ -85,25 +71,9 @@ def decoupled(
     (null), ``iteration, at_s, loss, train_top1, top1``. A training that diverged is one row with
     its ``reason``.
 
-    Parameters
-    ----------
-    few
-        Samples for training and testing; None for all.
-    evaluate_every
-        Iterations.
-    seed
-        The first.
-    dataset
-        As for `workbench.experiments.data_set`.
-    delay_factor
-        p; the testbed's by default.
-    seeds
-        How many; the scale's by default.
+    `few` are samples for training and testing, None for all; `seed` is the first of `seeds`.
 
-    Raises
-    ------
-    DatasetError
-        The data is neither here nor to be had; no other is taken in its place.
+    Raises DatasetError: the data is neither here nor to be had; no other is taken in its place.
     """
     shared = {
         "model": MODEL,
@@ -115,10 +85,12 @@ def decoupled(
         "nodes": nodes,
         "delay_factor": variant().delay_factor if delay_factor is None else delay_factor,
     }
-    cases: list[dict[str, Any]] = [{"method": "sequential", "modules": None}]
-    cases += [{"method": "dpb", "modules": count} for count in MODULES]
-    chosen = seeds_from(seed, seeds, usual_seeds)
-    points = [{**one, **case} for one in grid(seed=chosen) for case in cases]
+    cases = [("sequential", None), *(("dpb", count) for count in MODULES)]
+    points = [
+        {"seed": drawn, "method": method, "modules": modules}
+        for drawn in seeds_from(seed, seeds, usual_seeds)
+        for method, modules in cases
+    ]
     return sweep("Late gradients", _trained, points, LEARNT, shared=shared, failures=TrainingError)
 
 
@@ -164,9 +136,9 @@ def _trained(
         sgd=training.Sgd(LEARNING_RATE, momentum=MOMENTUM),
         seed=seed,
     )
-    found = train(setup, method, progress=steps.virtual)
-    whole(found.run)
-    learnt = found.evaluations.with_columns(
+    trained = train(setup, method, progress=steps.virtual)
+    whole(trained.run)
+    learnt = trained.evaluations.with_columns(
         dataset=pl.lit(data.name),
         train_samples=len(data.y_train),
         test_samples=len(data.y_test),
@@ -174,7 +146,7 @@ def _trained(
     )
     if method == "dpb":
         return learnt
-    return pl.concat([learnt, *(_at_other_times(learnt, setup, name) for name in SCANNING)])
+    return pl.concat([learnt, *(_at_other_times(learnt, setup, name) for name in SAME)])
 
 
 def _at_other_times(learnt: pl.DataFrame, setup: Setup, method: str) -> pl.DataFrame:
@@ -186,9 +158,6 @@ def _at_other_times(learnt: pl.DataFrame, setup: Setup, method: str) -> pl.DataF
     return learnt.with_columns(method=pl.lit(method), at_s=pl.Series(ends_s, dtype=pl.Float64))
 
 
-TITLES = {"sequential": "one node", "olpb": "OLPB", "bppsa": "BPPSA"}
-
-
 def draw_decoupled(frame: pl.DataFrame) -> alt.HConcatChart:
     """Validation accuracy by iteration and by virtual time, a line per method; means over seeds.
 
@@ -196,17 +165,15 @@ def draw_decoupled(frame: pl.DataFrame) -> alt.HConcatChart:
     """
     ended, left_out = parts.trained(frame)
     late = ended["modules"].drop_nulls().unique().sort().to_list()
-    order = [*TITLES.values(), *(f"DPB, {count} modules" for count in late)]
+    titles = {"sequential": "one node", **SAME}
+    order = [*titles.values(), *(f"DPB, {count} modules" for count in late)]
+    title_of = pl.when(method="dpb").then(pl.format("DPB, {} modules", "modules"))
     drawn = (
-        ended.with_columns(
-            method=pl.when(method="dpb")
-            .then(pl.format("DPB, {} modules", "modules"))
-            .otherwise(pl.col("method").replace(TITLES))
-        )
+        ended.with_columns(method=title_of.otherwise(pl.col("method").replace(titles)))
         .group_by("method", "iteration", maintain_order=True)
         .agg(pl.col("at_s").mean(), percent=100 * pl.col("top1").mean())
     )
-    same = [title for name, title in TITLES.items() if name != "sequential"]
+    same = list(SAME.values())
     iterations = (
         alt.Chart(drawn.filter(~pl.col("method").is_in(same)))
         .mark_line(point=True)
@@ -217,24 +184,19 @@ def draw_decoupled(frame: pl.DataFrame) -> alt.HConcatChart:
         )
     )
     seconds = parts.over_time(drawn, "method", order).encode(y=parts.accuracy(""))
-    chart: alt.HConcatChart = alt.hconcat(
-        iterations.properties(height=150), seconds.properties(height=150)
-    ).properties(
-        title=_title(frame, f"by iteration {' and '.join(same)} are as one node", *left_out)
-    )
-    return chart
-
-
-def _title(frame: pl.DataFrame, *more: str) -> list[str]:
-    one, seeds = frame.row(0, named=True), frame["seed"].n_unique()
-    model, dataset = MODEL_TITLES.get(one["model"], one["model"]), one["dataset"].replace("_", " ")
-    return [
+    row, seeds = frame.row(0, named=True), frame["seed"].n_unique()
+    title = [
         "Late gradients (simulated)",
-        f"{model} on {dataset}, {parts.samples(frame)}, batches of {one['batch_size']}",
-        f"{one['nodes']} nodes, delay factor {one['delay_factor']:g}, "
+        f"{model_title(row)} on {row['dataset'].replace('_', ' ')}, {parts.samples(frame)}, "
+        f"batches of {row['batch_size']}",
+        f"{row['nodes']} nodes, delay factor {row['delay_factor']:g}, "
         f"mean of {seeds} seed{'s' * (seeds > 1)}",
-        *more,
+        f"by iteration {' and '.join(same)} are as one node",
+        *left_out,
     ]
+    return alt.hconcat(
+        *(half.properties(height=150) for half in (iterations, seconds)), title=title
+    )
 
 
 DECOUPLED = Figure(

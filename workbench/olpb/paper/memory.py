@@ -19,7 +19,14 @@ from workbench.memory.plan import MemoryPlan
 from workbench.memory.planning import PLANNERS, plan_memory
 from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.names import choose
-from workbench.olpb.paper.titles import MB, MODEL_TITLES, PLANNER_TITLES, megabytes, phase_title
+from workbench.olpb.paper.titles import (
+    MB,
+    MODEL_TITLES,
+    PLANNER_TITLES,
+    megabytes,
+    model_title,
+    phase_title,
+)
 
 
 def planned(flow: Dataflow, planner: str) -> MemoryPlan:
@@ -35,11 +42,9 @@ def planned(flow: Dataflow, planner: str) -> MemoryPlan:
 PLANNED: dict[str, Any] = {
     "model": pl.String,
     "training": pl.Boolean,
-    "batch_size": pl.Int64,
-    "operators": pl.Int64,
+    **dict.fromkeys(("batch_size", "operators"), pl.Int64),
     "planner": pl.String,
-    "bytes": pl.Int64,
-    "bound_bytes": pl.Int64,
+    **dict.fromkeys(("bytes", "bound_bytes"), pl.Int64),
     "over_bound": pl.Float64,
     "weight_bytes": pl.Int64,
 }
@@ -55,8 +60,7 @@ def planners(models: Sequence[str], batch_size: int = 4) -> pl.DataFrame:
     """
     check_whole("batch_size", batch_size, 1)
     points = grid(model=models, training=(False, True))
-    shared = {"samples": batch_size}
-    return sweep("Planners", _by_planner, points, PLANNED, shared=shared)
+    return sweep("Planners", _by_planner, points, PLANNED, shared={"samples": batch_size})
 
 
 def _by_planner(model: str, training: bool, samples: int, **_: object) -> list[dict[str, Any]]:
@@ -80,29 +84,25 @@ def _by_planner(model: str, training: bool, samples: int, **_: object) -> list[d
 
 def draw_planners(frame: pl.DataFrame) -> alt.FacetChart:
     """Bytes of every planner over the bound of the best order, a panel for training."""
+    phases = pl.format("step of training, batch {}", "batch_size")
     drawn = parts.titled(frame, model=MODEL_TITLES, planner=PLANNER_TITLES).with_columns(
-        panel=phase_title()
+        panel=pl.when("training").then(phases).otherwise(pl.lit("inference"))
     )
     order = parts.present(frame["planner"], PLANNER_TITLES)
     models = parts.present(frame["model"], MODEL_TITLES)
-    points = (
-        alt.Chart(drawn)
-        .mark_point(size=32)
-        .encode(
-            x=alt.X(
-                "over_bound:Q",
-                title="bytes over the bound",
-                scale=alt.Scale(type="log", nice=False, padding=6),
-                axis=alt.Axis(values=[1, 1.5, 2, 3, 5, 10, 20, 50], format="~g", grid=True),
-            ),
-            y=alt.Y(
-                "model:N", sort=models, title=None, axis=alt.Axis(grid=True, tickBand="extent")
-            ),
-            yOffset=alt.YOffset("planner:N", sort=order),
-            color=parts.colour("planner", order),
-            shape=parts.shape("planner", order),
-        )
-        .properties(height=42 * len(models))
+    bands = alt.Axis(grid=True, tickBand="extent")
+    marks = alt.Chart(drawn, height=42 * len(models)).mark_point(size=32)
+    points = marks.encode(
+        x=alt.X(
+            "over_bound:Q",
+            title="bytes over the bound",
+            scale=alt.Scale(type="log", nice=False, padding=6),
+            axis=alt.Axis(values=[1, 1.5, 2, 3, 5, 10, 20, 50], format="~g", grid=True),
+        ),
+        y=alt.Y("model:N", sort=models, title=None, axis=bands),
+        yOffset=alt.YOffset("planner:N", sort=order),
+        color=parts.colour("planner", order),
+        shape=parts.shape("planner", order),
     )
     title = [
         "Memory of results by planner",
@@ -118,15 +118,9 @@ PLACED: dict[str, Any] = {
     "batch_size": pl.Int64,
     "planner": pl.String,
     "node": pl.Int64,
-    "name": pl.String,
-    "kind": pl.String,
-    "offset": pl.Int64,
-    "bytes": pl.Int64,
-    "first": pl.Int64,
-    "last": pl.Int64,
-    "steps": pl.Int64,
-    "total_bytes": pl.Int64,
-    "bound_bytes": pl.Int64,
+    **dict.fromkeys(("name", "kind"), pl.String),
+    **dict.fromkeys(("offset", "bytes", "first", "last"), pl.Int64),
+    **dict.fromkeys(("steps", "total_bytes", "bound_bytes"), pl.Int64),
 }
 
 
@@ -145,8 +139,7 @@ def arena(
     check_whole("batch_size", batch_size, 1)
     flow = stored_dataflow(model, batch_size, training)
     plans = [planned(flow, name) for name in planners]
-    frames = [placed(plan, model, training, batch_size) for plan in plans]
-    return pl.concat([pl.DataFrame(schema=PLACED), *frames])
+    return pl.concat(placed(plan, model, training, batch_size) for plan in plans)
 
 
 def placed(plan: MemoryPlan, model: str, training: bool, batch_size: int) -> pl.DataFrame:
@@ -160,25 +153,16 @@ def placed(plan: MemoryPlan, model: str, training: bool, batch_size: int) -> pl.
         "total_bytes": plan.total_bytes,
         "bound_bytes": plan.bound_bytes,
     }
-    rows = pl.concat([plan.table, _outside(plan)], how="diagonal_relaxed")
-    rows = rows.with_columns(**{key: pl.lit(one) for key, one in about.items()})
-    return rows.select(*PLACED).cast(pl.Schema(PLACED))
-
-
-def _outside(plan: MemoryPlan) -> pl.DataFrame:
-    """What a plan does not place, one below the other from address 0."""
-    held = [one for one in plan.flow.held if one.size_bytes]
-    frame = pl.DataFrame(
-        {
-            "name": [one.name for one in held],
-            "kind": [one.kind for one in held],
-            "bytes": [one.size_bytes for one in held],
-        },
-        schema={"name": pl.String, "kind": pl.String, "bytes": pl.Int64},
-    )
-    return frame.with_columns(
+    # What is held outside of the block lies below address 0.
+    held = [(tensor.name, tensor.kind, tensor.size_bytes) for tensor in plan.flow.held]
+    schema = {name: PLACED[name] for name in ("name", "kind", "bytes")}
+    outside = pl.DataFrame(held, schema, orient="row").filter(pl.col("bytes") > 0)
+    outside = outside.with_columns(
         offset=-pl.col("bytes").cum_sum(), first=0, last=pl.lit(len(plan.order))
     )
+    rows = pl.concat([plan.table, outside], how="diagonal_relaxed")
+    rows = rows.with_columns(**{name: pl.lit(value) for name, value in about.items()})
+    return rows.select(*PLACED).cast(pl.Schema(PLACED))
 
 
 KIND_COLOURS = {
@@ -190,10 +174,10 @@ KIND_COLOURS = {
     "other": "#c9c9c9",
 }
 """In the picture of an arena; other are inputs and constants."""
-
-
 SMALLEST = 1 / 1000
 """Of the highest block in a picture: what is lower is not drawn."""
+_APART_PX = 12
+"""Between panels that share an axis."""
 
 
 def draw_arena(frame: pl.DataFrame) -> alt.FacetChart | alt.LayerChart:
@@ -206,7 +190,8 @@ def draw_arena(frame: pl.DataFrame) -> alt.FacetChart | alt.LayerChart:
     drawn = _rectangles(frame)
     order = [_panel(row) for row in frame.unique("planner", maintain_order=True).to_dicts()]
     present = [kind for kind in KIND_COLOURS if kind in set(drawn["kind"])]
-    colours = [KIND_COLOURS[kind] for kind in present]
+    scale = alt.Scale(domain=present, range=[KIND_COLOURS[kind] for kind in present])
+    legend = alt.Legend(symbolStrokeWidth=0)
     base = alt.Chart()
     # Channels as objects: altair takes ten times as long to tell what a text or a list means.
     blocks = base.mark_rect(
@@ -216,21 +201,15 @@ def draw_arena(frame: pl.DataFrame) -> alt.FacetChart | alt.LayerChart:
         x2=alt.X2("last:Q"),
         y=alt.Y("from_mb:Q", title="address, MB", scale=alt.Scale(nice=False)),
         y2=alt.Y2("to_mb:Q"),
-        color=alt.Color(
-            "kind:N",
-            title=None,
-            scale=alt.Scale(domain=present, range=colours),
-            legend=alt.Legend(symbolStrokeWidth=0),
-        ),
+        color=alt.Color("kind:N", title=None, scale=scale, legend=legend),
         tooltip=[alt.Tooltip(f"{name}:N") for name in ("name", "kind")]
         + [alt.Tooltip(f"{name}:Q") for name in ("mb", "from_mb", "first", "last")],
     )
     bound = base.mark_rule(strokeDash=[4, 2], strokeWidth=1).encode(y=alt.Y("max(bound_mb):Q"))
     ground = base.mark_rule(strokeWidth=0.5).encode(y=alt.datum(0))
     row = frame.row(0, named=True)
-    what = f"a step of training, batch {row['batch_size']}" if row["training"] else "inference"
     title = [
-        f"{MODEL_TITLES.get(row['model'], row['model'])}, {what}",
+        f"{model_title(row)}, {phase_title(row)}",
         *(order if len(order) == 1 else []),
         "dashed: most bytes alive at once",
         "below 0: held outside of the block",
@@ -238,25 +217,16 @@ def draw_arena(frame: pl.DataFrame) -> alt.FacetChart | alt.LayerChart:
     chart = alt.LayerChart(data=drawn, layer=[blocks, ground, bound], height=240)
     if len(order) == 1:
         return chart.properties(title=title)
-    facet = alt.Facet(
-        "panel:N",
-        sort=order,
-        title=None,
-        header=alt.Header(labelExpr="split(datum.label, ': ')"),
-    )
+    header = alt.Header(labelExpr="split(datum.label, ': ')")
+    facet = alt.Facet("panel:N", sort=order, title=None, header=header)
     return chart.facet(facet=facet, columns=len(order), title=title, spacing=_APART_PX)
-
-
-_APART_PX = 12
-"""Between panels that share an axis."""
 
 
 def _rectangles(frame: pl.DataFrame) -> pl.DataFrame:
     """A row a rectangle, in MB, with its panel."""
     kind = pl.col("kind").replace(dict.fromkeys(("input", "constant", "folded", "unused"), "other"))
-    inside = frame.filter(pl.col("node").is_not_null())
-    smallest = SMALLEST * pl.lit(frame["total_bytes"]).max()
-    inside = inside.filter(pl.col("bytes") >= smallest)
+    is_seen = pl.col("bytes") >= SMALLEST * frame["total_bytes"].max()  # type: ignore[operator]
+    inside = frame.filter(pl.col("node").is_not_null() & is_seen)
     outside = (
         frame.filter(pl.col("node").is_null())
         .with_columns(kind)
@@ -269,18 +239,22 @@ def _rectangles(frame: pl.DataFrame) -> pl.DataFrame:
         .with_columns(offset=-pl.col("bytes").cum_sum().over("planner"))
     )
     rows = pl.concat([inside, outside], how="diagonal_relaxed")
-    panels = {one["planner"]: _panel(one) for one in frame.unique("planner").to_dicts()}
+    panels = {row["planner"]: _panel(row) for row in frame.unique("planner").to_dicts()}
     return rows.select(
         "name",
         kind,
         "first",
         "last",
         panel=pl.col("planner").replace_strict(panels),
-        mb=(pl.col("bytes") / MB).round(3),
-        from_mb=(pl.col("offset") / MB).round(3),
-        to_mb=((pl.col("offset") + pl.col("bytes")) / MB).round(3),
-        bound_mb=(pl.col("bound_bytes") / MB).round(3),
+        mb=_megabytes(pl.col("bytes")),
+        from_mb=_megabytes(pl.col("offset")),
+        to_mb=_megabytes(pl.col("offset") + pl.col("bytes")),
+        bound_mb=_megabytes(pl.col("bound_bytes")),
     )
+
+
+def _megabytes(size_bytes: pl.Expr) -> pl.Expr:
+    return (size_bytes / MB).round(3)
 
 
 def _panel(row: Mapping[str, Any]) -> str:

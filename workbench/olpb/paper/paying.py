@@ -19,7 +19,6 @@ from workbench.olpb.costs.backward import as_paper_counts, plan, subtasks
 from workbench.olpb.costs.library import MIB
 from workbench.olpb.costs.recurrent import COUNTINGS, Chain, chain_work
 from workbench.olpb.costs.timing import Work, scan_timing
-from workbench.olpb.paper.scan_times import _TENS
 from workbench.olpb.paper.testbed import (
     BATCH_SIZE,
     DELAY_FACTOR,
@@ -28,27 +27,18 @@ from workbench.olpb.paper.testbed import (
     paper_testbed,
     variant,
 )
-from workbench.olpb.paper.titles import MODEL_TITLES
+from workbench.olpb.paper.titles import MODEL_TITLES, TENS
 
-PAID = {
+PAID: dict[str, Any] = {
     "network": pl.String,
-    "length": pl.Int64,
-    "hidden": pl.Int64,
+    **dict.fromkeys(("length", "hidden"), pl.Int64),
     "method": pl.String,
-    "batch_size": pl.Int64,
-    "nodes": pl.Int64,
+    **dict.fromkeys(("batch_size", "nodes"), pl.Int64),
     "counting": pl.String,
     "elements": pl.Int64,
-    "work_ratio": pl.Float64,
-    "sent_mib": pl.Float64,
-    "bare_speedup": pl.Float64,
-    "speedup": pl.Float64,
+    **dict.fromkeys(("work_ratio", "sent_mib", "bare_speedup", "speedup"), pl.Float64),
 }
-
-
 CHAIN_NODES = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
-
-
 HIDDEN = 20
 """Units of the recurrent networks, as in BPPSA's own experiment (Wang et al. 2020)."""
 
@@ -69,10 +59,9 @@ def pays(
     goes back operator by operator; its messages and those of equal nodes take constant delays.
 
     A row per network (``length`` and ``hidden`` are a chain's), method, number of nodes and
-    counting: ``work_ratio``, FLOPs of the scan over
-    those of one node; ``sent_mib`` between nodes (by arithmetic; the paper counts none);
-    ``bare_speedup``, where arithmetic alone takes time; ``speedup`` with the testbed's delay and
-    dispatch, messages of any size being as fast.
+    counting: ``work_ratio``, FLOPs of the scan over those of one node; ``sent_mib`` between nodes
+    (by arithmetic; the paper counts none); ``bare_speedup``, where arithmetic alone takes time;
+    ``speedup`` with the testbed's delay and dispatch, messages of any size being as fast.
     """
     points = [
         *grid(network=networks, method=("olpb_l2", "bppsa"), nodes=nodes),
@@ -89,17 +78,13 @@ def first_paying(frame: pl.DataFrame) -> pl.DataFrame:
     time, and ``bare_most``, the largest speed-up; ``nodes`` and ``most`` with the testbed's delay
     and dispatch.
     """
-    found = [
-        one
-        for prefix in ("bare_", "")
-        for speedup in [pl.col(f"{prefix}speedup")]
-        for one in (
-            pl.col("nodes").filter(speedup > 1).min().alias(f"{prefix}nodes"),
-            speedup.max().alias(f"{prefix}most"),
-        )
-    ]
+    columns = dict[str, pl.Expr]()
+    for prefix in ("bare_", ""):
+        speedup = pl.col(f"{prefix}speedup")
+        columns[f"{prefix}nodes"] = pl.col("nodes").filter(speedup > 1).min()
+        columns[f"{prefix}most"] = speedup.max()
     by = ("network", "length", "method", "counting")
-    return frame.group_by(*by, maintain_order=True).agg(*found)
+    return frame.group_by(*by, maintain_order=True).agg(**columns)
 
 
 def _paying(
@@ -116,17 +101,17 @@ def _paying(
         else:
             priced = _network_work(network, about["method"], batch_size, nodes, counting)
             planned, work, elements, alone_flops = priced
-        found = [scan_timing(planned, work, pool) for pool in (bare, real)]
+        bare_timing, timing = (scan_timing(planned, work, pool) for pool in (bare, real))
         alone_s = alone_flops / real.nodes[0].flops_per_s
         yield {
             "hidden": hidden if network == "rnn" else None,
             "method": about.get("method", "bppsa"),
             "counting": counting,
             "elements": elements,
-            "work_ratio": found[0].flops / alone_flops,
-            "sent_mib": found[0].bytes_sent / MIB,
-            "bare_speedup": alone_s / found[0].seconds,
-            "speedup": (alone_s + elements * real.dispatch_s) / found[1].seconds,
+            "work_ratio": timing.flops / alone_flops,
+            "sent_mib": timing.bytes_sent / MIB,
+            "bare_speedup": alone_s / bare_timing.seconds,
+            "speedup": (alone_s + elements * real.dispatch_s) / timing.seconds,
         }
 
 
@@ -134,21 +119,17 @@ def _network_work(
     network: str, method: str, batch_size: int, nodes: int, counting: str
 ) -> tuple[Schedule, Work, int, float]:
     """Schedule and its costs, how many elements it has, and FLOPs of one node alone."""
-    level = METHODS[method]
+    level, is_layers = METHODS[method], method == "bppsa"
     if counting == "paper":
-        groups = subtasks(
-            network, batch_size, "matrix_layer" if method == "bppsa" else "operator", level
-        )
+        groups = subtasks(network, batch_size, "matrix_layer" if is_layers else "operator", level)
         planned = plan(len(groups), nodes, "hillis_steele")
-        alone = sum(one.backward_flops for one in groups)
+        alone = sum(group.backward_flops for group in groups)
         work = as_paper_counts(planned, groups, paper_testbed().moves)
         return planned, work, len(groups), alone
-    found = network_elements(
-        network, batch_size, "layer" if method == "bppsa" else "operator", level
-    )
-    planned = plan(len(found), nodes, "hillis_steele")
+    elements = network_elements(network, batch_size, "layer" if is_layers else "operator", level)
+    planned = plan(len(elements), nodes, "hillis_steele")
     alone = network_elements(network, batch_size).sequential_flops
-    return planned, as_arithmetic_costs(planned, found), len(found), alone
+    return planned, as_arithmetic_costs(planned, elements), len(elements), alone
 
 
 COUNTING_TITLES = {"paper": "as the paper counts", "arithmetic": "by arithmetic"}
@@ -158,24 +139,23 @@ def draw_pays(frame: pl.DataFrame, speedup: str = "bare_speedup") -> alt.VConcat
     """Speed-up of a scan over one node against the number of nodes, by both countings.
 
     Networks, with OLPB's groups of two levels, above recurrent chains. Above the grey line the scan
-    pays. ``speedup`` is a column of `experiments.scans.pays`.
+    pays. ``speedup`` is a column of `pays`.
     """
-    drawn = frame.filter((pl.col("method") == "olpb_l2") | pl.col("length").is_not_null()).select(
+    is_chain = pl.col("length").is_not_null()
+    network = pl.col("network").replace(MODEL_TITLES)
+    drawn = frame.filter((pl.col("method") == "olpb_l2") | is_chain).select(
         "nodes",
         speedup,
-        chain=pl.col("length").is_not_null(),
-        name=pl.coalesce(
-            pl.format("RNN, {} steps", "length"), pl.col("network").replace(MODEL_TITLES)
-        ),
+        chain=is_chain,
+        name=pl.coalesce(pl.format("RNN, {} steps", "length"), network),
         panel=pl.col("counting").replace_strict(COUNTING_TITLES),
     )
     bare = speedup == "bare_speedup"
     held = "arithmetic alone takes time" if bare else "with delays and dispatches"
     title = ["What back-propagation by scan pays", f"batch {frame['batch_size'][0]}, {held}"]
     rows = [_speedups(drawn.filter(chain=chain), speedup) for chain in (False, True)]
-    both = alt.VConcatChart(vconcat=rows, title=title)
-    found: alt.VConcatChart = both.resolve_scale(color="independent", shape="independent")
-    return found
+    chart = alt.VConcatChart(vconcat=rows, title=title)
+    return chart.resolve_scale(color="independent", shape="independent")
 
 
 def _speedups(drawn: pl.DataFrame, speedup: str) -> alt.FacetChart:
@@ -186,7 +166,7 @@ def _speedups(drawn: pl.DataFrame, speedup: str) -> alt.FacetChart:
         .mark_line(point=True)
         .encode(
             x=alt.X("nodes:Q", title="nodes", scale=alt.Scale(type="log", base=2), axis=axis),
-            y=alt.Y(**parts.log_axis(speedup, "times as fast as one node", values=_TENS)),
+            y=alt.Y(**parts.log_axis(speedup, "times as fast as one node", values=TENS)),
             **figures.series("name", drawn["name"].unique(maintain_order=True).to_list()),
         )
     )

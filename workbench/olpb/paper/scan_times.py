@@ -12,12 +12,12 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.claims import Answer, Cause, load_claims
+from workbench.claims import Answer, Cause, claims_of
 from workbench.clusters import load_calibration
 from workbench.experiments import Scaled, grid, sweep
 from workbench.experiments.figure import Figure, Rows
 from workbench.figures import parts
-from workbench.names import choose
+from workbench.names import check_name
 from workbench.olpb.costs.backward import FREE, MOVES
 from workbench.olpb.costs.library import library_graph
 from workbench.olpb.paper.testbed import (
@@ -34,18 +34,24 @@ from workbench.olpb.paper.testbed import (
     times,
     variant,
 )
-from workbench.olpb.paper.titles import METHOD_TITLES, MODEL_TITLES, SCAN_TITLES, titled
+from workbench.olpb.paper.titles import (
+    METHOD_TITLES,
+    MODEL_TITLES,
+    SCAN_TITLES,
+    TENS,
+    model_title,
+    titled,
+)
 
-SCANS = ("olpb_l2", "olpb_l3", "bppsa")
+OLPB = ("olpb_l2", "olpb_l3")
+SCANS = (*OLPB, "bppsa")
 """Methods that Figs. 11 and 12 show."""
+FEW, MANY = STATED["network"]["swept_nodes"][0], NODES
+_FIG12 = STATED["fig12"]
 
-
-SIZES = {
+SIZES: dict[str, Any] = {
     "model": pl.String,
-    "layers": pl.Int64,
-    "nodes": pl.Int64,
-    "edges": pl.Int64,
-    "levels": pl.Int64,
+    **dict.fromkeys(("layers", "nodes", "edges", "levels"), pl.Int64),
     "param_mib": pl.Float64,
 }
 
@@ -60,48 +66,45 @@ def networks(models: Sequence[str] = tuple(MODELS.values())) -> pl.DataFrame:
 
 
 def _sizes(model: str, **_: object) -> dict[str, object]:
-    found = library_graph(model)
+    graph = library_graph(model)
     return {
-        "layers": found.layers,
-        "nodes": len(found.nodes),
-        "edges": len(found.edges),
-        "levels": found.nodes["level"].max(),
-        "param_mib": found.parameter_mib,
+        "layers": graph.layers,
+        "nodes": len(graph.nodes),
+        "edges": len(graph.edges),
+        "levels": graph.nodes["level"].max(),
+        "param_mib": graph.parameter_mib,
     }
 
 
-_TENS = [10.0**power for power in range(-9, 10)]
-"""Where a logarithmic axis has its labels, so that none stand in each other's way."""
+_COUNTED = {
+    "layers": ("layers", "layers", "input and loss left out"),
+    "nodes": ("nodes", "nodes", "input, parameters, operators, loss"),
+    "params": ("param_mib", "parameters, MiB", "of 2^20 bytes"),
+}
+"""What Table I counts: column, title and what is meant."""
 
 
 def draw_networks(frame: pl.DataFrame) -> alt.HConcatChart:
     """Layers, nodes and parameters of the paper's networks, and the paper's (the grey tick)."""
-    columns = {"layers": "layers", "nodes": "nodes", "param_mib": "parameters, MiB"}
-    keys = {"layers": "layers", "nodes": "nodes", "param_mib": "params"}
-    stated = dict(load_claims().filter(system="olpb").select("id", "value").iter_rows())
+    stated = {name: claim.value for name, claim in claims_of("olpb").items()}
+    order = list(MODEL_TITLES.values())
     panels: list[alt.LayerChart] = []
-    for column, title in columns.items():
+    for what, (column, title, _) in _COUNTED.items():
+        claim = pl.format("olpb.table1.{}.{}", "model", pl.lit(what))
         drawn = frame.select(
             pl.col("model").replace(MODEL_TITLES),
             ours=pl.col(column),
-            paper=pl.format("olpb.table1.{}.{}", "model", pl.lit(keys[column]))
-            .replace_strict(stated, default=None)
-            .cast(pl.Float64),
+            paper=claim.replace_strict(stated, default=None).cast(pl.Float64),
         )
-        models = alt.Y(
-            "model:N",
-            sort=list(MODEL_TITLES.values()),
-            title=None,
-            axis=alt.Axis(labels=not panels),
-        )
+        models = alt.Y("model:N", sort=order, title=None, axis=alt.Axis(labels=not panels))
         base = alt.Chart(drawn).encode(y=models)
         ours = base.mark_point(filled=True, size=55, color=figures.PALETTE[0]).encode(
-            x=alt.X(**parts.log_axis("ours", title, values=_TENS))
+            x=alt.X(**parts.log_axis("ours", title, values=TENS))
         )
-        stated_ticks = base.mark_tick(color=parts.GREY, thickness=2).encode(
+        ticks = base.mark_tick(color=parts.GREY, thickness=2).encode(
             x=alt.X("paper:Q", scale=alt.Scale(type="log"))
         )
-        panels.append((stated_ticks + ours).properties(height=110, width=150))
+        panels.append((ticks + ours).properties(height=110, width=150))
     heading = "Networks as the paper's library counts them (grey: Table I)"
     return alt.HConcatChart(hconcat=panels, title=heading)
 
@@ -111,11 +114,7 @@ def _size(model: str, what: str, frame: pl.DataFrame) -> Answer | None:
     rows = frame.filter(model=model)
     if rows.is_empty():
         return None
-    column, note = {
-        "layers": ("layers", "input and loss left out"),
-        "nodes": ("nodes", "input, parameters, operators, loss"),
-        "params": ("param_mib", "of 2^20 bytes"),
-    }[what]
+    column, _, note = _COUNTED[what]
     return Answer(float(rows[column].item()), f"the zoo's network; {note}")
 
 
@@ -130,12 +129,7 @@ def by_network(
     Columns: see `workbench.olpb.paper.testbed.times`; ``percent`` is what Fig. 9 shows.
     """
     shared = {"batch_size": batch_size, "nodes": nodes, "delay_factor": delay_factor}
-    points = grid(model=MODELS.values())
-    return of_slowest(_swept("Fig. 9", points, shared, tuple(METHODS), draws=draws))
-
-
-def of_slowest(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add ``percent``: of the slowest method's seconds on each network."""
+    frame = _swept("Fig. 9", grid(model=MODELS.values()), METHODS, draws=draws, **shared)
     slowest_s = pl.col("backward_s").max().over("model")
     return frame.with_columns(percent=100 * pl.col("backward_s") / slowest_s)
 
@@ -148,10 +142,9 @@ def by_nodes(
     models: Sequence[str] = ("squeezenet", "inception_v3"),
     nodes: Sequence[int] = SWEPT_NODES,
 ) -> pl.DataFrame:
-    """Seconds of a backward pass against the number of nodes; see `fig9`."""
+    """Seconds of a backward pass against the number of nodes; see `by_network`."""
     shared = {"batch_size": batch_size, "delay_factor": delay_factor}
-    points = grid(model=models, nodes=nodes)
-    return _swept("Fig. 10", points, shared, tuple(METHODS), draws=draws)
+    return _swept("Fig. 10", grid(model=models, nodes=nodes), METHODS, draws=draws, **shared)
 
 
 def by_delay(
@@ -162,79 +155,55 @@ def by_delay(
     models: Sequence[str] = ("squeezenet", "vgg16"),
     delay_factors: Sequence[float] = DELAY_FACTORS,
 ) -> pl.DataFrame:
-    """Seconds of a backward pass against the delay factor p; see `fig9`.
+    """Seconds of a backward pass against the delay factor p; see `by_network`.
 
-    Notes
-    -----
     The paper's text does not say which p it sweeps (``data/testbeds/olpb.toml``, assumed).
     """
-    shared = {"batch_size": batch_size, "nodes": nodes}
     points = grid(model=models, delay_factor=delay_factors)
-    return _swept("Fig. 11", points, shared, SCANS, draws=draws)
+    return _swept("Fig. 11", points, SCANS, draws=draws, batch_size=batch_size, nodes=nodes)
 
 
 def by_batch_size(
     draws: int,
-    nodes: int = STATED["fig12"]["nodes"],
-    delay_factor: float = STATED["fig12"]["delay_factor"],
+    nodes: int = _FIG12["nodes"],
+    delay_factor: float = _FIG12["delay_factor"],
     *,
-    model: str = STATED["fig12"]["model"],
-    batch_sizes: Sequence[int] = tuple(STATED["fig12"]["batch_sizes"]),
+    model: str = _FIG12["model"],
+    batch_sizes: Sequence[int] = tuple(_FIG12["batch_sizes"]),
 ) -> pl.DataFrame:
-    """Seconds of a backward pass against the batch size, by both scans; see `fig9`."""
-    choose("model", model, {name: name for name in MODELS.values()})
-    shared = {"nodes": nodes, "delay_factor": delay_factor}
-    points = grid(model=[model], scan=("hillis_steele", "blelloch"), batch_size=batch_sizes)
-    return _swept("Fig. 12", points, shared, SCANS, draws=draws)
+    """Seconds of a backward pass against the batch size, by both scans; see `by_network`."""
+    check_name("model", model, MODELS.values())
+    points = grid(model=[model], scan=SCAN_TITLES, batch_size=batch_sizes)
+    return _swept("Fig. 12", points, SCANS, draws=draws, nodes=nodes, delay_factor=delay_factor)
 
 
 def _swept(
-    title: str,
-    points: Sequence[Mapping[str, object]],
-    given: Mapping[str, object],
-    methods: Sequence[str],
-    *,
-    draws: int,
+    title: str, points: Sequence[Mapping[str, object]], methods: Iterable[str], **shared: object
 ) -> pl.DataFrame:
-    shared = {**given, "methods": methods, "draws": draws, "seed": 0}
-    return sweep(title, _timed, points, TIMES, shared=shared)
+    return sweep(title, _timed, points, TIMES, shared={**shared, "methods": tuple(methods)})
 
 
 def _timed(
-    model: str,
-    methods: Sequence[str],
-    draws: int,
-    seed: int,
-    steps: object = None,
-    **options: object,
+    model: str, methods: Sequence[str], draws: int, steps: object, **options: object
 ) -> list[dict[str, object]]:
     del steps
-    return times(variant(**options), model, methods, draws, seed)
-
-
-_SECONDS = "s a backward pass"
+    return times(variant(**options), model, methods, draws)
 
 
 def draw_by_network(frame: pl.DataFrame) -> alt.Chart:
     """Percent of the slowest method's time, by network and method."""
-    order = _present(frame)
-    chart: alt.Chart = (
-        alt.Chart(titled(frame))
+    order, models = _present(frame), list(MODEL_TITLES.values())
+    title = _title(frame, "Backward pass", "nodes", "delay_factor")
+    return (
+        alt.Chart(titled(frame), height=190, title=title)
         .mark_bar()
         .encode(
-            x=alt.X(
-                "model:N",
-                sort=list(MODEL_TITLES.values()),
-                title=None,
-                axis=alt.Axis(labelAngle=0),
-            ),
+            x=alt.X("model:N", sort=models, title=None, axis=alt.Axis(labelAngle=0)),
             xOffset=alt.XOffset("method:N", sort=order),
             y=alt.Y("percent:Q", title="% of the slowest"),
             color=parts.colour("method", order),
         )
-        .properties(height=190, title=_title(frame, "Backward pass", "nodes", "delay_factor"))
     )
-    return chart
 
 
 def draw_by_nodes(frame: pl.DataFrame) -> alt.FacetChart:
@@ -250,8 +219,8 @@ def draw_by_delay(frame: pl.DataFrame) -> alt.FacetChart:
 
 def draw_by_batch_size(frame: pl.DataFrame) -> alt.FacetChart:
     """Seconds against the batch size, a line per method, by scan."""
-    model = MODEL_TITLES.get(frame["model"][0], frame["model"][0])
-    title = _title(frame, f"Backward pass of {model}", "nodes", "delay_factor")
+    subject = f"Backward pass of {model_title(frame.row(0, named=True))}"
+    title = _title(frame, subject, "nodes", "delay_factor")
     return _lines(frame, "batch_size", "batch size", title, by="scan", titles=SCAN_TITLES)
 
 
@@ -272,7 +241,7 @@ def _lines(
         .mark_line(point=True)
         .encode(
             x=alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(values=values)),
-            y=alt.Y("backward_s:Q", title=_SECONDS),
+            y=alt.Y("backward_s:Q", title="s a backward pass"),
             **figures.series("method", _present(frame)),
         )
         .properties(height=180)
@@ -299,25 +268,13 @@ def _present(frame: pl.DataFrame) -> list[str]:
     return parts.present(frame["method"], METHOD_TITLES)
 
 
-OLPB = ("olpb_l2", "olpb_l3")
-
-
-FEW, MANY = STATED["network"]["swept_nodes"][0], NODES
-
-
-SAME = 1 + 1e-9
-
-
-_FIG12 = STATED["fig12"]
-
-
 def as_read(answer: Callable[..., Answer]) -> Callable[..., Answer]:
     """Say beside an answer what Figs. 9 to 12 rest on."""
 
     def read(*arguments: Any) -> Answer:
-        found = answer(*arguments)
-        caveats = [f"rests on combining Jacobians at no cost; {costly_readings()}", found.caveat]
-        return replace(found, caveat="; ".join(one for one in caveats if one))
+        plain = answer(*arguments)
+        rests_on = f"rests on combining Jacobians at no cost; {costly_readings()}"
+        return replace(plain, caveat=f"{rests_on}; {plain.caveat}" if plain.caveat else rests_on)
 
     return read
 
@@ -327,14 +284,20 @@ def costly_readings() -> str:
     """How many claims are met where combining Jacobians costs something, as calibrated."""
     stored = load_calibration("olpb")
     fitted = len(stored["fitted_on"])
-    predicted = sum(len(one.answers) for one in (FIG9, FIG10, FIG11, FIG12)) - fitted
+    predicted = sum(len(figure.answers) for figure in (FIG9, FIG10, FIG11, FIG12)) - fitted
     costly = [stored["claims_met"][reading] for reading in MOVES if reading != FREE]
-    met = []
-    for role, count in (("fitted", fitted), ("predicted", predicted)):
-        counts = [one[role] for one in costly]
+    met = met_of(costly, {"fitted": fitted, "predicted": predicted})
+    return f"where that costs something {met} claims are met"
+
+
+def met_of(met: Sequence[Mapping[str, int]], claims: Mapping[str, int]) -> str:
+    """The fewest and the most claims that are met of those of each role, in words."""
+    said = []
+    for role, count in claims.items():
+        counts = [row[role] for row in met]
         ends = " to ".join(map(str, sorted({min(counts), max(counts)})))
-        met.append(f"{ends} of {count} {role}")
-    return f"where that costs something {' and '.join(met)} claims are met"
+        said.append(f"{ends} of {count} {role}")
+    return " and ".join(said)
 
 
 def _max_reduction(frame: pl.DataFrame) -> Answer:
@@ -348,18 +311,20 @@ def _max_reduction(frame: pl.DataFrame) -> Answer:
 def _order(frame: pl.DataFrame) -> Answer:
     """OLPB below BPPSA below DPB on every network (Fig. 9)."""
     seconds = _by_method(frame, "model")
-    wrong = seconds.filter(
-        (pl.max_horizontal(OLPB) >= pl.col("bppsa")) | (pl.col("bppsa") >= pl.col("dpb"))
-    )["model"].to_list()
-    return Answer(not wrong, f"not on {', '.join(wrong)}" if wrong else "on every network")
+    is_wrong = (pl.max_horizontal(OLPB) >= pl.col("bppsa")) | (pl.col("bppsa") >= pl.col("dpb"))
+    return _but_on(seconds.filter(is_wrong))
 
 
 def _level(frame: pl.DataFrame) -> Answer:
     """Two levels are faster than three but on Inception-v3 (Fig. 9)."""
     faster = _by_method(frame, "model").select("model", two=pl.col("olpb_l2") < pl.col("olpb_l3"))
-    wrong = faster.filter(pl.col("two") == (pl.col("model") == MODELS["InceptionV3"]))
-    names = wrong["model"].to_list()
-    return Answer(not names, f"not on {', '.join(names)}" if names else "on every network")
+    return _but_on(faster.filter(pl.col("two") == (pl.col("model") == MODELS["InceptionV3"])))
+
+
+def _but_on(wrong: pl.DataFrame) -> Answer:
+    """Whether something holds on every network, or on all but these rows'."""
+    names = ", ".join(wrong["model"])
+    return Answer(not names, f"not on {names}" if names else "on every network")
 
 
 def _fewer_nodes(frame: pl.DataFrame) -> Answer:
@@ -373,7 +338,7 @@ def _fewer_nodes(frame: pl.DataFrame) -> Answer:
 def _dpb(frame: pl.DataFrame) -> Answer:
     """DPB is flat, and ahead of all others at 4 nodes (Fig. 10)."""
     seconds = _by_method(frame, "model", "nodes")
-    flat = seconds.group_by("model").agg(pl.col("dpb").max() <= pl.col("dpb").min() * SAME)
+    flat = seconds.group_by("model").agg(pl.col("dpb").max() <= pl.col("dpb").min() * (1 + 1e-9))
     few = seconds.filter(nodes=FEW)
     best = few.filter(pl.col("dpb") < pl.min_horizontal(*OLPB, "bppsa"))["model"].to_list()
     behind = sorted(set(few["model"]) - set(best))
@@ -426,8 +391,8 @@ def _at_paper(column: str, needed: Iterable[object], **setting: object) -> Rows:
     """Rows of a setting; none unless a column has all the values that the claims are about."""
 
     def rows(frame: pl.DataFrame) -> pl.DataFrame:
-        found = frame.filter(**setting)
-        return found if set(needed) <= set(found[column]) else found.clear()
+        kept = frame.filter(**setting)
+        return kept if set(needed) <= set(kept[column]) else kept.clear()
 
     return rows
 
@@ -458,7 +423,9 @@ FIG9 = Figure(
     at_paper=_at_paper(
         "model",
         MODELS.values(),
-        **{"batch_size": BATCH_SIZE, "nodes": NODES, "delay_factor": DELAY_FACTOR},
+        batch_size=BATCH_SIZE,
+        nodes=NODES,
+        delay_factor=DELAY_FACTOR,
     ),
 )
 
@@ -507,6 +474,7 @@ FIG12 = Figure(
     at_paper=_at_paper(
         "batch_size",
         _FIG12["batch_sizes"],
-        **{"nodes": _FIG12["nodes"], "delay_factor": _FIG12["delay_factor"]},
+        nodes=_FIG12["nodes"],
+        delay_factor=_FIG12["delay_factor"],
     ),
 )

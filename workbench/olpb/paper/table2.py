@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from workbench.checks import check_whole
-from workbench.claims import Answer, Cause, load_claims
+from workbench.claims import Answer, Cause, claims_of
 from workbench.experiments import Scaled, grid, sweep
 from workbench.experiments.figure import Figure, Recordable
 from workbench.figures import parts
@@ -25,29 +25,21 @@ from workbench.memory.planning import plan_memory
 from workbench.names import check_name
 from workbench.olpb.costs.library import NORMALISATION, LibraryGraph, library_graph
 from workbench.olpb.paper.memory import planned
-from workbench.olpb.paper.titles import MB, MODEL_TITLES
+from workbench.olpb.paper.titles import MB, MODEL_TITLES, model_title
 
 SIDES: Mapping[str, int] = {"inception_v3": 299, "resnet50": 299, "mask_rcnn": 768}
 """Pixels of an image's side in Table II, by network."""
-
-
 PAPER_BYTES, SINGLE = 8, 4
 """Bytes a number: of results as ResNet-50's line of Table II adds up, and in single precision."""
-
 
 COUNTED: dict[str, Any] = {
     "model": pl.String,
     "image_px": pl.Int64,
     "counting": pl.String,
-    "bytes_per_number": pl.Int64,
-    "normalisation_operators": pl.Int64,
+    **dict.fromkeys(("bytes_per_number", "normalisation_operators"), pl.Int64),
     "planner": pl.String,
-    "parameter_bytes": pl.Int64,
-    "without_bytes": pl.Int64,
-    "with_bytes": pl.Int64,
-    "bound_bytes": pl.Int64,
-    "paper_without_mb": pl.Float64,
-    "paper_with_mb": pl.Float64,
+    **dict.fromkeys(("parameter_bytes", "without_bytes", "with_bytes", "bound_bytes"), pl.Int64),
+    **dict.fromkeys(("paper_without_mb", "paper_with_mb"), pl.Float64),
 }
 
 
@@ -58,26 +50,14 @@ def memory(
 ) -> pl.DataFrame:
     """Memory of inference without and with a plan (Table II), by arithmetic.
 
-    Parameters
-    ----------
-    bytes_per_number
-        Of results in the first way of counting. Parameters are in single precision always, as in
-        Table I.
-    normalisation_operators
-        That a normalisation is in the library's granularity, each with a result of full size.
-    models
-        Of Table II.
+    A row for each of `models` and ``counting``: ``library``, every result of the library's
+    granularity at `bytes_per_number`, with `normalisation_operators` for a normalisation, and the
+    paper's planner; ``single``, the same at four bytes; ``workbench``, what PyTorch's operators
+    make, and the workbench's planner on the optimised graph. ``without_bytes`` keeps all results,
+    ``with_bytes`` is the plan, ``bound_bytes`` the most alive at once, all with the parameters, in
+    single precision always, as in Table I; ``paper_without_mb`` and ``paper_with_mb`` are the
+    paper's.
 
-    Returns
-    -------
-        Three rows a model, by ``counting``: ``library``, every result of the library's granularity,
-        and the paper's planner; ``single``, the same at four bytes; ``workbench``, what PyTorch's
-        operators make, and the workbench's planner on the optimised graph. ``without_bytes`` keeps
-        all results, ``with_bytes`` is the plan, ``bound_bytes`` the most alive at once, all with
-        the parameters; ``paper_without_mb`` and ``paper_with_mb`` are the paper's.
-
-    Notes
-    -----
     Results of eight bytes come to the paper's figure for ResNet-50, nearly to that for Inception-v3
     and not to that for Mask R-CNN. The library's own documentation, where the table stands with one
     more line, says that memory is the largest resident set of the program, in single precision; and
@@ -109,13 +89,9 @@ def _counted(
     every, ours = plan_memory(graph, "none"), planned(dataflow(optimise(graph).graph), "workbench")
     held = {f"{kind}s": every.flow.held_bytes(kind) for kind in ("input", "weight")}
     rows.append(_row("workbench", SINGLE, ours, every.total_bytes, **held))
-    stated = stated_table2()[model]
-    about = {
-        "image_px": SIDES[model],
-        "normalisation_operators": normalisation_operators,
-        "paper_without_mb": stated.without_mb,
-        "paper_with_mb": stated.with_mb,
-    }
+    stated = stated_table2()[model]._asdict()
+    about = {"image_px": SIDES[model], "normalisation_operators": normalisation_operators}
+    about |= {f"paper_{name}": stated[name] for name in ("without_mb", "with_mb")}
     return [about | row for row in rows]
 
 
@@ -154,22 +130,18 @@ class Stated(NamedTuple):
 
 def stated_table2() -> Mapping[str, Stated]:
     """What the paper's Table II states, by the zoo's names, from the texts of its claims."""
-    told = dict(load_claims().filter(system="olpb").select("id", "metric").iter_rows())
+    claims = claims_of("olpb")
 
-    def numbers(model: str, claim: str) -> list[float]:
-        text = told[f"olpb.table2.{model}.{claim}"]
-        return [float(one) for one in re.findall(r"[\d.]+(?= (?:MB|s)\b)", text)]
+    def stated(model: str) -> Stated:
+        ratios = ("memory_ratio", "time_ratio")
+        text = " ".join(claims[f"olpb.table2.{model}.{ratio}"].metric for ratio in ratios)
+        return Stated(*map(float, re.findall(r"[\d.]+(?= (?:MB|s)\b)", text)))
 
-    return {
-        model: Stated(*numbers(model, "memory_ratio"), *numbers(model, "time_ratio"))
-        for model in SIDES
-    }
+    return {model: stated(model) for model in SIDES}
 
 
 UNARY = frozenset({"relu", "exp", "log", "neg", "sqrt", "sigmoid", "clamp", "floor", "reshape"})
 """Operators on one array, number by number, and reshape: the result may lie where it did."""
-
-
 BINARY = frozenset({"add", "sub", "mul", "div"})
 """The result may lie where an operand of its shape did."""
 
@@ -179,10 +151,7 @@ def counted(library: LibraryGraph, bytes_per_number: int) -> Dataflow:
 
     What may be overwritten follows Owl's own code: operators of `UNARY` and `BINARY`, and those
     that a normalisation is made of. Parameters and the input stay outside.
-
-    Raises ValueError: bytes that are no positive whole number.
     """
-    check_whole("bytes_per_number", bytes_per_number, 1)
     made = library.nodes.filter(kind="operator")
     buffers = {node: at for at, node in enumerate(made["node"].to_list())}
     reading: dict[int, list[int]] = {}
@@ -194,13 +163,13 @@ def counted(library: LibraryGraph, bytes_per_number: int) -> Dataflow:
     for node, name in made.select("node", "name").iter_rows():
         sources = reading.get(node, [])
         is_binary = name in BINARY or name.startswith("normalise")
-        over = [
-            buffers[one]
-            for one in sources
-            if name in UNARY or (is_binary and shapes[one] == shapes[node])
-        ]
-        reads = tuple(buffers[one] for one in sources)
-        steps.append(Step(name, "forward", reads, (buffers[node],), tuple(over)))
+        over = tuple(
+            buffers[source]
+            for source in sources
+            if name in UNARY or (is_binary and shapes[source] == shapes[node])
+        )
+        reads = tuple(buffers[source] for source in sources)
+        steps.append(Step(name, "forward", reads, (buffers[node],), over))
     read = {buffer for step in steps for buffer in step.reads}
     sizes = bytes_per_number * made["numbers"].to_numpy().astype(np.int64)
     return Dataflow(tuple(steps), sizes, frozenset(set(buffers.values()) - read))
@@ -208,6 +177,7 @@ def counted(library: LibraryGraph, bytes_per_number: int) -> Dataflow:
 
 COUNTING_TITLES = {"library": "library", "single": "library", "workbench": "PyTorch"}
 """Whose operators' results are counted."""
+_MEMORIES = {"without": "every result kept", "with": "planned"}
 
 
 def draw_memory(frame: pl.DataFrame) -> alt.FacetChart:
@@ -230,12 +200,8 @@ def draw_memory(frame: pl.DataFrame) -> alt.FacetChart:
             (named, pl.col(f"{name}_bytes") / MB),
         )
     )
-    rows = alt.Y(
-        "counting:N",
-        sort=["the paper", *named["counting"].unique(maintain_order=True)],
-        title=None,
-        axis=alt.Axis(labelLimit=0),
-    )
+    order = ["the paper", *named["counting"].unique(maintain_order=True)]
+    rows = alt.Y("counting:N", sort=order, title=None, axis=alt.Axis(labelLimit=0))
     kinds = list(_MEMORIES.values())
     base = alt.Chart().encode(y=rows, yOffset=alt.YOffset("kind:N", sort=kinds))
     bars = base.mark_bar().encode(
@@ -246,9 +212,7 @@ def draw_memory(frame: pl.DataFrame) -> alt.FacetChart:
     title = ["Table II: memory of inference, with parameters", "by what is counted"]
     panels = drawn["panel"].unique(maintain_order=True).to_list()
     chart = alt.LayerChart(data=drawn, layer=[bars, numbers], height=120)
-    found = parts.facets(chart, "panel", panels, title, columns=1)
-    found.resolve = alt.Resolve(scale=alt.ScaleResolveMap(x="independent"))
-    return found
+    return parts.facets(chart, "panel", panels, title, columns=1).resolve_scale(x="independent")
 
 
 def _memory_ratio(model: str, frame: pl.DataFrame) -> Answer | None:
@@ -271,16 +235,10 @@ def _memory_ratio(model: str, frame: pl.DataFrame) -> Answer | None:
 
 TIMED: dict[str, Any] = {
     "model": pl.String,
-    "image_px": pl.Int64,
-    "repeats": pl.Int64,
-    "build_s": pl.Float64,
-    "execution_s": pl.Float64,
-    "plain_s": pl.Float64,
-    "arena_bytes": pl.Int64,
-    "plain_bytes": pl.Int64,
-    "paper_build_s": pl.Float64,
-    "paper_execution_s": pl.Float64,
-    "paper_without_s": pl.Float64,
+    **dict.fromkeys(("image_px", "repeats"), pl.Int64),
+    **dict.fromkeys(("build_s", "execution_s", "plain_s"), pl.Float64),
+    **dict.fromkeys(("arena_bytes", "plain_bytes"), pl.Int64),
+    **dict.fromkeys(("paper_build_s", "paper_execution_s", "paper_without_s"), pl.Float64),
 }
 
 
@@ -311,22 +269,17 @@ def _timed(model: str, repeats: int, **_: object) -> dict[str, Any]:
     began_s = time.perf_counter()
     graph = optimise(trace(module, (3, side, side))).graph
     traced_s = time.perf_counter() - began_s
-    found = measure_memory(graph, torch.rand(1, 3, side, side), repeats=repeats)
-    stated = stated_table2()[model]
+    measured = measure_memory(graph, torch.rand(1, 3, side, side), repeats=repeats)
+    stated = stated_table2()[model]._asdict()
     return {
         "image_px": side,
-        "build_s": traced_s + found.build_s,
-        "execution_s": statistics.median(found.arena_s),
-        "plain_s": statistics.median(found.plain_s),
-        "arena_bytes": found.arena_bytes + found.beside_bytes,
-        "plain_bytes": found.plain_bytes,
-        "paper_build_s": stated.build_s,
-        "paper_execution_s": stated.execution_s,
-        "paper_without_s": stated.without_s,
+        "build_s": traced_s + measured.build_s,
+        "execution_s": statistics.median(measured.arena_s),
+        "plain_s": statistics.median(measured.plain_s),
+        "arena_bytes": measured.arena_bytes + measured.beside_bytes,
+        "plain_bytes": measured.plain_bytes,
+        **{f"paper_{name}": stated[name] for name in ("build_s", "execution_s", "without_s")},
     }
-
-
-_MEMORIES = {"without": "every result kept", "with": "planned"}
 
 
 def draw_seconds(frame: pl.DataFrame) -> alt.FacetChart:
@@ -337,34 +290,31 @@ def draw_seconds(frame: pl.DataFrame) -> alt.FacetChart:
         "build": ("build_s", "paper_build_s"),
     }
     rows = [
-        (f"{MODEL_TITLES.get(row['model'], row['model'])}", where, name, row[columns[at]])
+        (model_title(row), where, name, row[column])
         for row in frame.to_dicts()
         for name, columns in shown.items()
-        for at, where in enumerate(("this machine", "the paper's"))
+        for where, column in zip(("this machine", "the paper's"), columns, strict=True)
     ]
     drawn = pl.DataFrame(rows, ["panel", "where", "part", "seconds"], orient="row")
     drawn = drawn.with_columns(
         way=pl.when(part="without").then(pl.lit("without plan")).otherwise(pl.lit("with plan"))
     )
-    bars: alt.FacetChart = (
-        alt.Chart(drawn)
+    panels = drawn["panel"].unique(maintain_order=True).to_list()
+    bars = (
+        alt.Chart(drawn, height=36)
         .mark_bar()
         .encode(
             x=alt.X("sum(seconds):Q", title="seconds"),
             y=alt.Y("way:N", sort=["without plan", "with plan"], title=None),
             color=parts.colour("part", list(shown)),
             order=alt.Order("part:N", sort="descending"),
-            row=alt.Row(
-                "panel:N", title=None, sort=drawn["panel"].unique(maintain_order=True).to_list()
-            ),
+            row=alt.Row("panel:N", title=None, sort=panels),
             column=alt.Column("where:N", title=None, sort="descending"),
         )
-        .properties(height=36)
-        .resolve_scale(x="independent")
     )
     repeats = frame["repeats"][0]
-    bars.title = ["Table II: time of inference", f"median of {repeats} on this machine"]
-    return bars
+    title = ["Table II: time of inference", f"median of {repeats} on this machine"]
+    return bars.properties(title=title).resolve_scale(x="independent")
 
 
 def _time_ratio(model: str, frame: pl.DataFrame) -> Answer:

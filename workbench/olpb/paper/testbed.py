@@ -106,7 +106,7 @@ class Testbed:
         check_name("unit", self.layers, UNITS)
 
     def pool(self, nodes: int | None = None) -> Pool:
-        """Return its nodes, or so many like them."""
+        """Its nodes, or another number of them."""
         node = Node(1e9 * self.constants.node_gflops)
         delay_s = 1e-3 * STATED["assumed"]["delay_unit_ms"] * self.delay_factor
         return Pool((node,) * (nodes or self.nodes), 1e-3 * self.constants.dispatch_ms, delay_s)
@@ -128,26 +128,21 @@ class Testbed:
         )
 
     def timing(
-        self,
-        model: str | Any,
-        method: str = "olpb_l2",
-        draws: int = DRAWS,
-        seed: int = 0,
-        level: int | None = None,
+        self, model: str | Any, method: str, draws: int = DRAWS, level: int | None = None
     ) -> Timing:
         """Time a backward pass by a scan, with random delays."""
         elements = self.subtasks(model, method, level)
         planned = plan(len(elements), self.nodes, self.scan)
         work = as_paper_counts(planned, elements, self.moves)
         return scan_timing(
-            planned, work, self.pool(), random=True, draws=draws, seed=seed, in_step=self.in_step
+            planned, work, self.pool(), random=True, draws=draws, in_step=self.in_step
         )
 
-    def backward_s(self, model: str | Any, method: str, draws: int = DRAWS, seed: int = 0) -> float:
+    def backward_s(self, model: str | Any, method: str) -> float:
         """Seconds of a backward pass, the mean over drawn delays; of DPB, with the mean delay."""
         if method == "dpb":
             return decoupled_s(self.subtasks(model, method), self.pool(DPB_MODULES), DPB_MODULES)
-        return self.timing(model, method, draws, seed).seconds
+        return self.timing(model, method).seconds
 
 
 @lru_cache
@@ -161,26 +156,19 @@ def variant(**options: Any) -> Testbed:
     return replace(paper_testbed(), **options)
 
 
-TIMES = {
+TIMES: dict[str, Any] = {
     "model": pl.String,
     "nodes": pl.Int64,
     "delay_factor": pl.Float64,
     "batch_size": pl.Int64,
-    "scan": pl.String,
-    "method": pl.String,
-    "elements": pl.Int64,
-    "steps": pl.Int64,
-    "work": pl.Int64,
+    **dict.fromkeys(("scan", "method"), pl.String),
+    **dict.fromkeys(("elements", "steps", "work"), pl.Int64),
     "backward_s": pl.Float64,
 }
 
 
 def times(
-    testbed: Testbed,
-    model: str,
-    methods: Iterable[str] = METHODS,
-    draws: int = DRAWS,
-    seed: int = 0,
+    testbed: Testbed, model: str, methods: Iterable[str] = METHODS, draws: int = DRAWS
 ) -> list[dict[str, Any]]:
     """Seconds of a backward pass by method, a row each: see `TIMES`.
 
@@ -189,13 +177,13 @@ def times(
     setting = {name: getattr(testbed, name) for name in list(TIMES)[1:5]}
     rows = []
     for method in methods:
-        row: dict[str, Any] = {"model": model, **setting, "method": method}
+        scan: dict[str, Any] = dict.fromkeys(("elements", "steps", "work"))
         if method == "dpb":
-            row |= {"elements": None, "steps": None, "work": None}
-            row["backward_s"] = testbed.backward_s(model, method)
+            scan["backward_s"] = testbed.backward_s(model, method)
         else:
-            found = testbed.timing(model, method, draws, seed)
-            row |= {"elements": len(testbed.subtasks(model, method))}
-            row |= {"steps": found.steps, "work": found.work, "backward_s": found.seconds}
-        rows.append(row)
+            timing = testbed.timing(model, method, draws)
+            elements = len(testbed.subtasks(model, method))
+            scan = {"elements": elements, "steps": timing.steps, "work": timing.work}
+            scan["backward_s"] = timing.seconds
+        rows.append({"model": model, **setting, "method": method, **scan})
     return rows

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import polars as pl
 
 PLANNER_TITLES = {
@@ -12,8 +15,6 @@ PLANNER_TITLES = {
     "parent": "a parent's block",
     "none": "no plan",
 }
-
-
 MODEL_TITLES = {
     "lenet5": "LeNet-5",
     "cifarnet": "CifarNet",
@@ -28,20 +29,17 @@ MODEL_TITLES = {
     "mobilenet_v2": "MobileNet-v2",
     "mask_rcnn": "Mask R-CNN",
 }
-
-
 METHOD_TITLES = {
     "olpb_l2": "OLPB, l = 2",
     "olpb_l3": "OLPB, l = 3",
     "bppsa": "BPPSA",
     "dpb": "DPB",
 }
-
-
 SCAN_TITLES = {"hillis_steele": "Hillis-Steele", "blelloch": "Blelloch"}
 
-
 MB = 1e6
+TENS = [10.0**power for power in range(-9, 10)]
+"""Where a logarithmic axis has its labels, so that none stand in each other's way."""
 
 
 def megabytes(size_bytes: int) -> str:
@@ -50,10 +48,14 @@ def megabytes(size_bytes: int) -> str:
     return f"{mb:,.0f} MB" if mb >= 100 else f"{mb:.3g} MB"
 
 
-def phase_title() -> pl.Expr:
-    """Title of inference, or of a step of training with its batch size."""
-    step = pl.format("step of training, batch {}", "batch_size")
-    return pl.when("training").then(step).otherwise(pl.lit("inference"))
+def model_title(row: Mapping[str, Any]) -> str:
+    """Title of a row's network, or its name."""
+    return MODEL_TITLES.get(row["model"], row["model"])
+
+
+def phase_title(row: Mapping[str, Any]) -> str:
+    """Whether a row is of inference, or of a step of training, with its batch size."""
+    return f"a step of training, batch {row['batch_size']}" if row["training"] else "inference"
 
 
 def titled(frame: pl.DataFrame) -> pl.DataFrame:

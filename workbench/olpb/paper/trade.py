@@ -22,16 +22,13 @@ from workbench.memory.dataflow import dataflow
 from workbench.memory.recomputation import BudgetError
 from workbench.memory.stored_dataflows import stored_dataflow
 from workbench.olpb.paper.memory import planned
-from workbench.olpb.paper.titles import MB, MODEL_TITLES
+from workbench.olpb.paper.titles import MB, MODEL_TITLES, phase_title
 
 TRADED: dict[str, Any] = {
     "model": pl.String,
     "training": pl.Boolean,
-    "batch_size": pl.Int64,
-    "budget_bytes": pl.Int64,
-    "total_bytes": pl.Int64,
-    "bytes_percent": pl.Float64,
-    "extra_percent": pl.Float64,
+    **dict.fromkeys(("batch_size", "budget_bytes", "total_bytes"), pl.Int64),
+    **dict.fromkeys(("bytes_percent", "extra_percent"), pl.Float64),
     "recomputed": pl.Int64,
     "reason": pl.String,
 }
@@ -62,8 +59,7 @@ def _traded(
     flow = stored_dataflow(model, batch_size, training)
     whole = planned(flow, "workbench").total_bytes
     budgets = None if shares is None else [int(share * whole) for share in shares]
-    found = memory_trade(flow, budgets)
-    return found.with_columns(
+    return memory_trade(flow, budgets).with_columns(
         bytes_percent=100 * pl.col("total_bytes") / pl.col("total_bytes").max(),
         extra_percent=100 * pl.col("extra_work"),
     )
@@ -71,43 +67,39 @@ def _traded(
 
 def draw_trade(frame: pl.DataFrame) -> alt.Chart:
     """Work that is done again against the bytes of the plan, a line per network."""
-    found = frame.filter(pl.col("total_bytes").is_not_null())
-    drawn = parts.titled(found, model=MODEL_TITLES).with_columns(mb=pl.col("total_bytes") / MB)
-    row = frame.row(0, named=True)
-    missing = len(frame) - len(found)
+    fitting, names = _fitting(frame)
+    drawn = fitting.with_columns(mb=pl.col("total_bytes") / MB)
+    missing = len(frame) - len(drawn)
     left_out = [f"no plan found for {missing} budgets"] if missing else []
-    what = f"a step of training, batch {row['batch_size']}" if row["training"] else "inference"
-    title = ["Less memory for more computing", what, *left_out]
-    chart: alt.Chart = (
-        alt.Chart(drawn)
+    phase = phase_title(frame.row(0, named=True))
+    title = ["Less memory for more computing", phase, *left_out]
+    of_whole = "bytes of results, % of a plan that repeats nothing"
+    return (
+        alt.Chart(drawn, height=190, title=title)
         .mark_line(point=True)
         .encode(
-            x=alt.X(
-                "bytes_percent:Q",
-                title="bytes of results, % of a plan that repeats nothing",
-                scale=alt.Scale(zero=False),
-            ),
+            x=alt.X("bytes_percent:Q", title=of_whole, scale=alt.Scale(zero=False)),
             y=alt.Y("extra_percent:Q", title="work done again, %"),
             tooltip=["model:N", "mb:Q", "extra_percent:Q", "recomputed:Q"],
-            **figures.series("model", parts.present(found["model"], MODEL_TITLES)),
+            **figures.series("model", names),
         )
-        .properties(height=190, title=title)
     )
-    return chart
+
+
+def _fitting(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Rows of budgets that a plan was found for, with titles, and the titles of their networks."""
+    rows = frame.drop_nulls("total_bytes")
+    names = parts.present(rows["model"], MODEL_TITLES)
+    return parts.titled(rows, model=MODEL_TITLES), names
 
 
 RAN: dict[str, Any] = {
     "model": pl.String,
-    "batch_size": pl.Int64,
-    "repeats": pl.Int64,
+    **dict.fromkeys(("batch_size", "repeats"), pl.Int64),
     "share": pl.Float64,
     "total_bytes": pl.Int64,
-    "extra_percent": pl.Float64,
-    "predicted_s": pl.Float64,
-    "arena_s": pl.Float64,
-    "plain_s": pl.Float64,
-    "arena_bytes": pl.Int64,
-    "plain_bytes": pl.Int64,
+    **dict.fromkeys(("extra_percent", "predicted_s", "arena_s", "plain_s"), pl.Float64),
+    **dict.fromkeys(("arena_bytes", "plain_bytes"), pl.Int64),
     "reason": pl.String,
 }
 
@@ -120,21 +112,13 @@ def trade_times(
     A row per network and budget, a ``share`` of what the plan needs that computes nothing again:
     ``model, batch_size, repeats``; the plan's ``total_bytes`` and ``extra_percent``, as in `trade`;
     ``predicted_s`` by this machine's roofline; medians ``arena_s``, and ``plain_s`` of PyTorch as
-    it is, by turns; ``arena_bytes``, with what
-    operators allocate beside it, and ``plain_bytes``, the most that PyTorch's allocator holds.
+    it is, by turns; ``arena_bytes``, with what operators allocate beside it, and ``plain_bytes``,
+    the most that PyTorch's allocator holds.
     """
     check_whole("batch_size", batch_size, 1)
     points = grid(model=models, share=shares)
     shared = {"batch_size": batch_size, "repeats": repeats}
-    return sweep(
-        "Trade, times",
-        _ran,
-        points,
-        RAN,
-        shared=shared,
-        timed=True,
-        failures=BudgetError,
-    )
+    return sweep("Trade, times", _ran, points, RAN, shared=shared, timed=True, failures=BudgetError)
 
 
 def _ran(model: str, share: float, batch_size: int, repeats: int, **_: object) -> dict[str, Any]:
@@ -149,15 +133,15 @@ def _ran(model: str, share: float, batch_size: int, repeats: int, **_: object) -
     budget_bytes = int(share * planned(flow, "workbench").total_bytes) if share < 1 else None
     inputs = torch.randn(batch_size, *MODELS[model].input_shape)
     classes = torch.zeros(batch_size, dtype=torch.int64)
-    found = measure_memory(graph, (inputs, classes), budget_bytes=budget_bytes, repeats=repeats)
+    measured = measure_memory(graph, (inputs, classes), budget_bytes=budget_bytes, repeats=repeats)
     return {
-        "total_bytes": found.plan.total_bytes,
-        "extra_percent": 100 * extra_work(flow, found.plan),
-        "predicted_s": this_machine().seconds(found.plan.flow),
-        "arena_s": statistics.median(found.arena_s),
-        "plain_s": statistics.median(found.plain_s),
-        "arena_bytes": found.arena_bytes + found.beside_bytes,
-        "plain_bytes": found.plain_bytes,
+        "total_bytes": measured.plan.total_bytes,
+        "extra_percent": 100 * extra_work(flow, measured.plan),
+        "predicted_s": this_machine().seconds(measured.plan.flow),
+        "arena_s": statistics.median(measured.arena_s),
+        "plain_s": statistics.median(measured.plain_s),
+        "arena_bytes": measured.arena_bytes + measured.beside_bytes,
+        "plain_bytes": measured.plain_bytes,
     }
 
 
@@ -178,8 +162,8 @@ def draw_trade_times(frame: pl.DataFrame) -> alt.VConcatChart:
 
     Below, how much longer less memory takes than computing nothing again: predicted and measured.
     """
-    found = frame.filter(pl.col("total_bytes").is_not_null())
-    drawn = parts.titled(found, model=MODEL_TITLES).with_columns(
+    fitting, names = _fitting(frame)
+    drawn = fitting.with_columns(
         ratio=pl.col("arena_s") / pl.col("plain_s"),
         mb=pl.col("arena_bytes") / MB,
         plain_mb=pl.col("plain_bytes") / MB,
@@ -189,10 +173,9 @@ def draw_trade_times(frame: pl.DataFrame) -> alt.VConcatChart:
         "Time of a step of training in the arena",
         f"batch {row['batch_size']}, median of {row['repeats']} on this machine",
     ]
-    names = parts.present(found["model"], MODEL_TITLES)
     held = alt.X("mb:Q", title="MB held", scale=alt.Scale(zero=True))
     ratios = (
-        alt.Chart(drawn)
+        alt.Chart(drawn, height=150)
         .mark_line(point=True)
         .encode(
             x=held,
@@ -200,17 +183,15 @@ def draw_trade_times(frame: pl.DataFrame) -> alt.VConcatChart:
             tooltip=["model:N", "mb:Q", "plain_mb:Q", "arena_s:Q", "extra_percent:Q"],
             **figures.series("model", names),
         )
-        .properties(height=150)
     )
-    longer = drawn.unpivot(
-        on=["predicted_s", "arena_s"], index=["model", "mb", "share"], variable_name="seconds"
-    ).with_columns(
+    ratio = pl.col("value") / pl.col("value").sort_by("share").last()
+    longer = drawn.unpivot(list(SECONDS), index=["model", "mb", "share"], variable_name="seconds")
+    longer = longer.with_columns(
         pl.col("seconds").replace_strict(SECONDS),
-        percent=100
-        * (pl.col("value") / pl.col("value").sort_by("share").last() - 1).over("model", "seconds"),
+        percent=100 * (ratio - 1).over("model", "seconds"),
     )
     points = (
-        alt.Chart(longer)
+        alt.Chart(longer, height=110)
         .mark_point(filled=True, size=50)
         .encode(
             x=held,
@@ -218,12 +199,8 @@ def draw_trade_times(frame: pl.DataFrame) -> alt.VConcatChart:
             color=parts.colour("model", names, legend=None),
             shape=parts.shape("seconds", list(SECONDS.values())),
         )
-        .properties(height=110)
     )
-    chart: alt.VConcatChart = alt.vconcat(ratios, points, title=title).resolve_scale(
-        shape="independent"
-    )
-    return chart
+    return alt.vconcat(ratios, points, title=title).resolve_scale(shape="independent")
 
 
 _NETWORKS = ("vgg16", "resnet50", "googlenet")

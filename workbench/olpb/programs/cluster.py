@@ -47,22 +47,15 @@ class Delays:
     random: bool = False
 
     def send(
-        self, context: Context, target: int, topic: str, value: Any, size_bytes: float = 0.0
+        self, context: Context, target: int, topic: str, value: Any, size_bytes: float
     ) -> None:
         """Send a value to another node of the pool; drawn from the sender's own generator."""
         delay_s = self.pool.delay_s
         if self.random:
             delay_s *= float(context.random.exponential())
-        bandwidth_bps = self.pool.nodes[context.node].bandwidth_bps
-        if bandwidth_bps is not None:
-            delay_s += 8 * size_bytes / bandwidth_bps
+        delay_s += self.pool.nodes[context.node].sending_s(size_bytes)
         arriving = Delayed(value, context.now_s() + delay_s)
         context.send(target, Message(context.node, topic, arriving, size_bytes))
-
-    async def receive(self, context: Context, topic: str, sender: int | None = None) -> Any:
-        """Wait for a value of a topic until its delay is over."""
-        message = await context.receive(topic, sender=sender)
-        return await arrived(context, message.payload)
 
 
 async def arrived(context: Context, delayed: Delayed) -> Any:

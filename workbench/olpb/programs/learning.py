@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
+from workbench.olpb.programs.scan import Learner
 from workbench.training import (
     Epochs,
     FlatModel,
@@ -75,18 +76,17 @@ class Evaluations(Epochs):
             return
         del self._waiting[iteration]
         merged: dict[str, Tensor] = {}
-        for part, found, its, _ in waiting:
-            self.flat.parameters[part].copy_(found)
-            merged |= its
+        for part, part_weights, part_buffers, _ in waiting:
+            self.flat.parameters[part].copy_(part_weights)
+            merged |= part_buffers
+        self.evaluate(merged, max(ended_s for *_, ended_s in waiting))
         self._iterations.append(iteration)
-        self.evaluate(merged, max(one[-1] for one in waiting))
 
     @property
     def table(self) -> pl.DataFrame:
         """A row per evaluation: ``iteration``, and the columns of epochs but for their number."""
-        every = super().frame.drop("epoch")
-        done = pl.Series("iteration", self._iterations[: len(every)], pl.Int64)
-        return every.insert_column(0, done)
+        iterations = pl.Series("iteration", self._iterations, pl.Int64)
+        return super().frame.drop("epoch").insert_column(0, iterations)
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -94,9 +94,19 @@ class Evaluations(Epochs):
         ends = self.table.filter(pl.col("iteration").is_in(sorted(self._epoch_ends)))
         return ends.drop("iteration").with_row_index("epoch", 1).cast({"epoch": pl.Int64})
 
+    def __len__(self) -> int:
+        """Epochs that had ended at the last evaluation; an epoch may have several or none."""
+        return sum(end <= max(self._iterations, default=0) for end in self._epoch_ends)
+
+    @property
+    def last_loss(self) -> float | None:
+        """Over all samples, where the last evaluation was at the end of an epoch."""
+        ended = self._iterations and self._iterations[-1] in self._epoch_ends
+        return super().last_loss if ended else None
+
 
 @dataclass(eq=False)
-class ServerModel:
+class ServerModel(Learner):
     """The server's model: nodes take their time, and gradients come from autograd."""
 
     flat: FlatModel
@@ -119,8 +129,8 @@ class ServerModel:
     def end(self, at_s: float) -> None:
         """Step by them."""
         self.sgd.step(self.flat.parameters, self.flat.gradients, self.velocity)
-        whole, buffers = slice(None), get_buffers(self.flat.module)
-        self.evaluations.take(len(self.losses), whole, self.flat.parameters, buffers, at_s)
+        everything, buffers = slice(None), get_buffers(self.flat.module)
+        self.evaluations.take(len(self.losses), everything, self.flat.parameters, buffers, at_s)
 
 
 class Kept(NamedTuple):
@@ -193,12 +203,12 @@ class ModuleModel:
         copy = kept.copy
         copy.check_attached()
         copy.gradients.zero_()
-        given = backward(kept.passed, gradient)
+        passed_back = backward(kept.passed, gradient)
         self.sgd.step(weights, copy.gradients[self.where], self.velocity[self.where])
-        return weights, given
+        return weights, passed_back
 
     def end(self, iteration: int, at_s: float) -> None:
         """Hand in the weights as they are after an iteration."""
         buffers = get_buffers(self.flat.module)
-        own = {name: one for name, one in buffers.items() if name in self._buffers}
+        own = {name: held for name, held in buffers.items() if name in self._buffers}
         self.evaluations.take(iteration + 1, self.where, self.start(), own, at_s)

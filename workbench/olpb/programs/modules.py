@@ -7,15 +7,15 @@ back-propagation on one node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UserError
 from workbench.olpb.algorithms.decoupled import Module, backward, forward
 from workbench.olpb.costs.subtasks import Pool
-from workbench.olpb.programs.cluster import Delays, seconds
+from workbench.olpb.programs.cluster import Delays, arrived, seconds
 
 if TYPE_CHECKING:
     from workbench.olpb.programs.learning import ModuleModel
@@ -39,24 +39,6 @@ class ModuleWork:
     backward_dispatches: int = 1
 
 
-class Idle:
-    """Learns nothing: only time passes."""
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        return self._pair if name == "learn" else self._nothing
-
-    def _nothing(self, *arguments: object) -> None:
-        del arguments
-
-    def _pair(self, *arguments: object) -> tuple[None, None]:
-        del arguments
-        return None, None
-
-
-ModuleLearner = Union["ModuleModel", Idle]
-"""The learning of one module."""
-
-
 def nodes_of(modules: Sequence[ModuleWork], pool: Pool) -> tuple[int, ...]:
     """Node of each module: the dearest gets the fastest that it fits on, and so on."""
     if len(modules) > len(pool.nodes):
@@ -65,8 +47,8 @@ def nodes_of(modules: Sequence[ModuleWork], pool: Pool) -> tuple[int, ...]:
             "more nodes, or cut the network into fewer modules"
         )
     free = sorted(range(len(pool.nodes)), key=lambda node: -pool.nodes[node].flops_per_s)
-    found: dict[int, int] = {}
-    costs = [one.forward_flops + one.backward_flops for one in modules]
+    chosen: dict[int, int] = {}
+    costs = [module.forward_flops + module.backward_flops for module in modules]
     for module in sorted(range(len(modules)), key=lambda module: -costs[module]):
         needed = modules[module].memory_bytes
         fitting = [node for node in free if pool.nodes[node].room >= needed]
@@ -75,46 +57,28 @@ def nodes_of(modules: Sequence[ModuleWork], pool: Pool) -> tuple[int, ...]:
                 f"module {module} needs {needed:,} bytes, and no free node has as many; give "
                 "nodes with more memory, or a smaller batch"
             )
-        found[module] = fitting[0]
+        chosen[module] = fitting[0]
         free.remove(fitting[0])
-    return tuple(found[module] for module in range(len(modules)))
+    return tuple(chosen[module] for module in range(len(modules)))
 
 
 def programs_of(
     modules: Sequence[ModuleWork],
     pool: Pool,
-    iterations: int = 1,
+    iterations: int,
+    learners: Sequence[ModuleModel],
     *,
     random_delays: bool = False,
-    learners: Sequence[ModuleLearner] | None = None,
 ) -> dict[int, Program]:
     """Programs by node of ``cluster_of(pool)``; each returns when its iterations ended, in seconds.
 
-    Without `learners`, one a module, nothing is learnt.
+    `learners` are what the modules learn with.
     """
-    learning = [Idle() for _ in modules] if learners is None else list(learners)
     nodes, delays = nodes_of(modules, pool), Delays(pool, random_delays)
     return {
-        nodes[number]: _program(_Place(number, nodes, modules, delays, learner), iterations)
-        for number, learner in enumerate(learning)
+        nodes[number]: partial(_Place(number, nodes, modules, delays, learner).run, iterations)
+        for number, learner in enumerate(learners)
     }
-
-
-def _program(place: _Place, iterations: int) -> Program:
-    """Program of a module."""
-
-    async def program(context: Context) -> list[float]:
-        state: Module[Any, Any] = Module(place.number, len(place.modules), place.learner.start())
-        ended_s = []
-        for iteration in range(iterations):
-            state = await place.forward(context, state, iteration)
-            if state.due:
-                state = await place.backward(context, state, iteration - state.late)
-            ended_s.append(context.now_s())
-            place.learner.end(iteration, ended_s[-1])
-        return ended_s
-
-    return program
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,13 +89,25 @@ class _Place:
     nodes: Sequence[int]  # by module
     modules: Sequence[ModuleWork]
     delays: Delays
-    learner: ModuleLearner
+    learner: ModuleModel
+
+    async def run(self, iterations: int, context: Context) -> list[float]:
+        """Program of the module."""
+        state: Module[Any, Any] = Module(self.number, len(self.modules), self.learner.start())
+        ended_s = []
+        for iteration in range(iterations):
+            state = await self.forward(context, state, iteration)
+            if state.due:
+                state = await self.backward(context, state, iteration - state.late)
+            ended_s.append(context.now_s())
+            self.learner.end(iteration, ended_s[-1])
+        return ended_s
 
     async def forward(self, context: Context, state: Module[Any, Any], batch: int) -> Any:
         """Pass a batch forward and on; the next state."""
         topic, own = f"features {batch}", self.modules[self.number]
         if self.number:
-            features = await self.delays.receive(context, topic)
+            features = await arrived(context, (await context.receive(topic)).payload)
         else:
             features = self.learner.samples(batch)
         state = await context.compute(
@@ -152,7 +128,7 @@ class _Place:
         if not own.backward_dispatches:
             return backward(state, lambda weights, _: (weights, None))[0]
         if state.late:
-            gradient = await self.delays.receive(context, topic)
+            gradient = await arrived(context, (await context.receive(topic)).payload)
         else:
             gradient = self.learner.loss(state.passes[0])
         state, going_back = await context.compute(

@@ -1,0 +1,303 @@
+"""Backward passes by scan: a server deals subtasks to nodes, which combine them (Fig. 4, Alg. 2).
+
+The server asks nodes for their conditions before every backward pass. Where a node has left, which
+shows by its silence alone, all subtasks are dealt again to those who are still there, and the pass
+begins again, with what it was given: no gradient is lost. A node that comes back is given subtasks
+from the next pass on.
+
+A node makes its moves in the order of their stages, each as soon as it is free and has both values,
+and sends a value to whom it is for in the moment in which it has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from workbench.olpb.algorithms.assignment import assign
+from workbench.olpb.algorithms.schedules import Schedule, schedule
+from workbench.olpb.costs.backward import Group, as_paper_counts
+from workbench.olpb.costs.subtasks import Node, Pool
+from workbench.olpb.costs.timing import Work
+from workbench.olpb.programs.cluster import Delayed, Delays, arrived, seconds
+from workbench.runtime import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from workbench.runtime import Context, Program, Task
+
+
+class Learner:
+    """The learning behind backward passes, of which there is none here.
+
+    Nodes take their time; gradients come from the learner.
+    """
+
+    def begin(self, iteration: int) -> None:
+        """Pass a batch forward."""
+
+    def end(self, at_s: float) -> None:
+        """The backward pass is done."""
+
+
+@dataclass(frozen=True, eq=False)
+class BackwardPasses:
+    """Backward passes by scan: all that server and nodes know, but for each other.
+
+    OLPB and BPPSA differ in their subtasks alone.
+
+    Attributes
+    ----------
+    subtasks
+        A scan's elements: the loss's gradient, then the groups from the loss to the input.
+    scan
+        A name in `schedules.ALGORITHMS`.
+    random_delays
+        Whether a message takes ``Exp(1) * delay_s``, from the run's seed, or `delay_s`.
+    costs
+        What a schedule's moves, messages and groups cost; by default as the paper counts.
+    forward_s
+        Of the forward pass, which the server does alone.
+    over
+        Not empty once the server has ended, which a node that comes back then finds out.
+    """
+
+    subtasks: tuple[Group, ...]
+    pool: Pool
+    iterations: int = 1
+    scan: str = field(default="hillis_steele", kw_only=True)
+    random_delays: bool = field(default=False, kw_only=True)
+    costs: Callable[[Schedule], Work] | None = field(default=None, kw_only=True)
+    learner: Learner = field(default_factory=Learner, kw_only=True)
+    forward_s: float = field(default=0.0, kw_only=True)
+    over: list[bool] = field(default_factory=list, init=False)
+
+    @property
+    def programs(self) -> list[Program]:
+        """Programs for the nodes of ``cluster_of(pool)``, in their order; the server's is the last.
+
+        The server's returns a list of `Counts`, one a backward pass.
+        """
+        return [*(partial(_work, self) for _ in self.pool.nodes), partial(_serve, self)]
+
+    @cached_property
+    def patience_s(self) -> float:
+        """How long the server waits for the next node before it asks who is still there.
+
+        In a pass twice as long each time.
+        """
+        slowest = min(node.flops_per_s for node in self.pool.nodes)
+        flops = sum(group.backward_flops for group in self.subtasks)
+        dispatches_s = len(self.subtasks) * self.pool.dispatch_s
+        return flops / slowest + dispatches_s + self.pool.delay_s or 1.0
+
+
+class Order(NamedTuple):
+    """What the server tells a node to do in an attempt at a backward pass."""
+
+    attempt: int
+    plan: Schedule
+    work: Work
+    run: range  # the node's own elements
+
+
+class Combined(NamedTuple):
+    """A value of the scan: elements `first` to `last`, both included, combined."""
+
+    first: int
+    last: int
+    steps: int = 0  # moves one after the other, on values and nodes, until it was there
+
+
+class Report(NamedTuple):
+    """What a node has done."""
+
+    steps: int  # until it had done its last move
+    work: int
+
+
+class Counts(NamedTuple):
+    """A backward pass as it ran."""
+
+    iteration: int
+    begin_s: float
+    backward_s: float  # until the last node was done, attempts that failed included
+    steps: int  # S: moves one after the other, the most on any path
+    work: int  # W: all moves
+    runs: tuple[range, ...]  # of elements, by node
+    attempts: int  # above 1 where a node left
+
+
+async def _serve(passes: BackwardPasses, context: Context) -> list[Counts]:
+    """Program of the server."""
+    done: list[Counts] = []
+    asking = _Asking(context, len(passes.pool.nodes))
+    for iteration in range(passes.iterations):
+        begin = partial(passes.learner.begin, iteration)
+        await context.compute(begin, cost_s=passes.forward_s, lane="forward")
+        done.append(await _backward(context, passes, asking, iteration))
+        passes.learner.end(context.now_s())
+    passes.over.append(True)
+    for node in range(len(passes.pool.nodes)):
+        context.send(node, Message(context.node, "end", control=True))
+    return done
+
+
+async def _backward(
+    context: Context, passes: BackwardPasses, asking: _Asking, iteration: int
+) -> Counts:
+    """A backward pass, tried until all nodes that have subtasks are done."""
+    begin_s, first = context.now_s(), asking.attempt
+    costs = passes.costs or partial(as_paper_counts, elements=passes.subtasks)
+    reports = None
+    while reports is None:
+        asking.attempt += 1
+        there = await asking.conditions()
+        nodes = list(passes.pool.nodes)
+        for node, (conditions, _) in there.items():
+            nodes[node] = conditions
+        left = [node for node in range(len(nodes)) if node not in there]
+        runs = assign(passes.subtasks, replace(passes.pool, nodes=tuple(nodes)), left)
+        plan = schedule(passes.scan, len(passes.subtasks), runs, exclusive=True)
+        work, busy = costs(plan), [node for node, run in enumerate(runs) if run]
+        for node in busy:
+            order = Order(asking.attempt, plan, work, runs[node])
+            context.send(node, Message(context.node, "order", order, control=True))
+        reports = await _collect(context, passes, asking, busy)
+    took_s = context.now_s() - begin_s
+    steps = max(report.steps for report in reports)
+    work_done = sum(report.work for report in reports)
+    return Counts(iteration, begin_s, took_s, steps, work_done, runs, asking.attempt - first)
+
+
+async def _collect(
+    context: Context, passes: BackwardPasses, asking: _Asking, busy: Sequence[int]
+) -> list[Report] | None:
+    """What nodes report; None where one of them has left, or begun again, before it did."""
+    reports: dict[int, Report] = {}
+    patience_s = passes.patience_s
+    while len(reports) < len(busy):
+        try:
+            done = await context.receive(f"done {asking.attempt}", timeout_s=patience_s)
+            reports[done.sender] = done.payload
+        except TimeoutError:
+            there = await asking.conditions()
+            waited_for = [node for node in busy if node not in reports]
+            if any(there.get(node, (None, None))[1] != asking.attempt for node in waited_for):
+                return None
+            patience_s *= 2
+    return list(reports.values())
+
+
+class _Asking:
+    """Asks nodes for their conditions; `attempt` numbers the backward passes that are tried."""
+
+    def __init__(self, context: Context, nodes: int) -> None:
+        self._context, self._nodes, self._asked = context, nodes, 0
+        self.attempt = 0
+
+    async def conditions(self) -> dict[int, tuple[Node, int | None]]:
+        """By node that is there, what it has, and the attempt that it works on."""
+        self._asked += 1
+        topic = f"conditions {self._asked}"
+        for node in range(self._nodes):
+            question = Message(self._context.node, "ask", topic, control=True)
+            self._context.send(node, question)
+        answers: dict[int, tuple[Node, int | None]] = {}
+        while len(answers) < self._nodes:
+            try:
+                answer = await self._context.receive(topic, timeout_s=0.0)
+            except TimeoutError:
+                break
+            answers[answer.sender] = answer.payload
+        return answers
+
+
+async def _work(passes: BackwardPasses, context: Context) -> None:
+    """Program of a node: says what it has, and carries out its part of a scan, until the end."""
+    server = len(passes.pool.nodes)
+    task: Task[None] | None = None
+    attempt = None
+    if passes.over:
+        return
+    while (message := await context.receive(sender=server)).topic != "end":
+        if message.topic == "order":
+            if task is not None:
+                task.cancel()
+            attempt = message.payload.attempt
+            task = context.spawn(_carry_out(context, passes, message.payload))
+        else:
+            conditions = passes.pool.nodes[context.node], attempt
+            context.send(server, Message(context.node, message.payload, conditions, control=True))
+
+
+async def _carry_out(context: Context, passes: BackwardPasses, order: Order) -> None:
+    """Do a node's part of a backward pass, and report."""
+    values, node = _Values(context, passes, order), context.node
+    for element in order.run:
+        values.keep(element, Combined(element, element))
+    steps = work = 0
+    for move, flops in zip(order.plan.moves, order.work.move_flops, strict=True):
+        if move.node == node:
+            left, right = await values.value(move.left), await values.value(move.right)
+            assert left.last + 1 == right.first, "it combines what is not side by side"
+            await context.compute(
+                _nothing,
+                cost_s=seconds(passes.pool, node, flops),
+                lane="scan",
+                label=f"{left.first}-{left.last} with {right.first}-{right.last}",
+            )
+            work, steps = work + 1, 1 + max(steps, left.steps, right.steps)
+            values.keep(move.result, Combined(left.first, right.last, steps))
+    for element in order.run:
+        prefix = order.plan.prefixes[element]
+        if prefix is not None:
+            before = await values.value(prefix)
+            assert before[:2] == (0, element - 1), "it is not what precedes the element"
+            flops = order.work.after_flops[element]
+            await context.compute(
+                _nothing,
+                cost_s=seconds(passes.pool, node, flops, dispatches=0),
+                lane="parameters" if flops else "",
+                label=f"group {element}",
+            )
+    report = Message(node, f"done {order.attempt}", Report(steps, work), control=True)
+    context.send(len(passes.pool.nodes), report)
+
+
+def _nothing() -> None:
+    """What a node computes, but for the time that it takes."""
+
+
+class _Values:
+    """Values that a node has, and those that are on their way to it."""
+
+    def __init__(self, context: Context, passes: BackwardPasses, order: Order) -> None:
+        self._context, self._value_bytes = context, order.work.value_bytes
+        self._delays = Delays(passes.pool, passes.random_delays)
+        self._topic = f"value {order.attempt}"
+        self._held: dict[int, Combined] = {}
+        self._coming: dict[int, Delayed] = {}
+        self._targets: dict[int, list[int]] = {}
+        for message in order.plan.messages:
+            if message.source == context.node:
+                self._targets.setdefault(message.value, []).append(message.target)
+
+    def keep(self, number: int, value: Combined) -> None:
+        """Have a value, and send it to whom it is for."""
+        self._held[number] = value
+        for target in self._targets.get(number, ()):
+            size_bytes = self._value_bytes[number]
+            self._delays.send(self._context, target, self._topic, (number, value), size_bytes)
+
+    async def value(self, number: int) -> Combined:
+        """Wait for a value until it is there."""
+        if number not in self._held:
+            while number not in self._coming:
+                delayed: Delayed = (await self._context.receive(self._topic)).payload
+                self._coming[delayed.value[0]] = delayed
+            _, self._held[number] = await arrived(self._context, self._coming[number])
+        return self._held[number]
