@@ -11,7 +11,7 @@ import polars as pl
 
 from workbench import figures
 from workbench.edgegossip.costs.course import Aggregating, Epoch
-from workbench.edgegossip.costs.load import Load
+from workbench.edgegossip.costs.platforms import Load
 from workbench.edgegossip.paper.testbed import (
     PLATFORMS,
     RATIO,
@@ -22,7 +22,7 @@ from workbench.edgegossip.paper.testbed import (
     paper_testbed,
 )
 from workbench.edgegossip.paper.titles import MODEL_TITLES
-from workbench.edgegossip.prediction.contention import Contention
+from workbench.edgegossip.prediction.predictor import Contention
 from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.runtime import Trace
 from workbench.runtime.trace import Span

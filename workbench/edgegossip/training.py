@@ -61,11 +61,6 @@ class Setup(Gossip):
         What each platform sends with, shared among its peers, and seconds of each transmission.
     cluster
         Nodes and links of one's own, in place of all platforms linked so.
-
-    Raises
-    ------
-    ValueError
-        What a `GossipSetup` refuses; anything but platforms; an uplink that cannot be.
     """
 
     platforms: Sequence[Platform]

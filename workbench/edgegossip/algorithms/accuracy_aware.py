@@ -18,11 +18,6 @@ def ranked(effects: ArrayLike) -> Indices:
 
     `effects` are the losses of the aggregated points, (M,); the result is the numbers of subsets,
     (M,).
-
-    Raises
-    ------
-    ValueError
-        No effects, or NaN among them, as when training diverged.
     """
     return np.argsort(-checked_effects(effects), kind="stable").astype(np.int64)
 
@@ -49,11 +44,6 @@ def selected(
         r: share of the points to be processed, 0 to 1.
     batch_size
         b: least number of points in a batch.
-
-    Raises
-    ------
-    ValueError
-        An order that is not one of all subsets, a ratio beyond 0 to 1, a batch without points.
     """
     subsets = np.asarray(order)
     if not np.array_equal(np.sort(subsets), np.arange(len(aggregation))):

@@ -32,12 +32,6 @@ class Balance:
         |X_i|: data points that the platform holds; 0 if it handed them over.
     throughput
         p_i: data points per second that the platform is predicted to process.
-
-    Raises
-    ------
-    ValueError
-        No platform, unequal lengths, a number that is negative, not finite or, of points, not
-        whole.
     """
 
     points: tuple[int, ...]

@@ -12,17 +12,59 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import astuple, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
 
-from workbench.edgegossip.prediction.contention import Counters, Source
+from workbench.edgegossip.prediction.predictor import Contention
 from workbench.errors import UserError
 
 _NETWORK, _DISKS = Path("/sys/class/net"), Path("/sys/block")
 _GONE = (FileNotFoundError, ProcessLookupError)  # a process, or a thread, that has ended
+
+
+@dataclass(frozen=True)
+class Counters:
+    """A node's counters; only differences mean anything."""
+
+    at_s: float  # of a steady clock
+    cores_s: float  # of all cores together
+    busy_s: float  # of all cores while not idle
+    network_bytes: float = 0.0  # sent and received
+    disk_bytes: float = 0.0  # read and written
+    own_busy_s: float = 0.0  # of the training task, as the next two
+    own_network_bytes: float = 0.0
+    own_disk_bytes: float = 0.0
+
+
+Source = Callable[[], Counters]
+"""Reads the counters now."""
+
+
+def between(earlier: Counters, later: Counters) -> Contention:
+    """Return the mean contention from one reading to the next.
+
+    A write counts for its process when it is made, for the disk when it gets there, so the
+    difference may be slightly negative; it then counts as none.
+    """
+    gone = Counters(*(b - a for a, b in zip(astuple(earlier), astuple(later), strict=True)))
+    if not (gone.at_s > 0 and gone.cores_s > 0):
+        raise UserError(
+            f"{gone.at_s:g} s between two readings, in which the cores counted {gone.cores_s:g} s; "
+            "contention needs some time: read less often"
+        )
+    core = _others(gone.busy_s, gone.own_busy_s) / gone.cores_s
+    network_bytes = _others(gone.network_bytes, gone.own_network_bytes)
+    disk_bytes = _others(gone.disk_bytes, gone.own_disk_bytes)
+    return Contention(min(core, 1.0), network_bytes / gone.at_s, disk_bytes / gone.at_s)
+
+
+def _others(everybody: float, own: float) -> float:
+    # A task's own counters fall when one of its processes ends without being waited for.
+    return max(0.0, everybody - max(0.0, own))
 
 
 def host_counters(
