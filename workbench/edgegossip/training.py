@@ -136,10 +136,6 @@ def train(
 
     Raises
     ------
-    workbench.names.UnknownNameError
-        No such strategy, technique or option.
-    ValueError
-        What `EdgeGossip` refuses; faults that lose something, without `patience_s`.
     TrainingError
         The loss is not finite any more, or too many platforms have failed, or all; the error's
         `trained` has the epochs that were done.

@@ -26,8 +26,7 @@ class Aggregation:
     Parameters
     ----------
     points
-        Aggregated points, (M, d...): of the shape of an original point, so that a model takes
-        both.
+        Aggregated points, (M, d...), shaped as the original ones.
     labels
         Class of each subset, (M,), int64.
     members

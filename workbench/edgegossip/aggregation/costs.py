@@ -30,16 +30,8 @@ def operations(
     Deviation: the table writes d for the dimension in which points are divided; they have been
     reduced by then, so d' is meant.
 
-    Parameters
-    ----------
-    technique
-        One of `COUNTED`; the table has no other.
-    points, features
-        N and d.
-    ratio
-        Original points for each aggregated one.
-    classes
-        Of equal size; they count where each is divided on its own.
+    `technique` is one of `COUNTED`, since the table has no other; `points` and `features` are N and
+    d. The `classes`, of equal size, count where each is divided on its own.
     """
     check_name("technique of Table 3", technique, COUNTED)
     ratio = check_ratio(ratio)

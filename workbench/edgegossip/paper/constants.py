@@ -87,14 +87,14 @@ class _Setting:
 
     def speedups(self) -> list[float]:
         testbed = Testbed(self.constants, {**STATED, "assumed": self.assumed})
-        found = speedups(
+        by_setting = speedups(
             testbed,
             self.epochs,
             deployments=self.deployments,
             uplink_mbps=self.uplink_mbps,
             seed=self.seed,
         )
-        return list(found.values())
+        return list(by_setting.values())
 
 
 ASSUMED = {
@@ -111,17 +111,16 @@ ASSUMED = {
 def _varied(factor: float) -> dict[str, tuple[str, _Setting]]:
     """Value and setting of each number, times a factor, all else unchanged."""
     stands = _Setting()
-    found = {}
+    assumed = {}
     for name, what in ASSUMED.items():
         value = factor * stands.assumed[name]
         value = int(value) if name == "points_per_platform" else value
-        found[what] = f"{value:,g}", stands.assuming(**{name: value})
+        assumed[what] = f"{value:,g}", stands.assuming(**{name: value})
     larger = [round(factor * count) for count in DEPLOYMENTS[1:]]
     epochs, uplink_mbps = round(factor * EPOCHS), factor * UPLINK_MBPS
-    intensity, host_ms = (
-        factor * one for one in (stands.constants.intensity, stands.constants.host_ms)
-    )
-    return found | {
+    constants = stands.constants
+    intensity, host_ms = factor * constants.intensity, factor * constants.host_ms
+    return assumed | {
         "platforms of the larger deployments": (
             ", ".join(map(str, larger)),
             replace(stands, deployments=(DEPLOYMENTS[0], *larger)),
@@ -130,11 +129,11 @@ def _varied(factor: float) -> dict[str, tuple[str, _Setting]]:
         "epochs": (str(epochs), replace(stands, epochs=epochs)),
         "co-runners' intensity": (
             f"{intensity:g}",
-            replace(stands, constants=replace(stands.constants, intensity=intensity)),
+            replace(stands, constants=replace(constants, intensity=intensity)),
         ),
         "host, ms a sample (fitted)": (
             f"{host_ms:g}",
-            replace(stands, constants=replace(stands.constants, host_ms=host_ms)),
+            replace(stands, constants=replace(constants, host_ms=host_ms)),
         ),
     }
 

@@ -1,9 +1,8 @@
 """Counters of this machine, by psutil: on Linux from /proc, as Han et al. 2021 (Sec. 3.3).
 
 The training task's part is that of a process and all its descendants. Linux lists each thread's
-children, so a reading costs as much as there are threads in the tree. Where it does not (built
-without ``CONFIG_PROC_CHILDREN``), and on other systems, psutil asks every process of the machine
-for its parent.
+children, so a reading costs as much as there are threads in the tree; elsewhere psutil asks every
+process of the machine for its parent.
 """
 
 from __future__ import annotations
@@ -45,11 +44,7 @@ Source = Callable[[], Counters]
 
 
 def between(earlier: Counters, later: Counters) -> Contention:
-    """Return the mean contention from one reading to the next.
-
-    A write counts for its process when it is made, for the disk when it gets there, so the
-    difference may be slightly negative; it then counts as none.
-    """
+    """Return the mean contention from one reading to the next."""
     gone = Counters(*(b - a for a, b in zip(astuple(earlier), astuple(later), strict=True)))
     if not (gone.at_s > 0 and gone.cores_s > 0):
         raise UserError(
@@ -63,7 +58,8 @@ def between(earlier: Counters, later: Counters) -> Contention:
 
 
 def _others(everybody: float, own: float) -> float:
-    # A task's own counters fall when one of its processes ends without being waited for.
+    # A task's own counters fall when one of its processes ends without being waited for. A write
+    # counts for its process when it is made, for the disk when it gets there.
     return max(0.0, everybody - max(0.0, own))
 
 
@@ -117,8 +113,7 @@ def _links(counters: Mapping[str, Any]) -> list[Any]:
 def _physical(counters: Mapping[str, Any], folder: Path) -> list[Any]:
     """Counters of physical devices; where the system does not say which, of all but loops.
 
-    Virtual ones (bridges, mirrors, loops, memory as a disk) count again what a physical one counts,
-    or what never leaves the memory.
+    Virtual ones (bridges, mirrors, memory as a disk) count bytes again, or what stays in memory.
     """
     physical = [name for name in counters if _is_physical(folder, name)]
     names = physical or [name for name in counters if not name.startswith("loop")]
@@ -138,10 +133,9 @@ class Used(NamedTuple):
 
 
 def process_tree(pid: int) -> Callable[[], Used]:
-    """Return what reads how much a process and all its descendants have used.
+    """Return what reads how much a process and all its descendants, ended ones too, have used.
 
-    Each process counts with its children that have ended, so the sum over those alive is that of
-    the whole tree. When the first itself has ended, the last sum stays.
+    When the first itself has ended, the last sum stays.
     """
     last = Used()
     try:

@@ -36,7 +36,7 @@ INTERVAL_S, WINDOW_S = 1.0, 60.0
 """As in the paper: read once a second, reported once a minute."""
 
 KEPT = 4096
-"""Of the latest readings, and of the latest reports, the seconds are kept."""
+"""Latest readings and reports whose seconds are kept."""
 
 
 def timed(call: Callable[[], T]) -> tuple[T, float]:

@@ -90,9 +90,6 @@ def profiling_runs(
 
     Raises
     ------
-    ValueError
-        An unknown workload, a number that cannot be, or a system on which pipes cannot be waited
-        for.
     RuntimeError
         The training or a job failed.
     workbench.experiments.ExperimentInterrupted

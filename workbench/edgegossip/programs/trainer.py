@@ -2,33 +2,26 @@
 
 Han et al. 2021, Fig. 2: each platform aggregates its points once; before each epoch it predicts its
 throughput and reports it, sets its ratio of points by the balancer (Alg. 1), and learns from those
-that a strategy selects (Alg. 2, or another for comparison).
+that a strategy selects (Alg. 2, or another for comparison). Deviations:
 
-Deviation: read to the letter, Alg. 2 makes batches of points as they are ranked. A subset holds one
-class and neighbours in rank often the same one, so such batches teach one class after the other;
-training with them is slow and unsteady, or fails. So the chosen points are shuffled into batches
-unless ``order="ranked"``.
+- A subset holds one class, and neighbours in rank often the same one, so batches of points as they
+  are ranked teach one class after the other; training with them is slow and unsteady, or fails. So
+  the chosen points are shuffled into batches unless ``order="ranked"``.
+- Alg. 2 goes on until a whole batch reaches |X| r points. In a small training slow platforms would
+  so learn from half as many again as the balancer allows, and all others wait. So exactly |X| r
+  points, rounded up, are learnt from, but for ``order="ranked"``.
+- There is no central balancer. Reports travel with the models, and each platform runs the balancer
+  on those that it has: on a complete graph without faults all have the same, elsewhere a report is
+  as many epochs old as its path has hops, so ratios differ a little. All know of a crash in the
+  same epoch, and who then learns from which points depends on nothing else.
 
-Deviation: Alg. 2 goes on until a whole batch reaches |X| r points. Of thousands of points the rest
-of a batch is nothing; of the few hundred of a small training slow platforms would learn from half
-as many again as the balancer allows, and all others wait. So exactly |X| r points, rounded up, are
-learnt from, but for ``order="ranked"``.
-
-Deviation: there is no central balancer. Reports travel with the models, and each platform runs the
-balancer on those that it has. On a complete graph without faults all have the same. Elsewhere a
-report is as many epochs old as its path has hops, so ratios differ a little from a central
-balancer's. All know of a crash in the same epoch, and who then learns from which points depends on
-nothing else.
-
-- Each knows of a restart when the report comes. Until then it keeps what it took over, or still
-  takes over if silence becomes too long, so these points are learnt from twice, at any patience.
-- Where a crash partitions the graph (a star without its hub), all take over from the crashed node
-  as if all were still there, nobody from another part. Nobody learns from the points of a part that
-  fails as well.
-- Where more fails at once than `reporting.hops_of` allows for, platforms may disagree on who has
-  failed: until reports come through again some points are learnt from twice, or by nobody.
-
-A platform always keeps its own points.
+A platform always keeps its own points. Each knows of a restart when the report comes; until then it
+keeps what it took over, or still takes over if silence becomes too long, so these points are learnt
+from twice, at any patience. Where a crash partitions the graph (a star without its hub), all take
+over from the crashed node as if all were still there, nobody from another part, and nobody learns
+from the points of a part that fails as well. Where more fails at once than `reporting.hops_of`
+allows for, platforms may disagree on who has failed: until reports come through again some points
+are learnt from twice, or by nobody.
 """
 
 from __future__ import annotations
@@ -87,9 +80,9 @@ class State:
 class EdgeGossip:
     """Selects what each platform of a `Setup` learns from, in `workbench.decentralised.train`.
 
-    Costs in virtual time: aggregating, by the operations of the paper's Table 3, for strategies
-    that need it; the losses that points are ranked by, `forward_share` of the seconds that learning
-    from as many takes; nothing for the balancer and the predictor, which are a few numbers.
+    In virtual time, aggregating takes the operations of the paper's Table 3, and ranking
+    `forward_share` of the seconds that learning from as many points takes; the balancer and the
+    predictor, which are a few numbers, take none.
 
     Parameters
     ----------
