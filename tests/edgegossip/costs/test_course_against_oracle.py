@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.edgegossip.strategies import platforms
 from tests.long import usually
 from tests.oracles.edgegossip_course import balanced_ratios, plain_end_s
 from tests.refusals import refusals
@@ -23,13 +24,6 @@ from workbench.edgegossip.prediction.predictor import Predictor
 from workbench.profiles import profile_model
 
 LEARNING = Learning("lenet5", "digits", 240, 20, epochs=3, batch_size=16, evaluate_every=100)
-
-
-def platforms(sample_s: list[float]) -> list[Platform]:
-    return [
-        Platform(f"p{at}", Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), seconds))
-        for at, seconds in enumerate(sample_s)
-    ]
 
 
 def assert_simulated(rows: list[Epoch], trained: Trained[Any]) -> None:
@@ -50,7 +44,7 @@ def test_plain_gossip_is_the_oracles(
 ) -> None:
     points = [data.draw(st.integers(1, 500)) for _ in sample_s]
     peers = None if reach is None else 2 * reach
-    rows = course(platforms(sample_s), points, epochs, transfer_s, peers=peers)
+    rows = course(platforms(*sample_s), points, epochs, transfer_s, peers=peers)
     ends = [one.end_s for one in rows if one.epoch == epochs]
     assert ends == pytest.approx(plain_end_s(points, sample_s, epochs, transfer_s, reach))
     assert all(one.wait_s >= -1e-9 for one in rows)
@@ -59,7 +53,7 @@ def test_plain_gossip_is_the_oracles(
 @given(speeds)
 def test_balanced_platforms_learn_equally_long(sample_s: list[float]) -> None:
     points = [1000] * len(sample_s)
-    rows = course(platforms(sample_s), points, 1, 0.0, Aggregating(balancer="literal"))
+    rows = course(platforms(*sample_s), points, 1, 0.0, Aggregating(balancer="literal"))
     assert [one.ratio for one in rows] == pytest.approx(balanced_ratios(points, sample_s))
     fastest_s = 1000 * min(sample_s)
     for one, seconds in zip(rows, sample_s, strict=True):
@@ -118,7 +112,7 @@ def test_reports_from_afar_are_simulated_as_the_model_says(
     technique: str, peers: int | None
 ) -> None:
     """Over more epochs than the farthest of nine platforms is away; platforms of one's own."""
-    who = platforms([0.01 * (1 + at % 4) for at in range(9)])
+    who = platforms(*(0.01 * (1 + at % 4) for at in range(9)))
     digits = datasets.load("digits").limit(train=540, test=20).fitted((1, 28, 28))
     made = edgegossip.Setup(
         "lenet5", digits, who, mixing=None if peers is None else nearest(9, peers), epochs=6,
@@ -179,7 +173,7 @@ def test_sharing_an_uplink_takes_as_long_as_all_transfers_together() -> None:
 
 
 def test_the_share_of_ranking_leaves_the_first_epoch_out() -> None:
-    rows = course(platforms([0.01]), [100], 3, 0.0, Aggregating(10.0, (50.0,), forward_share=0.5))
+    rows = course(platforms(0.01), [100], 3, 0.0, Aggregating(10.0, (50.0,), forward_share=0.5))
     assert rows[0].select_s == pytest.approx(50.05)
     assert selecting_share(rows) == pytest.approx(0.05 / 1.05)
     assert selecting_share(rows, waiting=False) == pytest.approx(0.05 / 1.05)
@@ -188,7 +182,7 @@ def test_the_share_of_ranking_leaves_the_first_epoch_out() -> None:
 
 def test_the_share_of_an_epoch_counts_the_waiting() -> None:
     """Two equal platforms that rank 1 s, learn 10 s, and wait 4 s for each other's models."""
-    rows = course(platforms([0.1, 0.1]), [100, 100], 3, 4.0, Aggregating(10.0, forward_share=1.0))
+    rows = course(platforms(0.1, 0.1), [100, 100], 3, 4.0, Aggregating(10.0, forward_share=1.0))
     assert selecting_share(rows) == pytest.approx(1 / 15)
     assert selecting_share(rows, waiting=False) == pytest.approx(1 / 11)
 
@@ -219,7 +213,7 @@ def test_a_prediction_that_lags_behind_the_load_costs_time() -> None:
 
 test_course_refused = refusals(
     course,
-    {"platforms": platforms([0.1, 0.1]), "points": [3, 3], "epochs": 1, "exchange_s": 0.0},
+    {"platforms": platforms(0.1, 0.1), "points": [3, 3], "epochs": 1, "exchange_s": 0.0},
     {
         "points": {"2 platforms, 1 numbers of points": [[3]]},
         "platforms": {"0 platforms, 2 numbers of points": [[]]},

@@ -241,7 +241,7 @@ class TestCoRunners:
             (("sort", 1, math.inf), "every_s is inf"),
         ):
             with pytest.raises(ValueError, match=message):
-                others.run(*given)  # type: ignore[arg-type]
+                others.run(*given)
 
     def test_an_error_leaves_nothing(self, folder: Path) -> None:
         def fail() -> None:

@@ -9,27 +9,19 @@ import polars as pl
 import pytest
 import torch
 
+from tests.edgegossip.strategies import platforms
 from tests.refusals import refusals
 from workbench import datasets, decentralised
 from workbench.datasets import partition
 from workbench.decentralised import Trained, TrainingError
 from workbench.edgegossip import Setup
 from workbench.edgegossip.algorithms.effects import point_losses
-from workbench.edgegossip.costs.platforms import Platform
-from workbench.edgegossip.prediction.predictor import Predictor
 from workbench.edgegossip.programs.trainer import EdgeGossip
 from workbench.runtime import Crash, Restart, SlowDown
 from workbench.training import Sgd, initialise
 from workbench.training.trained import DivergedError
 
 DIGITS = datasets.load("digits").limit(train=240, test=40, seed=1).fitted((1, 28, 28))
-
-
-def platforms(slower: list[float]) -> list[Platform]:
-    return [
-        Platform(f"p{at}", Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), 0.01 * factor))
-        for at, factor in enumerate(slower)
-    ]
 
 
 def given(slower: list[float], **changes: Any) -> tuple[Setup, EdgeGossip]:
@@ -43,7 +35,7 @@ def given(slower: list[float], **changes: Any) -> tuple[Setup, EdgeGossip]:
         "seed": 2,
     }
     of_training |= {name: changes.pop(name) for name in list(changes) if name in of_training}
-    who = platforms(slower)
+    who = platforms(*(0.01 * factor for factor in slower))
     training = Setup("lenet5", DIGITS, who, overhead_s=0.0, batch_size=16, **of_training)
     return training, EdgeGossip(**changes).fitted(training)
 
