@@ -124,7 +124,7 @@ test_setup_refused = refusals(
     },
 )
 test_options_refused = refusals(
-    lambda setup, **options: train(setup, **options),
+    train,
     {"setup": SETUP},
     {
         "techniqe": {"unknown option 'techniqe'. Did you mean 'technique'": ["hash_kmeans"]},

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Setup", "Trained", "TrainingError", "train"]
 
-OPTIONS = [one.name for one in fields(EdgeGossip) if one.init and one.name != "strategy"]
+OPTIONS = [field.name for field in fields(EdgeGossip) if field.init and field.name != "strategy"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ class Setup(Gossip):
     @property
     def seconds_per_sample(self) -> tuple[float, ...]:
         """Seconds to learn from a sample at speed 1, by platform."""
-        return tuple(one.sample_s for one in self.platforms)
+        return tuple(platform.sample_s for platform in self.platforms)
 
     def programs(self, how: Selecting[Any] | None = None) -> GossipPrograms:
         """Programs of the platforms: plain gossip's, or with an `EdgeGossip` its own."""

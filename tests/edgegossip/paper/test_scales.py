@@ -6,7 +6,6 @@ from workbench.edgegossip.paper.accuracy import ALL_TECHNIQUES
 from workbench.edgegossip.paper.cases import LEARNING
 from workbench.edgegossip.paper.testbed import EPOCHS, MODELS, STATED
 from workbench.parameters import SCALES
-from workbench.zoo import MODELS as ZOO
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -16,12 +15,6 @@ def test_each_model_has_a_learner(scale: str) -> None:
     own = scale == "paper"
     assert [learners[name].learner == name for name in MODELS] == [True, own, own, own]
     assert set(ALL_TECHNIQUES.at(scale)) <= set(MODELS)
-
-
-def test_at_the_smallest_scale_a_second_model_learns() -> None:
-    assert LEARNING.smoke["alexnet_cifar"].learner == "alexnet_small"
-    small = ZOO["alexnet_small"]
-    assert small.input_shape == ZOO["alexnet_cifar"].input_shape
 
 
 def test_the_papers_scale_trains_as_the_paper_does() -> None:

@@ -46,8 +46,9 @@ def operations(
         kept = dimensions(features, ratio)
         learnt = kept * SVD_ITERATIONS * max(1.0, VALUES_SHARE * features) * points
         return learnt, kept * points * math.log2(each)
-    kept, one = (VALUES, features**1.5) if technique.startswith("svd") else (LENGTH, features)
-    return points * one, (kept + together) * (each / ratio) * KMEANS_ITERATIONS * points
+    svd = technique.startswith("svd")
+    kept, each_point = (VALUES, features**1.5) if svd else (LENGTH, features)
+    return points * each_point, (kept + together) * (each / ratio) * KMEANS_ITERATIONS * points
 
 
 def generation_s(

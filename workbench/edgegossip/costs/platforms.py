@@ -175,5 +175,5 @@ def exchange_s(peers: int, model_bytes: float, uplink_bps: float, overhead_s: fl
 
 def cluster(platforms: Sequence[Platform], uplink_bps: float, overhead_s: float = 0.0) -> Cluster:
     """All platforms linked with each other; the links of each share its uplink."""
-    nodes = [Node(one.name, speed=one.speed, uplink_bps=uplink_bps) for one in platforms]
+    nodes = [Node(each.name, speed=each.speed, uplink_bps=uplink_bps) for each in platforms]
     return full_mesh(nodes, Link(uplink_bps, overhead_s=overhead_s))

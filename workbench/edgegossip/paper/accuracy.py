@@ -57,9 +57,9 @@ def by_model(
     """
     all_techniques = ALL_TECHNIQUES.at(scale)
     cases = [
-        Case(one, technique=technique)
-        for one in named(model, MODELS)
-        for technique in (SELECTED if one in all_techniques else SELECTED[:1])
+        Case(timed, technique=technique)
+        for timed in named(model, MODELS)
+        for technique in (SELECTED if timed in all_techniques else SELECTED[:1])
     ]
     return trainings("Figure 5", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
 
@@ -112,7 +112,7 @@ def by_platforms(
     counts = LARGER.at(scale)
     if platforms is not None:
         counts = (check_whole("platforms", platforms, 1),)
-    cases = [Case(one, count) for count in counts for one in named(model, MODELS[:2])]
+    cases = [Case(timed, count) for count in counts for timed in named(model, MODELS[:2])]
     return trainings("Figure 6", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
 
 

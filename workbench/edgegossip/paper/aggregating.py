@@ -400,7 +400,6 @@ FIG7 = Figure(
     id="fig7",
     compute=times_by_ratio,
     chart=draw_by_ratio,
-    # Images are shifted copies where there are not so many.
     sizes={"count": Scaled(smoke=300, default=6000, paper=POINTS)},
     answers={
         "edgegossip.fig7.kmeans_dominates": _kmeans_dominates,

@@ -139,9 +139,9 @@ deployment. Its meaning: `Constants` in the code."""
 def main() -> None:
     """Fit every explanation, write the file and print what each gives."""
     fitted = {}
-    for name, one in EXPLANATIONS.items():
+    for name, how in EXPLANATIONS.items():
         fitted[name] = fit(name)
-        print(f"{name}: {one.constant} = {getattr(fitted[name], one.constant)}", flush=True)
+        print(f"{name}: {how.constant} = {getattr(fitted[name], how.constant)}", flush=True)
     write_calibration("edgegossip", to_toml(fitted))
 
 

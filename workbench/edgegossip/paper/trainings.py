@@ -321,16 +321,16 @@ def of_enough_seeds(answer: Callable[..., Answer | None]) -> Callable[..., Answe
         }
         whole = set.intersection(*seeds) - failed
         if len(whole) < ENOUGH:
-            found: Answer | None = Answer(not_run=f"takes {ENOUGH} seeds")
+            made: Answer | None = Answer(not_run=f"takes {ENOUGH} seeds")
         else:
-            found = answer(*(frame.filter(pl.col("seed").is_in(whole)) for frame in frames))
+            made = answer(*(frame.filter(pl.col("seed").is_in(whole)) for frame in frames))
         missing = sorted(set.union(*seeds) - whole)
-        if not missing or found is None:
-            return found
+        if not missing or made is None:
+            return made
         without = f"without seed {', '.join(map(str, missing))}, where trainings are missing"
-        if found.not_run:
-            return replace(found, not_run=f"{found.not_run}; here {without}")
-        return replace(found, detail=f"{found.detail}, {without}")
+        if made.not_run:
+            return replace(made, not_run=f"{made.not_run}; here {without}")
+        return replace(made, detail=f"{made.detail}, {without}")
 
     return answered
 

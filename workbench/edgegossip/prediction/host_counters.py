@@ -93,11 +93,11 @@ def host_counters(
             at_s=time.monotonic(),
             cores_s=cores_s,
             busy_s=cores_s - idle_s,
-            network_bytes=sum(one.bytes_sent + one.bytes_recv for one in links),
-            disk_bytes=sum(one.read_bytes + one.write_bytes for one in disks),
-            own_busy_s=sum(one.busy_s for one in own),
+            network_bytes=sum(link.bytes_sent + link.bytes_recv for link in links),
+            disk_bytes=sum(disk.read_bytes + disk.write_bytes for disk in disks),
+            own_busy_s=sum(used.busy_s for used in own),
             own_network_bytes=own_network_bytes() if own_network_bytes else 0.0,
-            own_disk_bytes=sum(one.disk_bytes for one in own),
+            own_disk_bytes=sum(used.disk_bytes for used in own),
         )
 
     return read
@@ -105,9 +105,9 @@ def host_counters(
 
 def _links(counters: Mapping[str, Any]) -> list[Any]:
     """Counters of physical interfaces and of the loopback, ``lo`` on Linux, ``lo0`` on macOS."""
-    loopback = {name: one for name, one in counters.items() if name in ("lo", "lo0")}
-    others = {name: one for name, one in counters.items() if name not in loopback}
-    return [*loopback.values(), *_physical(others, _NETWORK)]
+    others = dict(counters)
+    loopbacks = [others.pop(name) for name in ("lo", "lo0") if name in others]
+    return [*loopbacks, *_physical(others, _NETWORK)]
 
 
 def _physical(counters: Mapping[str, Any], folder: Path) -> list[Any]:
@@ -149,7 +149,7 @@ def process_tree(pid: int) -> Callable[[], Used]:
             each = alive()
         except (*_GONE, psutil.NoSuchProcess):
             return last
-        last = Used(sum(one.busy_s for one in each), sum(one.disk_bytes for one in each))
+        last = Used(sum(used.busy_s for used in each), sum(used.disk_bytes for used in each))
         return last
 
     return read
@@ -162,20 +162,20 @@ def _lists_children(pid: int) -> bool:
 def _alive_by_kernel(pid: int) -> Callable[[], list[Used]]:
     ticks_per_s = os.sysconf("SC_CLK_TCK")
 
-    def used(one: int) -> Used:
+    def used(process: int) -> Used:
         try:
-            busy_s = sum(map(int, _stat(one)[11:15])) / ticks_per_s
+            busy_s = sum(map(int, _stat(process)[11:15])) / ticks_per_s
         except _GONE:
             return Used()
-        return Used(busy_s, _disk_bytes(one))
+        return Used(busy_s, _disk_bytes(process))
 
     def alive() -> list[Used]:
         if _stat(pid)[19] != began:
             raise ProcessLookupError(pid)  # the number is another process's by now
-        found = [pid]
-        for one in found:  # which grows meanwhile
-            found += _children(one)
-        return [used(one) for one in found]
+        tree = [pid]
+        for process in tree:  # which grows meanwhile
+            tree += _children(process)
+        return list(map(used, tree))
 
     began = _stat(pid)[19]
     return alive
@@ -196,12 +196,12 @@ def _disk_bytes(pid: int) -> float:
 
 
 def _children(pid: int) -> list[int]:
-    found: set[str] = set()  # a child passes to another thread when its own ends
+    children: set[str] = set()  # a child passes to another thread when its own ends
     with contextlib.suppress(*_GONE):
         for thread in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(*_GONE):
-                found.update((thread / "children").read_text().split())
-    return [*map(int, found)]
+                children.update((thread / "children").read_text().split())
+    return [*map(int, children)]
 
 
 def _alive_by_psutil(pid: int) -> Callable[[], list[Used]]:
@@ -219,4 +219,4 @@ def _alive_by_psutil(pid: int) -> Callable[[], list[Used]]:
             return Used(busy_s)
         return Used(busy_s, float(io.read_bytes + io.write_bytes) if io else 0.0)
 
-    return lambda: [used(one) for one in (root, *root.children(recursive=True))]
+    return lambda: list(map(used, (root, *root.children(recursive=True))))

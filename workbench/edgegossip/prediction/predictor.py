@@ -138,13 +138,13 @@ class Predictor:
     def slowdowns(self, uses: Array) -> Array:
         """RG(U) of each U; `uses` has the shape (K, 3), in the order of `RESOURCES`."""
         scaled = uses / (1.0, self.network_scale, self.disk_scale)
-        found = np.ones(len(uses))
+        slowdowns = np.ones(len(uses))
         # Added feature by feature, since a product's sums depend on how many rows it has.
         for weight, feature in zip(
             self.weights, FORMS[self.form](scaled, self.cores).T, strict=True
         ):
-            found += weight * feature
-        return found
+            slowdowns += weight * feature
+        return slowdowns
 
     def seconds(self, baseline_s: float, contention: Contention) -> float:
         """Predicted seconds for a sample under contention, t = t_0 RG(U)."""
@@ -202,9 +202,8 @@ def fit(
     Raises
     ------
     ValueError
-        Columns that are missing; a number that is missing, not finite or negative; t that is not
-        positive; samples of unlike machines, or fewer than there is to be found; or all under so
-        much contention that t_0 cannot be told.
+        Columns or numbers that are missing, not finite or negative; samples of unlike machines, too
+        few, or all under so much contention that t_0 cannot be told.
     """
     from scipy.optimize import nnls
 
@@ -224,11 +223,11 @@ def fit(
     size = np.sqrt((relative**2).mean(axis=0))
     size[size == 0] = 1.0  # such a feature gets no weight, whatever its size
     penalty = np.sqrt(ridge * count) * np.eye(unknowns)[1:]
-    found, _ = nnls(
+    solution, _ = nnls(
         np.vstack([relative / size, penalty]),
         np.concatenate([np.ones(count), np.zeros(len(penalty))]),
     )
-    baseline_s, *weights = found / size
+    baseline_s, *weights = solution / size
     if not baseline_s > 0:
         raise UserError(
             f"all {count} samples were taken under contention (the least of cores is "
