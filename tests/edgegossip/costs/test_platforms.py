@@ -95,10 +95,8 @@ def test_platforms_have_loads_of_their_own() -> None:
     assert draw_load(1, 0, FACTS, 500.0) != draw_load(1, 1, FACTS, 500.0)
 
 
-def test_no_intensity_is_no_load_and_a_negative_one_is_refused() -> None:
+def test_no_intensity_is_no_load() -> None:
     assert draw_load(1, 0, FACTS, 500.0, intensity=0.0) == Load()
-    with pytest.raises(ValueError, match="intensity is -1"):
-        draw_load(1, 0, FACTS, 500.0, intensity=-1.0)
 
 
 test_load_refused = refusals(

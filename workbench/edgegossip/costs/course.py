@@ -15,14 +15,11 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from workbench.checks import check_number, check_whole
+from workbench.checks import check_whole
 from workbench.decentralised.topologies import complete, nearest
-from workbench.edgegossip.aggregation.aggregation import check_ratio
-from workbench.edgegossip.algorithms.balancer import BALANCERS, Balance, balance, ranking_share
+from workbench.edgegossip.algorithms.balancer import Balance, balance, ranking_share
 from workbench.edgegossip.algorithms.effects import quota
 from workbench.edgegossip.costs.platforms import Platform
-from workbench.errors import UserError
-from workbench.names import check_name
 
 
 class Epoch(NamedTuple):
@@ -53,15 +50,6 @@ class Aggregating:
     window_s: float = 60.0  # over which contention is averaged
     balancer: str = "with_ranking"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "ratio", check_ratio(self.ratio))
-        check_name("balancer", self.balancer, BALANCERS)
-        counted = {"forward_share": self.forward_share, "window_s": self.window_s}
-        counted |= {f"generation_s[{at}]": each for at, each in enumerate(self.generation_s)}
-        for name, value in counted.items():
-            if not 0 <= check_number(name, value) < math.inf:
-                raise UserError(f"{name} is {value}; give a finite number of at least 0")
-
     @property
     def ranking_share(self) -> float:
         """What the balancer takes ranking for, over learning from all points."""
@@ -85,11 +73,6 @@ def course(
     """
     number, count = check_whole("epochs", epochs, 1), len(platforms)
     generation_s = aggregating.generation_s if aggregating else ()
-    if not count or len(points) != count or len(generation_s) not in (0, count):
-        raise UserError(
-            f"{count} platforms, {len(points)} numbers of points, {len(generation_s)} seconds of "
-            "aggregating; give at least one platform, and one of each for each"
-        )
     graph = complete(count) if peers is None else nearest(count, peers)
     near = [sorted(graph[i]) for i in range(count)]
     news = _News(near, direct=all(len(each) == count - 1 for each in near))

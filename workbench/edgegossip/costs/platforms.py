@@ -78,8 +78,6 @@ def draw_load(
     job begins after `until_s`. `intensity` is a factor on all that jobs use, of cores no more than
     all. Each platform has draws of its own, so a deployment that grows keeps those it had.
     """
-    if not 0 <= check_number("intensity", intensity) < math.inf:
-        raise UserError(f"intensity is {intensity}; give a finite number, at least 0")
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LOAD, platform)))
     low, high = math.log10(facts["least_bytes"]), math.log10(facts["most_bytes"])
     starts_s, contentions, at_s = [0.0], [Contention()], 0.0
