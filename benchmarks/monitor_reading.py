@@ -18,8 +18,7 @@ import time
 import psutil
 
 from workbench.edgegossip.prediction import host_counters as module
-from workbench.edgegossip.prediction.contention import Source
-from workbench.edgegossip.prediction.host_counters import host_counters
+from workbench.edgegossip.prediction.host_counters import Source, host_counters
 
 IDLE = (0, 200, 400)
 ROUNDS, READINGS = 9, 40

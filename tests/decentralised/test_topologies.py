@@ -4,7 +4,6 @@ import networkx as nx
 import pytest
 
 from workbench.decentralised.topologies import complete, nearest, ring
-from workbench.edgegossip.costs.platforms import ring_peers
 
 
 @pytest.mark.parametrize("nodes", range(1, 12))
@@ -13,17 +12,7 @@ def test_two_nearest_are_a_ring_and_all_are_complete(nodes: int) -> None:
     assert nx.utils.graphs_equal(nearest(nodes, nodes + nodes % 2), nx.Graph(complete(nodes)))
 
 
-@pytest.mark.parametrize("peers", [2, 4, 6, None])
-@pytest.mark.parametrize("nodes", range(1, 12))
-def test_the_cost_model_has_the_same_peers(nodes: int, peers: int | None) -> None:
-    graph = complete(nodes) if peers is None else nearest(nodes, peers)
-    assert ring_peers(nodes, peers) == [sorted(graph[node]) for node in range(nodes)]
-
-
 @pytest.mark.parametrize("peers", [0, 1, 3, -2, 2.5, None, "2"])
 def test_an_odd_number_is_refused(peers: object) -> None:
     with pytest.raises(ValueError, match="give an even number"):
         nearest(5, peers)  # type: ignore[arg-type]
-    if peers is not None:
-        with pytest.raises(ValueError, match="give an even number"):
-            ring_peers(5, peers)  # type: ignore[arg-type]

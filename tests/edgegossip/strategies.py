@@ -1,4 +1,4 @@
-"""Random data sets, the awkward ones included: equal points, small classes."""
+"""Platforms, and random data sets, the awkward ones included: equal points, small classes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from workbench.edgegossip import Aggregation
+from workbench.edgegossip import Aggregation, Platform, Predictor
+
+
+def platforms(*sample_s: float) -> list[Platform]:
+    """Platforms of these seconds for a sample, beside which nothing runs."""
+    return [
+        Platform(f"p{at}", Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), seconds))
+        for at, seconds in enumerate(sample_s)
+    ]
 
 
 @st.composite

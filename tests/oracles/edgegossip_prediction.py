@@ -29,14 +29,6 @@ def mean_contention(
     return core / cores_s, network / time_s, disk / time_s
 
 
-def throughput(seconds: Sequence[float]) -> float:
-    """p."""
-    total = 0.0
-    for t in seconds:
-        total += 1 / t
-    return total
-
-
 def penalised(
     rows: Sequence[Sequence[float]],
     seconds: Sequence[float],

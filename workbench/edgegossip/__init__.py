@@ -17,11 +17,9 @@ from workbench.edgegossip.algorithms import ALGORITHMS, STRATEGIES, Strategy
 from workbench.edgegossip.algorithms.accuracy_aware import ranked, selected
 from workbench.edgegossip.algorithms.balancer import Balance, Ratios, balance
 from workbench.edgegossip.algorithms.failures import POLICIES, Handover, TooManyFailedError
-from workbench.edgegossip.costs.load import Load
-from workbench.edgegossip.costs.platforms import Platform
-from workbench.edgegossip.prediction.contention import Contention
+from workbench.edgegossip.costs.platforms import Load, Platform
 from workbench.edgegossip.prediction.monitor import Monitor, read_reports
-from workbench.edgegossip.prediction.predictor import Predictor, fit
+from workbench.edgegossip.prediction.predictor import Contention, Predictor, fit
 from workbench.edgegossip.prediction.profiling_runs import profiling_runs
 from workbench.edgegossip.programs.trainer import EdgeGossip
 from workbench.edgegossip.training import Setup, Trained, TrainingError, train

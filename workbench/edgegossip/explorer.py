@@ -10,8 +10,8 @@ import altair as alt
 import polars as pl
 
 from workbench import figures
-from workbench.edgegossip.costs.course import Aggregating, Epoch
-from workbench.edgegossip.costs.load import Load
+from workbench.edgegossip.costs.course import Aggregating, Epoch, total_s
+from workbench.edgegossip.costs.platforms import Load
 from workbench.edgegossip.paper.testbed import (
     PLATFORMS,
     RATIO,
@@ -22,7 +22,7 @@ from workbench.edgegossip.paper.testbed import (
     paper_testbed,
 )
 from workbench.edgegossip.paper.titles import MODEL_TITLES
-from workbench.edgegossip.prediction.contention import Contention
+from workbench.edgegossip.prediction.predictor import Contention
 from workbench.parameters import PARAMETERS, Parameter, Parameters
 from workbench.runtime import Trace
 from workbench.runtime.trace import Span
@@ -68,7 +68,7 @@ def draw(setting: Setting) -> dict[str, Any]:
     """
     model = setting.model
     deployment, plain, ours = _epochs(setting)
-    before_s, after_s = (max(one.end_s for one in epochs) for epochs in (plain, ours))
+    before_s, after_s = total_s(plain), total_s(ours)
     title = [
         f"{MODEL_TITLES.get(model, model)}, an epoch: {before_s:.3g} s with GoSGD, "
         f"{after_s:.3g} s with EdgeGossip",
@@ -88,9 +88,9 @@ def _both(deployment: Deployment, plain: Sequence[Epoch], ours: Sequence[Epoch])
     """Both methods on every platform, a lane each."""
     return Trace.of(
         span
-        for one, other in zip(plain, ours, strict=True)
-        for lane, epoch in (("GoSGD", one), ("EdgeGossip", other))
-        for span in _spans(deployment.platforms[one.node].name, lane, epoch)
+        for epochs in zip(plain, ours, strict=True)
+        for lane, epoch in zip(("GoSGD", "EdgeGossip"), epochs, strict=True)
+        for span in _spans(deployment.platforms[epoch.node].name, lane, epoch)
     )
 
 
@@ -104,14 +104,14 @@ def _epochs(setting: Setting) -> tuple[Deployment, list[Epoch], list[Epoch]]:
     )
     busy = Load((0.0,), (Contention(core=setting.load),))
     loaded = (
-        replace(one, load=busy) if one.name.startswith("cpu") else one for one in quiet.platforms
+        replace(each, load=busy) if each.name.startswith("cpu") else each
+        for each in quiet.platforms
     )
     deployment = replace(quiet, platforms=tuple(loaded))
-    ours = Aggregating(
+    adds = Aggregating(
         setting.aggregation_ratio, (), forward_share(), STATED["assumed"]["window_s"]
     )
-    plain, edge = (deployment.course(1, how) for how in (None, ours))
-    return deployment, plain, edge
+    return deployment, deployment.course(1), deployment.course(1, adds)
 
 
 def _spans(node: str, lane: str, epoch: Epoch) -> list[Span]:
@@ -128,23 +128,19 @@ def _spans(node: str, lane: str, epoch: Epoch) -> list[Span]:
 
 
 def _kept(deployment: Deployment, epochs: Sequence[Epoch]) -> alt.LayerChart:
-    table = pl.DataFrame(
-        [
-            (deployment.platforms[one.node].name, 100 * one.ratio, f"{100 * one.ratio:.0f} %")
-            for one in epochs
-        ],
-        schema=["platform", "percent", "text"],
-        orient="row",
-    )
+    names = [deployment.platforms[epoch.node].name for epoch in epochs]
+    percents = [100 * epoch.ratio for epoch in epochs]
+    texts = [f"{percent:.0f} %" for percent in percents]
+    table = pl.DataFrame({"platform": names, "percent": percents, "text": texts})
     base = alt.Chart().encode(
         y=alt.Y("platform:N", sort=None, title=None),
         x=alt.X("percent:Q", title="of its points, %", scale=alt.Scale(domain=[0, 100])),
     )
     bars = base.mark_bar(color=figures.PALETTE[4])
-    texts = base.mark_text(align="left", dx=3).encode(text=alt.Text("text:N"))
+    labels = base.mark_text(align="left", dx=3).encode(text=alt.Text("text:N"))
     return alt.LayerChart(
         data=table,
-        layer=[bars, texts],
+        layer=[bars, labels],
         title="What each platform learns from",
         height=20 * len(epochs),
     )

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Setup", "Trained", "TrainingError", "train"]
 
-OPTIONS = [one.name for one in fields(EdgeGossip) if one.init and one.name != "strategy"]
+OPTIONS = [field.name for field in fields(EdgeGossip) if field.init and field.name != "strategy"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +61,6 @@ class Setup(Gossip):
         What each platform sends with, shared among its peers, and seconds of each transmission.
     cluster
         Nodes and links of one's own, in place of all platforms linked so.
-
-    Raises
-    ------
-    ValueError
-        What a `GossipSetup` refuses; anything but platforms; an uplink that cannot be.
     """
 
     platforms: Sequence[Platform]
@@ -104,7 +99,7 @@ class Setup(Gossip):
     @property
     def seconds_per_sample(self) -> tuple[float, ...]:
         """Seconds to learn from a sample at speed 1, by platform."""
-        return tuple(one.sample_s for one in self.platforms)
+        return tuple(platform.sample_s for platform in self.platforms)
 
     def programs(self, how: Selecting[Any] | None = None) -> GossipPrograms:
         """Programs of the platforms: plain gossip's, or with an `EdgeGossip` its own."""
@@ -141,10 +136,6 @@ def train(
 
     Raises
     ------
-    workbench.names.UnknownNameError
-        No such strategy, technique or option.
-    ValueError
-        What `EdgeGossip` refuses; faults that lose something, without `patience_s`.
     TrainingError
         The loss is not finite any more, or too many platforms have failed, or all; the error's
         `trained` has the epochs that were done.

@@ -9,7 +9,8 @@ and `workbench.experiments.recorded` reads its results.
 
 from workbench.experiments.data import data_set
 from workbench.experiments.interrupted import ExperimentInterrupted, keeping, whole
-from workbench.experiments.scales import Scaled
+from workbench.experiments.scales import Scaled, processes_at
+from workbench.experiments.seeds import seeds_from
 from workbench.experiments.sweep import computed, grid, sweep
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "data_set",
     "grid",
     "keeping",
+    "processes_at",
+    "seeds_from",
     "sweep",
     "whole",
 ]

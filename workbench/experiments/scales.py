@@ -1,4 +1,4 @@
-"""Sizes by scale."""
+"""Sizes by scale, and the number of processes."""
 
 from __future__ import annotations
 
@@ -23,3 +23,8 @@ class Scaled(NamedTuple, Generic[T]):
     def at(self, scale: str) -> T:
         """Return the size at a scale."""
         return cast(T, getattr(self, check_name("scale", scale, self._fields)))
+
+
+def processes_at(scale: str) -> int | None:
+    """In how many processes trainings run: one at ``smoke``, else one for each core (None)."""
+    return Scaled[int | None](smoke=1, default=None, paper=None).at(scale)

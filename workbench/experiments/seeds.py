@@ -6,7 +6,7 @@ from workbench.checks import check_whole
 
 
 def seeds_from(first: int, count: int | None, usual: int) -> range:
-    """Return so many seeds from `first` on; as many as is `usual` at the scale, if None.
+    """Return `count` seeds from `first` on; as many as is `usual` at the scale, if None.
 
     Raises ValueError: no seed, or a number that is not whole.
     """

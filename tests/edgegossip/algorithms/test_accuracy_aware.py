@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.edgegossip.strategies import aggregations
 from tests.oracles import edgegossip as oracle
+from tests.refusals import refusals
 from workbench.edgegossip import Aggregation, ranked, selected
 from workbench.edgegossip.algorithms.effects import quota
 
@@ -35,26 +34,6 @@ def test_is_algorithm_2_less_the_batch_that_nobody_needs(
     if sum(map(len, expected[:-1])) == needed:
         expected = expected[:-1]
     assert found == expected
-
-
-@given(made=aggregations(), ratio=RATIO, batch_size=st.integers(1, 12), seed=st.integers(0, 50))
-def test_enough_is_processed_and_nothing_twice(
-    made: Aggregation, ratio: float, batch_size: int, seed: int
-) -> None:
-    found = selected(made, ranked(effects_of(made, seed)), ratio, batch_size)
-    every = np.concatenate(found)
-    needed = quota(len(made.members), ratio)
-    assert len(np.unique(every)) == len(every) >= needed
-    assert sum(map(len, found[:-1])) < needed
-    assert all(len(batch) >= batch_size for batch in found[:-1])
-    assert all(len(batch) < batch_size + made.sizes.max() for batch in found)
-
-
-@given(made=aggregations(), batch_size=st.integers(1, 12))
-def test_ratio_1_is_an_epoch_of_all(made: Aggregation, batch_size: int) -> None:
-    found = selected(made, np.arange(len(made)), 1, batch_size)
-    assert sorted(np.concatenate(found).tolist()) == list(range(len(made.members)))
-    assert all(len(batch) for batch in found)
 
 
 @given(made=aggregations(), seed=st.integers(0, 50))
@@ -89,25 +68,20 @@ def test_quota_is_not_misled_by_rounding(points: int, ratio: float, expected: in
     assert quota(points, ratio) == expected
 
 
-class TestRefused:
-    MADE = Aggregation(np.zeros((2, 1)), np.zeros(2, np.int64), np.array([0, 1]), 1)
-
-    @pytest.mark.parametrize("effects", [[], [[1.0]], [1, np.nan]])
-    def test_effects(self, effects: Any) -> None:
-        with pytest.raises(ValueError, match="effects"):
-            ranked(effects)
-
-    @pytest.mark.parametrize("order", [[0], [0, 0], [1, 2], [0, 1, 1]])
-    def test_order(self, order: list[int]) -> None:
-        with pytest.raises(ValueError, match="each of the 2 subsets once"):
-            selected(self.MADE, order, 1, 1)
-
-    @pytest.mark.parametrize("ratio", [-0.1, 1.1, np.nan])
-    def test_ratio(self, ratio: float) -> None:
-        with pytest.raises(ValueError, match="0 to 1"):
-            selected(self.MADE, [0, 1], ratio, 1)
-
-    @pytest.mark.parametrize("size", [0, -1, 1.5])
-    def test_batch_size(self, size: Any) -> None:
-        with pytest.raises(ValueError, match="batch_size"):
-            selected(self.MADE, [0, 1], 1, size)
+test_ranked_refused = refusals(
+    ranked, {"effects": [1.0]}, {"effects": {"effects": [[], [[1.0]], [1, np.nan]]}}
+)
+test_selected_refused = refusals(
+    selected,
+    {
+        "aggregation": Aggregation(np.zeros((2, 1)), np.zeros(2, np.int64), np.array([0, 1]), 1),
+        "order": [0, 1],
+        "ratio": 1,
+        "batch_size": 1,
+    },
+    {
+        "order": {"each of the 2 subsets once": [[0], [0, 0], [1, 2], [0, 1, 1]]},
+        "ratio": {"0 to 1": [-0.1, 1.1, np.nan]},
+        "batch_size": {"batch_size": [0, -1, 1.5]},
+    },
+)

@@ -85,21 +85,25 @@ def test_by_hand() -> None:
     )
 
 
-def test_one_platform_keeps_all() -> None:
-    assert balance(Balance((7,), (0.5,))).ratios == (1.0,)
-
-
-def test_the_threshold_itself_is_no_failure() -> None:
-    assert balance(Balance((1, 1), (0.001, 1)), failed_share=0).failed == (False, False)
-
-
-def test_the_share_itself_is_allowed() -> None:
-    state = Balance([10] * 10, [0.0] + [1.0] * 9)
-    found = balance(state)
-    assert found.failed == (True,) + (False,) * 9
-    assert found.ratios == (0.0,) + (1.0,) * 9
-    assert found.epoch_s[0] == math.inf
-    assert found.points == state.points  # their data is left out, not handed over
+@pytest.mark.parametrize(
+    ("points", "throughput", "options", "ratios"),
+    [
+        ((7,), (0.5,), {}, (1.0,)),
+        ((1, 1), (0.001, 1), {"failed_share": 0}, (0.001, 1.0)),  # the threshold is no failure
+        ([10] * 10, [0.0] + [1.0] * 9, {}, (0.0,) + (1.0,) * 9),  # the share is allowed
+        ([10] * 10, [0.0] + [1.0] * 9, {"on_failures": "reassign"}, (0.0,) + (1.0,) * 9),
+        ((0, 10, 20), (5, 1, 1), {}, (1.0, 1.0, 0.5)),  # without points not the fastest
+        ([100, 100, 0], [1, 0, 1], {"failed_share": 0.5, "ranking_share": 0.1}, (1.0, 0.0, 1.0)),
+    ],
+)
+def test_ratios_by_hand(
+    points: Any, throughput: Any, options: dict[str, Any], ratios: tuple[float, ...]
+) -> None:
+    found = balance(Balance(points, throughput), **options)
+    assert found.ratios == ratios
+    assert found.failed == tuple(not ratio for ratio in ratios)
+    assert found.points == tuple(points)  # of failed platforms left out, not handed over
+    assert found.handovers == ()
 
 
 def test_stops_with_a_report() -> None:
@@ -158,16 +162,6 @@ class TestReassign:
         with pytest.raises(TooManyFailedError, match="all 2 platforms"):
             balance(Balance((1, 2), (0, 0)), on_failures="reassign")
 
-    def test_not_asked_below_the_share(self) -> None:
-        found = balance(Balance([10] * 10, [0.0] + [1.0] * 9), on_failures="reassign")
-        assert found.handovers == ()
-        assert reassign([10, 10], [0, 1], [True, False])[0] == (0, 20)
-
-
-def test_a_platform_that_has_handed_over_is_not_the_fastest() -> None:
-    found = balance(Balance((0, 10, 20), (5, 1, 1)))
-    assert found.ratios == (1.0, 1.0, 0.5)
-
 
 def test_points_are_taken_over_by_rates_that_all_know() -> None:
     """However fast this platform believes the others to be at present."""
@@ -183,6 +177,7 @@ test_balance_state_refused = refusals(
     {
         "points": {
             "1 platforms by points, 2 by throughput": [(1,)],
+            "0 platforms by points": [()],
             "points of platform 1 are -2": [(1, -2)],
             "whole number": [(1.5, 1)],
         },
@@ -202,11 +197,6 @@ test_balance_refused = refusals(
         "ranking_share": {"ranking_share": [-0.1, math.nan, math.inf, "0.1"]},
     },
 )
-
-
-def test_a_balance_without_platforms_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one"):
-        Balance((), ())
 
 
 @given(
@@ -232,8 +222,3 @@ def test_ranking_and_learning_take_all_as_long_as_the_fastest(
     assert all(
         a <= b or a == 1 / n for a, b, n in zip(found.ratios, literal.ratios, points, strict=True)
     )
-
-
-def test_a_failed_platform_and_one_without_points_rank_nothing() -> None:
-    found = balance(Balance([100, 100, 0], [1.0, 0.0, 1.0]), failed_share=0.5, ranking_share=0.1)
-    assert found.ratios == (1.0, 0.0, 1.0)

@@ -38,6 +38,7 @@ def test_enough_points_and_none_twice(
     assert len(np.unique(every)) == len(every) >= needed
     assert set(every.tolist()) <= set(range(len(made.members)))
     assert sum(map(len, found[:-1])) < max(1, needed)
+    assert all(len(batch) < size + made.sizes.max() for batch in found)
     again = strategy.select(made, effects, ratio, size, seed)
     assert [batch.tolist() for batch in again] == [batch.tolist() for batch in found]
 
@@ -84,13 +85,11 @@ class TestImportance:
             order = np.concatenate(importance_sample(losses, 1, 2, seed)).tolist()
             assert set(order[:2]) == {1, 3}
             assert sorted(order) == [0, 1, 2, 3, 4]
-
-    def test_no_loss_at_all_is_plain_chance(self) -> None:
         firsts = {importance_sample([0.0] * 4, 0.25, 1, seed)[0][0] for seed in range(50)}
-        assert firsts == {0, 1, 2, 3}
+        assert firsts == {0, 1, 2, 3}  # plain chance
 
     @pytest.mark.parametrize("losses", [[1, -1], [1, np.inf], [1, np.nan], []])
-    def test_refused(self, losses: list[float]) -> None:
+    def test_what_gives_no_probabilities_is_refused(self, losses: list[float]) -> None:
         with pytest.raises(ValueError, match=r"losses|effects"):
             importance_sample(losses, 1, 1)
 

@@ -1,4 +1,4 @@
-"""What aggregation costs: operations of Table 3, and the shape of what is measured."""
+"""What aggregation costs: operations of Table 3, as they are run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
-from workbench.edgegossip.aggregation import aggregate, generation, operations
+from workbench.edgegossip.aggregation import aggregate, operations
 from workbench.edgegossip.aggregation.incremental_svd import dimensions, factors
-from workbench.names import UnknownNameError
 
 
 def test_operations_by_hand() -> None:
@@ -75,20 +74,12 @@ def test_orders_that_the_paper_finds_in_its_figure_7() -> None:
     assert math.isfinite(operations("hash_kmeans", 1, 1, 1)[1])
 
 
-def test_a_row_for_each_measurement() -> None:
-    x = np.random.default_rng(0).random((40, 30))
-    frame = generation(x, np.arange(40) % 2, ("hash_kmeans", "pca_lsh"), (2, 5), repeats=2)
-    assert frame.height == 8
-    assert frame.columns[:4] == ["technique", "ratio", "repeat", "aggregated"]
-    lsh = frame.filter(technique="pca_lsh").sort("ratio")
-    assert lsh["aggregated"].to_list() == [20, 20, 8, 8]
-    assert (frame["total_s"] > 0).all()
-
-
-def test_refused() -> None:
-    with pytest.raises(UnknownNameError, match="Table 3"):
-        operations("pca_lsh", 10, 10)
-    with pytest.raises(ValueError, match="at least one"):
-        operations("svd_kmeans", 0, 10)
-    with pytest.raises(ValueError, match="repeats"):
-        generation(np.eye(4), [0] * 4, repeats=0)
+@pytest.mark.parametrize(
+    ("technique", "points", "message"),
+    [("pca_lsh", 10, "technique of Table 3"), ("svd_kmeans", 0, "at least one")],
+)
+def test_what_the_table_does_not_count_is_refused(
+    technique: str, points: int, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        operations(technique, points, 10)

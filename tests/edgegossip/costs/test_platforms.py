@@ -1,13 +1,17 @@
-"""A platform under load says so, and learns t_0 from what epochs took."""
+"""What co-runs with a platform: drawn by seed, averaged, turned into a speed and a prediction."""
 
 from __future__ import annotations
 
-import pytest
+import math
 
-from workbench.edgegossip import Platform, Predictor
-from workbench.edgegossip.costs.load import Load
-from workbench.edgegossip.prediction.contention import Contention
-from workbench.edgegossip.prediction.predictor import Baseline
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.refusals import refusals
+from workbench.edgegossip import Contention, Load, Platform, Predictor
+from workbench.edgegossip.costs.platforms import draw_load
+from workbench.edgegossip.paper.testbed import STATED
 
 SLOWS = Predictor("linear", 4, 1.0, 1.0, (2.0, 1.0, 1.0), baseline_s=0.01, memory=0.75)
 # Nobody until 100 s, then half of the cores until 140 s, then all of them.
@@ -31,7 +35,7 @@ def test_throughput_is_predicted_from_the_mean_of_a_window(
 ) -> None:
     slowdown = 1 + 2 * core
     for baseline_s in (0.01, 0.04):
-        found = BUSY.throughput(Baseline(baseline_s), now_s, window_s)
+        found = BUSY.throughput(baseline_s, now_s, window_s)
         assert found == pytest.approx(1 / (baseline_s * slowdown))
 
 
@@ -42,21 +46,73 @@ def test_speed_is_what_the_load_leaves() -> None:
 
 def test_t_0_is_followed_with_the_load_taken_off() -> None:
     # Twenty samples in 0.8 s under half a load, which doubles t: 0.02 s each without.
-    after = BUSY.observe(Baseline(0.01), 20, 0.8, 130.0)
-    assert after.seconds == pytest.approx(0.75 * 0.01 + 0.25 * 0.02)
-    assert after.observed == 1
+    after_s = BUSY.observe(0.01, 20, 0.8, 130.0)
+    assert after_s == pytest.approx(0.75 * 0.01 + 0.25 * 0.02)
 
 
 @pytest.mark.parametrize(("samples", "seconds"), [(0, 1.0), (5, 0.0)])
 def test_an_epoch_without_learning_tells_nothing(samples: int, seconds: float) -> None:
-    assert BUSY.observe(Baseline(0.01, 3), samples, seconds, 10.0) == Baseline(0.01, 3)
+    assert BUSY.observe(0.01, samples, seconds, 10.0) == 0.01
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [({"predictor": None}, "predictor of x is None; give a Predictor"), ({"load": 5}, "a Load")],
+FACTS = STATED["co_runners"]
+HALF = Load((0.0, 10.0, 30.0), (Contention(), Contention(0.5, 10.0, 20.0), Contention()))
+LINEAR = Predictor("linear", 4, 1.0, 1.0, (2.0, 0.0, 0.0), 0.01)
+
+
+def test_means_by_hand() -> None:
+    assert HALF.mean(0, 10) == Contention()  # at 10 s it has had none
+    assert HALF.mean(0, 20) == Contention(0.25, 5.0, 10.0)
+    assert HALF.mean(20, 40) == Contention(0.25, 5.0, 10.0)
+    assert HALF.mean(-50, 20) == HALF.mean(0, 20)  # nothing is known of before
+    assert HALF.mean(15, 15) == Contention(0.5, 10.0, 20.0)
+
+
+def test_the_speed_is_the_inverse_of_the_slowdown() -> None:
+    speed = HALF.speed(LINEAR)
+    assert (speed.at(5), speed.at(10), speed.at(29), speed.at(31)) == (1.0, 0.5, 0.5, 1.0)
+
+
+@given(st.integers(0, 1000), st.integers(0, 30))
+def test_a_drawn_load_is_the_same_each_time_and_within_what_jobs_use(
+    seed: int, platform: int
+) -> None:
+    load = draw_load(seed, platform, FACTS, 500.0)
+    assert load == draw_load(seed, platform, FACTS, 500.0)
+    assert all(start_s < 500 + 5 + 100 for start_s in load.starts_s)
+    assert load.contentions[-1] == Contention()  # the last job ends
+    most = max(FACTS[job]["core"][1] for job in ("wordcount", "sort")) * (1 + FACTS["jitter"])
+    assert all(one.core <= most for one in load.contentions)
+
+
+def test_a_longer_load_begins_as_a_shorter_one() -> None:
+    short, long = (draw_load(1, 0, FACTS, until_s) for until_s in (200.0, 900.0))
+    assert len(long.starts_s) > len(short.starts_s)
+    assert long.starts_s[: len(short.starts_s)] == short.starts_s
+
+
+def test_platforms_have_loads_of_their_own() -> None:
+    assert draw_load(1, 0, FACTS, 500.0) != draw_load(1, 1, FACTS, 500.0)
+
+
+def test_no_intensity_is_no_load() -> None:
+    assert draw_load(1, 0, FACTS, 500.0, intensity=0.0) == Load()
+
+
+test_load_refused = refusals(
+    Load,
+    {"contentions": (Contention(), Contention()), "starts_s": (0.0, 1.0)},
+    {
+        "starts_s": {"not in order": [(0.0, 0.0)]},
+        "contentions": {"2 starts for 1 contentions": [(Contention(),)]},
+    },
 )
-def test_what_is_no_predictor_or_load_is_refused(changed: dict[str, object], message: str) -> None:
-    predictor = Predictor("linear", 4, 1.0, 1.0, (1.0, 1.0, 1.0), 0.01)
-    with pytest.raises(ValueError, match=message):
-        Platform(**{"name": "x", "predictor": predictor, **changed})  # type: ignore[arg-type]
+test_platform_refused = refusals(
+    Platform,
+    {"name": "x", "predictor": SLOWS},
+    {
+        "predictor": {"predictor of x is None; give a Predictor": [None]},
+        "load": {"load of x is 5; give a Load": [5]},
+        "slower": {"slower": [0.0, -1.0, math.inf, math.nan, "2"]},
+    },
+)

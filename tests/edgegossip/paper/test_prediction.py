@@ -14,51 +14,48 @@ from workbench.edgegossip.prediction.predictor import FORMS
 from workbench.edgegossip.prediction.profiling_runs import SCHEMA
 from workbench.names import UnknownNameError
 
+RECORDED = CONTENTION.frame("smoke")
+PREDICTED = held_out(RECORDED)
+ERRORS = prediction.errors(RECORDED)
+
 
 def test_the_recorded_samples_say_so() -> None:
-    recorded = CONTENTION.frame("smoke")
-    assert recorded.schema == pl.Schema(SCHEMA)
-    assert recorded["source"].unique().to_list() == ["recorded"]
-    assert set(recorded["workload"]) == {"none", "wordcount", "sort"}
-    assert recorded.filter(pl.col("size_bytes") > 0)["size_bytes"].n_unique() == 13
+    assert RECORDED.schema == pl.Schema(SCHEMA)
+    assert RECORDED["source"].unique().to_list() == ["recorded"]
+    assert set(RECORDED["workload"]) == {"none", "wordcount", "sort"}
+    assert RECORDED.filter(pl.col("size_bytes") > 0)["size_bytes"].n_unique() == 13
+
+
+def wrong_where(**where: object) -> pl.DataFrame:
+    """The recorded samples with another time in the rows that match."""
+    seconds = pl.when(**where).then(9.0).otherwise("seconds_per_sample")
+    return RECORDED.with_columns(seconds_per_sample=seconds)
 
 
 def test_what_is_held_out_was_not_learnt_from() -> None:
-    recorded = CONTENTION.frame("smoke")
-    size = recorded["size_bytes"].max()
-    wrong = recorded.with_columns(
-        pl.when(size_bytes=size)
-        .then(9.0)
-        .otherwise("seconds_per_sample")
-        .alias("seconds_per_sample")
-    )
+    size = RECORDED["size_bytes"].max()
     before, after = (
-        held_out(frame).filter(size_bytes=size)["predicted_s"] for frame in (recorded, wrong)
+        frame.filter(size_bytes=size)["predicted_s"]
+        for frame in (PREDICTED, held_out(wrong_where(size_bytes=size)))
     )
     assert before.to_list() == after.to_list()
 
 
 def test_following_looks_at_earlier_samples_only() -> None:
-    recorded = CONTENTION.frame("smoke")
-    beside = recorded.filter(pl.col("size_bytes") > 0).sort("order").row(-1, named=True)
+    beside = RECORDED.filter(pl.col("size_bytes") > 0).sort("order").row(-1, named=True)
     last, size = beside["order"], beside["size_bytes"]
-    recorded = recorded.filter(pl.col("order") <= last)
-    wrong = recorded.with_columns(
-        pl.when(order=last).then(9.0).otherwise("seconds_per_sample").alias("seconds_per_sample")
-    )
     # Its own size is not learnt from either, so nothing that is predicted there may change.
     before, after = (
-        held_out(frame).filter(size_bytes=size)["followed_s"] for frame in (recorded, wrong)
+        held_out(frame.filter(pl.col("order") <= last)).filter(size_bytes=size)["followed_s"]
+        for frame in (RECORDED, wrong_where(order=last))
     )
     assert before.to_list() == after.to_list()
 
 
 def test_figure_9_is_the_mean_of_the_errors() -> None:
-    recorded = CONTENTION.frame("smoke")
-    found, frame = held_out(recorded), prediction.errors(recorded)
-    assert frame.height == 26
-    row = frame.row(5, named=True)
-    errors = found.filter(workload=row["workload"], size_bytes=row["size_bytes"])
+    assert ERRORS.height == 26
+    row = ERRORS.row(5, named=True)
+    errors = PREDICTED.filter(workload=row["workload"], size_bytes=row["size_bytes"])
     percent = [
         100 * abs(predicted - true) / true
         for predicted, true in errors.select("predicted_s", "seconds_per_sample").iter_rows()
@@ -66,16 +63,15 @@ def test_figure_9_is_the_mean_of_the_errors() -> None:
     assert row["samples"] == len(percent)
     assert row["mean_percent"] == pytest.approx(np.mean(percent))
     assert row["variance"] == pytest.approx(np.var(percent, ddof=1))
-    alone_s = np.mean(recorded.filter(workload="none")["seconds_per_sample"].to_numpy())
+    alone_s = np.mean(RECORDED.filter(workload="none")["seconds_per_sample"].to_numpy())
     blind = [100 * abs(alone_s / true - 1) for true in errors["seconds_per_sample"]]
     assert row["naive_mean_percent"] == pytest.approx(np.mean(blind))
     assert row["naive_variance"] == pytest.approx(np.var(blind, ddof=1))
 
 
 def test_what_is_blind_to_contention_is_a_moving_average() -> None:
-    recorded = CONTENTION.frame("smoke").sort("order")
-    found = held_out(recorded).sort("order")
-    known_s = np.mean(recorded.filter(workload="none")["seconds_per_sample"].to_numpy())
+    recorded, found = RECORDED.sort("order"), PREDICTED.sort("order")
+    known_s = np.mean(RECORDED.filter(workload="none")["seconds_per_sample"].to_numpy())
     expected = []
     for workload, seconds in recorded.select("workload", "seconds_per_sample").iter_rows():
         if workload != "none":
@@ -85,9 +81,8 @@ def test_what_is_blind_to_contention_is_a_moving_average() -> None:
 
 
 def test_the_smallest_and_the_largest_jobs_differ() -> None:
-    recorded = CONTENTION.frame("smoke")
-    frame = prediction.usage(recorded)
-    least, most = recorded.filter(pl.col("size_bytes") > 0)["size_bytes"].sort()[[0, -1]]
+    frame = prediction.usage(RECORDED)
+    least, most = RECORDED.filter(pl.col("size_bytes") > 0)["size_bytes"].sort()[[0, -1]]
     for workload in ("wordcount", "sort"):
         means = {
             (resource, size): mean
@@ -104,9 +99,8 @@ def test_the_smallest_and_the_largest_jobs_differ() -> None:
 
 def test_contention_explains_the_times() -> None:
     """Where others take cores, who looks at that must predict better than who does not."""
-    frame = prediction.errors(CONTENTION.frame("smoke"))
-    largest = frame.filter(pl.col("size_bytes").rank("dense", descending=True) <= 2)
-    for rows, factor in ((frame, 1), (largest, 2)):
+    largest = ERRORS.filter(pl.col("size_bytes").rank("dense", descending=True) <= 2)
+    for rows, factor in ((ERRORS, 1), (largest, 2)):
         means = rows.select(pl.col("^.*mean_percent$").mean()).row(0, named=True)
         assert factor * means["mean_percent"] < means["naive_mean_percent"]
         assert factor * means["followed_mean_percent"] < means["naive_followed_mean_percent"]
@@ -125,37 +119,28 @@ def test_sizes_are_told(sizes: tuple[int, ...], told: str) -> None:
     assert prediction.sizes_text(frame) == told
 
 
-def test_every_scale_sweeps_the_paper_s_range() -> None:
-    for scale in (CONTENTION.sizes["wanted"].default, prediction.RECORDING):
-        assert scale is not None
-        assert len(scale.sizes) == 13
-        assert scale.sizes[-1] == 10_000 * scale.sizes[0]
-
-
 def test_figure_10_has_means_and_two_standard_deviations() -> None:
-    recorded = CONTENTION.frame("smoke")
-    frame = prediction.usage(recorded)
+    frame = prediction.usage(RECORDED)
     assert frame.height == 26 * 3
     row = frame.filter(resource="disk", workload="sort").row(-1, named=True)
-    own = recorded.filter(workload="sort", size_bytes=row["size_bytes"])["disk_bytes_per_s"]
+    own = RECORDED.filter(workload="sort", size_bytes=row["size_bytes"])["disk_bytes_per_s"]
     assert row["mean"] == pytest.approx(np.mean(own.to_numpy()) / 1e6)
     assert row["two_sd"] == pytest.approx(2 * np.std(own.to_numpy(), ddof=1) / 1e6)
     assert row["unit"] == "MB/s"
 
 
 def test_figure_11_has_both_parts() -> None:
-    recorded = CONTENTION.frame("smoke")
-    frame = prediction.overheads(recorded)
+    frame = prediction.overheads(RECORDED)
     assert frame.height == 26 * 2
     row = frame.filter(part="reporting", workload="wordcount").row(0, named=True)
-    own = recorded.filter(workload="wordcount", size_bytes=row["size_bytes"])["report_s"]
+    own = RECORDED.filter(workload="wordcount", size_bytes=row["size_bytes"])["report_s"]
     assert row["mean_s"] == pytest.approx(np.mean(own.to_numpy()))
     assert row["most_s"] == own.max()
 
 
 def test_no_form_is_clearly_better_on_sizes_held_out_than_the_one_in_use() -> None:
     """By more than a tenth: less is within what another recording changes."""
-    frame = forms(CONTENTION.frame("smoke"))
+    frame = forms(RECORDED)
     assert frame["form"].to_list() == [*FORMS]
     for column in ("error_percent", "followed_error_percent"):
         best = cast(float, frame[column].min())
@@ -166,8 +151,7 @@ def test_no_form_is_clearly_better_on_sizes_held_out_than_the_one_in_use() -> No
 def test_refused() -> None:
     with pytest.raises(UnknownNameError, match="smoke"):
         CONTENTION.frame("small")
-    recorded = CONTENTION.frame("smoke")
     with pytest.raises(ValueError, match="at least two"):
-        held_out(recorded.filter(pl.col("size_bytes") < 3000))
+        held_out(RECORDED.filter(pl.col("size_bytes") < 3000))
     with pytest.raises(ValueError, match="no sample of the training alone"):
-        held_out(recorded.filter(pl.col("size_bytes") > 0))
+        held_out(RECORDED.filter(pl.col("size_bytes") > 0))

@@ -3,30 +3,23 @@
 import pytest
 
 from workbench.edgegossip.paper.accuracy import ALL_TECHNIQUES
-from workbench.edgegossip.paper.cases import LEARNERS
+from workbench.edgegossip.paper.cases import LEARNING
 from workbench.edgegossip.paper.testbed import EPOCHS, MODELS, STATED
 from workbench.parameters import SCALES
-from workbench.zoo import MODELS as ZOO
 
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_each_model_has_a_learner(scale: str) -> None:
-    learners = LEARNERS.at(scale)
+    learners = LEARNING.at(scale)
     assert tuple(learners) == MODELS
     own = scale == "paper"
-    assert [learners[name].model == name for name in MODELS] == [True, own, own, own]
+    assert [learners[name].learner == name for name in MODELS] == [True, own, own, own]
     assert set(ALL_TECHNIQUES.at(scale)) <= set(MODELS)
-
-
-def test_at_the_smallest_scale_a_second_model_learns() -> None:
-    assert LEARNERS.smoke["alexnet_cifar"].model == "alexnet_small"
-    small = ZOO["alexnet_small"]
-    assert small.input_shape == ZOO["alexnet_cifar"].input_shape
 
 
 def test_the_papers_scale_trains_as_the_paper_does() -> None:
     training = STATED["training"]
-    for learner in LEARNERS.paper.values():
+    for learner in LEARNING.paper.values():
         assert learner.epochs == EPOCHS
         assert learner.batch_size == training["batch_size"] == 64
         assert learner.learning_rate == training["learning_rate"] == 0.01

@@ -36,7 +36,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     calls: list[tuple[object, ...]] = []
 
     def speedups(
-        testbed: Testbed, epochs: int, *, deployments: Sequence[int], uplink_mbps: float, seed: int
+        testbed: Testbed,
+        epochs: int = EPOCHS,
+        *,
+        deployments: Sequence[int] = DEPLOYMENTS,
+        uplink_mbps: float = UPLINK_MBPS,
+        seed: int = LOAD_SEED,
     ) -> dict[tuple[str, int], float]:
         assumed, constants = testbed.facts["assumed"], testbed.constants
         assert {**testbed.facts, "assumed": None} == {**STATED, "assumed": None}

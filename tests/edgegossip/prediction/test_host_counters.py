@@ -16,8 +16,7 @@ import psutil
 import pytest
 
 from workbench.edgegossip.prediction import host_counters as module
-from workbench.edgegossip.prediction.contention import between
-from workbench.edgegossip.prediction.host_counters import host_counters, process_tree
+from workbench.edgegossip.prediction.host_counters import between, host_counters, process_tree
 
 BUSY = "import time\nwhile time.process_time() < 0.1: pass\n"
 TREE = f"""
@@ -108,14 +107,8 @@ def test_without_the_kernel_s_word_psutil_is_asked(
     assert process_tree(idle[0])() == pytest.approx(known)
 
 
-class Times(NamedTuple):
-    """As psutil gives a process's."""
-
-    user: float
-    system: float
-    children_user: float
-    children_system: float
-    iowait: float = 0.0
+Times = tuple[float, float, float, float, float]
+"""As psutil has them of a process: user, system, both of its children, and waiting."""
 
 
 class Transfers(NamedTuple):
@@ -165,8 +158,8 @@ class Link(NamedTuple):
 
 class TestHostCounters:
     def test_by_hand(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        root = FakeProcess(7, Times(1, 2, 4, 8), Transfers(10, 20))
-        root.below = [FakeProcess(8, Times(16, 32, 0, 0), Transfers(300, 400))]
+        root = FakeProcess(7, (1, 2, 4, 8, 99), Transfers(10, 20))
+        root.below = [FakeProcess(8, (16, 32, 0, 0, 99), Transfers(300, 400))]
         monkeypatch.setattr(psutil, "Process", {7: root}.__getitem__)
         monkeypatch.setattr(module, "_lists_children", lambda pid: False)
         monkeypatch.setattr(psutil, "cpu_times", lambda: Cpu(100, 10, 20, 500, 5, 3, 50))
@@ -174,12 +167,15 @@ class TestHostCounters:
         disks = {"loop0": Transfers(999, 999), "made-up": Transfers(5, 6)}
         monkeypatch.setattr(psutil, "net_io_counters", lambda pernic: links)
         monkeypatch.setattr(psutil, "disk_io_counters", lambda perdisk: disks)
-        found = host_counters([7], lambda: 2.0)()
+        read = host_counters([7], lambda: 2.0)
+        found = read()
         assert found.cores_s == 638  # guests' 50 s are within the user's 100 s
         assert found.busy_s == 133
         assert (found.network_bytes, found.disk_bytes) == (2007, 11)
         assert found.own_busy_s == 63
         assert (found.own_network_bytes, found.own_disk_bytes) == (2, 730)
+        root.ended = True  # and uses nothing more
+        assert read().own_busy_s == 63
 
     def test_virtual_devices_count_nothing_again(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -207,16 +203,7 @@ class TestHostCounters:
             assert len(receiver.recv(100_000, socket.MSG_WAITALL)) == 100_000
         assert read().network_bytes - before.network_bytes >= 200_000
 
-    def test_a_task_that_ended_uses_nothing_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        root = FakeProcess(7, Times(1, 2, 4, 8), Transfers(10, 20))
-        monkeypatch.setattr(psutil, "Process", {7: root}.__getitem__)
-        monkeypatch.setattr(module, "_lists_children", lambda pid: False)
-        read = host_counters([7])
-        before = read()
-        root.ended = True
-        assert read().own_busy_s == before.own_busy_s == 15
-
-    def test_refused(self) -> None:
+    def test_a_process_that_does_not_run_is_refused(self) -> None:
         with pytest.raises(ValueError, match="no process 4194303"):
             host_counters([4_194_303])
 

@@ -13,16 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles import edgegossip_prediction as oracle
-from workbench.edgegossip.prediction.contention import Contention
+from tests.refusals import refusals
 from workbench.edgegossip.prediction.predictor import (
     FORMS,
     LEAST_LEFT,
-    Baseline,
+    Contention,
     Predictor,
     fit,
-    throughput,
 )
-from workbench.names import UnknownNameError
 
 FEATURES = {"linear": 3, "share": 4}
 SECONDS = st.floats(1e-6, 1e3)
@@ -58,6 +56,9 @@ def quadratic(u: Any) -> Any:
 def shared(u: Any) -> Any:
     """One thread beside others on two cores."""
     return 1 + 0.2 * u[:, 0] + 0.3 * u[:, 2] / 1e8 + np.maximum(0, 0.5 / (1 - u[:, 0]) - 1)
+
+
+SAMPLES = made(5, quadratic)
 
 
 class TestSlowdown:
@@ -107,41 +108,19 @@ class TestBaseline:
     def test_drift_is_followed(
         self, predictor: Predictor, u: Contention, drift: float, n: int
     ) -> None:
-        state, true_s = predictor.start(), drift * predictor.baseline_s
+        baseline_s, true_s = predictor.baseline_s, drift * predictor.baseline_s
         for _ in range(n):
-            state = predictor.observe(state, u, true_s * predictor.slowdown(u))
+            baseline_s = predictor.observe(baseline_s, u, true_s * predictor.slowdown(u))
         left = predictor.memory**n * (predictor.baseline_s - true_s)
-        assert state.seconds == pytest.approx(true_s + left, rel=1e-9)
-        assert state.observed == n
-        expected = state.seconds * predictor.slowdown(u)
-        assert predictor.seconds(state, u) == pytest.approx(expected, rel=1e-15)
-
-    def test_what_is_predicted_changes_nothing(self) -> None:
-        predictor = fit(made(50, quadratic), "share")
-        state = predictor.start()
-        u = Contention(0.5, 1e6, 1e6)
-        right = predictor.observe(state, u, predictor.seconds(state, u))
-        assert right.seconds == pytest.approx(state.seconds, rel=1e-15)
+        assert baseline_s == pytest.approx(true_s + left, rel=1e-9)
+        expected = baseline_s * predictor.slowdown(u)
+        assert predictor.seconds(baseline_s, u) == pytest.approx(expected, rel=1e-15)
 
     @pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf])
-    def test_refused(self, seconds: float) -> None:
+    def test_seconds_that_are_not_positive_are_refused(self, seconds: float) -> None:
         predictor = Predictor("linear", 1, 1.0, 1.0, (0, 0, 0), 1.0)
         with pytest.raises(ValueError, match="positive"):
-            predictor.observe(predictor.start(), Contention(), seconds)
-        with pytest.raises(ValueError, match="positive"):
-            Baseline(seconds)
-
-
-class TestThroughput:
-    @given(seconds=st.lists(SECONDS, min_size=1, max_size=20))
-    def test_sums_over_executors(self, seconds: list[float]) -> None:
-        assert throughput(seconds) == pytest.approx(oracle.throughput(seconds), rel=1e-12)
-
-    def test_refused(self) -> None:
-        with pytest.raises(ValueError, match="without executors"):
-            throughput([])
-        with pytest.raises(ValueError, match="positive"):
-            throughput([0.1, 0.0])
+            predictor.observe(1.0, Contention(), seconds)
 
 
 class TestFit:
@@ -190,15 +169,12 @@ class TestFit:
         assert long.weights == pytest.approx(short.weights, rel=1e-6, abs=1e-12)
         assert long.baseline_s == pytest.approx(1000 * short.baseline_s)
 
-    def test_a_slowdown_below_one_is_no_slowdown(self) -> None:
+    def test_what_does_not_slow_has_no_weight(self) -> None:
         faster = fit(made(60, lambda u: 1 - 0.5 * u[:, 0]), "linear")
         assert faster.weights[0] == 0
-
-    def test_a_resource_that_nobody_used_has_no_weight(self) -> None:
-        samples = made(60, lambda u: 1 + u[:, 0]).with_columns(network_bytes_per_s=pl.lit(0.0))
-        found = fit(samples, "linear")
-        assert found.weights[1] == 0
-        assert found.network_scale == 1
+        unused = made(60, lambda u: 1 + u[:, 0]).with_columns(network_bytes_per_s=pl.lit(0.0))
+        found = fit(unused, "linear")
+        assert (found.weights[1], found.network_scale) == (0, 1)
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -218,19 +194,22 @@ class TestFit:
         with pytest.raises(ValueError, match=message):
             fit(pl.DataFrame(rows))
 
-    def test_too_little_is_refused(self) -> None:
-        samples = made(10, quadratic)
-        fit(samples.head(5), "share")
-        with pytest.raises(ValueError, match="4 samples cannot tell the 5 numbers"):
-            fit(samples.head(4), "share")
-        with pytest.raises(ValueError, match="no samples"):
-            fit(samples.clear())
-        with pytest.raises(ValueError, match=r"no column core, cores$"):
-            fit(samples.drop("core", "cores"))
-        with pytest.raises(ValueError, match="ridge"):
-            fit(samples, "linear", ridge=-1)
-        with pytest.raises(UnknownNameError, match="share"):
-            fit(samples, "shares")
+    @pytest.mark.parametrize(
+        ("samples", "options", "message"),
+        [
+            (SAMPLES.head(4), {}, "4 samples cannot tell the 5 numbers"),
+            (SAMPLES.clear(), {}, "no samples"),
+            (SAMPLES.drop("core", "cores"), {}, "no column core, cores$"),
+            (SAMPLES, {"ridge": -1}, "ridge"),
+            (SAMPLES, {"form": "shares"}, "Did you mean 'share'"),
+        ],
+    )
+    def test_too_little_is_refused(
+        self, samples: pl.DataFrame, options: dict[str, Any], message: str
+    ) -> None:
+        fit(SAMPLES, "share")
+        with pytest.raises(ValueError, match=message):
+            fit(samples, **options)
 
     def test_samples_without_a_quiet_one_may_not_tell_the_baseline(self) -> None:
         samples = made(40, lambda u: u[:, 0] ** 2).filter(pl.col("core") > 0.5)
@@ -238,21 +217,39 @@ class TestFit:
             fit(samples, "linear", ridge=0)
 
 
-class TestPredictor:
-    @given(predictor=predictors())
-    def test_survives_its_text(self, predictor: Predictor) -> None:
-        assert Predictor.from_toml(predictor.to_toml()) == predictor
+@given(predictor=predictors())
+def test_a_predictor_survives_its_text(predictor: Predictor) -> None:
+    assert Predictor.from_toml(predictor.to_toml()) == predictor
 
-    def test_refused(self) -> None:
-        with pytest.raises(ValueError, match="no predictor"):
-            Predictor.from_toml("form = 'linear'")
-        with pytest.raises(ValueError, match="needs 3"):
-            Predictor("linear", 1, 1.0, 1.0, (1.0,), 1.0)
-        with pytest.raises(ValueError, match="not negative"):
-            Predictor("linear", 1, 1.0, 1.0, (1.0, -1.0, 0.0), 1.0)
-        with pytest.raises(ValueError, match="cores"):
-            Predictor("linear", 0, 1.0, 1.0, (1.0, 1.0, 0.0), 1.0)
-        with pytest.raises(ValueError, match="memory"):
-            Predictor("linear", 1, 1.0, 1.0, (1.0, 1.0, 0.0), 1.0, memory=1.0)
-        with pytest.raises(ValueError, match="disk_scale"):
-            Predictor("linear", 1, 1.0, 0.0, (1.0, 1.0, 0.0), 1.0)
+
+def test_text_without_a_predictor_is_refused() -> None:
+    with pytest.raises(ValueError, match="no predictor"):
+        Predictor.from_toml("form = 'linear'")
+
+
+test_predictor_refused = refusals(
+    Predictor,
+    {
+        "form": "linear",
+        "cores": 1,
+        "network_scale": 1.0,
+        "disk_scale": 1.0,
+        "weights": (1.0, 1.0, 0.0),
+        "baseline_s": 1.0,
+    },
+    {
+        "weights": {"needs 3": [(1.0,)], "not negative": [(1.0, -1.0, 0.0)]},
+        "cores": {"cores is .* whole number": [0, 1.5]},
+        "memory": {"memory is": [1.0, -0.1]},
+        "disk_scale": {"disk_scale is": [0.0]},
+        "baseline_s": {"baseline_s is": [0.0, math.inf]},
+    },
+)
+test_contention_refused = refusals(
+    Contention,
+    {},
+    {
+        "core": {"at most 1": [1.01], "core is -": [-0.1]},
+        "disk_bytes_per_s": {"disk_bytes_per_s is nan": [math.nan]},
+    },
+)

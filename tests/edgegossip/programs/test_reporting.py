@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.long import usually
 from workbench import datasets, decentralised
 from workbench.datasets import partition
 from workbench.decentralised import View
 from workbench.decentralised.selecting import Batches
 from workbench.edgegossip import EdgeGossip, Platform, Predictor
-from workbench.edgegossip.costs.load import Load
-from workbench.edgegossip.prediction.contention import Contention
-from workbench.edgegossip.prediction.predictor import Baseline
+from workbench.edgegossip.costs.platforms import Load
+from workbench.edgegossip.prediction.predictor import Contention
 from workbench.edgegossip.programs.reporting import Report, rates
 from workbench.edgegossip.programs.trainer import State
 from workbench.edgegossip.training import OPTIONS, Setup
@@ -50,7 +50,7 @@ def linear() -> torch.nn.Module:
 
 
 def platforms(slower: Sequence[float]) -> list[Platform]:
-    """So many times slower than the fastest; what co-runs begins and ends at other times on each.
+    """This many times slower than the fastest; what co-runs begins and ends at its own times.
 
     So reports of one platform differ with their age.
     """
@@ -88,7 +88,7 @@ GRAPHS: dict[str, Callable[[int], nx.Graph]] = {
 }
 
 
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("name", usually(("ring", "star"), GRAPHS))
 @settings(max_examples=25, deadline=None)  # the first imports PyTorch
 @given(
     slower=st.lists(st.sampled_from((1.0, 1.7, 4.0)), min_size=1, max_size=8),
@@ -124,7 +124,7 @@ def test_ratios_follow_as_reports_come_in_on_a_ring() -> None:
     ],
     ids=["complete", "ring", "random_regular", "star without its hub", "path in two"],
 )
-def test_a_crash_is_seen_by_all_in_one_epoch_and_every_point_found_anew(
+def test_a_crash_is_seen_by_all_in_one_epoch_and_every_point_is_held_again(
     graph: nx.Graph, gone: int
 ) -> None:
     """Though the survivors' reports of each other are of different ages, or come no more at all."""
@@ -149,7 +149,7 @@ def test_a_crash_is_seen_by_all_in_one_epoch_and_every_point_found_anew(
     [(1.0, set()), (1.6, {1, 2, 3}), (2.5, {0, 1, 2, 3, 4})],
     ids=["soon", "while silence becomes too long", "after all took over"],
 )
-def test_who_is_back_gets_its_points_as_soon_as_the_news_comes(
+def test_restarted_platform_gets_its_points_as_soon_as_the_news_comes(
     back_s: float, taking: set[int]
 ) -> None:
     """Further away that is later: in the second case near ones already know, far ones take over."""
@@ -183,7 +183,7 @@ def test_a_faulty_link_alone_makes_nobody_fail(graph: nx.Graph, faults: list[Fau
     assert {failed for _, failed in noting.notes.values()} == {()}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", usually(range(2), range(4)))
 def test_whatever_fails_nobody_loses_its_own_points(seed: int) -> None:
     """Views may differ under many faults at once; runs end, and what a survivor holds stays."""
     graph = decentralised.random_regular(6, 3)
@@ -211,21 +211,21 @@ class TestRates:
     WHO = platforms([1.0, 2, 4])
 
     def known(self, epochs: dict[int, int], **changes: Any) -> tuple[Any, Any]:
-        reports = {node: Report(epoch, 7, 9.0, Baseline(1.0)) for node, epoch in epochs.items()}
+        reports = {node: Report(epoch, 7, 9.0, 1.0) for node, epoch in epochs.items()}
         given_rates = {"epoch": 6, "began": 1, "hops": 2} | changes
         return rates(reports, [10, 20, 30], self.WHO, **given_rates)
 
     def test_reports_are_taken_up_to_their_age(self) -> None:
-        assert self.known({0: 5, 1: 4, 2: 3}) == ((7, 7, 0), (9.0, 9.0, 0.0))
+        assert self.known({0: 5, 1: 4, 2: 3}) == ([7, 7, 0], [9.0, 9.0, 0.0])
 
     def test_never_heard_of_is_silence_once_a_report_could_have_come(self) -> None:
-        assert self.known({0: 5}) == ((7, 0, 0), (9.0, 0.0, 0.0))
+        assert self.known({0: 5}) == ([7, 0, 0], [9.0, 0.0, 0.0])
 
     @pytest.mark.parametrize(("began", "patient"), [(4, False), (5, True), (6, True)])
     def test_not_heard_yet_is_no_failure(self, began: int, patient: bool) -> None:
         points, found = self.known({0: 5}, began=began)
-        assert points == ((7, 20, 30) if patient else (7, 0, 0))
-        assert found == pytest.approx((9.0, 50.0, 25.0) if patient else (9.0, 0.0, 0.0))
+        assert points == ([7, 20, 30] if patient else [7, 0, 0])
+        assert found == pytest.approx([9.0, 50.0, 25.0] if patient else [9.0, 0.0, 0.0])
 
     @pytest.mark.parametrize(
         ("epochs", "failed"),
@@ -249,7 +249,7 @@ class TestRates:
             assert points[node] == (0 if node in failed else heard)
 
     def test_silence_after_a_report_is_silence_at_once(self) -> None:
-        assert self.known({0: 5, 1: 3}, began=6)[0] == (7, 0, 30)
+        assert self.known({0: 5, 1: 3}, began=6)[0] == [7, 0, 30]
 
 
 class TestHops:
@@ -280,20 +280,20 @@ class TestHops:
         for hops in (3, 9):
             assert EdgeGossip(hops=hops).fitted(setup).hops == hops
 
-    def test_too_few_are_refused_before_anything_runs(self) -> None:
-        with pytest.raises(ValueError, match="hops is 2, but news takes up to 3 exchanges"):
-            run(RING_6, hops=2)
-
-    def test_parts_that_never_hear_of_each_other_are_refused(self) -> None:
-        with pytest.raises(ValueError, match="never hear of each other"):
-            run(nx.Graph([(0, 1), (2, 3)]))
-
-    def test_gosgd_is_refused(self) -> None:
-        gosgd = Setup(linear, DIGITS, platforms([1.0] * 3), probability=0.2)
-        with pytest.raises(
-            ValueError, match=r"mixing instead, such as mixing=decentralised.complete\(3"
-        ):
-            decentralised.train(gosgd, EdgeGossip())
+    @pytest.mark.parametrize(
+        ("nodes", "how", "hops", "message"),
+        [
+            (6, {"mixing": RING_6}, 2, "hops is 2, but news takes up to 3 exchanges"),
+            (4, {"mixing": nx.Graph([(0, 1), (2, 3)])}, None, "never hear of each other"),
+            (3, {"probability": 0.2}, None, r"such as mixing=decentralised.complete\(3"),
+        ],
+    )
+    def test_what_cannot_bring_reports_everywhere_is_refused_before_anything_runs(
+        self, nodes: int, how: dict[str, Any], hops: int | None, message: str
+    ) -> None:
+        setup = Setup(linear, DIGITS, platforms([1.0] * nodes), **how)
+        with pytest.raises(ValueError, match=message):
+            decentralised.train(setup, EdgeGossip(hops=hops))
 
 
 def test_points_are_dealt_by_class_too() -> None:

@@ -16,7 +16,7 @@ from workbench.edgegossip.aggregation.aggregate import (
     timed_aggregate,
 )
 from workbench.edgegossip.aggregation.aggregation import Aggregation
-from workbench.edgegossip.aggregation.costs import generation, operations
+from workbench.edgegossip.aggregation.costs import operations
 from workbench.edgegossip.aggregation.dividers import Divider
 from workbench.edgegossip.aggregation.reducers import Reducer
 from workbench.edgegossip.aggregation.techniques import TECHNIQUES, Technique
@@ -29,7 +29,6 @@ __all__ = [
     "Reducer",
     "Technique",
     "aggregate",
-    "generation",
     "operations",
     "timed_aggregate",
 ]

@@ -24,8 +24,6 @@ from workbench.errors import UserError
 from workbench.names import choose
 from workbench.training.repeatable import derive
 
-REDUCE, DIVIDE = 0, 1
-
 SPACING = 10.0
 """Between neighbouring classes, over the largest distance of two points of one class."""
 
@@ -80,12 +78,9 @@ def aggregate(
 
     Raises
     ------
-    workbench.names.UnknownNameError
-        No technique of that name.
     ValueError
-        No points, NaN or infinite features, not a class for each point, a ratio below 1 or above
-        the number of points, a seed that is negative or not a whole number, a technique that is
-        neither, a reducer or divider without a row or a subset for each point.
+        No points, NaN or infinite features, not a class for each point, a ratio or seed out of
+        range, no such technique, a reducer or divider without a row or a subset for each point.
     """
     return timed_aggregate(x, y, technique, ratio, seed)[0]
 
@@ -170,7 +165,7 @@ def _checked(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, Indices]:
 
 
 def _reduced(technique: Technique, points: FloatArray, ratio: float, seed: int) -> NDArray[Any]:
-    reduced = np.asarray(technique.reduce(points, ratio, _seed(seed, REDUCE)))
+    reduced = np.asarray(technique.reduce(points, ratio, _seed(seed, 0)))
     if reduced.ndim != 2 or len(reduced) != len(points) or not np.isfinite(reduced).all():
         raise UserError(
             f"the reducer made an array of shape {reduced.shape} of {len(points)} points; "
@@ -186,12 +181,12 @@ def _divided(
     names, sizes = np.unique(classes, return_counts=True)
     subset, parts = np.zeros(len(classes), np.int64), max(subsets, len(names))
     if how.together:
-        subset = _subsets(how.divide, apart(reduced, classes), parts, _seed(seed, DIVIDE))
+        subset = _subsets(how.divide, apart(reduced, classes), parts, _seed(seed, 1))
     else:
         each = shares(sizes.tolist(), subsets)
         for number, (name, share) in enumerate(zip(names, each, strict=True)):
             own = classes == name
-            subset[own] = _subsets(how.divide, reduced[own], share, _seed(seed, DIVIDE, number))
+            subset[own] = _subsets(how.divide, reduced[own], share, _seed(seed, 1, number))
     # A subset of several classes is one of each.
     pairs, members = np.unique(np.stack([classes, subset]), axis=1, return_inverse=True)
     if how.together and pairs.shape[1] > parts:  # a small class has begun no cluster of its own
@@ -234,16 +229,15 @@ def shares(sizes: Sequence[int], subsets: int) -> list[int]:
     points = sum(sizes)
     counts = [max(1, size * subsets // points) for size in sizes]
 
-    def lacking(one: int) -> int:
+    def lacking(name: int) -> int:
         """By how much a class is below its exact share, times N."""
-        return sizes[one] * subsets - counts[one] * points
+        return sizes[name] * subsets - counts[name] * points
 
     classes = range(len(sizes))
     while sum(counts) < subsets:
-        counts[max(classes, key=lambda one: (lacking(one), -one))] += 1
+        counts[max(classes, key=lacking)] += 1  # of equal ones the first
     while sum(counts) > subsets and max(counts) > 1:
-        several = [one for one in classes if counts[one] > 1]
-        counts[min(several, key=lambda one: (lacking(one), one))] -= 1
+        counts[min((name for name in classes if counts[name] > 1), key=lacking)] -= 1
     return counts
 
 

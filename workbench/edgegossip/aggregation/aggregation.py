@@ -26,8 +26,7 @@ class Aggregation:
     Parameters
     ----------
     points
-        Aggregated points, (M, d...): of the shape of an original point, so that a model takes
-        both.
+        Aggregated points, (M, d...), shaped as the original ones.
     labels
         Class of each subset, (M,), int64.
     members
@@ -35,11 +34,6 @@ class Aggregation:
     ratio
         Original points for each aggregated one, as asked for; at least 1.
 
-    Raises
-    ------
-    ValueError
-        Lengths that do not go together, a subset without points or one that there is not, points
-        that are not finite, a ratio below 1.
     """
 
     points: FloatArray
@@ -77,14 +71,10 @@ class Aggregation:
         return len(self.points)
 
     def subset(self, number: int) -> Indices:
-        """Indices of the original points of aggregated point `number`, ascending.
-
-        Raises IndexError where there is no such subset.
-        """
+        """Indices of the original points of aggregated point `number`, ascending."""
         if not 0 <= number < len(self):
             raise IndexError(f"subset {number} is not one of 0 to {len(self) - 1}")
-        first, last = self._bounds[number : number + 2]
-        return self._order[first:last]
+        return self._subsets[number]
 
     @cached_property
     def sizes(self) -> Indices:
@@ -92,16 +82,10 @@ class Aggregation:
         return np.bincount(self.members, minlength=len(self)).astype(np.int64)
 
     @cached_property
-    def _order(self) -> Indices:
-        """Original points, subset after subset. (N,)."""
+    def _subsets(self) -> list[Indices]:
         order = np.argsort(self.members, kind="stable").astype(np.int64)
         order.flags.writeable = False
-        return order
-
-    @cached_property
-    def _bounds(self) -> Indices:
-        """[i]: where subset i begins in `_order`. (M+1,)."""
-        return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+        return np.split(order, np.cumsum(self.sizes)[:-1])
 
 
 def check_ratio(ratio: object) -> float:

@@ -23,8 +23,8 @@ ITERATIONS = 20
 def kmeans(x: FloatArray, parts: int, seed: int = 0) -> Indices:
     """Divide points into the clusters of one run of Lloyd's algorithm; a `Divider`.
 
-    Started by k-means++, until no point moves. A cluster that loses all its points moves to the
-    farthest point; only with fewer distinct points than clusters do some stay empty.
+    Started by k-means++, until no point moves. Only with fewer distinct points than clusters do
+    some stay empty.
     """
     from sklearn.cluster import KMeans
 
@@ -35,8 +35,8 @@ def kmeans(x: FloatArray, parts: int, seed: int = 0) -> Indices:
 def gaussian_mixture(x: FloatArray, parts: int, seed: int = 0) -> Indices:
     """Divide points by which Gaussian each most probably comes from; a `Divider`.
 
-    Full covariances, expectation maximisation started by k-means. Some Gaussians may be no point's
-    most probable one; their subsets stay empty.
+    Full covariances, expectation maximisation started by k-means. A Gaussian that is no point's
+    most probable one leaves an empty subset.
     """
     from sklearn.mixture import GaussianMixture
 
@@ -50,13 +50,9 @@ def gaussian_mixture(x: FloatArray, parts: int, seed: int = 0) -> Indices:
 
 
 def _fitted_labels(model: Any, x: FloatArray) -> Indices:
-    """Fit one of scikit-learn's models and return the part of each point, (n,).
-
-    Equal points and stopping after the paper's iterations are expected, so convergence warnings are
-    off.
-    """
     from sklearn.exceptions import ConvergenceWarning
 
+    # Equal points, and stopping after the paper's iterations, are expected.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         labels: Indices = model.fit_predict(x).astype(np.int64)
@@ -66,12 +62,11 @@ def _fitted_labels(model: Any, x: FloatArray) -> Indices:
 def lsh(x: FloatArray, parts: int, seed: int = 0) -> Indices:
     """Divide points into `parts` buckets of nearly the same size; a `Divider`.
 
-    Locality-sensitive hashing in the form of a balanced tree of random projections. Each level
-    projects all points on one random direction and cuts every bucket in two, its points in
-    proportion to the buckets to be made; similar points are mostly on the same side. Equal points
-    are never parted: a cut goes to the nearest place between points that differ. With fewer
-    distinct points than buckets, each gets its own, and the other buckets stay empty. Sorting makes
-    O(d' N log N), as in Table 3.
+    Locality-sensitive hashing as a balanced tree of random projections. Each level projects all
+    points on one random direction and cuts every bucket in two, its points in proportion to the
+    buckets to be made. Equal points are never parted: a cut goes to the nearest place between
+    points that differ. With fewer distinct points than buckets, each gets its own, and the other
+    buckets stay empty. Sorting makes O(d' N log N), as in Table 3.
 
     Deviation: the paper says only that LSH makes N / ratio buckets (Sec. 4.3). Signs against random
     hyperplanes, or stretches of random projections, make a number of buckets that cannot be chosen,
@@ -79,7 +74,10 @@ def lsh(x: FloatArray, parts: int, seed: int = 0) -> Indices:
     2008, in whose trees each node draws a direction of its own).
     """
     rng = np.random.default_rng(seed)
-    first, kind, weight = _distinct(x)
+    # Distinct points: the first of each, which of them each point is, how often each occurs.
+    _, first, kind, weight = np.unique(
+        x, axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
     parts = min(parts, len(first))
     bucket = np.zeros(len(first), np.int64)  # the first of the final buckets that a kind may be in
     wide = np.array([parts])  # final buckets that each bucket so far is to be split into
@@ -99,12 +97,4 @@ def lsh(x: FloatArray, parts: int, seed: int = 0) -> Indices:
         bucket[order] += np.where(upper, np.repeat(left, ends - starts), 0)
         heads = np.sort(np.concatenate([heads, (heads + left)[left > 0]]))
         wide = np.diff(np.append(heads, parts))
-    return bucket[kind]
-
-
-def _distinct(x: FloatArray) -> tuple[Indices, Indices, Indices]:
-    """Distinct points: the first of each, which one each point is, how often each occurs."""
-    _, first, kind, weight = np.unique(
-        x, axis=0, return_index=True, return_inverse=True, return_counts=True
-    )
-    return first, kind.reshape(-1), weight
+    return bucket[kind.reshape(-1)]

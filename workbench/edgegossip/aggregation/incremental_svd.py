@@ -34,8 +34,7 @@ RANGE = 255.0
 def incremental_svd(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
     """Return each point's factors u_i, (N, d'); `ratio` decides d'.
 
-    They need many features: 1 % of 64 is a single value an iteration, too few to know similar
-    points.
+    They need many features: 1 % of 64 is a single value an iteration, too few to tell.
     """
     flat = x.reshape(len(x), -1)
     features = flat.shape[1]
@@ -87,5 +86,4 @@ def factors(
 def scaled(values: FloatArray) -> NDArray[np.float64]:
     """Values in the range of 8-bit pixels, each feature less its mean."""
     step = RANGE / (float(np.ptp(values)) or 1.0)
-    moved: NDArray[np.float64] = (values - values.mean(axis=0, dtype=np.float64)) * step
-    return moved
+    return np.asarray((values - values.mean(axis=0, dtype=np.float64)) * step)

@@ -15,35 +15,29 @@ from numpy.typing import NDArray
 from workbench.edgegossip.aggregation.aggregation import FloatArray
 
 Reducer = Callable[[FloatArray, float, int], FloatArray]
+Reduced = NDArray[np.float64]
 
 VALUES = 10
 """Singular values kept (Han et al. 2021, Sec. 4.3), and components, of which it says nothing."""
-
 LENGTH = 10
 """Length of the fingerprint, d' (Sec. 4.3)."""
-
 BINS = 10
 """As many as the other techniques keep dimensions; the paper does not say how many."""
-
 AT_ONCE = 4096
 """Points decomposed in one call, so that memory does not grow with the data set."""
 
 
-def single_svd(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
+def single_svd(x: FloatArray, ratio: float = 10, seed: int = 0) -> Reduced:
     """Return the largest singular values of each point, taken as a matrix; (N, d').
 
-    `x` is (N, d), (N, H, W) or (N, C, H, W). An image of several channels is one matrix, channel
-    below channel; a vector is folded, row by row, into the squarest matrix that holds it, padded
-    with zeros. That makes O(N d^(3/2)) of Table 3. A small image has fewer than ten values; then
-    all are kept.
+    An image of several channels is one matrix, channel below channel; a vector is folded, row by
+    row, into the squarest matrix that holds it, padded with zeros. That makes O(N d^(3/2)) of Table
+    3. A small image has fewer than ten values; then all are kept.
     """
     matrices = folded(x)
-    return np.concatenate(
-        [
-            np.linalg.svd(matrices[first : first + AT_ONCE].astype(np.float64), compute_uv=False)
-            for first in range(0, len(matrices), AT_ONCE)
-        ]
-    )[:, :VALUES]
+    blocks = (matrices[first : first + AT_ONCE] for first in range(0, len(matrices), AT_ONCE))
+    values = [np.linalg.svd(block.astype(np.float64), compute_uv=False) for block in blocks]
+    return np.concatenate(values)[:, :VALUES]
 
 
 def folded(x: FloatArray) -> FloatArray:
@@ -55,57 +49,49 @@ def folded(x: FloatArray) -> FloatArray:
     return np.pad(x, ((0, 0), (0, rows * columns - x.shape[1]))).reshape(len(x), rows, columns)
 
 
-def whole_svd(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
+def whole_svd(x: FloatArray, ratio: float = 10, seed: int = 0) -> Reduced:
     """Return the points along the right singular vectors of the ten largest values, (N, d').
 
     Smaller data has as many columns as N and d allow. Decomposed in full, in O(N d min(N, d)), as
-    the paper does by its times.
+    the paper does by its times; so is `pca`.
     """
-    flat = x.reshape(len(x), -1)
-    u, values, _ = np.linalg.svd(flat, full_matrices=False)
-    reduced: NDArray[np.float64] = (u[:, :VALUES] * values[:VALUES]).astype(np.float64)
-    return reduced
+    u, values, _ = np.linalg.svd(x.reshape(len(x), -1), full_matrices=False)
+    return np.asarray(u[:, :VALUES] * values[:VALUES], np.float64)
 
 
-def randomised_svd(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
-    """Return what `whole_svd` does, by random projections in O(N d d').
+def randomised_svd(x: FloatArray, ratio: float = 10, seed: int = 0) -> Reduced:
+    """As `whole_svd`, by random projections with power iterations, in O(N d d').
 
-    With power iterations (Halko, Martinsson and Tropp 2011).
+    After Halko, Martinsson and Tropp (2011); so is `randomised_pca`.
     """
     from sklearn.utils.extmath import randomized_svd
 
     flat = x.reshape(len(x), -1)
     u, values, _ = randomized_svd(flat, min(VALUES, *flat.shape), random_state=seed)
-    reduced: NDArray[np.float64] = (u * values).astype(np.float64)
-    return reduced
+    return np.asarray(u * values, np.float64)
 
 
-def pca(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
-    """Return the points along the ten directions of largest variance, (N, d').
-
-    Smaller data has as many columns as N and d allow. Decomposed in full, in O(N d min(N, d)), as
-    the paper does by its times.
-    """
+def pca(x: FloatArray, ratio: float = 10, seed: int = 0) -> Reduced:
+    """Return the points along the ten directions of largest variance, (N, d')."""
     return _principal(x, "full", None)
 
 
-def randomised_pca(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
-    """Return what `pca` does, by random projections in O(N d d') (Halko et al. 2011)."""
+def randomised_pca(x: FloatArray, ratio: float = 10, seed: int = 0) -> Reduced:
+    """As `pca`, by random projections in O(N d d')."""
     return _principal(x, "randomized", seed)
 
 
-def _principal(x: FloatArray, solver: str, seed: int | None) -> NDArray[np.float64]:
+def _principal(x: FloatArray, solver: str, seed: int | None) -> Reduced:
     from sklearn.decomposition import PCA
 
     flat = x.reshape(len(x), -1)
     if (flat == flat[0]).all():
         return np.zeros((len(flat), 1))  # no variance: scikit-learn would divide by it
-    fitted = PCA(min(VALUES, *flat.shape), svd_solver=solver, random_state=seed)
-    reduced: NDArray[np.float64] = fitted.fit_transform(flat).astype(np.float64)
-    return reduced
+    components = PCA(min(VALUES, *flat.shape), svd_solver=solver, random_state=seed)
+    return np.asarray(components.fit_transform(flat), np.float64)
 
 
-def simhash(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
+def simhash(x: FloatArray, ratio: float = 10, seed: int = 0) -> Reduced:
     """Return ten sums of each point's features under random signs, (N, 10).
 
     Distances are those of the points times about sqrt(10).
@@ -116,11 +102,10 @@ def simhash(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float
     """
     flat = x.reshape(len(x), -1)
     signs = np.random.default_rng(seed).choice((-1, 1), (flat.shape[1], LENGTH))
-    sums: NDArray[np.float64] = (flat @ signs.astype(flat.dtype)).astype(np.float64)
-    return sums
+    return np.asarray(flat @ signs.astype(flat.dtype), np.float64)
 
 
-def histogram(x: FloatArray, ratio: float = 10, seed: int = 0) -> NDArray[np.float64]:
+def histogram(x: FloatArray, ratio: float = 10, seed: int = 0) -> Reduced:
     """Return the share of each point's values in ten bins of equal width, (N, 10).
 
     The bins reach from the smallest to the largest value of the whole data set; the place of a

@@ -46,11 +46,11 @@ FAST = "_fast"
 _FASTER: dict[Reducer, Reducer] = {pca: randomised_pca, whole_svd: randomised_svd}
 
 
-def _faster(one: Technique) -> Technique:
-    return Technique(_FASTER.get(one.reduce, one.reduce), one.divide)
+def _faster(slow: Technique) -> Technique:
+    return Technique(_FASTER.get(slow.reduce, slow.reduce), slow.divide)
 
 
 TECHNIQUES: dict[str, Technique] = PAPER | {
-    name + FAST: _faster(one) for name, one in PAPER.items() if _faster(one) != one
+    name + FAST: _faster(slow) for name, slow in PAPER.items() if _faster(slow) != slow
 }
 """The paper's, and their faster forms: randomised decompositions, one class after the other."""

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from workbench.edgegossip.aggregation.aggregation import Aggregation, Indices
 from workbench.edgegossip.aggregation.techniques import TECHNIQUES
-from workbench.edgegossip.algorithms.accuracy_aware import ranked, selected
-from workbench.edgegossip.algorithms.effects import checked_effects, in_batches, quota
+from workbench.edgegossip.algorithms.accuracy_aware import accuracy_aware, selected
+from workbench.edgegossip.algorithms.effects import in_batches, quota
 from workbench.edgegossip.algorithms.failures import POLICIES
-from workbench.edgegossip.algorithms.importance import importance_sample
+from workbench.edgegossip.algorithms.importance import importance
 
 Effects = Literal["aggregated", "points", "none"]
 Select = Callable[[Aggregation, ArrayLike, float, int, int], list[Indices]]
@@ -39,22 +39,6 @@ class Strategy:
     select: Select
     effects: Effects
     aggregates: bool
-
-
-def accuracy_aware(
-    aggregation: Aggregation, effects: ArrayLike, ratio: float, batch_size: int, seed: int = 0
-) -> list[Indices]:
-    """Subsets by the loss of their aggregated point, largest first (Alg. 2)."""
-    order = ranked(checked_effects(effects, len(aggregation)))
-    return selected(aggregation, order, ratio, batch_size)
-
-
-def importance(
-    aggregation: Aggregation, effects: ArrayLike, ratio: float, batch_size: int, seed: int = 0
-) -> list[Indices]:
-    """Points drawn at random, in proportion to their own losses; see `importance_sample`."""
-    losses = checked_effects(effects, len(aggregation.members))
-    return importance_sample(losses, ratio, batch_size, seed)
 
 
 def random_subsets(

@@ -8,21 +8,24 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from workbench.checks import check_whole
 from workbench.edgegossip.aggregation.aggregation import Aggregation, Indices
-from workbench.edgegossip.algorithms.effects import check_batch_size, checked_effects, quota
+from workbench.edgegossip.algorithms.effects import checked_effects, quota
 from workbench.errors import UserError
 
 
+def accuracy_aware(
+    aggregation: Aggregation, effects: ArrayLike, ratio: float, batch_size: int, seed: int = 0
+) -> list[Indices]:
+    """Subsets by the loss of their aggregated point, largest first; a `Strategy`'s `select`."""
+    order = ranked(checked_effects(effects, len(aggregation)))
+    return selected(aggregation, order, ratio, batch_size)
+
+
 def ranked(effects: ArrayLike) -> Indices:
-    """Return the subsets in descending order of effect; equal ones by their number (line 2).
+    """Return the numbers of the subsets in descending order of effect (line 2), (M,).
 
-    `effects` are the losses of the aggregated points, (M,); the result is the numbers of subsets,
-    (M,).
-
-    Raises
-    ------
-    ValueError
-        No effects, or NaN among them, as when training diverged.
+    `effects` are the losses of the aggregated points, (M,); equal ones stay in order.
     """
     return np.argsort(-checked_effects(effects), kind="stable").astype(np.int64)
 
@@ -49,11 +52,6 @@ def selected(
         r: share of the points to be processed, 0 to 1.
     batch_size
         b: least number of points in a batch.
-
-    Raises
-    ------
-    ValueError
-        An order that is not one of all subsets, a ratio beyond 0 to 1, a batch without points.
     """
     subsets = np.asarray(order)
     if not np.array_equal(np.sort(subsets), np.arange(len(aggregation))):
@@ -61,7 +59,7 @@ def selected(
             f"order must name each of the {len(aggregation)} subsets once; "
             f"got {subsets.dtype} of shape {subsets.shape}"
         )
-    needed, size = quota(len(aggregation.members), ratio), check_batch_size(batch_size)
+    needed, size = quota(len(aggregation.members), ratio), check_whole("batch_size", batch_size, 1)
     batches: list[Indices] = []
     batch: list[Indices] = []
     processed = filled = 0

@@ -32,12 +32,6 @@ class Balance:
         |X_i|: data points that the platform holds; 0 if it handed them over.
     throughput
         p_i: data points per second that the platform is predicted to process.
-
-    Raises
-    ------
-    ValueError
-        No platform, unequal lengths, a number that is negative, not finite or, of points, not
-        whole.
     """
 
     points: tuple[int, ...]
@@ -106,10 +100,9 @@ def balance(
 ) -> Ratios:
     """Set each platform's ratio so that all take as long as the fastest.
 
-    To the letter, without a `ranking_share`, r_i = T_1 / T_i, the share of its points that a
-    platform learns from in the time of the fastest. But before it learns it evaluates its
-    aggregated points, all of them, however small its ratio; a platform 5 times slower than the
-    fastest would then always be late.
+    To the letter, without a `ranking_share`, r_i = T_1 / T_i. But before a platform learns it
+    evaluates all its aggregated points, however small its ratio; one that is 5 times slower than
+    the fastest would then always be late.
 
     Deviation: with the `ranking_share` g, T_i (r_i + g) is the same of all, so that r_i = T_1 / T_i
     - g (1 - T_1 / T_i). Where nothing is left, a platform learns from one point.
@@ -130,20 +123,17 @@ def balance(
     failed_share
         From 0 to 1; failed platforms may be this share of all.
     on_failures
-        A name in `POLICIES`: ``"stop"`` or ``"reassign"``.
+        A name in `POLICIES`.
     ranking_share
         g: seconds of ranking before an epoch, over those of learning from all points.
     taking_over
-        Throughput by which platforms that have not failed take over points; None for the state's.
-        If several platforms decide, each from predictions of its own age, rates that all know make
-        them hand over the same points.
+        Throughput by which the others take over points of failed platforms; None for the state's.
+        Where several platforms decide, rates that all know make them hand over the same points.
 
     Raises
     ------
     TooManyFailedError
         More failed than may, and the policy is to stop; or none is left, or none with points.
-    ValueError
-        A threshold or a share out of range, a policy of another name.
     """
     check_balancer(threshold, failed_share, on_failures)
     if not 0 <= check_number("ranking_share", ranking_share) < math.inf:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from workbench.checks import check_number, whole
+from workbench.checks import check_number, check_whole
 from workbench.edgegossip.aggregation.aggregation import FloatArray, Indices
 from workbench.errors import UserError
 
@@ -24,14 +24,6 @@ def quota(points: int, ratio: float) -> int:
     if not 0 <= check_number("ratio", ratio) <= 1:
         raise UserError(f"ratio is {ratio}; it is the share of points to be processed, 0 to 1")
     return math.ceil(points * ratio * (1 - 1e-12))
-
-
-def check_batch_size(batch_size: int) -> int:
-    """Return a batch size of at least 1 as an int."""
-    size = whole(batch_size)
-    if size is None or size < 1:
-        raise UserError(f"batch_size is {batch_size!r}; give a whole number of at least 1")
-    return size
 
 
 def checked_effects(effects: ArrayLike, count: int | None = None) -> NDArray[np.float64]:
@@ -50,7 +42,7 @@ def checked_effects(effects: ArrayLike, count: int | None = None) -> NDArray[np.
 
 def in_batches(order: Indices, batch_size: int) -> list[Indices]:
     """Cut points in their order into batches of `batch_size`; the last has what is left."""
-    size = check_batch_size(batch_size)
+    size = check_whole("batch_size", batch_size, 1)
     return [order[first : first + size] for first in range(0, len(order), size)]
 
 

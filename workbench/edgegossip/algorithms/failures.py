@@ -37,10 +37,13 @@ Policy = Callable[[Sequence[int], Sequence[float], Sequence[bool]], Outcome]
 
 def stop(points: Sequence[int], throughput: Sequence[float], failed: Sequence[bool]) -> Outcome:
     """Halt the training, and name the failed platforms."""
-    out = [platform for platform, gone in enumerate(failed) if gone]
-    listed = ", ".join(f"{one} ({throughput[one]:g} points/s, {points[one]} points)" for one in out)
+    listed = ", ".join(
+        f"{platform} ({throughput[platform]:g} points/s, {points[platform]} points)"
+        for platform, gone in enumerate(failed)
+        if gone
+    )
     raise TooManyFailedError(
-        f"{len(out)} of {len(failed)} platforms have failed, more than allowed: {listed}. Allow "
+        f"{sum(failed)} of {len(failed)} platforms have failed, more than allowed: {listed}. Allow "
         "more by failed_share, or let the others take over their points by on_failures='reassign'"
     )
 
@@ -57,9 +60,9 @@ def reassign(points: Sequence[int], throughput: Sequence[float], failed: Sequenc
             f"all {len(failed)} platforms have failed; there is nobody to take over their points"
         )
     after, handovers = list(points), []
-    total = sum(throughput[one] for one in survivors)
+    total = sum(throughput[platform] for platform in survivors)
     for source in (platform for platform, gone in enumerate(failed) if gone):
-        exact = [points[source] * (throughput[one] / total) for one in survivors]
+        exact = [points[source] * (throughput[platform] / total) for platform in survivors]
         taken = [int(share) for share in exact]
         behind = sorted(range(len(exact)), key=lambda at: (taken[at] - exact[at], at))
         for at in behind[: points[source] - sum(taken)]:
@@ -81,5 +84,7 @@ def held_after(
     shards: Sequence[NDArray[np.int64]], node: int, handovers: Sequence[Handover]
 ) -> NDArray[np.int64]:
     """Points that a platform holds: its own shard, then what it takes over of others'."""
-    taken = [shards[one.source][one.first : one.stop] for one in handovers if one.target == node]
+    taken = [
+        shards[each.source][each.first : each.stop] for each in handovers if each.target == node
+    ]
     return np.concatenate([shards[node], *taken])

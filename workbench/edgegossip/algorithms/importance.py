@@ -5,9 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from workbench.edgegossip.aggregation.aggregation import Indices
+from workbench.edgegossip.aggregation.aggregation import Aggregation, Indices
 from workbench.edgegossip.algorithms.effects import checked_effects, in_batches, quota
 from workbench.errors import UserError
+
+
+def importance(
+    aggregation: Aggregation, effects: ArrayLike, ratio: float, batch_size: int, seed: int = 0
+) -> list[Indices]:
+    """Points drawn in proportion to their own losses; a `Strategy`'s `select`."""
+    losses = checked_effects(effects, len(aggregation.members))
+    return importance_sample(losses, ratio, batch_size, seed)
 
 
 def importance_sample(

@@ -15,19 +15,11 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from workbench.checks import check_number, whole
-from workbench.edgegossip.aggregation.aggregation import check_ratio
-from workbench.edgegossip.algorithms.balancer import (
-    BALANCERS,
-    Balance,
-    balance,
-    ranking_share,
-)
+from workbench.checks import check_whole
+from workbench.decentralised.topologies import complete, nearest
+from workbench.edgegossip.algorithms.balancer import Balance, balance, ranking_share
 from workbench.edgegossip.algorithms.effects import quota
-from workbench.edgegossip.costs.platforms import Platform, ring_peers
-from workbench.edgegossip.prediction.predictor import throughput
-from workbench.errors import UserError
-from workbench.names import check_name
+from workbench.edgegossip.costs.platforms import Platform
 
 
 class Epoch(NamedTuple):
@@ -58,15 +50,6 @@ class Aggregating:
     window_s: float = 60.0  # over which contention is averaged
     balancer: str = "with_ranking"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "ratio", check_ratio(self.ratio))
-        check_name("balancer", self.balancer, BALANCERS)
-        counted = {"forward_share": self.forward_share, "window_s": self.window_s}
-        counted |= {f"generation_s[{at}]": one for at, one in enumerate(self.generation_s)}
-        for name, value in counted.items():
-            if not 0 <= check_number(name, value) < math.inf:
-                raise UserError(f"{name} is {value}; give a finite number of at least 0")
-
     @property
     def ranking_share(self) -> float:
         """What the balancer takes ranking for, over learning from all points."""
@@ -88,45 +71,40 @@ def course(
     None for all. It is sent at the end of learning, or when the one before is there. Without
     `aggregating` it is plain gossip, learning from all points.
     """
-    number, count = whole(epochs), len(platforms)
-    if number is None or number < 1:
-        raise UserError(f"epochs is {epochs!r}; give a whole number of at least 1")
+    number, count = check_whole("epochs", epochs, 1), len(platforms)
     generation_s = aggregating.generation_s if aggregating else ()
-    if not count or len(points) != count or len(generation_s) not in (0, count):
-        raise UserError(
-            f"{count} platforms, {len(points)} numbers of points, {len(generation_s)} seconds of "
-            "aggregating; give at least one platform, and one of each for each"
-        )
-    near = ring_peers(count, peers)
-    news = _News(near, direct=all(len(one) == count - 1 for one in near))
-    speeds = [one.speed for one in platforms]
-    known = [one.predictor.start() for one in platforms]
+    graph = complete(count) if peers is None else nearest(count, peers)
+    near = [sorted(graph[i]) for i in range(count)]
+    news = _News(near, direct=all(len(each) == count - 1 for each in near))
+    baselines_s = [platform.predictor.baseline_s for platform in platforms]
     if aggregating is not None:
+        window_s = aggregating.window_s
         news.first(
             [
-                one.throughput(k, 0.0, aggregating.window_s)
-                for one, k in zip(platforms, known, strict=True)
+                platform.throughput(baseline_s, 0.0, window_s)
+                for platform, baseline_s in zip(platforms, baselines_s, strict=True)
             ]
         )
-    unheard = [throughput([one.predictor.start().seconds]) for one in platforms]
     # Of each epoch and platform: end of learning, and when its peers have the model.
     done: list[dict[int, tuple[float, float]]] = [{} for _ in range(number + 1)]
     begun, rows = dict[tuple[int, int], Epoch](), list[Epoch]()
     events: list[tuple[float, int, int, int]] = []  # heap: when, what, platform, epoch
 
     def begin(i: int, epoch: int, start_s: float) -> None:
-        one, ratio, samples, select_s = platforms[i], 1.0, points[i], 0.0
+        platform, ratio, samples, select_s = platforms[i], 1.0, points[i], 0.0
         if aggregating is not None:
             heard = news.read(i, start_s)
-            rates = [heard.get(j, (0, rate))[1] for j, rate in enumerate(unheard)]
+            rates = [heard.get(j, (0, other.alone))[1] for j, other in enumerate(platforms)]
             balanced = balance(Balance(points, rates), ranking_share=aggregating.ranking_share)
             ratio = balanced.ratios[i]
             samples = quota(points[i], ratio)
-            cost_s = one.sample_s * aggregating.forward_share * int(points[i] / aggregating.ratio)
+            cost_s = (
+                platform.sample_s * aggregating.forward_share * int(points[i] / aggregating.ratio)
+            )
             if epoch == 1 and generation_s:
                 cost_s += generation_s[i]
-            select_s = speeds[i].seconds_for(cost_s, start_s)
-        learn_s = speeds[i].seconds_for(samples * one.sample_s, start_s + select_s)
+            select_s = platform.speed.seconds_for(cost_s, start_s)
+        learn_s = platform.speed.seconds_for(samples * platform.sample_s, start_s + select_s)
         begun[i, epoch] = Epoch(epoch, i, ratio, samples, start_s, select_s, learn_s, math.nan)
         heappush(events, (start_s + select_s + learn_s, _LEARNT, i, epoch))
 
@@ -140,9 +118,9 @@ def course(
         # First in, first out.
         done[epoch][i] = now_s, max(now_s, *done[epoch - 1].get(i, (0.0,))) + exchange_s
         if aggregating is not None:
-            row = begun[i, epoch]
-            known[i] = platforms[i].observe(known[i], row.samples, row.learn_s, now_s)
-            rate = platforms[i].throughput(known[i], now_s, aggregating.window_s)
+            row, platform = begun[i, epoch], platforms[i]
+            baselines_s[i] = platform.observe(baselines_s[i], row.samples, row.learn_s, now_s)
+            rate = platform.throughput(baselines_s[i], now_s, aggregating.window_s)
             news.send(i, epoch, rate, now_s, done[epoch][i][1])
         for j in (i, *near[i]):
             if any(at not in done[epoch] for at in (j, *near[j])):
@@ -181,8 +159,10 @@ class _News:
     def read(self, i: int, now_s: float) -> dict[int, tuple[int, float]]:
         """Take in what has arrived, and return all that is known."""
         mail, heard = self._mail[i], self.heard[i]
-        self._mail[i] = [one for one in mail if one[0] > now_s]
-        for _, carried in (one for one in mail if one[0] <= now_s):
+        self._mail[i] = [message for message in mail if message[0] > now_s]
+        for arrives_s, carried in mail:
+            if arrives_s > now_s:
+                continue
             for node, report in carried.items():
                 if node != i and report[0] >= heard.get(node, report)[0]:
                     heard[node] = report
@@ -191,7 +171,7 @@ class _News:
 
 def total_s(epochs: Sequence[Epoch]) -> float:
     """Seconds until the last platform has finished the last epoch."""
-    return max(one.end_s for one in epochs)
+    return max(row.end_s for row in epochs)
 
 
 def selecting_share(epochs: Sequence[Epoch], *, waiting: bool = True) -> float:
@@ -199,8 +179,8 @@ def selecting_share(epochs: Sequence[Epoch], *, waiting: bool = True) -> float:
 
     The time is all of an epoch, or with `waiting` False ranking and learning alone.
     """
-    later = [one for one in epochs if one.epoch > 1] or list(epochs)
-    select_s = sum(one.select_s for one in later)
+    later = [row for row in epochs if row.epoch > 1] or list(epochs)
+    select_s = sum(row.select_s for row in later)
     if waiting:
-        return select_s / sum(one.end_s - one.start_s for one in later)
-    return select_s / (select_s + sum(one.learn_s for one in later))
+        return select_s / sum(row.end_s - row.start_s for row in later)
+    return select_s / (select_s + sum(row.learn_s for row in later))

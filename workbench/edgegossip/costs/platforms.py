@@ -1,17 +1,105 @@
-"""A platform: its speed, what slows it, and what it predicts of itself."""
+"""A platform: its speed, what co-runs with it and slows it, and what it predicts of itself."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from functools import cached_property
+from typing import Any
 
-from workbench.checks import check_number, whole
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.checks import check_number
 from workbench.clusters import Cluster, Link, Node, Schedule, full_mesh
-from workbench.edgegossip.costs.load import Load
-from workbench.edgegossip.prediction.predictor import Baseline, Predictor, throughput
+from workbench.edgegossip.prediction.predictor import RESOURCES, Contention, Predictor
 from workbench.errors import UserError
+from workbench.training.repeatable import LOAD
+
+WORKLOADS = ("wordcount", "sort")
+
+
+@dataclass(frozen=True)
+class Load:
+    """Contention over time, constant from one start to the next.
+
+    Parameters
+    ----------
+    starts_s
+        When each contention begins: 0 first, ascending.
+    contentions
+        As many; the last one holds for ever.
+    """
+
+    starts_s: tuple[float, ...] = (0.0,)
+    contentions: tuple[Contention, ...] = (Contention(),)
+
+    def __post_init__(self) -> None:
+        if len(self.starts_s) != len(self.contentions):
+            raise UserError(
+                f"{len(self.starts_s)} starts for {len(self.contentions)} contentions; "
+                "give each contention its start"
+            )
+        Schedule(self.starts_s, (1.0,) * len(self.starts_s))  # refuses unordered starts
+
+    def mean(self, from_s: float, to_s: float) -> Contention:
+        """Contention averaged from `from_s` to `to_s`; that at `to_s` if they are equal."""
+        last = bisect_right(self.starts_s, to_s) - 1
+        first = bisect_right(self.starts_s, max(from_s, 0.0)) - 1
+        if first >= last:
+            return self.contentions[last]
+        edges_s = [max(from_s, 0.0), *self.starts_s[first + 1 : last + 1], to_s]
+        weights = np.diff(edges_s)[:, None]
+        # What np.average gives, whose checks take several times as long.
+        means = (self.uses[first : last + 1] * weights).sum(axis=0) / weights.sum(axis=0)
+        return Contention(*map(float, means))
+
+    @cached_property
+    def uses(self) -> NDArray[np.float64]:
+        """Core, network and disk of each contention, (K, 3)."""
+        return np.array([astuple(each) for each in self.contentions])
+
+    def speed(self, predictor: Predictor, factor: float = 1.0) -> Schedule:
+        """Speed of a platform under this load by a predictor, times `factor`."""
+        return Schedule(self.starts_s, tuple((factor / predictor.slowdowns(self.uses)).tolist()))
+
+
+def draw_load(
+    seed: int, platform: int, facts: Mapping[str, Any], until_s: float, intensity: float = 1.0
+) -> Load:
+    """Draw the jobs of a platform: WordCount or Sort, sizes log-uniform, pauses exponential.
+
+    Han et al. (2021, Sec. 4.2) let them run beside the training, on inputs of 1 MB to 10 GB; when,
+    for how long and with what effect is not stated.
+
+    `facts` are the testbed's ``co_runners``: sizes, pauses, and what each job uses by its size. No
+    job begins after `until_s`. `intensity` is a factor on all that jobs use, of cores no more than
+    all. Each platform has draws of its own, so a deployment that grows keeps those it had.
+    """
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LOAD, platform)))
+    low, high = math.log10(facts["least_bytes"]), math.log10(facts["most_bytes"])
+    starts_s, contentions, at_s = [0.0], [Contention()], 0.0
+    while intensity:
+        at_s += float(rng.exponential(facts["pause_s"])) + 1e-6
+        job, size = WORKLOADS[int(rng.integers(len(WORKLOADS)))], float(rng.uniform(low, high))
+        jitter = rng.uniform(1 - facts["jitter"], 1 + facts["jitter"], 3)
+        if at_s >= until_s:
+            break
+        uses = [
+            intensity * float(factor) * _between(facts[job][name], (size - low) / (high - low))
+            for name, factor in zip(RESOURCES, jitter, strict=True)
+        ]
+        end_s = at_s + facts["start_up_s"] + 10**size / facts["bytes_per_s"]
+        starts_s += [at_s, end_s]
+        contentions += [Contention(min(uses[0], 1.0), uses[1], uses[2]), Contention()]
+        at_s = end_s
+    return Load(tuple(starts_s), tuple(contentions))
+
+
+def _between(ends: Sequence[float], share: float) -> float:
+    return ends[0] + (ends[1] - ends[0]) * share
 
 
 @dataclass(frozen=True)
@@ -30,11 +118,6 @@ class Platform:
     slower
         How many times slower than its kind it is, in learning (its t_0 includes that), ranking and
         aggregating.
-
-    Raises
-    ------
-    ValueError
-        A factor that is not positive and finite; no predictor or load.
     """
 
     name: str
@@ -62,17 +145,22 @@ class Platform:
         """Speed over time, 1 of its kind without load."""
         return self.load.speed(self.predictor, 1 / self.slower)
 
-    def throughput(self, baseline: Baseline, now_s: float, window_s: float) -> float:
-        """p: samples per second predicted from the contention of the last `window_s`."""
-        contention = self.load.mean(now_s - window_s, now_s)
-        return throughput([self.predictor.seconds(baseline, contention)])
+    @property
+    def alone(self) -> float:
+        """Samples per second without contention, 1 / t_0."""
+        return 1 / self.predictor.baseline_s
 
-    def observe(self, baseline: Baseline, samples: int, seconds: float, now_s: float) -> Baseline:
+    def throughput(self, baseline_s: float, now_s: float, window_s: float) -> float:
+        """p: samples per second predicted from t_0 and the contention of the last `window_s`."""
+        contention = self.load.mean(now_s - window_s, now_s)
+        return 1 / self.predictor.seconds(baseline_s, contention)
+
+    def observe(self, baseline_s: float, samples: int, seconds: float, now_s: float) -> float:
         """Estimate of t_0 after learning from `samples` for `seconds`, until `now_s`."""
         if not samples or not seconds > 0:
-            return baseline
+            return baseline_s
         contention = self.load.mean(now_s - seconds, now_s)
-        return self.predictor.observe(baseline, contention, seconds / samples)
+        return self.predictor.observe(baseline_s, contention, seconds / samples)
 
 
 def exchange_s(peers: int, model_bytes: float, uplink_bps: float, overhead_s: float = 0.0) -> float:
@@ -83,22 +171,7 @@ def exchange_s(peers: int, model_bytes: float, uplink_bps: float, overhead_s: fl
     return overhead_s + peers * model_bytes * 8 / uplink_bps if peers else 0.0
 
 
-def ring_peers(platforms: int, peers: int | None = None) -> list[list[int]]:
-    """With whom each exchanges models: with the `peers` nearest on a ring; None for all others."""
-    reach = platforms
-    if peers is not None:
-        count = whole(peers)
-        if count is None or count < 2 or count % 2:
-            raise UserError(f"peers is {peers!r}; give an even number, half on either side")
-        reach = count // 2
-    numbers = range(platforms)
-    return [
-        [j for j in numbers if j != i and min(abs(i - j), platforms - abs(i - j)) <= reach]
-        for i in numbers
-    ]
-
-
 def cluster(platforms: Sequence[Platform], uplink_bps: float, overhead_s: float = 0.0) -> Cluster:
     """All platforms linked with each other; the links of each share its uplink."""
-    nodes = [Node(one.name, speed=one.speed, uplink_bps=uplink_bps) for one in platforms]
+    nodes = [Node(each.name, speed=each.speed, uplink_bps=uplink_bps) for each in platforms]
     return full_mesh(nodes, Link(uplink_bps, overhead_s=overhead_s))

@@ -14,6 +14,7 @@ from workbench.edgegossip.paper.titles import (
     METHOD_TITLES,
     MODEL_TITLES,
     TECHNIQUE_TITLES,
+    by_method,
     curves,
     learnt_title,
     means,
@@ -21,13 +22,11 @@ from workbench.edgegossip.paper.titles import (
 from workbench.edgegossip.paper.trainings import (
     SIMILAR,
     SLIGHT,
-    TOO_FEW,
     Mean,
     final,
     learnt_data,
     named,
-    of_whole_seeds,
-    too_few,
+    of_enough_seeds,
     trainings,
 )
 from workbench.experiments import Scaled
@@ -35,7 +34,6 @@ from workbench.experiments.figure import Figure, Recordable, Together
 
 ALL_TECHNIQUES = Scaled(smoke=MODELS[3:], default=MODELS[3:], paper=MODELS)
 """Models that are trained with each technique of aggregation; the others with the first."""
-
 
 LARGER = Scaled(smoke=(8,), default=(8,), paper=DEPLOYMENTS[1:])
 """Numbers of platforms in Fig. 6, trained."""
@@ -59,9 +57,9 @@ def by_model(
     """
     all_techniques = ALL_TECHNIQUES.at(scale)
     cases = [
-        Case(one, technique=technique)
-        for one in named(model, MODELS)
-        for technique in (SELECTED if one in all_techniques else SELECTED[:1])
+        Case(timed, technique=technique)
+        for timed in named(model, MODELS)
+        for technique in (SELECTED if timed in all_techniques else SELECTED[:1])
     ]
     return trainings("Figure 5", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
 
@@ -80,11 +78,9 @@ def draw_by_model(frame: pl.DataFrame) -> alt.FacetChart:
     return curves(drawn, names, "model", list(MODEL_TITLES.values()), learnt_title(frame))
 
 
-@of_whole_seeds
+@of_enough_seeds
 def _faster_and_as_accurate(fig5: pl.DataFrame) -> Answer:
     """As accurate in much less time, in every seed."""
-    if too_few(fig5):
-        return TOO_FEW
     speedup = pl.col("speedup")
     cases = (
         final(fig5)
@@ -116,7 +112,7 @@ def by_platforms(
     counts = LARGER.at(scale)
     if platforms is not None:
         counts = (check_whole("platforms", platforms, 1),)
-    cases = [Case(one, count) for count in counts for one in named(model, MODELS[:2])]
+    cases = [Case(timed, count) for count in counts for timed in named(model, MODELS[:2])]
     return trainings("Figure 6", cases, scale, seed=seed, dataset=dataset, seeds=seeds)
 
 
@@ -125,31 +121,24 @@ def draw_by_platforms(frame: pl.DataFrame) -> alt.FacetChart:
     titles = pl.format(
         "{}, {} platforms", pl.col("model").replace_strict(MODEL_TITLES), pl.col("platforms")
     )
-    drawn = means(frame, "model", "platforms", "method").with_columns(
-        panel=titles, series=pl.col("method").replace_strict(METHOD_TITLES)
-    )
-    names = list(METHOD_TITLES.values())
-    panels = drawn["panel"].unique(maintain_order=True).to_list()
-    return curves(drawn, names, "panel", panels, learnt_title(frame))
+    return by_method(frame, ("model", "platforms"), titles, learnt_title(frame))
 
 
-@of_whole_seeds
+@of_enough_seeds
 def _accuracy_loss(fig5: pl.DataFrame, fig6_accuracy: pl.DataFrame) -> Answer:
     """Mean over models and deployments, of each the mean over techniques and seeds."""
     both = pl.concat([fig5, fig6_accuracy])
-    if too_few(both):
-        return TOO_FEW
-    found = final(both)
+    last = final(both)
     by_seed = (
-        found.group_by("model", "platforms", "seed", maintain_order=True)
+        last.group_by("model", "platforms", "seed", maintain_order=True)
         .agg(pl.col("lost_points").mean())
         .group_by("seed", maintain_order=True)
         .agg(pl.col("lost_points").mean())
     )["lost_points"]
     lost, bar = Mean.of(by_seed.to_list()), paper_value("edgegossip.accuracy_loss")
     near = lost.error is not None and abs(bar - lost.value) < lost.error
-    settings = found.select("model", "platforms").n_unique()
-    models = found["model"].unique(maintain_order=True)
+    settings = last.select("model", "platforms").n_unique()
+    models = last["model"].unique(maintain_order=True)
     detail = f"{lost}, {len(by_seed)} seeds, {settings} settings, {learnt_data(both)}"
     detail = f"{detail}; bar within the error" if near else detail
     whole = len(models) == len(MODELS)

@@ -11,40 +11,27 @@ import numpy as np
 import polars as pl
 
 from workbench import figures
-from workbench.checks import check_whole
 from workbench.claims import Answer, Cause
-from workbench.edgegossip.aggregation import TECHNIQUES, aggregate, generation, operations
+from workbench.edgegossip.aggregation import TECHNIQUES, aggregate, operations, timed_aggregate
 from workbench.edgegossip.aggregation.aggregation import FloatArray, Indices
 from workbench.edgegossip.aggregation.costs import SELECTED
 from workbench.edgegossip.aggregation.techniques import FAST, PAPER
-from workbench.edgegossip.paper.cases import (
-    LEARNERS,
-    PROCESSES,
-    SEEDS,
-    TEST_SAMPLES,
-    Learner,
-    data,
-    learnt_from,
-)
+from workbench.edgegossip.paper.cases import SEEDS, Case, Learning, data, learning_at, source_of
 from workbench.edgegossip.paper.testbed import MODELS, POINTS, RATIOS, STATED
 from workbench.edgegossip.paper.titles import (
     MODEL_TITLES,
     TECHNIQUE_TITLES,
     data_title,
     model_title,
-    points_title,
     ratio_axis,
 )
-from workbench.edgegossip.paper.trainings import TOO_FEW, Mean, learnt_data, too_few
-from workbench.experiments import Scaled, grid, sweep
+from workbench.edgegossip.paper.trainings import Mean, learnt_data, of_enough_seeds
+from workbench.experiments import Scaled, grid, processes_at, seeds_from, sweep
 from workbench.experiments.data import loaded_once
 from workbench.experiments.figure import Figure, Recordable
 from workbench.figures import parts
 from workbench.training.repeatable import SHUFFLE
 from workbench.zoo import MODELS as ZOO
-
-_SECONDS = dict.fromkeys(("reduce_s", "divide_s", "aggregate_s", "total_s"), pl.Float64)
-
 
 TIMED: dict[str, Any] = {
     **dict.fromkeys(("model", "dataset"), pl.String),
@@ -52,12 +39,11 @@ TIMED: dict[str, Any] = {
     "technique": pl.String,
     "ratio": pl.Float64,
     "aggregated": pl.Int64,
-    **_SECONDS,
+    **dict.fromkeys(("reduce_s", "divide_s", "aggregate_s", "total_s"), pl.Float64),
 }
 
-
 ONE_FOR = 5.0
-"""Of Fig. 3."""
+"""Points for each aggregated one in Fig. 3."""
 
 
 def times_by_technique(
@@ -68,7 +54,7 @@ def times_by_technique(
     Images of AlexNet's input, one point for five. Columns as in `fig7`.
     """
     points = grid(model=MODELS[1:2], technique=TECHNIQUES, ratio=[ONE_FOR], count=[count])
-    return _timed_points("Figure 3, aggregating", points, scale, seed, dataset)
+    return _timed("Figure 3, aggregating", points, scale, seed, dataset)
 
 
 def times_by_ratio(scale: str, count: int, seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
@@ -80,13 +66,13 @@ def times_by_ratio(scale: str, count: int, seed: int = 1, dataset: str = "auto")
     of two of a class.
     """
     points = grid(model=MODELS[:2], technique=SELECTED, ratio=RATIOS, count=[count])
-    return _timed_points("Figure 7", points, scale, seed, dataset)
+    return _timed("Figure 7", points, scale, seed, dataset)
 
 
-def _timed_points(
+def _timed(
     title: str, points: list[dict[str, Any]], scale: str, seed: int, dataset: str
 ) -> pl.DataFrame:
-    sources = {one["model"]: learnt_from(scale, one["model"], dataset) for one in points}
+    sources = {model: source_of(scale, model, dataset) for model in MODELS}
     shared = {"sources": sources, "seed": seed}
     return sweep(title, _measured, points, TIMED, shared=shared, timed=True)
 
@@ -102,9 +88,17 @@ def _measured(
     **_: object,
 ) -> dict[str, object]:
     name, images, x, y = _images(model, sources[model], count)
-    row = generation(x, y, [technique], [ratio], seed=seed).select("aggregated", *_SECONDS)
-    about = {"dataset": name, "points": len(y), "images": images, "features": x[0].size}
-    return about | row.row(0, named=True)
+    timed_aggregate(np.arange(8.0).reshape(4, 2), [0, 0, 1, 1], technique, 2)  # late imports
+    made, times = timed_aggregate(x, y, technique, ratio, seed)
+    return {
+        "dataset": name,
+        "points": len(y),
+        "images": images,
+        "features": x[0].size,
+        "aggregated": len(made),
+        **vars(times),
+        "total_s": times.total_s,
+    }
 
 
 @loaded_once
@@ -114,8 +108,8 @@ def _images(model: str, source: str, count: int) -> tuple[str, int, FloatArray, 
     Means fill up what lacks. Shifted images would not do: their singular values and histograms are
     those of the image itself.
     """
-    found = data(source, count, 1).fitted(ZOO[model].input_shape)
-    x, y = found.x_train, found.y_train
+    loaded = data(source, count, 1).fitted(ZOO[model].input_shape)
+    x, y = loaded.x_train, loaded.y_train
     order = np.argsort(y, kind="stable")
     of_class = np.split(order, np.flatnonzero(np.diff(y[order])) + 1)
     parts: list[FloatArray] = [x]
@@ -124,7 +118,7 @@ def _images(model: str, source: str, count: int) -> tuple[str, int, FloatArray, 
         for own in of_class:
             partner[own] = np.roll(own, apart)
         parts.append((x + x[partner]) / 2)
-    return found.name, len(y), np.concatenate(parts)[:count], np.tile(y, len(parts))[:count]
+    return loaded.name, len(y), np.concatenate(parts)[:count], np.tile(y, len(parts))[:count]
 
 
 def draw_by_technique(frame: pl.DataFrame) -> alt.Chart:
@@ -137,7 +131,7 @@ def draw_by_technique(frame: pl.DataFrame) -> alt.Chart:
     row = frame.row(0, named=True)
     title = [
         "One point for five: eight ways to aggregate",
-        f"{points_title(row)} of {row['features']:,} features, timed on this machine",
+        f"{_points_title(row)} of {row['features']:,} features, timed on this machine",
     ]
     return (
         alt.Chart(drawn)
@@ -152,9 +146,15 @@ def draw_by_technique(frame: pl.DataFrame) -> alt.Chart:
     )
 
 
+def _points_title(row: Mapping[str, Any]) -> str:
+    """What was aggregated."""
+    images = f"{row['images']:,} {data_title(row['dataset'])}"
+    if row["images"] == row["points"]:
+        return images
+    return f"{row['points']:,} points, {images} and means of two of a class"
+
+
 _FORMS = ["the paper's", "fast"]
-
-
 _SLOW = ("svd_gaussian_mixture", "pca_kmeans", "pca_lsh", "whole_svd_lsh")
 
 
@@ -164,12 +164,11 @@ def _slow_techniques(fig3_times: pl.DataFrame) -> Answer | None:
         return None
     fast_s = max(total_s[name] for name in PAPER if name not in _SLOW)
     times = [total_s[name] / fast_s for name in _SLOW]
-    row = fig3_times.row(0, named=True)
     detail = (
-        f"{', '.join(f'{one:.1f}' for one in times)} times the slowest of the others, "
-        f"{_points(fig3_times)} of {row['features']:,} features"
+        f"{', '.join(f'{each:.1f}' for each in times)} times the slowest of the others, "
+        f"{_points(fig3_times)} of {fig3_times['features'][0]:,} features"
     )
-    return Answer(all(one > 10 for one in times), detail, timed=True)
+    return Answer(min(times) > 10, detail, timed=True)
 
 
 def _points(frame: pl.DataFrame) -> str:
@@ -209,20 +208,14 @@ def draw_by_ratio(frame: pl.DataFrame) -> alt.FacetChart:
     )
     title = [
         "Time to aggregate images of the model's size",
-        f"{points_title(row)}, timed on this machine",
+        f"{_points_title(row)}, timed on this machine",
     ]
     panels = drawn["panel"].unique(maintain_order=True).to_list()
     return parts.facets(bars, "panel", panels, title).resolve_scale(y="independent")
 
 
-_KMEANS = ("svd_kmeans", "hash_kmeans")
-
-
-_ISVD = "incremental_svd_lsh"
-
-
 def _kmeans_dominates(fig7: pl.DataFrame) -> Answer:
-    parts = fig7.filter(pl.col("technique").is_in(_KMEANS))
+    parts = fig7.filter(pl.col("technique").is_in(("svd_kmeans", "hash_kmeans")))
     share = (100 * parts["divide_s"] / parts["total_s"]).to_list()
     falls = all(
         part.sort("ratio")["total_s"].diff().drop_nulls().lt(0).all()
@@ -237,7 +230,7 @@ def _kmeans_dominates(fig7: pl.DataFrame) -> Answer:
 
 
 def _isvd_dominates(fig7: pl.DataFrame) -> Answer:
-    parts = fig7.filter(technique=_ISVD)
+    parts = fig7.filter(technique="incremental_svd_lsh")
     share = (100 * parts["reduce_s"] / parts["total_s"]).to_list()
     return Answer(
         min(share) > 50, f"{min(share):.0f} to {max(share):.0f} % of the time", timed=True
@@ -268,60 +261,42 @@ def learning(
     A row per technique of the paper and seed: ``technique, learner, dataset, train_samples,
     aggregated, seed, top1``.
     """
-    learner = LEARNERS.at(scale)[MODELS[0]]
-    shared: dict[str, Any] = {
-        "learner": learner,
-        "source": learnt_from(scale, learner.model, dataset),
-        "samples": samples,
-        "test_samples": TEST_SAMPLES.at(scale),
-        "passes": passes,
-    }
-    count = SEEDS.at(scale) if seeds is None else check_whole("seeds", seeds, 1)
-    points = grid(seed=range(seed, seed + count), technique=PAPER)
-    processes = PROCESSES.at(scale)
+    learning = learning_at(scale, Case(MODELS[0]), dataset)._replace(samples=samples)
     return sweep(
         "Figure 3, learning",
         _learn,
-        points,
+        grid(seed=seeds_from(seed, seeds, SEEDS.at(scale)), technique=PAPER),
         TAUGHT,
-        shared=shared,
-        processes=processes,
+        shared={"learning": learning, "passes": passes},
+        processes=processes_at(scale),
         remember=True,
     )
 
 
 def _learn(
-    *,
-    technique: str,
-    seed: int,
-    learner: Learner,
-    source: str,
-    samples: int,
-    test_samples: int | None,
-    passes: int,
-    **_: object,
+    *, technique: str, seed: int, learning: Learning, passes: int, **_: object
 ) -> dict[str, object]:
     """Top-1 accuracy of a model that learns from aggregated points alone."""
     from workbench import training
 
-    fitted = data(source, samples, test_samples).fitted(ZOO[learner.model].input_shape)
+    fitted = learning.data.fitted(ZOO[learning.learner].input_shape)
     made = aggregate(fitted.x_train, fitted.y_train, technique, ONE_FOR, seed)
     with training.fixed_threads():
-        module = training.initialise(learner.model, seed, classes=len(fitted.classes))
+        module = training.initialise(learning.learner, seed, classes=len(fitted.classes))
         flat = training.flatten(module, fitted.input_shape)
-        sgd = training.Sgd(learner.learning_rate, momentum=STATED["training"]["momentum"])
+        sgd = training.Sgd(learning.learning_rate, momentum=STATED["training"]["momentum"])
         velocity, step = sgd.start(flat.parameters), 0
         x, y = np.asarray(made.points, np.float32), made.labels
         for epoch in range(passes):
             stream = np.random.SeedSequence(seed, spawn_key=(SHUFFLE, epoch))
             order = np.random.default_rng(stream).permutation(len(y))
-            for batch in np.split(order, range(learner.batch_size, len(y), learner.batch_size)):
+            for batch in np.split(order, range(learning.batch_size, len(y), learning.batch_size)):
                 training.gradient_step(flat, x[batch], y[batch], seed=step)
                 sgd.step(flat.parameters, flat.gradients, velocity)
                 step += 1
         top1 = training.evaluate(flat.module, fitted.x_test, fitted.y_test).top1
     return {
-        "learner": learner.model,
+        "learner": learning.learner,
         "dataset": fitted.name,
         "train_samples": len(fitted.y_train),
         "aggregated": len(made),
@@ -354,9 +329,8 @@ def draw_learning(frame: pl.DataFrame) -> alt.Chart:
 _LOWEST = "histogram_kmeans"
 
 
+@of_enough_seeds
 def _lowest_technique(fig3: pl.DataFrame) -> Answer:
-    if too_few(fig3):
-        return TOO_FEW
     top1 = fig3.pivot("technique", index="seed", values="top1").drop("seed")
     lowest, second = sorted(top1.columns, key=lambda name: fmean(top1[name]))[:2]
     in_seeds = top1.select(pl.col(_LOWEST) < pl.min_horizontal(pl.exclude(_LOWEST))).to_series()
@@ -380,11 +354,9 @@ def operations_per_second(measured: pl.DataFrame) -> pl.DataFrame:
         counted = operations(row["technique"], row["points"], row["features"], row["ratio"])
         about = {name: row[name] for name in ("model", "technique", "ratio")}
         for step, count in zip(("reduce", "divide"), counted, strict=True):
-            seconds = row[f"{step}_s"]
-            rate = count / seconds if seconds else None
-            of_step = {"step": step, "operations": count, "seconds": seconds}
-            rows.append({**about, **of_step, "operations_per_s": rate})
-    return pl.DataFrame(rows)
+            rows.append({**about, "step": step, "operations": count, "seconds": row[f"{step}_s"]})
+    rate = pl.when(pl.col("seconds") > 0).then(pl.col("operations") / pl.col("seconds"))
+    return pl.DataFrame(rows).with_columns(operations_per_s=rate)
 
 
 FIG3_TIMES = Figure(
@@ -428,7 +400,6 @@ FIG7 = Figure(
     id="fig7",
     compute=times_by_ratio,
     chart=draw_by_ratio,
-    # Images are shifted copies where there are not so many.
     sizes={"count": Scaled(smoke=300, default=6000, paper=POINTS)},
     answers={
         "edgegossip.fig7.kmeans_dominates": _kmeans_dominates,

@@ -15,24 +15,14 @@ from workbench.edgegossip.algorithms.balancer import BALANCERS
 from workbench.edgegossip.costs.course import selecting_share, total_s
 from workbench.edgegossip.paper.cases import Case, deployed
 from workbench.edgegossip.paper.testbed import EPOCHS, IMBALANCES, MODELS, RATIOS, paper_testbed
-from workbench.edgegossip.paper.titles import (
-    METHOD_TITLES,
-    curves,
-    imbalances,
-    learnt_title,
-    lines,
-    means,
-    spread,
-)
+from workbench.edgegossip.paper.titles import by_method, learnt_title, lines, means, spread
 from workbench.edgegossip.paper.trainings import (
     ROUNDING,
     SIMILAR,
     SLIGHT,
-    TOO_FEW,
     Mean,
     final,
-    of_whole_seeds,
-    too_few,
+    of_enough_seeds,
     trainings,
 )
 from workbench.experiments import grid, sweep
@@ -56,13 +46,18 @@ def balanced_times(epochs: int = EPOCHS) -> pl.DataFrame:
 
 
 def _balanced(imbalance: float, epochs: int, **_: object) -> dict[str, float]:
-    one = paper_testbed().deployment(
-        MODELS[0], ("cpu",) * 4, slower=(1.0, 1.0, imbalance, imbalance)
-    )
-    found = {"gosgd_s": total_s(one.course(epochs))}
+    case = unequal_cpus(imbalance)
+    deployment = paper_testbed().deployment(case.model, case.platforms, slower=case.slower)
+    seconds = {"gosgd_s": total_s(deployment.course(epochs))}
     for balancer in BALANCERS:
-        found[f"{balancer}_s"] = total_s(one.course(epochs, one.aggregating(balancer=balancer)))
-    return found
+        ours = deployment.course(epochs, deployment.aggregating(balancer=balancer))
+        seconds[f"{balancer}_s"] = total_s(ours)
+    return seconds
+
+
+def unequal_cpus(factor: float) -> Case:
+    """LeNet-5 on four CPU platforms, two of them this many times slower."""
+    return Case(MODELS[0], ("cpu",) * 4, slower=(1.0, 1.0, factor, factor))
 
 
 def by_imbalance(
@@ -75,9 +70,7 @@ def by_imbalance(
 
     As `with_overheads` gives it.
     """
-    cases = [
-        Case("lenet5", ("cpu",) * 4, slower=(1.0, 1.0, factor, factor)) for factor in IMBALANCES
-    ]
+    cases = list(map(unequal_cpus, IMBALANCES))
     then = partial(with_overheads, cases=cases)
     return trainings("Figure 12", cases, scale, seed=seed, dataset=dataset, seeds=seeds, then=then)
 
@@ -86,15 +79,13 @@ def by_ratio(
     scale: str, seed: int = 1, dataset: str = "auto", *, seeds: int | None = None
 ) -> pl.DataFrame:
     """LeNet-5 by aggregation ratio (Fig. 13); columns as in `fig12`."""
-    cases = [Case("lenet5", ratio=ratio) for ratio in RATIOS]
+    cases = [Case(MODELS[0], ratio=ratio) for ratio in RATIOS]
     then = partial(with_overheads, cases=cases)
     return trainings("Figure 13", cases, scale, seed=seed, dataset=dataset, seeds=seeds, then=then)
 
 
-_OVERHEADS_OF = {"ratio": pl.Float64(), "imbalance": pl.Float64(), "seed": pl.Int64()}
-
-
-_OVERHEADS = _OVERHEADS_OF | dict.fromkeys(
+_KEY = {"ratio": pl.Float64(), "imbalance": pl.Float64(), "seed": pl.Int64()}
+_OVERHEADS = _KEY | dict.fromkeys(
     ("aggregating_s", "ranking_s", "slowest_ranking_percent"), pl.Float64()
 )
 
@@ -110,9 +101,8 @@ def with_overheads(frame: pl.DataFrame, cases: Sequence[Case]) -> pl.DataFrame:
     platform's epochs after the first) and ``slowest_ranking_percent``, ranking over the time at
     work on the platforms with the longest t_0; null of GoSGD.
     """
-    by_case = {(one.ratio, max(one.slower or (1.0,))): one for one in cases}
-    ours = frame.filter(method="edgegossip").drop_nulls("epoch")
-    key = list(_OVERHEADS_OF)
+    by_case = {(case.ratio, max(case.slower or (1.0,))): case for case in cases}
+    ours, key = frame.filter(method="edgegossip").drop_nulls("epoch"), list(_KEY)
     trained = ours.group_by(*key, "train_samples", maintain_order=True).agg(pl.col("epoch").max())
     rows = [
         (ratio, imbalance, seed, *_overheads(by_case[ratio, imbalance], seed, points, epochs))
@@ -127,25 +117,25 @@ def _overheads(case: Case, seed: int, points: int, epochs: int) -> tuple[float, 
     adds = deployment.aggregating(case.technique, case.ratio, case.balancer)
     platforms = deployment.platforms
     aggregating_s = max(
-        one.speed.seconds_for(seconds, 0.0)
-        for one, seconds in zip(platforms, adds.generation_s, strict=True)
+        platform.speed.seconds_for(seconds, 0.0)
+        for platform, seconds in zip(platforms, adds.generation_s, strict=True)
     )
-    later = [one for one in deployment.course(max(epochs, 2), adds) if one.epoch > 1]
-    longest_s = max(one.predictor.baseline_s for one in platforms)
-    slowest = [one for one in later if platforms[one.node].predictor.baseline_s == longest_s]
+    later = [row for row in deployment.course(max(epochs, 2), adds) if row.epoch > 1]
+    baselines_s = [platform.predictor.baseline_s for platform in platforms]
+    slowest = [row for row in later if baselines_s[row.node] == max(baselines_s)]
     share = selecting_share(slowest, waiting=False)
-    return aggregating_s, fmean(one.select_s for one in later), 100 * share
+    return aggregating_s, fmean(row.select_s for row in later), 100 * share
 
 
 def draw_by_imbalance(frame: pl.DataFrame) -> alt.FacetChart:
     """Accuracy against training time, by how many times slower two of four platforms are."""
-    drawn = means(frame, "imbalance", "method").with_columns(
-        panel=pl.col("imbalance").replace_strict(imbalances()),
-        series=pl.col("method").replace_strict(METHOD_TITLES),
+    panel = (
+        pl.when(imbalance=1.0)
+        .then(pl.lit("all equally fast"))
+        .otherwise(pl.format("{} times slower", pl.col("imbalance").cast(pl.Int64)))
     )
-    panels = list(imbalances().values())
     title = learnt_title(frame, "LeNet-5, two of four CPU platforms slower")
-    return curves(drawn, list(METHOD_TITLES.values()), "panel", panels, title)
+    return by_method(frame, "imbalance", panel, title)
 
 
 def draw_by_ratio(frame: pl.DataFrame) -> alt.LayerChart:
@@ -161,19 +151,19 @@ def draw_by_ratio(frame: pl.DataFrame) -> alt.LayerChart:
     )
 
 
-@of_whole_seeds
+@of_enough_seeds
 def _unbalanced(fig12: pl.DataFrame) -> Answer | None:
     """GoSGD's time grows in every seed, EdgeGossip's is similar, and slightly more is lost."""
-    if too_few(fig12):
-        return TOO_FEW
-    found = [final(fig12).filter(imbalance=factor).sort("seed") for factor in IMBALANCES]
-    if any(one.is_empty() for one in found):
+    equal, *unequal = (final(fig12).filter(imbalance=factor).sort("seed") for factor in IMBALANCES)
+    if any(frame.is_empty() for frame in (equal, *unequal)):
         return None
-    grows = all((more["gosgd_s"] > less["gosgd_s"]).all() for less, more in pairwise(found))
-    ours_s = [fmean(one["at_s"]) for one in found]
+    grows = all(
+        (more["gosgd_s"] > less["gosgd_s"]).all() for less, more in pairwise([equal, *unequal])
+    )
+    ours_s = [fmean(frame["at_s"]) for frame in (equal, *unequal)]
     spread = max(ours_s) / min(ours_s)
-    lost = [Mean.of((one["lost_points"] - found[0]["lost_points"]).to_list()) for one in found[1:]]
-    slightly = all(0 < one.value <= SLIGHT for one in lost)
+    lost = [Mean.of((frame["lost_points"] - equal["lost_points"]).to_list()) for frame in unequal]
+    slightly = all(0 < mean.value <= SLIGHT for mean in lost)
     detail = (
         f"GoSGD {'grows' if grows else 'does not grow'} in every seed, ours x {spread:.2f} with "
         f"ranking balanced; lost {', '.join(map(str, lost))}"
@@ -182,18 +172,16 @@ def _unbalanced(fig12: pl.DataFrame) -> Answer | None:
     return Answer(grows and spread <= SIMILAR and slightly, detail, caveat=caveat)
 
 
-@of_whole_seeds
+@of_enough_seeds
 def _ratios(fig13: pl.DataFrame) -> Answer | None:
     """Less time goes into ranking at a larger ratio, and slightly less is learnt."""
-    if too_few(fig13):
-        return TOO_FEW
-    found = [final(fig13).filter(ratio=ratio).sort("seed") for ratio in RATIOS]
-    if any(one.is_empty() for one in found):
+    by_ratio = [final(fig13).filter(ratio=ratio).sort("seed") for ratio in RATIOS]
+    if any(frame.is_empty() for frame in by_ratio):
         return None
-    ranking_s = [fmean(one["ranking_s"]) for one in found]
+    ranking_s = [fmean(frame["ranking_s"]) for frame in by_ratio]
     less = all(more < fewer for fewer, more in pairwise(ranking_s))
-    cost = Mean.of((100 * (found[0]["top1"] - found[-1]["top1"])).to_list())
-    seconds = ", ".join(f"{one:.3g}" for one in ranking_s)
+    cost = Mean.of((100 * (by_ratio[0]["top1"] - by_ratio[-1]["top1"])).to_list())
+    seconds = ", ".join(f"{each:.3g}" for each in ranking_s)
     detail = f"{cost} points less at 20; ranking {seconds} s"
     return Answer(less and -ROUNDING <= cost.value <= SLIGHT, detail)
 

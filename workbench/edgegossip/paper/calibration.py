@@ -79,36 +79,34 @@ def speedups(
 
     `seed` draws the co-runners.
     """
-    found = {}
+    by_setting = {}
     for model, platforms in settings(deployments):
         deployment = testbed.deployment(model, platforms, uplink_mbps=uplink_mbps, seed=seed)
-        plain, ours = (
-            total_s(deployment.course(epochs, how)) for how in (None, deployment.aggregating())
-        )
-        found[model, platforms] = plain / ours
-    return found
+        ours = deployment.course(epochs, deployment.aggregating())
+        by_setting[model, platforms] = total_s(deployment.course(epochs)) / total_s(ours)
+    return by_setting
 
 
 def fit(explanation: str = EXPLANATION) -> Constants:
     """Constants at which the mean speed-up is the paper's, to three digits."""
     from scipy.optimize import brentq
 
-    one = choose("explanation", explanation, EXPLANATIONS)
-    wanted = paper_value(FITTED_ON)
+    how, wanted = choose("explanation", explanation, EXPLANATIONS), paper_value(FITTED_ON)
 
     def above(value: float) -> float:
-        return fmean(speedups(one.testbed(one.constants(value))).values()) - wanted
+        return fmean(speedups(how.testbed(how.constants(value))).values()) - wanted
 
-    return one.constants(float(f"{brentq(above, *one.between, rtol=1e-3):.3g}"))
+    return how.constants(float(f"{brentq(above, *how.between, rtol=1e-3):.3g}"))
 
 
 def predicted(testbed: Testbed) -> dict[str, tuple[float, float]]:
     """Ours and the paper's number, by claim, of what the constants alone decide."""
     ours = {FITTED_ON: fmean(speedups(testbed).values())}
     for claim, model in (("lenet5", "lenet5"), ("alexnet", "alexnet_cifar")):
-        one = testbed.deployment(model)
+        deployment = testbed.deployment(model)
         shares = [
-            selecting_share(one.course(EPOCHS, one.aggregating(ratio=ratio))) for ratio in RATIOS
+            selecting_share(deployment.course(EPOCHS, deployment.aggregating(ratio=ratio)))
+            for ratio in RATIOS
         ]
         ours[f"edgegossip.fig8.{claim}"] = 100 * fmean(shares)
     return {claim: (value, paper_value(claim)) for claim, value in ours.items()}
@@ -141,9 +139,9 @@ deployment. Its meaning: `Constants` in the code."""
 def main() -> None:
     """Fit every explanation, write the file and print what each gives."""
     fitted = {}
-    for name, one in EXPLANATIONS.items():
+    for name, how in EXPLANATIONS.items():
         fitted[name] = fit(name)
-        print(f"{name}: {one.constant} = {getattr(fitted[name], one.constant)}", flush=True)
+        print(f"{name}: {how.constant} = {getattr(fitted[name], how.constant)}", flush=True)
     write_calibration("edgegossip", to_toml(fitted))
 
 

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from workbench import datasets, decentralised
 from workbench.datasets import Dataset, partition
-from workbench.decentralised.mixing import as_mixing
 from workbench.decentralised.topologies import nearest
 from workbench.edgegossip import training as edgegossip
 from workbench.edgegossip.costs.course import Epoch
@@ -45,60 +44,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.runtime import Fault
-    from workbench.runtime.progress import Progress
     from workbench.training import Trained
-
-
-class Learner(NamedTuple):
-    """A model that learns, itself timed or in the place of one that is.
-
-    Attributes
-    ----------
-    model
-        Of the zoo.
-    epochs, batch_size, learning_rate
-        Of the training.
-    """
-
-    model: str
-    epochs: int
-    batch_size: int
-    learning_rate: float
-
-
-_BATCH: int = STATED["training"]["batch_size"]
-
-
-_RATE: float = STATED["training"]["learning_rate"]
-
-
-LEARNERS = Scaled(
-    smoke=dict.fromkeys(MODELS, Learner("lenet5", 2, 16, 0.02))
-    | {MODELS[1]: Learner("alexnet_small", 2, 16, 0.02)},
-    default=dict.fromkeys(MODELS, Learner("lenet5", 20, 16, 0.02)),
-    paper={name: Learner(name, EPOCHS, _BATCH, _RATE) for name in MODELS},
-)
-"""By the model that is timed."""
-
-
-SAMPLES = Scaled[int | None](smoke=240, default=1500, paper=POINTS)
-"""At most."""
-
-
-TEST_SAMPLES = Scaled(smoke=60, default=1000, paper=None)
-"""At most; None for all."""
-
-
-EVALUATE_EVERY = Scaled(smoke=1, default=4, paper=1)
-"""Epochs."""
-
-
-SEEDS = Scaled(smoke=1, default=3, paper=3)
-"""Trainings of each kind."""
-
-
-PROCESSES = Scaled(smoke=1, default=None, paper=None)
-"""That trainings run in; None for one a core."""
 
 
 class Case(NamedTuple):
@@ -122,7 +68,7 @@ class Case(NamedTuple):
 
 
 class Learning(NamedTuple):
-    """A learner, its data and its training."""
+    """A model that learns, itself timed or in the place of one that is; its data and training."""
 
     learner: str  # model of the zoo
     source: str
@@ -139,35 +85,40 @@ class Learning(NamedTuple):
         return data(self.source, self.samples, self.test_samples)
 
 
+_SMALL = Learning("lenet5", "", 1500, 1000, 20, 16, 0.02, evaluate_every=4)
+_SMALLEST = _SMALL._replace(samples=240, test_samples=60, epochs=2, evaluate_every=1)
+LEARNING = Scaled(
+    smoke=dict.fromkeys(MODELS, _SMALLEST)
+    | {"alexnet_cifar": _SMALLEST._replace(learner="alexnet_small")},
+    default=dict.fromkeys(MODELS, _SMALL),
+    paper={name: Learning(name, "", POINTS, None, EPOCHS) for name in MODELS},
+)
+"""By the model that is timed; `learning_at` adds the data."""
+
+SEEDS = Scaled(smoke=1, default=3, paper=3)
+"""Trainings of each kind."""
+
+
 @loaded_once
 def data(source: str, samples: int | None, test_samples: int | None) -> Dataset:
-    """Load a data set, cut to so many samples and standardised."""
+    """Load a data set, cut to these numbers of samples and standardised."""
     return datasets.load(source).limit(train=samples, test=test_samples).standardised()
 
 
-def learnt_from(scale: str, learner: str, dataset: str = "auto") -> str:
+def source_of(scale: str, learner: str, dataset: str = "auto") -> str:
     """Name what a model learns from; the paper's are MNIST with LeNet-5, else CIFAR-10."""
     return data_set(scale, "mnist" if learner == "lenet5" else "cifar10", dataset)
 
 
 def learning_at(scale: str, case: Case, dataset: str = "auto") -> Learning:
-    """The learner at a scale in a case."""
-    learner = LEARNERS.at(scale)[case.learner or case.model]
-    return Learning(
-        learner.model,
-        learnt_from(scale, learner.model, dataset),
-        SAMPLES.at(scale),
-        TEST_SAMPLES.at(scale),
-        learner.epochs,
-        learner.batch_size,
-        learner.learning_rate,
-        EVALUATE_EVERY.at(scale),
-    )
+    """What learns at a scale in a case."""
+    learning = LEARNING.at(scale)[case.learner or case.model]
+    return learning._replace(source=source_of(scale, learning.learner, dataset))
 
 
 @lru_cache(maxsize=256)
 def deployed(case: Case, points: int) -> Deployment:
-    """The platforms of a case, with so many training samples for the paper's.
+    """The platforms of a case, with `points` training samples for the paper's.
 
     Each has its part of the data on the first deployment.
     """
@@ -183,18 +134,17 @@ def deployed(case: Case, points: int) -> Deployment:
 
 
 def shards(labels: NDArray[np.int64], platforms: int, seed: int) -> list[NDArray[np.int64]]:
-    """Samples of each platform: the data dealt out to the first four, anew to the next, and so on.
+    """Samples of each platform: the data dealt out to the first four, again to the next, and so on.
 
     Each has 25 % of the data, as the paper's first deployment has it. Of its larger ones the paper
     gives no shares; dealt out once, an epoch there would be short, and training faster with every
     platform that joins, where its figure shows it slower.
     """
-    rounds = range(-(-platforms // PLATFORMS))
-    dealt = [
-        partition.by_size(labels, [1] * PLATFORMS, seed=derive(seed, DEAL, at) if at else seed)
-        for at in rounds
-    ]
-    return [one for parts in dealt for one in parts][:platforms]
+    dealt: list[NDArray[np.int64]] = []
+    while len(dealt) < platforms:
+        stream = derive(seed, DEAL, len(dealt) // PLATFORMS) if dealt else seed
+        dealt += partition.by_size(labels, [1] * PLATFORMS, seed=stream)
+    return dealt[:platforms]
 
 
 def setup(case: Case, learning: Learning, *, patience_s: float | None = None) -> edgegossip.Setup:
@@ -206,7 +156,7 @@ def setup(case: Case, learning: Learning, *, patience_s: float | None = None) ->
         loaded.fitted(ZOO[learning.learner].input_shape),
         deployment.platforms,
         shards=shards(loaded.y_train, case.nodes, case.seed),
-        mixing=as_mixing(nearest(case.nodes, deployment.peers)) if deployment.peers else None,
+        mixing=nearest(case.nodes, deployment.peers) if deployment.peers else None,
         cluster=deployment.cluster(profile_model(learning.learner).param_bytes),
         batch_size=learning.batch_size,
         epochs=learning.epochs,
@@ -242,29 +192,25 @@ def train(
     faults: Iterable[Fault] = (),
     patience_s: float | None = None,
     trace: bool = False,
-    progress: Progress | bool = False,
 ) -> Trained[tuple[Tensor, ...]]:
     """Train a case with GoSGD or with EdgeGossip."""
     made = setup(case, learning, patience_s=patience_s)
     if method == "gosgd":
-        return decentralised.train(made, faults=tuple(faults), trace=trace, progress=progress)
-    return edgegossip.train(
-        made, faults=tuple(faults), trace=trace, progress=progress, **options(case, learning)
-    )
+        return decentralised.train(made, faults=tuple(faults), trace=trace)
+    return edgegossip.train(made, faults=tuple(faults), trace=trace, **options(case, learning))
 
 
 def curve(trained: Trained[tuple[Tensor, ...]], points: int) -> pl.DataFrame:
     """Mean over the platforms of each evaluated epoch.
 
-    Columns ``epoch``, ``at_s`` (of the last platform), ``top1``, ``loss`` and ``kept``, the share
-    of all samples that were learnt from.
+    Columns ``epoch``, ``at_s`` (of the last platform), ``top1`` and ``kept``, the share of all
+    samples that were learnt from.
     """
     return (
         trained.epochs.group_by("epoch", maintain_order=True)
         .agg(
             pl.col("at_s").max(),
             pl.col("top1").mean(),
-            pl.col("loss").mean(),
             kept=pl.col("samples").sum() / points,
         )
         .filter(pl.col("top1").is_not_null())
@@ -273,7 +219,7 @@ def curve(trained: Trained[tuple[Tensor, ...]], points: int) -> pl.DataFrame:
 
 def epoch_ends_s(epochs: Sequence[Epoch]) -> list[float]:
     """Second at which the last platform finishes each epoch."""
-    last = max(one.epoch for one in epochs)
-    return [
-        max(one.end_s for one in epochs if one.epoch == number) for number in range(1, last + 1)
-    ]
+    ends_s: dict[int, float] = {}
+    for row in epochs:
+        ends_s[row.epoch] = max(row.end_s, ends_s.get(row.epoch, 0.0))
+    return list(ends_s.values())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -70,33 +70,6 @@ def draw_explanations(frame: pl.DataFrame) -> alt.FacetChart:
     return parts.facets(panel, "claim", list(titles.values()), title).resolve_scale(x="independent")
 
 
-@dataclass(frozen=True)
-class _Setting:
-    """All that the mean speed-up follows from."""
-
-    constants: Constants = field(default_factory=Constants.load)
-    assumed: Mapping[str, Any] = field(default_factory=lambda: STATED["assumed"])
-    epochs: int = EPOCHS
-    deployments: Sequence[int] = DEPLOYMENTS
-    uplink_mbps: float = UPLINK_MBPS
-    seed: int = LOAD_SEED  # of what co-runs
-
-    def assuming(self, **assumed: Any) -> _Setting:
-        """The setting with other assumptions."""
-        return replace(self, assumed={**self.assumed, **assumed})
-
-    def speedups(self) -> list[float]:
-        testbed = Testbed(self.constants, {**STATED, "assumed": self.assumed})
-        found = speedups(
-            testbed,
-            self.epochs,
-            deployments=self.deployments,
-            uplink_mbps=self.uplink_mbps,
-            seed=self.seed,
-        )
-        return list(found.values())
-
-
 ASSUMED = {
     "points_per_platform": "points on each platform",
     "backward_over_forward": "backward over forward pass",
@@ -108,52 +81,52 @@ ASSUMED = {
 """Of the testbed's assumptions those that are varied by a factor."""
 
 
-def _varied(factor: float) -> dict[str, tuple[str, _Setting]]:
-    """Value and setting of each number, times a factor, all else unchanged."""
-    stands = _Setting()
-    found = {}
-    for name, what in ASSUMED.items():
-        value = factor * stands.assumed[name]
-        value = int(value) if name == "points_per_platform" else value
-        found[what] = f"{value:,g}", stands.assuming(**{name: value})
+def _varied(factor: float) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Value of each number times a factor, and the arguments of `_speedups` that it changes."""
+    assumed = {name: factor * STATED["assumed"][name] for name in ASSUMED}
+    assumed["points_per_platform"] = int(assumed["points_per_platform"])
     larger = [round(factor * count) for count in DEPLOYMENTS[1:]]
-    epochs, uplink_mbps = round(factor * EPOCHS), factor * UPLINK_MBPS
-    intensity, host_ms = (
-        factor * one for one in (stands.constants.intensity, stands.constants.host_ms)
-    )
-    return found | {
+    epochs, uplink_mbps, fitted = round(factor * EPOCHS), factor * UPLINK_MBPS, Constants.load()
+    intensity, host_ms = factor * fitted.intensity, factor * fitted.host_ms
+    return {
+        what: (f"{assumed[name]:,g}", {"assumed": {name: assumed[name]}})
+        for name, what in ASSUMED.items()
+    } | {
         "platforms of the larger deployments": (
             ", ".join(map(str, larger)),
-            replace(stands, deployments=(DEPLOYMENTS[0], *larger)),
+            {"deployments": (DEPLOYMENTS[0], *larger)},
         ),
-        "uplink, Mbit/s": (f"{uplink_mbps:,g}", replace(stands, uplink_mbps=uplink_mbps)),
-        "epochs": (str(epochs), replace(stands, epochs=epochs)),
+        "uplink, Mbit/s": (f"{uplink_mbps:,g}", {"uplink_mbps": uplink_mbps}),
+        "epochs": (str(epochs), {"epochs": epochs}),
         "co-runners' intensity": (
             f"{intensity:g}",
-            replace(stands, constants=replace(stands.constants, intensity=intensity)),
+            {"constants": replace(fitted, intensity=intensity)},
         ),
         "host, ms a sample (fitted)": (
             f"{host_ms:g}",
-            replace(stands, constants=replace(stands.constants, host_ms=host_ms)),
+            {"constants": replace(fitted, host_ms=host_ms)},
         ),
     }
 
 
-def _choices() -> dict[str, tuple[str, _Setting]]:
-    """Value and setting of each choice made otherwise."""
-    stands = _Setting()
-    dealt = stands.assuming(points_per_platform=None)
-    return {
-        "peers of each platform (4)": ("4", stands.assuming(peers=4)),
-        "peers of each platform (all)": ("all", stands.assuming(peers=None)),
-        "data dealt out once": ("50,000 in all", dealt),
-        "data dealt out once, all peers": ("50,000 in all", dealt.assuming(peers=None)),
-        "co-runners drawn again": (f"seed {LOAD_SEED + 1}", replace(stands, seed=LOAD_SEED + 1)),
-        "co-runners drawn a third time": (
-            f"seed {LOAD_SEED + 2}",
-            replace(stands, seed=LOAD_SEED + 2),
-        ),
-    }
+DEALT = {"points_per_platform": None}
+CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
+    "peers of each platform (4)": ("4", {"assumed": {"peers": 4}}),
+    "peers of each platform (all)": ("all", {"assumed": {"peers": None}}),
+    "data dealt out once": ("50,000 in all", {"assumed": DEALT}),
+    "data dealt out once, all peers": ("50,000 in all", {"assumed": {**DEALT, "peers": None}}),
+    "co-runners drawn again": (f"seed {LOAD_SEED + 1}", {"seed": LOAD_SEED + 1}),
+    "co-runners drawn a third time": (f"seed {LOAD_SEED + 2}", {"seed": LOAD_SEED + 2}),
+}
+"""Choices made otherwise: value, and the arguments of `_speedups` that it changes."""
+
+
+def _speedups(
+    constants: Constants | None = None, assumed: Mapping[str, Any] | None = None, **options: Any
+) -> list[float]:
+    """Speed-ups by setting, with other constants or assumptions; `options` as for `speedups`."""
+    facts = {**STATED, "assumed": {**STATED["assumed"], **(assumed or {})}}
+    return list(speedups(Testbed(constants or Constants.load(), facts), **options).values())
 
 
 VARIED = {
@@ -176,13 +149,13 @@ def sensitivity(processes: int | None = None) -> pl.DataFrame:
     """
     numbers = list(_varied(1.0))
     points = [{"factor": 1.0, "number": numbers[0]}, *grid(factor=(0.5, 2.0), number=numbers)]
-    points += [{"factor": None, "number": number} for number in _choices()]
+    points += [{"factor": None, "number": number} for number in CHOICES]
     return sweep("Sensitivity", _gains, points, VARIED, processes=processes, then=_beside)
 
 
 def _gains(number: str, factor: float | None, **_: object) -> dict[str, object]:
-    value, setting = (_choices() if factor is None else _varied(factor))[number]
-    gains = setting.speedups()
+    value, changed = (CHOICES if factor is None else _varied(factor))[number]
+    gains = _speedups(**changed)
     return {"value": value, "speedup": fmean(gains), "least": min(gains), "most": max(gains)}
 
 
@@ -193,7 +166,7 @@ def _beside(frame: pl.DataFrame) -> pl.DataFrame:
     unvaried = frame.filter(factor=1.0).drop("number", "value").join(each, how="cross")
     varied = frame.filter(pl.col("factor").is_null() | (pl.col("factor") != 1))
     whole = pl.concat([varied, unvaried.select(frame.columns)])
-    return whole.sort(pl.col("number").cast(pl.Enum([*stands, *_choices()])), "factor")
+    return whole.sort(pl.col("number").cast(pl.Enum([*stands, *CHOICES])), "factor")
 
 
 EXPLANATIONS = Figure(id="explanations", compute=explanations, chart=draw_explanations)

@@ -8,11 +8,11 @@ import altair as alt
 import polars as pl
 
 from workbench.edgegossip.costs.course import total_s
-from workbench.edgegossip.paper.cases import LEARNERS, PROCESSES, Case, deployed, learning_at
+from workbench.edgegossip.paper.cases import Case, deployed, learning_at
 from workbench.edgegossip.paper.testbed import MODELS
-from workbench.edgegossip.paper.titles import METHOD_TITLES, curves, data_title, means, model_title
+from workbench.edgegossip.paper.titles import by_method, data_title, model_title
 from workbench.edgegossip.paper.trainings import CURVE, Training, one_curve
-from workbench.experiments import sweep
+from workbench.experiments import processes_at, sweep
 from workbench.experiments.figure import Figure, Recordable
 from workbench.figures import parts
 from workbench.runtime import Crash, Restart, SlowDown
@@ -20,7 +20,6 @@ from workbench.training import TrainingError
 
 if TYPE_CHECKING:
     from workbench.runtime import Fault
-
 
 DROPPED = {
     **dict.fromkeys(("scenario", "method"), pl.String),
@@ -43,7 +42,7 @@ def dropouts(scale: str, seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
     """
     case = Case(MODELS[0], 10, seed=seed)
     learning = learning_at(scale, case, dataset)
-    learning = learning._replace(epochs=5 * LEARNERS.at(scale)[MODELS[0]].epochs // 4)
+    learning = learning._replace(epochs=5 * learning.epochs // 4)
     points = len(learning.data.y_train)
     epoch_s = total_s(deployed(case, points).course(learning.epochs)) / learning.epochs
     asked = [
@@ -64,14 +63,13 @@ def dropouts(scale: str, seed: int = 1, dataset: str = "auto") -> pl.DataFrame:
         "seed": seed,
         "patience_s": epoch_s,
     }
-    processes = PROCESSES.at(scale)
     return sweep(
         "Drop-outs",
         one_curve,
         asked,
         DROPPED,
         shared=shared,
-        processes=processes,
+        processes=processes_at(scale),
         remember=True,
         failures=TrainingError,
     )
@@ -90,9 +88,6 @@ def _scenarios(epoch_s: float) -> dict[str, tuple[Fault, ...]]:
 
 def draw_dropouts(frame: pl.DataFrame) -> alt.FacetChart:
     """Accuracy against training time while platforms fail, a panel per scenario."""
-    drawn = means(frame, "scenario", "method").with_columns(
-        series=pl.col("method").replace_strict(METHOD_TITLES)
-    )
     row = frame.row(0, named=True)
     title = [
         "Ten platforms, some of which fail",
@@ -100,8 +95,7 @@ def draw_dropouts(frame: pl.DataFrame) -> alt.FacetChart:
         f"{model_title(row['learner'])} learns {row['train_samples']:,} "
         f"{data_title(row['dataset'])}; one seed (simulated)",
     ]
-    panels = frame["scenario"].unique(maintain_order=True).to_list()
-    return curves(drawn, list(METHOD_TITLES.values()), "scenario", panels, title, height=100)
+    return by_method(frame, "scenario", pl.col("scenario"), title, height=100)
 
 
 DROPOUTS = Figure(

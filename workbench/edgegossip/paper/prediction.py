@@ -15,9 +15,14 @@ import polars as pl
 
 from workbench import atomic, figures
 from workbench.claims import Answer, Cause
-from workbench.edgegossip.paper.titles import AXIS_PX, POINT_PX
-from workbench.edgegossip.prediction.contention import Contention
-from workbench.edgegossip.prediction.predictor import FORMS, RESOURCES, SECONDS, Predictor, fit
+from workbench.edgegossip.prediction.predictor import (
+    FORMS,
+    RESOURCES,
+    SECONDS,
+    Contention,
+    Predictor,
+    fit,
+)
 from workbench.edgegossip.prediction.profiling_runs import ALONE, SCHEMA, profiling_runs
 from workbench.errors import UserError
 from workbench.experiments import Scaled, grid, sweep
@@ -27,7 +32,7 @@ from workbench.paths import DATA
 
 
 class Measuring(NamedTuple):
-    """What `workbench.edgegossip.profiling_runs` measures."""
+    """Arguments of `workbench.edgegossip.profiling_runs`."""
 
     sizes: Sequence[int]
     seconds_per_point: float
@@ -42,9 +47,7 @@ PAPER_SIZES_BYTES = tuple(step * 10**power for power in range(6, 11) for step in
 # free, beside the largest two without a pause, and a second sees some jobs from begin to end.
 SIZES_BYTES = tuple(size // 500 for size in PAPER_SIZES_BYTES)
 
-
 RECORDING = Measuring(SIZES_BYTES, 1.0, 6, 0.1)
-
 
 RECORDED = DATA / "samples" / "edgegossip_contention.csv"
 
@@ -56,17 +59,9 @@ def samples(wanted: Measuring | None, seed: int = 1) -> pl.DataFrame:
     `seed` is of the order of measuring. Rows are as of `profiling_runs`; ``source`` is "recorded"
     or "measured".
     """
-    return pl.read_csv(RECORDED, schema=SCHEMA) if wanted is None else _measured(wanted, seed)
-
-
-def _measured(wanted: Measuring, seed: int) -> pl.DataFrame:
-    return profiling_runs(
-        wanted.sizes,
-        seconds_per_point=wanted.seconds_per_point,
-        repeats=wanted.repeats,
-        every_s=wanted.every_s,
-        seed=seed,
-    )
+    if wanted is None:
+        return pl.read_csv(RECORDED, schema=SCHEMA)
+    return profiling_runs(**wanted._asdict(), seed=seed)
 
 
 def errors(measured: pl.DataFrame) -> pl.DataFrame:
@@ -79,13 +74,11 @@ def errors(measured: pl.DataFrame) -> pl.DataFrame:
     by t_0 measured alone, and ``naive_followed_mean_percent`` and so on by a moving average, both
     blind to contention.
     """
-    kinds = [
-        (pl.col(kind + "error_percent"), kind + name, how)
-        for kind in PREDICTIONS
-        for name, how in (("mean_percent", pl.Expr.mean), ("variance", pl.Expr.var))
-    ]
-    columns = [how(error).alias(name) for error, name, how in kinds]
-    return _by_point(held_out(measured)).agg(pl.len().alias("samples"), *columns)
+    columns = [pl.len().alias("samples")]
+    for kind in PREDICTIONS:
+        error = pl.col(kind + "error_percent")
+        columns += [error.mean().alias(kind + "mean_percent"), error.var().alias(kind + "variance")]
+    return _by_point(held_out(measured)).agg(columns)
 
 
 def usage(measured: pl.DataFrame) -> pl.DataFrame:
@@ -94,25 +87,16 @@ def usage(measured: pl.DataFrame) -> pl.DataFrame:
     ``source, workload, size_bytes, resource`` (core in percent; network and disk in MB/s: see
     ``unit``), ``mean`` and ``two_sd``, two standard deviations over the samples.
     """
-    units = dict(
-        zip(
-            RESOURCES,
-            (("core", "percent", 100.0), ("network", "MB/s", 1e-6), ("disk", "MB/s", 1e-6)),
-            strict=True,
+    units = (("core", "percent", 100.0), ("network", "MB/s", 1e-6), ("disk", "MB/s", 1e-6))
+    return pl.concat(
+        _by_point(measured).agg(
+            pl.lit(resource).alias("resource"),
+            pl.lit(unit).alias("unit"),
+            (pl.col(column) * factor).mean().alias("mean"),
+            (2 * (pl.col(column) * factor).std()).alias("two_sd"),
         )
+        for column, (resource, unit, factor) in zip(RESOURCES, units, strict=True)
     )
-    parts = []
-    for column, (resource, unit, factor) in units.items():
-        use = pl.col(column) * factor
-        parts.append(
-            _by_point(measured).agg(
-                pl.lit(resource).alias("resource"),
-                pl.lit(unit).alias("unit"),
-                use.mean().alias("mean"),
-                (2 * use.std()).alias("two_sd"),
-            )
-        )
-    return pl.concat(parts)
 
 
 def overheads(measured: pl.DataFrame) -> pl.DataFrame:
@@ -121,15 +105,14 @@ def overheads(measured: pl.DataFrame) -> pl.DataFrame:
     ``source, workload, size_bytes``; ``part``, "collecting" or "reporting"; ``mean_s`` and
     ``most_s`` over the samples.
     """
-    parts = [
+    return pl.concat(
         _by_point(measured).agg(
             pl.lit(part).alias("part"),
             pl.col(column).mean().alias("mean_s"),
             pl.col(column).max().alias("most_s"),
         )
         for part, column in (("collecting", "sample_s"), ("reporting", "report_s"))
-    ]
-    return pl.concat(parts)
+    )
 
 
 def sizes_text(frame: pl.DataFrame) -> str:
@@ -163,7 +146,7 @@ PREDICTIONS = {
     "naive_": "naive_s",
     "naive_followed_": "naive_followed_s",
 }
-"""Columns of predictions, by how the names of what is said of them begin."""
+"""Prefix of the columns about a prediction -> its own column."""
 
 
 def held_out(measured: pl.DataFrame, form: str = "share") -> pl.DataFrame:
@@ -184,11 +167,11 @@ def held_out(measured: pl.DataFrame, form: str = "share") -> pl.DataFrame:
     naive = _predictions(ordered, _without_contention(ordered))
     for size in sizes:
         predictor = fit(ordered.filter(pl.col("size_bytes") != size), form)
-        predicted_s, followed_s = _predictions(ordered, predictor)
-        columns = {"predicted_s": predicted_s, "followed_s": followed_s}
-        columns |= {"naive_s": naive[0], "naive_followed_s": naive[1]}
-        named = [pl.Series(name, seconds) for name, seconds in columns.items()]
-        parts.append(ordered.with_columns(named).filter(size_bytes=size))
+        seconds = zip(
+            PREDICTIONS.values(), (*_predictions(ordered, predictor), *naive), strict=True
+        )
+        columns = [pl.Series(name, values) for name, values in seconds]
+        parts.append(ordered.with_columns(columns).filter(size_bytes=size))
     errors = {
         prefix + "error_percent": 100 * (pl.col(column) / pl.col(SECONDS) - 1).abs()
         for prefix, column in PREDICTIONS.items()
@@ -206,20 +189,13 @@ def _without_contention(measured: pl.DataFrame) -> Predictor:
 
 def _predictions(ordered: pl.DataFrame, predictor: Predictor) -> tuple[list[float], list[float]]:
     """Seconds of each sample, by t_0 as it was fitted and by t_0 followed."""
-    state, predicted_s, followed_s = predictor.start(), [], []
+    baseline_s, predicted_s, followed_s = predictor.baseline_s, [], []
     for *resources, seconds in ordered.select(*RESOURCES, SECONDS).iter_rows():
         contention = Contention(*resources)
-        predicted_s.append(predictor.seconds(predictor.start(), contention))
-        followed_s.append(predictor.seconds(state, contention))
-        state = predictor.observe(state, contention, seconds)
+        predicted_s.append(predictor.seconds(predictor.baseline_s, contention))
+        followed_s.append(predictor.seconds(baseline_s, contention))
+        baseline_s = predictor.observe(baseline_s, contention, seconds)
     return predicted_s, followed_s
-
-
-FORM_ERRORS = {
-    "form": pl.String,
-    **dict.fromkeys(("error_percent", "followed_error_percent"), pl.Float64),
-    "reason": pl.String,
-}
 
 
 def forms(measured: pl.DataFrame) -> pl.DataFrame:
@@ -228,8 +204,13 @@ def forms(measured: pl.DataFrame) -> pl.DataFrame:
     Columns ``form``, ``error_percent`` and, where t_0 is followed, ``followed_error_percent``; null
     with a ``reason`` where a form cannot be fitted.
     """
-    points, shared = grid(form=FORMS), {"measured": measured}
-    return sweep("Forms", _errors, points, FORM_ERRORS, shared=shared, failures=ValueError)
+    schema = {
+        "form": pl.String,
+        **dict.fromkeys(("error_percent", "followed_error_percent"), pl.Float64),
+        "reason": pl.String,
+    }
+    shared = {"measured": measured}
+    return sweep("Forms", _errors, grid(form=FORMS), schema, shared=shared, failures=ValueError)
 
 
 def _errors(form: str, measured: pl.DataFrame, **_: object) -> dict[str, float]:
@@ -285,7 +266,7 @@ def draw_usage(frame: pl.DataFrame) -> alt.VConcatChart:
     for resource, unit in frame.select("resource", "unit").unique(maintain_order=True).rows():
         base = alt.Chart(drawn.filter(resource=resource)).encode(x=_size_axis())
         title = f"{resource}, {'%' if unit == 'percent' else unit}"
-        axis = alt.Axis(minExtent=AXIS_PX, maxExtent=AXIS_PX)
+        axis = alt.Axis(minExtent=30, maxExtent=30)  # pixels, so that the rows' panels align
         lines = base.mark_line(point=True).encode(y=alt.Y("mean:Q", title=title, axis=axis))
         spread = base.mark_rule().encode(y="low:Q", y2="high:Q")
         facet = alt.Facet("workload:N", title=None)
@@ -317,7 +298,7 @@ def draw_overheads(frame: pl.DataFrame) -> alt.FacetChart:
 def _size_axis() -> alt.X:
     return alt.X(
         "megabytes:Q",
-        scale=alt.Scale(type="log", nice=False, padding=POINT_PX),
+        scale=alt.Scale(type="log", nice=False, padding=6),
         title="co-runner's input, MB",
         axis=alt.Axis(format="~g", tickCount=4),
     )
@@ -342,7 +323,7 @@ def _measured_how(frame: pl.DataFrame) -> list[str]:
 def _prediction_error(fig9: pl.DataFrame) -> Answer:
     # The paper's predictor changes t_0 with the machine, so its error is the one by t_0 followed.
     percent = fmean(fig9["followed_mean_percent"])
-    blind = [fmean(fig9[f"naive_{one}mean_percent"]) for one in ("", "followed_")]
+    blind = [fmean(fig9[f"naive_{kind}mean_percent"]) for kind in ("", "followed_")]
     detail = f"{_source(fig9)}; blind to contention {blind[0]:.1f} %, as a moving average "
     return Answer(percent, f"{detail}{blind[1]:.1f} %", timed=_timed(fig9))
 
@@ -419,7 +400,7 @@ FIG11 = Figure(
 
 def main() -> None:
     """Record the samples again, in some minutes, and say how well each form predicts them."""
-    recorded = _measured(RECORDING, seed=0).with_columns(source=pl.lit("recorded"))
+    recorded = samples(RECORDING, seed=0).with_columns(source=pl.lit("recorded"))
     atomic.write_text(RECORDED, recorded.write_csv())
     with pl.Config(tbl_rows=-1):
         print(forms(samples(None)))

@@ -34,7 +34,6 @@ STRATEGY_TITLES = {
     "random_points": "random points",
 }
 
-
 RANKED = "accuracy-aware, ranked"
 
 

@@ -15,16 +15,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from workbench.checks import check_number, check_whole, listed, whole
+from workbench.checks import check_number
 from workbench.clusters import Cluster, load_constants, load_testbed
-from workbench.edgegossip.costs import platforms as platform_room
+from workbench.edgegossip.aggregation.costs import generation_s
+from workbench.edgegossip.costs import platforms as costs
 from workbench.edgegossip.costs.course import Aggregating, Epoch, course
-from workbench.edgegossip.costs.generation import generation_s
-from workbench.edgegossip.costs.load import Load, draw_load
-from workbench.edgegossip.costs.platforms import Platform
+from workbench.edgegossip.costs.platforms import Load, Platform, draw_load
 from workbench.edgegossip.prediction.predictor import Predictor
 from workbench.errors import UserError
-from workbench.names import choose
 from workbench.profiles import profile_model
 from workbench.zoo import MODELS as ZOO
 
@@ -65,9 +63,9 @@ class Constants:
 
 
 def kinds(count: int) -> tuple[str, ...]:
-    """Kinds of so many platforms: the first half CPUs, then GPUs of both kinds in turn."""
-    cpus = (count + 1) // 2
+    """Kinds of `count` platforms: the first half CPUs, then GPUs of both kinds in turn."""
     gpus = ("titan_xp", "rtx_2080_ti")
+    cpus = (count + 1) // 2
     return ("cpu",) * cpus + tuple(gpus[at % 2] for at in range(count - cpus))
 
 
@@ -90,10 +88,6 @@ class Deployment:
             raise UserError(
                 f"the uplink is {self.uplink_bps / 1e6:g} Mbit/s; give a finite number above 0"
             )
-        if not 0 <= check_number("overhead", self.overhead_s) < math.inf:
-            raise UserError(
-                f"the overhead of a transmission is {self.overhead_s} s; give at least 0 s"
-            )
 
     @property
     def exchange_s(self) -> float:
@@ -101,14 +95,13 @@ class Deployment:
         model_bytes = profile_model(self.model).param_bytes
         others = len(self.platforms) - 1
         peers = others if self.peers is None else min(self.peers, others)
-        return platform_room.exchange_s(peers, model_bytes, self.uplink_bps, self.overhead_s)
+        return costs.exchange_s(peers, model_bytes, self.uplink_bps, self.overhead_s)
 
     def aggregating(
         self, technique: str = "svd_kmeans", ratio: float = RATIO, balancer: str = "with_ranking"
     ) -> Aggregating:
         """What EdgeGossip adds here, to data of ten classes."""
-        channels, height, width = ZOO[self.model].input_shape
-        features, rate = channels * height * width, self.assumed["operations_per_s"]
+        features, rate = math.prod(ZOO[self.model].input_shape), self.assumed["operations_per_s"]
         made_s = tuple(
             generation_s(technique, count * self.stands_for, features, ratio, rate)
             for count in self.points
@@ -117,17 +110,17 @@ class Deployment:
         return Aggregating(ratio, made_s, forward_share(self.assumed), window_s, balancer)
 
     def course(self, epochs: int, aggregating: Aggregating | None = None) -> list[Epoch]:
-        """Course of a training of so many epochs; plain gossip without `aggregating`."""
+        """Course of a training; plain gossip without `aggregating`."""
         return course(
             self.platforms, self.points, epochs, self.exchange_s, aggregating, peers=self.peers
         )
 
     def cluster(self, model_bytes: float | None = None) -> Cluster:
-        """Its network; for another model of so many bytes, one that carries it as fast."""
+        """Its network; for a model of `model_bytes`, one that carries it as fast as its own."""
         share = 1.0
         if model_bytes is not None:
             share = model_bytes / profile_model(self.model).param_bytes
-        return platform_room.cluster(self.platforms, self.uplink_bps * share, self.overhead_s)
+        return costs.cluster(self.platforms, self.uplink_bps * share, self.overhead_s)
 
 
 @dataclass(frozen=True)
@@ -142,10 +135,10 @@ class Testbed:
 
     def seconds(self, model: str, kind: str) -> tuple[float, float]:
         """Seconds for a sample without contention: the host's, and the processor's or GPU's."""
-        known = choose("kind of platform", kind, self.facts["kinds"])
-        assumed, cpu = self.facts["assumed"], self.facts["kinds"]["cpu"]["peak_flops_per_s"]
+        assumed, known = self.facts["assumed"], self.facts["kinds"]
+        cpu = known["cpu"]["peak_flops_per_s"]
         work = profile_model(model).forward_flops * (1 + assumed["backward_over_forward"])
-        advantage = known["peak_flops_per_s"] / cpu
+        advantage = known[kind]["peak_flops_per_s"] / cpu
         if kind != "cpu":
             advantage *= self.constants.gpu_share
         rate = cpu * advantage * assumed["sustained_share"]
@@ -180,35 +173,27 @@ class Testbed:
         until_s: float = HORIZON_S,
         stands_for: float = 1.0,
     ) -> Deployment:
-        """A model on so many platforms, or on platforms of the kinds named.
+        """A model on this number of platforms, or on platforms of the kinds named.
 
         `points` of each platform are those of the testbed, unless given: one number for all, or one
-        for each. Each stands for `stands_for` of the paper's and takes so many times as long.
+        for each. Each stands for `stands_for` of the paper's and takes that many times as long.
         `slower` says how many times slower than its kind each platform is. `seed` draws the
         co-runners, which run until `until_s`.
         """
-        choose("model", model, ZOO)
-        named, assumed = _named(platforms), self.facts["assumed"]
-        held = self._held(points, len(named))
-        if len(held) != len(named):
-            raise UserError(
-                f"{len(named)} platforms for {list(held)} points; give one number for each"
-            )
-        instead = f"give a number above 0 for each of {len(named)} platforms"
-        given = (1.0,) * len(named) if slower is None else listed("slower", slower, instead)
-        factors = [check_number("slower", one) for one in given]
-        if len(factors) != len(named) or not all(factor > 0 for factor in factors):
-            raise UserError(f"slower is {factors}; {instead}")
-        if not 0 < check_number("stands_for", stands_for) < math.inf:
-            raise UserError(f"stands_for is {stands_for}; give a finite number above 0")
+        named = kinds(platforms) if isinstance(platforms, int) else tuple(platforms)
+        assumed, count = self.facts["assumed"], len(named)
+        if points is None:
+            points = assumed["points_per_platform"] or POINTS // count
+        held = (points,) * count if isinstance(points, int) else tuple(points)
+        jobs = json.dumps(self.facts["co_runners"])
         made = tuple(
             Platform(
                 f"{kind}{at}",
                 self.predictor(model, kind, factor * stands_for),
-                self._load(seed, at, until_s),
+                _drawn(jobs, seed, at, until_s, self.constants.intensity),
                 factor,
             )
-            for at, (kind, factor) in enumerate(zip(named, factors, strict=True))
+            for at, (kind, factor) in enumerate(zip(named, slower or (1.0,) * count, strict=True))
         )
         uplink_bps = check_number("uplink_mbps", uplink_mbps) * 1e6
         overhead_s = assumed["overhead_ms"] / 1e3
@@ -216,33 +201,11 @@ class Testbed:
             model, made, held, uplink_bps, overhead_s, assumed, assumed["peers"], stands_for
         )
 
-    def _held(self, points: int | Sequence[int] | None, platforms: int) -> tuple[int, ...]:
-        if points is None:
-            stated = self.facts["assumed"]["points_per_platform"]
-            points = POINTS // platforms if stated is None else stated
-        if whole(points) is None and isinstance(points, Sequence):
-            return tuple(check_whole("points of a platform", one, 1) for one in points)
-        return (check_whole("points", points, 1),) * platforms
-
-    def _load(self, seed: int, platform: int, until_s: float) -> Load:
-        facts = json.dumps(self.facts["co_runners"])
-        return _drawn(facts, seed, platform, until_s, self.constants.intensity)
-
 
 @lru_cache(maxsize=1024)
-def _drawn(facts: str, seed: int, platform: int, until_s: float, intensity: float) -> Load:
-    """Draw the load, once for all models: `facts` is JSON, so that it can be a key."""
-    return draw_load(seed, platform, json.loads(facts), until_s, intensity)
-
-
-def _named(platforms: int | Sequence[str]) -> tuple[str, ...]:
-    listed = isinstance(platforms, Sequence) and not isinstance(platforms, str)
-    count = len(platforms) if listed else whole(platforms)  # type: ignore[arg-type]
-    if count is None or count < 1:
-        raise UserError(
-            f"platforms is {platforms!r}; give how many, at least one, or the kind of each"
-        )
-    return tuple(platforms) if listed else kinds(count)  # type: ignore[arg-type]
+def _drawn(jobs: str, seed: int, platform: int, until_s: float, intensity: float) -> Load:
+    """Draw the load, once for all models: `jobs` is JSON, so that it can be a key."""
+    return draw_load(seed, platform, json.loads(jobs), until_s, intensity)
 
 
 def forward_share(assumed: Mapping[str, Any] = STATED["assumed"]) -> float:

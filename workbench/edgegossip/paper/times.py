@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from statistics import fmean
 
@@ -10,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from workbench.claims import Answer
-from workbench.edgegossip.costs.course import Epoch, selecting_share, total_s
+from workbench.edgegossip.costs.course import selecting_share, total_s
 from workbench.edgegossip.paper.testbed import (
     EPOCHS,
     MODELS,
@@ -57,7 +56,7 @@ def _both(
         "edgegossip_s": total_s(ours),
         "speedup": total_s(plain) / total_s(ours),
         "exchange_s": deployment.exchange_s,
-        "kept": sum(one.samples for one in ours) / sum(one.samples for one in plain),
+        "kept": sum(row.samples for row in ours) / sum(row.samples for row in plain),
     }
 
 
@@ -72,12 +71,8 @@ def draw_training_times(frame: pl.DataFrame) -> alt.FacetChart:
     ).with_columns(
         pl.col("model").replace_strict(MODEL_TITLES),
         pl.col("method").str.strip_suffix("_s").replace_strict(METHOD_TITLES),
+        text=pl.Series([f"{speedup:.2f}" for speedup in frame["speedup"]] + [""] * len(frame)),
     )
-    above = [
-        f"{row['speedup']:.2f}" if row["method"] == METHOD_TITLES["gosgd"] else ""
-        for row in drawn.iter_rows(named=True)
-    ]
-    drawn = drawn.with_columns(text=pl.Series(above))
     base = alt.Chart(drawn).encode(
         x=alt.X("platforms:O", title="platforms"),
         xOffset=alt.XOffset("method:N", sort=list(METHOD_TITLES.values())),
@@ -110,37 +105,33 @@ def _speedup(fig6: pl.DataFrame) -> Answer:
 
 def _until_accuracies() -> str:
     """How long ranking takes to reach accuracies, beside GoSGD and random points, as recorded."""
-    found = recorded.load("edgegossip", "strategies")
-    if found is None:
+    strategies = recorded.load("edgegossip", "strategies")
+    if strategies is None:
         return ""
     seconds = {
-        strategy or "gosgd": "/".join(f"{one:.0f}" for one in at_s)
-        for _, strategy, order, *at_s in seconds_until(found.frame, ACCURACIES_PERCENT).rows()
+        strategy or "gosgd": "/".join(f"{each:.0f}" for each in at_s)
+        for _, strategy, order, *at_s in seconds_until(strategies.frame, ACCURACIES_PERCENT).rows()
         if order != "ranked"
     }
     return (
-        f"over equal epochs; LeNet-5 at MobileNet-v2's pace has {_listed(ACCURACIES_PERCENT)} % "
-        f"after {seconds['accuracy_aware']} s, with GoSGD after {seconds['gosgd']}, with random "
-        f"points after {seconds['random_points']} (recorded, one seed)"
+        "over equal epochs; LeNet-5 at MobileNet-v2's pace has "
+        f"{'/'.join(map(str, ACCURACIES_PERCENT))} % after {seconds['accuracy_aware']} s, with "
+        f"GoSGD after {seconds['gosgd']}, with random points after {seconds['random_points']} "
+        "(recorded, one seed)"
     )
-
-
-def _listed(percents: Sequence[float]) -> str:
-    return "/".join(f"{one:g}" for one in percents)
 
 
 def _lenet_smallest(fig6: pl.DataFrame) -> Answer:
     lenet5 = fig6.filter(model="lenet5").select("platforms", lenet5="speedup")
     others = fig6.filter(pl.col("model") != "lenet5").join(lenet5, on="platforms")
     wrong = others.filter(pl.col("speedup") <= pl.col("lenet5"))
-    most, least = max(lenet5["lenet5"].to_list()), min(others["speedup"].to_list())
+    most, least = max(lenet5["lenet5"]), min(others["speedup"])
     detail = f"LeNet-5 at most {most:.2f}, the others at least {least:.2f}, cost model"
     return Answer(wrong.is_empty(), detail)
 
 
 READINGS = ("whole epoch", "at work", "CPU platforms", "one CPU platform")
 """What Fig. 8's percentage may be taken of; the first answers the paper's numbers."""
-
 
 SHARES = {
     "model": pl.String,
@@ -171,29 +162,24 @@ def ranking_shares(epochs: int = EPOCHS) -> pl.DataFrame:
 
 
 def _shares(model: str, ratio: float, epochs: int, **_: object) -> list[dict[str, object]]:
+    first, alone = (paper_testbed().deployment(model, who) for who in (PLATFORMS, ("cpu",)))
+    every, single = (
+        each.course(max(2, epochs), each.aggregating(ratio=ratio)) for each in (first, alone)
+    )
+    cpus = [row for row in every if first.platforms[row.node].name.startswith("cpu")]
     rows: list[dict[str, object]] = []
-    for reading, course in _read(model, ratio, epochs).items():
-        later = [one for one in course if one.epoch > 1]
+    for reading, course in zip(READINGS, (every, every, cpus, single), strict=True):
+        later = [row for row in course if row.epoch > 1]
         rows.append(
             {
                 "reading": reading,
-                "ranking_s": fmean(one.select_s for one in later),
-                "learning_s": fmean(one.learn_s for one in later),
-                "waiting_s": fmean(one.wait_s for one in later),
+                "ranking_s": fmean(row.select_s for row in later),
+                "learning_s": fmean(row.learn_s for row in later),
+                "waiting_s": fmean(row.wait_s for row in later),
                 "percent": 100 * selecting_share(later, waiting=reading == READINGS[0]),
             }
         )
     return rows
-
-
-def _read(model: str, ratio: float, epochs: int) -> dict[str, list[Epoch]]:
-    """Epochs of the platforms that count, by reading."""
-    first, alone = (paper_testbed().deployment(model, who) for who in (PLATFORMS, ("cpu",)))
-    every, one = (
-        each.course(max(2, epochs), each.aggregating(ratio=ratio)) for each in (first, alone)
-    )
-    cpus = [one for one in every if first.platforms[one.node].name.startswith("cpu")]
-    return dict(zip(READINGS, (every, every, cpus, one), strict=True))
 
 
 READING_TITLES = {
@@ -242,11 +228,9 @@ def _inverse(fig8: pl.DataFrame) -> Answer:
     products = fig8.filter(reading=fig8["reading"][0]).with_columns(
         product=pl.col("ranking_s") * pl.col("ratio")
     )
-    spread = max(
-        max(of_model) / min(of_model) - 1
-        for _, part in products.group_by("model")
-        for of_model in [part["product"].to_list()]
-    )
+    product = pl.col("product")
+    by_model = products.group_by("model").agg(product.max() / product.min() - 1)
+    spread = max(by_model["product"])
     detail = f"seconds times ratio differ by at most {100 * spread:.1f} %, cost model"
     return Answer(spread <= 0.1, detail)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import altair as alt
 import polars as pl
 
 from workbench import datasets
-from workbench.edgegossip.paper.testbed import IMBALANCES
 from workbench.figures import parts
 
 MODEL_TITLES = {
@@ -19,9 +17,7 @@ MODEL_TITLES = {
     "mobilenet_v2_cifar": "MobileNet-v2",
 }
 
-
 LEARNER_TITLES = MODEL_TITLES | {"alexnet_small": "small AlexNet"}
-
 
 TECHNIQUE_TITLES = {
     "svd_kmeans": "SVD + k-means",
@@ -34,27 +30,12 @@ TECHNIQUE_TITLES = {
     "histogram_kmeans": "histogr. + k-means",
 }
 
-
 METHOD_TITLES = {"gosgd": "GoSGD", "edgegossip": "EdgeGossip"}
-
-
-AXIS_PX = 30
-
-
-POINT_PX = 6
 
 
 def ratio_axis() -> alt.X:
     """Axis of aggregation ratios."""
     return alt.X("ratio:O", title="aggregation ratio", axis=alt.Axis(format="~g"))
-
-
-def imbalances() -> dict[float, str]:
-    """Titles of the factors by which platforms are slower."""
-    return {
-        factor: "all equally fast" if factor == 1 else f"{factor:.0f} times slower"
-        for factor in IMBALANCES
-    }
 
 
 def means(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
@@ -94,6 +75,18 @@ def curves(
     return parts.facets(curves, panel, panels, title).resolve_scale(x="independent")
 
 
+def by_method(
+    frame: pl.DataFrame, by: str | Sequence[str], panel: pl.Expr, title: list[str], **size: int
+) -> alt.FacetChart:
+    """Accuracy against time of both methods, a panel for each setting of the columns `by`."""
+    columns = [by] if isinstance(by, str) else by
+    drawn = means(frame, *columns, "method").with_columns(
+        panel=panel, series=pl.col("method").replace_strict(METHOD_TITLES)
+    )
+    panels = drawn["panel"].unique(maintain_order=True).to_list()
+    return curves(drawn, list(METHOD_TITLES.values()), "panel", panels, title, **size)
+
+
 def learnt_title(frame: pl.DataFrame, subject: str = "Accuracy and time") -> list[str]:
     """What is shown, what learnt what, and for which model."""
     row, seeds = frame.row(0, named=True), frame["seed"].n_unique()
@@ -120,11 +113,3 @@ def model_title(name: str) -> str:
 def data_title(name: str) -> str:
     """Title of the samples of a data set."""
     return f"samples of {datasets.title(name)}"
-
-
-def points_title(row: Mapping[str, Any]) -> str:
-    """What was aggregated."""
-    images = f"{row['images']:,} {data_title(row['dataset'])}"
-    if row["images"] == row["points"]:
-        return images
-    return f"{row['points']:,} points, {images} and means of two of a class"

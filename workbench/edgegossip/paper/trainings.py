@@ -5,7 +5,7 @@ Times are virtual seconds of the paper's size, which are the cost model's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 from itertools import product
@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from workbench.checks import check_whole
 from workbench.claims import Answer, tolerance
 from workbench.edgegossip.paper.cases import (
-    PROCESSES,
     SEEDS,
     Case,
     Learning,
@@ -28,7 +26,7 @@ from workbench.edgegossip.paper.cases import (
     learning_at,
     train,
 )
-from workbench.experiments import computed, keeping, whole
+from workbench.experiments import computed, keeping, processes_at, seeds_from, whole
 from workbench.names import check_name
 from workbench.profiles import profile_model
 from workbench.training import TrainingError
@@ -73,8 +71,7 @@ def one_curve(
     case, method, learning = training
     trained = train(case, learning, method, faults=faults, patience_s=patience_s)
     whole(trained.run)  # half a training would compare nothing
-    held = deployed(case, len(learning.data.y_train)).points
-    return curve(trained, sum(held)).drop("loss")
+    return curve(trained, sum(deployed(case, len(learning.data.y_train)).points))
 
 
 CURVE: dict[str, Any] = {
@@ -82,8 +79,6 @@ CURVE: dict[str, Any] = {
     "epoch": pl.Int64,
     **dict.fromkeys(("at_s", "top1", "kept"), pl.Float64),
 }
-
-
 _ABOUT: dict[str, Any] = {
     **dict.fromkeys(("model", "learner", "dataset"), pl.String),
     **dict.fromkeys(("train_samples", "test_samples", "platforms"), pl.Int64),
@@ -93,6 +88,8 @@ _ABOUT: dict[str, Any] = {
     "imbalance": pl.Float64,
     "seed": pl.Int64,
 }
+_KEY = ("model", "platforms", "imbalance", "seed")
+_OURS = ("technique", "ratio", "strategy", "order")
 
 
 def trainings(
@@ -116,44 +113,42 @@ def trainings(
     (mean over the platforms) and ``kept``, the share of samples learnt from. A training that
     diverged is one row with its ``reason``.
     """
-    asked: list[Training] = []
-    count = SEEDS.at(scale) if seeds is None else check_whole("seeds", seeds, 1)
-    for of_seed, case in product(range(seed, seed + count), cases):
-        one = case._replace(seed=of_seed)
-        plain = Case(one.model, one.platforms, seed=of_seed, slower=one.slower, learner=one.learner)
-        learning = learning_at(scale, one, dataset)
-        asked += [Training(plain, "gosgd", learning), Training(one, "edgegossip", learning)]
-    asked = list(dict.fromkeys(asked))
-    wanted = list(dict.fromkeys(one.learnt_as for one in asked))
-    wanted.sort(key=lambda one: one.work, reverse=True)  # so that none is long when others are done
+    asked: dict[Training, None] = {}  # in this order, each once
+    for own, case in product(seeds_from(seed, seeds, SEEDS.at(scale)), cases):
+        ours = case._replace(seed=own)
+        plain = Case(case.model, case.platforms, seed=own, slower=case.slower, learner=case.learner)
+        learning = learning_at(scale, case, dataset)
+        asked[Training(plain, "gosgd", learning)] = None
+        asked[Training(ours, "edgegossip", learning)] = None
+    wanted = list(dict.fromkeys(each.learnt_as for each in asked))
+    wanted.sort(key=lambda each: each.work, reverse=True)  # so that none is long when others end
     points = [
         {
-            "model": one.learning.learner,
-            "method": one.method,
-            "seed": one.case.seed,
-            "training": one,
+            "model": each.learning.learner,
+            "method": each.method,
+            "seed": each.case.seed,
+            "training": each,
         }
-        for one in wanted
+        for each in wanted
     ]
     curves: dict[Training, pl.DataFrame] = {}
-    with keeping(lambda: then(_rows(asked, curves))):
+
+    def frame() -> pl.DataFrame:
+        finished = [each for each in asked if each.learnt_as in curves]
+        rows = [_about(each, curves[each.learnt_as]) for each in finished]
+        return then(pl.concat([pl.DataFrame(schema=_ABOUT | CURVE), *rows]))
+
+    with keeping(frame):
         for at, rows in computed(
             title,
             one_curve,
             points,
-            processes=PROCESSES.at(scale),
+            processes=processes_at(scale),
             remember=True,
             failures=TrainingError,
         ):
             curves[wanted[at]] = pl.DataFrame(rows, schema=CURVE)
-    return then(_rows(asked, curves))
-
-
-def _rows(asked: Sequence[Training], curves: Mapping[Training, pl.DataFrame]) -> pl.DataFrame:
-    """Curves of the finished trainings; the columns alone, if none."""
-    found = [pl.DataFrame(schema=_ABOUT | CURVE)]
-    found += [_about(one, curves[one.learnt_as]) for one in asked if one.learnt_as in curves]
-    return pl.concat(found)
+    return frame()
 
 
 def _about(training: Training, curve: pl.DataFrame) -> pl.DataFrame:
@@ -172,11 +167,8 @@ def _about(training: Training, curve: pl.DataFrame) -> pl.DataFrame:
         "test_samples": len(learning.data.y_test),
         "platforms": case.nodes,
         "method": method,
-        "technique": None if plain else case.technique,
-        "ratio": None if plain else case.ratio,
-        "strategy": None if plain else case.strategy,
-        "order": None if plain else case.order,
-        "imbalance": max(case.slower) if case.slower else 1.0,
+        **{name: None if plain else getattr(case, name) for name in _OURS},
+        "imbalance": max(case.slower or (1.0,)),
         "seed": case.seed,
     }
     return pl.DataFrame([about], schema=_ABOUT).join(curve, how="cross")
@@ -194,11 +186,10 @@ def final(frame: pl.DataFrame) -> pl.DataFrame:
     accuracy less EdgeGossip's, percentage points), ``gosgd_s, at_s`` and ``speedup``.
     """
     last = frame.filter(pl.col("epoch") == pl.col("epoch").max().over("model", "platforms"))
-    key = ["model", "platforms", "imbalance", "seed"]
-    plain = last.filter(method="gosgd").select(*key, gosgd_top1="top1", gosgd_s="at_s")
+    plain = last.filter(method="gosgd").select(*_KEY, gosgd_top1="top1", gosgd_s="at_s")
     return (
         last.filter(method="edgegossip")
-        .join(plain, on=key)
+        .join(plain, on=_KEY)
         .with_columns(
             lost_points=100 * (pl.col("gosgd_top1") - pl.col("top1")),
             speedup=pl.col("gosgd_s") / pl.col("at_s"),
@@ -219,10 +210,12 @@ def seconds_until(frame: pl.DataFrame, percents: Sequence[float]) -> pl.DataFram
         return pl.col("at_s").filter(reached).min().alias(f"{percent:g} %")
 
     seeds = frame.group_by(*by, "seed", maintain_order=True).agg(map(first_s, percents))
-    one = pl.all().exclude(*by, "seed")
-    return seeds.group_by(by, maintain_order=True).agg(
-        pl.when(one.null_count() == 0).then(one.mean())
-    )
+    return seeds.group_by(by, maintain_order=True).agg(_mean_of_all(pl.all().exclude(*by, "seed")))
+
+
+def _mean_of_all(column: pl.Expr) -> pl.Expr:
+    """Mean; null where a value is missing, which would bias it."""
+    return pl.when(column.null_count() == 0).then(column.mean())
 
 
 def table(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
@@ -248,31 +241,19 @@ BELOW_POINTS = 3.0
 """So far below GoSGD's last accuracy is what both have to reach."""
 
 
-_KEY = ("model", "platforms", "imbalance", "seed")
-
-
-_OURS = ("technique", "ratio", "strategy", "order")
-
-
 def seconds_to_accuracy(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
     """Seconds until GoSGD's last accuracy less `BELOW_POINTS`, with GoSGD and with EdgeGossip.
 
     Speed-ups over equal epochs favour learning from less; this does not. Seconds are those of the
     first evaluated epoch with that accuracy.
 
-    A row per case: those columns, ``seeds``, ``wanted_percent``, ``gosgd_s``, ``edgegossip_s`` and
-    ``times_as_fast``: means over the seeds, null where one of them does not get there.
-
-    Parameters
-    ----------
-    frame
-        As `trainings` returns it.
-    by
-        Columns that identify a case.
+    A row per case, which the columns `by` identify: ``seeds``, ``wanted_percent``, ``gosgd_s``,
+    ``edgegossip_s`` and ``times_as_fast``: means over the seeds, null where one of them does not
+    get there.
     """
     wanted = final(frame).select(*_KEY, *_OURS, wanted=pl.col("gosgd_top1") - BELOW_POINTS / 100)
     there = pl.col("top1") >= pl.col("wanted") - 1e-9  # a difference of floats, met exactly
-    found = wanted
+    seconds = wanted
     for method, key in (("gosgd", _KEY), ("edgegossip", (*_KEY, *_OURS))):
         curves = frame.filter(method=method).select(*key, "at_s", "top1")
         reached = (
@@ -281,39 +262,28 @@ def seconds_to_accuracy(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
             .group_by(*_KEY, *_OURS)
             .agg(pl.col("at_s").min().alias(f"{method}_s"))
         )
-        found = found.join(
+        seconds = seconds.join(
             reached, on=[*_KEY, *_OURS], how="left", nulls_equal=True, maintain_order="left"
         )
     return (
-        found.group_by(*by, maintain_order=True)
+        seconds.group_by(*by, maintain_order=True)
         .agg(
             seeds=pl.col("seed").n_unique(),
             wanted_percent=100 * pl.col("wanted").mean(),
-            gosgd_s=_mean_of_all("gosgd_s"),
-            edgegossip_s=_mean_of_all("edgegossip_s"),
+            gosgd_s=_mean_of_all(pl.col("gosgd_s")),
+            edgegossip_s=_mean_of_all(pl.col("edgegossip_s")),
         )
         .with_columns(times_as_fast=pl.col("gosgd_s") / pl.col("edgegossip_s"))
     )
 
 
-def _mean_of_all(column: str) -> pl.Expr:
-    """Mean; null where one is missing, which would bias it."""
-    one = pl.col(column)
-    return pl.when(one.null_count() == 0).then(one.mean())
-
-
 ENOUGH = 3
 """Fewer trainings say nothing about accuracy."""
 
-
 ROUNDING = 1e-9  # sums of equal accuracies may differ in their last bits
-
 
 SIMILAR, SLIGHT = 1 + tolerance("x", 1.0), tolerance("percentage points", 0.0)
 """Times within this factor are similar; accuracies within these points differ slightly."""
-
-
-TOO_FEW = Answer(not_run=f"takes {SEEDS} seeds")
 
 
 class Mean(NamedTuple):
@@ -337,27 +307,30 @@ class Mean(NamedTuple):
         return f"{shown} ± {self.error:.2f}{' (a tie)' if abs(self.value) <= ROUNDING else noise}"
 
 
-def too_few(frame: pl.DataFrame) -> bool:
-    """Whether a frame has too few seeds to say anything about accuracy."""
-    return frame["seed"].n_unique() < ENOUGH
-
-
-def of_whole_seeds(answer: Callable[..., Answer | None]) -> Callable[..., Answer | None]:
-    """Answer by the seeds in which every training ended well; say which are missing."""
+def of_enough_seeds(answer: Callable[..., Answer | None]) -> Callable[..., Answer | None]:
+    """Answer by the seeds in which every training ended well, if enough; say which are missing."""
 
     @wraps(answer)
     def answered(*frames: pl.DataFrame) -> Answer | None:
         seeds = [set(frame["seed"]) for frame in frames]
-        failed = {seed for frame in frames for seed in frame.drop_nulls("reason")["seed"]}
+        failed = {
+            seed
+            for frame in frames
+            if "reason" in frame.columns
+            for seed in frame.drop_nulls("reason")["seed"]
+        }
         whole = set.intersection(*seeds) - failed
+        if len(whole) < ENOUGH:
+            made: Answer | None = Answer(not_run=f"takes {ENOUGH} seeds")
+        else:
+            made = answer(*(frame.filter(pl.col("seed").is_in(whole)) for frame in frames))
         missing = sorted(set.union(*seeds) - whole)
-        found = answer(*(frame.filter(pl.col("seed").is_in(whole)) for frame in frames))
-        if not missing or found is None:
-            return found
+        if not missing or made is None:
+            return made
         without = f"without seed {', '.join(map(str, missing))}, where trainings are missing"
-        if found.not_run:
-            return replace(found, not_run=f"{found.not_run}; here {without}")
-        return replace(found, detail=f"{found.detail}, {without}")
+        if made.not_run:
+            return replace(made, not_run=f"{made.not_run}; here {without}")
+        return replace(made, detail=f"{made.detail}, {without}")
 
     return answered
 

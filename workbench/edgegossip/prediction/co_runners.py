@@ -13,6 +13,8 @@ import os
 import select
 import shutil
 import socket
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +26,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.checks import check_number, whole
-from workbench.edgegossip.prediction.child_process import ChildProcess, child_process
+from workbench.checks import check_number, check_whole
 from workbench.errors import UserError
 from workbench.names import check_name
 
@@ -109,6 +110,75 @@ WORKLOADS: dict[str, Callable[[int, Devices], None]] = {
 
 
 @dataclass(frozen=True)
+class ChildProcess:
+    """A running process; `child_process` makes one."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    errors: IO[bytes]
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self.process.pid
+
+    def send(self, line: str) -> None:
+        """Write a line without waiting for the answer."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(f"{line}\n".encode())
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
+
+    def receive(self) -> str:
+        """Wait for the next line; RuntimeError with its last error message if it ended instead."""
+        assert self.process.stdout is not None
+        if line := self.process.stdout.readline():
+            return line.decode().strip()
+        raise self._ended()
+
+    def ask(self, line: str) -> str:
+        """Write a line and wait for the answer."""
+        self.send(line)
+        return self.receive()
+
+    def _ended(self) -> RuntimeError:
+        status = self.process.wait()
+        self.errors.seek(0)
+        lines = self.errors.read().decode(errors="replace").strip().splitlines()
+        reason = lines[-1] if lines else "without a message"
+        return RuntimeError(f"the process {self.name} ended with status {status}: {reason}")
+
+
+@contextlib.contextmanager
+def child_process(function: Callable[..., None], *arguments: str) -> Iterator[ChildProcess]:
+    """Run a module's function in a process that is killed at the end of the block.
+
+    The process has a session of its own, so Ctrl-C reaches this process alone, which then ends it.
+    `function` must return at the end of standard input, which comes if this process is killed.
+    """
+    name = f"{function.__module__}.{function.__qualname__}"
+    code = f"import sys; from {function.__module__} import {function.__qualname__} as function; "
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code + "function(*sys.argv[1:])", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+        )
+        try:
+            yield ChildProcess(name, process, errors)
+        finally:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+
+
+@dataclass(frozen=True)
 class CoRunners:
     """Running processes; `co_runners` makes them.
 
@@ -126,9 +196,7 @@ class CoRunners:
         ended.
         """
         check_name("workload", workload, (REST, *WORKLOADS))
-        size = whole(size_bytes)
-        if size is None or size < 0:
-            raise UserError(f"size_bytes is {size_bytes!r}; give a whole number, at least 0")
+        size = check_whole("size_bytes", size_bytes, 0)
         if not 0 <= check_number("every_s", every_s) < math.inf:
             raise UserError(f"every_s is {every_s}; give seconds, at least 0")
         share = -(-size // len(self.processes))
@@ -152,9 +220,7 @@ def co_runners(processes: int | None = None) -> Iterator[CoRunners]:
     A `Monitor` takes children of this process for the task itself, unless it is given a source such
     as ``host_counters([pid of the training])``.
     """
-    count = whole(os.cpu_count() if processes is None else processes)
-    if count is None or count < 1:
-        raise UserError(f"processes is {processes!r}; give a whole number of at least 1, or None")
+    count = check_whole("processes", os.cpu_count() if processes is None else processes, 1)
     if os.name != "posix":
         raise UserError("co-runners need a POSIX system, such as Linux or macOS")
     with contextlib.ExitStack() as ending:  # in reverse: first the processes, then their folder

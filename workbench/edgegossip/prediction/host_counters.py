@@ -1,9 +1,8 @@
 """Counters of this machine, by psutil: on Linux from /proc, as Han et al. 2021 (Sec. 3.3).
 
 The training task's part is that of a process and all its descendants. Linux lists each thread's
-children, so a reading costs as much as there are threads in the tree. Where it does not (built
-without ``CONFIG_PROC_CHILDREN``), and on other systems, psutil asks every process of the machine
-for its parent.
+children, so a reading costs as much as there are threads in the tree; elsewhere psutil asks every
+process of the machine for its parent.
 """
 
 from __future__ import annotations
@@ -12,17 +11,56 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import astuple, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
 
-from workbench.edgegossip.prediction.contention import Counters, Source
+from workbench.edgegossip.prediction.predictor import Contention
 from workbench.errors import UserError
 
 _NETWORK, _DISKS = Path("/sys/class/net"), Path("/sys/block")
 _GONE = (FileNotFoundError, ProcessLookupError)  # a process, or a thread, that has ended
+
+
+@dataclass(frozen=True)
+class Counters:
+    """A node's counters; only differences mean anything."""
+
+    at_s: float  # of a steady clock
+    cores_s: float  # of all cores together
+    busy_s: float  # of all cores while not idle
+    network_bytes: float = 0.0  # sent and received
+    disk_bytes: float = 0.0  # read and written
+    own_busy_s: float = 0.0  # of the training task, as the next two
+    own_network_bytes: float = 0.0
+    own_disk_bytes: float = 0.0
+
+
+Source = Callable[[], Counters]
+"""Reads the counters now."""
+
+
+def between(earlier: Counters, later: Counters) -> Contention:
+    """Return the mean contention from one reading to the next."""
+    gone = Counters(*(b - a for a, b in zip(astuple(earlier), astuple(later), strict=True)))
+    if not (gone.at_s > 0 and gone.cores_s > 0):
+        raise UserError(
+            f"{gone.at_s:g} s between two readings, in which the cores counted {gone.cores_s:g} s; "
+            "contention needs some time: read less often"
+        )
+    core = _others(gone.busy_s, gone.own_busy_s) / gone.cores_s
+    network_bytes = _others(gone.network_bytes, gone.own_network_bytes)
+    disk_bytes = _others(gone.disk_bytes, gone.own_disk_bytes)
+    return Contention(min(core, 1.0), network_bytes / gone.at_s, disk_bytes / gone.at_s)
+
+
+def _others(everybody: float, own: float) -> float:
+    # A task's own counters fall when one of its processes ends without being waited for. A write
+    # counts for its process when it is made, for the disk when it gets there.
+    return max(0.0, everybody - max(0.0, own))
 
 
 def host_counters(
@@ -55,11 +93,11 @@ def host_counters(
             at_s=time.monotonic(),
             cores_s=cores_s,
             busy_s=cores_s - idle_s,
-            network_bytes=sum(one.bytes_sent + one.bytes_recv for one in links),
-            disk_bytes=sum(one.read_bytes + one.write_bytes for one in disks),
-            own_busy_s=sum(one.busy_s for one in own),
+            network_bytes=sum(link.bytes_sent + link.bytes_recv for link in links),
+            disk_bytes=sum(disk.read_bytes + disk.write_bytes for disk in disks),
+            own_busy_s=sum(used.busy_s for used in own),
             own_network_bytes=own_network_bytes() if own_network_bytes else 0.0,
-            own_disk_bytes=sum(one.disk_bytes for one in own),
+            own_disk_bytes=sum(used.disk_bytes for used in own),
         )
 
     return read
@@ -67,16 +105,15 @@ def host_counters(
 
 def _links(counters: Mapping[str, Any]) -> list[Any]:
     """Counters of physical interfaces and of the loopback, ``lo`` on Linux, ``lo0`` on macOS."""
-    loopback = {name: one for name, one in counters.items() if name in ("lo", "lo0")}
-    others = {name: one for name, one in counters.items() if name not in loopback}
-    return [*loopback.values(), *_physical(others, _NETWORK)]
+    others = dict(counters)
+    loopbacks = [others.pop(name) for name in ("lo", "lo0") if name in others]
+    return [*loopbacks, *_physical(others, _NETWORK)]
 
 
 def _physical(counters: Mapping[str, Any], folder: Path) -> list[Any]:
     """Counters of physical devices; where the system does not say which, of all but loops.
 
-    Virtual ones (bridges, mirrors, loops, memory as a disk) count again what a physical one counts,
-    or what never leaves the memory.
+    Virtual ones (bridges, mirrors, memory as a disk) count bytes again, or what stays in memory.
     """
     physical = [name for name in counters if _is_physical(folder, name)]
     names = physical or [name for name in counters if not name.startswith("loop")]
@@ -96,10 +133,9 @@ class Used(NamedTuple):
 
 
 def process_tree(pid: int) -> Callable[[], Used]:
-    """Return what reads how much a process and all its descendants have used.
+    """Return what reads how much a process and all its descendants, ended ones too, have used.
 
-    Each process counts with its children that have ended, so the sum over those alive is that of
-    the whole tree. When the first itself has ended, the last sum stays.
+    When the first itself has ended, the last sum stays.
     """
     last = Used()
     try:
@@ -113,7 +149,7 @@ def process_tree(pid: int) -> Callable[[], Used]:
             each = alive()
         except (*_GONE, psutil.NoSuchProcess):
             return last
-        last = Used(sum(one.busy_s for one in each), sum(one.disk_bytes for one in each))
+        last = Used(sum(used.busy_s for used in each), sum(used.disk_bytes for used in each))
         return last
 
     return read
@@ -126,20 +162,20 @@ def _lists_children(pid: int) -> bool:
 def _alive_by_kernel(pid: int) -> Callable[[], list[Used]]:
     ticks_per_s = os.sysconf("SC_CLK_TCK")
 
-    def used(one: int) -> Used:
+    def used(process: int) -> Used:
         try:
-            busy_s = sum(map(int, _stat(one)[11:15])) / ticks_per_s
+            busy_s = sum(map(int, _stat(process)[11:15])) / ticks_per_s
         except _GONE:
             return Used()
-        return Used(busy_s, _disk_bytes(one))
+        return Used(busy_s, _disk_bytes(process))
 
     def alive() -> list[Used]:
         if _stat(pid)[19] != began:
             raise ProcessLookupError(pid)  # the number is another process's by now
-        found = [pid]
-        for one in found:  # which grows meanwhile
-            found += _children(one)
-        return [used(one) for one in found]
+        tree = [pid]
+        for process in tree:  # which grows meanwhile
+            tree += _children(process)
+        return list(map(used, tree))
 
     began = _stat(pid)[19]
     return alive
@@ -160,12 +196,12 @@ def _disk_bytes(pid: int) -> float:
 
 
 def _children(pid: int) -> list[int]:
-    found: set[str] = set()  # a child passes to another thread when its own ends
+    children: set[str] = set()  # a child passes to another thread when its own ends
     with contextlib.suppress(*_GONE):
         for thread in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(*_GONE):
-                found.update((thread / "children").read_text().split())
-    return [*map(int, found)]
+                children.update((thread / "children").read_text().split())
+    return [*map(int, children)]
 
 
 def _alive_by_psutil(pid: int) -> Callable[[], list[Used]]:
@@ -183,4 +219,4 @@ def _alive_by_psutil(pid: int) -> Callable[[], list[Used]]:
             return Used(busy_s)
         return Used(busy_s, float(io.read_bytes + io.write_bytes) if io else 0.0)
 
-    return lambda: [used(one) for one in (root, *root.children(recursive=True))]
+    return lambda: list(map(used, (root, *root.children(recursive=True))))

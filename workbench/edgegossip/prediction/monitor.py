@@ -18,14 +18,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from workbench.edgegossip.prediction.contention import Contention, Counters, Source, between
-from workbench.edgegossip.prediction.host_counters import host_counters
+from workbench.edgegossip.prediction.host_counters import Counters, Source, between, host_counters
+from workbench.edgegossip.prediction.predictor import Contention
 from workbench.errors import UserError
 
 if TYPE_CHECKING:
@@ -37,53 +36,13 @@ INTERVAL_S, WINDOW_S = 1.0, 60.0
 """As in the paper: read once a second, reported once a minute."""
 
 KEPT = 4096
-"""Latest costs that are kept."""
+"""Latest readings and reports whose seconds are kept."""
 
 
-class Cost(NamedTuple):
-    """Cost of a reading or a report: seconds that passed, and those of a core in this thread."""
-
-    wall_s: float
-    cpu_s: float
-
-
-def timed(call: Callable[[], T]) -> tuple[T, Cost]:
-    """Return the result of `call`, and its cost."""
-    wall_s, cpu_s = time.perf_counter(), time.thread_time()
-    result = call()
-    return result, Cost(time.perf_counter() - wall_s, time.thread_time() - cpu_s)
-
-
-@dataclass(frozen=True)
-class Window:
-    """Readings of the counters, from the first to the latest."""
-
-    first: Counters
-    latest: Counters
-    readings: int = 0  # after the first
-
-    @classmethod
-    def start(cls, counters: Counters) -> Window:
-        """Begin with a reading."""
-        return cls(counters, counters)
-
-    @property
-    def seconds(self) -> float:
-        """Length."""
-        return self.latest.at_s - self.first.at_s
-
-    def mean(self) -> Contention:
-        """Mean contention, from the ends alone; ValueError of a single reading.
-
-        So a late write is offset against the earlier count of its process, as it would not be
-        second by second.
-        """
-        return between(self.first, self.latest)
-
-
-def step(window: Window, counters: Counters) -> Window:
-    """Return the window with a further reading."""
-    return replace(window, latest=counters, readings=window.readings + 1)
+def timed(call: Callable[[], T]) -> tuple[T, float]:
+    """Return the result of `call`, and the seconds that it took."""
+    began_s = time.perf_counter()
+    return call(), time.perf_counter() - began_s
 
 
 def report(path: Path, platform: str, window_s: float, mean: Contention) -> None:
@@ -121,16 +80,8 @@ class Monitor:
 
     Attributes
     ----------
-    sample_costs, report_costs
-        What the latest readings and reports cost.
-
-    Raises
-    ------
-    ValueError
-        An interval that is not positive, or longer than the window; a path that cannot be written
-        (when watching begins).
-    RuntimeError
-        It has watched already.
+    sample_s, report_s
+        Seconds that the latest readings and reports took.
     """
 
     def __init__(
@@ -151,8 +102,8 @@ class Monitor:
             raise UserError(f"path is {path!r}; give the path of a file for reports, or None")
         self.platform, self.interval_s = platform, interval_s
         self.path = None if path is None else Path(path)
-        self.sample_costs: deque[Cost] = deque(maxlen=KEPT)
-        self.report_costs: deque[Cost] = deque(maxlen=KEPT)
+        self.sample_s: deque[float] = deque(maxlen=KEPT)
+        self.report_s: deque[float] = deque(maxlen=KEPT)
         self._readings = round(window_s / interval_s)
         self._source = source or host_counters()
         self._mean: Contention | None = None
@@ -164,11 +115,6 @@ class Monitor:
         """Return the mean over the last whole window; before there is one, over the first so far.
 
         Waits for the second reading.
-
-        Raises
-        ------
-        RuntimeError
-            Watching failed, has not begun, or ended before the second reading.
         """
         if self._thread.ident is None:
             raise RuntimeError("the monitor does not watch yet; use it as `with Monitor(...) as m`")
@@ -219,29 +165,31 @@ class Monitor:
             self._known.set()
 
     def _read_until_stopped(self) -> None:
-        window, windows = Window.start(self._read()), 0
+        first, readings, windows = self._read(), 0, 0
         due_s = time.monotonic() + self.interval_s
         while not self._stop.wait(due_s - time.monotonic()):
-            window = step(window, self._read())
-            if windows == 0 or window.readings == self._readings:
-                self._mean = window.mean()
+            latest, readings = self._read(), readings + 1
+            if windows == 0 or readings == self._readings:
+                # From the ends alone: so a late write is offset against the earlier count of its
+                # process, as it would not be second by second.
+                self._mean = between(first, latest)
                 self._known.set()
-            if window.readings == self._readings:
-                self._report(window)
-                window, windows = Window.start(window.latest), windows + 1
+            if readings == self._readings:
+                self._report(first, latest)
+                first, readings, windows = latest, 0, windows + 1
             # On a grid, so that delays do not add up; missed readings are skipped.
             late = max(0.0, time.monotonic() - due_s)
             due_s += self.interval_s * (1 + int(late / self.interval_s))
-        if window.readings:
-            self._report(window)
+        if readings:
+            self._report(first, latest)
 
     def _read(self) -> Counters:
-        counters, cost = timed(self._source)
-        self.sample_costs.append(cost)
+        counters, took_s = timed(self._source)
+        self.sample_s.append(took_s)
         return counters
 
-    def _report(self, window: Window) -> None:
+    def _report(self, first: Counters, latest: Counters) -> None:
         if self.path is not None:
-            row = self.path, self.platform, window.seconds, window.mean()
-            _, cost = timed(partial(report, *row))
-            self.report_costs.append(cost)
+            path, window_s, mean = self.path, latest.at_s - first.at_s, between(first, latest)
+            _, took_s = timed(lambda: report(path, self.platform, window_s, mean))
+            self.report_s.append(took_s)

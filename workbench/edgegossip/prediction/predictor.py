@@ -10,25 +10,54 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.checks import check_number, whole
-from workbench.edgegossip.prediction.contention import Contention
+from workbench.checks import check_number, check_whole
 from workbench.errors import UserError
 from workbench.names import choose
 
 if TYPE_CHECKING:
     import polars as pl
 
-RESOURCES = ("core", "network_bytes_per_s", "disk_bytes_per_s")
 SECONDS = "seconds_per_sample"
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Contention:
+    """Use of the shared resources by all but the training task: U of Han et al. 2021, Table 4.
+
+    Parameters
+    ----------
+    core
+        U^core: share of the time of all cores together, 0 to 1.
+    network_bytes_per_s
+        U^networkBW: sent and received, also by the loopback (see `host_counters`).
+    disk_bytes_per_s
+        U^diskBW: read and written.
+    """
+
+    core: float = 0.0
+    network_bytes_per_s: float = 0.0
+    disk_bytes_per_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in RESOURCES:
+            value = check_number(name, getattr(self, name))
+            if not 0 <= value < math.inf:
+                raise UserError(f"{name} is {value}; give a finite number, at least 0")
+            object.__setattr__(self, name, value)
+        if self.core > 1:
+            raise UserError(f"core is {self.core}; give the share of all cores' time, at most 1")
+
+
+RESOURCES = tuple(field.name for field in fields(Contention))
 
 LEAST_LEFT = 0.01
 """Of the time of all cores; with less, a task's slowdown would be without bound."""
@@ -55,17 +84,6 @@ FORMS: dict[str, Form] = {"linear": linear, "share": share}
 
 
 @dataclass(frozen=True)
-class Baseline:
-    """t_0, the seconds for a sample without contention, after `observed` observations."""
-
-    seconds: float
-    observed: int = 0
-
-    def __post_init__(self) -> None:
-        _positive("seconds", self.seconds)
-
-
-@dataclass(frozen=True)
 class Predictor:
     """A regression of slowdown on contention, and t_0 as it was when that was fitted.
 
@@ -87,11 +105,6 @@ class Predictor:
     memory
         Weight of the last estimate of t_0 beside one new observation's 1 - memory; from 0 to less
         than 1. The paper only says that t_0 is changed dynamically.
-
-    Raises
-    ------
-    ValueError
-        A number that cannot be, another number of weights than of features.
     """
 
     form: str
@@ -104,9 +117,7 @@ class Predictor:
 
     def __post_init__(self) -> None:
         form = choose("form", self.form, FORMS)
-        cores = whole(self.cores)
-        if cores is None or cores < 1:
-            raise UserError(f"cores is {self.cores!r}; give a whole number of at least 1")
+        cores = check_whole("cores", self.cores, 1)
         object.__setattr__(self, "weights", tuple(map(float, self.weights)))
         features = form(np.zeros((1, 3)), cores).shape[1]
         if len(self.weights) != features or not all(0 <= w < math.inf for w in self.weights):
@@ -127,36 +138,26 @@ class Predictor:
     def slowdowns(self, uses: Array) -> Array:
         """RG(U) of each U; `uses` has the shape (K, 3), in the order of `RESOURCES`."""
         scaled = uses / (1.0, self.network_scale, self.disk_scale)
-        found = np.ones(len(uses))
+        slowdowns = np.ones(len(uses))
         # Added feature by feature, since a product's sums depend on how many rows it has.
         for weight, feature in zip(
             self.weights, FORMS[self.form](scaled, self.cores).T, strict=True
         ):
-            found += weight * feature
-        return found
+            slowdowns += weight * feature
+        return slowdowns
 
-    def start(self) -> Baseline:
-        """Estimate of t_0 before any observation."""
-        return Baseline(self.baseline_s)
-
-    def seconds(self, state: Baseline, contention: Contention) -> float:
+    def seconds(self, baseline_s: float, contention: Contention) -> float:
         """Predicted seconds for a sample under contention, t = t_0 RG(U)."""
-        return state.seconds * self.slowdown(contention)
+        return baseline_s * self.slowdown(contention)
 
-    def observe(self, state: Baseline, contention: Contention, seconds: float) -> Baseline:
-        """Return the state after a sample took `seconds` under `contention`.
+    def observe(self, baseline_s: float, contention: Contention, seconds: float) -> float:
+        """Return the estimate of t_0 after a sample took `seconds` under `contention`.
 
         t / RG(U) is averaged with exponential forgetting, which follows causes that no counter
         shows: after n observations ``memory ** n`` of the difference is left.
-
-        Raises
-        ------
-        ValueError
-            Seconds that are not positive.
         """
-        found_s = _positive("seconds", seconds) / self.slowdown(contention)
-        following_s = self.memory * state.seconds + (1 - self.memory) * found_s
-        return Baseline(following_s, state.observed + 1)
+        observed_s = _positive("seconds", seconds) / self.slowdown(contention)
+        return self.memory * baseline_s + (1 - self.memory) * observed_s
 
     def to_toml(self) -> str:
         """TOML that `from_toml` reads, to the last bit."""
@@ -169,13 +170,7 @@ class Predictor:
 
     @classmethod
     def from_toml(cls, text: str) -> Predictor:
-        """Return the predictor that `to_toml` wrote.
-
-        Raises
-        ------
-        ValueError
-            Something else.
-        """
+        """Return the predictor that `to_toml` wrote."""
         try:
             return cls(**tomllib.loads(text))
         except TypeError as error:
@@ -207,9 +202,8 @@ def fit(
     Raises
     ------
     ValueError
-        Columns that are missing; a number that is missing, not finite or negative; t that is not
-        positive; samples of unlike machines, or fewer than there is to be found; or all under so
-        much contention that t_0 cannot be told.
+        Columns or numbers that are missing, not finite or negative; samples of unlike machines, too
+        few, or all under so much contention that t_0 cannot be told.
     """
     from scipy.optimize import nnls
 
@@ -229,11 +223,11 @@ def fit(
     size = np.sqrt((relative**2).mean(axis=0))
     size[size == 0] = 1.0  # such a feature gets no weight, whatever its size
     penalty = np.sqrt(ridge * count) * np.eye(unknowns)[1:]
-    found, _ = nnls(
+    solution, _ = nnls(
         np.vstack([relative / size, penalty]),
         np.concatenate([np.ones(count), np.zeros(len(penalty))]),
     )
-    baseline_s, *weights = found / size
+    baseline_s, *weights = solution / size
     if not baseline_s > 0:
         raise UserError(
             f"all {count} samples were taken under contention (the least of cores is "
@@ -248,14 +242,6 @@ def fit(
         float(baseline_s),
         memory,
     )
-
-
-def throughput(seconds: Iterable[float]) -> float:
-    """Return p, samples per second: the sum of 1 / t_i over the executors of a platform."""
-    each = [_positive("seconds", one) for one in seconds]
-    if not each:
-        raise UserError("a platform without executors has no throughput; give one's seconds")
-    return math.fsum(1 / one for one in each)
 
 
 def _columns(samples: pl.DataFrame) -> tuple[Array, Array, int]:

@@ -13,17 +13,22 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
-from functools import partial
 from pathlib import Path
 
 import polars as pl
 
-from workbench.checks import check_number, whole
-from workbench.edgegossip.prediction.child_process import ChildProcess, child_process
-from workbench.edgegossip.prediction.co_runners import REST, WORKLOADS, CoRunners, co_runners
-from workbench.edgegossip.prediction.contention import Source, between
-from workbench.edgegossip.prediction.host_counters import host_counters
+from workbench.checks import check_number, check_whole
+from workbench.edgegossip.prediction.co_runners import (
+    REST,
+    WORKLOADS,
+    ChildProcess,
+    CoRunners,
+    child_process,
+    co_runners,
+)
+from workbench.edgegossip.prediction.host_counters import Source, between, host_counters
 from workbench.edgegossip.prediction.monitor import report, timed
+from workbench.edgegossip.prediction.predictor import RESOURCES, SECONDS
 from workbench.errors import UserError
 from workbench.experiments.interrupted import keeping
 from workbench.names import check_name
@@ -36,13 +41,7 @@ SCHEMA = {
     "workload": pl.String,
     "size_bytes": pl.Int64,
     "cores": pl.Int64,
-    "window_s": pl.Float64,
-    "core": pl.Float64,
-    "network_bytes_per_s": pl.Float64,
-    "disk_bytes_per_s": pl.Float64,
-    "seconds_per_sample": pl.Float64,
-    "sample_s": pl.Float64,
-    "report_s": pl.Float64,
+    **dict.fromkeys(("window_s", *RESOURCES, SECONDS, "sample_s", "report_s"), pl.Float64),
 }
 
 SETTLE_S = 0.2
@@ -91,9 +90,6 @@ def profiling_runs(
 
     Raises
     ------
-    ValueError
-        An unknown workload, a number that cannot be, or a system on which pipes cannot be waited
-        for.
     RuntimeError
         The training or a job failed.
     workbench.experiments.ExperimentInterrupted
@@ -102,8 +98,7 @@ def profiling_runs(
     points = _points(sizes, workloads)
     _check_seconds("seconds_per_point", seconds_per_point, 0.1)
     _check_seconds("every_s", every_s, 0.01)
-    if (whole(repeats) or 0) < 1:
-        raise UserError(f"repeats is {repeats!r}; give a whole number of at least 1")
+    check_whole("repeats", repeats, 1)
     shuffled = random.Random(seed)
     rows: list[tuple[object, ...]] = []
     with (
@@ -124,8 +119,7 @@ def profiling_runs(
 
 def _points(sizes: Sequence[int], workloads: Sequence[str]) -> list[Point]:
     for size in sizes:
-        if (whole(size) or 0) < 1:
-            raise UserError(f"sizes has {size!r}; give bytes of input, whole and at least 1")
+        check_whole("a size", size, 1)
     for workload in workloads:
         check_name("workload", workload, WORKLOADS)
     return [ALONE, *((workload, int(size)) for workload in workloads for size in sizes)]
@@ -147,11 +141,11 @@ class _Bench:
         """Columns of `SCHEMA` from ``window_s`` on, over the next `seconds`."""
         before, samples, began_s = self.read(), *self._mark()
         time.sleep(seconds)
-        (after, sampling), (more, ended_s) = timed(self.read), self._mark()
+        (after, sample_s), (more, ended_s) = timed(self.read), self._mark()
         mean, window_s = between(before, after), after.at_s - before.at_s
-        _, reporting = timed(partial(report, self.reports, "here", window_s, mean))
+        _, report_s = timed(lambda: report(self.reports, "here", window_s, mean))
         seconds_per_sample = (ended_s - began_s) / (more - samples)
-        return (window_s, *astuple(mean), seconds_per_sample, sampling.wall_s, reporting.wall_s)
+        return (window_s, *astuple(mean), seconds_per_sample, sample_s, report_s)
 
     def _mark(self) -> tuple[int, float]:
         """Samples learnt from so far, and when, at the end of a step."""

@@ -14,7 +14,6 @@ from workbench.decentralised import Mixing
 from workbench.decentralised.hops import diameter, fault_diameter
 from workbench.decentralised.setup import Gossip
 from workbench.edgegossip.costs.platforms import Platform
-from workbench.edgegossip.prediction.predictor import Baseline, throughput
 from workbench.errors import UserError
 
 
@@ -24,14 +23,7 @@ class Report(NamedTuple):
     epoch: int  # 0 before the first
     points: int  # that the platform holds
     throughput: float  # p, samples per second
-    baseline: Baseline  # its estimate of t_0
-
-
-class Rates(NamedTuple):
-    """Points and throughput p of all platforms in an epoch; 0 of one that has failed."""
-
-    points: tuple[int, ...]
-    throughput: tuple[float, ...]
+    baseline_s: float  # its estimate of t_0
 
 
 def rates(
@@ -43,12 +35,12 @@ def rates(
     began: int,
     hops: int,
     mixing: Mixing | None = None,
-) -> Rates:
-    """Points and throughput of all platforms as one of them knows them before `epoch`.
+) -> tuple[list[int], list[float]]:
+    """Points and throughput p of all platforms as one of them knows them before `epoch`.
 
-    A report older than `hops` exchanges, within which it would be everywhere, is silence; a silent
-    platform has failed if it is `missed`. `began` is the first epoch since this platform
-    (re)started, `mixing` says who hears whom; None: all hear all.
+    Both are 0 of a platform that has failed. A report older than `hops` exchanges, within which it
+    would be everywhere, is silence; a silent platform has failed if it is `missed`. `began` is the
+    first epoch since this platform (re)started, `mixing` says who hears whom; None: all hear all.
 
     Deviation: there is no central balancer that knows all. A platform not heard yet counts with its
     shard and its throughput without contention, which all know beforehand; one out of hearing,
@@ -58,16 +50,17 @@ def rates(
     for node, (platform, shard) in enumerate(zip(platforms, shards, strict=True)):
         report = reports.get(node)
         silent = epoch >= began + hops if report is None else report.epoch < epoch - hops
-        if silent and missed(node, reports, _hearers(node, len(shards), mixing)):
+        hearers = range(len(shards)) if mixing is None else mixing.targets(node)
+        if silent and missed(node, reports, hearers):
             points.append(0)
             throughput.append(0.0)
         elif report is None:
             points.append(shard)
-            throughput.append(alone(platform))
+            throughput.append(platform.alone)
         else:
             points.append(report.points)
             throughput.append(report.throughput)
-    return Rates(tuple(points), tuple(throughput))
+    return points, throughput
 
 
 def missed(node: int, reports: Mapping[int, Report], hearers: Iterable[int]) -> bool:
@@ -78,18 +71,7 @@ def missed(node: int, reports: Mapping[int, Report], hearers: Iterable[int]) -> 
     their paths are long, so nobody there is missed.
     """
     last = reports[node].epoch if node in reports else -1
-    return any(reports[one].epoch > last + 1 for one in hearers if one in reports)
-
-
-def _hearers(node: int, count: int, mixing: Mixing | None) -> Iterable[int]:
-    if mixing is None:
-        return (one for one in range(count) if one != node)
-    return mixing.targets(node)
-
-
-def alone(platform: Platform) -> float:
-    """Samples per second of a platform without contention: 1 / t_0."""
-    return throughput([platform.predictor.start().seconds])
+    return any(reports[other].epoch > last + 1 for other in hearers if other in reports)
 
 
 def hops_of(setup: Gossip, hops: int | None = None) -> int:

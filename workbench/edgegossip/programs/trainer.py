@@ -2,33 +2,26 @@
 
 Han et al. 2021, Fig. 2: each platform aggregates its points once; before each epoch it predicts its
 throughput and reports it, sets its ratio of points by the balancer (Alg. 1), and learns from those
-that a strategy selects (Alg. 2, or another for comparison).
+that a strategy selects (Alg. 2, or another for comparison). Deviations:
 
-Deviation: read to the letter, Alg. 2 makes batches of points as they are ranked. A subset holds one
-class and neighbours in rank often the same one, so such batches teach one class after the other;
-training with them is slow and unsteady, or fails. So the chosen points are shuffled into batches
-unless ``order="ranked"``.
+- A subset holds one class, and neighbours in rank often the same one, so batches of points as they
+  are ranked teach one class after the other; training with them is slow and unsteady, or fails. So
+  the chosen points are shuffled into batches unless ``order="ranked"``.
+- Alg. 2 goes on until a whole batch reaches |X| r points. In a small training slow platforms would
+  so learn from half as many again as the balancer allows, and all others wait. So exactly |X| r
+  points, rounded up, are learnt from, but for ``order="ranked"``.
+- There is no central balancer. Reports travel with the models, and each platform runs the balancer
+  on those that it has: on a complete graph without faults all have the same, elsewhere a report is
+  as many epochs old as its path has hops, so ratios differ a little. All know of a crash in the
+  same epoch, and who then learns from which points depends on nothing else.
 
-Deviation: Alg. 2 goes on until a whole batch reaches |X| r points. Of thousands of points the rest
-of a batch is nothing; of the few hundred of a small training slow platforms would learn from half
-as many again as the balancer allows, and all others wait. So exactly |X| r points, rounded up, are
-learnt from, but for ``order="ranked"``.
-
-Deviation: there is no central balancer. Reports travel with the models, and each platform runs the
-balancer on those that it has. On a complete graph without faults all have the same. Elsewhere a
-report is as many epochs old as its path has hops, so ratios differ a little from a central
-balancer's. All know of a crash in the same epoch, and who then learns from which points depends on
-nothing else.
-
-- Each knows of a restart when the report comes. Until then it keeps what it took over, or still
-  takes over if silence becomes too long, so these points are learnt from twice, at any patience.
-- Where a crash partitions the graph (a star without its hub), all take over from the crashed node
-  as if all were still there, nobody from another part. Nobody learns from the points of a part that
-  fails as well.
-- Where more fails at once than `reporting.hops_of` allows for, platforms may disagree on who has
-  failed: until reports come through again some points are learnt from twice, or by nobody.
-
-A platform always keeps its own points.
+A platform always keeps its own points. Each knows of a restart when the report comes; until then it
+keeps what it took over, or still takes over if silence becomes too long, so these points are learnt
+from twice, at any patience. Where a crash partitions the graph (a star without its hub), all take
+over from the crashed node as if all were still there, nobody from another part, and nobody learns
+from the points of a part that fails as well. Where more fails at once than `reporting.hops_of`
+allows for, platforms may disagree on who has failed: until reports come through again some points
+are learnt from twice, or by nobody.
 """
 
 from __future__ import annotations
@@ -46,8 +39,8 @@ from workbench.decentralised import Mixing, View
 from workbench.decentralised.selecting import Batches, shuffled
 from workbench.decentralised.setup import Gossip
 from workbench.edgegossip.aggregation import Aggregation, aggregate
-from workbench.edgegossip.aggregation.aggregation import Indices
-from workbench.edgegossip.aggregation.costs import COUNTED
+from workbench.edgegossip.aggregation.aggregation import Indices, check_ratio
+from workbench.edgegossip.aggregation.costs import COUNTED, generation_s
 from workbench.edgegossip.algorithms import STRATEGIES, Strategy
 from workbench.edgegossip.algorithms.balancer import (
     BALANCERS,
@@ -61,9 +54,8 @@ from workbench.edgegossip.algorithms.balancer import (
 )
 from workbench.edgegossip.algorithms.effects import point_losses, quota
 from workbench.edgegossip.algorithms.failures import held_after
-from workbench.edgegossip.costs.generation import generation_s
 from workbench.edgegossip.costs.platforms import Platform
-from workbench.edgegossip.programs.reporting import Report, alone, hops_of, rates
+from workbench.edgegossip.programs.reporting import Report, hops_of, rates
 from workbench.errors import UserError
 from workbench.names import check_name
 from workbench.training.repeatable import AGGREGATE, SELECT, derive
@@ -88,9 +80,9 @@ class State:
 class EdgeGossip:
     """Selects what each platform of a `Setup` learns from, in `workbench.decentralised.train`.
 
-    Costs in virtual time: aggregating, by the operations of the paper's Table 3, for strategies
-    that need it; the losses that points are ranked by, `forward_share` of the seconds that learning
-    from as many takes; nothing for the balancer and the predictor, which are a few numbers.
+    In virtual time, aggregating takes the operations of the paper's Table 3, and ranking
+    `forward_share` of the seconds that learning from as many points takes; the balancer and the
+    predictor, which are a few numbers, take none.
 
     Parameters
     ----------
@@ -127,13 +119,6 @@ class EdgeGossip:
         Of each of those; None for as many as the samples have.
     window_s
         Over which contention is averaged before a prediction.
-
-    Raises
-    ------
-    workbench.names.UnknownNameError
-        A technique, strategy or policy that is not there.
-    ValueError
-        A number out of range.
     """
 
     technique: str = "svd_kmeans"
@@ -163,11 +148,10 @@ class EdgeGossip:
         check_name("order", self.order, ORDERS)
         check_name("balancer", self.balancer, BALANCERS)
         check_balancer(self.threshold, self.failed_share, self.on_failures)
+        check_ratio(self.ratio)
         for name in ("stands_for", "operations_per_s"):
             if not 0 < check_number(name, getattr(self, name)) < math.inf:
                 raise UserError(f"{name} is {getattr(self, name)}; give a finite number above 0")
-        if not 1 <= check_number("ratio", self.ratio) < math.inf:
-            raise UserError(f"ratio is {self.ratio}; give a finite number, at least 1")
         for name in ("forward_share", "window_s"):
             if not 0 <= check_number(name, getattr(self, name)) < math.inf:
                 raise UserError(f"{name} is {getattr(self, name)}; give a number of at least 0")
@@ -176,14 +160,7 @@ class EdgeGossip:
                 check_whole(name, getattr(self, name), 1)
 
     def fitted(self, setup: Gossip) -> Self:
-        """What runs in a training: with the setup's platforms, and the `hops` that these need.
-
-        Raises
-        ------
-        ValueError
-            A setup without platforms; a shard with fewer points than the ratio; GoSGD, or a mixing
-            that takes longer than `hops` to bring a report everywhere.
-        """
+        """What runs in a training: with the setup's platforms, and the `hops` that these need."""
         platforms = getattr(setup, "platforms", None)
         if platforms is None:
             raise UserError(
@@ -217,24 +194,16 @@ class EdgeGossip:
 
     def report(self, state: State, epoch: int, view: View) -> Report:
         """Follow t_0 by the last epoch, and predict the throughput from recent contention."""
-        platform = self.platforms[view.node]
+        platform, last = self.platforms[view.node], view.last
         before = view.reports.get(view.node)
-        known = platform.predictor.start() if before is None else before.baseline
-        if view.last is not None:
-            known = platform.observe(known, view.last.samples, view.last.seconds, view.now_s)
-        rate = platform.throughput(known, view.now_s, self.window_s)
-        return Report(epoch, len(state.held), rate, known)
+        baseline_s = platform.predictor.baseline_s if before is None else before.baseline_s
+        if last is not None:
+            baseline_s = platform.observe(baseline_s, last.samples, last.seconds, view.now_s)
+        rate = platform.throughput(baseline_s, view.now_s, self.window_s)
+        return Report(epoch, len(state.held), rate, baseline_s)
 
     def step(self, state: State, epoch: int, view: View) -> tuple[State, Batches, float]:
-        """Balance, take over or give back points, rank and select.
-
-        Raises
-        ------
-        DivergedError
-            A loss of an aggregated point, or what else is ranked by, is not finite.
-        TooManyFailedError
-            As `balance` raises it.
-        """
+        """Balance, take over or give back points, rank and select."""
         if state.began is None:
             state = replace(state, began=epoch)
         ratios, failed = self._balanced(state, epoch, view)
@@ -248,52 +217,45 @@ class EdgeGossip:
             state, cost_s = self._aggregated(state, view)
         assert state.aggregation is not None
         effects, ranking_s = self._effects(state.aggregation, epoch, view)
-        chosen = self.how.select(
-            state.aggregation,
-            effects,
-            ratio,
-            view.batch_size,
-            derive(self.seed, SELECT, view.node, epoch),
-        )
-        batches = [state.held[batch] for batch in chosen]
-        if self.order == "ranked":
-            return state, batches, cost_s + ranking_s
-        first = np.concatenate(batches)[: quota(len(state.held), ratio)]
-        return state, shuffled(first, self.seed, epoch, view), cost_s + ranking_s
+        draws = derive(self.seed, SELECT, view.node, epoch)
+        chosen = self.how.select(state.aggregation, effects, ratio, view.batch_size, draws)
+        batches: Batches = [state.held[batch] for batch in chosen]
+        if self.order == "shuffled":
+            first = np.concatenate(batches)[: quota(len(state.held), ratio)]
+            batches = shuffled(first, self.seed, epoch, view)
+        return state, batches, cost_s + ranking_s
 
     def _balanced(self, state: State, epoch: int, view: View) -> tuple[Ratios, tuple[int, ...]]:
+        """How much each platform learns from, and which have failed."""
         reports: dict[int, Report] = dict(view.reports)
         if view.node not in reports:  # just restarted
             reports[view.node] = self.report(state, epoch - 1, replace(view, last=None))
-        sizes = tuple(map(len, self.shards))
-        began = epoch if state.began is None else state.began
-        known = rates(
+        sizes = list(map(len, self.shards))
+        points, throughput = rates(
             reports,
             sizes,
             self.platforms,
             epoch=epoch,
-            began=began,
+            began=epoch if state.began is None else state.began,
             hops=self.hops or 1,
             mixing=self.mixing,
         )
-        failed = tuple(node for node, rate in enumerate(known.throughput) if rate < self.threshold)
+        failed = tuple(node for node, rate in enumerate(throughput) if rate < self.threshold)
         # Points that were handed over stay; if others have failed, all are dealt out again.
-        points = sizes
         if failed == state.failed:
-            points = tuple(0 if node in failed else at for node, at in enumerate(known.points))
-        now = Balance(points, known.throughput)
-        share = 0.0
-        if self.how.effects != "none":
-            ratio = self.ratio if self.how.effects == "aggregated" else 1.0
-            share = ranking_share(self.balancer, self.forward_share, ratio)
-        return balance(
-            now,
+            held = [0 if node in failed else count for node, count in enumerate(points)]
+        else:
+            held = sizes
+        ratio = {"aggregated": self.ratio, "points": 1.0, "none": math.inf}[self.how.effects]
+        ratios = balance(
+            Balance(held, throughput),
             self.threshold,
             self.failed_share,
             self.on_failures,
-            ranking_share=share,
-            taking_over=list(map(alone, self.platforms)),
-        ), failed
+            ranking_share=ranking_share(self.balancer, self.forward_share, ratio),
+            taking_over=[platform.alone for platform in self.platforms],
+        )
+        return ratios, failed
 
     def _aggregated(self, state: State, view: View) -> tuple[State, float]:
         """The state with `held` aggregated; the seconds that this takes."""
