@@ -20,34 +20,19 @@ if TYPE_CHECKING:
     from workbench.training import Evaluation
 
 EPOCHS = schema(("node", "name", "test_loss", "consensus_error", "samples", "restarts"))
-EVALUATIONS = {
-    "at_s": pl.Float64,
-    "node": pl.Int64,
-    "name": pl.String,
-    "iteration": pl.Int64,
-    "top1": pl.Float64,
-    "loss": pl.Float64,
-}
+_NUMBERED = {"at_s": pl.Float64, "node": pl.Int64, "name": pl.String, "iteration": pl.Int64}
+EVALUATIONS = {**_NUMBERED, "top1": pl.Float64, "loss": pl.Float64}
 ITERATIONS = {
-    "at_s": pl.Float64,
-    "node": pl.Int64,
-    "name": pl.String,
-    "iteration": pl.Int64,
-    "samples": pl.Int64,
-    "global_batch": pl.Int64,
+    **_NUMBERED,
+    **dict.fromkeys(("samples", "global_batch"), pl.Int64),
     "loss": pl.Float64,
     "restarts": pl.Int64,
 }
 TRANSFERS = {
     "at_s": pl.Float64,
-    "source": pl.Int64,
-    "source_name": pl.String,
-    "target": pl.Int64,
-    "target_name": pl.String,
+    **{"source": pl.Int64, "source_name": pl.String, "target": pl.Int64, "target_name": pl.String},
     "topic": pl.String,
-    "iteration": pl.Int64,
-    "values": pl.Int64,
-    "bytes": pl.Int64,
+    **dict.fromkeys(("iteration", "values", "bytes"), pl.Int64),
 }
 _CHUNK = 1 << 20  # elements in double precision at once
 

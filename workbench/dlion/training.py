@@ -31,8 +31,8 @@ from workbench.dlion.algorithms import SYSTEMS, System
 from workbench.dlion.algorithms.global_batch import CONSTANT, GlobalBatch, Growth, step
 from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
-from workbench.dlion.programs.job import Job
 from workbench.dlion.programs.program import program
+from workbench.dlion.programs.worker import Job
 from workbench.errors import UserError
 from workbench.names import check_name, choose
 from workbench.runtime import DeadlockError, Fault, Run, SimulationError

@@ -28,8 +28,8 @@ from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.algorithms.global_batch import CONSTANT
 from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.algorithms.system import System
-from workbench.dlion.programs.job import Job
 from workbench.dlion.programs.program import program
+from workbench.dlion.programs.worker import Job
 from workbench.errors import UserError
 from workbench.runtime import Context, DeadlockError, Message, Program, Synchronized
 from workbench.runtime.messages import Transfer

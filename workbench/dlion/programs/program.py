@@ -19,14 +19,13 @@ from workbench.decentralised.model_exchange.peer import Peer
 from workbench.dlion.programs.batch_sizes import BatchSizes
 from workbench.dlion.programs.gradients import GradientExchange
 from workbench.dlion.programs.transfers import Transfers
-from workbench.dlion.programs.worker import Worker
+from workbench.dlion.programs.worker import Job, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from workbench.decentralised.learner import Learner
     from workbench.decentralised.node import Batch
-    from workbench.dlion.programs.job import Job
     from workbench.runtime import Context, Message, Program
 
 LATEST = 5
