@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from statistics import fmean
 
 from workbench.checks import check_number, check_whole, listed
@@ -67,8 +68,14 @@ def local_batch_sizes(global_batch: int, power: Sequence[float]) -> tuple[int, .
         raise UserError(
             f"a global batch of {batch} samples for {len(shares)} workers; each needs at least one"
         )
+    return _shared_out(batch, tuple(shares))
+
+
+@lru_cache  # all workers share a batch out by the same power, iteration after iteration
+def _shared_out(batch: int, shares: tuple[float, ...]) -> tuple[int, ...]:
     fractions = [Fraction(one) for one in shares]  # equal remainders are equal
-    exact = [batch * one / sum(fractions) for one in fractions]
+    whole = sum(fractions)
+    exact = [batch * one / whole for one in fractions]
     sizes = [max(1, int(one)) for one in exact]
     by_remainder = sorted(range(len(exact)), key=lambda at: (sizes[at] - exact[at], at))
     left = batch - sum(sizes)
