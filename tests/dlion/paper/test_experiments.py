@@ -132,8 +132,8 @@ def test_who_fails_learns_less_and_the_others_go_on() -> None:
 def shortened(figure: Figure, seconds: float) -> pl.DataFrame:
     """At scale default, of fewer seconds."""
     assert isinstance(figure.compute, partial)
-    title, where, _, growth = figure.compute.args
-    compute = partial(controllers.batches, title, where, seconds, growth)
+    title, what, where, _, growth = figure.compute.args
+    compute = partial(controllers.decided, title, what, where, seconds, growth)
     return replace(figure, compute=compute).frame("default")
 
 

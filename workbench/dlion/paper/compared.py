@@ -56,7 +56,7 @@ _drawn = partial(draw, "top1", "top-1, %", "Accuracy after the same virtual time
 def draw_converged(frame: pl.DataFrame) -> alt.Chart:
     """Accuracy over a long time."""
     drawn = frame.with_columns(pl.col("system").replace(SYSTEM_TITLES))
-    return curves(drawn, "system", "").properties(
+    return curves(drawn, "system").properties(
         height=200, title=learnt_title("Until it has converged, Homo A", frame)
     )
 

@@ -65,8 +65,8 @@ def draw_transfers(frame: pl.DataFrame) -> alt.VConcatChart:
     )
     return alt.vconcat(
         _until(periods),
-        curves(whom, "setting", "Whom to send the best weights"),
-        curves(lambdas, "setting", "How far towards the best weights"),
+        curves(whom, "setting").properties(title="Whom to send the best weights"),
+        curves(lambdas, "setting").properties(title="How far towards the best weights"),
         title=learnt_title("Direct knowledge transfer, Homo A", frame),
     ).resolve_scale(color="independent", shape="independent", strokeDash="independent")
 

@@ -83,7 +83,7 @@ def draw_weightings(frame: pl.DataFrame) -> alt.Chart:
     }
     drawn = frame.with_columns(pl.col("weighting").fill_null("dynamic").replace(titles))
     title = learnt_title("Weights of gradients from unequal batches, Hetero CPU A", frame)
-    return curves(drawn, "weighting", "").properties(height=180, title=title)
+    return curves(drawn, "weighting").properties(height=180, title=title)
 
 
 @of_trainings

@@ -87,17 +87,14 @@ def _ranges(base: alt.Chart, axis: str) -> list[alt.Chart]:
     ]
 
 
-def curves(frame: pl.DataFrame, field: str, title: str) -> alt.Chart:
-    """Mean accuracy over time, a line for each value of a column."""
+def curves(frame: pl.DataFrame, field: str, *panel: str) -> alt.Chart:
+    """Mean accuracy over time, a line for each value of a column; rows keep their panel."""
     names = frame[field].unique(maintain_order=True).to_list()
     drawn = (
         parts.trained(frame)[0]
-        .group_by(field, "at_s", maintain_order=True)
+        .group_by(*panel, field, "at_s", maintain_order=True)
         .agg(percent=100 * pl.col("top1").mean())
     )
-    chart: alt.Chart = (
-        parts.over_time(drawn, field, names)
-        .encode(y=alt.Y("percent:Q", title="top-1, %"))
-        .properties(height=130, title=title)
-    )
+    lines = parts.over_time(drawn, field, names).encode(y=alt.Y("percent:Q", title="top-1, %"))
+    chart: alt.Chart = lines.properties(height=130)
     return chart
