@@ -291,7 +291,9 @@ def test_no_iteration_is_shorter_than_its_parts(environment: str, name: str) -> 
             for way, capacity in enumerate((node.uplink, node.downlink)):
                 assert capacity is not None
                 carried = sum(
-                    each for pair, each in found.link_bytes_per_s.items() if pair[way] == worker
+                    size_bytes / found.iteration_s[pair[0]]
+                    for pair, size_bytes in found.link_bytes.items()
+                    if pair[way] == worker
                 )
                 assert 8 * carried <= capacity.at(0.0) * (1 + 1e-3)
 

@@ -55,10 +55,9 @@ class Growth:
                 f"speed_up_factor is {self.speed_up_factor}; it must be at least 1 and finite"
             )
         for name in ("warm_up_share", "speed_up_share"):
-            if not 0 <= check_number(name, getattr(self, name)) <= 1:
+            if not 0 <= check_number(name, share := getattr(self, name)) <= 1:
                 raise UserError(
-                    f"{name} is {getattr(self, name)}; it is a share of the training data, from 0 "
-                    "to 1"
+                    f"{name} is {share}; it is a share of the training data, from 0 to 1"
                 )
 
 

@@ -27,8 +27,7 @@ LEAST_N = 0.85
 """Sec. 5.1.4: for every link, whatever it carries."""
 
 
-def check_n(n: object) -> float:
-    """Return N, from 0 to 100."""
+def _check_n(n: object) -> float:
     number = check_number("N", n)
     if not 0 <= number <= 100:
         raise UserError(f"N is {number:g}; it is a percentage, from 0 to 100")
@@ -45,7 +44,7 @@ def max_n(gradient: Values, n: float) -> NDArray[np.bool_]:
     values = np.asarray(gradient)
     if values.dtype.kind not in "iuf":
         raise UserError(f"gradient is an array of {values.dtype}; give real numbers")
-    selected = ranks(values.ravel()) >= least_rank(check_n(n))
+    selected = ranks(values.ravel()) >= least_rank(_check_n(n))
     return selected.reshape(values.shape)
 
 
@@ -108,12 +107,10 @@ class Ranks:
 
     def part(self, n: float) -> Part:
         """The values that N selects."""
-        least = least_rank(n)
+        gradient, least = self._gradient, least_rank(n)
         if least not in self._parts:
-            whole = least <= 0
-            self._parts[least] = (
-                self._gradient.whole if whole else self._gradient.part(self.selected(n))
-            )
+            selected = gradient.whole if least <= 0 else gradient.part(self.selected(n))
+            self._parts[least] = selected
         return self._parts[least]
 
 
@@ -134,7 +131,7 @@ class MaxN:
 
     def __init__(self, n: float, *, accumulate: bool = False) -> None:
         check_truth("accumulate", accumulate)
-        self.n, self.left = check_n(n), Leftover() if accumulate else None
+        self.n, self.left = _check_n(n), Leftover() if accumulate else None
 
     def __call__(self, gradient: Gradient, links: Links) -> Mapping[int, Part]:
         """Send all peers the same part."""

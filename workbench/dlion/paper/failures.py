@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from workbench.dlion.paper.cases import Case, Learning, run
-from workbench.dlion.paper.titles import SYSTEM_TITLES, curves, learnt_title
+from workbench.dlion.paper.titles import SYSTEM_TITLES, curves, learnt_title, values
 from workbench.dlion.paper.trainings import ABOUT, CURVE, Trained, about, curve, processes_at
 from workbench.experiments import sweep
 from workbench.experiments.seeds import seeds_from
@@ -69,7 +69,7 @@ def failures(
 def draw_failures(frame: pl.DataFrame) -> alt.FacetChart:
     """Accuracy over time while a worker or a link fails."""
     drawn = frame.with_columns(pl.col("system").replace(SYSTEM_TITLES))
-    panels = parts.trained(frame)[0]["scenario"].unique(maintain_order=True).to_list()
+    panels = values(parts.trained(frame)[0], "scenario")
     lines = curves(drawn, "system", "scenario").properties(height=110)
     title = learnt_title("A worker crashes, a link fails; Homo A", frame)
     return parts.facets(lines, "scenario", panels, title)

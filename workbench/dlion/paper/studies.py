@@ -50,18 +50,15 @@ def transfers(*cases: Any, **sizes: Any) -> pl.DataFrame:
 
 def draw_transfers(frame: pl.DataFrame) -> alt.VConcatChart:
     """Knowledge transfer: seconds by period, and accuracy over time by whom and by lambda."""
-    periods = frame.filter(panel="period").with_columns(
-        setting=pl.when(pl.col("early").is_not_null())
-        .then(pl.lit("early and frequent"))
-        .otherwise(pl.format("every {}", "period"))
-    )
-    whom = frame.filter(panel="whom").with_columns(
-        setting=pl.when(pl.col("techniques").is_not_null())
+    settings = {
+        "period": pl.format("every {}", "period").fill_null("early and frequent"),
+        "whom": pl.when(pl.col("techniques").is_not_null())
         .then(pl.lit("no transfer"))
-        .otherwise(pl.format("best to {}", pl.col("whom").fill_null("all")))
-    )
-    lambdas = frame.filter(panel="lambda").with_columns(
-        setting=pl.format("lambda {}", pl.col("share"))
+        .otherwise(pl.format("best to {}", pl.col("whom").fill_null("all"))),
+        "lambda": pl.format("lambda {}", "share"),
+    }
+    periods, whom, lambdas = (
+        frame.filter(panel=panel).with_columns(setting=of) for panel, of in settings.items()
     )
     return alt.vconcat(
         _until(periods),
@@ -77,12 +74,10 @@ def _until(periods: pl.DataFrame) -> alt.LayerChart:
         (name, seconds_to(part, target))
         for (name,), part in periods.group_by("setting", maintain_order=True)
     ]
-    drawn = pl.DataFrame(
-        rows, schema={"setting": pl.String, "seconds": pl.Float64}, orient="row"
-    ).with_columns(
-        text=pl.when(pl.col("seconds").is_null())
-        .then(pl.lit("never"))
-        .otherwise(pl.format("{} s", pl.col("seconds").round(0).cast(pl.Int64)))
+    schema = {"setting": pl.String, "seconds": pl.Float64}
+    rounded = pl.col("seconds").round(0).cast(pl.Int64)
+    drawn = pl.DataFrame(rows, schema, orient="row").with_columns(
+        text=pl.format("{} s", rounded).fill_null("never")
     )
     base = alt.Chart(drawn).encode(
         y=alt.Y("setting:N", sort=None, title="iterations"),
