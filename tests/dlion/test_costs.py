@@ -370,11 +370,6 @@ def _all_but_the_first(progress: Progress) -> bool:
 
 
 WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
-    "bytes": (lambda: Workload(0, 0.1), ValueError, "model_bytes is 0; it must be finite and abo"),
-    "seconds": (lambda: Workload(1, -0.1), ValueError, "sample_s is -0.1; .* above 0"),
-    "host": (lambda: Workload(1, 0.1, -1), ValueError, "host_s is -1; .* at least 0"),
-    "batch": (lambda: Workload(1, 0.1, 0, 0), ValueError, "local_batch is 0"),
-    "text": (lambda: Workload("5 MB", 0.1), ValueError, "give a number"),  # type: ignore[arg-type]
     "system": (lambda: predicted("dlyon"), UnknownNameError, "dlion"),
     "no system": (lambda: predicted(5), TypeError, "system is 5; give the name of one of SYSTEMS"),
     "cluster": (lambda: iteration("homo_b", WORK, "ako"), ValueError, "give a Cluster"),  # type: ignore[arg-type]
