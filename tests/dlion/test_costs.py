@@ -378,23 +378,15 @@ WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "share": (lambda: predicted("gaia", share=0), ValueError, "share is 0"),
     "time": (lambda: predicted("gaia", at_s=-1), ValueError, "at_s is -1"),
     "seed": (lambda: predicted("noloco", seed=-1), ValueError, "seed is -1"),
-    "never": (
-        lambda: predicted(replace(BASELINE, synch_training=_never)),
-        ValueError,
-        "all workers wait, and nothing is on its way",
-    ),
+    "never": (lambda: waiting(_never), ValueError, "all workers wait, and nothing is on its way"),
     "stuck": (
-        lambda: predicted(replace(BASELINE, synch_training=_all_but_the_first)),
+        lambda: waiting(_all_but_the_first),
         ValueError,
         "waits for ever while others go on; synch_training must allow",
     ),
-    "halted": (
-        lambda: iteration(halted("speed"), WORK, "ako"),
-        ValueError,
-        "a has a speed of 0 at 0 s",
-    ),
+    "halted": (lambda: halted("speed"), ValueError, "a has a speed of 0 at 0 s"),
     "cut off": (
-        lambda: iteration(halted("uplink_bps"), WORK, "ako"),
+        lambda: halted("uplink_bps"),
         ValueError,
         "the uplink of a carries nothing at 0 s; give another at_s",
     ),
@@ -410,9 +402,13 @@ def predicted(system: Any, **options: Any) -> Iteration:
     return iteration(narrow("homo_b"), WORK, system, **options)
 
 
-def halted(what: str) -> Cluster:
+def waiting(until: Callable[[Progress], bool]) -> Iteration:
+    return predicted(replace(BASELINE, synch_training=until))
+
+
+def halted(what: str) -> Iteration:
     nodes = [Node("a", **{what: [(0, 0), (5, 1.0)]}), Node("b")]  # type: ignore[arg-type]
-    return meshed(nodes, Link(1e6))
+    return iteration(meshed(nodes, Link(1e6)), WORK, "ako")
 
 
 @pytest.mark.parametrize("what", WRONG)

@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from workbench.decentralised.heartbeat import Heartbeat
-from workbench.decentralised.learner import Learner
-from workbench.decentralised.recorder import Recorder
+from workbench.decentralised.learner import PeerLearner
+from workbench.decentralised.recorder import PeerRecorder
 from workbench.runtime import Message, Synchronized
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class PeerJob:
     """A training job: what all nodes of a run know."""
 
     setup: PeerSetup
-    learners: Sequence[Synchronized[Learner]]  # by node; their steps may run beside each other
-    recorder: Recorder
+    learners: Sequence[Synchronized[PeerLearner]]  # by node; their steps may run beside each other
+    recorder: PeerRecorder
     batch_size: int  # at first
     sample_s: Sequence[float]  # of learning from a sample at speed 1, by node
     tensor_bytes: tuple[float, ...] = ()  # of a model on the links, if tensors count there
@@ -45,12 +45,12 @@ class Job:
 
 
 class Checkpoint(NamedTuple):
-    """What a node that rejoins begins with."""
+    """A node's model, such as a node that rejoins begins with."""
 
     at: int  # the sender's epoch, one more than the last when it has finished; or its iteration
     parameters: Tensor
     buffers: Mapping[str, Tensor]  # weigh nothing on the links, as in `workbench.training.buffers`
-    more: Any  # what the exchange needs beside
+    more: Any = None  # what the exchange needs beside
 
 
 class Source(Protocol):
@@ -81,7 +81,7 @@ class Exchange(Protocol):
     async def begin(self) -> None:
         """Listen; after a restart, rejoin."""
 
-    def work(self, batch: Batch) -> Callable[[Learner], Any]:
+    def work(self, batch: Batch) -> Callable[[PeerLearner], Any]:
         """What is computed on a batch, with all that has arrived when that begins."""
 
     async def learnt(self, loss: Any, took_s: float) -> None:
@@ -98,7 +98,7 @@ class Node:
     """A node from its start, or restart, to its crash or end."""
 
     def __init__(
-        self, job: Job, context: Context, targets: Sequence[int], sources: Iterable[int]
+        self, job: PeerJob, context: Context, targets: Sequence[int], sources: Iterable[int]
     ) -> None:
         self.job, self.context, self.node = job, context, context.node
         self.patience_s = math.inf if job.setup.patience_s is None else job.setup.patience_s
@@ -123,13 +123,18 @@ class Node:
         return await exchange.outlast()
 
     @property
-    def learner(self) -> Learner:
+    def learner(self) -> PeerLearner:
         """Its model and optimiser, once the pending computation is done."""
         return self.job.learners[self.node].value
 
+    @property
+    def up_to_date(self) -> PeerLearner:
+        """The same, with all that has arrived and is to be added."""
+        return self.learner
+
     async def timed(
         self,
-        begin: Callable[[], Callable[[Learner], Any]],
+        begin: Callable[[], Callable[[PeerLearner], Any]],
         samples: int,
         label: str,
         times: float = 1.0,
@@ -152,7 +157,10 @@ class Node:
     async def evaluate(self, **given: Any) -> Evaluation:
         """Evaluate the model, which takes no virtual time and leaves no trace."""
         return await self.context.compute(
-            partial(Learner.evaluate, **given), cost_s=0.0, lane="", on=self.job.learners[self.node]
+            partial(PeerLearner.evaluate, **given),
+            cost_s=0.0,
+            lane="",
+            on=self.job.learners[self.node],
         )
 
     def on(self, topic: str, act: Callable[[Message], None]) -> None:
@@ -216,9 +224,12 @@ class Node:
 
     def hand_over(self, to: int, at: int, more: Any) -> None:
         """Send the model to a node that rejoins."""
-        learner = self.learner
-        checkpoint = Checkpoint(at, learner.snapshot(), learner.buffers(), more)
-        self.context.send(to, self.model_message("checkpoint", checkpoint))
+        self.context.send(to, self.model_message("checkpoint", self.checkpoint(at, more)))
+
+    def checkpoint(self, at: int, more: Any = None) -> Checkpoint:
+        """Copy the model."""
+        learner = self.up_to_date
+        return Checkpoint(at, learner.snapshot(), learner.buffers(), more)
 
     async def rejoin(self, peers: Iterable[int]) -> Checkpoint | None:
         """Ask peers with links both ways for the model, one after the other, until one answers.

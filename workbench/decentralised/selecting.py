@@ -206,8 +206,8 @@ class Epochs:
         """Note the epoch's end."""
         node, recorder = self._node, self._node.job.recorder
         now_s = node.context.now_s()
-        found = await node.evaluate() if recorder.evaluates(self.epoch) else None
-        recorder.note(self.epoch, now_s, node.learner, node.context.restarts, found)
+        evaluation = await node.evaluate() if recorder.evaluates(self.epoch) else None
+        recorder.note(self.epoch, now_s, node.learner, node.context.restarts, evaluation)
 
 
 def _nothing() -> None:

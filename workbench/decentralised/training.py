@@ -18,8 +18,8 @@ from workbench.clusters.cluster import check_cluster
 from workbench.decentralised.learner import PeerPrograms, learners_of
 from workbench.decentralised.model_exchange.epochwise import Epochwise
 from workbench.decentralised.model_exchange.gosgd import GoSgd, Share
-from workbench.decentralised.node import Job, Node
-from workbench.decentralised.recorder import Recorder
+from workbench.decentralised.node import Node, PeerJob
+from workbench.decentralised.recorder import PeerRecorder
 from workbench.decentralised.selecting import Epochs, EverySample, Selecting
 from workbench.decentralised.setup import Gossip, sample_seconds
 from workbench.errors import UserError
@@ -117,7 +117,7 @@ class GossipSetup(Gossip):
 class GossipPrograms(PeerPrograms["Trained[tuple[Tensor, ...]]"]):
     """Programs of the nodes, and what they share."""
 
-    recorder: Recorder
+    recorder: PeerRecorder
     shares: list[Share]  # weights of the nodes in GoSGD; none with a mixing matrix
 
     def standing(self) -> Standing:
@@ -189,8 +189,8 @@ def gossip_programs(setup: Gossip, selecting: Selecting[Any] | None) -> GossipPr
     chosen = (EverySample(setup.seed) if selecting is None else selecting).fitted(setup)
     flat = training.flatten(setup.made(), setup.dataset.input_shape)
     learners = learners_of(setup, [flat] * setup.nodes)
-    recorder = Recorder(setup.network.names, setup.epochs, setup.evaluate_every)
-    job = Job(
+    recorder = PeerRecorder(setup.network.names, setup.epochs, setup.evaluate_every)
+    job = PeerJob(
         setup=setup,
         learners=learners,
         recorder=recorder,

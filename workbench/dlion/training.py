@@ -26,14 +26,14 @@ from workbench.checks import check_kind, check_number
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
 from workbench.decentralised.learner import PeerPrograms, learners_of
-from workbench.decentralised.recorder import Recorder
+from workbench.decentralised.recorder import PeerRecorder
 from workbench.decentralised.setup import PeerSetup, sample_seconds
 from workbench.dlion.algorithms import SYSTEMS, System
 from workbench.dlion.algorithms.global_batch import CONSTANT, GlobalBatch, Growth, step
 from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
 from workbench.dlion.programs.program import program
-from workbench.dlion.programs.worker import Job
+from workbench.dlion.programs.worker import WorkerJob
 from workbench.errors import UserError
 from workbench.names import check_name, choose
 from workbench.runtime import DeadlockError, Fault, Run, SimulationError
@@ -197,11 +197,11 @@ class Setup(PeerSetup):
         learners = learners_of(self, models)
         tensors = models[0].layout.tensor_slices.values()
         growth = CONSTANT if system.batching is None else system.batching.growth
-        job = Job(
+        job = WorkerJob(
             setup=self,
             system=system,
             learners=learners,
-            recorder=Recorder(self.network.names),
+            recorder=PeerRecorder(self.network.names),
             batch_size=self.local_batch,
             sample_s=(self.seconds_per_sample,) * self.nodes,
             host_s=self.host_s,
@@ -256,7 +256,7 @@ class WorkerPrograms(PeerPrograms[Trained]):
     """Programs of the workers, and what they share."""
 
     setup: Setup
-    job: Job
+    job: WorkerJob
 
     @property
     def until_s(self) -> float | None:

@@ -24,7 +24,7 @@ from workbench.dlion.paper.testbed import CANDIDATES, LOCAL_BATCH, Learner
 from workbench.dlion.paper.trainings import ABOUT, CURVE, about, curve, trained
 from workbench.names import UnknownNameError
 from workbench.runtime import Crash
-from workbench.training import TrainingError
+from workbench.training import Sgd, TrainingError
 
 SAMPLES = 1000
 """Of batches of 8 that stand for 10 iterations of 32: an epoch for 40 x 1000 / 50,000 = 0.8."""
@@ -134,17 +134,11 @@ OTHER = next(iter(CANDIDATES))
 Says = Callable[[Any, Any], bool]
 FIELDS: dict[str, tuple[Any, Says]] = {
     "system": ("gaia", lambda _, system: system == SYSTEMS["gaia"]),
-    "environment": (
-        "hetero_cpu_b",
-        lambda setup, _: len({node.speed_over_time.at(0) for node in setup.network.nodes}) == 2,
-    ),
+    "environment": ("hetero_cpu_b", lambda setup, _: len({*speeds(setup)}) == 2),
     "seed": (3, lambda setup, _: setup.seed == 3),
     "techniques": (("links",), lambda _, system: system.batching is None),
     "n": (25.0, lambda _, system: system.generate_partial_gradients.n == 25),
-    "accumulate": (
-        True,
-        lambda _, system: getattr(system.generate_partial_gradients, "left", None) is not None,
-    ),
+    "accumulate": (True, lambda _, system: vars(system.generate_partial_gradients).get("left")),
     "weighting": ("equal", lambda _, system: system.batching.weighting == "equal"),
     "growth_epochs": (
         2,
@@ -157,16 +151,17 @@ FIELDS: dict[str, tuple[Any, Says]] = {
         500,
         lambda _, system: (system.transfer.early_until, system.transfer.early_period) == (50, 1),
     ),
-    "candidate": (
-        OTHER,
-        lambda setup, _: setup.sgd.learning_rate == CANDIDATES[OTHER].learning_rate,
-    ),
+    "candidate": (OTHER, lambda setup, _: setup.sgd == Sgd(CANDIDATES[OTHER].learning_rate)),
     "first_weights": ("shared", lambda setup, _: setup.first_weights == "shared"),
     "synchronous": (True, lambda _, system: system.synch_training is synchronous),
     "classes": (2, lambda setup, _: most_classes(setup) <= 2 * 2),  # pieces cut across classes
     "workers": (9, lambda setup, _: setup.nodes == 9),
     "times_as_long": (2.0, lambda setup, _: setup.seconds == 3000),
 }
+
+
+def speeds(setup: Setup) -> list[float]:
+    return [node.speed_over_time.at(0) for node in setup.network.nodes]
 
 
 def epochs_of(of_paper: float) -> float:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.decentralised.learner import Learner
+from workbench.decentralised.learner import PeerLearner
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ class Epochwise:
             await self.meet(0)
         await source.note_if_over()
 
-    def work(self, batch: Batch) -> Callable[[Learner], Any]:
+    def work(self, batch: Batch) -> Callable[[PeerLearner], Any]:
         """Take a step."""
-        return partial(Learner.learn, batch=batch)
+        return partial(PeerLearner.learn, batch=batch)
 
     async def learnt(self, loss: Any, took_s: float) -> None:
         """Go on."""

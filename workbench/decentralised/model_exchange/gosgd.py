@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.decentralised.learner import Learner
+from workbench.decentralised.learner import PeerLearner
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
@@ -75,10 +75,10 @@ class GoSgd:
             self.report()
         await source.note_if_over()
 
-    def work(self, batch: Batch) -> Callable[[Learner], Any]:
+    def work(self, batch: Batch) -> Callable[[PeerLearner], Any]:
         """Merge what has arrived, then take a step."""
         self.merge()
-        return partial(Learner.learn, batch=batch)
+        return partial(PeerLearner.learn, batch=batch)
 
     def merge(self) -> None:
         """Merge what has arrived."""

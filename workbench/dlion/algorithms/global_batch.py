@@ -86,7 +86,7 @@ def step(state: GlobalBatch, growth: Growth, data_samples: int) -> GlobalBatch:
 
 
 def _grown(size: int, growth: Growth, epochs: float, data_samples: int) -> int:
-    """The size behind a step that was due after so many epochs."""
+    """The size behind a step that was due after some epochs."""
     warming_up = epochs <= growth.warm_up_epochs
     limit = int((growth.warm_up_share if warming_up else growth.speed_up_share) * data_samples)
     if warming_up:

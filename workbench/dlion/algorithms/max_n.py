@@ -77,14 +77,14 @@ class Ranks:
     @cached_property
     def _ranks(self) -> NDArray[np.int16]:
         gradient = self._gradient
-        found = np.empty(len(gradient.values), np.int16)
+        each = np.empty(len(gradient.values), np.int16)
         for variable in gradient.variables:
-            found[variable] = ranks(gradient.values[variable])
-        return found
+            each[variable] = ranks(gradient.values[variable])
+        return each
 
     @cached_property
     def bytes_by_step(self) -> NDArray[np.float64]:
-        """Bytes that an N of so many hundredths comes to: (`STEPS` + 1,); it never falls."""
+        """Bytes that each N comes to, in hundredths: (`STEPS` + 1,); they never fall."""
         total = np.zeros(STEPS + 1)
         for variable in self._gradient.variables:
             counts = np.bincount(self._ranks[variable], minlength=STEPS + 1)[::-1].cumsum()

@@ -29,7 +29,7 @@ from workbench.dlion.algorithms.global_batch import CONSTANT
 from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.algorithms.system import System
 from workbench.dlion.programs.program import program
-from workbench.dlion.programs.worker import Job
+from workbench.dlion.programs.worker import WorkerJob
 from workbench.errors import UserError
 from workbench.runtime import Context, DeadlockError, Message, Program, Synchronized
 from workbench.runtime.messages import Transfer
@@ -159,7 +159,7 @@ class Arrival(NamedTuple):
 class DryRun:
     """A training of sizes: `run_to` goes on, `close` ends it; use it with `contextlib.closing`.
 
-    It is what the programs note their iterations and arrivals in, too, as a `Recorder`.
+    It is what the programs note their iterations and arrivals in, too, as a `PeerRecorder`.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class DryRun:
         learners: Any = [
             Synchronized(DryLearner(self, node, values, best_for)) for node in range(workers)
         ]
-        job = Job(
+        job = WorkerJob(
             setup=setup,
             system=system,
             learners=learners,

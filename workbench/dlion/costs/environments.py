@@ -51,7 +51,7 @@ class Environment:
     ------
     ValueError
         Fewer than two workers, not one interface for each, cores or bandwidths that are not above
-        0 at all times or no legal schedule, links between workers that are none.
+        0 at all times or not a legal schedule, links between other than two workers.
     """
 
     title: str
@@ -221,7 +221,7 @@ def _over_time(name: str, entry: Any, lack: str) -> Given:
 def _pairs_mbps(rates: Any, workers: int) -> dict[tuple[int, int], float]:
     if not isinstance(rates, Mapping):
         raise UserError(f"pairs_mbps is {rates!r}; map pairs to Mbit/s, such as {{(0, 1): 190}}")
-    found = {}
+    checked = {}
     for pair, mbps in rates.items():
         ends = {whole(end) for end in pair} if isinstance(pair, tuple) and len(pair) == 2 else set()
         if len(ends) != 2 or not ends <= set(range(workers)):
@@ -231,8 +231,8 @@ def _pairs_mbps(rates: Any, workers: int) -> dict[tuple[int, int], float]:
             )
         if not 0 < check_number(f"pairs_mbps of {pair}", mbps) < math.inf:
             raise UserError(f"pairs_mbps of {pair} is {mbps}; give finite Mbit/s above 0")
-        found[int(pair[0]), int(pair[1])] = float(mbps)
-    return found
+        checked[int(pair[0]), int(pair[1])] = float(mbps)
+    return checked
 
 
 def _each(starts_s: Sequence[float], rows: Sequence[Sequence[Any]]) -> tuple[Pairs, ...]:

@@ -108,7 +108,7 @@ class GradientExchange:
         return weights
 
     def _factor(self, samples: int) -> float:
-        """What a gradient from a batch of so many samples is multiplied by, and then added."""
+        """What a gradient from a batch of this size is multiplied by, and then added."""
         job = self._worker.job
         own, workers = self._worker.samples, len(job.learners)
         return -job.setup.sgd.learning_rate * self._weighting(

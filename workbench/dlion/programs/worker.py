@@ -17,13 +17,13 @@ from workbench.training.batches import Draw
 
 if TYPE_CHECKING:
     from workbench.decentralised.gradient_exchange.part import Part
-    from workbench.decentralised.learner import Learner
+    from workbench.decentralised.learner import PeerLearner
     from workbench.dlion.algorithms.system import System
     from workbench.runtime import Context
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Job(node.Job):
+class WorkerJob(node.PeerJob):
     """A training job: what all workers of a run know."""
 
     system: System
@@ -46,9 +46,9 @@ class Worker(node.Node):
         In its present batch, and in all workers' together.
     """
 
-    job: Job
+    job: WorkerJob
 
-    def __init__(self, job: Job, context: Context) -> None:
+    def __init__(self, job: WorkerJob, context: Context) -> None:
         super().__init__(job, context, context.peers, context.peers)
         setup = job.setup
         self.progress = Progress(newest=dict.fromkeys(context.peers, 0))
@@ -63,8 +63,8 @@ class Worker(node.Node):
         return tuple(self.progress.newest)
 
     @property
-    def up_to_date(self) -> Learner:
-        """Its model, with all gradients that have arrived."""
+    def up_to_date(self) -> PeerLearner:
+        """Its model and optimiser, with all gradients that have arrived."""
         learner = self.learner
         learner.add(self.take_inbox())
         return learner
