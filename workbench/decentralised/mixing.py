@@ -26,22 +26,11 @@ class MixingError(UserError):
 class Mixing:
     """Weights of an exchange: node i's next model is ``sum_j matrix[i, j] * model_j``.
 
-    The matrix is doubly stochastic. Rows that sum to 1 make every model an average; columns that
-    do keep the mean of all models what it is.
-
-    Attributes
-    ----------
-    matrix
-        float64, n x n, not negative; cannot be written to.
-
-    Raises
-    ------
-    MixingError
-        It is not square, has an entry that is negative or no real number, or a row or column that
-        does not sum to 1.
+    The matrix is doubly stochastic, or a MixingError is raised. Rows that sum to 1 make every model
+    an average; columns that do keep the mean of all models what it is.
     """
 
-    matrix: NDArray[np.float64]
+    matrix: NDArray[np.float64]  # n x n, not negative; cannot be written to
 
     def __post_init__(self) -> None:
         matrix = _real(self.matrix)
@@ -126,17 +115,8 @@ def as_mixing(mixing: object) -> Mixing:
 def metropolis_hastings(graph: nx.Graph) -> Mixing:
     """Weights from degrees alone: ``1 / (1 + max(degree_i, degree_j))`` for each pair of peers.
 
-    Each node keeps the rest of its own (Xiao, Boyd and Kim 2007, Sec. 2).
-
-    Parameters
-    ----------
-    graph
-        Undirected, of nodes 0 to n-1, without loops.
-
-    Raises
-    ------
-    MixingError
-        Another graph.
+    Each node keeps the rest of its own (Xiao, Boyd and Kim 2007, Sec. 2). The graph is undirected,
+    of nodes 0 to n-1, without loops; another is refused with a MixingError.
     """
     import networkx as nx
 

@@ -21,25 +21,13 @@ from workbench.errors import UserError
 
 @dataclass(frozen=True)
 class Growth:
-    """How the global batch size grows.
+    """How the global batch size grows."""
 
-    Attributes
-    ----------
-    warm_up_add
-        Samples that a step of the warm-up adds.
-    speed_up_factor
-        What a step of the speed-up multiplies by, at least 1.
-    every_epochs, warm_up_epochs
-        From one step to the next; before the speed-up. Fractions are of the training data.
-    warm_up_share, speed_up_share
-        Of the training data, up to which each phase grows.
-    """
-
-    warm_up_add: int = 64
-    speed_up_factor: float = 2.0
-    every_epochs: float = 3
-    warm_up_epochs: float = 3
-    warm_up_share: float = 0.01
+    warm_up_add: int = 64  # samples that a step of the warm-up adds
+    speed_up_factor: float = 2.0  # what a step of the speed-up multiplies by, at least 1
+    every_epochs: float = 3  # from one step to the next; a fraction is of the training data
+    warm_up_epochs: float = 3  # before the speed-up
+    warm_up_share: float = 0.01  # of the training data, up to which each phase grows
     speed_up_share: float = 0.1
 
     def __post_init__(self) -> None:

@@ -31,7 +31,6 @@ def relative_power(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     """Samples a second, by the slope of a line through timed batches.
 
     Where a larger batch took no longer, those of the largest batch in the longest time.
-    Raises ValueError: fewer than two different sizes, or not as many times; no time at all.
     """
     for one in listed("sizes", sizes, "give batch sizes, such as (4, 8, 16)"):
         check_whole("sizes", one, 1)
@@ -57,8 +56,6 @@ def local_batch_sizes(global_batch: int, power: Sequence[float]) -> tuple[int, .
     """Share a global batch out in proportion to power, in whole samples, at least one each (Eq. 5).
 
     Rounded by largest remainders, of equal ones the first, so that the sizes sum to the batch.
-
-    Raises ValueError: a batch with fewer samples than workers; a power that is not above 0.
     """
     shares = [check_number("power", one) for one in listed("power", power, "give one a worker")]
     if not shares or not all(0 < one < math.inf for one in shares):

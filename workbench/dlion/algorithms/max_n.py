@@ -38,8 +38,6 @@ def max_n(gradient: Values, n: float) -> NDArray[np.bool_]:
     """Select the values of one weight variable that are within `n` percent of its largest.
 
     Returns a boolean array of the gradient's shape, by the ranks of which a training selects.
-
-    Raises ValueError: N outside 0 to 100; a gradient of anything but real numbers.
     """
     values = np.asarray(gradient)
     if values.dtype.kind not in "iuf":
