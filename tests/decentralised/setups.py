@@ -80,6 +80,11 @@ class Idle:
         return None, [], self.seconds
 
 
+def models(trained: Trained[Any]) -> np.ndarray:
+    """Weights in the end, (nodes x elements)."""
+    return np.stack([weights.double().numpy() for weights in trained.weights])
+
+
 def scattered(
     of: GossipSetup, faults: Sequence[Fault] = (), seconds: float = 1.0
 ) -> tuple[np.ndarray, Trained[Any]]:

@@ -9,7 +9,15 @@ import polars as pl
 import pytest
 import torch
 
-from tests.decentralised.setups import DIGITS, MODEL_BYTES, SAMPLE_S, Watching, epochwise, scattered
+from tests.decentralised.setups import (
+    DIGITS,
+    MODEL_BYTES,
+    SAMPLE_S,
+    Watching,
+    epochwise,
+    models,
+    scattered,
+)
 from tests.oracles import gossip as oracle
 from workbench import datasets, decentralised, training
 from workbench.clusters import Link, full_mesh
@@ -19,10 +27,6 @@ from workbench.profiles import profile_model
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, Restart, SlowDown
 
 MODEL_S = 0.25
-
-
-def models(trained: Trained[Any]) -> np.ndarray:
-    return np.stack([one.double().numpy() for one in trained.weights])
 
 
 def spread(found: np.ndarray) -> float:

@@ -21,20 +21,17 @@ from tests.decentralised.setups import (
     Watching,
     cluster,
     gosgd,
+    models,
     scattered,
 )
 from tests.oracles import gossip as oracle
 from workbench import datasets, decentralised, training
 from workbench.clusters import Link, full_mesh
 from workbench.datasets import partition
-from workbench.decentralised import EverySample, GossipSetup, Trained, View, train
+from workbench.decentralised import EverySample, GossipSetup, View, train
 from workbench.decentralised.model_exchange.gosgd import GoSgd, Share, WeightedModel
 from workbench.decentralised.training import GossipPrograms
 from workbench.runtime import Crash, Lossy, Restart, Simulation, SlowDown
-
-
-def models(trained: Trained[Any]) -> np.ndarray:
-    return np.stack([one.double().numpy() for one in trained.weights])
 
 
 def held(share: Share) -> float:
