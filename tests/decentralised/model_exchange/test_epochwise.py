@@ -265,13 +265,3 @@ class TestSelecting:
         assert views[1, 1].last is None
         assert views[1, 2].last == pytest.approx((32, 32 * SAMPLE_S / 0.5))
         assert views[1, 2].sample_s == SAMPLE_S
-
-
-def test_an_interrupt_leaves_what_was_noted() -> None:
-    def interrupts(now_s: float, events: int) -> None:
-        if now_s > 5.0:
-            raise KeyboardInterrupt
-
-    found = train(epochwise(decentralised.complete(4), epochs=2000), progress=interrupts)
-    assert found.run.interrupted
-    assert 0 < len(found.epochs) < 8000

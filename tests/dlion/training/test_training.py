@@ -17,7 +17,7 @@ from workbench import dlion
 from workbench.dlion import Trained, TrainingError, train
 from workbench.runtime import SimulationError
 from workbench.training import Sgd
-from workbench.training.trained import COLUMNS, SHARED, DivergedError
+from workbench.training.trained import DivergedError
 
 
 def digest(name: str, threads: int | None = None, seed: int = 0) -> str:
@@ -129,12 +129,6 @@ class TestRecords:
         assert row["top1"] == pytest.approx(right)
         loss = torch.nn.functional.cross_entropy(logits, torch.tensor(DIGITS.y_test))
         assert row["loss"] == pytest.approx(float(loss), rel=1e-5)
-
-    def test_epochs_have_the_shared_columns(self) -> None:
-        found = train(setup(1, 0.5, epochs=2, evaluate_every=4), "baseline").epochs
-        assert set(SHARED) <= set(found.columns)
-        assert found.columns == [name for name in COLUMNS if name in found.columns]
-        assert all(found.schema[name] == COLUMNS[name] for name in found.columns)
 
     def test_epochs_sum_up_iterations(self) -> None:
         found = train(setup(1, 0.5, epochs=2, evaluate_every=4), "baseline")
