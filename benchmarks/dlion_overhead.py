@@ -34,7 +34,7 @@ from workbench.clusters import Link, full_mesh
 from workbench.datasets import Dataset
 from workbench.decentralised.gradient_exchange.gradient import Gradient, Links
 from workbench.decentralised.gradient_exchange.part import Part, Values
-from workbench.decentralised.learner import Learner
+from workbench.decentralised.learner import PeerLearner
 from workbench.dlion import ENVIRONMENTS, SYSTEMS, Setup, System, Trained, train
 
 ROUNDS, BAR_PERCENT = 7, 15.0
@@ -137,10 +137,10 @@ def noted(setup: Setup, system: System) -> tuple[Log, Trained]:
     log = Log()
 
     def noting(name: str) -> Callable[..., Any]:
-        method = getattr(Learner, name)
+        method = getattr(PeerLearner, name)
 
         @wraps(method)
-        def call(self: Learner, *args: Any, **kwargs: Any) -> Any:
+        def call(self: PeerLearner, *args: Any, **kwargs: Any) -> Any:
             if log.within:
                 return method(self, *args, **kwargs)
             values = [*args, *kwargs.values()]
@@ -170,7 +170,7 @@ def noted(setup: Setup, system: System) -> tuple[Log, Trained]:
 
     with ExitStack() as stack:
         for name in NOTED:
-            stack.enter_context(mock.patch.object(Learner, name, noting(name)))
+            stack.enter_context(mock.patch.object(PeerLearner, name, noting(name)))
         learnt = train(setup, replace(system, generate_partial_gradients=generate), threads=1)
     return log, learnt
 
@@ -258,8 +258,8 @@ def beside_steps_s(setup: Setup, system: System) -> tuple[float, int]:
         return call
 
     with (
-        mock.patch(f"{Learner.__module__}.gradient_step", timed(training.gradient_step)),
-        mock.patch(f"{Learner.__module__}.evaluate", timed(training.evaluate)),
+        mock.patch(f"{PeerLearner.__module__}.gradient_step", timed(training.gradient_step)),
+        mock.patch(f"{PeerLearner.__module__}.evaluate", timed(training.evaluate)),
     ):
         gc.collect()
         began_s = time.process_time()

@@ -25,7 +25,7 @@ import numpy as np
 from workbench import datasets, decentralised, training
 from workbench.clusters import Link, graph
 from workbench.decentralised import EverySample, GossipSetup, View
-from workbench.decentralised.learner import Learner
+from workbench.decentralised.learner import PeerLearner
 from workbench.runtime import simulate
 
 ROUNDS = 7
@@ -120,7 +120,7 @@ def own(setup: GossipSetup) -> Seconds:
     inside: list[Seconds] = []
 
     def timed(call: Callable[..., Any]) -> Callable[..., Any]:
-        def method(this: Learner, **given: Any) -> Any:
+        def method(this: PeerLearner, **given: Any) -> Any:
             before = now()
             result = call(this, **given)
             inside.append(now() - before)
@@ -129,8 +129,8 @@ def own(setup: GossipSetup) -> Seconds:
         return method
 
     with (
-        mock.patch.object(Learner, "learn", timed(Learner.learn)),
-        mock.patch.object(Learner, "evaluate", timed(Learner.evaluate)),
+        mock.patch.object(PeerLearner, "learn", timed(PeerLearner.learn)),
+        mock.patch.object(PeerLearner, "evaluate", timed(PeerLearner.evaluate)),
     ):
         before = now()
         simulate(setup.cluster, built.programs, threads=1)

@@ -62,22 +62,18 @@ def setup(of: nx.Graph, speeds: Sequence[float] | None, **changes: Any) -> Gossi
 
 
 @dataclass(frozen=True)
-class Idle:
-    """Learns nothing, for so many seconds an epoch: what is left is pure mixing."""
+class Idle(EverySample):
+    """Learns nothing, for some seconds an epoch: what is left is pure mixing."""
 
     seconds: float = 1.0
 
-    def fitted(self, setup: Gossip) -> Self:
-        return self
-
-    def begin(self, node: int) -> None:
-        """Nothing to remember."""
-
-    def report(self, state: None, epoch: int, view: View) -> None:
-        """Nothing to tell."""
-
     def step(self, state: None, epoch: int, view: View) -> tuple[None, Batches, float]:
         return None, [], self.seconds
+
+
+def models(trained: Trained[Any]) -> np.ndarray:
+    """Weights in the end, (nodes x elements)."""
+    return np.stack([weights.double().numpy() for weights in trained.weights])
 
 
 def scattered(
@@ -85,7 +81,7 @@ def scattered(
 ) -> tuple[np.ndarray, Trained[Any]]:
     """Pure mixing of models drawn at random: the first models (nodes x elements), and the run."""
     with fixed_threads():
-        built = of.programs(Idle(seconds))
+        built = of.programs(Idle(seconds=seconds))
         drawn = torch.Generator().manual_seed(0)
         for learner in built.learners:
             learner.flat.parameters.normal_(generator=drawn)

@@ -12,7 +12,7 @@ from hypothesis import given
 from tests.decentralised.test_mixing import graphs
 from workbench import decentralised
 from workbench.decentralised import Mixing, metropolis_hastings
-from workbench.decentralised.hops import diameter, fault_diameter, hops
+from workbench.decentralised.mixing import diameter, fault_diameter, hops
 
 
 @given(graph=graphs())

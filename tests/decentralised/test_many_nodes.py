@@ -13,7 +13,7 @@ import torch
 from tests.decentralised.setups import DIGITS, MODEL_BYTES, cluster
 from workbench import decentralised
 from workbench.decentralised import GossipSetup
-from workbench.decentralised.learner import Learner
+from workbench.decentralised.learner import PeerLearner
 from workbench.runtime import simulate
 from workbench.training import fixed_threads
 
@@ -31,7 +31,7 @@ def setup_of(nodes: int, epochs: int = 1) -> GossipSetup:
 class Held:
     """Counts the models that are held at once, from when they are copied to be sent."""
 
-    def __init__(self, learners: list[Learner]) -> None:
+    def __init__(self, learners: list[PeerLearner]) -> None:
         self.most, self._alive = 0, 0
         for learner in learners:
             learner.snapshot = partial(self._copied, learner.snapshot)  # type: ignore[method-assign]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -12,11 +13,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from tests.long import usually
 from tests.oracles import dlion_costs as oracle
 from tests.short_trainings import DIGITS
 from workbench.clusters import Cluster, Link, Node, full_mesh
@@ -40,8 +41,8 @@ from workbench.dlion import (
     train,
 )
 from workbench.dlion.algorithms.hop import all_but_the_backup
-from workbench.dlion.costs.dry_run import SHARES
-from workbench.dlion.costs.iteration import Iteration, Workload, first_iterations, iteration
+from workbench.dlion.costs.dry_run import SHARES, DryRun
+from workbench.dlion.costs.iteration import ROUNDS, Iteration, Workload, first_iterations, iteration
 from workbench.names import UnknownNameError
 
 CIPHER_BYTES = 5e6
@@ -50,16 +51,9 @@ WORK = Workload(4 * VALUES, sample_s=0.05, host_s=0.05, local_batch=8)
 ROUNDING = 1e-9
 
 
-class OneVariable(nn.Module):
+def one_variable() -> nn.Module:
     """A linear classifier of digits without bias."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(64, 10, bias=False)
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = self.linear(images.flatten(1))
-        return found
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10, bias=False))
 
 
 def every_other(gradient: Gradient, links: Links) -> Parts:
@@ -85,7 +79,7 @@ EXACT: dict[str, System] = {
 
 def trained(cluster: Cluster, system: str | System, iterations: int = 12) -> Trained:
     setup = Setup(
-        OneVariable(),
+        one_variable(),
         DIGITS,
         cluster=cluster,
         iterations=iterations,
@@ -116,7 +110,9 @@ def check_times(cluster: Cluster, system: System, iterations: int = 12) -> None:
 
 
 @pytest.mark.parametrize("name", EXACT)
-@pytest.mark.parametrize("environment", ["hetero_sys_a", "hetero_cpu_b", "regions"])
+@pytest.mark.parametrize(
+    "environment", usually(["hetero_sys_a"], ["hetero_sys_a", "hetero_cpu_b", "regions"])
+)
 def test_times_are_those_of_a_simulated_training(environment: str, name: str) -> None:
     check_times(narrow(environment), EXACT[name])
 
@@ -142,23 +138,39 @@ def test_overheads_and_latencies_count(limited: bool) -> None:
         check_times(cluster, EXACT[name], 6)
 
 
+def bytes_by_link(transfers: pl.DataFrame, iterations: int) -> dict[tuple[int, int], float]:
+    sums = transfers.group_by("source", "target").agg(pl.col("bytes").sum())
+    return {(source, target): size / iterations for source, target, size in sums.iter_rows()}
+
+
 @pytest.mark.parametrize(
-    "name", [one for one in EXACT if one not in ("ako", "ad_psgd", "batching")]
+    "name",
+    [one for one in EXACT if one not in ("ako", "ad_psgd", "batching", "noloco", "moshpit_sgd")],
 )
 def test_bytes_are_those_of_a_simulated_training(name: str) -> None:
-    cluster, count = narrow("hetero_sys_a"), 12
-    rows = trained(cluster, EXACT[name], count).transfers
-    found = {
-        (source, target): size_bytes / count
-        for source, target, size_bytes in rows.group_by("source", "target")
-        .agg(pl.col("bytes").sum())
-        .iter_rows()
-    }
-    predicted = iteration(cluster, WORK, EXACT[name]).link_bytes
-    if name in ("noloco", "moshpit_sgd"):  # pairs are drawn; rounds are not all over
-        assert sum(predicted.values()) == pytest.approx(sum(found.values()), rel=0.05)
-    else:
-        assert predicted == pytest.approx(found)
+    cluster = narrow("hetero_sys_a")
+    expected = bytes_by_link(trained(cluster, EXACT[name], 12).transfers, 12)
+    assert iteration(cluster, WORK, EXACT[name]).link_bytes == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["noloco", "moshpit_sgd"])
+def test_bytes_to_changing_partners_are_those_of_a_training_of_the_same_seed(name: str) -> None:
+    """Link by link, in the iterations whose mean is predicted, once all of it has arrived."""
+    cluster = narrow("hetero_sys_a")
+    with closing(DryRun(cluster, WORK, EXACT[name], at_s=0.0, share=None, seed=0)) as run:
+        first, last, repeats = run.settle(ROUNDS)
+        predicted = run.link_bytes(first, last, repeats)
+        run.run_to(last + 4)
+        sent = {
+            pair: sum(one.size_bytes for one in arrived if first < one.iteration <= last)
+            for pair, arrived in run.arrived.items()
+        }
+    rows = trained(cluster, EXACT[name], last).transfers.filter(pl.col("iteration") > first)
+    assert {pair: size for pair, size in sent.items() if size} == bytes_by_link(rows, 1)
+    assert iteration(cluster, WORK, EXACT[name]).link_bytes == predicted
+    # of what is on its way when the mean is taken, the number of iterations is not known
+    mean = sum(sent.values()) / (last - first)
+    assert sum(predicted.values()) == pytest.approx(mean, rel=0.05)
 
 
 def test_a_large_model_takes_as_long_as_its_bytes() -> None:
@@ -178,12 +190,8 @@ def test_ako_cuts_blocks_that_the_links_carry() -> None:
     predicted = iteration(narrow("homo_b"), WORK, "ako")
     mean = found["bytes"].mean()
     assert predicted.link_bytes[0, 1] == pytest.approx(mean, abs=8)  # blocks differ by a value
-    assert predicted.iteration_s == pytest.approx(
-        [
-            host + compute
-            for host, compute in zip(predicted.host_s, predicted.compute_s, strict=True)
-        ]
-    )
+    own_s = np.add(predicted.host_s, predicted.compute_s).tolist()
+    assert predicted.iteration_s == pytest.approx(own_s)
 
 
 PLAIN_DLION = replace(
@@ -209,7 +217,7 @@ def test_dlion_sends_what_links_carry_while_it_computes(environment: str) -> Non
         assert predicted.link_bytes[source, target] == pytest.approx(mean, rel=0.15, abs=8)
 
 
-@pytest.mark.parametrize("environment", ["hetero_sys_b", "regions"])
+@pytest.mark.parametrize("environment", usually(["regions"], ["hetero_sys_b", "regions"]))
 def test_what_is_rare_in_dlion_counts(environment: str) -> None:
     cluster, count = narrow(environment), 300
     predicted = iteration(cluster, WORK, "dlion")
@@ -273,7 +281,7 @@ def test_begins_are_those_of_the_oracle(
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-@pytest.mark.parametrize("environment", ["homo_b", "hetero_sys_b"])
+@pytest.mark.parametrize("environment", usually(["hetero_sys_b"], ["homo_b", "hetero_sys_b"]))
 def test_no_iteration_is_shorter_than_its_parts(environment: str, name: str) -> None:
     cluster = narrow(environment)
     found = iteration(cluster, WORK, name)
@@ -283,20 +291,20 @@ def test_no_iteration_is_shorter_than_its_parts(environment: str, name: str) -> 
     assert min(*found.transfer_s, *found.idle_s) >= 0
     rates = zip(found.batches, found.iteration_s, strict=True)
     assert found.samples_per_s == pytest.approx(sum(batch / each for batch, each in rates))
-    if found.repeats and name not in (
-        "ako",
-        "dlion",
-    ):  # nobody's queue grows, so what is sent is carried
+    if found.repeats and name not in ("ako", "dlion"):
+        # nobody's queue grows, so what is sent is carried
         for worker, node in enumerate(cluster.nodes):
             for way, capacity in enumerate((node.uplink, node.downlink)):
                 assert capacity is not None
                 carried = sum(
-                    each for pair, each in found.link_bytes_per_s.items() if pair[way] == worker
+                    size_bytes / found.iteration_s[pair[0]]
+                    for pair, size_bytes in found.link_bytes.items()
+                    if pair[way] == worker
                 )
                 assert 8 * carried <= capacity.at(0.0) * (1 + 1e-3)
 
 
-@pytest.mark.parametrize("environment", ["homo_a", "homo_b", "homo_c"])
+@pytest.mark.parametrize("environment", usually(["homo_a"], ["homo_a", "homo_b", "homo_c"]))
 def test_equal_workers_compute_then_send(environment: str) -> None:
     cluster = ENVIRONMENTS[environment].cluster()
     work = Workload(CIPHER_BYTES, 0.02, 0.3)
@@ -312,7 +320,7 @@ def test_equal_workers_compute_then_send(environment: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["baseline", "hop", "gaia", "choco_sgd", "moshpit_sgd"])
-@pytest.mark.parametrize("environment", ["hetero_sys_a", "regions"])
+@pytest.mark.parametrize("environment", usually(["hetero_sys_a"], ["hetero_sys_a", "regions"]))
 def test_the_mean_is_that_of_a_long_training(environment: str, name: str) -> None:
     cluster, count = narrow(environment), 50 * 24 if name == "moshpit_sgd" else 200
     rows = first_iterations(cluster, WORK, name, count).filter(pl.col("iteration") >= count // 2)
@@ -362,11 +370,6 @@ def _all_but_the_first(progress: Progress) -> bool:
 
 
 WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
-    "bytes": (lambda: Workload(0, 0.1), ValueError, "model_bytes is 0; it must be finite and abo"),
-    "seconds": (lambda: Workload(1, -0.1), ValueError, "sample_s is -0.1; .* above 0"),
-    "host": (lambda: Workload(1, 0.1, -1), ValueError, "host_s is -1; .* at least 0"),
-    "batch": (lambda: Workload(1, 0.1, 0, 0), ValueError, "local_batch is 0"),
-    "text": (lambda: Workload("5 MB", 0.1), ValueError, "give a number"),  # type: ignore[arg-type]
     "system": (lambda: predicted("dlyon"), UnknownNameError, "dlion"),
     "no system": (lambda: predicted(5), TypeError, "system is 5; give the name of one of SYSTEMS"),
     "cluster": (lambda: iteration("homo_b", WORK, "ako"), ValueError, "give a Cluster"),  # type: ignore[arg-type]
@@ -375,23 +378,15 @@ WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "share": (lambda: predicted("gaia", share=0), ValueError, "share is 0"),
     "time": (lambda: predicted("gaia", at_s=-1), ValueError, "at_s is -1"),
     "seed": (lambda: predicted("noloco", seed=-1), ValueError, "seed is -1"),
-    "never": (
-        lambda: predicted(replace(BASELINE, synch_training=_never)),
-        ValueError,
-        "all workers wait, and nothing is on its way",
-    ),
+    "never": (lambda: waiting(_never), ValueError, "all workers wait, and nothing is on its way"),
     "stuck": (
-        lambda: predicted(replace(BASELINE, synch_training=_all_but_the_first)),
+        lambda: waiting(_all_but_the_first),
         ValueError,
         "waits for ever while others go on; synch_training must allow",
     ),
-    "halted": (
-        lambda: iteration(halted("speed"), WORK, "ako"),
-        ValueError,
-        "a has a speed of 0 at 0 s",
-    ),
+    "halted": (lambda: halted("speed"), ValueError, "a has a speed of 0 at 0 s"),
     "cut off": (
-        lambda: iteration(halted("uplink_bps"), WORK, "ako"),
+        lambda: halted("uplink_bps"),
         ValueError,
         "the uplink of a carries nothing at 0 s; give another at_s",
     ),
@@ -407,9 +402,13 @@ def predicted(system: Any, **options: Any) -> Iteration:
     return iteration(narrow("homo_b"), WORK, system, **options)
 
 
-def halted(what: str) -> Cluster:
+def waiting(until: Callable[[Progress], bool]) -> Iteration:
+    return predicted(replace(BASELINE, synch_training=until))
+
+
+def halted(what: str) -> Iteration:
     nodes = [Node("a", **{what: [(0, 0), (5, 1.0)]}), Node("b")]  # type: ignore[arg-type]
-    return meshed(nodes, Link(1e6))
+    return iteration(meshed(nodes, Link(1e6)), WORK, "ako")
 
 
 @pytest.mark.parametrize("what", WRONG)

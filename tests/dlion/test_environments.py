@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import pickle
-import re
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from tests.refusals import refusals
 from workbench.clusters import Schedule
 from workbench.clusters.node import Given
 from workbench.dlion.costs.environments import (
@@ -277,52 +275,79 @@ def test_environments_are_values(name: str) -> None:
     assert pickle.loads(pickle.dumps(ENVIRONMENTS[name])) == ENVIRONMENTS[name]
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Environment("", (1, 2), (1, 2)), "give the environment a name"),
-        (lambda: Environment("x", (1,), (1,)), "cores of 1 workers.*at least two"),
-        (lambda: Environment("x", (1, 2), (1, 2, 3)), "cores of 2 workers and mbps of 3"),
-        (lambda: Environment("x", 24, (1, 2)), "cores is 24; give one entry for each worker"),  # type: ignore[arg-type]
-        (lambda: Environment("x", (1, 0), (1, 2)), "worker 1 is without cores"),
-        (lambda: Environment("x", (1, -4), (1, 2)), "worker 1 is without cores.*above 0"),
-        (
-            lambda: Environment("x", ([(0, 4), (5, 0)], 1), (1, 2), unit="GPUs"),
-            "worker 0 is without GPUs: cores of worker 0",
-        ),
-        (lambda: Environment("x", ([(0, 0), (5, 1)], 1), (1, 2)), "worker 0 is without cores"),
-        (lambda: Environment("x", (1, 2), (1, 0)), "worker 1 is without bandwidth"),
-        (
-            lambda: Environment("x", (1, 2), (Schedule((0, 1), (0, 2)), 1)),
-            "worker 0 is without bandwidth",
-        ),
-        (lambda: Environment("x", (1, math.inf), (1, 2)), "cores of worker 1: .* finite"),
-        (lambda: Environment("x", (1, "many"), (1, 2)), "cores of worker 1: 'many'"),  # type: ignore[arg-type]
-        (lambda: Environment("x", (1, {0: 4}), (1, 2)), "cores of worker 1: .*is not a schedule"),  # type: ignore[arg-type]
-        (lambda: Environment("x", (1, 2), (1, [(5, 2)])), "mbps of worker 1: .*start at 0 s"),
-        (lambda: Environment("x", (1, 2), (1, [1, 2])), "mbps of worker 1: .*give pairs"),  # type: ignore[list-item]
-        (lambda: Environment("x", (1, 2), (1, 2), unit="cpus"), "unit is 'cpus'.*cores or GPUs"),
-        (lambda: Environment("x", (1, 2), (1, 2), [1]), "map pairs to Mbit/s"),  # type: ignore[arg-type]
-        (lambda: Environment("x", (1, 2), (1, 2), {(0, 2): 5}), "two different workers of 0 to 1"),
-        (lambda: Environment("x", (1, 2), (1, 2), {(1, 1): 5}), "two different workers of 0 to 1"),
-        (lambda: Environment("x", (1, 2), (1, 2), {(0, 1): 0}), "is 0; give finite Mbit/s"),
-        (lambda: SMALL.of(1), "workers is 1; it must be a whole number of at least 2"),
-        (lambda: SMALL.cluster(parallel_share=1.5), "parallel_share is 1.5; give a share"),
-        (lambda: SMALL.cluster(link_share=0), "link_share is 0; give a share above 0"),
-        (lambda: SMALL.cluster(carries=math.nan), "carries is nan; give a finite factor"),
-        (lambda: speed_up(0), "cores is 0; give a finite number above 0"),
-        (lambda: stress(24, [(0, 0), (100, 24)]), "occupies 24 of 24 cores from 100 s on"),
-        (lambda: stress(24, [(0, -1)]), "occupies -1 of 24 cores"),
-        (lambda: stress(0, [(0, 0)]), "cores is 0; it must be a whole number"),
-        (lambda: stress(24, 12), "occupied is 12; give pairs"),  # type: ignore[arg-type]
-        (lambda: stress(24, [(10, 2)]), "occupied: .*must start at 0 s"),
-        (lambda: tc([(0, 30), (100, 0)]), "limits to 0 Mbit/s from 100 s on"),
-        (lambda: tc([(0, 30), 5]), "mbps has 5; give pairs"),  # type: ignore[list-item]
-        (lambda: tc([(0, 30), (200, 5), (100, 8)]), "mbps: .*not in order"),
-        (lambda: tc([]), "mbps: the schedule is empty"),
-    ],
+test_environment = refusals(
+    Environment,
+    {"title": "x", "cores": (1, 2), "mbps": (1, 2)},
+    {
+        "title": {"give the environment a name": [""]},
+        "cores": {
+            "cores of 1 workers.*at least two": [(1,)],
+            "cores is 24; give one entry for each worker": [24],
+            "worker 1 is without cores.*above 0": [(1, 0), (1, -4)],
+            "worker 0 is without cores": [([(0, 0), (5, 1)], 1)],
+            "cores of worker 1: .* finite": [(1, math.inf)],
+            "cores of worker 1: 'many'": [(1, "many")],
+            "cores of worker 1: .*is not a schedule": [(1, {0: 4})],
+        },
+        "mbps": {
+            "cores of 2 workers and mbps of 3": [(1, 2, 3)],
+            "worker 1 is without bandwidth": [(1, 0)],
+            "worker 0 is without bandwidth": [(Schedule((0, 1), (0, 2)), 1)],
+            "mbps of worker 1: .*start at 0 s": [(1, [(5, 2)])],
+            "mbps of worker 1: .*give pairs": [(1, [1, 2])],
+        },
+        "unit": {"unit is 'cpus'.*cores or GPUs": ["cpus"]},
+        "pairs_mbps": {
+            "map pairs to Mbit/s": [[1]],
+            "two different workers of 0 to 1": [{(0, 2): 5}, {(1, 1): 5}],
+            "is 0; give finite Mbit/s": [{(0, 1): 0}],
+        },
+    },
 )
-def test_wrong_arguments(make: Callable[[], Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message) as caught:
-        make()
-    assert not re.search(r"\n", str(caught.value))
+test_workers = refusals(
+    SMALL.of,
+    {"workers": 2},
+    {"workers": {"workers is 1; it must be a whole number of at least 2": [1]}},
+)
+test_cluster = refusals(
+    SMALL.cluster,
+    {},
+    {
+        "parallel_share": {"parallel_share is 1.5; give a share": [1.5]},
+        "link_share": {"link_share is 0; give a share above 0": [0]},
+        "carries": {"carries is nan; give a finite factor": [math.nan]},
+    },
+)
+test_speed_up = refusals(
+    speed_up, {"cores": 1}, {"cores": {"cores is 0; give a finite number above 0": [0]}}
+)
+test_stress = refusals(
+    stress,
+    {"cores": 24, "occupied": [(0, 0)]},
+    {
+        "cores": {"cores is 0; it must be a whole number": [0]},
+        "occupied": {
+            "occupies 24 of 24 cores from 100 s on": [[(0, 0), (100, 24)]],
+            "occupies -1 of 24 cores": [[(0, -1)]],
+            "occupied is 12; give pairs": [12],
+            "occupied: .*must start at 0 s": [[(10, 2)]],
+        },
+    },
+)
+test_tc = refusals(
+    tc,
+    {"mbps": [(0, 30)]},
+    {
+        "mbps": {
+            "limits to 0 Mbit/s from 100 s on": [[(0, 30), (100, 0)]],
+            "mbps has 5; give pairs": [[(0, 30), 5]],
+            "mbps: .*not in order": [[(0, 30), (200, 5), (100, 8)]],
+            "mbps: the schedule is empty": [[]],
+        }
+    },
+)
+
+
+def test_who_computes_with_gpus_is_told_of_gpus() -> None:
+    with pytest.raises(ValueError, match="worker 0 is without GPUs: cores of worker 0"):
+        Environment("x", ([(0, 4), (5, 0)], 1), (1, 2), unit="GPUs")

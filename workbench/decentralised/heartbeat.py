@@ -24,7 +24,7 @@ class Heartbeat:
     def __init__(
         self,
         context: Context,
-        patience_s: float | None,
+        patience_s: float,
         targets: Sequence[int],
         sources: Iterable[int],
     ) -> None:
@@ -35,18 +35,17 @@ class Heartbeat:
 
     def start(self) -> None:
         """Send and receive from now on."""
-        if self._patience_s is not None and (self._targets or self._heard_s):
-            self._context.spawn(self._beat(self._patience_s / BEATS))
+        if self._patience_s < math.inf and (self._targets or self._heard_s):
+            self._context.spawn(self._beat())
             self._context.spawn(self._listen())
 
-    async def _beat(self, every_s: float) -> None:
+    async def _beat(self) -> None:
         context = self._context
         while True:
+            beat = Message(context.node, "heartbeat", self.sent_epoch, control=True)
             for peer in self._targets:
-                context.send(
-                    peer, Message(context.node, "heartbeat", self.sent_epoch, control=True)
-                )
-            await context.sleep(every_s)
+                context.send(peer, beat)
+            await context.sleep(self._patience_s / BEATS)
 
     async def _listen(self) -> None:
         while True:
@@ -61,6 +60,8 @@ class Heartbeat:
 
     def left_s(self, peer: int) -> float:
         """Seconds until a silent peer counts as gone; 0 once it does."""
-        if self._patience_s is None:
-            return math.inf
         return max(0.0, self._heard_s[peer] + self._patience_s - self._context.now_s())
+
+    def next_gone_s(self, peers: Iterable[int]) -> float:
+        """Seconds until the next of these peers counts as gone; 0 once all do."""
+        return min(filter(None, map(self.left_s, peers)), default=0.0)

@@ -39,7 +39,7 @@ T = TypeVar("T", bound=Trained[Any])
 
 
 @dataclass(eq=False)
-class Learner:
+class PeerLearner:
     """One node's model and optimiser."""
 
     node: int
@@ -151,13 +151,13 @@ class Learner:
         self.flat.parameters.copy_(total)
 
 
-def learners_of(setup: PeerSetup, models: Sequence[FlatModel]) -> list[Synchronized[Learner]]:
+def learners_of(setup: PeerSetup, models: Sequence[FlatModel]) -> list[Synchronized[PeerLearner]]:
     """Each node's learner, with a copy of its model; steps of several may run beside each other."""
     parallel = may_run_in_parallel(setup, models[0])
     data, sgd, seed = setup.dataset, setup.sgd, setup.seed
     return [
         Synchronized(
-            Learner(node, seed, flat.replica(), flat.parameters, data, sgd, name, parallel),
+            PeerLearner(node, seed, flat.replica(), flat.parameters, data, sgd, name, parallel),
             parallel=parallel,
         )
         for node, (name, flat) in enumerate(zip(setup.network.names, models, strict=True))
@@ -168,9 +168,9 @@ def learners_of(setup: PeerSetup, models: Sequence[FlatModel]) -> list[Synchroni
 class PeerPrograms(Programs[T]):
     """Programs of nodes that have a model each."""
 
-    states: list[Synchronized[Learner]]
+    states: list[Synchronized[PeerLearner]]
 
     @property
-    def learners(self) -> list[Learner]:
+    def learners(self) -> list[PeerLearner]:
         """The nodes' learners, once the pending steps are done."""
         return [state.value for state in self.states]

@@ -26,22 +26,11 @@ class MixingError(UserError):
 class Mixing:
     """Weights of an exchange: node i's next model is ``sum_j matrix[i, j] * model_j``.
 
-    The matrix is doubly stochastic. Rows that sum to 1 make every model an average; columns that
-    do keep the mean of all models what it is.
-
-    Attributes
-    ----------
-    matrix
-        float64, n x n, not negative; cannot be written to.
-
-    Raises
-    ------
-    MixingError
-        It is not square, has an entry that is negative or no real number, or a row or column that
-        does not sum to 1.
+    The matrix is doubly stochastic, or a MixingError is raised. Rows that sum to 1 make every model
+    an average; columns that do keep the mean of all models what it is.
     """
 
-    matrix: NDArray[np.float64]
+    matrix: NDArray[np.float64]  # n x n, not negative; cannot be written to
 
     def __post_init__(self) -> None:
         matrix = _real(self.matrix)
@@ -126,17 +115,8 @@ def as_mixing(mixing: object) -> Mixing:
 def metropolis_hastings(graph: nx.Graph) -> Mixing:
     """Weights from degrees alone: ``1 / (1 + max(degree_i, degree_j))`` for each pair of peers.
 
-    Each node keeps the rest of its own (Xiao, Boyd and Kim 2007, Sec. 2).
-
-    Parameters
-    ----------
-    graph
-        Undirected, of nodes 0 to n-1, without loops.
-
-    Raises
-    ------
-    MixingError
-        Another graph.
+    Each node keeps the rest of its own (Xiao, Boyd and Kim 2007, Sec. 2). The graph is undirected,
+    of nodes 0 to n-1, without loops; another is refused with a MixingError.
     """
     import networkx as nx
 
@@ -170,3 +150,45 @@ def _real(weights: ArrayLike) -> NDArray[np.float64]:
         what = {"c": "complex numbers", "U": "text", "S": "text"}.get(matrix.dtype.kind, "objects")
         raise MixingError(f"the mixing matrix holds {what}; give weights, real numbers from 0 to 1")
     return matrix.astype(np.float64)
+
+
+def hops(mixing: Mixing) -> NDArray[np.float64]:
+    """Exchanges until node i knows what node j knew: (n, n), infinite where it never will."""
+    return _hops(mixing.matrix > 0)
+
+
+def diameter(mixing: Mixing) -> float:
+    """Exchanges until everybody knows what anybody knew; infinite where some never do."""
+    return float(hops(mixing).max())
+
+
+def fault_diameter(mixing: Mixing) -> float:
+    """The diameter among nodes still connected after the loss of any single node or link.
+
+    Never less than `diameter` where that is finite.
+    """
+    linked = mixing.matrix > 0
+    longest, count = _longest(linked), len(mixing)
+    if linked.all():  # a third node relays what went over the lost link
+        return longest if count < 3 else 2.0
+    nodes = np.arange(count)
+    for gone in nodes:
+        rest = nodes[nodes != gone]
+        longest = max(longest, _longest(linked[np.ix_(rest, rest)]))
+    for i, j in np.argwhere(np.triu(linked | linked.T, 1)):
+        without = linked.copy()
+        without[[i, j], [j, i]] = False
+        longest = max(longest, _longest(without))
+    return longest
+
+
+def _longest(linked: NDArray[np.bool_]) -> float:
+    paths = _hops(linked)
+    return float(paths.max(initial=0.0, where=np.isfinite(paths)))
+
+
+def _hops(linked: NDArray[np.bool_]) -> NDArray[np.float64]:
+    from scipy.sparse import csgraph
+
+    paths: NDArray[np.float64] = csgraph.shortest_path(linked, method="D", unweighted=True)
+    return paths

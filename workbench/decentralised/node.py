@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from workbench.decentralised.heartbeat import Heartbeat
-from workbench.decentralised.learner import Learner
-from workbench.decentralised.recorder import Recorder
+from workbench.decentralised.learner import PeerLearner
+from workbench.decentralised.recorder import PeerRecorder
 from workbench.runtime import Message, Synchronized
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class PeerJob:
     """A training job: what all nodes of a run know."""
 
     setup: PeerSetup
-    learners: Sequence[Synchronized[Learner]]  # by node; their steps may run beside each other
-    recorder: Recorder
+    learners: Sequence[Synchronized[PeerLearner]]  # by node; their steps may run beside each other
+    recorder: PeerRecorder
     batch_size: int  # at first
     sample_s: Sequence[float]  # of learning from a sample at speed 1, by node
     tensor_bytes: tuple[float, ...] = ()  # of a model on the links, if tensors count there
@@ -45,12 +45,12 @@ class Job:
 
 
 class Checkpoint(NamedTuple):
-    """What a node that rejoins begins with."""
+    """A node's model, such as a node that rejoins begins with."""
 
     at: int  # the sender's epoch, one more than the last when it has finished; or its iteration
     parameters: Tensor
     buffers: Mapping[str, Tensor]  # weigh nothing on the links, as in `workbench.training.buffers`
-    more: Any  # what the exchange needs beside
+    more: Any = None  # what the exchange needs beside
 
 
 class Source(Protocol):
@@ -59,25 +59,20 @@ class Source(Protocol):
     @property
     def over(self) -> bool:
         """Whether the node has finished."""
-        ...
 
     @property
     def label(self) -> str:
         """Of the next batch in the trace."""
-        ...
 
     @property
     def epoch_over(self) -> bool:
         """Whether the last batch of an epoch was the latest."""
-        ...
 
     async def next(self) -> Batch | None:
         """Choose the next batch; None in an epoch without any."""
-        ...
 
     def learnt(self, samples: int) -> None:
         """Count a batch that was learnt from."""
-        ...
 
 
 class Exchange(Protocol):
@@ -85,35 +80,31 @@ class Exchange(Protocol):
 
     async def begin(self) -> None:
         """Listen; after a restart, rejoin."""
-        ...
 
-    def work(self, batch: Batch) -> Callable[[Learner], Any]:
+    def work(self, batch: Batch) -> Callable[[PeerLearner], Any]:
         """What is computed on a batch, with all that has arrived when that begins."""
-        ...
 
     async def learnt(self, loss: Any, took_s: float) -> None:
         """Exchange behind a batch, which took so long, and wait until the next may begin."""
-        ...
 
     async def epoch_ended(self) -> None:
         """Exchange behind an epoch, and note it."""
-        ...
 
     async def outlast(self) -> Any:
         """Serve the others until they need nothing more; the program's result."""
-        ...
 
 
 class Node:
     """A node from its start, or restart, to its crash or end."""
 
     def __init__(
-        self, job: Job, context: Context, targets: Sequence[int], sources: Iterable[int]
+        self, job: PeerJob, context: Context, targets: Sequence[int], sources: Iterable[int]
     ) -> None:
         self.job, self.context, self.node = job, context, context.node
+        self.patience_s = math.inf if job.setup.patience_s is None else job.setup.patience_s
         if context.restarts:  # a crash loses what a node holds
             self.learner.begin(context.restarts)
-        self.heartbeat = Heartbeat(context, job.setup.patience_s, targets, sources)
+        self.heartbeat = Heartbeat(context, self.patience_s, targets, sources)
         self._waiting = False
 
     async def run(self, source: Source, exchange: Exchange) -> Any:
@@ -132,13 +123,18 @@ class Node:
         return await exchange.outlast()
 
     @property
-    def learner(self) -> Learner:
+    def learner(self) -> PeerLearner:
         """Its model and optimiser, once the pending computation is done."""
         return self.job.learners[self.node].value
 
+    @property
+    def up_to_date(self) -> PeerLearner:
+        """The same, with all that has arrived and is to be added."""
+        return self.learner
+
     async def timed(
         self,
-        begin: Callable[[], Callable[[Learner], Any]],
+        begin: Callable[[], Callable[[PeerLearner], Any]],
         samples: int,
         label: str,
         times: float = 1.0,
@@ -160,8 +156,12 @@ class Node:
 
     async def evaluate(self, **given: Any) -> Evaluation:
         """Evaluate the model, which takes no virtual time and leaves no trace."""
-        work, own = partial(Learner.evaluate, **given), self.job.learners[self.node]
-        return await self.context.compute(work, cost_s=0.0, lane="", on=own)
+        return await self.context.compute(
+            partial(PeerLearner.evaluate, **given),
+            cost_s=0.0,
+            lane="",
+            on=self.job.learners[self.node],
+        )
 
     def on(self, topic: str, act: Callable[[Message], None]) -> None:
         """Have every message of a topic handled as it arrives."""
@@ -178,14 +178,21 @@ class Node:
 
     async def until(self, met: Callable[[], bool]) -> None:
         """Wait until something holds; where messages may be lost, no longer than the patience."""
-        patience_s, context = self.job.setup.patience_s, self.context
-        ends_s = math.inf if patience_s is None else context.now_s() + patience_s
-        while not met() and (left_s := ends_s - context.now_s()) > 0:
+        ends_s = self.context.now_s() + self.patience_s
+        while not met() and (left_s := ends_s - self.context.now_s()) > 0:
             self._waiting = True
-            with contextlib.suppress(TimeoutError):
-                await context.receive("wake", timeout_s=None if left_s == math.inf else left_s)
+            await self.receive("wake", left_s)
             self._waiting = False
             self.look_around()
+
+    async def receive(
+        self, topic: str, within_s: float, sender: int | None = None
+    ) -> Message | None:
+        """Wait for a message; None if none comes in time."""
+        timeout_s = None if within_s == math.inf else within_s
+        with contextlib.suppress(TimeoutError):
+            return await self.context.receive(topic, sender=sender, timeout_s=timeout_s)
+        return None
 
     def look_around(self) -> None:
         """Find out which peers are gone, and which are back."""
@@ -205,11 +212,9 @@ class Node:
         for peer in self.there if to is None else (to,):
             self.context.send(peer, message)
 
-    def send(
-        self, to: int, topic: str, payload: Any, size_bytes: float, *, times: float = 1.0
-    ) -> None:
-        """Send a peer something that has a size, in the place of this many messages."""
-        self.context.send(to, Message(self.node, topic, payload, size_bytes * times))
+    def send(self, to: int, topic: str, payload: Any, size_bytes: float) -> None:
+        """Send a peer something that has a size."""
+        self.context.send(to, Message(self.node, topic, payload, size_bytes))
 
     def model_message(self, topic: str, payload: Any) -> Message:
         """A message of a model's size."""
@@ -219,25 +224,25 @@ class Node:
 
     def hand_over(self, to: int, at: int, more: Any) -> None:
         """Send the model to a node that rejoins."""
-        learner = self.learner
-        checkpoint = Checkpoint(at, learner.snapshot(), learner.buffers(), more)
-        self.context.send(to, self.model_message("checkpoint", checkpoint))
+        self.context.send(to, self.model_message("checkpoint", self.checkpoint(at, more)))
+
+    def checkpoint(self, at: int, more: Any = None) -> Checkpoint:
+        """Copy the model."""
+        learner = self.up_to_date
+        return Checkpoint(at, learner.snapshot(), learner.buffers(), more)
 
     async def rejoin(self, peers: Iterable[int]) -> Checkpoint | None:
         """Ask peers with links both ways for the model, one after the other, until one answers.
 
         A node that nobody answers begins with the first model.
         """
-        context, links = self.context, self.job.setup.network.links
+        links = self.job.setup.network.links
         for peer in peers:
             if not {(self.node, peer), (peer, self.node)} <= links.keys():
                 continue
-            context.send(peer, Message(self.node, "fetch", control=True))
-            with contextlib.suppress(TimeoutError):
-                found = await context.receive(
-                    "checkpoint", sender=peer, timeout_s=self.job.setup.patience_s
-                )
-                checkpoint: Checkpoint = found.payload
+            self.tell("fetch", to=peer)
+            if (message := await self.receive("checkpoint", self.patience_s, peer)) is not None:
+                checkpoint: Checkpoint = message.payload
                 self.learner.adopt(checkpoint.parameters, checkpoint.buffers)
                 return checkpoint
         return None

@@ -15,39 +15,24 @@ from workbench.training.trained import schema
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from workbench.decentralised.learner import Learner
+    from workbench.decentralised.learner import PeerLearner
     from workbench.runtime import Message
     from workbench.training import Evaluation
 
 EPOCHS = schema(("node", "name", "test_loss", "consensus_error", "samples", "restarts"))
-EVALUATIONS = {
-    "at_s": pl.Float64,
-    "node": pl.Int64,
-    "name": pl.String,
-    "iteration": pl.Int64,
-    "top1": pl.Float64,
-    "loss": pl.Float64,
-}
+_NUMBERED = {"at_s": pl.Float64, "node": pl.Int64, "name": pl.String, "iteration": pl.Int64}
+EVALUATIONS = {**_NUMBERED, "top1": pl.Float64, "loss": pl.Float64}
 ITERATIONS = {
-    "at_s": pl.Float64,
-    "node": pl.Int64,
-    "name": pl.String,
-    "iteration": pl.Int64,
-    "samples": pl.Int64,
-    "global_batch": pl.Int64,
+    **_NUMBERED,
+    **dict.fromkeys(("samples", "global_batch"), pl.Int64),
     "loss": pl.Float64,
     "restarts": pl.Int64,
 }
 TRANSFERS = {
     "at_s": pl.Float64,
-    "source": pl.Int64,
-    "source_name": pl.String,
-    "target": pl.Int64,
-    "target_name": pl.String,
+    **{"source": pl.Int64, "source_name": pl.String, "target": pl.Int64, "target_name": pl.String},
     "topic": pl.String,
-    "iteration": pl.Int64,
-    "values": pl.Int64,
-    "bytes": pl.Int64,
+    **dict.fromkeys(("iteration", "values", "bytes"), pl.Int64),
 }
 _CHUNK = 1 << 20  # elements in double precision at once
 
@@ -88,7 +73,7 @@ class Spread:
 
 
 @dataclass
-class Recorder:
+class PeerRecorder:
     """Rows of a run, as they come.
 
     A mean model is kept for at most as many epochs as there are nodes, so that memory is linear in
@@ -109,14 +94,19 @@ class Recorder:
         return not epoch % self.evaluate_every or epoch == self.epochs
 
     def note(
-        self, epoch: int, at_s: float, learner: Learner, restarts: int, found: Evaluation | None
+        self,
+        epoch: int,
+        at_s: float,
+        learner: PeerLearner,
+        restarts: int,
+        evaluation: Evaluation | None,
     ) -> None:
         """Note the end of a node's epoch, after its exchange, and its evaluation if any."""
-        if found is not None:
+        if evaluation is not None:
             where = f"for {learner.name} on the test samples at the end of epoch {epoch}"
-            check_finite(found.loss, where)
+            check_finite(evaluation.loss, where)
         samples, loss = learner.take_loss()
-        test = (None, None) if found is None else (found.loss, found.top1)
+        test = (None, None) if evaluation is None else (evaluation.loss, evaluation.top1)
         at = (epoch, learner.node, learner.name, at_s)
         self.rows.append((*at, loss, *test, samples, restarts))
         self._spread(epoch, learner.node, learner.flat.parameters)
@@ -157,14 +147,14 @@ class Recorder:
         who = (source, self.names[source], target, self.names[target])
         self.transfers.append((at_s, *who, topic, iteration, values, size_bytes))
 
-    def evaluated(self, at_s: float, node: int, iteration: int, found: Evaluation) -> None:
+    def evaluated(self, at_s: float, node: int, iteration: int, evaluation: Evaluation) -> None:
         """Note a worker's accuracy and loss on the test samples."""
         where = f"for {self.names[node]} on the test samples after iteration {iteration}"
-        check_finite(found.loss, where)
-        row = (iteration, found.top1, found.loss)
+        check_finite(evaluation.loss, where)
+        row = (iteration, evaluation.top1, evaluation.loss)
         self.evaluations.append((at_s, node, self.names[node], *row))
 
-    def close(self, at_s: float, learners: Sequence[Learner]) -> None:
+    def close(self, at_s: float, learners: Sequence[PeerLearner]) -> None:
         """Evaluate every worker at the end of a run, with all that has arrived by then."""
         last = dict.fromkeys(range(len(learners)), 0)
         last.update({node: iteration for _, node, _, iteration, *_ in self.iterations})

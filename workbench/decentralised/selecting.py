@@ -32,33 +32,17 @@ class Learnt(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What a node knows when it chooses.
-
-    Attributes
-    ----------
-    node, now_s
-        Who, and when: virtual seconds since the run began.
-    flat
-        Its present model; to be read, not changed.
-    setup, shard
-        Of whose training samples `shard` has the indices.
-    sample_s
-        Seconds that learning from a sample takes at speed 1.
-    last
-        The epoch before; None in the first since the node (re)started.
-    reports
-        Newest report of each node that this one has heard of, itself included.
-    """
+    """What a node knows when it chooses."""
 
     node: int
-    now_s: float
-    flat: FlatModel
+    now_s: float  # virtual seconds since the run began
+    flat: FlatModel  # its present model; to be read, not changed
     setup: PeerSetup
-    shard: NDArray[np.int64]
+    shard: NDArray[np.int64]  # indices of its training samples
     batch_size: int
-    sample_s: float
-    last: Learnt | None
-    reports: Mapping[int, Any]
+    sample_s: float  # that learning from a sample takes at speed 1
+    last: Learnt | None  # the epoch before; None in the first since the node (re)started
+    reports: Mapping[int, Any]  # newest of each node that it has heard of, itself included
 
     @property
     def dataset(self) -> Dataset:
@@ -69,7 +53,7 @@ class View:
 class Selecting(Protocol[State]):
     """Chooses what each node learns from, state in and state out.
 
-    A node that restarts begins anew.
+    A node that restarts begins again with `begin`.
     """
 
     def fitted(self, setup: Gossip) -> Self:
@@ -77,11 +61,9 @@ class Selecting(Protocol[State]):
 
         Called before anything runs, so that it can refuse a setup.
         """
-        ...
 
     def begin(self, node: int) -> State:
         """First state of a node."""
-        ...
 
     def report(self, state: State, epoch: int, view: View) -> Any:
         """What others should know before the epoch that follows `epoch`; None for nothing.
@@ -90,14 +72,12 @@ class Selecting(Protocol[State]):
         and are forwarded: with one exchange an epoch, those of peers are there when the next epoch
         begins, others one epoch later per hop. They are a few numbers, and cost no bytes.
         """
-        ...
 
     def step(self, state: State, epoch: int, view: View) -> tuple[State, Batches, float]:
         """Next state, the batches of an epoch (from 1), and seconds at speed 1 that choosing took.
 
         The node is occupied for those seconds before it learns.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -211,12 +191,23 @@ class Epochs:
             if node != self._node.node and epoch >= self.reports.get(node, (epoch,))[0]:
                 self.reports[node] = epoch, report
 
+    def go_on(self, epoch: int, reports: Reports) -> None:
+        """Join a peer in an epoch, with the reports that it has."""
+        self.hear(reports)
+        self.epoch = max(epoch, 1) - 1
+
+    async def note_if_over(self) -> None:
+        """Note the last epoch, if the peer that was joined has finished."""
+        if self.over:
+            self.epoch = self._setup.epochs
+            await self.note()
+
     async def note(self) -> None:
         """Note the epoch's end."""
         node, recorder = self._node, self._node.job.recorder
         now_s = node.context.now_s()
-        found = await node.evaluate() if recorder.evaluates(self.epoch) else None
-        recorder.note(self.epoch, now_s, node.learner, node.context.restarts, found)
+        evaluation = await node.evaluate() if recorder.evaluates(self.epoch) else None
+        recorder.note(self.epoch, now_s, node.learner, node.context.restarts, evaluation)
 
 
 def _nothing() -> None:

@@ -32,7 +32,7 @@ MOST_PATIENCES = 1000  # in a batch: more, and a run does little else than send 
 
 @dataclass(frozen=True, eq=False)
 class PeerSetup(training.Setup, ABC):
-    """A training without a server; a system's has its own `network`.
+    """A training without a server; each system's has its own `network`.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class PeerSetup(training.Setup, ABC):
         super().__post_init__()
         self._check_counts(evaluate_every=1)
         if self.shards is not None:
-            shards = check_shards(self.shards, self.network, self.dataset)
+            shards = _check_shards(self.shards, self.nodes, self.dataset)
             object.__setattr__(self, "shards", shards)
         elif len(self.dataset.y_train) < self.nodes:
             raise UserError(
@@ -69,7 +69,7 @@ class PeerSetup(training.Setup, ABC):
 
     @property
     def nodes(self) -> int:
-        """Number of nodes."""
+        """How many there are."""
         return len(self.network)
 
     @cached_property
@@ -105,7 +105,7 @@ class PeerSetup(training.Setup, ABC):
 
 @dataclass(frozen=True, eq=False)
 class Gossip(PeerSetup):
-    """A training by exchanges of models with peers; a system's says who computes how fast.
+    """A training by exchanges of models with peers; each system's says who computes how fast.
 
     Attributes
     ----------
@@ -183,28 +183,17 @@ def sample_seconds(
     return times.forward_s + times.backward_s
 
 
-def check_shards(
-    shards: object, cluster: Cluster, dataset: Dataset
-) -> tuple[NDArray[np.int64], ...]:
-    """Return indices of the training samples of each node of a cluster, as arrays.
-
-    Raises ValueError: not one for each node; one without samples, or with some that are not there.
-    """
-    found = tuple(
-        np.asarray(shard)
-        for shard in listed(
-            "shards",
-            shards,
-            "give the indices of each node's samples, such as "
-            "partition.by_size(dataset.y_train, [1] * nodes, seed=0)",
-        )
+def _check_shards(shards: object, nodes: int, dataset: Dataset) -> tuple[NDArray[np.int64], ...]:
+    """Return indices of the training samples of each node, as arrays."""
+    instead = (
+        "give the indices of each node's samples, such as "
+        "partition.by_size(dataset.y_train, [1] * nodes, seed=0)"
     )
-    if len(found) != len(cluster):
-        raise UserError(
-            f"{len(found)} shards for a cluster of {len(cluster)} nodes; each node needs one"
-        )
+    arrays = tuple(map(np.asarray, listed("shards", shards, instead)))
+    if len(arrays) != nodes:
+        raise UserError(f"{len(arrays)} shards for a cluster of {nodes} nodes; each node needs one")
     count = len(dataset.y_train)
-    for node, shard in enumerate(found):
+    for node, shard in enumerate(arrays):
         if shard.ndim != 1 or not len(shard):
             raise UserError(
                 f"the shard of node {node} is of shape {shard.shape}; give the indices of at "
@@ -220,4 +209,4 @@ def check_shards(
                 f"the shard of node {node} has indices from {shard.min()} to {shard.max()}, "
                 f"but {dataset.name} has training samples 0 to {count - 1}"
             )
-    return found
+    return arrays

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-DEGREE = 3
-"""Peers of each node of a random regular graph, by default."""
+DEGREE = 3  # of a random regular graph, by default
 
 
 def ring(nodes: int) -> nx.Graph:
@@ -39,13 +38,7 @@ def complete(nodes: int) -> nx.Graph:
 
 
 def nearest(nodes: int, peers: int) -> nx.Graph:
-    """Every node with the `peers` nearest on a ring, half of them on either side.
-
-    Raises
-    ------
-    ValueError
-        The number of peers is not even and positive.
-    """
+    """Every node with the `peers` nearest on a ring, an even number, half on either side."""
     import networkx as nx
 
     nodes, count = _checked(nodes), whole(peers)
@@ -65,11 +58,8 @@ def star(nodes: int) -> nx.Graph:
 def random_regular(nodes: int, degree: int = DEGREE, *, seed: int = 0) -> nx.Graph:
     """Every node with `degree` others, drawn at random so that all are connected.
 
-    Raises
-    ------
-    ValueError
-        There is no such graph: the degree is not below the number of nodes, both are odd, or
-        a degree of 1 leaves pairs; or a number that is not whole.
+    There is no such graph, and a ValueError says so, where the degree is not below the number of
+    nodes, both are odd, or a degree of 1 leaves pairs.
     """
     import networkx as nx
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from workbench.clusters.cluster import check_cluster
 from workbench.decentralised.learner import PeerPrograms, learners_of
 from workbench.decentralised.model_exchange.epochwise import Epochwise
 from workbench.decentralised.model_exchange.gosgd import GoSgd, Share
-from workbench.decentralised.node import Job, Node
-from workbench.decentralised.recorder import Recorder
+from workbench.decentralised.node import Node, PeerJob
+from workbench.decentralised.recorder import PeerRecorder
 from workbench.decentralised.selecting import Epochs, EverySample, Selecting
 from workbench.decentralised.setup import Gossip, sample_seconds
 from workbench.errors import UserError
@@ -43,12 +43,10 @@ class GossipSetup(Gossip):
     ----------
     model, dataset, epochs, sgd, seed, parallel
         As for `workbench.training.Setup`. Only parameters are exchanged, no velocities.
-    shards, patience_s
-        As for `PeerSetup`.
+    shards, patience_s, mixing, probability, batch_size, evaluate_every
+        As for `PeerSetup` and `Gossip`.
     cluster
         A node for each shard, linked with its peers.
-    mixing, probability, batch_size, evaluate_every
-        As for `Gossip`.
     sample_s
         Seconds that learning from a sample takes at a node's speed of 1: for all, or for each
         node. None derives it from `flops_per_s`.
@@ -58,10 +56,10 @@ class GossipSetup(Gossip):
     Raises
     ------
     ValueError
-        What no training takes; numbers out of range; a shard without samples or with some that are
-        not there; not a node for each shard; a mixing or probability that cannot be, or both.
+        What no training takes; numbers out of range; not a node for each shard, or a shard of
+        samples that are not there; both or neither of mixing and probability.
     workbench.clusters.MissingLinkError
-        A node takes of the model of one from which no link leads to it.
+        No link leads to a node from one of whose model it takes a part.
     """
 
     shards: Sequence[NDArray[np.int64]] | None = field()
@@ -73,8 +71,8 @@ class GossipSetup(Gossip):
     def __post_init__(self) -> None:
         check_cluster(self.cluster)
         if self.sample_s is not None:
-            self._check_each("sample_s", self.sample_s)
-        self._check_each("flops_per_s", self.flops_per_s)
+            self._each("sample_s")
+        self._each("flops_per_s")
         self._check_positive("backward_over_forward")
         super().__post_init__()
 
@@ -87,28 +85,24 @@ class GossipSetup(Gossip):
     def seconds_per_sample(self) -> tuple[float, ...]:
         """Seconds to learn from a sample at speed 1, by node."""
         if self.sample_s is not None:
-            return self._each(self.sample_s)
-        each = self._each(self.flops_per_s)
-        sample_s = {  # of each kind of node
+            return self._each("sample_s")
+        rates = self._each("flops_per_s")
+        sample_s = {
             rate: sample_seconds(self.profile, rate, self.backward_over_forward)
-            for rate in dict.fromkeys(each)
+            for rate in dict.fromkeys(rates)
         }
-        return tuple(sample_s[rate] for rate in each)
+        return tuple(sample_s[rate] for rate in rates)
 
     def programs(self, how: Selecting[Any] | None = None) -> GossipPrograms:
         """Programs of the nodes, and what they learn with; `how` and errors as for `train`."""
         return gossip_programs(self, how)
 
-    def _each(self, value: object) -> tuple[float, ...]:
-        numbers = [value] * self.nodes if is_number(value) else value
-        return tuple(map(float, cast("Sequence[float]", numbers)))
-
-    def _check_each(self, name: str, value: object) -> None:
-        instead = "give one number for all nodes, or one for each"
-        numbers = [value] if is_number(value) else listed(name, value, instead)
+    def _each(self, name: str) -> tuple[float, ...]:
+        """A number for each node, of one for all or as many as nodes."""
+        value, instead = getattr(self, name), "give one number for all nodes, or one for each"
+        numbers = [value] * self.nodes if is_number(value) else listed(name, value, instead)
         if not all(map(is_number, numbers)):
             raise UserError(f"{name} is {value!r}; {instead}")
-        numbers = self._each(value)
         if len(numbers) != self.nodes:
             raise UserError(
                 f"{name} has {len(numbers)} numbers for {self.nodes} nodes; give one for all, or "
@@ -116,22 +110,15 @@ class GossipSetup(Gossip):
             )
         if not all(0 < number < math.inf for number in numbers):
             raise UserError(f"{name} is {value}; it must be above 0 and finite")
+        return tuple(map(float, numbers))
 
 
 @dataclass(frozen=True, eq=False)
 class GossipPrograms(PeerPrograms["Trained[tuple[Tensor, ...]]"]):
-    """Programs of the nodes.
+    """Programs of the nodes, and what they share."""
 
-    Attributes
-    ----------
-    recorder
-        Where epochs are noted.
-    shares
-        The nodes' weights in GoSGD; none with a mixing matrix.
-    """
-
-    recorder: Recorder
-    shares: list[Share]
+    recorder: PeerRecorder
+    shares: list[Share]  # weights of the nodes in GoSGD; none with a mixing matrix
 
     def standing(self) -> Standing:
         """By the epochs of all nodes; the loss is that of the last one noted."""
@@ -188,8 +175,7 @@ def train(
     ValueError
         Something may get lost, but `setup` waits for ever; `selecting` does not fit `setup`.
     TrainingError
-        The loss is not finite any more, a program failed, or all nodes crashed for good; the
-        error's `trained` has the epochs that were done.
+        As for `training.run`.
     """
     if not isinstance(setup, Gossip):
         raise TypeError(f"setup is {setup!r}; give a GossipSetup, as in GossipSetup('lenet5', ...)")
@@ -203,23 +189,21 @@ def gossip_programs(setup: Gossip, selecting: Selecting[Any] | None) -> GossipPr
     chosen = (EverySample(setup.seed) if selecting is None else selecting).fitted(setup)
     flat = training.flatten(setup.made(), setup.dataset.input_shape)
     learners = learners_of(setup, [flat] * setup.nodes)
-    recorder = Recorder(setup.network.names, setup.epochs, setup.evaluate_every)
-    layout = flat.layout
-    job = Job(
+    recorder = PeerRecorder(setup.network.names, setup.epochs, setup.evaluate_every)
+    job = PeerJob(
         setup=setup,
         learners=learners,
         recorder=recorder,
         batch_size=setup.batch_size,
         sample_s=setup.seconds_per_sample,
         tensor_bytes=tuple(
-            float(prod(shape) * layout.item_bytes) for layer in layout.tensors for _, shape in layer
+            float(prod(shape) * flat.layout.item_bytes)
+            for layer in flat.layout.tensors
+            for _, shape in layer
         ),
     )
     mixing, probability = setup.mixing, setup.probability
     shares = [Share(1 / setup.nodes) for _ in learners if mixing is None]
-    sources: list[list[int]] = [[] for _ in learners]
-    for source, target in setup.network.links:
-        sources[target].append(source)
 
     async def program(context: Context) -> Any:
         at = context.node
@@ -228,7 +212,8 @@ def gossip_programs(setup: Gossip, selecting: Selecting[Any] | None) -> GossipPr
             epochs = Epochs(node, chosen)
             return await node.run(epochs, Epochwise(node, epochs, mixing))
         assert probability is not None
-        node = Node(job, context, context.peers, sources[at])
+        sources = [source for source, target in setup.network.links if target == at]
+        node = Node(job, context, context.peers, sources)
         epochs = Epochs(node, chosen)
         return await node.run(epochs, GoSgd(node, epochs, probability, shares[at]))
 

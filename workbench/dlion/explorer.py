@@ -59,18 +59,19 @@ class Setting(Parameters):
 
 def cluster_of(setting: Setting) -> Cluster:
     """The workers: interfaces slower than the LAN scaled, cores made more or less unequal."""
-    found = ENVIRONMENTS[setting.environment]
-    at_first = [Schedule.of(one).at(0.0) for one in found.mbps]
-    wan = [one for one in at_first if one < LAN_MBPS]
-    faster = setting.bandwidth_mbps / max(wan) if wan else 1.0
-    mbps = tuple(one * faster if one < LAN_MBPS else one for one in at_first)
+    own = ENVIRONMENTS[setting.environment]
+    cores, interfaces = (
+        [Schedule.of(value).at(0.0) for value in values] for values in (own.cores, own.mbps)
+    )
+    widest = max((mbps for mbps in interfaces if mbps < LAN_MBPS), default=setting.bandwidth_mbps)
+    faster = setting.bandwidth_mbps / widest
+    mbps = tuple(each * faster if each < LAN_MBPS else each for each in interfaces)
     pairs = {
-        pair: one * setting.bandwidth_mbps / max(found.pairs_mbps.values())
-        for pair, one in found.pairs_mbps.items()
+        pair: each * setting.bandwidth_mbps / max(own.pairs_mbps.values())
+        for pair, each in own.pairs_mbps.items()
     }
-    cores = [Schedule.of(one).at(0.0) for one in found.cores]
-    unequal = tuple(max(cores) * (one / max(cores)) ** setting.heterogeneity for one in cores)
-    where = replace(found, cores=unequal, mbps=mbps, pairs_mbps=pairs).of(setting.workers)
+    unequal = tuple(max(cores) * (each / max(cores)) ** setting.heterogeneity for each in cores)
+    where = replace(own, cores=unequal, mbps=mbps, pairs_mbps=pairs).of(setting.workers)
     constants = paper_testbed().constants
     return where.cluster(parallel_share=constants.parallel_share, link_share=constants.link_share)
 
@@ -90,26 +91,23 @@ ROUNDS = 8
 """Rounds of a dry run, so that a slider answers at once."""
 
 
-def iterations(setting: Setting) -> dict[str, Iteration]:
-    """An iteration of every system."""
-    cluster, workload = cluster_of(setting), workload_of(setting)
-    return {name: iteration(cluster, workload, name) for name in SYSTEMS}
-
-
 def table(setting: Setting) -> pl.DataFrame:
     """A row for each system and worker: what `draw` shows of one, without haste."""
-    rows = [
-        {
-            "system": name,
-            "worker": worker,
-            "samples": one.batches[worker],
-            **{part: getattr(one, part)[worker] for part in PARTS},
-            "iteration_s": one.iteration_s[worker],
-            "samples_per_s": one.samples_per_s,
-        }
-        for name, one in iterations(setting).items()
-        for worker in range(len(one.batches))
-    ]
+    cluster, workload = cluster_of(setting), workload_of(setting)
+    rows: list[dict[str, Any]] = []
+    for name in SYSTEMS:
+        of = iteration(cluster, workload, name)
+        rows += (
+            {
+                "system": name,
+                "worker": worker,
+                "samples": samples,
+                **{part: getattr(of, part)[worker] for part in PARTS},
+                "iteration_s": of.iteration_s[worker],
+                "samples_per_s": of.samples_per_s,
+            }
+            for worker, samples in enumerate(of.batches)
+        )
     return pl.DataFrame(rows)
 
 

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,14 +26,14 @@ from workbench.checks import check_kind, check_number
 from workbench.clusters import Cluster
 from workbench.clusters.cluster import check_cluster
 from workbench.decentralised.learner import PeerPrograms, learners_of
-from workbench.decentralised.recorder import Recorder
+from workbench.decentralised.recorder import PeerRecorder
 from workbench.decentralised.setup import PeerSetup, sample_seconds
 from workbench.dlion.algorithms import SYSTEMS, System
 from workbench.dlion.algorithms.global_batch import CONSTANT, GlobalBatch, Growth, step
 from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.costs.environments import ENVIRONMENTS, Environment
-from workbench.dlion.programs.job import Job
 from workbench.dlion.programs.program import program
+from workbench.dlion.programs.worker import WorkerJob
 from workbench.errors import UserError
 from workbench.names import check_name, choose
 from workbench.runtime import DeadlockError, Fault, Run, SimulationError
@@ -43,6 +44,7 @@ from workbench.training.trained import schema
 
 if TYPE_CHECKING:
     from workbench.runtime.progress import Progress
+    from workbench.training import FlatModel
 
 __all__ = ["Setup", "Trained", "TrainingError", "train"]
 
@@ -65,16 +67,13 @@ class Setup(PeerSetup):
         Name in `ENVIRONMENTS`, or an `Environment`.
     cluster
         Machines of one's own in place of an environment; links lead from each to all others.
-    seconds, iterations
-        When it ends.
     local_batch
         Samples in a worker's batch, at first.
     sgd
         Gradients are applied as they arrive, so with systems that exchange gradients it has a
         learning rate alone.
     shards
-        As for `PeerSetup`. A sample that several workers hold counts as several, in epochs and in
-        shares of the data.
+        As for `PeerSetup`. A sample that several workers hold counts as several.
     first_weights
         ``"own"``: each worker draws its own; ``"shared"``: all begin with the same, as they do in
         any case with those that a module brings. See the Deviation of
@@ -88,8 +87,8 @@ class Setup(PeerSetup):
         What speed 1 sustains, and its time backward over forward.
     stands_for
         Iterations of a longer training for each of this one: computing a gradient and what is sent
-        in every iteration take as many times as long. What comes from time to time does not:
-        timing batches, transferring the best weights.
+        in every iteration take as many times as long; timing batches and transferring the best
+        weights do not.
     evaluate_every
         Iterations from one evaluation on the test samples to the next; at the end all are
         evaluated.
@@ -99,8 +98,7 @@ class Setup(PeerSetup):
     Raises
     ------
     ValueError
-        What no training takes; numbers out of range; an environment that is not there; a shard
-        without samples, or not one for each worker.
+        What no training takes; numbers out of range; both or neither of environment and cluster.
     """
 
     environment: str | Environment | None = None
@@ -158,12 +156,10 @@ class Setup(PeerSetup):
                 f"environment is {where!r}; give the name of one of ENVIRONMENTS, an Environment, "
                 "or a Cluster as cluster="
             )
-        found = check_cluster(self.cluster) if where is None else where.cluster()
-        for node in range(len(found)):
-            for peer in range(len(found)):
-                if peer != node:
-                    found.link(node, peer)
-        return found
+        cluster = check_cluster(self.cluster) if where is None else where.cluster()
+        for pair in permutations(range(len(cluster)), 2):
+            cluster.link(*pair)
+        return cluster
 
     @property
     def seconds_per_sample(self) -> float:
@@ -184,7 +180,7 @@ class Setup(PeerSetup):
         return iterations
 
     def programs(self, how: str | System = "dlion") -> WorkerPrograms:
-        """Programs of the workers, and what they learn with; `how` and errors as for `train`."""
+        """Programs of the workers; `how` and errors as for `train`."""
         system = choose("system", how, SYSTEMS) if isinstance(how, str) else how
         check_kind("system", system, System, "the name of one of SYSTEMS, or a System")
         if system.exchange_models is None and self.sgd != Sgd(self.sgd.learning_rate):
@@ -197,30 +193,34 @@ class Setup(PeerSetup):
                 f"batching times batches of {max(system.batching.sizes)} samples, but the workers "
                 f"hold {self.samples}; give Batching(sizes=...) with smaller ones"
             )
-        flat = training.flatten(self.made(), self.dataset.input_shape)
-        models = [flat] * self.nodes
-        if self.first_weights == "own":
-            models = [flat.replica() for _ in models]
-            for node, model in enumerate(models):
-                seed = derive(self.seed, FIRST_WEIGHTS, node)
-                model.adopt(make_model(self.model, self.dataset, seed))
+        models = self._first_models()
         learners = learners_of(self, models)
-        tensors = flat.layout.tensor_slices.values()
+        tensors = models[0].layout.tensor_slices.values()
         growth = CONSTANT if system.batching is None else system.batching.growth
-        job = Job(
+        job = WorkerJob(
             setup=self,
             system=system,
             learners=learners,
-            recorder=Recorder(self.network.names),
+            recorder=PeerRecorder(self.network.names),
             batch_size=self.local_batch,
             sample_s=(self.seconds_per_sample,) * self.nodes,
             host_s=self.host_s,
             stands_for=self.stands_for,
-            variables=tuple(one for one in tensors if one.stop > one.start),
+            variables=tuple(tensor for tensor in tensors if tensor.stop > tensor.start),
             last_iteration=self.last_iteration(growth),
             inboxes=[[] for _ in learners],
         )
         return WorkerPrograms(self, self.network, [program(job)] * self.nodes, learners, job)
+
+    def _first_models(self) -> list[FlatModel]:
+        flat = training.flatten(self.made(), self.dataset.input_shape)
+        if self.first_weights == "shared":
+            return [flat] * self.nodes
+        models = [flat.replica() for _ in range(self.nodes)]
+        for node, model in enumerate(models):
+            seed = derive(self.seed, FIRST_WEIGHTS, node)
+            model.adopt(make_model(self.model, self.dataset, seed))
+        return models
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +256,7 @@ class WorkerPrograms(PeerPrograms[Trained]):
     """Programs of the workers, and what they share."""
 
     setup: Setup
-    job: Job
+    job: WorkerJob
 
     @property
     def until_s(self) -> float | None:
@@ -266,19 +266,18 @@ class WorkerPrograms(PeerPrograms[Trained]):
     def standing(self) -> Standing:
         """By the iterations of all workers, or by the seconds that are over."""
         rows, setup = self.job.recorder.iterations, self.setup
-        losses = []
+        losses, now_s = [], 0.0
         if rows:
-            _, _, name, iteration, *_, loss, _ = rows[-1]
+            now_s, _, name, iteration, *_, loss, _ = rows[-1]
             losses = [f"{name}'s loss {loss:.3f} in iteration {iteration}"]
         if math.isfinite(self.job.last_iteration):
             planned = int(self.job.last_iteration) * setup.nodes
             percent = 100 * len(rows) // planned
         else:
             assert setup.seconds is not None
-            planned, percent = 0, int(100 * (rows[-1][0] if rows else 0.0) / setup.seconds)
-        return Standing(
-            len(rows), planned, min(percent, 100), tuple(losses), "iterations of all workers"
-        )
+            planned, percent = 0, int(100 * now_s / setup.seconds)
+        what = "iterations of all workers"
+        return Standing(len(rows), planned, min(percent, 100), tuple(losses), what)
 
     def failed(self, error: SimulationError) -> TrainingError:
         """As of any training; where `synch_training` is why all wait, it says so."""
@@ -359,8 +358,7 @@ def train(
         Something may get lost, but `setup` waits for ever; an optimiser with momentum or decay for
         a system that exchanges gradients.
     TrainingError
-        The loss is not finite any more, a program failed, or all workers crashed for good; the
-        error's `trained` has what was done.
+        As for `training.run`.
     """
     check_kind("setup", setup, Setup, "a Setup, as in Setup('cipher', dataset, 'homo_a', ...)")
     return training.train(setup, system, RunOptions(faults, trace, progress, threads))

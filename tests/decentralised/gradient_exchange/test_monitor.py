@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.decentralised.gradient_exchange.monitor import LATEST, Monitor
+from workbench.decentralised.gradient_exchange.gradient import LATEST, Monitor
 from workbench.runtime import Transfer
 
 

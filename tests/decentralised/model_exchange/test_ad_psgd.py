@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.decentralised.model_exchange.trainings import (
-    MODEL_BYTES,
-    RATE,
-    batches,
-    first,
-    setup,
-    train,
-)
+from tests.decentralised.model_exchange.runs import MODEL_BYTES, RATE, batches, first, setup, train
 from tests.oracles import model_exchange as oracle
 from workbench.decentralised.model_exchange.ad_psgd import AdPsgd
 from workbench.decentralised.model_exchange.peer import Arrays, ModelExchange, Peer

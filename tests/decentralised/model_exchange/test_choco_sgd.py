@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.decentralised.model_exchange.trainings import (
+from tests.decentralised.model_exchange.runs import (
     MODEL_BYTES,
     RATE,
     VALUES,
@@ -77,10 +77,3 @@ def test_copies_are_right_again_after_failures(faults: list[Fault]) -> None:
         assert sorted(one.copies) == [0, 1, 2]
         for other in made:
             assert (one.copies[other] == made[other].copies[other]).all(), (node, other)
-
-
-@pytest.mark.parametrize("wrong", [0, -0.5, 1.5, float("nan")])
-@pytest.mark.parametrize("name", ["share", "consensus_rate"])
-def test_wrong_options(name: str, wrong: float) -> None:
-    with pytest.raises(ValueError, match=f"{name} is {wrong}; it must be above 0 and at most 1"):
-        ChocoSgd(**{name: wrong})

@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.decentralised.model_exchange.trainings import (
-    MODEL_BYTES,
-    RATE,
-    batches,
-    first,
-    setup,
-    train,
-)
+from tests.decentralised.model_exchange.runs import MODEL_BYTES, RATE, batches, first, setup, train
 from tests.oracles import model_exchange as oracle
 from workbench.decentralised.model_exchange.diloco import NESTEROV, DiLoCo
 from workbench.training import Sgd
@@ -58,10 +51,3 @@ def test_all_wait_for_the_slowest() -> None:
     # four steps of 8 samples at a quarter of the speed, and two models on an uplink, twice
     ends_s = found.iterations.filter(node=0, iteration=8)["at_s"].item()
     assert ends_s == pytest.approx(2 * (4 * 8 * 0.01 / 0.25 + 0.02), rel=0.05)
-
-
-def test_wrong_options() -> None:
-    with pytest.raises(ValueError, match="every is 0; it must be a whole number of at least 1"):
-        DiLoCo(0)
-    with pytest.raises(TypeError, match=r"outer is 0\.7; give an Sgd"):
-        DiLoCo(5, 0.7)  # type: ignore[arg-type]

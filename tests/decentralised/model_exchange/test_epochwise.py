@@ -9,7 +9,15 @@ import polars as pl
 import pytest
 import torch
 
-from tests.decentralised.setups import DIGITS, MODEL_BYTES, SAMPLE_S, Watching, epochwise, scattered
+from tests.decentralised.setups import (
+    DIGITS,
+    MODEL_BYTES,
+    SAMPLE_S,
+    Watching,
+    epochwise,
+    models,
+    scattered,
+)
 from tests.oracles import gossip as oracle
 from workbench import datasets, decentralised, training
 from workbench.clusters import Link, full_mesh
@@ -19,10 +27,6 @@ from workbench.profiles import profile_model
 from workbench.runtime import Crash, Fault, LinkDown, Lossy, Restart, SlowDown
 
 MODEL_S = 0.25
-
-
-def models(trained: Trained[Any]) -> np.ndarray:
-    return np.stack([one.double().numpy() for one in trained.weights])
 
 
 def spread(found: np.ndarray) -> float:
@@ -261,13 +265,3 @@ class TestSelecting:
         assert views[1, 1].last is None
         assert views[1, 2].last == pytest.approx((32, 32 * SAMPLE_S / 0.5))
         assert views[1, 2].sample_s == SAMPLE_S
-
-
-def test_an_interrupt_leaves_what_was_noted() -> None:
-    def interrupts(now_s: float, events: int) -> None:
-        if now_s > 5.0:
-            raise KeyboardInterrupt
-
-    found = train(epochwise(decentralised.complete(4), epochs=2000), progress=interrupts)
-    assert found.run.interrupted
-    assert 0 < len(found.epochs) < 8000

@@ -21,25 +21,27 @@ from tests.decentralised.setups import (
     Watching,
     cluster,
     gosgd,
+    models,
     scattered,
 )
 from tests.oracles import gossip as oracle
 from workbench import datasets, decentralised, training
 from workbench.clusters import Link, full_mesh
 from workbench.datasets import partition
-from workbench.decentralised import EverySample, GossipSetup, Trained, View, train
+from workbench.decentralised import EverySample, GossipSetup, View, train
 from workbench.decentralised.model_exchange.gosgd import GoSgd, Share, WeightedModel
 from workbench.decentralised.training import GossipPrograms
 from workbench.runtime import Crash, Lossy, Restart, Simulation, SlowDown
 
 
-def models(trained: Trained[Any]) -> np.ndarray:
-    return np.stack([one.double().numpy() for one in trained.weights])
+def held(share: Share) -> float:
+    """Weight that is at a node."""
+    return share.alpha + sum(model.alpha for model in share.inbox)
 
 
 def alpha_everywhere(built: GossipPrograms, simulation: Simulation) -> float:
     """Sum over nodes and over messages in queues, on links and unread."""
-    total = sum(share.total for share in built.shares)
+    total = sum(map(held, built.shares))
     for pipe in simulation.pipes.values():
         waiting = [*pipe.queue, *([] if pipe.current is None else [pipe.current])]
         total += sum(one.payload.alpha for one in waiting if isinstance(one.payload, WeightedModel))
@@ -59,7 +61,7 @@ def test_alphas_sum_to_one_at_any_time() -> None:
     on_the_way = 0
     for at_s in np.arange(0.05, 3.0, 0.05):
         simulation.run(at_s)
-        on_the_way += sum(share.total for share in built.shares) < 1 - 1e-9
+        on_the_way += sum(map(held, built.shares)) < 1 - 1e-9
         assert alpha_everywhere(built, simulation) == pytest.approx(1, abs=1e-12)
     assert on_the_way > 10
     run = simulation.run()
@@ -224,9 +226,9 @@ class TestFaults:
             lost, hosts = 0.0, simulation.hosts
             for at_s in [*sorted({at_s for at in times.values() for at_s in at}), None]:
                 run = simulation.run(at_s)
-                alphas = [share.total for share in built.shares]
-                held = sum(alphas[host.index] for host in hosts if host.up or host.ended_s)
-                assert held + lost <= 1 + 1e-12
+                alphas = list(map(held, built.shares))
+                left = sum(alphas[host.index] for host in hosts if host.up or host.ended_s)
+                assert left + lost <= 1 + 1e-12
                 for host in hosts:
                     if Crash(host.index, at_s or 0) in faults and not host.ended_s:
                         lost += alphas[host.index]
@@ -246,7 +248,7 @@ class TestFaults:
             peers.share.inbox.append(WeightedModel(alpha, other, {}))
             peers.merge()
             assert (learner.snapshot() == expected).all()
-            assert peers.share.alpha == peers.share.total == alpha
+            assert peers.share.alpha == held(peers.share) == alpha
 
     def test_survivors_keep_what_they_hold(self) -> None:
         setup = gosgd(decentralised.complete(3), 0.5, epochs=5, patience_s=1.0)

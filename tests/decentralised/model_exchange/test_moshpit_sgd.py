@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.decentralised.model_exchange.trainings import (
-    MODEL_BYTES,
-    RATE,
-    batches,
-    first,
-    setup,
-    train,
-)
+from tests.decentralised.model_exchange.runs import MODEL_BYTES, RATE, batches, first, setup, train
 from tests.oracles import model_exchange as oracle
 from workbench.decentralised.model_exchange.moshpit_sgd import MoshpitSgd, line
 from workbench.training import Sgd
@@ -74,10 +67,3 @@ def test_models_are_sent_within_groups() -> None:
     transfers = train(setup(6, iterations=4), MoshpitSgd(2)).transfers
     along, across = 2 * 3 * 2, 3 * 2
     assert transfers["bytes"].to_list() == [MODEL_BYTES] * (along + across)
-
-
-@pytest.mark.parametrize("name", ["every", "dimensions"])
-@pytest.mark.parametrize("wrong", [0, 1.5])
-def test_wrong_options(name: str, wrong: int) -> None:
-    with pytest.raises(ValueError, match=f"{name} is {wrong}; it must be a whole number"):
-        MoshpitSgd(**{name: wrong})

@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.decentralised.model_exchange.trainings import (
-    MODEL_BYTES,
-    RATE,
-    batches,
-    first,
-    setup,
-    train,
-)
+from tests.decentralised.model_exchange.runs import MODEL_BYTES, RATE, batches, first, setup, train
 from tests.oracles import model_exchange as oracle
 from workbench.decentralised.model_exchange.noloco import NoLoCo
 from workbench.decentralised.model_exchange.peer import partner
@@ -60,18 +53,3 @@ def test_workers_that_begin_apart_come_together() -> None:
     of = setup(4, first_weights="own", iterations=80)
     apart = np.ptp(first(of), axis=0).max()
     assert np.ptp(train(of, NoLoCo(1)).weights, axis=0).max() < 0.2 * apart
-
-
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        ({"every": 0}, "every is 0"),
-        ({"rate": 0.0}, "rate is 0.0; it must be above 0"),
-        ({"momentum": 1.0}, "momentum is 1.0; it must be at least 0 and below 1"),
-        ({"consensus_rate": -0.1}, "consensus_rate is -0.1; it must be at least 0"),
-        ({"consensus_rate": "much"}, "consensus_rate is 'much'; give a number"),
-    ],
-)
-def test_wrong_options(options: dict[str, float], why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        NoLoCo(**options)  # type: ignore[arg-type]

@@ -26,7 +26,8 @@ def test_whole_shares(power: list[float], more: int) -> None:
     found, exact = local_batch_sizes(batch, power), oracle.exact_shares(batch, power)
     assert sum(found) == batch
     assert min(found) >= 1
-    if all(one >= 1 for one in exact):
+    # At least one each raises the small; what that takes from the large may be more than a sample.
+    if sum(max(1, int(one)) for one in exact) <= batch:
         assert all(abs(a - b) < 1 + 1e-9 for a, b in zip(found, exact, strict=True))
     for a, b in combinations(range(len(power)), 2):
         if power[a] >= power[b]:
@@ -34,16 +35,6 @@ def test_whole_shares(power: list[float], more: int) -> None:
         else:
             assert found[a] <= found[b]
     assert local_batch_sizes(batch, [2.0 * one for one in power]) == found
-
-
-@given(st.lists(POWER, min_size=1, max_size=8), st.integers(0, 300))
-def test_within_a_sample_wherever_that_is_possible(power: list[float], more: int) -> None:
-    """At least one each raises the small; what that takes from the large may be more."""
-    batch = len(power) + more
-    found, exact = local_batch_sizes(batch, power), oracle.exact_shares(batch, power)
-    least = [max(1, int(one)) for one in exact]
-    if sum(least) <= batch:
-        assert all(abs(a - b) < 1 + 1e-9 for a, b in zip(found, exact, strict=True))
 
 
 def test_by_hand() -> None:

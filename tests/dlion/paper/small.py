@@ -19,7 +19,9 @@ MOBILE = LEARNER._replace(timed="mobilenet_v1", stands_for=1500.0)
 FIGURES = systems.figures("dlion")
 TRAINED = [name for name, figure in FIGURES.items() if "usual_seeds" in figure.sizes]
 CONTROLLERS = ("fig6", "fig8", "fig19", "fig20")
-LONGER = partial(controllers.links, "Figure 8", ENVIRONMENTS["hetero_net_a"], 3200.0)
+LONGER = partial(
+    controllers.decided, "Figure 8", "links", ENVIRONMENTS["hetero_net_a"], 3200.0, "constant"
+)
 
 
 def smaller(learning: Learning) -> Learning:

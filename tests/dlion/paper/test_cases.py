@@ -15,7 +15,7 @@ from workbench.dlion import Growth, Setup, System
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.global_batch import GlobalBatch, step
-from workbench.dlion.algorithms.max_n import MaxN, per_link
+from workbench.dlion.algorithms.max_n import per_link
 from workbench.dlion.algorithms.synchronisation import synchronous
 from workbench.dlion.paper import cases, trainings
 from workbench.dlion.paper.cases import LEARNING as USUAL
@@ -24,7 +24,7 @@ from workbench.dlion.paper.testbed import CANDIDATES, LOCAL_BATCH, Learner
 from workbench.dlion.paper.trainings import ABOUT, CURVE, about, curve, trained
 from workbench.names import UnknownNameError
 from workbench.runtime import Crash
-from workbench.training import TrainingError
+from workbench.training import Sgd, TrainingError
 
 SAMPLES = 1000
 """Of batches of 8 that stand for 10 iterations of 32: an epoch for 40 x 1000 / 50,000 = 0.8."""
@@ -53,9 +53,7 @@ def system(case: Case) -> Any:
 class TestSystem:
     def test_periods_are_the_learners(self) -> None:
         found = system(Case())
-        stated = cast(Any, SYSTEMS["dlion"])
-        assert found.transfer.period == stated.transfer.period / 10 == 10
-        assert found.transfer.losses == stated.transfer.losses / 10 == 2
+        assert (found.transfer.period, found.transfer.losses) == (100 / 10, 20 / 10)
         assert found.batching.period == 7
         assert found.batching.sizes == (2, 8)
 
@@ -136,17 +134,11 @@ OTHER = next(iter(CANDIDATES))
 Says = Callable[[Any, Any], bool]
 FIELDS: dict[str, tuple[Any, Says]] = {
     "system": ("gaia", lambda _, system: system == SYSTEMS["gaia"]),
-    "environment": (
-        "hetero_cpu_b",
-        lambda setup, _: len({node.speed_over_time.at(0) for node in setup.network.nodes}) == 2,
-    ),
+    "environment": ("hetero_cpu_b", lambda setup, _: len({*speeds(setup)}) == 2),
     "seed": (3, lambda setup, _: setup.seed == 3),
     "techniques": (("links",), lambda _, system: system.batching is None),
     "n": (25.0, lambda _, system: system.generate_partial_gradients.n == 25),
-    "accumulate": (
-        True,
-        lambda _, system: getattr(system.generate_partial_gradients, "left", None) is not None,
-    ),
+    "accumulate": (True, lambda _, system: vars(system.generate_partial_gradients).get("left")),
     "weighting": ("equal", lambda _, system: system.batching.weighting == "equal"),
     "growth_epochs": (
         2,
@@ -159,16 +151,17 @@ FIELDS: dict[str, tuple[Any, Says]] = {
         500,
         lambda _, system: (system.transfer.early_until, system.transfer.early_period) == (50, 1),
     ),
-    "candidate": (
-        OTHER,
-        lambda setup, _: setup.sgd.learning_rate == CANDIDATES[OTHER].learning_rate,
-    ),
+    "candidate": (OTHER, lambda setup, _: setup.sgd == Sgd(CANDIDATES[OTHER].learning_rate)),
     "first_weights": ("shared", lambda setup, _: setup.first_weights == "shared"),
     "synchronous": (True, lambda _, system: system.synch_training is synchronous),
     "classes": (2, lambda setup, _: most_classes(setup) <= 2 * 2),  # pieces cut across classes
     "workers": (9, lambda setup, _: setup.nodes == 9),
     "times_as_long": (2.0, lambda setup, _: setup.seconds == 3000),
 }
+
+
+def speeds(setup: Setup) -> list[float]:
+    return [node.speed_over_time.at(0) for node in setup.network.nodes]
 
 
 def epochs_of(of_paper: float) -> float:
@@ -258,15 +251,8 @@ class TestCurve:
     def test_seeds(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """All cases of one seed together; as many seeds as are asked for."""
         monkeypatch.setattr(trainings, "run", lambda *_: Done())
-        found = trained(
-            "Two",
-            [Case(), Case("ako")],
-            scale="smoke",
-            learning=LEARNING,
-            usual_seeds=3,
-            seed=4,
-            seeds=2,
-        )
+        sizes: Any = {"scale": "smoke", "learning": LEARNING, "usual_seeds": 3}
+        found = trained("Two", [Case(), Case("ako")], seed=4, seeds=2, **sizes)
         assert found.select("system", "seed").unique(maintain_order=True).rows() == [
             *(("dlion", 4), ("ako", 4)),
             *(("dlion", 5), ("ako", 5)),
@@ -274,20 +260,12 @@ class TestCurve:
 
 
 def test_a_training_that_fails_is_a_row_of_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    class FailedError(TrainingError):
-        def __init__(self) -> None:
-            Exception.__init__(self, "training diverged")
-
     def fails(*_: object) -> None:
-        raise FailedError
+        raise TrainingError("training diverged", cast(Any, SimpleNamespace(run=None)))
 
     monkeypatch.setattr(trainings, "run", fails)
     (row,) = trainings.measured(case=Case(n=10.0), learning=LEARNING)
     assert row == {**about(Case(n=10.0), LEARNING), "reason": "training diverged"}
-
-
-def test_max_n_of_a_case_is_a_value_of_its_own() -> None:
-    assert isinstance(system(Case(n=10.0)).generate_partial_gradients, MaxN)
 
 
 def test_a_curve_is_the_same_to_the_last_bit_each_time() -> None:
@@ -303,19 +281,11 @@ def test_a_curve_is_the_same_to_the_last_bit_each_time() -> None:
     )
     nothing = dict.fromkeys(("bytes", "global_batch"), pl.Int64)
     empty = pl.DataFrame(schema={"at_s": pl.Float64, **nothing})
-    curves = [
-        curve(
-            cast(
-                Any,
-                SimpleNamespace(
-                    evaluations=evaluations.sample(fraction=1, shuffle=True, seed=seed),
-                    weights=workers,
-                    iterations=empty,
-                    transfers=empty,
-                ),
-            ),
-            2.0,
+    curves = []
+    for seed in range(20):
+        shuffled = evaluations.sample(fraction=1, shuffle=True, seed=seed)
+        done: Any = SimpleNamespace(
+            evaluations=shuffled, weights=workers, iterations=empty, transfers=empty
         )
-        for seed in range(20)
-    ]
+        curves.append(curve(done, 2.0))
     assert all(one.equals(curves[0]) for one in curves)

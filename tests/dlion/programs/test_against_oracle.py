@@ -10,14 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.dlion.trainings import (
-    DIGITS,
-    RATE,
-    batches,
-    batching,
-    first_weights,
-    setup,
-)
+from tests.dlion.trainings import DIGITS, RATE, batches, batching, first_weights, setup
 from tests.oracles import dlion_parts, dlion_training
 from workbench.dlion import Batching, Growth, Setup, System, Trained, synchronous, train
 from workbench.dlion.algorithms import SYSTEMS

@@ -9,15 +9,8 @@ import polars as pl
 import pytest
 import torch
 
-from tests.dlion.trainings import (
-    DIGITS,
-    EXCHANGING,
-    SAMPLE_S,
-    batching,
-    mesh,
-    often,
-    setup,
-)
+from tests.dlion.trainings import DIGITS, EXCHANGING, SAMPLE_S, batching, mesh, often, setup
+from tests.long import usually
 from workbench import training
 from workbench.dlion import Setup, System, Trained, TrainingError, Transfer, asynchronous, train
 from workbench.dlion.algorithms.baseline import whole
@@ -37,7 +30,7 @@ FAULTS: dict[str, list[Fault]] = {
     "links down for good": [LinkDown(0, 1, 0.03), LinkDown(2, 1, 0.03)],
     "lossy": [Lossy(0, 1, 0.5), Lossy(1, 2, 0.3), Lossy(2, 0, 0.9)],
 }
-each_system = pytest.mark.parametrize("name", EXCHANGING)
+each_system = pytest.mark.parametrize("name", usually(("baseline", "dlion"), EXCHANGING))
 
 
 def faulty(**changes: Any) -> Setup:
@@ -122,7 +115,7 @@ def test_who_is_back_does_not_wait_for_what_was_measured_before() -> None:
     assert first["samples"] == found.iterations.filter(node=1)["samples"][0]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", usually(range(1), range(3)))
 @each_system
 def test_drawn_faults(name: str, seed: int) -> None:
     of = faulty(iterations=30)

@@ -25,7 +25,6 @@ from workbench.dlion.algorithms.baseline import whole
 from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.costs.iteration import Workload, iteration
 from workbench.names import UnknownNameError
-from workbench.runtime import Crash, SlowDown
 from workbench.training import Sgd
 
 
@@ -34,8 +33,6 @@ def test_no_system() -> None:
         train(setup(), "dlio")
     with pytest.raises(TypeError, match="system is 5; give the name of one of SYSTEMS, or a Sys"):
         train(setup(), 5)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"setup is 'cipher'; give a Setup, as in Setup\("):
-        train("cipher")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -44,13 +41,6 @@ def test_no_system() -> None:
 def test_gradients_have_a_rate_alone(sgd: Sgd) -> None:
     with pytest.raises(ValueError, match=r"DLion applies peers' gradients .* give sgd=Sgd\(0\.1\)"):
         train(setup(sgd=sgd), "dlion")
-
-
-def test_no_fault() -> None:
-    with pytest.raises(ValueError, match="faults"):
-        train(setup(), faults=SlowDown(0, 1, 2, 3))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"9"):
-        train(setup(patience_s=1.0), faults=[Crash(9, 0.01)])
 
 
 Hook = Callable[[Any, Any], Any]

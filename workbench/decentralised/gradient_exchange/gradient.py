@@ -1,10 +1,12 @@
-"""A gradient and the links to the peers, as that sees them which chooses what to send."""
+"""A gradient and the links to the peers, from which a hook chooses what to send."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,30 +14,29 @@ from numpy.typing import NDArray
 from workbench.decentralised.gradient_exchange.part import Part, Values
 from workbench.errors import UserError
 
+if TYPE_CHECKING:
+    from workbench.runtime import Transfer
+
+LATEST = 5
+"""Transfers on a link that its bandwidth is a mean of.
+
+Deviation: how DLion's network resource monitor measures is not stated (Hong & Chandra 2021,
+Sec. 4.1).
+"""
+
 
 @dataclass(frozen=True, eq=False)
 class Gradient:
     """What a node has computed in an iteration.
 
-    Attributes
-    ----------
-    values
-        The gradient, flat, mean over the batch; read-only.
-    variables
-        Slice of each weight variable.
-    step
-        What a value of it is multiplied by, and then subtracted from a weight.
-    iteration
-        From 1.
-    look_up_weights
-        What `weights` calls, once and only if asked: to have them up to date, all gradients that
-        have arrived are added first, which most systems need not wait for.
+    To have `weights` up to date, all gradients that have arrived are added first, for which most
+    systems need not wait; so they are looked up once, and only if asked for.
     """
 
-    values: Values
-    variables: tuple[slice, ...]
-    step: float
-    iteration: int
+    values: Values  # flat, mean over the batch; read-only
+    variables: tuple[slice, ...]  # of each weight variable
+    step: float  # what a value is multiplied by, and then subtracted from a weight
+    iteration: int  # from 1
     look_up_weights: Callable[[], Values]
 
     @cached_property
@@ -49,10 +50,7 @@ class Gradient:
         return Part.whole(self.values, self.variables)
 
     def part(self, mask: NDArray[np.bool_], values: Values | None = None) -> Part:
-        """Those values that a flat mask selects; of `values` in place of the gradient's, if given.
-
-        Raises ValueError: a mask that is no boolean array of the gradient's length; other values.
-        """
+        """Values that a flat mask selects; of `values` in place of the gradient, if given."""
         if getattr(mask, "dtype", None) != np.bool_ or mask.shape != self.values.shape:
             raise UserError(
                 f"mask is {getattr(mask, 'dtype', type(mask).__name__)} of shape "
@@ -70,21 +68,11 @@ class Gradient:
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Links from a node to its peers.
+    """Links from a node to the peers that are there."""
 
-    Attributes
-    ----------
-    node
-        The node itself.
-    bandwidth_bps
-        By peer that is there, what the node's latest transfers to it reached; None before any.
-    iteration_s
-        Seconds that an iteration takes to compute, waiting not counted.
-    """
-
-    node: int
-    bandwidth_bps: Mapping[int, float | None]
-    iteration_s: float
+    node: int  # itself
+    bandwidth_bps: Mapping[int, float | None]  # by peer, of the latest transfers; None before any
+    iteration_s: float  # that an iteration takes to compute, waiting not counted
 
     @property
     def peers(self) -> tuple[int, ...]:
@@ -95,6 +83,34 @@ class Links:
         """Bytes that the link carries while an iteration computes; None if it was not used yet."""
         bandwidth_bps = self.bandwidth_bps[peer]
         return None if bandwidth_bps is None else bandwidth_bps * self.iteration_s / 8
+
+
+class Monitor:
+    """Measures the bandwidth of the links from a node: bytes over seconds of its latest transfers.
+
+    `transfers` is what `Context.watch` returned; read transfers are taken out of it.
+    """
+
+    def __init__(self, node: int, transfers: list[Transfer]) -> None:
+        self._node, self._transfers = node, transfers
+        self._latest: defaultdict[int, deque[tuple[float, float]]] = defaultdict(
+            partial(deque, maxlen=LATEST)
+        )
+
+    def bandwidth_bps(self, peers: Iterable[int]) -> dict[int, float | None]:
+        """Bits per second on the link to each peer; None where nothing was sent yet."""
+        for transfer in self._transfers:
+            seconds = transfer.end_s - transfer.start_s
+            if transfer.source == self._node and transfer.size_bytes and seconds > 0:
+                self._latest[transfer.target].append((transfer.size_bytes, seconds))
+        self._transfers.clear()
+        return {peer: self._of(peer) for peer in peers}
+
+    def _of(self, peer: int) -> float | None:
+        latest = self._latest.get(peer)
+        if not latest:
+            return None
+        return 8 * sum(size for size, _ in latest) / sum(seconds for _, seconds in latest)
 
 
 Parts = Mapping[int, Part]

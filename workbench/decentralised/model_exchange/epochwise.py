@@ -12,14 +12,12 @@ one that has crashed first fetches a peer's model and epoch.
 
 from __future__ import annotations
 
-import contextlib
-import math
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.decentralised.learner import Learner
+from workbench.decentralised.learner import PeerLearner
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
@@ -46,27 +44,24 @@ class Epochwise:
 
     def __init__(self, node: Node, source: Epochs, mixing: Mixing) -> None:
         self.node, self.source, self.mixing = node, source, mixing
-        self.context, self.heartbeat = node.context, node.heartbeat
+        self.heartbeat = node.heartbeat
         self.sources, self.targets = mixing.sources(node.node), mixing.targets(node.node)
         self._arrived: defaultdict[int, dict[int, Tensor | None]] = defaultdict(dict)
 
     async def begin(self) -> None:
         """Send heartbeats, and the model to whoever comes back; after a restart, fetch one."""
-        source, restarts = self.source, self.context.restarts
+        source, restarts = self.source, self.node.context.restarts
         if restarts and (checkpoint := await self.node.rejoin(self.sources)) is not None:
-            source.hear(checkpoint.more)
-            source.epoch = max(checkpoint.at, 1) - 1
+            source.go_on(checkpoint.at, checkpoint.more)
         self.heartbeat.start()
         self.node.on("fetch", self._hand_over)
         if not restarts and source.report():
             await self.meet(0)
-        if source.over:  # all others have finished
-            source.epoch = self.node.job.setup.epochs
-            await source.note()
+        await source.note_if_over()
 
-    def work(self, batch: Batch) -> Callable[[Learner], Any]:
+    def work(self, batch: Batch) -> Callable[[PeerLearner], Any]:
         """Take a step."""
-        return partial(Learner.learn, batch=batch)
+        return partial(PeerLearner.learn, batch=batch)
 
     async def learnt(self, loss: Any, took_s: float) -> None:
         """Go on."""
@@ -79,11 +74,10 @@ class Epochwise:
 
     async def outlast(self) -> int:
         """Where somebody is gone, wait for it to come back."""
-        done, setup = self.source.epoch, self.node.job.setup
+        done, node = self.source.epoch, self.node
         if any(not self.heartbeat.left_s(peer) for peer in self.sources):
-            assert setup.patience_s is not None
-            self.source.epoch = setup.epochs + 1
-            await self.context.sleep(setup.patience_s)  # for a peer to fetch the model
+            self.source.epoch = node.job.setup.epochs + 1
+            await node.context.sleep(node.patience_s)  # for a peer to fetch the model
         return done
 
     def _hand_over(self, message: Message) -> None:
@@ -95,7 +89,8 @@ class Epochwise:
         A later one than `epoch` when peers that need this node have gone on without it.
         """
         if epoch:  # before the first nobody is ahead
-            await self._read_arrived()
+            while (message := await self.node.receive("model", 0.0)) is not None:
+                self._keep(message)
         both_ways = [peer for peer in self.sources if peer in self.targets]
         epoch = max([epoch, *(self.heartbeat.their_epochs[peer] for peer in both_ways)])
         self._send(epoch)
@@ -116,26 +111,17 @@ class Epochwise:
         else:
             message = Message(self.node.node, "model", Model(epoch, None, reports), control=True)
         for peer in self.targets:
-            self.context.send(peer, message)
+            self.node.context.send(peer, message)
         self.heartbeat.sent_epoch = epoch
 
     async def _wait(self, epoch: int) -> None:
-        heartbeat = self.heartbeat
-        while True:
-            missing = [peer for peer in self.sources if heartbeat.their_epochs[peer] < epoch]
-            left_s = min(filter(None, map(heartbeat.left_s, missing)), default=0.0)
-            if not left_s:
-                return
-            timeout_s = None if left_s == math.inf else left_s
-            with contextlib.suppress(TimeoutError):
-                message = await self.context.receive("model", timeout_s=timeout_s)
-                heartbeat.hear(message.sender)
+        epochs = self.heartbeat.their_epochs
+        while left_s := self.heartbeat.next_gone_s(
+            peer for peer in self.sources if epochs[peer] < epoch
+        ):
+            if (message := await self.node.receive("model", left_s)) is not None:
+                self.heartbeat.hear(message.sender)
                 self._keep(message)
-
-    async def _read_arrived(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            while True:
-                self._keep(await self.context.receive("model", timeout_s=0.0))
 
     def _keep(self, message: Message) -> None:
         model: Model = message.payload

@@ -15,14 +15,12 @@ queue holds a copy of the model.
 
 from __future__ import annotations
 
-import contextlib
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.decentralised.learner import Learner
+from workbench.decentralised.learner import PeerLearner
 from workbench.runtime import Message
 
 if TYPE_CHECKING:
@@ -47,14 +45,6 @@ class Share:
     alpha: float
     inbox: list[WeightedModel] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.first_alpha = self.alpha
-
-    @property
-    def total(self) -> float:
-        """Weight that is at this node."""
-        return self.alpha + sum(model.alpha for model in self.inbox)
-
     def halve(self) -> float:
         """Give half of the weight away."""
         self.alpha /= 2
@@ -71,27 +61,24 @@ class GoSgd:
     async def begin(self) -> None:
         """Listen, send heartbeats, and the model to a peer that restarts; or fetch one."""
         node, source, context, share = self.node, self.source, self.context, self.share
-        share.alpha, share.inbox = 0.0 if context.restarts else share.first_alpha, []
         if context.restarts:
+            share.alpha, share.inbox = 0.0, []
             order = context.random.permutation(list(context.peers))
             if (checkpoint := await node.rejoin(order.tolist())) is not None:
                 reports, share.alpha = checkpoint.more
-                source.hear(reports)
-                source.epoch = max(checkpoint.at, 1) - 1
+                source.go_on(checkpoint.at, reports)
         self.heartbeat.start()
         node.on("model", lambda message: share.inbox.append(message.payload))
         node.on("report", lambda message: source.hear(message.payload))
         node.on("fetch", self._hand_over)
         if not context.restarts:
             self.report()
-        if source.over:  # the peer has finished
-            source.epoch = node.job.setup.epochs
-            await source.note()
+        await source.note_if_over()
 
-    def work(self, batch: Batch) -> Callable[[Learner], Any]:
+    def work(self, batch: Batch) -> Callable[[PeerLearner], Any]:
         """Merge what has arrived, then take a step."""
         self.merge()
-        return partial(Learner.learn, batch=batch)
+        return partial(PeerLearner.learn, batch=batch)
 
     def merge(self) -> None:
         """Merge what has arrived."""
@@ -134,10 +121,8 @@ class GoSgd:
         self.source.epoch = self.node.job.setup.epochs + 1
         self.node.tell("done")
         running = set(self.heartbeat.their_epochs)
-        while left_s := min(filter(None, map(self.heartbeat.left_s, running)), default=0.0):
-            timeout_s = None if left_s == math.inf else left_s
-            with contextlib.suppress(TimeoutError):
-                done = await self.context.receive("done", timeout_s=timeout_s)
+        while left_s := self.heartbeat.next_gone_s(running):
+            if (done := await self.node.receive("done", left_s)) is not None:
                 running.discard(done.sender)
         self.merge()
         return self.share.alpha

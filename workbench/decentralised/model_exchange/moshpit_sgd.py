@@ -4,7 +4,7 @@ The workers stand on a grid of d dimensions with sides of M. After every `every`
 on a line along an axis average their models; the axis is another in every round. On a full grid, d
 rounds without learning make everyone's model the mean of all.
 
-Deviation: a worker's place is that of its number, written in d digits to the base M, not found anew
+Deviation: a worker's place is that of its number, written in d digits to the base M, not looked up
 in a distributed hash table. M is the least with room for all on M^d places, and lines may lack
 workers: six workers on 3 x 3 places have lines of 3, and across of 2; seven have 3, 3, 1, and
 across 3, 2, 2. Where a grid is neither full nor a rectangle, d rounds come only near the mean,

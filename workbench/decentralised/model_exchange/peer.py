@@ -24,7 +24,6 @@ class ModelExchange(Protocol):
 
     async def learnt(self, iteration: int) -> None:
         """Take the step of an iteration, from 1, whose gradient is there; exchange what is due."""
-        ...
 
 
 class Peer:
@@ -65,9 +64,8 @@ class Peer:
 
     def send(self, to: int, topic: str, turn: int, *arrays: Values) -> None:
         """Send arrays, which nobody may change any more; the link carries their bytes."""
-        size_bytes = sum(array.nbytes for array in arrays)
-        times = self._own.job.stands_for
-        self._own.send(to, TOPIC, (topic, turn, arrays), size_bytes, times=times)
+        size_bytes = sum(array.nbytes for array in arrays) * self._own.job.stands_for
+        self._own.send(to, TOPIC, (topic, turn, arrays), size_bytes)
 
     async def receive(
         self, topic: str, turn: int, senders: Collection[int]

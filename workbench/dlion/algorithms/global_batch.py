@@ -21,25 +21,13 @@ from workbench.errors import UserError
 
 @dataclass(frozen=True)
 class Growth:
-    """How the global batch size grows.
+    """How the global batch size grows."""
 
-    Attributes
-    ----------
-    warm_up_add
-        Samples that a step of the warm-up adds.
-    speed_up_factor
-        What a step of the speed-up multiplies by, at least 1.
-    every_epochs, warm_up_epochs
-        From one step to the next; before the speed-up. Fractions are of the training data.
-    warm_up_share, speed_up_share
-        Of the training data, up to which each phase grows.
-    """
-
-    warm_up_add: int = 64
-    speed_up_factor: float = 2.0
-    every_epochs: float = 3
-    warm_up_epochs: float = 3
-    warm_up_share: float = 0.01
+    warm_up_add: int = 64  # samples that a step of the warm-up adds
+    speed_up_factor: float = 2.0  # what a step of the speed-up multiplies by, at least 1
+    every_epochs: float = 3  # from one step to the next; a fraction is of the training data
+    warm_up_epochs: float = 3  # before the speed-up
+    warm_up_share: float = 0.01  # of the training data, up to which each phase grows
     speed_up_share: float = 0.1
 
     def __post_init__(self) -> None:
@@ -55,10 +43,9 @@ class Growth:
                 f"speed_up_factor is {self.speed_up_factor}; it must be at least 1 and finite"
             )
         for name in ("warm_up_share", "speed_up_share"):
-            if not 0 <= check_number(name, getattr(self, name)) <= 1:
+            if not 0 <= check_number(name, share := getattr(self, name)) <= 1:
                 raise UserError(
-                    f"{name} is {getattr(self, name)}; it is a share of the training data, from 0 "
-                    "to 1"
+                    f"{name} is {share}; it is a share of the training data, from 0 to 1"
                 )
 
 
@@ -87,7 +74,7 @@ def step(state: GlobalBatch, growth: Growth, data_samples: int) -> GlobalBatch:
 
 
 def _grown(size: int, growth: Growth, epochs: float, data_samples: int) -> int:
-    """The size behind a step that was due after so many epochs."""
+    """The size behind a step that was due after some epochs."""
     warming_up = epochs <= growth.warm_up_epochs
     limit = int((growth.warm_up_share if warming_up else growth.speed_up_share) * data_samples)
     if warming_up:

@@ -16,25 +16,14 @@ WHOM = ("all", "worst")
 class Transfer:
     """When losses are compared, who then asks for the best weights, and how they are merged.
 
-    Attributes
-    ----------
-    period
-        Iterations from one comparison to the next.
-    share
-        Lambda: 0 keeps the own weights, 1 takes over the best ones.
-    losses
-        Latest iterations whose mean loss counts (l). Deviation: the paper does not state how many.
-    whom
-        Who asks: ``"all"`` others, or the ``"worst"`` worker alone.
-    early_until, early_period
-        Up to this iteration, this other period (Fig. 9a's early and frequent exchange).
+    Deviation: the paper does not state of how many iterations the mean loss counts (l).
     """
 
-    period: int = 100
-    share: float = 0.75
-    losses: int = 20
-    whom: str = "all"
-    early_until: int = 0
+    period: int = 100  # iterations from one comparison to the next
+    share: float = 0.75  # lambda: 0 keeps the own weights, 1 takes over the best ones
+    losses: int = 20  # latest iterations whose mean loss counts
+    whom: str = "all"  # who asks: all others, or the "worst" worker alone
+    early_until: int = 0  # up to this iteration, another period: early and frequent (Fig. 9a)
     early_period: int = 20
 
     def __post_init__(self) -> None:

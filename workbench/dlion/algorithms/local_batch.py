@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from statistics import fmean
 
 from workbench.checks import check_number, check_whole, listed
@@ -30,7 +31,6 @@ def relative_power(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     """Samples a second, by the slope of a line through timed batches.
 
     Where a larger batch took no longer, those of the largest batch in the longest time.
-    Raises ValueError: fewer than two different sizes, or not as many times; no time at all.
     """
     for one in listed("sizes", sizes, "give batch sizes, such as (4, 8, 16)"):
         check_whole("sizes", one, 1)
@@ -56,8 +56,6 @@ def local_batch_sizes(global_batch: int, power: Sequence[float]) -> tuple[int, .
     """Share a global batch out in proportion to power, in whole samples, at least one each (Eq. 5).
 
     Rounded by largest remainders, of equal ones the first, so that the sizes sum to the batch.
-
-    Raises ValueError: a batch with fewer samples than workers; a power that is not above 0.
     """
     shares = [check_number("power", one) for one in listed("power", power, "give one a worker")]
     if not shares or not all(0 < one < math.inf for one in shares):
@@ -67,8 +65,14 @@ def local_batch_sizes(global_batch: int, power: Sequence[float]) -> tuple[int, .
         raise UserError(
             f"a global batch of {batch} samples for {len(shares)} workers; each needs at least one"
         )
+    return _shared_out(batch, tuple(shares))
+
+
+@lru_cache  # all workers share a batch out by the same power, iteration after iteration
+def _shared_out(batch: int, shares: tuple[float, ...]) -> tuple[int, ...]:
     fractions = [Fraction(one) for one in shares]  # equal remainders are equal
-    exact = [batch * one / sum(fractions) for one in fractions]
+    whole = sum(fractions)
+    exact = [batch * one / whole for one in fractions]
     sizes = [max(1, int(one)) for one in exact]
     by_remainder = sorted(range(len(exact)), key=lambda at: (sizes[at] - exact[at], at))
     left = batch - sum(sizes)

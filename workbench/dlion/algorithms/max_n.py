@@ -27,8 +27,7 @@ LEAST_N = 0.85
 """Sec. 5.1.4: for every link, whatever it carries."""
 
 
-def check_n(n: object) -> float:
-    """Return N, from 0 to 100."""
+def _check_n(n: object) -> float:
     number = check_number("N", n)
     if not 0 <= number <= 100:
         raise UserError(f"N is {number:g}; it is a percentage, from 0 to 100")
@@ -39,13 +38,11 @@ def max_n(gradient: Values, n: float) -> NDArray[np.bool_]:
     """Select the values of one weight variable that are within `n` percent of its largest.
 
     Returns a boolean array of the gradient's shape, by the ranks of which a training selects.
-
-    Raises ValueError: N outside 0 to 100; a gradient of anything but real numbers.
     """
     values = np.asarray(gradient)
     if values.dtype.kind not in "iuf":
         raise UserError(f"gradient is an array of {values.dtype}; give real numbers")
-    selected = ranks(values.ravel()) >= least_rank(check_n(n))
+    selected = ranks(values.ravel()) >= least_rank(_check_n(n))
     return selected.reshape(values.shape)
 
 
@@ -78,14 +75,14 @@ class Ranks:
     @cached_property
     def _ranks(self) -> NDArray[np.int16]:
         gradient = self._gradient
-        found = np.empty(len(gradient.values), np.int16)
+        each = np.empty(len(gradient.values), np.int16)
         for variable in gradient.variables:
-            found[variable] = ranks(gradient.values[variable])
-        return found
+            each[variable] = ranks(gradient.values[variable])
+        return each
 
     @cached_property
     def bytes_by_step(self) -> NDArray[np.float64]:
-        """Bytes that an N of so many hundredths comes to: (`STEPS` + 1,); it never falls."""
+        """Bytes that each N comes to, in hundredths: (`STEPS` + 1,); they never fall."""
         total = np.zeros(STEPS + 1)
         for variable in self._gradient.variables:
             counts = np.bincount(self._ranks[variable], minlength=STEPS + 1)[::-1].cumsum()
@@ -108,12 +105,10 @@ class Ranks:
 
     def part(self, n: float) -> Part:
         """The values that N selects."""
-        least = least_rank(n)
+        gradient, least = self._gradient, least_rank(n)
         if least not in self._parts:
-            whole = least <= 0
-            self._parts[least] = (
-                self._gradient.whole if whole else self._gradient.part(self.selected(n))
-            )
+            selected = gradient.whole if least <= 0 else gradient.part(self.selected(n))
+            self._parts[least] = selected
         return self._parts[least]
 
 
@@ -134,7 +129,7 @@ class MaxN:
 
     def __init__(self, n: float, *, accumulate: bool = False) -> None:
         check_truth("accumulate", accumulate)
-        self.n, self.left = check_n(n), Leftover() if accumulate else None
+        self.n, self.left = _check_n(n), Leftover() if accumulate else None
 
     def __call__(self, gradient: Gradient, links: Links) -> Mapping[int, Part]:
         """Send all peers the same part."""

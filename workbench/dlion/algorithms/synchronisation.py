@@ -12,19 +12,12 @@ from workbench.checks import check_whole
 class Progress:
     """What a worker knows of its own progress and its peers'.
 
-    Attributes
-    ----------
-    iteration
-        The last one that it has computed; 0 before the first.
-    newest
-        By peer that is there: the newest iteration of which something has arrived.
-    undelivered
-        Own messages of which the receiver has not said that they arrived; counted only for systems
-        that are ``acknowledged``.
+    `undelivered` counts own messages of which the receiver has not said that they arrived, only for
+    systems that are ``acknowledged``.
     """
 
-    iteration: int = 0
-    newest: dict[int, int] = field(default_factory=dict)
+    iteration: int = 0  # the last one that it has computed; 0 before the first
+    newest: dict[int, int] = field(default_factory=dict)  # of which something came, by peer there
     undelivered: int = 0
 
 

@@ -20,22 +20,13 @@ from workbench.names import check_name
 class Batching:
     """Dynamic batching: who learns from how many samples (Sec. 3.2).
 
-    Attributes
-    ----------
-    growth
-        Of the global batch.
-    period
-        Iterations from one timing of batches to the next; also whenever the global batch changes.
-    sizes
-        Of the batches that are timed.
-    weighting
-        Of gradients from batches of other sizes; name in `WEIGHTINGS`.
+    Batches are timed every `period` iterations, and whenever the global batch changes.
     """
 
-    growth: Growth = DOUBLING
+    growth: Growth = DOUBLING  # of the global batch
     period: int = 100
-    sizes: tuple[int, ...] = (4, 8, 16)
-    weighting: str = "dynamic"
+    sizes: tuple[int, ...] = (4, 8, 16)  # of the batches that are timed
+    weighting: str = "dynamic"  # of gradients from other batches; name in `WEIGHTINGS`
 
     def __post_init__(self) -> None:
         check_whole("period", self.period, 1)

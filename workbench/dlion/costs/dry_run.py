@@ -15,21 +15,21 @@ import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
+from itertools import permutations
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from workbench.clusters import Cluster, Link, Node, Schedule, load_calibration
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, PartialGradients
 from workbench.decentralised.gradient_exchange.part import Part, Values
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.algorithms.global_batch import CONSTANT
 from workbench.dlion.algorithms.synchronisation import MUST
 from workbench.dlion.algorithms.system import System
-from workbench.dlion.programs.job import Job
 from workbench.dlion.programs.program import program
+from workbench.dlion.programs.worker import WorkerJob
 from workbench.errors import UserError
 from workbench.runtime import Context, DeadlockError, Message, Program, Synchronized
 from workbench.runtime.messages import Transfer
@@ -79,68 +79,39 @@ def frozen(cluster: Cluster, at_s: float, factor: float) -> Cluster:
         speed = node.speed_over_time.at(at_s)
         if speed == 0:
             raise UserError(f"{node.name} has a speed of 0 at {at_s:g} s; give another at_s")
-        up, down = (
-            bps(f"the {way} of {node.name}", getattr(node, way)) for way in ("uplink", "downlink")
-        )
+        up = bps(f"the uplink of {node.name}", node.uplink)
+        down = bps(f"the downlink of {node.name}", node.downlink)
         nodes.append(Node(node.name, node.cores, speed, up, down))
     links: dict[tuple[int | str, int | str], Link] = {}
-    for source, sender in enumerate(cluster.names):
-        for target, receiver in enumerate(cluster.names):
-            if source != target:
-                link = cluster.link(source, target)
-                rate = bps(f"the link from {sender} to {receiver}", link.bandwidth)
-                links[source, target] = replace(link, bandwidth_bps=cast(float, rate))
+    for source, target in permutations(range(len(cluster)), 2):
+        link = cluster.link(source, target)
+        sender, receiver = cluster.names[source], cluster.names[target]
+        rate = bps(f"the link from {sender} to {receiver}", link.bandwidth)
+        links[source, target] = replace(link, bandwidth_bps=cast(float, rate))
     return Cluster(nodes, links)
 
 
-class Share:
-    """Sends everyone a share of the gradient's bytes, of whichever values."""
-
-    def __init__(self, share: float, gradient_bytes: float) -> None:
-        self.part = SizedPart((), share * gradient_bytes)
-
-    def __call__(self, gradient: Gradient, links: Links) -> Mapping[int, Part]:
-        """The same for all peers."""
-        return dict.fromkeys(links.peers, self.part)
-
-
-@dataclass(frozen=True, eq=False)
-class SizedPart(Part):
+def sized_part(size_bytes: float) -> Part:
     """Part of a gradient of which only the size is known."""
-
-    bytes_on_link: float
-
-    @cached_property
-    def size_bytes(self) -> float:  # type: ignore[override]
-        """Bytes on a link."""
-        return self.bytes_on_link
+    part: Any = Part(())
+    vars(part)["size_bytes"] = size_bytes  # in place of the sum over its pieces
+    return cast(Part, part)
 
 
 def measured_share(system: System) -> float | None:
     """The share that was measured of the system in `SYSTEMS` that selects as this one does."""
-    selects = system.generate_partial_gradients
-    return next(
-        (
-            share
-            for name, share in SHARES.items()
-            if SYSTEMS[name].generate_partial_gradients is selects
-        ),
-        None,
-    )
+    for name, share in SHARES.items():
+        if SYSTEMS[name].generate_partial_gradients is system.generate_partial_gradients:
+            return share
+    return None
 
 
-class Vector:
-    """Parameters or gradients that nobody learns from."""
-
-    def __init__(self, values: Values) -> None:
-        self._values, self.nbytes = values, values.nbytes
-
-    def __len__(self) -> int:
-        return len(self._values)
+class Vector(np.ndarray):
+    """Parameters or gradients that nobody learns from, with a tensor's methods."""
 
     def numpy(self) -> Values:
         """The values."""
-        return self._values
+        return self.view(np.ndarray)
 
     def add_(self, other: Vector, alpha: float) -> None:
         """Learn nothing."""
@@ -153,16 +124,11 @@ class DryLearner:
     """
 
     def __init__(self, run: DryRun, node: int, values: int, best_for: int | None) -> None:
-        self.run, self.node, self.best_for = run, node, best_for
+        self.run, self.node, self.best_for, self.flat = run, node, best_for, self
         self.random = random = np.random.default_rng(node)
         scales = np.exp(STANDARD_DEVIATION * random.normal(size=values))
-        self.gradients = Vector((random.normal(size=values) * scales).astype(np.float32))
-        self.parameters = Vector(np.ones(values, np.float32))
-
-    @property
-    def flat(self) -> DryLearner:
-        """Parameters and gradients."""
-        return self
+        self.gradients = (random.normal(size=values) * scales).astype(np.float32).view(Vector)
+        self.parameters = np.ones(values, np.float32).view(Vector)
 
     def gradient(self, batch: Values, updates: object = ()) -> float:
         """Note that an iteration has begun; its loss says who is the best."""
@@ -176,14 +142,10 @@ class DryLearner:
         """The parameters."""
         return self.parameters
 
-    def buffers(self) -> dict[str, Any]:
-        """None."""
-        return {}
-
     def nothing(self, *args: object, **kwargs: object) -> None:
         """Learn nothing."""
 
-    step = add = try_out = merge = merge_buffers = nothing
+    step = add = try_out = merge = merge_buffers = buffers = nothing
 
 
 class Arrival(NamedTuple):
@@ -194,36 +156,10 @@ class Arrival(NamedTuple):
     size_bytes: float
 
 
-@dataclass(frozen=True)
-class DrySetup:
-    """What the programs ask of a training's setup."""
-
-    nodes: int
-    held: list[Values]
-    seed: int
-    samples: int  # of an epoch
-    sgd: Sgd
-    evaluate_every: int = 10**9
-    patience_s: float | None = None
-
-
 class DryRun:
     """A training of sizes: `run_to` goes on, `close` ends it; use it with `contextlib.closing`.
 
-    Attributes
-    ----------
-    began_s
-        By worker: when each of its iterations began.
-    batches
-        Samples of each worker, once all have begun.
-    own_s
-        Seconds of each worker's iteration without waiting.
-    done
-        ``at_s, node, iteration, samples``, as `Trained.iterations` of a training has them.
-    arrived
-        (source, target) -> what has arrived in each iteration; `weights` those of transfers.
-    carried
-        By worker: transfers over its links.
+    It is what the programs note their iterations and arrivals in, too, as a `PeerRecorder`.
     """
 
     def __init__(
@@ -244,27 +180,40 @@ class DryRun:
         self.workload, self._scale = workload, workload.model_bytes / (VALUE_BYTES * values)
         share = measured_share(system) if share is None else share
         if share is not None and system.exchange_models is None:
-            chosen = Share(share, VALUE_BYTES * values)
-            system = replace(system, generate_partial_gradients=cast(PartialGradients, chosen))
+            part = sized_part(share * (VALUE_BYTES * values))
+            system = replace(
+                system,
+                generate_partial_gradients=lambda _, links: dict.fromkeys(links.peers, part),
+            )
         if system.batching is not None and not samples:
             batching = replace(system.batching, growth=CONSTANT, period=10**9)
             system = replace(system, batching=batching)
         network = frozen(cluster, at_s, 1 / self._scale)
         self.workers = workers = len(network)
         batch = np.arange(workload.local_batch)
-        setup: Any = DrySetup(workers, [batch] * workers, seed, samples or 10**9, Sgd(0.1))
+        setup: Any = SimpleNamespace(
+            nodes=workers,
+            held=[batch] * workers,
+            samples=samples or 10**9,
+            seed=seed,
+            sgd=Sgd(0.1),
+            evaluate_every=10**9,
+            patience_s=None,
+        )
+        # by worker: when each of its iterations began, transfers over its links, samples
         self.began_s: list[list[float]] = [[] for _ in range(workers)]
         self.carried: list[list[Transfer]] = [[] for _ in range(workers)]
+        self._batches = [workload.local_batch] * workers
+        # (source, target) -> what has arrived in iterations, and in transfers of weights
         self.arrived: defaultdict[tuple[int, int], list[Arrival]] = defaultdict(list)
         self.weights: defaultdict[tuple[int, int], list[Arrival]] = defaultdict(list)
-        self._batches = dict.fromkeys(range(workers), workload.local_batch)
-        self.done: list[tuple[float, int, int, int]] = []
+        self.done: list[tuple[float, int, int, int]] = []  # at_s, node, iteration, samples
         self.rounds: list[int] = []  # iterations in which something was sent
         self._speeds = [node.speed_over_time.at(0.0) for node in network.nodes]
         learners: Any = [
             Synchronized(DryLearner(self, node, values, best_for)) for node in range(workers)
         ]
-        job = Job(
+        job = WorkerJob(
             setup=setup,
             system=system,
             learners=learners,
@@ -290,8 +239,8 @@ class DryRun:
 
     @property
     def batches(self) -> tuple[int, ...]:
-        """Samples in each worker's batch."""
-        return tuple(self._batches.values())
+        """Samples in each worker's batch, once all have begun."""
+        return tuple(self._batches)
 
     @property
     def own_s(self) -> list[float]:
@@ -306,8 +255,6 @@ class DryRun:
     def _instant_s(self) -> float:
         """What events of one instant differ by at most, since `began_s` is rounded."""
         return 1e-9 * max(self.own_s)
-
-    # What the programs tell a recorder
 
     def learnt(self, at_s: float, node: int, iteration: int, samples: int, *row: object) -> None:
         """Note that a worker has done an iteration."""
@@ -331,16 +278,13 @@ class DryRun:
         """Go on until every worker has begun this many iterations."""
         step_s = max(self.own_s)
         while min(counts := [len(each) for each in self.began_s]) < iterations:
-            if max(counts) > STUCK and min(counts) < 4:
-                last = counts.index(min(counts))
+            if max(counts) > STUCK and (least := min(counts)) < 4:
+                last = counts.index(least)
                 raise UserError(f"worker {last} waits for ever while others go on; {MUST}")
             self.run(self.simulation.env.now + step_s)
 
     def run(self, until_s: float | None = None) -> None:
-        """Go on until a time, or the end.
-
-        Raises UserError: all wait for ever.
-        """
+        """Go on until a time, or the end."""
         try:
             self.simulation.run(until_s)
         except DeadlockError:
@@ -379,12 +323,7 @@ class DryRun:
         scale_s, state = max(self.own_s), list[float]()
         for began_s in self.began_s:
             state.append((began_s[iteration] - began_s[before]) / scale_s)
-        for source, target in sorted(
-            (source, target)
-            for source in range(self.workers)
-            for target in range(self.workers)
-            if source != target
-        ):
+        for source, target in permutations(range(self.workers), 2):
             arrived = self.arrived.get((source, target), [])
             now_s = self.began_s[target][iteration] + self._instant_s
             newest = bisect_right(arrived, now_s, key=lambda one: one.at_s) - 1
@@ -415,8 +354,7 @@ class DryRun:
                     if all_of and (pair == (source, target) if queued else pair[0] == source)
                 )
             if sent:
-                size_bytes = sum(one.size_bytes for one in sent)
-                means[source, target] = size_bytes / (sender_did - first)
+                means[source, target] = sum(one.size_bytes for one in sent) / (sender_did - first)
         return means
 
     def least_s(self, link_bytes: Mapping[tuple[int, int], float]) -> float:

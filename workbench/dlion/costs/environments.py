@@ -51,7 +51,7 @@ class Environment:
     ------
     ValueError
         Fewer than two workers, not one interface for each, cores or bandwidths that are not above
-        0 at all times or no legal schedule, links between workers that are none.
+        0 at all times or not a legal schedule, links between other than two workers.
     """
 
     title: str
@@ -72,11 +72,12 @@ class Environment:
                 f"cores of {len(cores)} workers and mbps of {len(mbps)}; give both of each worker, "
                 "at least two"
             )
-        for name, each_worker in (("cores", cores), ("mbps", mbps)):
-            lack = f"without {self.unit}" if name == "cores" else "without bandwidth"
+        for name, values, lack in (("cores", cores, self.unit), ("mbps", mbps, "bandwidth")):
             kept = tuple(
-                _over_time(f"{name} of worker {worker}", value, f"worker {worker} is {lack}")
-                for worker, value in enumerate(each_worker)
+                _over_time(
+                    f"{name} of worker {worker}", value, f"worker {worker} is without {lack}"
+                )
+                for worker, value in enumerate(values)
             )
             object.__setattr__(self, name, kept)
         object.__setattr__(self, "pairs_mbps", _pairs_mbps(self.pairs_mbps, len(cores)))
@@ -87,11 +88,9 @@ class Environment:
         return len(self.cores)
 
     def of(self, workers: int) -> Environment:
-        """Return the same kind of environment with so many workers: these, again and again.
+        """Return the same kind of environment with `workers` workers: these, again and again.
 
         So are links of their own; copies of a worker have none between them.
-
-        Raises ValueError: fewer than two workers.
         """
         count = check_whole("workers", workers, 2)
         places = [place % self.workers for place in range(count)]
@@ -124,13 +123,8 @@ class Environment:
         link_share
             In (0, 1]: how much of a bandwidth messages get.
         carries
-            Above 0: factor on all bandwidths. A smaller model that learns in the place of a larger
-            one takes its bytes over the larger one's, so that its messages take as long.
-
-        Raises
-        ------
-        ValueError
-            A share or factor out of range.
+            Factor on all bandwidths. A smaller model that learns in the place of a larger one takes
+            its bytes over the larger one's, so that its messages take as long.
         """
         if not 0 < check_number("link_share", link_share) <= 1:
             raise UserError(f"link_share is {link_share}; give a share above 0 and at most 1")
@@ -157,7 +151,7 @@ class Environment:
 def speed_up(cores: float, parallel_share: float = PARALLEL_SHARE) -> float:
     """Speed over that of one core by Amdahl's law: 1 / ((1 - p) + p / cores).
 
-    Raises ValueError: cores that are not above 0, or p, `parallel_share`, outside [0, 1].
+    p is `parallel_share`.
     """
     if not 0 < check_number("cores", cores) < math.inf:
         raise UserError(f"cores is {cores}; give a finite number above 0")
@@ -167,11 +161,9 @@ def speed_up(cores: float, parallel_share: float = PARALLEL_SHARE) -> float:
 
 
 def stress(cores: int, occupied: Sequence[tuple[float, float]]) -> Pairs:
-    """Cores left over time, of which ``stress`` occupies so many from each start on.
+    """Cores left over time, of which ``stress`` occupies some from each start on.
 
     ``stress(24, [(0, 0), (100, 12)])`` is 24 cores, and 12 from 100 s on.
-
-    Raises ValueError: as many or more occupied than there are, or pairs out of order.
     """
     count = check_whole("cores", cores, 1)
     left = []
@@ -182,18 +174,15 @@ def stress(cores: int, occupied: Sequence[tuple[float, float]]) -> Pairs:
                 "and leave some to the worker"
             )
         left.append((start_s, count - busy))
-    return _checked("occupied", left)
+    return _pairs("occupied", left)
 
 
 def tc(mbps: Sequence[tuple[float, float]]) -> Pairs:
-    """Mbit/s over time, as ``tc`` limits an interface from each start on.
-
-    Raises ValueError: a limit that is not above 0, or pairs out of order.
-    """
+    """Mbit/s over time, as ``tc`` limits an interface from each start on."""
     for start_s, limit in _rows("mbps", mbps):
         if not check_number("mbps", limit) > 0:
             raise UserError(f"tc limits to {limit} Mbit/s from {start_s} s on; give some above 0")
-    return _checked("mbps", mbps)
+    return _pairs("mbps", mbps)
 
 
 def _rows(name: str, pairs: Any) -> tuple[Any, ...]:
@@ -205,11 +194,15 @@ def _rows(name: str, pairs: Any) -> tuple[Any, ...]:
     return rows
 
 
-def _checked(name: str, pairs: Sequence[tuple[float, float]]) -> Pairs:
+def _schedule(name: str, given: Any) -> Schedule:
     try:
-        schedule = Schedule.of(pairs)
+        return Schedule.of(given)
     except ValueError as error:
         raise UserError(f"{name}: {error}") from None
+
+
+def _pairs(name: str, pairs: Sequence[tuple[float, float]]) -> Pairs:
+    schedule = _schedule(name, pairs)
     return tuple(zip(schedule.starts_s, schedule.values, strict=True))
 
 
@@ -221,17 +214,14 @@ def _over_time(name: str, entry: Any, lack: str) -> Given:
         values = list(entry.values) if isinstance(entry, Schedule) else [entry]
     if any(is_number(value) and value <= 0 for value in values):
         raise UserError(f"{lack}: {name} is {entry!r}; give some above 0, at all times")
-    try:
-        schedule = Schedule.of(entry)
-    except ValueError as error:
-        raise UserError(f"{name}: {error}") from None
+    schedule = _schedule(name, entry)
     return schedule.values[0] if len(set(schedule.values)) == 1 else schedule
 
 
 def _pairs_mbps(rates: Any, workers: int) -> dict[tuple[int, int], float]:
     if not isinstance(rates, Mapping):
         raise UserError(f"pairs_mbps is {rates!r}; map pairs to Mbit/s, such as {{(0, 1): 190}}")
-    found = {}
+    checked = {}
     for pair, mbps in rates.items():
         ends = {whole(end) for end in pair} if isinstance(pair, tuple) and len(pair) == 2 else set()
         if len(ends) != 2 or not ends <= set(range(workers)):
@@ -241,8 +231,8 @@ def _pairs_mbps(rates: Any, workers: int) -> dict[tuple[int, int], float]:
             )
         if not 0 < check_number(f"pairs_mbps of {pair}", mbps) < math.inf:
             raise UserError(f"pairs_mbps of {pair} is {mbps}; give finite Mbit/s above 0")
-        found[int(pair[0]), int(pair[1])] = float(mbps)
-    return found
+        checked[int(pair[0]), int(pair[1])] = float(mbps)
+    return checked
 
 
 def _each(starts_s: Sequence[float], rows: Sequence[Sequence[Any]]) -> tuple[Pairs, ...]:

@@ -41,24 +41,12 @@ COMPARED_EVERY = 10
 
 @dataclass(frozen=True)
 class Workload:
-    """What is learnt, in sizes.
+    """What is learnt, in sizes."""
 
-    Attributes
-    ----------
-    model_bytes
-        Of the model, and of a whole gradient.
-    sample_s
-        Seconds that learning from a sample takes at a speed of 1.
-    host_s
-        Seconds of every iteration whatever its batch and speed.
-    local_batch
-        Samples in a worker's batch; where batching is dynamic, the mean of the workers'.
-    """
-
-    model_bytes: float
-    sample_s: float
-    host_s: float = 0.0
-    local_batch: int = 32
+    model_bytes: float  # of the model, and of a whole gradient
+    sample_s: float  # that learning from a sample takes at a speed of 1
+    host_s: float = 0.0  # of every iteration whatever its batch and speed
+    local_batch: int = 32  # samples of a worker; where batching is dynamic, their mean
 
     def __post_init__(self) -> None:
         for name in ("model_bytes", "sample_s", "host_s"):
@@ -116,14 +104,6 @@ class Iteration:
         own_s = zip(self.batches, self.host_s, self.compute_s, strict=True)
         return sum(batch / (host_s + compute_s) for batch, host_s, compute_s in own_s)
 
-    @property
-    def link_bytes_per_s(self) -> LinkBytes:
-        """Bytes that go over each link in a second; more than it carries if its queue grows."""
-        return {
-            (source, target): size_bytes / self.iteration_s[source]
-            for (source, target), size_bytes in self.link_bytes.items()
-        }
-
 
 def iteration(
     cluster: Cluster,
@@ -170,26 +150,26 @@ def iteration(
     own_s, batching, transfer = run.own_s, chosen.batching, chosen.transfer
     count, workers = last - first, range(len(own_s))
     link_bytes = run.link_bytes(first, last, repeats)
-    iteration_s = [(run.began_s[one][last] - run.began_s[one][first]) / count for one in workers]
+    iteration_s = [(began_s[last] - began_s[first]) / count for began_s in run.began_s]
     if not chosen.synch_training(Progress(10**9, dict.fromkeys(workers[1:], 0))):
         # Nobody gets ever further ahead of another: in the long run all are as slow as the last,
         # and no queue grows, which a dry run shows only once queues are full.
         least_s = 0.0 if repeats else run.least_s(link_bytes)
         iteration_s = [max(least_s, *iteration_s)] * len(own_s)
     transfers_s, idles_s = [], []
-    for one in workers:
-        carried_s, idle_s = run.waiting_s(one, first, last)
+    for worker in workers:
+        carried_s, idle_s = run.waiting_s(worker, first, last)
         part = carried_s / (carried_s + idle_s) if carried_s else 0.0
-        wait_s = max(0.0, iteration_s[one] - own_s[one])
+        wait_s = max(0.0, iteration_s[worker] - own_s[worker])
         transfers_s.append(part * wait_s)
         idles_s.append(wait_s - transfers_s[-1])
     rare_s = 0.0
     if batching is not None:
-        rare_s += (min(each[0] for each in run.began_s)) / batching.period
+        rare_s += min(began_s[0] for began_s in run.began_s) / batching.period
     if transfer is not None:
         weights_s, weights = _weights(cluster, workload, chosen, iteration_s, options)
         rare_s += weights_s
-        link_bytes = {pair: one + link_bytes.get(pair, 0.0) for pair, one in weights.items()}
+        link_bytes = {pair: size + link_bytes.get(pair, 0.0) for pair, size in weights.items()}
     return Iteration(
         batches=run.batches,
         host_s=(workload.host_s,) * len(own_s),

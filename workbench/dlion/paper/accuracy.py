@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import wraps
+from itertools import pairwise
 from math import sqrt
 from statistics import stdev
 from typing import Any
@@ -38,21 +39,21 @@ def target_of(frame: pl.DataFrame) -> float:
 
 
 def seconds_to(frame: pl.DataFrame, target: float) -> float | None:
-    """Mean over seeds of the seconds until an accuracy; None if one never gets there.
+    """Mean over seeds of the seconds until an accuracy; None if a seed never gets there.
 
     Between the rows before and after it is interpolated. Rows hold the newest evaluation, so that
     it is too late by up to the time between two evaluations: 100 iterations at scale ``paper``.
     """
-    found = []
+    reached_s = []
     for _, part in frame.group_by("seed", maintain_order=True):
         rows = [(0.0, 0.0), *part.drop_nulls("top1").sort("at_s").select("at_s", "top1").rows()]
-        at = next((at for at, (_, top1) in enumerate(rows) if top1 >= target and at), None)
-        if at is None:
+        pairs = (pair for pair in pairwise(rows) if pair[1][1] >= target)
+        if (first := next(pairs, None)) is None:
             return None
-        (before_s, before), (after_s, after) = rows[at - 1], rows[at]
+        (before_s, before), (after_s, after) = first
         share = (target - before) / (after - before) if after > before else 1.0
-        found.append(before_s + share * (after_s - before_s))
-    return sum(found) / len(found) if found else None
+        reached_s.append(before_s + share * (after_s - before_s))
+    return sum(reached_s) / len(reached_s) if reached_s else None
 
 
 def of_trainings(answer: Callable[..., Answer | None]) -> Callable[..., Answer | None]:

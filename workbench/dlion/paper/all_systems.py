@@ -12,7 +12,7 @@ from workbench import figures
 from workbench.dlion.algorithms import SYSTEMS
 from workbench.dlion.paper.accuracy import final
 from workbench.dlion.paper.cases import Case
-from workbench.dlion.paper.titles import SYSTEM_TITLES, final_percents, learnt_title
+from workbench.dlion.paper.titles import SYSTEM_TITLES, final_percents, learnt_title, values
 from workbench.dlion.paper.trainings import SIZES, Trained, trained
 from workbench.experiments import Scaled
 from workbench.figures import parts
@@ -26,8 +26,7 @@ def draw_all_systems(frame: pl.DataFrame) -> alt.Chart:
         .then(pl.lit("all classes"))
         .otherwise(pl.lit("few classes a worker")),
     )
-    names = labelled["system"].unique(maintain_order=True).to_list()
-    kinds = labelled["data"].unique(maintain_order=True).to_list()
+    names, kinds = values(labelled, "system"), values(labelled, "data")
     drawn = final_percents(labelled, "system", "data")
     base = alt.Chart(drawn).encode(
         y=alt.Y("system:N", sort=names, title=None), yOffset=alt.YOffset("data:N", sort=kinds)
@@ -44,7 +43,6 @@ def draw_all_systems(frame: pl.DataFrame) -> alt.Chart:
 def draw_scaling(frame: pl.DataFrame) -> alt.FacetChart:
     """Accuracy, and iterations done, by the number of workers."""
     last = final(frame).with_columns(pl.col("system").replace(SYSTEM_TITLES))
-    names = last["system"].unique(maintain_order=True).to_list()
     drawn = (
         last.group_by("system", "workers", maintain_order=True)
         .agg(pl.col("iterations").mean(), percent=100 * pl.col("top1").mean())
@@ -57,8 +55,8 @@ def draw_scaling(frame: pl.DataFrame) -> alt.FacetChart:
         )
     )
     sizes = drawn["workers"].unique().sort().to_list()
-    chart = alt.Chart(drawn)
-    marked = chart.mark_line(point=True) if len(sizes) > 2 else chart.mark_point()
+    base = alt.Chart(drawn)
+    marked = base.mark_line(point=True) if len(sizes) > 2 else base.mark_point()
     lines = marked.encode(
         x=alt.X(
             "workers:Q",
@@ -66,31 +64,24 @@ def draw_scaling(frame: pl.DataFrame) -> alt.FacetChart:
             axis=alt.Axis(values=sizes),
         ),
         y=alt.Y("value:Q", title=None),
-        **figures.series("system", names),
+        **figures.series("system", values(last, "system")),
     ).properties(height=130)
-    panels = drawn["variable"].unique(maintain_order=True).to_list()
     title = learnt_title("More workers, kinds as in Hetero SYS A", frame)
-    return parts.facets(lines, "variable", panels, title).resolve_scale(y="independent")
+    panels = parts.facets(lines, "variable", values(drawn, "variable"), title)
+    return panels.resolve_scale(y="independent")
 
 
 def _sizes(*workers: int) -> tuple[Case, ...]:
-    systems = ("baseline", "ako", "dlion")
     return tuple(
-        Case(system, "hetero_sys_a", workers=count) for system, count in product(systems, workers)
+        Case(system, "hetero_sys_a", workers=count)
+        for system, count in product(("baseline", "ako", "dlion"), workers)
     )
 
 
+_DATA = tuple(Case(name, "hetero_sys_a", classes=few) for name, few in product(SYSTEMS, (None, 2)))
+
 ALL_SYSTEMS = Trained(
-    id="all_systems",
-    compute=partial(
-        trained,
-        "All systems",
-        tuple(
-            Case(system, "hetero_sys_a", classes=classes)
-            for system, classes in product(SYSTEMS, (None, 2))
-        ),
-    ),
-    chart=draw_all_systems,
+    id="all_systems", compute=partial(trained, "All systems", _DATA), chart=draw_all_systems
 )
 
 SCALING = Trained(

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from statistics import fmean
 
 import polars as pl
 
@@ -45,9 +46,9 @@ def differences(candidates: pl.DataFrame, name: str, first_weights: str) -> dict
     """Ours less the paper's gain of DLion, by system, with a candidate's constants."""
     frame = candidates.filter(candidate=name, first_weights=first_weights)
     return {
-        system: sum(found) / len(found) - paper_value(f"dlion.fig11.homo_a.{system}")
+        system: fmean(by_seed) - paper_value(f"dlion.fig11.homo_a.{system}")
         for system in OTHERS
-        if (found := gains(frame, ("homo_a",), system))
+        if (by_seed := gains(frame, ("homo_a",), system))
     }
 
 
@@ -55,22 +56,18 @@ def pick(candidates: pl.DataFrame, first_weights: str) -> str:
     """The candidate with the least sum of squared differences, of those with all systems."""
 
     def squares(name: str) -> float:
-        found = differences(candidates, name, first_weights)
-        return sum(one**2 for one in found.values()) if _is_whole(found) else math.inf
+        off = differences(candidates, name, first_weights)
+        return sum(percent**2 for percent in off.values()) if len(off) == len(OTHERS) else math.inf
 
     return min(CANDIDATES, key=squares)
-
-
-def _is_whole(found: Mapping[str, float]) -> bool:
-    return len(found) == len(OTHERS)
 
 
 def to_toml(candidates: pl.DataFrame) -> str:
     """Constants by explanation, and what every candidate leaves of the claims."""
     tables: dict[str, Mapping[str, object]] = {}
     for first in FIRST_WEIGHTS:
-        trained = [name for name in CANDIDATES if _is_whole(differences(candidates, name, first))]
-        picked = PICKED if len(trained) > 1 else ()
+        trained = [len(differences(candidates, name, first)) == len(OTHERS) for name in CANDIDATES]
+        picked = PICKED if sum(trained) > 1 else ()
         how = dict.fromkeys(BY_HAND, "fitted by hand") | dict.fromkeys(picked, "fitted: picked")
         tables[f"constants.{first}"] = {
             f"{name}  # {how.get(name, 'assumed')}": value

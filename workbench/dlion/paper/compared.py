@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise, product
 from statistics import fmean
+from typing import Any
 
 import altair as alt
 import polars as pl
@@ -35,7 +36,7 @@ from workbench.dlion.paper.titles import (
 )
 from workbench.dlion.paper.trainings import SIZES, Learnt, trained
 from workbench.experiments import Scaled
-from workbench.experiments.figure import Answering
+from workbench.experiments.figure import Figure
 
 OTHERS = COMPARED[:-1]
 """Than DLion."""
@@ -55,7 +56,7 @@ _drawn = partial(draw, "top1", "top-1, %", "Accuracy after the same virtual time
 def draw_converged(frame: pl.DataFrame) -> alt.Chart:
     """Accuracy over a long time."""
     drawn = frame.with_columns(pl.col("system").replace(SYSTEM_TITLES))
-    return curves(drawn, "system", "").properties(
+    return curves(drawn, "system").properties(
         height=200, title=learnt_title("Until it has converged, Homo A", frame)
     )
 
@@ -206,81 +207,80 @@ _GAIA = Cause(
 )
 
 
-def _cases(environments: Sequence[str], systems: Sequence[str] = COMPARED) -> tuple[Case, ...]:
-    return tuple(Case(system, where) for where, system in product(environments, systems))
+def _figure(
+    number: int, systems: Sequence[str], environments: Sequence[str], **declared: Any
+) -> Figure:
+    """A figure of the paper: systems in environments."""
+    cases = tuple(Case(system, where) for where, system in product(environments, systems))
+    compute = partial(trained, f"Figure {number}", cases)
+    return Learnt(id=f"fig{number}", compute=compute, **{"chart": _drawn, **declared})
 
 
-def _gains(figure: str) -> dict[str, Answering]:
-    return {
-        f"dlion.{figure}.{environment}.{system}": partial(_gain, (environment,), system)
-        for environment, system in product(COMPARED_IN[figure], OTHERS)
-    }
+def _gains(
+    number: int, environments: Sequence[str], causes: Mapping[str, Cause], **declared: Any
+) -> Figure:
+    """A figure of DLion's gains over the others; causes by ``environment.system``."""
+    prefix = f"dlion.fig{number}"
+    return _figure(
+        number,
+        COMPARED,
+        environments,
+        answers={
+            f"{prefix}.{environment}.{system}": partial(_gain, (environment,), system)
+            for environment, system in product(COMPARED_IN[f"fig{number}"], OTHERS)
+        },
+        causes={
+            **hop.causes(f"fig{number}"),
+            **{f"{prefix}.{claim}": cause for claim, cause in causes.items()},
+        },
+        **declared,
+    )
 
 
 _UNEQUAL_CORES = ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
 
-FIG11 = Learnt(
-    id="fig11",
-    compute=partial(trained, "Figure 11", _cases(("homo_a", "hetero_sys_a", "hetero_sys_b"))),
-    chart=_drawn,
-    answers=_gains("fig11"),
-    causes={
-        **hop.causes("fig11"),
-        "dlion.fig11.homo_a.baseline": _GROWTH,
-        "dlion.fig11.homo_a.gaia": _GROWTH,
-        "dlion.fig11.homo_a.ako": _GROWTH,
-        "dlion.fig11.hetero_sys_a.gaia": _APART,
-        "dlion.fig11.hetero_sys_a.ako": _GROWTH,
-        "dlion.fig11.hetero_sys_b.baseline": _CEILING,
-        "dlion.fig11.hetero_sys_b.ako": _GROWTH,
+FIG11 = _gains(
+    11,
+    ("homo_a", "hetero_sys_a", "hetero_sys_b"),
+    {
+        **dict.fromkeys(("homo_a.baseline", "homo_a.gaia", "homo_a.ako"), _GROWTH),
+        **dict.fromkeys(("hetero_sys_a.ako", "hetero_sys_b.ako"), _GROWTH),
+        "hetero_sys_a.gaia": _APART,
+        "hetero_sys_b.baseline": _CEILING,
     },
     live=True,
 )
 
-FIG13 = Learnt(
-    id="fig13",
-    compute=partial(trained, "Figure 13", _cases(_UNEQUAL_CORES)),
-    chart=_drawn,
-    answers={
-        f"dlion.fig13.mean_of_homo_a_hetero_cpu_a_b.{system}": partial(
-            _gain, _UNEQUAL_CORES, system
-        )
-        for system in OTHERS
-    },
-    causes={
-        "dlion.fig13.mean_of_homo_a_hetero_cpu_a_b.baseline": _GROWTH,
-        "dlion.fig13.mean_of_homo_a_hetero_cpu_a_b.hop": _APART,
-        "dlion.fig13.mean_of_homo_a_hetero_cpu_a_b.gaia": _GROWTH,
-        "dlion.fig13.mean_of_homo_a_hetero_cpu_a_b.ako": _GROWTH,
+_MEAN = "dlion.fig13.mean_of_homo_a_hetero_cpu_a_b"
+FIG13 = _figure(
+    13,
+    COMPARED,
+    _UNEQUAL_CORES,
+    answers={f"{_MEAN}.{system}": partial(_gain, _UNEQUAL_CORES, system) for system in OTHERS},
+    causes={f"{_MEAN}.{system}": _APART if system == "hop" else _GROWTH for system in OTHERS},
+)
+
+FIG15 = _gains(
+    15,
+    ("homo_a", "homo_b", "hetero_net_a"),
+    {
+        "homo_b.baseline": _CEILING,
+        "homo_b.ako": _AKO,
+        "hetero_net_a.baseline": _CEILING,
+        "hetero_net_a.gaia": _GAIA,
     },
 )
 
-FIG15 = Learnt(
-    id="fig15",
-    compute=partial(trained, "Figure 15", _cases(("homo_a", "homo_b", "hetero_net_a"))),
-    chart=_drawn,
-    answers=_gains("fig15"),
-    causes={
-        **hop.causes("fig15"),
-        "dlion.fig15.homo_b.baseline": _CEILING,
-        "dlion.fig15.homo_b.ako": _AKO,
-        "dlion.fig15.hetero_net_a.baseline": _CEILING,
-        "dlion.fig15.hetero_net_a.gaia": _GAIA,
+FIG18 = _gains(
+    18,
+    ("dynamic_sys_a", "dynamic_sys_b"),
+    {
+        "dynamic_sys_a.baseline": _CEILING,
+        "dynamic_sys_a.gaia": _APART,
+        "dynamic_sys_b.baseline": _CEILING,
+        "dynamic_sys_b.ako": _GROWTH,
     },
-)
-
-FIG18 = Learnt(
-    id="fig18",
-    compute=partial(trained, "Figure 18", _cases(("dynamic_sys_a", "dynamic_sys_b"))),
     chart=partial(draw, "top1", "top-1, %", "Accuracy while cores and links change"),
-    answers=_gains("fig18"),
-    causes={
-        **hop.causes("fig18"),
-        "dlion.fig18.dynamic_sys_a.baseline": _CEILING,
-        "dlion.fig18.dynamic_sys_a.gaia": _APART,
-        "dlion.fig18.dynamic_sys_b.baseline": _CEILING,
-        "dlion.fig18.dynamic_sys_b.ako": _GROWTH,
-    },
 )
 
 # Deviation: at scale ``paper`` MobileNet learns from CIFAR-10, with the times and bytes of
@@ -298,10 +298,10 @@ MOBILE = Scaled(
     )
 )
 
-FIG12 = Learnt(
-    id="fig12",
-    compute=partial(trained, "Figure 12", _cases(GPU_ENVIRONMENTS)),
-    chart=_drawn,
+FIG12 = _figure(
+    12,
+    COMPARED,
+    GPU_ENVIRONMENTS,
     sizes={**SIZES, "learning": MOBILE},
     answers={
         f"dlion.fig12.{environment}.{system}": partial(_ratio, environment, system)
@@ -309,29 +309,28 @@ FIG12 = Learnt(
     },
 )
 
-FIG16 = Learnt(
-    id="fig16",
-    compute=partial(
-        trained,
-        "Figure 16",
-        _cases(("homo_a", "hetero_sys_a", "hetero_sys_b"), (*OTHERS, "max10")),
-    ),
-    chart=_drawn,
+FIG16 = _figure(
+    16,
+    (*OTHERS, "max10"),
+    ("homo_a", "hetero_sys_a", "hetero_sys_b"),
     answers={"dlion.fig16.max10": _max10},
     causes={"dlion.fig16.max10": _MAX10},
 )
 
 # Deviation: Hetero NET B is in no table; Hetero NET A stands in its place.
-FIG17 = Learnt(
-    id="fig17",
-    compute=partial(trained, "Figure 17", _cases(("hetero_sys_b", "hetero_net_a", "hetero_cpu_b"))),
+FIG17 = _figure(
+    17,
+    COMPARED,
+    ("hetero_sys_b", "hetero_net_a", "hetero_cpu_b"),
     chart=partial(draw, "top1_sd", "points", "Deviation of accuracy among workers"),
     answers={"dlion.fig17.deviation": _deviation},
 )
 
-FIG21 = Learnt(
-    id="fig21",
-    compute=partial(trained, "Figure 21", _cases(("homo_a",))),
+_KINDS = tuple(product(("accuracy", "time"), OTHERS))
+FIG21 = _figure(
+    21,
+    COMPARED,
+    ("homo_a",),
     chart=draw_converged,
     sizes={
         **SIZES,
@@ -342,11 +341,7 @@ FIG21 = Learnt(
         ),
     },
     answers={
-        f"dlion.fig21.{kind}.{system}": partial(_converged, kind, system)
-        for kind, system in product(("accuracy", "time"), OTHERS)
+        f"dlion.fig21.{kind}.{system}": partial(_converged, kind, system) for kind, system in _KINDS
     },
-    causes={
-        f"dlion.fig21.{kind}.{system}": _BY_HEART
-        for kind, system in product(("accuracy", "time"), OTHERS)
-    },
+    causes={f"dlion.fig21.{kind}.{system}": _BY_HEART for kind, system in _KINDS},
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -41,19 +40,9 @@ LINKS: dict[str, Any] = {
 }
 
 
-def _train(where: Environment, learning: Learning, seed: int, *, constant: bool) -> Trained:
-    learner, data = learning.learner, learning.data
-    system = system_of(Case(), learning, len(data.y_train))
-    if constant and system.batching is not None:
-        system = replace(system, batching=replace(system.batching, growth=CONSTANT))
-    setup = paper_testbed().setup(
-        learner, data, where, seconds=learning.seconds, seed=seed, evaluate_every=10**6
-    )
-    return train(setup, system)
-
-
-def batches(
+def decided(
     title: str,
+    what: str,
     where: Environment,
     seconds: float,
     growth: str,
@@ -63,9 +52,10 @@ def batches(
     seed: int = 1,
     dataset: str = "auto",
 ) -> pl.DataFrame:
-    """Local batch sizes while the global one grows or is ``"constant"``.
+    """Train DLion while the global batch is ``"constant"`` or ``"growing"``.
 
-    ``samples`` are the paper's, for each of the learner's several.
+    ``"batches"``: local batch sizes, in samples of the paper's, and cores then. ``"links"``: what
+    is sent, in percent of the whole gradient's bytes, and the receiver's bandwidth then.
     """
     shared = {
         "where": where,
@@ -73,17 +63,18 @@ def batches(
         "seed": seed,
         "constant": growth == "constant",
     }
-    return sweep(title, _batch_sizes, [{}], BATCHES, shared=shared)
+    measure, schema = {"batches": (_batches, BATCHES), "links": (_links, LINKS)}[what]
+    return sweep(title, measure, [{}], schema, shared=shared)
 
 
-def _batch_sizes(
+def _batches(
     *, where: Environment, learning: Learning, seed: int, constant: bool, **_: object
 ) -> list[dict[str, Any]]:
-    trained = _train(where, learning, seed, constant=constant)
-    factor = learning.learner.sample_stands_for / learning.learner.stands_for
-    rows = trained.iterations.with_columns(
+    learner = learning.learner
+    factor = learner.sample_stands_for / learner.stands_for
+    rows = _train(where, learning, seed, constant).iterations.with_columns(
         (pl.col("samples", "global_batch") * factor).cast(pl.Int64),
-        stands_for=pl.lit(learning.learner.stands_for),
+        stands_for=pl.lit(learner.stands_for),
     )
     return [
         {**row, "cores": Schedule.of(where.cores[row["node"]]).at(row["at_s"])}
@@ -91,35 +82,28 @@ def _batch_sizes(
     ]
 
 
-def links(
-    title: str,
-    where: Environment,
-    seconds: float,
-    *,
-    scale: str,
-    learning: Learning,
-    seed: int = 1,
-    dataset: str = "auto",
-) -> pl.DataFrame:
-    """What is sent, in percent of the whole gradient's bytes, and the receiver's bandwidth then."""
-    learning = learning.of(scale, dataset)._replace(seconds=seconds)
-    shared = {"where": where, "learning": learning, "seed": seed}
-    return sweep(title, _gradient_sizes, [{}], LINKS, shared=shared)
-
-
-def _gradient_sizes(
-    *, where: Environment, learning: Learning, seed: int, **_: object
+def _links(
+    *, where: Environment, learning: Learning, seed: int, constant: bool, **_: object
 ) -> list[dict[str, Any]]:
     learner = learning.learner  # what it sends stands for several messages
     whole_bytes = profile_model(learner.model).param_bytes * learner.stands_for
-    trained = _train(where, learning, seed, constant=True)
-    rows = trained.transfers.filter(topic="gradient").with_columns(
-        percent=100 * pl.col("bytes") / whole_bytes
-    )
+    sent = _train(where, learning, seed, constant).transfers.filter(topic="gradient")
+    rows = sent.with_columns(percent=100 * pl.col("bytes") / whole_bytes)
     return [
         {**row, "mbps": Schedule.of(where.mbps[row["target"]]).at(row["at_s"])}
         for row in rows.to_dicts()
     ]
+
+
+def _train(where: Environment, learning: Learning, seed: int, constant: bool) -> Trained:
+    learner, data = learning.learner, learning.data
+    system = system_of(Case(), learning, len(data.y_train))
+    if constant and system.batching is not None:
+        system = replace(system, batching=replace(system.batching, growth=CONSTANT))
+    setup = paper_testbed().setup(
+        learner, data, where, seconds=learning.seconds, seed=seed, evaluate_every=10**6
+    )
+    return train(setup, system)
 
 
 def draw_batches(subject: str, frame: pl.DataFrame) -> alt.VConcatChart:
@@ -141,16 +125,13 @@ def draw_links(frame: pl.DataFrame) -> alt.Chart:
     drawn = frame.filter(source=0).with_columns(
         link=pl.format("to worker {}: {} Mbit/s", "target", pl.col("mbps").cast(pl.Int64))
     )
-    names = drawn.sort("target")["link"].unique(maintain_order=True).to_list()
     title = ["What worker 0 sends its peers", "Hetero NET A (simulated)"]
-    return _draw_sizes(drawn, "link", names).properties(title=title)
+    return _draw_sizes(drawn).properties(title=title)
 
 
 def draw_changing_bandwidth(frame: pl.DataFrame) -> alt.VConcatChart:
     """What worker 0 sends while bandwidth changes."""
     drawn = frame.filter(source=0).with_columns(link=pl.format("to worker {}", "target"))
-    names = drawn.sort("target")["link"].unique(maintain_order=True).to_list()
-    sizes = _draw_sizes(drawn, "link", names)
     mbps = (
         alt.Chart(drawn)
         .mark_line(interpolate="step-after", color=parts.GREY)
@@ -158,17 +139,18 @@ def draw_changing_bandwidth(frame: pl.DataFrame) -> alt.VConcatChart:
         .properties(height=60)
     )
     title = ["What worker 0 sends while bandwidth changes", "(simulated)"]
-    return alt.vconcat(sizes, mbps, title=title)
+    return alt.vconcat(_draw_sizes(drawn), mbps, title=title)
 
 
-def _draw_sizes(drawn: pl.DataFrame, field: str, names: Sequence[str]) -> alt.Chart:
+def _draw_sizes(drawn: pl.DataFrame) -> alt.Chart:
+    names = drawn.sort("target")["link"].unique(maintain_order=True).to_list()
     chart: alt.Chart = (
         alt.Chart(drawn)
         .mark_line()
         .encode(
             x=alt.X("at_s:Q", title="virtual seconds"),
             y=alt.Y("percent:Q", title="of the whole gradient's bytes, %"),
-            **figures.series(field, names),
+            **figures.series("link", names),
         )
         .properties(height=150)
     )
@@ -218,47 +200,38 @@ def _proportional(fig20: pl.DataFrame) -> Answer:
     return Answer(max(each) <= PROPORTIONAL * min(each), f"of the whole gradient: {shown}")
 
 
-_LEARNING = {"learning": LEARNING}
+Decided = partial(Figure, sizes={"learning": LEARNING}, recorded=RECORDABLE)
+_UNEQUAL_CORES = replace(
+    ENVIRONMENTS["homo_a"], title="Fig. 6", cores=(24.0, 24.0, 12.0, 12.0, 4.0, 4.0)
+)
+_UNEQUAL_LINKS, _CORES, _BANDWIDTH = (
+    ENVIRONMENTS[name] for name in ("hetero_net_a", "fig19", "fig20")
+)
+END_S: dict[str, float] = {name: STATED[name]["end_s"] for name in ("fig19", "fig20")}
 
-FIG6 = Figure(
+FIG6 = Decided(
     id="fig6",
-    compute=partial(
-        batches,
-        "Figure 6",
-        replace(ENVIRONMENTS["homo_a"], title="Fig. 6", cores=(24.0, 24.0, 12.0, 12.0, 4.0, 4.0)),
-        1000.0,
-        "growing",
-    ),
+    compute=partial(decided, "Figure 6", "batches", _UNEQUAL_CORES, 1000.0, "growing"),
     chart=partial(draw_batches, "Local batch sizes while the global batch grows"),
-    sizes=_LEARNING,
-    recorded=RECORDABLE,
 )
 
-FIG19 = Figure(
+FIG19 = Decided(
     id="fig19",
-    compute=partial(
-        batches, "Figure 19", ENVIRONMENTS["fig19"], STATED["fig19"]["end_s"], "constant"
-    ),
+    compute=partial(decided, "Figure 19", "batches", _CORES, END_S["fig19"], "constant"),
     chart=partial(draw_batches, "Local batch sizes while cores change"),
-    sizes=_LEARNING,
-    recorded=RECORDABLE,
 )
 
 BOTH = Together((FIG6, FIG19), {"dlion.fig6.lbs": _local_batches})
 
-FIG8 = Figure(
+FIG8 = Decided(
     id="fig8",
-    compute=partial(links, "Figure 8", ENVIRONMENTS["hetero_net_a"], 200.0),
+    compute=partial(decided, "Figure 8", "links", _UNEQUAL_LINKS, 200.0, "constant"),
     chart=draw_links,
-    sizes=_LEARNING,
-    recorded=RECORDABLE,
 )
 
-FIG20 = Figure(
+FIG20 = Decided(
     id="fig20",
-    compute=partial(links, "Figure 20", ENVIRONMENTS["fig20"], STATED["fig20"]["end_s"]),
+    compute=partial(decided, "Figure 20", "links", _BANDWIDTH, END_S["fig20"], "constant"),
     chart=draw_changing_bandwidth,
-    sizes=_LEARNING,
     answers={"dlion.fig20.size": _proportional},
-    recorded=RECORDABLE,
 )

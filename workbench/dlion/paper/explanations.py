@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
+from itertools import product
 from typing import Any
 
 import altair as alt
@@ -11,9 +12,9 @@ import polars as pl
 
 from workbench.dlion.algorithms import COMPARED
 from workbench.dlion.paper import testbed
-from workbench.dlion.paper.cases import Case, Learning
+from workbench.dlion.paper.cases import Case
 from workbench.dlion.paper.titles import SYSTEM_TITLES, panels
-from workbench.dlion.paper.trainings import Groups, Trained, trained
+from workbench.dlion.paper.trainings import Group, Trained, trained
 from workbench.experiments.figure import Figure
 
 
@@ -51,45 +52,33 @@ def draw_explanations(frame: pl.DataFrame) -> alt.FacetChart:
     return chart.resolve_scale(y="independent")
 
 
-def candidates(
-    *,
-    scale: str,
-    learning: Learning,
-    usual_seeds: int,
-    seed: int = 1,
-    dataset: str = "auto",
-    seeds: int | None = None,
-) -> pl.DataFrame:
+_OWN, _SHARED = testbed.FIRST_WEIGHTS
+_NAMES = tuple(testbed.CANDIDATES)
+
+
+@wraps(trained, assigned=())  # with the same parameters
+def candidates(title: str, systems: Sequence[str], **sizes: Any) -> pl.DataFrame:
     """Homo A with every candidate's constants; with the last, either explanation, too.
 
-    As `trained`; what `workbench.dlion.paper.calibration` picks from.
+    As `trained`, by system; what `workbench.dlion.paper.calibration` picks from. Constants in use
+    are no change of a case, so that it is trained once.
     """
-    own, shared = testbed.FIRST_WEIGHTS
-    names = list(testbed.CANDIDATES)
-    tried = [*((name, own) for name in names), (names[-1], shared)]
-    frames = [
-        trained(
-            f"Candidate {name}",
-            [_case(name, first, Case(system)) for system in COMPARED],
-            scale=scale,
-            learning=learning,
-            usual_seeds=usual_seeds,
-            seed=seed,
-            dataset=dataset,
-            seeds=seeds,
-        ).with_columns(candidate=pl.lit(name), first_weights=pl.lit(first))
-        for name, first in tried
+    used = testbed.paper_testbed()
+    groups = [
+        Group(
+            [
+                Case(
+                    system,
+                    candidate=None if testbed.CANDIDATES[name] == used.constants else name,
+                    first_weights=None if first == used.first_weights else first,
+                )
+                for system in systems
+            ],
+            {"candidate": name, "first_weights": first},
+        )
+        for name, first in (*product(_NAMES, [_OWN]), (_NAMES[-1], _SHARED))
     ]
-    return pl.concat(frames)
-
-
-def _case(candidate: str, first_weights: str, case: Case) -> Case:
-    """A case with a candidate's constants; as it is where these are in use, to be trained once."""
-    there = testbed.paper_testbed()
-    return case._replace(
-        candidate=None if testbed.CANDIDATES[candidate] == there.constants else candidate,
-        first_weights=None if first_weights == there.first_weights else first_weights,
-    )
+    return trained(title, groups, **sizes)
 
 
 def draw_candidates(frame: pl.DataFrame) -> alt.FacetChart:
@@ -120,13 +109,17 @@ def draw_first_weights(frame: pl.DataFrame) -> alt.FacetChart:
 
 EXPLANATIONS = Trained(
     id="explanations",
-    compute=partial(trained, "Explanations", Groups("explanation", CASES)),
+    compute=partial(
+        trained,
+        "Explanations",
+        tuple(Group(cases, {"explanation": name}) for name, cases in CASES.items()),
+    ),
     chart=draw_explanations,
 )
 
 CANDIDATES = Trained(
     id="candidates",
-    compute=candidates,
+    compute=partial(candidates, "Candidates", COMPARED),
     chart=draw_candidates,
 )
 

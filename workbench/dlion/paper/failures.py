@@ -9,15 +9,8 @@ import altair as alt
 import polars as pl
 
 from workbench.dlion.paper.cases import Case, Learning, run
-from workbench.dlion.paper.titles import SYSTEM_TITLES, learnt_title
-from workbench.dlion.paper.trainings import (
-    ABOUT,
-    CURVE,
-    Trained,
-    about,
-    curve,
-    processes_at,
-)
+from workbench.dlion.paper.titles import SYSTEM_TITLES, curves, learnt_title, values
+from workbench.dlion.paper.trainings import ABOUT, CURVE, Trained, about, curve, processes_at
 from workbench.experiments import sweep
 from workbench.experiments.seeds import seeds_from
 from workbench.figures import parts
@@ -75,17 +68,11 @@ def failures(
 
 def draw_failures(frame: pl.DataFrame) -> alt.FacetChart:
     """Accuracy over time while a worker or a link fails."""
-    drawn = (
-        parts.trained(frame)[0]
-        .with_columns(pl.col("system").replace(SYSTEM_TITLES))
-        .group_by("scenario", "system", "at_s", maintain_order=True)
-        .agg(percent=100 * pl.col("top1").mean())
-    )
-    names = drawn["system"].unique(maintain_order=True).to_list()
-    panels = drawn["scenario"].unique(maintain_order=True).to_list()
-    lines = parts.over_time(drawn, "system", names).encode(y=alt.Y("percent:Q", title="top-1, %"))
+    drawn = frame.with_columns(pl.col("system").replace(SYSTEM_TITLES))
+    panels = values(parts.trained(frame)[0], "scenario")
+    lines = curves(drawn, "system", "scenario").properties(height=110)
     title = learnt_title("A worker crashes, a link fails; Homo A", frame)
-    return parts.facets(lines.properties(height=110), "scenario", panels, title)
+    return parts.facets(lines, "scenario", panels, title)
 
 
 FAILURES = Trained(id="failures", compute=failures, chart=draw_failures)

@@ -75,17 +75,13 @@ def hop() -> pl.DataFrame:
 
     ``exchange_s`` is that of its slowest phase.
     """
-    return pl.DataFrame(
-        {
-            "figure": figure,
-            "environment": environment,
-            **found._asdict(),
-            "exchange_s": max(found.exchange_s),
-            "contradicts": found.contradicts,
-        }
-        for figure, environments in COMPARED_IN.items()
-        for environment, found in ((one, pace(figure, one)) for one in environments)
-    )
+    rows = []
+    for figure, environments in COMPARED_IN.items():
+        for environment in environments:
+            own = pace(figure, environment)
+            more = {"exchange_s": max(own.exchange_s), "contradicts": own.contradicts}
+            rows.append({"figure": figure, "environment": environment, **own._asdict(), **more})
+    return pl.DataFrame(rows)
 
 
 _PEERS = STATED["machines"]["count"] - 1
@@ -94,25 +90,24 @@ _GRADIENT_MB = STATED["models"]["cipher_bytes"] / 1e6
 
 def causes(figure: str) -> dict[str, Cause]:
     """Why a figure's claims on Hop are missed where they contradict those on Baseline."""
-    paces = {environment: pace(figure, environment) for environment in COMPARED_IN[figure]}
     return {
-        f"dlion.{figure}.{environment}.hop": _contradiction(figure, found)
-        for environment, found in paces.items()
-        if found.contradicts
+        f"dlion.{figure}.{environment}.hop": _contradiction(figure, own)
+        for environment in COMPARED_IN[figure]
+        if (own := pace(figure, environment)).contradicts
     }
 
 
-def _contradiction(figure: str, found: Pace) -> Cause:
-    mbps = slashed(f"{8 * _PEERS * _GRADIENT_MB / one:g}" for one in found.exchange_s)
-    seconds = slashed(f"{one:g}" for one in found.exchange_s)
+def _contradiction(figure: str, own: Pace) -> Cause:
+    mbps = slashed(f"{8 * _PEERS * _GRADIENT_MB / one:g}" for one in own.exchange_s)
+    seconds = slashed(f"{one:g}" for one in own.exchange_s)
     return Cause(
         "paper",
         f"{_PEERS} gradients of {_GRADIENT_MB:g} MB through {mbps} Mbit/s take {seconds} s "
-        f"(Table 3), so in {SECONDS:,.0f} s Hop makes at most {found.hop_most:.0f} iterations, "
+        f"(Table 3), so in {SECONDS:,.0f} s Hop makes at most {own.hop_most:.0f} iterations, "
         f"with its bound of {STATED['compared']['hop_staleness']}, and Baseline at least "
-        f"{found.baseline_least:.0f}, which computes no longer than it communicates on the LAN "
-        f"(Sec. 5.2.3): at most {found.allowed:.2f} times as many, and by the gains in {figure} "
-        f"{found.stated:.2f} times as accurate",
+        f"{own.baseline_least:.0f}, which computes no longer than it communicates on the LAN "
+        f"(Sec. 5.2.3): at most {own.allowed:.2f} times as many, and by the gains in {figure} "
+        f"{own.stated:.2f} times as accurate",
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from itertools import pairwise
+from typing import Any
 
 import altair as alt
 import polars as pl
@@ -21,44 +21,28 @@ from workbench.dlion.paper.accuracy import (
     slashed,
     target_of,
 )
-from workbench.dlion.paper.cases import Case, Learning
+from workbench.dlion.paper.cases import Case
 from workbench.dlion.paper.titles import bars, curves, learnt_title
-from workbench.dlion.paper.trainings import Groups, Learnt, trained
+from workbench.dlion.paper.trainings import Group, Learnt, trained
 
 ALIKE = 0.02
 """Fractions of samples that accuracies may differ by and be alike."""
 
 USUAL = Transfer()
-TRANSFERS: Mapping[str, Sequence[Case]] = {
-    "period": [
-        *(Case(period=None if one == USUAL.period else one) for one in (10, 100, 1000)),
-        Case(early=500),
-    ],
-    "whom": [Case(techniques=("batching", "links")), Case(whom="worst"), Case()],
-    "lambda": [Case(share=None if one == USUAL.share else one) for one in (0.0, 0.5, 0.75, 1.0)],
-}
+TRANSFERS = tuple(
+    Group(cases, {"panel": panel})
+    for panel, cases in {
+        "period": (Case(period=10), Case(), Case(period=1000), Case(early=500)),
+        "whom": (Case(techniques=("batching", "links")), Case(whom="worst"), Case()),
+        "lambda": (Case(share=0.0), Case(share=0.5), Case(), Case(share=1.0)),
+    }.items()
+)
 
 
-def transfers(
-    *,
-    scale: str,
-    learning: Learning,
-    usual_seeds: int,
-    seed: int = 1,
-    dataset: str = "auto",
-    seeds: int | None = None,
-) -> pl.DataFrame:
-    """Knowledge transfer: period, whom, and lambda; as `trained`, and ``panel``."""
-    return trained(
-        "Figure 9",
-        Groups("panel", TRANSFERS),
-        scale=scale,
-        learning=learning,
-        usual_seeds=usual_seeds,
-        seed=seed,
-        dataset=dataset,
-        seeds=seeds,
-    ).with_columns(
+@wraps(trained, assigned=())  # with the same parameters
+def transfers(*cases: Any, **sizes: Any) -> pl.DataFrame:
+    """As `trained`; where a case leaves period or share as they are, these are the usual ones."""
+    return trained(*cases, **sizes).with_columns(
         period=pl.when(pl.col("early").is_null()).then(pl.col("period").fill_null(USUAL.period)),
         share=pl.col("share").fill_null(USUAL.share),
     )
@@ -66,23 +50,20 @@ def transfers(
 
 def draw_transfers(frame: pl.DataFrame) -> alt.VConcatChart:
     """Knowledge transfer: seconds by period, and accuracy over time by whom and by lambda."""
-    periods = frame.filter(panel="period").with_columns(
-        setting=pl.when(pl.col("early").is_not_null())
-        .then(pl.lit("early and frequent"))
-        .otherwise(pl.format("every {}", "period"))
-    )
-    whom = frame.filter(panel="whom").with_columns(
-        setting=pl.when(pl.col("techniques").is_not_null())
+    settings = {
+        "period": pl.format("every {}", "period").fill_null("early and frequent"),
+        "whom": pl.when(pl.col("techniques").is_not_null())
         .then(pl.lit("no transfer"))
-        .otherwise(pl.format("best to {}", pl.col("whom").fill_null("all")))
-    )
-    lambdas = frame.filter(panel="lambda").with_columns(
-        setting=pl.format("lambda {}", pl.col("share"))
+        .otherwise(pl.format("best to {}", pl.col("whom").fill_null("all"))),
+        "lambda": pl.format("lambda {}", "share"),
+    }
+    periods, whom, lambdas = (
+        frame.filter(panel=panel).with_columns(setting=of) for panel, of in settings.items()
     )
     return alt.vconcat(
         _until(periods),
-        curves(whom, "setting", "Whom to send the best weights"),
-        curves(lambdas, "setting", "How far towards the best weights"),
+        curves(whom, "setting").properties(title="Whom to send the best weights"),
+        curves(lambdas, "setting").properties(title="How far towards the best weights"),
         title=learnt_title("Direct knowledge transfer, Homo A", frame),
     ).resolve_scale(color="independent", shape="independent", strokeDash="independent")
 
@@ -93,12 +74,10 @@ def _until(periods: pl.DataFrame) -> alt.LayerChart:
         (name, seconds_to(part, target))
         for (name,), part in periods.group_by("setting", maintain_order=True)
     ]
-    drawn = pl.DataFrame(
-        rows, schema={"setting": pl.String, "seconds": pl.Float64}, orient="row"
-    ).with_columns(
-        text=pl.when(pl.col("seconds").is_null())
-        .then(pl.lit("never"))
-        .otherwise(pl.format("{} s", pl.col("seconds").round(0).cast(pl.Int64)))
+    schema = {"setting": pl.String, "seconds": pl.Float64}
+    rounded = pl.col("seconds").round(0).cast(pl.Int64)
+    drawn = pl.DataFrame(rows, schema, orient="row").with_columns(
+        text=pl.format("{} s", rounded).fill_null("never")
     )
     base = alt.Chart(drawn).encode(
         y=alt.Y("setting:N", sort=None, title="iterations"),
@@ -161,10 +140,7 @@ FIG5 = Learnt(
         trained, "Figure 5", tuple(Case(growth_epochs=start) for start in (0, 1, 2, 4))
     ),
     chart=partial(
-        bars,
-        "growth_epochs",
-        "doubling from epoch",
-        "Doubling the global batch from an epoch on",
+        bars, "growth_epochs", "doubling from epoch", "Doubling the global batch from an epoch on"
     ),
     answers={"dlion.fig5.early": _early},
 )
@@ -178,7 +154,7 @@ FIG7 = Learnt(
 
 FIG9 = Learnt(
     id="fig9",
-    compute=transfers,
+    compute=partial(transfers, "Figure 9", TRANSFERS),
     chart=draw_transfers,
     answers={"dlion.fig9a.period": _period, "dlion.fig9b.whom": _whom},
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from itertools import combinations, product
 
@@ -20,7 +19,7 @@ from workbench.dlion.paper.accuracy import (
 )
 from workbench.dlion.paper.cases import Case
 from workbench.dlion.paper.testbed import CPU_ENVIRONMENTS, DYNAMIC
-from workbench.dlion.paper.titles import ENVIRONMENT_TITLES, curves, learnt_title, panels
+from workbench.dlion.paper.titles import ENVIRONMENT_TITLES, curves, learnt_title, panels, values
 from workbench.dlion.paper.trainings import SIZES, Learnt, Trained, trained
 from workbench.experiments import Scaled
 from workbench.figures import parts
@@ -38,15 +37,12 @@ def draw_speed_ups(frame: pl.DataFrame) -> alt.FacetChart:
     rows: list[tuple[str, object, float | None]] = []
     for (where,), part in labelled.group_by("environment", maintain_order=True):
         target = target_of(part)
-        for (variant,), one in part.group_by("variant", maintain_order=True):
-            panel_title = f"{ENVIRONMENT_TITLES[str(where)]}: to {100 * target:.0f} %"
-            rows.append((panel_title, variant, seconds_to(one, target)))
-    drawn = pl.DataFrame(
-        rows,
-        schema={"panel": pl.String, "variant": pl.String, "seconds": pl.Float64},
-        orient="row",
-    )
-    names = drawn["variant"].unique(maintain_order=True).to_list()
+        heading = f"{ENVIRONMENT_TITLES[str(where)]}: to {100 * target:.0f} %"
+        for (variant,), rows_of in part.group_by("variant", maintain_order=True):
+            rows.append((heading, variant, seconds_to(rows_of, target)))
+    schema = {"panel": pl.String, "variant": pl.String, "seconds": pl.Float64}
+    drawn = pl.DataFrame(rows, schema, orient="row")
+    names, headings = (values(drawn, column) for column in ("variant", "panel"))
     base = alt.Chart(drawn).encode(y=alt.Y("variant:N", sort=names, title=None))
     bars = base.mark_bar().encode(
         x=alt.X("seconds:Q", title="virtual seconds"),
@@ -55,22 +51,16 @@ def draw_speed_ups(frame: pl.DataFrame) -> alt.FacetChart:
     texts = base.mark_text(align="left", dx=3).encode(
         x="seconds:Q", text=alt.Text("seconds:Q", format=".0f")
     )
-    panels = drawn["panel"].unique(maintain_order=True).to_list()
-    panel = alt.layer(bars, texts).properties(height=50)
     title = learnt_title("Dynamic batching and weighted updates", frame)
-    return parts.facets(panel, "panel", panels, title)
+    return parts.facets(alt.layer(bars, texts).properties(height=50), "panel", headings, title)
 
 
 def draw_techniques(frame: pl.DataFrame) -> alt.FacetChart:
     """Final accuracy of all combinations of the three techniques."""
-    labelled = frame.with_columns(
-        chosen=pl.when(pl.col("techniques").is_null())
-        .then(pl.lit("all three"))
-        .when(techniques="")
-        .then(pl.lit("none"))
-        .otherwise(pl.col("techniques"))
+    drawn = frame.with_columns(
+        pl.col("environment").replace(ENVIRONMENT_TITLES),
+        chosen=pl.col("techniques").replace({"": "none"}).fill_null("all three"),
     )
-    drawn = labelled.with_columns(pl.col("environment").replace(ENVIRONMENT_TITLES))
     return panels(drawn, "environment", "chosen", "What each technique is worth")
 
 
@@ -83,7 +73,7 @@ def draw_weightings(frame: pl.DataFrame) -> alt.Chart:
     }
     drawn = frame.with_columns(pl.col("weighting").fill_null("dynamic").replace(titles))
     title = learnt_title("Weights of gradients from unequal batches, Hetero CPU A", frame)
-    return curves(drawn, "weighting", "").properties(height=180, title=title)
+    return curves(drawn, "weighting").properties(height=180, title=title)
 
 
 @of_trainings
@@ -105,7 +95,7 @@ def _speed_up(environment: str, fig14: pl.DataFrame, *, weights: bool) -> Answer
     return Answer(100 * (before - after) / before, f"{detail}, {learnt_from(fig14)}")
 
 
-_ENVIRONMENTS = ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
+_CORES = ("homo_a", "hetero_cpu_a", "hetero_cpu_b")
 VARIANTS = (Case(techniques=("links", "transfer")), Case(weighting="equal"), Case())
 
 FIG14 = Learnt(
@@ -113,13 +103,13 @@ FIG14 = Learnt(
     compute=partial(
         trained,
         "Figure 14",
-        tuple(one._replace(environment=name) for name, one in product(_ENVIRONMENTS, VARIANTS)),
+        tuple(one._replace(environment=name) for name, one in product(_CORES, VARIANTS)),
     ),
     chart=draw_speed_ups,
     answers={
         f"dlion.fig14.{name}.{environment}": partial(_speed_up, environment, weights=weights)
         for name, weights in (("dynamic_batching", False), ("weighted_update", True))
-        for environment in _ENVIRONMENTS
+        for environment in _CORES
     },
 )
 
@@ -137,14 +127,12 @@ WEIGHTED = Trained(
 )
 
 
-def _combinations(environments: Sequence[str]) -> tuple[Case, ...]:
-    """All eight of the three techniques."""
+def _combinations(*environments: str) -> tuple[Case, ...]:
+    """All eight of the three techniques; None is all three."""
     each = ("batching", "links", "transfer")
-    chosen = [some for count in range(len(each)) for some in combinations(each, count)]
-    return tuple(
-        Case(environment=name, techniques=one)
-        for name, one in product(environments, [*chosen, None])
-    )
+    some = [chosen for count in range(len(each)) for chosen in combinations(each, count)]
+    both = product(environments, [*some, None])
+    return tuple(Case(environment=name, techniques=chosen) for name, chosen in both)
 
 
 TECHNIQUES = Trained(
@@ -154,9 +142,9 @@ TECHNIQUES = Trained(
     sizes={
         **SIZES,
         "cases": Scaled(
-            smoke=_combinations(("homo_a", "hetero_sys_a")),
-            default=_combinations(("homo_a", "hetero_sys_a")),
-            paper=_combinations((*CPU_ENVIRONMENTS, *DYNAMIC)),
+            smoke=_combinations("homo_a", "hetero_sys_a"),
+            default=_combinations("homo_a", "hetero_sys_a"),
+            paper=_combinations(*CPU_ENVIRONMENTS, *DYNAMIC),
         ),
     },
 )

@@ -87,7 +87,7 @@ class Learner(NamedTuple):
         return self.stands_for * LOCAL_BATCH / self.local_batch
 
     def epochs(self, of_paper: float, samples: int) -> float:
-        """Passes over so many samples that stand for epochs of the paper's."""
+        """Passes over a number of samples that stand for epochs of the paper's."""
         return of_paper * POINTS / (samples * self.sample_stands_for)
 
     def growth(
@@ -109,7 +109,7 @@ class Learner(NamedTuple):
         )
 
     def iterations(self, of_paper: float) -> int:
-        """Iterations that stand for so many of the paper's; at least one."""
+        """Iterations that stand for some of the paper's; at least one."""
         return max(1, round(of_paper / self.stands_for))
 
 
@@ -148,7 +148,7 @@ class Testbed:
         first_weights: str | None = None,
         **options: Any,
     ) -> Setup:
-        """A training of so many of the paper's seconds; `options` are of `Setup`."""
+        """A training of some of the paper's seconds; `options` are of `Setup`."""
         constants = self.constants
         where = self.environment(environment, workers)
         own, timed = (profile_model(name).param_bytes for name in (learner.model, learner.timed))

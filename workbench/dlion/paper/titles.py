@@ -31,14 +31,17 @@ def learnt_title(subject: str, frame: pl.DataFrame) -> list[str]:
     """A title: what is shown, and what learnt what."""
     row: dict[str, Any] = frame.row(0, named=True)
     seeds = frame["seed"].n_unique()
-    learner, timed = (LEARNER_TITLES.get(row[name], row[name]) for name in ("learner", "timed"))
-    who = learner
-    if learner != timed or row["stands_for"] != 1:
-        who = f"{learner} with {timed}'s times, an iteration for {row['stands_for']:g} of its"
+    who, timed = (LEARNER_TITLES.get(row[name], row[name]) for name in ("learner", "timed"))
+    if who != timed or row["stands_for"] != 1:
+        who = f"{who} with {timed}'s times, an iteration for {row['stands_for']:g} of its"
     data = f"{row['train_samples']:,} samples of {datasets.title(row['dataset'])}"
     ranges = "one seed" if seeds == 1 else f"mean and range of {seeds} seeds"
-    left_out = parts.trained(frame)[1]
-    return [subject, *left_out, f"{who}; {data}; {ranges} (simulated)"]
+    return [subject, *parts.trained(frame)[1], f"{who}; {data}; {ranges} (simulated)"]
+
+
+def values(frame: pl.DataFrame, column: str) -> list[Any]:
+    """Values of a column, each once, as they come."""
+    return frame[column].unique(maintain_order=True).to_list()
 
 
 def final_percents(frame: pl.DataFrame, *by: str, value: str = "top1") -> pl.DataFrame:
@@ -61,12 +64,12 @@ def panels(
     axis: str = "top-1, %",
 ) -> alt.FacetChart:
     """Bars of final values by `by`, with their range over seeds, a panel for each of `panel`."""
-    names, each = (frame[one].unique(maintain_order=True).to_list() for one in (by, panel))
+    names, each = values(frame, by), values(frame, panel)
     base = alt.Chart(final_percents(frame, panel, by, value=value)).encode(
         y=alt.Y(f"{by}:N", sort=names, title=None)
     )
-    drawn = alt.layer(*_ranges(base, axis)).properties(height=16 * len(names))
-    return parts.facets(drawn, panel, each, learnt_title(subject, frame))
+    bars_of = alt.layer(*_ranges(base, axis)).properties(height=16 * len(names))
+    return parts.facets(bars_of, panel, each, learnt_title(subject, frame))
 
 
 def bars(column: str, axis: str, subject: str, frame: pl.DataFrame) -> alt.LayerChart:
@@ -79,25 +82,24 @@ def bars(column: str, axis: str, subject: str, frame: pl.DataFrame) -> alt.Layer
 
 def _ranges(base: alt.Chart, axis: str) -> list[alt.Chart]:
     """Means as bars, their range over seeds, and their number."""
-    texts = base.mark_text(align="left", dx=3)
     return [
         base.mark_bar().encode(x=alt.X("mean:Q", title=axis)),
         base.mark_rule().encode(x="low:Q", x2="high:Q"),
-        texts.encode(x="high:Q", text=alt.Text("mean:Q", format=".1f")),
+        base.mark_text(align="left", dx=3).encode(
+            x="high:Q", text=alt.Text("mean:Q", format=".1f")
+        ),
     ]
 
 
-def curves(frame: pl.DataFrame, field: str, title: str) -> alt.Chart:
-    """Mean accuracy over time, a line for each value of a column."""
-    names = frame[field].unique(maintain_order=True).to_list()
+def curves(frame: pl.DataFrame, field: str, *panel: str) -> alt.Chart:
+    """Mean accuracy over time, a line for each value of a column; rows keep their panel."""
     drawn = (
         parts.trained(frame)[0]
-        .group_by(field, "at_s", maintain_order=True)
+        .group_by(*panel, field, "at_s", maintain_order=True)
         .agg(percent=100 * pl.col("top1").mean())
     )
-    chart: alt.Chart = (
-        parts.over_time(drawn, field, names)
-        .encode(y=alt.Y("percent:Q", title="top-1, %"))
-        .properties(height=130, title=title)
+    lines = parts.over_time(drawn, field, values(frame, field)).encode(
+        y=alt.Y("percent:Q", title="top-1, %")
     )
+    chart: alt.Chart = lines.properties(height=130)
     return chart

@@ -101,16 +101,16 @@ Learnt = partial(Trained, learnt=True)
 """Figures that train: of our own, and those whose claims only trainings as large decide."""
 
 
-class Groups(NamedTuple):
-    """Cases by the values of a column that they have beside the others."""
+class Group(NamedTuple):
+    """Cases, and what their rows have in more columns, or in place of what they say themselves."""
 
-    column: str
-    cases: Mapping[str, Sequence[Case]]
+    cases: Sequence[Case]
+    columns: Mapping[str, str]
 
 
 def trained(
     title: str,
-    cases: Sequence[Case] | Groups,
+    cases: Sequence[Case] | Sequence[Group],
     *,
     scale: str,
     learning: Learning,
@@ -119,17 +119,14 @@ def trained(
     dataset: str = "auto",
     seeds: int | None = None,
 ) -> pl.DataFrame:
-    """Train each case with this many seeds from `seed` on; a row per instant of each training.
-
-    Of groups of cases, their names are in one more column.
-    """
+    """Train each case with this many seeds from `seed` on; a row per instant of each training."""
     frames, chosen = [], seeds_from(seed, seeds, usual_seeds)
-    groups = cases if isinstance(cases, Groups) else Groups("", {"": cases})
-    for name, group in groups.cases.items():
+    groups: Any = cases if isinstance(cases[0], Group) else [Group(cases, {})]  # type: ignore[arg-type]
+    for group in groups:
         points = [
             {"system": case.system, "environment": case.environment, "seed": one, "case": case}
             for one in chosen
-            for case in (each._replace(seed=one) for each in dict.fromkeys(group))
+            for case in (each._replace(seed=one) for each in dict.fromkeys(group.cases))
         ]
         frame = sweep(
             title,
@@ -140,8 +137,9 @@ def trained(
             processes=processes_at(scale),
             remember=True,
         )
-        more = {groups.column: pl.lit(name)} if groups.column else {}
-        frames.append(frame.with_columns(**more))
+        frames.append(
+            frame.with_columns(pl.lit(one).alias(name) for name, one in group.columns.items())
+        )
     return pl.concat(frames)
 
 

@@ -1,8 +1,8 @@
 """A worker's batch sizes over a training, on which all workers agree (Sec. 3.2).
 
 The global batch is a function of the iteration, so that nobody needs to be asked. Power is measured
-in the same iterations by all; each waits there for what the others have found. Of a worker that is
-not heard its power of before counts; of one that never was, the least of all.
+in the same iterations by all; each waits there for what the others have measured. A worker that is
+not heard counts with its power of before; one that was never heard, with the least of all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from workbench.decentralised.learner import Learner
+    from workbench.decentralised.learner import PeerLearner
     from workbench.dlion.programs.worker import Worker
     from workbench.runtime import Message
 
@@ -79,8 +79,8 @@ class BatchSizes:
         if due or self.state.timed_for != size:
             power = self.state.power | await self._ask(iteration)
             self.state = State(self.state.controller, power, iteration, size)
-        known = self.state.power
-        there = {one: known.get(one, min(known.values())) for one in (worker.node, *worker.there)}
+        known, least = self.state.power, min(self.state.power.values())
+        there = {node: known.get(node, least) for node in (worker.node, *worker.there)}
         return of_those_there(size, there, worker.node), size
 
     def learnt(self, samples: int) -> None:
@@ -114,6 +114,6 @@ class BatchSizes:
         self._heard[iteration][message.sender] = power
 
 
-def _try_out(batch: NDArray[np.int64]) -> Callable[[], Callable[[Learner], None]]:
+def _try_out(batch: NDArray[np.int64]) -> Callable[[], Callable[[PeerLearner], None]]:
     batch.flags.writeable = False
     return lambda: methodcaller("try_out", batch=batch)

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.decentralised.gradient_exchange.gradient import Gradient, Links
-from workbench.decentralised.gradient_exchange.monitor import Monitor
+from workbench.decentralised.gradient_exchange.gradient import Gradient, Links, Monitor
 from workbench.decentralised.gradient_exchange.part import Part
 from workbench.dlion.algorithms.weighted_update import WEIGHTINGS, equal
 from workbench.errors import UserError
@@ -75,7 +74,7 @@ class GradientExchange:
             if part is None:  # the peer may wait for this iteration
                 worker.tell("gradient", update, to=peer)
             else:
-                worker.send(peer, "gradient", update, part.size_bytes, times=stands_for)
+                worker.send(peer, "gradient", update, part.size_bytes * stands_for)
             if self._acknowledged:
                 self._unanswered[peer] = iteration
         self._count()
@@ -109,7 +108,7 @@ class GradientExchange:
         return weights
 
     def _factor(self, samples: int) -> float:
-        """What a gradient from a batch of so many samples is multiplied by, and then added."""
+        """What a gradient from a batch of this size is multiplied by, and then added."""
         job = self._worker.job
         own, workers = self._worker.samples, len(job.learners)
         return -job.setup.sgd.learning_rate * self._weighting(

@@ -19,14 +19,13 @@ from workbench.decentralised.model_exchange.peer import Peer
 from workbench.dlion.programs.batch_sizes import BatchSizes
 from workbench.dlion.programs.gradients import GradientExchange
 from workbench.dlion.programs.transfers import Transfers
-from workbench.dlion.programs.worker import Worker
+from workbench.dlion.programs.worker import Worker, WorkerJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from workbench.decentralised.learner import Learner
+    from workbench.decentralised.learner import PeerLearner
     from workbench.decentralised.node import Batch
-    from workbench.dlion.programs.job import Job
     from workbench.runtime import Context, Message, Program
 
 LATEST = 5
@@ -36,7 +35,7 @@ Deviation: over how many the paper counts them is not stated.
 """
 
 
-def program(job: Job) -> Program:
+def program(job: WorkerJob) -> Program:
     """Program of each node; returns how many iterations it has computed."""
 
     async def run(context: Context) -> int:
@@ -83,7 +82,7 @@ class Exchange:
             if part is not None:
                 part.start()
 
-    def work(self, batch: Batch) -> Callable[[Learner], Any]:
+    def work(self, batch: Batch) -> Callable[[PeerLearner], Any]:
         """Compute a gradient, with all that has arrived."""
         self.worker.samples = len(batch)
         return methodcaller("gradient", batch=batch, updates=self.worker.take_inbox())
@@ -110,7 +109,6 @@ class Exchange:
 
     def _hand_over(self, message: Message) -> None:
         worker = self.worker
-        worker.learner.add(worker.take_inbox())
         worker.hand_over(message.sender, worker.progress.iteration, self.batch_sizes.state)
 
     async def _record(self, iteration: int, loss: float) -> None:
@@ -119,8 +117,8 @@ class Exchange:
         row = (worker.samples, worker.global_batch, loss, self.context.restarts)
         recorder.learnt(now_s, worker.node, iteration, *row)
         if not iteration % job.setup.evaluate_every and iteration < job.last_iteration:
-            found = await worker.evaluate(updates=worker.take_inbox())
-            recorder.evaluated(now_s, worker.node, iteration, found)
+            evaluation = await worker.evaluate(updates=worker.take_inbox())
+            recorder.evaluated(now_s, worker.node, iteration, evaluation)
 
     async def outlast(self) -> int:
         """Serve the others until they are done, too."""

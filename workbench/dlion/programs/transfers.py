@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torch import Tensor
-
+    from workbench.decentralised.node import Checkpoint
     from workbench.dlion.algorithms.knowledge_transfer import Transfer
     from workbench.dlion.programs.worker import Worker
     from workbench.runtime import Message
-
-
-class Weights(NamedTuple):
-    """The best worker's model."""
-
-    iteration: int
-    parameters: Tensor
-    buffers: Mapping[str, Tensor]  # weigh nothing on the links, as in `workbench.training.buffers`
 
 
 class Transfers:
@@ -70,22 +61,18 @@ class Transfers:
     def settled(self) -> bool:
         """Whether nothing is to come of comparisons that the worker took part in."""
         node, there = self._worker.node, self._worker.there
-        compared = all(
-            map(self._is_complete, (one for one in self._losses.values() if node in one))
-        )
-        return compared and not {*self._asked} & {*there}
+        own = [losses for losses in self._losses.values() if node in losses]
+        return all(map(self._is_complete, own)) and not {*self._asked} & {*there}
 
     def _hand_over(self, message: Message) -> None:
-        learner = self._worker.up_to_date
-        iteration = self._worker.progress.iteration
-        weights = Weights(iteration, learner.snapshot(), learner.buffers())
-        self._worker.send(message.sender, "weights", weights, weights.parameters.nbytes)
+        best = self._worker.checkpoint(self._worker.progress.iteration)
+        self._worker.send(message.sender, "weights", best, best.parameters.nbytes)
 
     def _merge(self, message: Message) -> None:
-        weights: Weights = message.payload
+        best: Checkpoint = message.payload
         if message.sender in self._asked:
             self._asked.remove(message.sender)
         learner = self._worker.up_to_date
-        learner.merge(weights.parameters, self._transfer.share)
-        learner.merge_buffers(weights.buffers, self._transfer.share)
-        self._worker.heard(message, weights.iteration, len(weights.parameters))
+        learner.merge(best.parameters, self._transfer.share)
+        learner.merge_buffers(best.buffers, self._transfer.share)
+        self._worker.heard(message, best.at, len(best.parameters))

@@ -6,21 +6,36 @@ for anything, and a peer that is silent for so long counts as gone until it is h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from workbench.decentralised.node import Node
+from workbench.decentralised import node
 from workbench.dlion.algorithms.synchronisation import Progress
 from workbench.runtime import Message
 from workbench.training.batches import Draw
 
 if TYPE_CHECKING:
     from workbench.decentralised.gradient_exchange.part import Part
-    from workbench.decentralised.learner import Learner
-    from workbench.dlion.programs.job import Job
+    from workbench.decentralised.learner import PeerLearner
+    from workbench.dlion.algorithms.system import System
     from workbench.runtime import Context
 
 
-class Worker(Node):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WorkerJob(node.PeerJob):
+    """A training job: what all workers of a run know."""
+
+    system: System
+    variables: tuple[slice, ...]  # of the flat vector
+    last_iteration: float  # infinite if seconds end the run
+    # by node: peers' gradients that are not added yet, each with its factor
+    inboxes: Sequence[list[tuple[Part, float]]]
+    # workers whose next iteration `synch_training` does not allow yet
+    held_back: set[int] = field(default_factory=set)
+
+
+class Worker(node.Node):
     """A worker from its start, or restart, to its crash or end.
 
     Attributes
@@ -31,9 +46,9 @@ class Worker(Node):
         In its present batch, and in all workers' together.
     """
 
-    job: Job
+    job: WorkerJob
 
-    def __init__(self, job: Job, context: Context) -> None:
+    def __init__(self, job: WorkerJob, context: Context) -> None:
         super().__init__(job, context, context.peers, context.peers)
         setup = job.setup
         self.progress = Progress(newest=dict.fromkeys(context.peers, 0))
@@ -48,8 +63,8 @@ class Worker(Node):
         return tuple(self.progress.newest)
 
     @property
-    def up_to_date(self) -> Learner:
-        """Its model, with all gradients that have arrived."""
+    def up_to_date(self) -> PeerLearner:
+        """Its model and optimiser, with all gradients that have arrived."""
         learner = self.learner
         learner.add(self.take_inbox())
         return learner

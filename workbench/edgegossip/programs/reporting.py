@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from workbench.decentralised import Mixing
-from workbench.decentralised.hops import diameter, fault_diameter
+from workbench.decentralised.mixing import diameter, fault_diameter
 from workbench.decentralised.setup import Gossip
 from workbench.edgegossip.costs.platforms import Platform
 from workbench.errors import UserError
