@@ -1,35 +1,25 @@
-"""What the zoo's models cost, stored: known at once, without importing PyTorch to trace them.
-
-``scripts/profile_zoo.py`` traces every model and writes the file again. It holds for the code it
-was written from, which it names by a fingerprint: where the zoo or the tracing has changed since,
-nothing is taken from it, and every model is traced when it is asked for.
-"""
+"""What the zoo's models cost, stored: known at once, without importing PyTorch to trace them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from workbench import atomic, fingerprints
-from workbench.errors import UserError
 from workbench.paths import DATA
 from workbench.profiles.model_profile import SCHEMA, ModelProfile
+from workbench.store.kept import Kept
 from workbench.zoo import MODELS
 
-PATH = DATA / "profiles" / "zoo.json"
-
-_PACKAGE = Path(__file__).parent.parent
-_TRACING = (
-    "zoo/*.py",
-    "graphs/*.py",
-    *(f"profiles/{name}.py" for name in ("analytic", "model_profile", "stored")),
+KEPT = Kept(
+    DATA / "profiles" / "zoo.json",
+    ("workbench.profiles.analytic", "zoo_as_json"),
+    "scripts/trace_zoo.py profiles",
 )
 
 
@@ -42,44 +32,14 @@ class Costs(NamedTuple):
 
 def look_up(name: str, shapes: Sequence[Sequence[int]], input_dtype: str) -> Costs | None:
     """Return what is stored of a model of the zoo; None if it has to be traced."""
-    known = MODELS[name]
-    if (tuple(shapes), input_dtype) != ((known.input_shape,), "float32"):
+    if (tuple(shapes), input_dtype) != ((MODELS[name].input_shape,), "float32"):
         return None
-    return _load(PATH).get(name)
-
-
-def fingerprint() -> str:
-    """Return a hash of the code that decides what a model of the zoo costs.
-
-    Beside it PyTorch decides, whose version pyproject.toml fixes.
-    """
-    return fingerprints.fingerprint(_PACKAGE, _TRACING)
-
-
-def store(models: Iterable[Costs], path: Path = PATH) -> None:
-    """Write down what models cost: a line each."""
-    lines = [f'{{"traced by": {json.dumps(fingerprint())}']
-    for profile, moved_bytes in models:
-        costs = profile.table.to_dict(as_series=False) | {
-            "tensor_bytes": profile.tensor_bytes,
-            "moved_bytes": moved_bytes.tolist(),
-        }
-        lines.append(f"{json.dumps(profile.name)}: {json.dumps(costs)}")
-    atomic.write_bytes(path, (",\n".join(lines) + "}\n").encode())
+    return _load(KEPT).get(name)
 
 
 @cache
-def _load(path: Path) -> dict[str, Costs]:
-    if not path.exists():
-        return {}
-    try:
-        models = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(
-            f"{path} is damaged ({error}): run scripts/profile_zoo.py to write it again"
-        ) from error
-    if models.pop("traced by", None) != fingerprint():
-        return {}
+def _load(kept: Kept) -> dict[str, Costs]:
+    models = json.loads(kept.content() or b"{}")
     return {name: _read(name, costs) for name, costs in models.items()}
 
 

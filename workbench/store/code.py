@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import workbench
 
@@ -26,8 +28,12 @@ Definition = tuple[str, str]
 
 def code(function: Callable[..., object]) -> str:
     """Return a SHA-256 of a function's definition and of all of the package that it may use."""
-    found = used((function.__module__, function.__qualname__.partition(".")[0]))
-    return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()
+    return digest(used((function.__module__, function.__qualname__.partition(".")[0])))
+
+
+def digest(definitions: Mapping[Definition, str]) -> str:
+    """Return a SHA-256 of definitions with their digests."""
+    return hashlib.sha256(repr(sorted(definitions.items())).encode()).hexdigest()
 
 
 def used(start: Definition, package: Path = PACKAGE) -> dict[Definition, str]:
@@ -99,10 +105,11 @@ class _Part:
 
     def add(self, node: ast.AST) -> None:
         """Count one more definition of the name, or statement."""
-        self.digest = hashlib.sha256(f"{self.digest}{ast.dump(node)}".encode()).hexdigest()
-        inner = {id(one.value) for one in ast.walk(node) if isinstance(one, ast.Attribute)}
-        self.chains |= {_chain(one) for one in ast.walk(node) if id(one) not in inner} - {()}
-        self.late += tuple(_late(ast.walk(node)))
+        self.digest = hashlib.sha256(f"{self.digest}{_dump(node)}".encode()).hexdigest()
+        nodes = list(ast.walk(node))
+        inner = {id(one.value) for one in nodes if isinstance(one, ast.Attribute)}
+        self.chains |= {_chain(one) for one in nodes if id(one) not in inner} - {()}
+        self.late += tuple(_late(nodes))
 
 
 @dataclass(frozen=True)
@@ -132,6 +139,12 @@ def _parsed(path: Path, changed_ns: int) -> _File:
                 parts.setdefault(name, _Part()).add(node)
     found = list(_imports(ast.walk(tree)))
     return _File(parts, dict(found), tuple(target for _, target in found))
+
+
+def _dump(node: ast.AST) -> str:
+    """A tree as text, the same in all versions of Python from 3.11 on."""
+    shown: dict[str, Any] = {"show_empty": True} if sys.version_info >= (3, 13) else {}
+    return ast.dump(node, **shown).replace(", type_params=[]", "")
 
 
 def _names(node: ast.stmt) -> list[str]:

@@ -134,6 +134,4 @@ def _content(table: Path) -> object:
     text = table.read_text(encoding="utf-8")
     if table.suffix == ".toml":
         return {name: one for name, one in tomllib.loads(text).items() if name not in _OF_A_FIT}
-    if table.suffix == ".json":
-        return {name: one for name, one in json.loads(text).items() if name != "traced by"}
-    return text
+    return json.loads(text) if table.suffix == ".json" else text
