@@ -76,7 +76,8 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_changed_code_and_no_changed_words_ask_for_it_again(
     name: str, file: str, copied: Path
 ) -> None:
-    kept = replace(KEPT[name], package=copied)
+    kept = replace(KEPT[name], path=copied / "value", package=copied)
+    kept.keep(b"value")
     path = copied / file
     text = path.read_text()
     try:

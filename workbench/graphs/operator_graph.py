@@ -48,8 +48,8 @@ class OperatorGraph(Recording):
     @cached_property
     def edges(self) -> pl.DataFrame:
         """Who reads whose result: ``source`` and ``target`` are nodes, each pair once."""
-        found = list(dict.fromkeys(self._numbered.edges))
-        return pl.DataFrame(found, {"source": pl.Int64, "target": pl.Int64}, orient="row")
+        pairs = list(dict.fromkeys(self._numbered.edges))
+        return pl.DataFrame(pairs, {"source": pl.Int64, "target": pl.Int64}, orient="row")
 
     @cached_property
     def _numbered(self) -> _Numbered:
@@ -80,7 +80,7 @@ class _Numbered:
         self.graph = graph
         self.rows: list[dict[str, Any]] = []
         self.edges: list[tuple[int, int]] = []
-        self._prepared = {view.value for one in graph.preparation for view in one.makes}
+        self._prepared = {view.value for operator in graph.preparation for view in operator.makes}
         self._makers: dict[int, int] = {}  # node that made a value
         self._showing: dict[View, int] = {}  # node whose result is just this view
         views = [view for operator in graph.operators for view in operator.reads]

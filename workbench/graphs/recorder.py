@@ -59,8 +59,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.modules: list[str] | None = [] if by_modules else None  # called so far
         self.in_backward = False
         self._parameters = tuple(
-            Parameter(name, _size_bytes(one), one.dim() > 1, one.requires_grad)
-            for name, one in parameters.items()
+            Parameter(name, _size_bytes(parameter), parameter.dim() > 1, parameter.requires_grad)
+            for name, parameter in parameters.items()
         )
         self._values: list[Value] = []
         # The weak reference keeps a storage's address from being used again, not its memory.
@@ -202,12 +202,12 @@ def _returned(func: Any, arguments: Any, out: Any) -> Any:
     """What an operator returns for real: on shapes alone, some return more."""
     if func._overloadpacket is _aten.mkldnn_rnn_layer:
         return out[:3]  # without the workspace for gradients
-    names = [one.name for one in func._schema.arguments]
+    names = [argument.name for argument in func._schema.arguments]
     if "output_mask" not in names:
         return out
     args, kwargs = arguments
     mask = (dict(zip(names, args, strict=False)) | kwargs)["output_mask"]
-    return [one for one, wanted in zip(out, mask, strict=True) if wanted]
+    return [result for result, wanted in zip(out, mask, strict=True) if wanted]
 
 
 def _may_overwrite(func: Any, reads: Sequence[View], results: Sequence[View]) -> frozenset[int]:
@@ -261,9 +261,9 @@ def _unfolded_bytes(args: Sequence[Any], out: Tensor) -> int:
 
 def _refuse_numbers(func: Any, tensors: list[Tensor]) -> None:
     asks = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
-    if func is _aten.index.Tensor and not any(_is_mask(one) for one in tensors[1:]):
+    if func is _aten.index.Tensor and not any(_is_mask(index) for index in tensors[1:]):
         return
-    without_numbers = any(one.is_meta or isinstance(one, FakeTensor) for one in tensors)
+    without_numbers = any(tensor.is_meta or isinstance(tensor, FakeTensor) for tensor in tensors)
     if without_numbers and any(tag in func.tags for tag in asks):
         raise RuntimeError(f"{func} asks a meta tensor for its numbers")
 

@@ -51,7 +51,7 @@ def call(operator: Operator, read: Sequence[Tensor]) -> Any:
     if operator.name.startswith("as_strided"):
         pairs = zip(read, operator.reads, strict=True)
         read = [_in_memory_of_its_own(tensor, view) for tensor, view in pairs]
-    args, kwargs = tree_map_only(Operand, lambda one: read[one.read], operator.arguments)
+    args, kwargs = tree_map_only(Operand, lambda tensor: read[tensor.read], operator.arguments)
     return operator.function(*args, **kwargs)
 
 
@@ -122,10 +122,10 @@ def sources(
 def check_inputs(graph: Recording, given: Sequence[Tensor]) -> None:
     """Refuse inputs that the graph was not traced for."""
     wanted = [(view.shape, view.dtype) for view in graph.inputs]
-    found = [(tuple(one.shape), str(one.dtype).removeprefix("torch.")) for one in given]
-    if wanted != found:
+    forms = [(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")) for tensor in given]
+    if wanted != forms:
         raise UserError(
-            f"{graph.name} was traced for inputs {_forms(wanted)}; it is given {_forms(found)}"
+            f"{graph.name} was traced for inputs {_forms(wanted)}; it is given {_forms(forms)}"
         )
 
 

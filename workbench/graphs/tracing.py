@@ -86,11 +86,11 @@ def trace(
         if loss is None:
             wanted, kind = ((),), "int64"
         targets = make_inputs(wanted, batch_size, kind, "meta")
-        found = trace_training(name, module, inputs, targets, loss)
+        recording = trace_training(name, module, inputs, targets, loss)
     else:
-        found = trace_inference(name, module, inputs)
+        recording = trace_inference(name, module, inputs)
     with_weights = partial(_initialised, model) if isinstance(model, str) else lambda: module
-    recorded = {one.name: getattr(found, one.name) for one in fields(found)}
+    recorded = {field.name: getattr(recording, field.name) for field in fields(recording)}
     return OperatorGraph(**(recorded | {"name": name, "module": with_weights}))
 
 
@@ -170,8 +170,8 @@ def input_shapes(
 
 def _shapes(name: str, given: Sequence[int] | Sequence[Sequence[int]]) -> Shapes:
     several = [tuple(part) for part in given if isinstance(part, Sequence)]
-    one = tuple(size for size in given if not isinstance(size, Sequence))
-    shapes = tuple(several) or (one,)
+    sizes = tuple(size for size in given if not isinstance(size, Sequence))
+    shapes = tuple(several) or (sizes,)
     for shape in shapes:
         if not all(isinstance(size, int) and size > 0 for size in shape):
             raise UserError(f"{name} {given} is not made of positive whole numbers")

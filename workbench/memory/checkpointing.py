@@ -38,31 +38,31 @@ def checkpointed(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> Dat
 
     Raises `BudgetError`: no such way is within the budget, or the dataflow is not a chain.
     """
-    found = chain(flow, order)
-    if not 1 < len(found.stages) <= MOST_STAGES:
+    stages = chain(flow, order)
+    if not 1 < len(stages.stages) <= MOST_STAGES:
         raise BudgetError("the dataflow is not a chain of stages")
-    room = budget_bytes - found.pinned_bytes
-    solved = _Programme(found.stages, cost(flow), room) if room > 0 else None
+    room = budget_bytes - stages.pinned_bytes
+    solved = _Programme(stages.stages, cost(flow), room) if room > 0 else None
     if solved is None or not solved.is_solved:
         raise BudgetError(f"no plan of stages within {budget_bytes:,} bytes was found")
-    return unrolled(flow, list(_steps(found, solved.runs())))
+    return unrolled(flow, list(_steps(stages, solved.runs())))
 
 
 def least_staged(flow: Dataflow, order: Sequence[int]) -> int | None:
     """Bytes alive at once in the smallest plan of stages, at once; None if it is not a chain."""
-    found = chain(flow, order)
-    room = lifetimes(flow, order).bound_bytes - found.pinned_bytes
-    if not 1 < len(found.stages) <= MOST_STAGES or room <= 0:
+    stages = chain(flow, order)
+    room = lifetimes(flow, order).bound_bytes - stages.pinned_bytes
+    if not 1 < len(stages.stages) <= MOST_STAGES or room <= 0:
         return None
-    return found.pinned_bytes + _Programme(found.stages, cost(flow), room).least_bytes
+    return stages.pinned_bytes + _Programme(stages.stages, cost(flow), room).least_bytes
 
 
-def _steps(found: Chain, runs: list[Run]) -> Iterator[int]:
+def _steps(stages: Chain, runs: list[Run]) -> Iterator[int]:
     """Steps of runs, without those that have run and must not run again."""
     ran = set[int]()
     for part, number in runs:
-        for step in getattr(found.stages[number], part):
-            if step not in ran or step not in found.once:
+        for step in getattr(stages.stages[number], part):
+            if step not in ran or step not in stages.once:
                 yield step
             ran.add(step)
 
@@ -85,10 +85,10 @@ class _Programme:
         unit = max(1, -(-room // SLOTS))
 
         def slots(name: str) -> list[int]:
-            return [-(-getattr(one, name) // unit) for one in stages]
+            return [-(-getattr(stage, name) // unit) for stage in stages]
 
         def costs(name: str) -> list[float]:
-            return [float(step_cost[list(getattr(one, name))].sum()) for one in stages]
+            return [float(step_cost[list(getattr(stage, name))].sum()) for stage in stages]
 
         self._unit, self._most, self._count = unit, room // unit, len(stages)
         self._output, self._saved = slots("output_bytes"), slots("saved_bytes")
@@ -125,14 +125,14 @@ class _Programme:
         through_cost, peak = 0.0, 0
         for k in range(s + 1, t + 1):  # the first stage behind the checkpoint
             through_cost += self._cost["through"][k - 1]
-            one = self._through if k - 1 == s else self._passing
-            peak = max(peak, one[k - 1])
+            peaks = self._through if k - 1 == s else self._passing
+            peak = max(peak, peaks[k - 1])
             kept = self._output[k - 1]
             least = max(beside + peak, kept)
             if least > self._most:
                 break
             behind = self._best[k, t, has_output].cost[least - kept : self._most + 1 - kept]
-            before = [self._best[s, k - 1, one].cost[least:] for one in (False, True)]
+            before = [self._best[s, k - 1, kept].cost[least:] for kept in (False, True)]
             other = through_cost + behind + np.minimum(*before)
             better = other < cost[least:]
             cost[least:][better] = other[better]
@@ -169,9 +169,11 @@ class _Programme:
         length = int(self._best[s, t, has_output].length[slots])
         if length:
             k = s + length
-            yield from (("through", one) for one in range(s, k))
+            yield from (("through", stage) for stage in range(s, k))
             yield from self._runs(k, t, has_output, slots - self._output[k - 1])
-            without, with_output = (self._best[s, k - 1, one].cost[slots] for one in (False, True))
+            without, with_output = (
+                self._best[s, k - 1, kept].cost[slots] for kept in (False, True)
+            )
             yield from self._runs(s, k - 1, bool(with_output < without), slots)
             return
         yield (self._last_run(t, has_output) if s == t else "forward"), s

@@ -41,7 +41,7 @@ def writing(
     is_torchs = isinstance(function, torch._ops.OpOverload)
     if is_torchs and function._schema.is_mutable:  # writes into what it reads
         return partial(function, *args, **kwargs)
-    dense = all(one.numel() == span.numel() for one, span in zip(results, spans, strict=True))
+    dense = all(result.numel() == span.numel() for result, span in zip(results, spans, strict=True))
     direct = _direct(function, args, kwargs, results) if is_torchs and dense else None
     return direct or partial(
         copying, partial(function, *args, **kwargs), results if dense else spans
@@ -92,12 +92,16 @@ def is_writing(function: Any) -> bool:
 @cache
 def _writing_form(function: Any) -> tuple[Any, tuple[str, ...]] | None:
     """The overload of a function that writes into what it is given, and what that is called."""
-    wanted = [(one.name, str(one.type)) for one in function._schema.arguments]
+    wanted = [(argument.name, str(argument.type)) for argument in function._schema.arguments]
     packet = function._overloadpacket
     for name in packet.overloads():
         other = getattr(packet, name)
-        taken = [(one.name, str(one.type)) for one in other._schema.arguments if not one.is_out]
-        names = tuple(one.name for one in other._schema.arguments if one.is_out)
+        taken = [
+            (argument.name, str(argument.type))
+            for argument in other._schema.arguments
+            if not argument.is_out
+        ]
+        names = tuple(argument.name for argument in other._schema.arguments if argument.is_out)
         if names and taken == wanted and _has_kernel(other):
             return other, names
     return None

@@ -114,10 +114,10 @@ def allocated_bytes(run: Callable[[], object]) -> int:
         run()
     assert profiled.profiler is not None
     results = profiled.profiler.kineto_results
-    changes = [one for one in results.events() if one.name() == "[memory]"]
+    changes = [event for event in results.events() if event.name() == "[memory]"]
     held = most = 0
-    for one in sorted(changes, key=lambda one: one.start_ns()):
-        held += one.nbytes()
+    for change in sorted(changes, key=lambda change: change.start_ns()):
+        held += change.nbytes()
         most = max(most, held)
     return most
 
@@ -135,7 +135,7 @@ def _plain(
     if graph.module is None:
         raise UserError(f"{graph.name} has no weights to run with: trace a module")
     module = copy.deepcopy(graph.module())
-    if all(one.phase == "forward" for one in graph.operators):
+    if all(operator.phase == "forward" for operator in graph.operators):
         module.eval()
 
         def infer() -> object:
@@ -149,8 +149,8 @@ def _plain(
     samples, targets = given[:count], given[count:]
 
     def step() -> object:
-        found = module(*samples)
-        value = (loss or _loss)(found, *targets)
+        output = module(*samples)
+        value = (loss or _loss)(output, *targets)
         value.backward()  # type: ignore[no-untyped-call]
         sgd.step()
         sgd.zero_grad(set_to_none=True)

@@ -137,5 +137,5 @@ def _ordered(flow: Dataflow, order: str | Sequence[int], effort: Effort) -> Sequ
         return ORDERS[order](flow)
     quick = quick_order(flow)
     states = STATES if effort.time_limit_s is None else MOST_STATES
-    found = searched(flow, states, effort.deadline_s())
-    return min([quick, found], key=lambda one: lifetimes(flow, one).bound_bytes)
+    slow = searched(flow, states, effort.deadline_s())
+    return min([quick, slow], key=lambda steps: lifetimes(flow, steps).bound_bytes)

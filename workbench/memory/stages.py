@@ -98,14 +98,14 @@ def chain(flow: Dataflow, order: Sequence[int]) -> Chain:
         _Cut(len(forward), _NONE, 0),
     ]
     stages = []
-    for one, after in pairwise(cuts):
+    for before, after in pairwise(cuts):
         runs = _Runs(
             flow,
             sizes.tolist(),
-            forward[one.forward : after.forward],
-            backward[after.backward : one.backward],
-            ({one.buffer} - {_NONE}, {after.buffer} - {_NONE}),
-            (_across(flow, backward, after.backward), _across(flow, backward, one.backward)),
+            forward[before.forward : after.forward],
+            backward[after.backward : before.backward],
+            ({before.buffer} - {_NONE}, {after.buffer} - {_NONE}),
+            (_across(flow, backward, after.backward), _across(flow, backward, before.backward)),
         )
         stages.append(runs.stage(once))
     return Chain(tuple(stages), once, int(flow.sizes[pinned].sum()))
@@ -144,10 +144,10 @@ def _cuts(
     place = {step: at for at, step in enumerate(forward)}
     behind = {step: at for at, step in enumerate(backward)}
     own = [b for step in forward for b in flow.steps[step].makes if sizes[b]]
-    reads = [[behind[one] for one in flow.readers[b] if one in behind] for b in own]
+    reads = [[behind[reader] for reader in flow.readers[b] if reader in behind] for b in own]
     made = np.array([place[int(flow.maker[b])] for b in own])
-    first = np.array([min(one, default=len(backward)) for one in reads])
-    last = np.array([max(one, default=-1) for one in reads])
+    first = np.array([min(places, default=len(backward)) for places in reads])
+    last = np.array([max(places, default=-1) for places in reads])
     # A step that overwrites what forward steps read, as an update does its weight, stays behind the
     # last of their stages' runs.
     after = [
@@ -161,7 +161,9 @@ def _cuts(
     found: list[_Cut] = []
     earliest = 0
     passing = [
-        one for one in _passing(flow, forward, own) if first[own.index(one[1])] < len(backward)
+        passed
+        for passed in _passing(flow, forward, own)
+        if first[own.index(passed[1])] < len(backward)
     ]
     for at, buffer in reversed(passing):
         other = np.array(own) != buffer
@@ -179,7 +181,8 @@ def _passing(flow: Dataflow, forward: Sequence[int], own: Sequence[int]) -> list
     """Places in the forward pass that a single buffer passes, and it; each buffer once."""
     place = {step: at for at, step in enumerate(forward)}
     ends = {
-        b: max((place[one] for one in flow.readers[b] if one in place), default=-1) for b in own
+        b: max((place[reader] for reader in flow.readers[b] if reader in place), default=-1)
+        for b in own
     }
     ending: dict[int, list[int]] = {}
     for buffer, end in ends.items():
@@ -202,7 +205,7 @@ def _crossing(
     change = np.zeros(len(backward) + 2, np.int64)
     for at, step in enumerate(backward):
         for buffer in flow.steps[step].makes:
-            end = max((place[one] for one in flow.readers[buffer]), default=at)
+            end = max((place[reader] for reader in flow.readers[buffer]), default=at)
             end = len(backward) if buffer in flow.kept else end
             change[at + 1] += sizes[buffer]
             change[end + 1] -= sizes[buffer]
@@ -256,28 +259,28 @@ class _Runs(NamedTuple):
 
     def _needed(self, buffers: set[int], once: Collection[int]) -> tuple[int, ...]:
         """Steps that buffers, or a step that runs once, need."""
-        wanted, found = set(buffers), list[int]()
+        wanted, needed = set(buffers), list[int]()
         for step in reversed(self.forward):
-            one = self.flow.steps[step]
-            if step in once or wanted.intersection(one.makes):
-                wanted.update(one.reads)
-                found.append(step)
-        return tuple(found[::-1])
+            current = self.flow.steps[step]
+            if step in once or wanted.intersection(current.makes):
+                wanted.update(current.reads)
+                needed.append(step)
+        return tuple(needed[::-1])
 
     def _bytes(self, buffers: Iterable[int]) -> int:
-        return sum(self.sizes[one] for one in buffers)
+        return sum(self.sizes[buffer] for buffer in buffers)
 
     def _peak(self, steps: Sequence[int], there: set[int], stays: set[int]) -> int:
         """Most bytes alive while steps run, from what is there to what stays."""
         last = {b: at for at, step in enumerate(steps) for b in self.flow.steps[step].reads}
         live = peak = self._bytes(there)
         for at, step in enumerate(steps):
-            one = self.flow.steps[step]
-            ended = [b for b in one.reads if last[b] == at and b not in stays]
-            ended += [b for b in one.makes if b not in last and b not in stays]
-            made = self._bytes(one.makes)
-            slides = len(one.makes) == 1 and any(
-                b in one.overwrites and self.sizes[b] == made for b in ended
+            current = self.flow.steps[step]
+            ended = [b for b in current.reads if last[b] == at and b not in stays]
+            ended += [b for b in current.makes if b not in last and b not in stays]
+            made = self._bytes(current.makes)
+            slides = len(current.makes) == 1 and any(
+                b in current.overwrites and self.sizes[b] == made for b in ended
             )
             peak = max(peak, live + (0 if slides else made))
             live += made - self._bytes(ended)

@@ -110,7 +110,9 @@ def _traced(
 ) -> Costs:
     graph = follow(model, shapes, input_dtype=input_dtype, by=by, backward=True)
     layers = find_layers(graph)
-    tensor_bytes = tuple(tuple(one.size_bytes for one in layer) for layer in layers.trained)
+    tensor_bytes = tuple(
+        tuple(parameter.size_bytes for parameter in layer) for layer in layers.trained
+    )
     backward_flops = _backward_flops(graph, layers)
     table = pl.DataFrame(
         {
@@ -130,7 +132,10 @@ def _traced(
     profile = ModelProfile(name, shape, table, tensor_bytes)
     if layers.trained != layers.parameters:
         graph = follow(model, shapes, input_dtype=input_dtype, by=by, backward=True, unfrozen=True)
-        frozen = ((one.size_bytes for one in of if not one.is_trained) for of in layers.parameters)
+        frozen = (
+            (parameter.size_bytes for parameter in of if not parameter.is_trained)
+            for of in layers.parameters
+        )
         profile = replace(
             profile,
             frozen_bytes=tuple(map(sum, frozen)),

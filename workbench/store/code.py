@@ -50,14 +50,14 @@ def used(start: Definition, package: Path = PACKAGE) -> dict[Definition, str]:
         parents = module.split(".")
         left += [(".".join(parents[:end]), STATEMENTS) for end in range(1, len(parents) + 1)]
         if name == WHOLE:
-            left += [(module, one) for one in file.parts]
+            left += [(module, part) for part in file.parts]
         elif name in file.parts:
             part = file.parts[name]
             found[here] = part.digest
             chains = (_imported(chain, file.imports) for chain in part.chains)
             left += [(module, chain[0]) for chain in part.chains if chain[0] in file.parts]
             left += [_definition(chain, known) for chain in chains if chain]
-            left += [(one, WHOLE) for one in known if one.startswith(part.late)]
+            left += [(other, WHOLE) for other in known if other.startswith(part.late)]
         elif name in file.imports:  # it is handed on
             left.append(_definition(file.imports[name], known))
     return found
@@ -65,11 +65,11 @@ def used(start: Definition, package: Path = PACKAGE) -> dict[Definition, str]:
 
 def modules(package: Path = PACKAGE) -> dict[str, Path]:
     """Return the files of a package's modules by their dotted names."""
-    found = {}
+    paths = {}
     for path in sorted(package.rglob("*.py")):
         parts = path.relative_to(package.parent).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return paths
 
 
 def imports(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
@@ -107,8 +107,8 @@ class _Part:
         """Count one more definition of the name, or statement."""
         self.digest = hashlib.sha256(f"{self.digest}{_dump(node)}".encode()).hexdigest()
         nodes = list(ast.walk(node))
-        inner = {id(one.value) for one in nodes if isinstance(one, ast.Attribute)}
-        self.chains |= {_chain(one) for one in nodes if id(one) not in inner} - {()}
+        inner = {id(child.value) for child in nodes if isinstance(child, ast.Attribute)}
+        self.chains |= {_chain(child) for child in nodes if id(child) not in inner} - {()}
         self.late += tuple(_late(nodes))
 
 
@@ -131,14 +131,14 @@ def _parsed(path: Path, changed_ns: int) -> _File:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [one for one in node.body if not _is_text(one)]
+            node.body = [statement for statement in node.body if not _is_text(statement)]
     parts = {STATEMENTS: _Part()}
     for node in tree.body:
         if not isinstance(node, ast.Import | ast.ImportFrom):
             for name in _names(node) or [STATEMENTS]:
                 parts.setdefault(name, _Part()).add(node)
-    found = list(_imports(ast.walk(tree)))
-    return _File(parts, dict(found), tuple(target for _, target in found))
+    imported = list(_imports(ast.walk(tree)))
+    return _File(parts, dict(imported), tuple(target for _, target in imported))
 
 
 def _dump(node: ast.AST) -> str:
@@ -154,8 +154,8 @@ def _names(node: ast.stmt) -> list[str]:
     targets = node.targets if isinstance(node, ast.Assign) else getattr(node, "target", None)
     if isinstance(targets, ast.Name):
         return [targets.id]
-    inner = [one for target in targets or [] for one in getattr(target, "elts", [target])]
-    names = [one.id for one in inner if isinstance(one, ast.Name)]
+    inner = [element for target in targets or [] for element in getattr(target, "elts", [target])]
+    names = [element.id for element in inner if isinstance(element, ast.Name)]
     return names if len(names) == len(inner) else []
 
 
@@ -172,13 +172,13 @@ def _chain(node: ast.AST) -> tuple[str, ...]:
 def _imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, tuple[str, ...]]]:
     for node in nodes:
         if isinstance(node, ast.Import):
-            for one in node.names:
-                target = tuple(one.name.split("."))
-                yield one.asname or target[0], target if one.asname else target[:1]
+            for alias in node.names:
+                target = tuple(alias.name.split("."))
+                yield alias.asname or target[0], target if alias.asname else target[:1]
                 yield "", target
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            for one in node.names:
-                yield one.asname or one.name, (*node.module.split("."), one.name)
+            for alias in node.names:
+                yield alias.asname or alias.name, (*node.module.split("."), alias.name)
 
 
 def _late(nodes: Iterable[ast.AST]) -> Iterator[str]:
