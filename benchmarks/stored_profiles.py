@@ -15,9 +15,9 @@ ROUNDS = 5
 SYSTEMS = ("dynacomm", "hiertrain", "edgegossip", "dlion")
 FIRST_CHART = """
 import dataclasses, pathlib, sys, time
-from workbench.profiles import stored
+from workbench.profiles import analytic
 if sys.argv[2] == "traced":
-    stored.KEPT = dataclasses.replace(stored.KEPT, path=pathlib.Path("no such file"))
+    analytic.KEPT = dataclasses.replace(analytic.KEPT, path=pathlib.Path("no such file"))
 start_s = time.perf_counter(), time.process_time()
 import importlib
 explorer = importlib.import_module(f"workbench.{sys.argv[1]}.explorer")

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from workbench.memory import stored_dataflows
 from workbench.names import check_name
 from workbench.olpb.costs import stored_passes
-from workbench.profiles import analytic, stored
+from workbench.profiles import analytic
 from workbench.store.kept import Kept, packed
 from workbench.zoo import MODELS
 
 FILES: dict[str, tuple[Kept, Callable[[], bytes]]] = {
-    "profiles": (stored.KEPT, analytic.zoo_as_json),
+    "profiles": (analytic.KEPT, analytic.zoo_as_json),
     "dataflows": (
         stored_dataflows.KEPT,
         lambda: packed(

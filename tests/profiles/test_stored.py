@@ -11,44 +11,43 @@ from pathlib import Path
 import pytest
 
 from tests.long import usually
-from workbench.profiles import moved_bytes, profile_model, stored
-from workbench.profiles.analytic import zoo_as_json
+from workbench.profiles import analytic, moved_bytes, profile_model
+from workbench.profiles.analytic import KEPT, stored_costs, zoo_as_json
 from workbench.zoo import MODELS, build
 
 
 def test_every_model_is_stored() -> None:
-    assert list(json.loads(stored.KEPT.path.read_text())) == list(MODELS)
+    assert list(json.loads(KEPT.path.read_text())) == list(MODELS)
 
 
 @pytest.mark.parametrize("name", usually(("lenet5", "resnet20_cifar"), MODELS))
 def test_what_is_stored_is_what_tracing_gives(name: str) -> None:
     shape, module = MODELS[name].input_shape, build(name, device="meta")
-    kept = stored.look_up(name, (shape,), "float32")
+    kept = stored_costs(KEPT, name)
     assert kept is not None
-    assert kept.profile is profile_model(name)
-    assert kept.profile == profile_model(module, shape, name=name)
-    assert kept.moved_bytes is moved_bytes(name)
+    assert kept.profile == profile_model(name) == profile_model(module, shape, name=name)
     assert kept.moved_bytes.tolist() == moved_bytes(module, shape).tolist()
     assert kept.moved_bytes.dtype == moved_bytes(module, shape).dtype
     assert not kept.moved_bytes.flags.writeable
 
 
-def test_only_the_models_own_input_is_stored() -> None:
-    assert stored.look_up("alexnet", ((3, 200, 200),), "float32") is None
-    assert stored.look_up("alexnet", ((3, 224, 224),), "float64") is None
-    assert stored.look_up("alexnet", ((3, 224, 224), (3, 224, 224)), "float32") is None
+def test_only_the_models_own_input_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[str]()
+    monkeypatch.setattr(analytic, "stored_costs", lambda _, name: asked.append(name))
+    profile_model("resnet20_cifar", (3, 48, 48))
+    profile_model("resnet20_cifar", by="modules")
+    assert not asked
 
 
-def test_without_a_file_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored, "KEPT", replace(stored.KEPT, path=tmp_path / "not there.json"))
-    assert stored.look_up("lenet5", (MODELS["lenet5"].input_shape,), "float32") is None
+def test_without_a_file_nothing_is_known(tmp_path: Path) -> None:
+    assert stored_costs(replace(KEPT, path=tmp_path / "not there.json"), "lenet5") is None
 
 
 def test_storing_again_gives_the_same_lines() -> None:
     few = ("lenet5", "squeezenet_cifar")
     again = zoo_as_json(few).decode().splitlines()
     assert len(again) == 2
-    kept = stored.KEPT.path.read_text().splitlines()
+    kept = KEPT.path.read_text().splitlines()
     assert {line.strip("{},") for line in again} <= {line.strip("{},") for line in kept}
 
 

@@ -12,12 +12,12 @@ import pytest
 from workbench.memory import stored_dataflows
 from workbench.olpb.costs import stored_passes
 from workbench.paths import ROOT
-from workbench.profiles import stored
+from workbench.profiles import analytic
 from workbench.store import code
 from workbench.store.kept import Kept, _content, packed
 
 KEPT = {
-    "profiles": stored.KEPT,
+    "profiles": analytic.KEPT,
     "dataflows": stored_dataflows.KEPT,
     "passes": stored_passes.KEPT,
 }

@@ -26,7 +26,7 @@ from workbench.graphs.autograd_nodes import nodes_behind
 from workbench.graphs.graph import UntraceableError, View
 from workbench.graphs.layers import CONSTANT, Layers, find_layers
 from workbench.graphs.recorder import Recorder, tensors_in
-from workbench.graphs.recording import meta_copy, run
+from workbench.graphs.recording import held_tensors, meta_copy, run
 from workbench.graphs.tracing import Shapes, make_inputs
 
 # Two, since batch normalisation refuses one. Three and a large prime show what changes with the
@@ -134,11 +134,7 @@ def trace_calls(module: nn.Module, shapes: Shapes, dtype: str) -> CallGraph:
     copied = meta_copy(name, module)
     for part, original in zip(copied.modules(), module.modules(), strict=True):
         part.training = original.training
-    held = dict(copied.named_parameters()) | dict(copied.named_buffers())
-    for prefix, part in copied.named_modules():
-        for key, attribute in vars(part).items():
-            if isinstance(attribute, Tensor):
-                held[f"{prefix}.{key}".lstrip(".")] = attribute
+    held = dict(copied.named_parameters()) | held_tensors(copied)
     two, three, many = (
         _recorded(name, copied, make_inputs(shapes, batch, dtype, "meta"), held)
         for batch in BATCHES

@@ -28,6 +28,7 @@ from workbench.graphs.recording import (
     check_returned,
     copied_with,
     explained,
+    held_tensors,
     learning,
 )
 
@@ -75,9 +76,7 @@ def trace_training(
 ) -> Recording:
     """Graph of a step of SGD on inputs of these forms: forward, loss, gradients, update.
 
-    Its outputs are the loss and the new parameters. By default a score for each of several classes
-    is learnt by cross entropy with the target, and anything else by its sum. A loss of the user's
-    own is called with what the module returns, and with the targets.
+    Its outputs are the loss and the new parameters.
     """
     check_has_parameters(name, module)
     mode = FakeTensorMode()
@@ -98,12 +97,16 @@ def trace_training(
     ) -> list[Tensor]:
         def of(trained: dict[str, Tensor], held: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
             returned = _called(copied, {**trained, **held}, given)
-            value = (loss or _default_loss)(returned, *wanted)
+            value = (loss or default_loss)(returned, *wanted)
             return value, value
 
         gradients, value = grad(of, has_aux=True)(trained, held)
         recorder.phase = "update"
-        return [value, *(_updated(parameter, gradients[key]) for key, parameter in trained.items())]
+        updated = [
+            torch.add(parameter, gradients[key], alpha=-LEARNING_RATE)
+            for key, parameter in trained.items()
+        ]
+        return [value, *updated]
 
     with explained(name, copied), learning(), mode, recorder:
         outputs = functionalize(step)(trained, held, given, wanted)
@@ -145,11 +148,8 @@ _DROPOUTS = frozenset(
 """Those whose mask has the form of the input."""
 
 
-def _updated(parameter: Tensor, gradient: Tensor) -> Tensor:
-    return torch.add(parameter, gradient, alpha=-LEARNING_RATE)
-
-
-def _default_loss(returned: Any, target: Tensor) -> Tensor:
+def default_loss(returned: Any, target: Tensor) -> Tensor:
+    """Cross entropy of a score for each of several classes with the target; else the sum."""
     outputs = tensors_in(returned)
     if not outputs:
         raise UserError("it returns no tensor to learn from")
@@ -157,16 +157,6 @@ def _default_loss(returned: Any, target: Tensor) -> Tensor:
     if len(outputs) == 1 and first.dim() == 2 and first.shape[1] > 1:
         return functional.cross_entropy(first, target)
     return torch.stack([output.sum() for output in outputs]).sum()
-
-
-def held_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """Buffers and other tensors that a module and its parts hold, by name."""
-    held = dict(module.named_buffers())
-    for prefix, part in module.named_modules():
-        for key, attribute in vars(part).items():
-            if isinstance(attribute, Tensor):
-                held[f"{prefix}.{key}".lstrip(".")] = attribute
-    return held
 
 
 def _faked(tensor: Tensor) -> Tensor:

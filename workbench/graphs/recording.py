@@ -110,6 +110,16 @@ def check_has_parameters(name: str, module: nn.Module) -> None:
         raise UserError(f"{name} has lazy layers without a shape yet; run it once on an input")
 
 
+def held_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Buffers and other tensors that a module and its parts hold, by name."""
+    held = dict(module.named_buffers())
+    for prefix, part in module.named_modules():
+        for key, attribute in vars(part).items():
+            if isinstance(attribute, Tensor):
+                held[f"{prefix}.{key}".lstrip(".")] = attribute
+    return held
+
+
 def unfreeze(module: nn.Module) -> None:
     """Let every parameter learn that can."""
     for parameter in module.parameters():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -90,8 +89,7 @@ def trace(
     else:
         recording = trace_inference(name, module, inputs)
     with_weights = partial(_initialised, model) if isinstance(model, str) else lambda: module
-    recorded = {field.name: getattr(recording, field.name) for field in fields(recording)}
-    return OperatorGraph(**(recorded | {"name": name, "module": with_weights}))
+    return OperatorGraph(**{**vars(recording), "name": name, "module": with_weights})
 
 
 def follow(

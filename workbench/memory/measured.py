@@ -11,13 +11,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from workbench.checks import check_whole
 from workbench.errors import UserError
-from workbench.graphs.functional import LEARNING_RATE, Loss
+from workbench.graphs.functional import LEARNING_RATE, Loss, default_loss
 from workbench.graphs.operator_graph import OperatorGraph
-from workbench.graphs.recorder import tensors_in
 from workbench.graphs.running import check_inputs
 from workbench.memory.arena import Arena
 from workbench.memory.plan import MemoryPlan
@@ -150,19 +148,10 @@ def _plain(
 
     def step() -> object:
         output = module(*samples)
-        value = (loss or _loss)(output, *targets)
+        value = (loss or default_loss)(output, *targets)
         value.backward()  # type: ignore[no-untyped-call]
         sgd.step()
         sgd.zero_grad(set_to_none=True)
         return value.detach()
 
     return step
-
-
-def _loss(found: object, target: Tensor) -> Tensor:
-    """The loss that a step of training is traced with by default."""
-    outputs = tensors_in(found)
-    first = outputs[0]
-    if len(outputs) == 1 and first.dim() == 2 and first.shape[1] > 1:
-        return functional.cross_entropy(first, target)
-    return torch.stack([output.sum() for output in outputs]).sum()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -16,13 +16,27 @@ from workbench.graphs import By, Layers, find_layers, follow, input_shapes
 from workbench.graphs.graph import Recording, View
 from workbench.graphs.layers import CONSTANT
 from workbench.graphs.tracing import BATCH
-from workbench.profiles import stored
+from workbench.paths import DATA
 from workbench.profiles.model_profile import SCHEMA, ModelProfile
-from workbench.profiles.stored import Costs
+from workbench.store.kept import Kept
 from workbench.zoo import MODELS
 
 if TYPE_CHECKING:
     import torch
+
+KEPT = Kept(
+    DATA / "profiles" / "zoo.json",
+    ("workbench.profiles.analytic", "zoo_as_json"),
+    "scripts/trace_zoo.py profiles",
+)
+"""What models of the zoo cost at their own input shapes, known without PyTorch."""
+
+
+class Costs(NamedTuple):
+    """A model's profile, and what `moved_bytes` gives."""
+
+    profile: ModelProfile
+    moved_bytes: NDArray[np.int64]
 
 
 def profile_model(
@@ -37,7 +51,7 @@ def profile_model(
 
     See `workbench.graphs.layers` for the rule that makes it a chain. The module is traced in
     training mode, forward and backward, and not touched. What the zoo's models cost at their own
-    input shapes is stored (`workbench.profiles.stored`).
+    input shapes is stored (`KEPT`).
 
     FLOPs are those of the operators that ``torch.utils.flop_counter`` counts (convolutions,
     matrix products, attention), two per multiply-add; elementwise work, pooling and look-ups
@@ -88,6 +102,23 @@ def zoo_as_json(names: Iterable[str] = MODELS) -> bytes:
     return ("{" + ",\n".join(lines) + "}\n").encode()
 
 
+def stored_costs(kept: Kept, name: str) -> Costs | None:
+    """What is stored of a model of the zoo; None if it has to be traced."""
+    costs = _as_stored(kept).get(name)
+    if costs is None:
+        return None
+    moved = np.array(costs["moved_bytes"], dtype=np.int64)
+    moved.setflags(write=False)
+    table = pl.DataFrame({column: costs[column] for column in SCHEMA}, schema=SCHEMA)
+    shape, tensors = MODELS[name].input_shape, costs["tensor_bytes"]
+    return Costs(ModelProfile(name, shape, table, tensors), moved)
+
+
+@cache
+def _as_stored(kept: Kept) -> dict[str, dict[str, Any]]:
+    return dict(json.loads(kept.content() or b"{}"))
+
+
 def _costs(
     model: str | torch.nn.Module,
     input_shape: Sequence[int] | Sequence[Sequence[int]] | None,
@@ -101,7 +132,8 @@ def _costs(
 
 @lru_cache(maxsize=64)
 def _of_zoo(name: str, shapes: tuple[tuple[int, ...], ...], input_dtype: str, by: By) -> Costs:
-    known = stored.look_up(name, shapes, input_dtype) if by == "graph" else None
+    is_stored = (shapes, input_dtype, by) == ((MODELS[name].input_shape,), "float32", "graph")
+    known = stored_costs(KEPT, name) if is_stored else None
     return known or _traced(name, shapes, input_dtype, by)
 
 
