@@ -75,16 +75,16 @@ class Operator:
     """A tensor operation below autograd, on a batch."""
 
     name: str  # as PyTorch calls it: addmm
-    weighted: bool  # whether it multiplies with, or looks up in, a matrix
     reads: tuple[View, ...]
     makes: tuple[View, ...]  # without results that are views of what it reads
-    flops: int  # two per multiply-add
-    unfolded_bytes: int  # of a convolution's input, a patch per output pixel
-    module_layer: int  # where layers are modules: how many of these had been called
-    phase: Phase
+    results: tuple[View, ...]  # all, views of what it reads among them
     function: Any  # of PyTorch, and what it is called with: `Operand` in the place of tensors
     arguments: Any
-    results: tuple[View, ...]  # all, views of what it reads among them
+    phase: Phase = "forward"
+    flops: int = 0  # two per multiply-add
+    unfolded_bytes: int = 0  # of a convolution's input, a patch per output pixel
+    module_layer: int = 0  # where layers are modules: how many of these had been called
+    weighted: bool = False  # whether it multiplies with, or looks up in, a matrix
     may_overwrite: frozenset[int] = frozenset()  # of what it reads: those whose place it may take
     is_random: bool = False
 

@@ -150,16 +150,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.operators.append(
             Operator(
                 packet.__name__,
-                packet in WEIGHTED,
                 reads,
                 tuple(makes.values()),
+                results,
+                func,
+                tree_map_only(Tensor, lambda _: Operand(next(numbers)), arguments),
+                phase,
                 flops,
                 _unfolded_bytes(arguments[0], out) if packet is _aten.convolution else 0,
                 len(self.modules or ()),
-                phase,
-                func,
-                tree_map_only(Tensor, lambda _: Operand(next(numbers)), arguments),
-                results,
+                packet in WEIGHTED,
                 _may_overwrite(func, reads, results),
                 torch.Tag.nondeterministic_seeded in func.tags,
             )
@@ -179,10 +179,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         storage = tensor.untyped_storage()
         held = self._held.get(storage._cdata)
         reference = held[0] if held else StorageWeakRef(storage)  # type: ignore[no-untyped-call]
-        number, index = (
-            self._values[held[1]].storage if held else len(self._held),
-            len(self._values),
-        )
+        number = self._values[held[1]].storage if held else len(self._held)
+        index = len(self._values)
         self._held[storage._cdata] = (reference, index)
         self._values.append(Value(origin, number, storage.nbytes(), parameters, name))
         return index

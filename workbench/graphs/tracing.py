@@ -46,9 +46,7 @@ def trace(
     Parameters
     ----------
     model, input_shape, input_dtype
-        As for `follow`.
-    batch_size
-        Samples.
+        As for `follow`, whose errors it raises.
     training
         False: inference, in evaluation mode. True: a step of SGD, with loss, gradients and the
         update of the parameters; it returns the loss and the new parameters.
@@ -57,15 +55,7 @@ def trace(
         one a sample, for a score of each of several classes; else the sum.
     target_shape, target_dtype
         Of what a loss of one's own compares with, as for inputs: ``()`` and ``"int64"`` for a class
-        of each sample. Targets come after the inputs where the graph is run. None by default.
-
-    Raises
-    ------
-    UntraceableError
-        The module asks for numbers; the message says where.
-    ValueError
-        An unknown model, an input that does not fit, a batch size that is no positive whole number,
-        training of a module without parameters, or targets without a loss that takes them.
+        of each sample. Targets come after the inputs where the graph is run.
     """
     shapes = input_shapes(model, input_shape)
     check_whole("batch_size", batch_size, 1)
@@ -121,13 +111,8 @@ def follow(
     unfrozen
         Whether to follow it as if no parameter were frozen.
 
-    Raises
-    ------
-    UntraceableError
-        The module asks for numbers.
-    ValueError
-        An unknown model, an input that does not fit (the message says at which layer), or a module
-        without parameters that are trained.
+    Raises `UntraceableError` if the module asks for numbers, and ValueError if an input does not
+    fit; the message says at which layer.
     """
     shapes = input_shapes(model, input_shape)
     check_by(by)

@@ -127,11 +127,7 @@ class Dataflow:
     @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:
         """Steps that read each buffer."""
-        found: list[list[int]] = [[] for _ in self.sizes]
-        for number, step in enumerate(self.steps):
-            for buffer in step.reads:
-                found[buffer].append(number)
-        return tuple(map(tuple, found))
+        return _inverted([step.reads for step in self.steps], len(self.sizes))
 
     @cached_property
     def before(self) -> tuple[tuple[int, ...], ...]:
@@ -144,11 +140,16 @@ class Dataflow:
     @cached_property
     def behind(self) -> tuple[tuple[int, ...], ...]:
         """Steps that wait for each step."""
-        found: list[list[int]] = [[] for _ in self.steps]
-        for number, earlier in enumerate(self.before):
-            for before in earlier:
-                found[before].append(number)
-        return tuple(map(tuple, found))
+        return _inverted(self.before, len(self.steps))
+
+
+def _inverted(lists: Sequence[Sequence[int]], count: int) -> tuple[tuple[int, ...], ...]:
+    """By number below `count`: which of the lists it is in."""
+    places: list[list[int]] = [[] for _ in range(count)]
+    for place, numbers in enumerate(lists):
+        for number in numbers:
+            places[number].append(place)
+    return tuple(map(tuple, places))
 
 
 _KINDS = {"forward": "activation", "backward": "gradient", "update": "weight"}
@@ -179,9 +180,8 @@ def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
         read = _outside(graph, outside, (view.value for view in operator.reads))
         written = _outside(graph, outside, _written(operator, updated))
         earlier = {at for storage in written for at in reading.get(storage, ())}
-        if (
-            operator.name != "native_batch_norm_backward"
-        ):  # statistics of its own batch are its inputs
+        # Statistics of its own batch are inputs of a normalisation's gradient.
+        if operator.name != "native_batch_norm_backward":
             earlier |= {at for storage in read for at in writing.get(storage, ())}
         if operator.is_random:  # draws from the generator that those before it have left
             earlier |= {at for at, step in enumerate(steps) if step.is_random}

@@ -23,8 +23,6 @@ from workbench.names import choose
 if TYPE_CHECKING:
     import torch
 
-OURS = "workbench"
-
 _UNITS = {"": 1, "b": 1}
 _UNITS |= {f"{letter}b": 1000**n for n, letter in enumerate("kmgt", 1)}
 _UNITS |= {f"{letter}ib": 1024**n for n, letter in enumerate("kmgt", 1)}

@@ -6,19 +6,13 @@ follow from constants and are folded. An addition and ReLU are done while the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from workbench.graphs.graph import Operand, Operator, Value, View
 from workbench.graphs.operator_graph import OperatorGraph
-from workbench.graphs.optimiser.convolutions import (
-    Form,
-    Norm,
-    convolve,
-    folded_bias,
-    folded_weight,
-)
+from workbench.graphs.optimiser.convolutions import Form, Norm, convolve, folded_bias, folded_weight
 from workbench.graphs.optimiser.rewriting import makers, reads, without
 
 
@@ -39,13 +33,8 @@ def normalisation(graph: OperatorGraph) -> OperatorGraph:
         removed.add(before)
     if not removed:
         return graph
-    found = replace(
-        graph,
-        operators=tuple(operators),
-        values=tuple(values),
-        preparation=tuple(preparation),
-    )
-    return without(found, removed)
+    changed = replace(graph, values=tuple(values), preparation=tuple(preparation))
+    return without(replace(changed, operators=tuple(operators)), removed)
 
 
 def _fits(convolution: Operator, norm: Operator, constant: Container[int]) -> bool:
@@ -86,27 +75,15 @@ def _making(
     values: list[Value],
 ) -> Operator:
     """An operator on a convolution's weight or bias, and what is known of the normalisation."""
-    taken = [view for view in read if view is not None]
+    taken = tuple(view for view in read if view is not None)
     numbers = iter(range(len(taken)))
-    numbered = [None if view is None else Operand(next(numbers)) for view in read]
-    first, scale, shift, mean, variance = numbered
-    norm = Norm(scale, shift, mean, variance, eps)  # type: ignore[arg-type]
+    operands: Iterator[Any] = (view and Operand(next(numbers)) for view in read)
+    first, scale, shift, mean, variance = operands
+    arguments: Any = ((first, Norm(scale, shift, mean, variance, eps)), {})
     storage = 1 + max(value.storage for value in values)
     result = replace(like, value=len(values))
     values.append(Value("operator", storage, like.size_bytes))
-    return Operator(
-        function.__name__,
-        False,
-        tuple(taken),
-        (result,),
-        0,
-        0,
-        0,
-        "forward",
-        function,
-        ((first, norm), {}),
-        (result,),
-    )
+    return Operator(function.__name__, taken, (result,), (result,), function, arguments)
 
 
 def _folded(before: Operator, norm: Operator, weight: View, bias: View) -> Operator:
