@@ -6,6 +6,7 @@ import copy
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -118,37 +119,33 @@ def test_what_order_views_and_writes_matter_to(name: str, training: bool) -> Non
         torch.testing.assert_close(one, other)
 
 
-def test_what_is_no_score_is_learnt_by_its_sum() -> None:
+def mean_square(outputs: tuple[Tensor, Tensor]) -> Tensor:
+    return outputs[0].square().mean()
+
+
+def mean_square_from(outputs: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
+    return (outputs[0].sum() - target).square().mean()
+
+
+def summed(outputs: tuple[Tensor, Tensor], classes: Tensor) -> Tensor:
+    del classes
+    return torch.stack([output.sum() for output in outputs]).sum()
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets", "options"),
+    [
+        (summed, (torch.zeros(3, dtype=torch.int64),), {}),  # the default of what is no score
+        (mean_square, (), {"loss": mean_square}),
+        (mean_square_from, (torch.ones(3, 2),), {"loss": mean_square_from, "target_shape": (2,)}),
+    ],
+)
+def test_losses(
+    loss: Callable[..., Tensor], targets: tuple[Tensor, ...], options: dict[str, Any]
+) -> None:
     module, given = awkward()
-    graph = trace(module, [(4,), (1,)], 3, training=True)
-    found = graph.run((*given, torch.zeros(3, dtype=torch.int64)))
-    outputs = module(*given)
-    same(found, stepped(module, torch.stack([one.sum() for one in outputs]).sum()))
-
-
-def test_a_loss_of_ones_own() -> None:
-    module, given = awkward()
-
-    def loss(outputs: tuple[Tensor, Tensor]) -> Tensor:
-        return outputs[0].square().mean()
-
-    graph = trace(module, [(4,), (1,)], 3, training=True, loss=loss)
-    found = graph.run(given)
-    same(found, stepped(module, loss(module(*given))))
-
-
-def test_a_loss_of_ones_own_compares_with_targets() -> None:
-    module, given = awkward()
-    wanted = torch.randn(3, 2)
-
-    def loss(outputs: tuple[Tensor, Tensor], target: Tensor) -> Tensor:
-        return (outputs[0].sum() - target).square().mean()
-
-    graph = trace(module, [(4,), (1,)], 3, training=True, loss=loss, target_shape=(2,))
-    found = graph.run((*given, wanted))
-    same(found, stepped(module, loss(module(*given), wanted)))
-    with pytest.raises(ValueError, match="a loss of one's own"):
-        trace(module, [(4,), (1,)], 3, training=True, target_shape=(2,))
+    outputs = trace(module, [(4,), (1,)], 3, training=True, **options).run((*given, *targets))
+    same(outputs, stepped(module, loss(module(*given), *targets)))
 
 
 @pytest.mark.parametrize("axes", [(0, 2, 1), (1, 0, 2), (2, 0, 1)])
@@ -297,17 +294,18 @@ class TestBadInput:
         with pytest.raises(UntraceableError, match=r"Asks cannot be traced: .*test_functional"):
             trace(Asks(), (2,))
 
-    def test_a_batch_of_nothing(self) -> None:
-        with pytest.raises(ValueError, match="batch_size is 0"):
-            trace("lenet5", batch_size=0)
-
-    def test_a_shape_that_does_not_fit(self) -> None:
-        with pytest.raises(ValueError, match="does not fit"):
-            trace(nn.Linear(3, 2), (4,))
-
-    def test_training_without_parameters(self) -> None:
-        with pytest.raises(ValueError, match="no parameters"):
-            trace(nn.ReLU(), (4,), training=True)
+    @pytest.mark.parametrize(
+        ("module", "options", "message"),
+        [
+            (nn.Linear(4, 2), {"batch_size": 0}, "batch_size is 0"),
+            (nn.Linear(3, 2), {}, "does not fit"),
+            (nn.ReLU(), {"training": True}, "no parameters"),
+            (nn.Linear(4, 2), {"training": True, "target_shape": (2,)}, "a loss of one's own"),
+        ],
+    )
+    def test_refusals(self, module: nn.Module, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            trace(module, (4,), **options)
 
     def test_running_on_another_batch(self) -> None:
         with pytest.raises(ValueError, match=r"traced for inputs float32 of shape \(3, 4\)"):

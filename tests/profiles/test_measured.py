@@ -82,12 +82,10 @@ def test_laps_are_the_layers(kind: str, monkeypatch: pytest.MonkeyPatch) -> None
     with flops_for_seconds(monkeypatch):
         times = measure_layer_times(model, 2, shape, repeats=2)
     assert times.layers == profile.layers
-    assert times.table["forward_s"].to_list() == [
-        2 * flops for flops in profile.table["forward_flops"]
-    ]
-    assert times.table["backward_s"].to_list() == [
-        2 * flops for flops in profile.table["backward_flops"]
-    ]
+    for way in ("forward", "backward"):
+        assert times.table[f"{way}_s"].equals(
+            2.0 * profile.table[f"{way}_flops"], check_names=False
+        )
     assert times.layers_over_iteration == 1
     assert times.table["forward_iqr_s"].sum() == times.iteration_iqr_s == 0
 
@@ -172,7 +170,6 @@ def test_user_module_is_not_touched() -> None:
     ("options", "message"),
     [
         ({"batch_size": 0}, "batch_size is 0"),
-        ({"batch_size": -8}, "batch_size is -8"),
         ({"batch_size": 1, "repeats": 0}, "repeats=0"),
         ({"batch_size": 1, "warmup": -1}, "warmup=-1"),
         ({"batch_size": 1, "device": "tpu"}, "'cpu' and 'cuda' can be measured"),
@@ -185,11 +182,7 @@ def test_refusals(options: dict[str, object], message: str) -> None:
         measure_layer_times("lenet5", **options)  # type: ignore[arg-type]
 
 
-def test_modules_that_cannot_be_run() -> None:
-    with pytest.raises(ValueError, match="input_shape is missing"):
-        measure_layer_times(nn.Linear(3, 3), 1)
-    with pytest.raises(ValueError, match="ReLU has no parameters"):
-        measure_layer_times(nn.ReLU(), 1, (3,))
+def test_a_module_without_weights_cannot_be_run() -> None:
     with pytest.raises(ValueError, match="on the meta device and holds no weights"):
         measure_layer_times(build("lenet5", device="meta"), 1, (1, 28, 28))
 

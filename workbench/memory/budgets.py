@@ -26,6 +26,9 @@ PATIENCE = 3
 _LESS = 0.97
 """Of a room, in the next try."""
 
+PROMISES = 3
+"""Budgets that are tried before a refusal names one."""
+
 POINTS = 12
 """Budgets of a curve, if none are given."""
 ROUNDS = 4
@@ -144,6 +147,30 @@ def within(
         text = f"no plan within {budget_bytes:,} bytes was found; one of {least:,} was"
         raise BudgetError(text, least)
     return best
+
+
+def reachable(
+    plan_within: Callable[[int], object],
+    least_bytes: int,
+    most_bytes: int,
+    named: Callable[[int], int],
+) -> int | None:
+    """The budget to name in a refusal: from `least_bytes` on, one that a plan is found within.
+
+    What is found on the way to one budget need not be on the way to another. `named` rounds a
+    budget up to what the refusal says. None if nothing is found below `most_bytes`.
+    """
+    least = named(least_bytes)
+    for _ in range(PROMISES):
+        if least >= most_bytes:
+            break
+        try:
+            plan_within(least)
+        except BudgetError as error:
+            least = named(error.found_bytes or most_bytes)
+        else:
+            return least
+    return None
 
 
 def less(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> list[Dataflow]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from workbench.memory.dataflow import Dataflow
 from workbench.memory.lifetimes import lifetimes
 from workbench.memory.recomputation import BudgetError, cost, unrolled
-from workbench.memory.stages import Chain, Stage, chain
+from workbench.memory.stages import Stage, Stages, stages_of
 
 SLOTS = 1000
 """That a budget is divided into."""
@@ -36,33 +36,35 @@ Run = tuple[Part, int]
 def checkpointed(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> Dataflow:
     """The dataflow with stages that run again, in order, within a budget; at least cost.
 
-    Raises `BudgetError`: no such way is within the budget, or the dataflow is not a chain.
+    Raises `BudgetError`: no such way is within the budget, or the dataflow has no such stages.
     """
-    stages = chain(flow, order)
-    if not 1 < len(stages.stages) <= MOST_STAGES:
-        raise BudgetError("the dataflow is not a chain of stages")
-    room = budget_bytes - stages.pinned_bytes
-    solved = _Programme(stages.stages, cost(flow), room) if room > 0 else None
-    if solved is None or not solved.is_solved:
+    staged = stages_of(flow, order)
+    programme = _programme(flow, staged, budget_bytes)
+    if programme is None or not programme.is_solved:
         raise BudgetError(f"no plan of stages within {budget_bytes:,} bytes was found")
-    return unrolled(flow, list(_steps(stages, solved.runs())))
+    return unrolled(flow, list(_steps(staged, programme.runs())))
 
 
 def least_staged(flow: Dataflow, order: Sequence[int]) -> int | None:
     """Bytes alive at once in the smallest plan of stages, at once; None if it is not a chain."""
-    stages = chain(flow, order)
-    room = lifetimes(flow, order).bound_bytes - stages.pinned_bytes
-    if not 1 < len(stages.stages) <= MOST_STAGES or room <= 0:
+    staged = stages_of(flow, order)
+    programme = _programme(flow, staged, lifetimes(flow, order).bound_bytes)
+    return None if programme is None else staged.pinned_bytes + programme.least_bytes
+
+
+def _programme(flow: Dataflow, staged: Stages, budget_bytes: int) -> _Programme | None:
+    room = budget_bytes - staged.pinned_bytes
+    if not 1 < len(staged.stages) <= MOST_STAGES or room <= 0:
         return None
-    return stages.pinned_bytes + _Programme(stages.stages, cost(flow), room).least_bytes
+    return _Programme(staged.stages, cost(flow), room)
 
 
-def _steps(stages: Chain, runs: list[Run]) -> Iterator[int]:
+def _steps(staged: Stages, runs: list[Run]) -> Iterator[int]:
     """Steps of runs, without those that have run and must not run again."""
     ran = set[int]()
     for part, number in runs:
-        for step in getattr(stages.stages[number], part):
-            if step not in ran or step not in stages.once:
+        for step in getattr(staged.stages[number], part):
+            if step not in ran or step not in staged.once:
                 yield step
             ran.add(step)
 

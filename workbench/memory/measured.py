@@ -71,21 +71,15 @@ def measure_memory(
 
     Parameters
     ----------
-    graph
-        Of `workbench.graphs.trace`, optimised or not. Its module is not changed.
+    graph, loss
+        Of `workbench.graphs.trace`, optimised or not, and the loss that it was traced with. Its
+        module is not changed.
     inputs
         As `Arena.run` takes them: for a step of training, classes come last.
     planner, budget_bytes
         As for `plan_memory`.
     repeats
         Runs that are timed, of each; one before them is not.
-    loss
-        That the graph was traced with.
-
-    Raises
-    ------
-    ValueError
-        Inputs that the graph was not traced for, no repeats, and what `plan_memory` refuses.
     """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     check_inputs(graph, given)

@@ -1,11 +1,4 @@
-"""A memory plan: which bytes of one block hold which buffer, and when; checked before it is given.
-
->>> from workbench import graphs
->>> from workbench.olpb import plan_memory
->>> plan = plan_memory(graphs.trace("lenet5"))
->>> plan.total_bytes == plan.bound_bytes
-True
-"""
+"""A memory plan: which bytes of one block hold which buffer, and when, with its certificate."""
 
 from __future__ import annotations
 

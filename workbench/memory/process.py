@@ -71,12 +71,7 @@ class Needs:
 def needs(plan: MemoryPlan, optimizer: str = "sgd") -> Needs:
     """Return what a process needs that runs a plan.
 
-    Parameters
-    ----------
-    optimizer
-        A name in `OPTIMIZERS`. Other than in training it changes nothing.
-
-    Raises ValueError: an unknown optimizer.
+    The optimizer is a name in `OPTIMIZERS`; in inference it changes nothing.
     """
     return _needs(plan.flow, plan.total_bytes, optimizer)
 

@@ -110,14 +110,6 @@ def least_bytes(flow: Dataflow) -> int:
     return max(*needed, int(sizes[sorted(flow.kept)].sum()))
 
 
-def check_possible(flow: Dataflow, budget_bytes: int) -> None:
-    """Refuse a budget that no plan can meet, before any is searched for."""
-    if budget_bytes < (least := least_bytes(flow)):
-        raise BudgetError(
-            f"no plan within {budget_bytes:,} bytes is possible; a single step needs {least:,}"
-        )
-
-
 def cost(flow: Dataflow) -> NDArray[np.float64]:
     """What each step costs to run again, in FLOPs; what has none counts its bytes."""
     moved = [flow.sizes[[*step.reads, *step.makes]].sum() for step in flow.steps]

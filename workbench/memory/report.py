@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UserError
-from workbench.memory.budgets import least_reachable
+from workbench.memory.budgets import least_reachable, reachable
 from workbench.memory.checkpointing import least_staged
 from workbench.memory.dataflow import Dataflow, dataflow
 from workbench.memory.lifetimes import lifetimes
@@ -127,34 +127,24 @@ def _within(
     """A plan of the same order that leaves, of a budget, what lies beside its block."""
     flow, order = plan.flow, plan.order
 
-    def within(process_bytes: int) -> MemoryPlan:
-        room = process_bytes - beside
+    def within(room: int) -> MemoryPlan:
         return plan_memory(flow, plan.planner, room, order=order, time_limit_s=time_limit_s)
 
+    def named(room: int) -> int:
+        return _whole(room + beside) - beside
+
     try:
-        return within(budget_bytes)
+        return within(budget_bytes - beside)
     except BudgetError as error:
-        found_bytes = error.found_bytes
-    without = _whole(plan.total_bytes + beside)
-    text = f"no plan within {_mb(budget_bytes)} was found; "
-    least = _whole(
-        (found_bytes or least_staged(flow, order) or least_reachable(flow, order)) + beside
-    )
-    for _ in range(_PROMISES):
-        if least >= without:
-            break
-        try:  # what is found on the way to one budget need not be on the way to another
-            within(least)
-        except BudgetError as error:
-            least = _whole((error.found_bytes or without) + beside)
-        else:
-            text += f"computing again reaches {_mb(least)}, and without it "
-            break
-    raise BudgetError(f"{text}{_mb(without)} are needed")
-
-
-_PROMISES = 3
-"""Budgets that are tried before one is named."""
+        least = error.found_bytes
+    least = least or least_staged(flow, order) or least_reachable(flow, order)
+    without = named(plan.total_bytes)
+    room = reachable(within, least, without, named)
+    again = ""
+    if room is not None:
+        again = f"computing again reaches {_mb(room + beside)}, and without it "
+    needed = f"{again}{_mb(without + beside)} are needed"
+    raise BudgetError(f"no plan within {_mb(budget_bytes)} was found; {needed}")
 
 
 def _whole(size_bytes: int) -> int:

@@ -57,7 +57,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Chain:
+class Stages:
     """Stages, and what is alive beside them all the time.
 
     Attributes
@@ -77,11 +77,11 @@ SMALL = 1 / 100
 """Share of the most bytes alive that the smallest buffers have together, which just stay."""
 
 
-def chain(flow: Dataflow, order: Sequence[int]) -> Chain:
+def stages_of(flow: Dataflow, order: Sequence[int]) -> Stages:
     """Stages of a dataflow whose passes each keep an order; none of one that does not train."""
     forward, backward = _passes(flow, order)
     if not backward or any(set(flow.before[at]) & {*backward} for at in forward):
-        return Chain((), frozenset(), 0)
+        return Stages((), frozenset(), 0)
     behind = frozenset(at for at in forward if flow.steps[at].is_random or flow.steps[at].after)
     once = behind.union(*(flow.steps[at].after for at in behind))
     made = np.array([buffer for step in forward for buffer in flow.steps[step].makes], np.int64)
@@ -108,7 +108,7 @@ def chain(flow: Dataflow, order: Sequence[int]) -> Chain:
             (_across(flow, backward, after.backward), _across(flow, backward, before.backward)),
         )
         stages.append(runs.stage(once))
-    return Chain(tuple(stages), once, int(flow.sizes[pinned].sum()))
+    return Stages(tuple(stages), once, int(flow.sizes[pinned].sum()))
 
 
 def _passes(flow: Dataflow, order: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -93,16 +93,9 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """Return the manifest in a folder.
+        """Return the manifest in a folder; FileNotFoundError if there is none.
 
-        Raises
-        ------
-        FileNotFoundError
-            There is none.
-        OtherVersionError
-            It is of another format.
-        ValueError
-            It is damaged.
+        Raises `OtherVersionError` if it is of another format, and ValueError if it is damaged.
         """
         try:
             content: Any = json.loads((folder / NAME).read_text(encoding="utf-8"))
