@@ -118,9 +118,11 @@ def test_stages_of_networks(name: str, least: int) -> None:
     flow = dataflow(trace(name, batch_size=8, training=True))
     stages = stages_of(flow, range(len(flow.steps))).stages
     assert len(stages) >= least
-    steps = [step for one in stages for step in (*one.forward, *one.backward)]
+    parts = [stage.steps for stage in stages]
+    steps = [step for part in parts for step in (*part["forward"], *part["backward"])]
     assert sorted(steps) == list(range(len(flow.steps)))
-    assert all({*one.through, *one.again, *one.inner} <= {*one.forward} for one in stages)
+    for part in parts:
+        assert {*part["through"], *part["again"], *part["inner"]} <= {*part["forward"]}
 
 
 def test_the_better_of_both_ways_comes_first() -> None:

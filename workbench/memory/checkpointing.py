@@ -12,8 +12,8 @@ Deviation: a run that saves nothing skips what its output does not need; what mu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 from workbench.memory.dataflow import Dataflow
 from workbench.memory.lifetimes import lifetimes
 from workbench.memory.recomputation import BudgetError, cost, unrolled
-from workbench.memory.stages import Stage, Stages, stages_of
+from workbench.memory.stages import Part, Stage, Stages, stages_of
 
 SLOTS = 1000
 """That a budget is divided into."""
 MOST_STAGES = 100
 """Of the dynamic programme, whose time grows with their cube."""
 
-Part = Literal["through", "forward", "again", "inner", "backward"]
 Run = tuple[Part, int]
 """Steps of a stage, by the name that they have there."""
 
@@ -63,7 +62,7 @@ def _steps(staged: Stages, runs: list[Run]) -> Iterator[int]:
     """Steps of runs, without those that have run and must not run again."""
     ran = set[int]()
     for part, number in runs:
-        for step in getattr(staged.stages[number], part):
+        for step in staged.stages[number].steps[part]:
             if step not in ran or step not in staged.once:
                 yield step
             ran.add(step)
@@ -86,19 +85,20 @@ class _Programme:
     def __init__(self, stages: Sequence[Stage], step_cost: NDArray[np.float64], room: int) -> None:
         unit = max(1, -(-room // SLOTS))
 
-        def slots(name: str) -> list[int]:
-            return [-(-getattr(stage, name) // unit) for stage in stages]
-
-        def costs(name: str) -> list[float]:
-            return [float(step_cost[list(getattr(stage, name))].sum()) for stage in stages]
+        def slots(sizes: Iterable[int]) -> list[int]:
+            return [-(-size // unit) for size in sizes]
 
         self._unit, self._most, self._count = unit, room // unit, len(stages)
-        self._output, self._saved = slots("output_bytes"), slots("saved_bytes")
-        self._gradient = slots("gradient_bytes")
-        self._through, self._passing = slots("through_peak"), slots("passing_peak")
-        parts = ("forward", "again", "inner", "backward")
-        self._peak = {name: slots(f"{name}_peak") for name in parts}
-        self._cost = {name: costs(name) for name in (*parts, "through")}
+        self._output = slots(stage.output_bytes for stage in stages)
+        self._saved = slots(stage.saved_bytes for stage in stages)
+        self._gradient = slots(stage.gradient_bytes for stage in stages)
+        self._peak = {
+            part: slots(stage.peaks[part] for stage in stages) for part in stages[0].peaks
+        }
+        self._cost = {
+            part: [float(step_cost[list(stage.steps[part])].sum()) for stage in stages]
+            for part in stages[0].steps
+        }
         self._best: dict[tuple[int, int, bool], _Best] = {}
         for span in range(self._count):
             for s in range(self._count - span):
@@ -127,7 +127,7 @@ class _Programme:
         through_cost, peak = 0.0, 0
         for k in range(s + 1, t + 1):  # the first stage behind the checkpoint
             through_cost += self._cost["through"][k - 1]
-            peaks = self._through if k - 1 == s else self._passing
+            peaks = self._peak["through" if k - 1 == s else "passing"]
             peak = max(peak, peaks[k - 1])
             kept = self._output[k - 1]
             least = max(beside + peak, kept)

@@ -7,10 +7,10 @@ and the gradient of what it gave. So skips that reach far leave fewer stages, do
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,42 +18,34 @@ from numpy.typing import NDArray
 from workbench.memory.dataflow import Dataflow
 from workbench.memory.lifetimes import lifetimes
 
+Part = Literal["forward", "through", "again", "inner", "backward"]
+
 
 @dataclass(frozen=True)
 class Stage:
-    """Steps of a stage, and the bytes of its runs without those of its input.
+    """What a stage runs, by parts, and bytes, without those of its input.
 
     Attributes
     ----------
-    forward, through, again, inner, backward
-        Steps: all of the forward pass; those that the output needs, with those that nothing does;
-        those that the backward pass needs, and those of them that it needs if it has the output;
-        and those of the backward pass, with the updates that follow.
-    output_bytes, saved_bytes
-        Of what it gives, and of what the backward pass needs with it.
-    gradient_bytes
-        Of the gradients that its backward pass begins with.
-    through_peak, forward_peak, again_peak, inner_peak, backward_peak
-        Most bytes of a run that leaves the output alone; of one that leaves also what the backward
-        pass needs; of `again`, of `inner` with the output, and of the backward pass.
-    passing_peak
-        As `through_peak`, with the input, which is let go of.
+    steps
+        ``forward``: all of the forward pass. ``through``: those that the output needs, with those
+        that nothing does. ``again``: those that the backward pass needs; ``inner``: those of them
+        that it needs if it has the output. ``backward``: of the backward pass, with the updates
+        that follow.
+    peaks
+        Most bytes while a part runs, to what it leaves: ``through`` the output, ``forward`` also
+        what the backward pass needs. ``passing`` is ``through``, with the input, which is let go
+        of.
+    output_bytes, saved_bytes, gradient_bytes
+        Of what it gives; of that and what the backward pass needs; and of the gradients that its
+        backward pass begins with.
     """
 
-    forward: tuple[int, ...]
-    through: tuple[int, ...]
-    again: tuple[int, ...]
-    inner: tuple[int, ...]
-    backward: tuple[int, ...]
+    steps: Mapping[Part, tuple[int, ...]]
+    peaks: Mapping[str, int]
     output_bytes: int
     saved_bytes: int
     gradient_bytes: int
-    through_peak: int
-    passing_peak: int
-    forward_peak: int
-    again_peak: int
-    inner_peak: int
-    backward_peak: int
 
 
 @dataclass(frozen=True)
@@ -237,25 +229,18 @@ class _Runs(NamedTuple):
         saved = (made & read) - staying
         unread = set(self.forward).difference(self._needed(output | staying | saved, once))
         through = self._needed(output | staying, unread.union(once))
-        again = self._needed(saved, ())
-        inner = self._needed(saved - output, ())
-        input_bytes = self._bytes(given)
-        return Stage(
-            tuple(self.forward),
-            through,
-            again,
-            inner,
-            tuple(self.backward),
-            self._bytes(output),
-            self._bytes(saved | output),
-            self._bytes(entering),
-            self._peak(through, given, given | output) - input_bytes,
-            self._peak(through, given, output),
-            self._peak(self.forward, given, given | output | saved) - input_bytes,
-            self._peak(again, given, given | saved) - input_bytes,
-            self._peak(inner, given | output, given | output | saved) - input_bytes,
-            self._peak(self.backward, given | saved | entering, given | leaving) - input_bytes,
-        )
+        # Steps of each part, what is there before they run, and what stays.
+        parts: dict[Part, tuple[tuple[int, ...], set[int], set[int]]] = {
+            "forward": (tuple(self.forward), given, given | output | saved),
+            "through": (through, given, given | output),
+            "again": (self._needed(saved, ()), given, given | saved),
+            "inner": (self._needed(saved - output, ()), given | output, given | output | saved),
+            "backward": (tuple(self.backward), given | saved | entering, given | leaving),
+        }
+        peaks = {"passing": self._peak(through, given, output)}
+        peaks |= {part: self._peak(*run) - self._bytes(given) for part, run in parts.items()}
+        sizes = map(self._bytes, (output, saved | output, entering))
+        return Stage({part: run[0] for part, run in parts.items()}, peaks, *sizes)
 
     def _needed(self, buffers: set[int], once: Collection[int]) -> tuple[int, ...]:
         """Steps that buffers, or a step that runs once, need."""
