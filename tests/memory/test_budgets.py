@@ -11,6 +11,7 @@ from hypothesis import given, settings
 
 from tests.memory.flows import chain, training_chains
 from tests.oracles.recomputation import least_work, work
+from tests.refusals import refusals
 from workbench.graphs import trace
 from workbench.memory.budgets import CLOSE, POINTS, least_reachable, trade, within
 from workbench.memory.dataflow import Dataflow
@@ -77,8 +78,11 @@ def test_nothing_to_trade() -> None:
     assert frame.select("total_bytes", "extra_work").rows() == [(4, 0.0)]
 
 
-def test_bad_budgets() -> None:
-    with pytest.raises(ValueError, match="a budget is -1"):
-        trade(chain(4, 4), (-1,))
-    with pytest.raises(ValueError, match="give bytes"):
-        trade(chain(4, 4), {5, 6})
+test_refused = refusals(
+    trade,
+    {"graph": chain(4, 4)},
+    {
+        "budgets": {"a budget is -1": [(-1,)], "give bytes": [{5, 6}]},
+        "alignment": {"alignment is 0": [0]},
+    },
+)

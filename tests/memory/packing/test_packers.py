@@ -124,8 +124,3 @@ def test_nothing_to_pack(planner: str) -> None:
     assert packing.pack(frame([]), planner).tolist() == []
     assert packing.pack(frame([(0, 0, 5), (0, 3, 0)]), planner).tolist() == [0, 0]
     assert packing.peak(frame([(0, 0, 5), (0, 3, 0)]), [0, 0]) == 0
-
-
-def test_columns_of_other_lengths_are_refused() -> None:
-    with pytest.raises(ValueError, match="the buffers make no table"):
-        packing.pack({"lower": [0], "upper": [1, 2], "size": [4]})
