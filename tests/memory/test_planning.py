@@ -156,13 +156,6 @@ def test_within_a_budget(flow: Dataflow, share: float) -> None:
     assert len(plan.flow.kept) == len(flow.kept)
 
 
-def test_a_plan_is_shown_in_a_line() -> None:
-    shown = repr(plan_memory(chain(4, 4)))
-    assert shown.startswith("MemoryPlan(workbench: ")
-    assert shown.endswith(" are alive at once)")
-    assert len(shown) < 100
-
-
 test_refused = refusals(
     plan_memory,
     {"graph": chain(4, 4)},
