@@ -140,7 +140,7 @@ def summed(outputs: tuple[Tensor, Tensor], classes: Tensor) -> Tensor:
         (mean_square_from, (torch.ones(3, 2),), {"loss": mean_square_from, "target_shape": (2,)}),
     ],
 )
-def test_losses(
+def test_gradients_are_of_the_loss_that_is_given(
     loss: Callable[..., Tensor], targets: tuple[Tensor, ...], options: dict[str, Any]
 ) -> None:
     module, given = awkward()
@@ -190,7 +190,7 @@ def graph_of_three() -> OperatorGraph:
     return trace(Three(), (4,), 3)
 
 
-def test_nodes_and_edges_by_hand() -> None:
+def test_nodes_and_edges_are_those_found_by_hand() -> None:
     graph = graph_of_three()
     nodes = graph.nodes
     assert nodes["name"].to_list() == ["input 0", "linear.weight", "t", "mm", "relu", "add"]
@@ -264,7 +264,7 @@ def test_inputs_of_other_strides() -> None:
 
 class TestBadInput:
     @pytest.mark.parametrize("leave", [Tensor.tolist, Tensor.numpy])
-    def test_leaving_pytorch(self, leave: Callable[[Tensor], object]) -> None:
+    def test_leaving_pytorch_is_refused(self, leave: Callable[[Tensor], object]) -> None:
         class Leaves(nn.Module):
             def forward(self, x: Tensor) -> Tensor:
                 return x + torch.tensor(leave(x.detach()))
@@ -272,7 +272,7 @@ class TestBadInput:
         with pytest.raises(UntraceableError, match=r"Leaves cannot be traced: .*test_functional"):
             trace(Leaves(), (2,))
 
-    def test_nothing_returned(self) -> None:
+    def test_a_module_that_returns_nothing_is_refused(self) -> None:
         class Silent(nn.Linear):
             def forward(self, x: Tensor) -> Tensor:
                 return super().forward(x).sum().size()  # type: ignore[return-value]
@@ -282,7 +282,7 @@ class TestBadInput:
         with pytest.raises(ValueError, match="returns no tensor to learn from"):
             trace(Silent(2, 2), (2,), training=True)
 
-    def test_control_flow_on_data(self) -> None:
+    def test_control_flow_on_data_is_refused(self) -> None:
         class Asks(nn.Module):
             def __init__(self) -> None:
                 super().__init__()
@@ -307,7 +307,7 @@ class TestBadInput:
         with pytest.raises(ValueError, match=message):
             trace(module, (4,), **options)
 
-    def test_running_on_another_batch(self) -> None:
+    def test_another_batch_is_refused(self) -> None:
         with pytest.raises(ValueError, match=r"traced for inputs float32 of shape \(3, 4\)"):
             graph_of_three().run(torch.zeros(2, 4))
 

@@ -107,7 +107,7 @@ def test_steps_that_nobody_needs_run_once(flow: Dataflow, at: int, share: float)
     within(checkpointed, found, int(share * bound(found)))
 
 
-def test_inference_is_no_chain() -> None:
+def test_inference_has_no_stages() -> None:
     with pytest.raises(BudgetError, match="no plan of stages"):
         checkpointed(forward_chain(4, 4), [0, 1], 100)
 

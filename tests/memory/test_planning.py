@@ -51,7 +51,7 @@ def test_ours_is_never_above_another(flow: Dataflow) -> None:
     assert ours <= min(plan_memory(flow, name, time_limit_s=QUICK).total_bytes for name in PLANNERS)
 
 
-def test_none_keeps_all() -> None:
+def test_only_the_planner_none_keeps_all() -> None:
     assert plan_memory(chain(4, 4), "none").total_bytes == 8
     assert plan_memory(chain(4, 4), "parent").total_bytes == 4
     assert plan_memory(chain(4, 4)).total_bytes == 4

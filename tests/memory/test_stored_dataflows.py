@@ -53,7 +53,7 @@ def test_a_model_of_other_operators_for_one_sample() -> None:
     assert one.held_bytes("weight") == several.held_bytes("weight")
 
 
-def test_plans_of_what_is_stored() -> None:
+def test_plans_of_stored_dataflows_are_near_the_bound() -> None:
     flow = stored_dataflow("inception_v3", 16, training=True)
     plan = plan_memory(flow, order="best_first", time_limit_s=1e-3)
     assert plan.total_bytes <= 1.02 * plan.bound_bytes
@@ -75,7 +75,7 @@ def test_without_a_file_all_is_traced(tmp_path: Path, monkeypatch: pytest.Monkey
     assert same(traced, wanted)
 
 
-def test_bad_input() -> None:
+def test_unknown_models_and_batches_of_nothing_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'resnet50'"):
         stored_dataflow("resnet51")
     with pytest.raises(ValueError, match="batch_size is 0"):

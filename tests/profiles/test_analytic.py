@@ -86,7 +86,7 @@ FEW = ("lenet5", "resnet20_cifar", "squeezenet_cifar", "mobilenet_v2_cifar")
 
 
 @pytest.mark.parametrize("name", usually(FEW, (one for one in MODELS if one != "mask_rcnn")))
-def test_zoo(name: str) -> None:
+def test_layers_of_the_zoo_are_those_of_the_oracle(name: str) -> None:
     """Each layer is equal to the oracle's; all are equal to the whole."""
     profile = profile_model(name)
     module = build(name, device="meta")
@@ -95,14 +95,14 @@ def test_zoo(name: str) -> None:
     assert_sums_to_whole(profile, module, (images,))
 
 
-def test_mask_rcnn() -> None:
+def test_layers_of_mask_rcnn_sum_to_the_whole() -> None:
     """The oracle's tracer does not follow a code that asks for shapes."""
     profile = profile_model("mask_rcnn")
     images = torch.zeros(2, 3, 768, 768, device="meta")
     assert_sums_to_whole(profile, build("mask_rcnn", device="meta"), (images,))
 
 
-def test_zoo_profiles_are_kept() -> None:
+def test_profiles_of_the_zoo_are_made_once() -> None:
     assert profile_model("vgg19") is profile_model("vgg19", (3, 224, 224))
     small = profile_model("vgg19", (3, 64, 64))
     assert small is profile_model("vgg19", (3, 64, 64))
@@ -112,7 +112,7 @@ def test_zoo_profiles_are_kept() -> None:
 
 @settings(deadline=None)
 @given(st.data())
-def test_random_modules(data: st.DataObject) -> None:
+def test_layers_of_random_modules_sum_to_the_whole(data: st.DataObject) -> None:
     """Random graphs of tied and own weights: sums hold, and so does the order of pulls."""
     module = RandomGraph.draw(data)
     profile = profile_model(module, (4,))
@@ -258,7 +258,7 @@ def test_in_place_operations_and_outputs_of_several_tensors() -> None:
     assert profile.table["output_bytes"].to_list() == [16, 16 + 8]
 
 
-def test_half_precision_bytes() -> None:
+def test_half_precision_halves_bytes() -> None:
     profile = profile_model(nn.Linear(4, 2, dtype=torch.bfloat16), (4,), input_dtype="bfloat16")
     assert profile.table.row(0)[1:4] == (20, 2, 4)
 

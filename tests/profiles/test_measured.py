@@ -99,7 +99,7 @@ def test_laps_are_the_modules_where_flow_depends_on_data(monkeypatch: pytest.Mon
     assert times.table["backward_s"].to_list() == [64, 128, 128]
 
 
-def test_wall_time() -> None:
+def test_seconds_of_layers_are_near_those_of_the_whole() -> None:
     """Seconds are of the size of the whole iteration, and longest where the FLOPs are.
 
     The bounds are wide because test machines are busy; VGG-19 and ResNet-50 are held to 15 % in
@@ -185,7 +185,7 @@ def test_a_module_without_weights_cannot_be_run() -> None:
         measure_layer_times(build("lenet5", device="meta"), 1, (1, 28, 28))
 
 
-def test_cuda_asked_for_and_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_absent_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match="PyTorch finds no CUDA GPU on this machine"):
         measure_layer_times("lenet5", 1, device="cuda")

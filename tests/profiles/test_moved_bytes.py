@@ -9,7 +9,7 @@ from workbench.profiles import moved_bytes, profile_model
 FLOAT, INDEX = 4, 8
 
 
-def test_lenet5_by_hand() -> None:
+def test_lenet5_moves_what_is_counted_by_hand() -> None:
     """Read and written by each operation; pooling writes where its values came from, too."""
     image, first, pooled = 3 * 32 * 32, 6 * 28 * 28, 6 * 14 * 14
     patches = 3 * 5 * 5 * 28 * 28

@@ -73,7 +73,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("passes", "olpb/costs/patterns.py"),
     ],
 )
-def test_changed_code_and_no_changed_words_ask_for_it_again(
+def test_changed_code_asks_for_it_again_and_other_words_do_not(
     name: str, file: str, copied: Path
 ) -> None:
     kept = replace(KEPT[name], path=copied / "value", package=copied)

@@ -25,7 +25,7 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def test_names() -> None:
+def test_models_are_registered_by_their_names() -> None:
     assert all(name == model.name for name, model in MODELS.items())
 
 
@@ -55,7 +55,7 @@ def test_parameters_and_output_shape(name: str) -> None:
         ("cipher_small", [9 * 8 + 8, 72 * 16 + 16, 144 * 32 + 32, 128 * 32 + 32, 330]),
     ],
 )
-def test_cipher_layer_by_layer(name: str, layers: list[int]) -> None:
+def test_cipher_has_the_published_layers(name: str, layers: list[int]) -> None:
     """Inputs x outputs + biases; the first linear layer sees 8x8 or 7x7 pixels of each map."""
     parts = build(name, device="meta").children()
     assert [n for part in parts if (n := sum(p.numel() for p in part.parameters()))] == layers
@@ -63,7 +63,7 @@ def test_cipher_layer_by_layer(name: str, layers: list[int]) -> None:
 
 
 @pytest.mark.parametrize(("name", "pixels"), [("mobilenet_v1", 7), ("mobilenet_v1_cifar", 4)])
-def test_mobilenet_v1_layer_by_layer(name: str, pixels: int) -> None:
+def test_mobilenet_v1_has_the_published_layers(name: str, pixels: int) -> None:
     """3x3 on each channel, 1x1 to the next width, each with scale and shift; a linear layer."""
     widths = [32, 64, 128, 128, 256, 256, *[512] * 6, 1024, 1024]
     layers = [27 * 32 + 2 * 32]
@@ -112,7 +112,7 @@ def test_other_classes_and_image_sizes(name: str) -> None:
     ],
 )
 @pytest.mark.usefixtures("_one_thread")
-def test_learns(name: str, steps: int) -> None:
+def test_a_few_steps_halve_the_loss(name: str, steps: int) -> None:
     """A few steps on one batch bring the loss of a freshly built model down by half."""
     torch.manual_seed(0)
     module = build(name, device="cpu")
@@ -137,7 +137,7 @@ def test_signal_survives_nineteen_layers() -> None:
     assert 0.03 < spread < 30
 
 
-def test_unknown_name() -> None:
+def test_an_unknown_model_is_refused() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown model 'resnet51'.*'resnet50'.*lenet5"):
         build("resnet51")
 

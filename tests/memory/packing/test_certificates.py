@@ -28,7 +28,7 @@ def test_check_finds_what_the_oracle_finds(drawn: list[Buffer], data: st.DataObj
 
 
 @given(drawn=buffers(most=12))
-def test_bound(drawn: list[Buffer]) -> None:
+def test_the_bound_is_the_most_alive(drawn: list[Buffer]) -> None:
     assert packing.bound(frame(drawn)) == most_alive(drawn)
 
 
