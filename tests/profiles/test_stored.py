@@ -26,9 +26,9 @@ def test_what_is_stored_is_what_tracing_gives(name: str) -> None:
     kept = stored_costs(KEPT, name)
     assert kept is not None
     assert kept.profile == profile_model(name) == profile_model(module, shape, name=name)
-    assert kept.moved_bytes.tolist() == moved_bytes(module, shape).tolist()
-    assert kept.moved_bytes.dtype == moved_bytes(module, shape).dtype
-    assert not kept.moved_bytes.flags.writeable
+    assert kept.moved.tolist() == moved_bytes(module, shape).tolist()
+    assert kept.moved.dtype == moved_bytes(module, shape).dtype
+    assert not kept.moved.flags.writeable
 
 
 def test_only_the_models_own_input_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:

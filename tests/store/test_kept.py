@@ -105,6 +105,11 @@ def test_only_code_that_is_reached_matters(kept: Kept) -> None:
     assert again(kept).content() is None
 
 
+def test_a_maker_that_is_not_defined_is_refused(kept: Kept) -> None:
+    with pytest.raises(AssertionError, match=r"made\.by\.gone is not defined"):
+        replace(kept, made_by=("made.by", "gone")).keep(b"value")
+
+
 def test_a_module_that_is_gone_is_other_code(kept: Kept) -> None:
     kept.keep(b"value")
     (kept.package / "rate.py").unlink()

@@ -1,7 +1,7 @@
 """What memory planning sees of a graph: steps, and the buffers that they read, make and overwrite.
 
-A buffer is the memory of one result. Views are no buffers of their own, and what is held outside of
-the plan (inputs, parameters, what is written into them) is none at all.
+A buffer is the memory of one result. Neither views are buffers, nor what is held outside of the
+plan: inputs, parameters, and what is written into them.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class Measured:
     arena_bytes
         Of the arena's block: the plan's, and what aligns its beginning.
     beside_bytes
-        Most that operators without a form that writes where it is told allocate beside it.
+        Most that operators allocate beside it that cannot write into given tensors.
     plain_bytes
         Most that PyTorch's allocator holds while the module runs.
     build_s

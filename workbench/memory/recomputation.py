@@ -85,15 +85,15 @@ def unrolled(flow: Dataflow, ran: Sequence[int]) -> Dataflow:
 
 def _needed(flow: Dataflow, ran: Sequence[int]) -> list[int]:
     """Runs, without repeated ones that make nothing that is read before it is made again."""
-    first = {step: at for at, step in reversed([*enumerate(ran)])}
+    first = {number: at for at, number in reversed([*enumerate(ran)])}
     read = set(flow.kept)
     needed = list[int]()
     for at in reversed(range(len(ran))):
-        one = flow.steps[ran[at]]
-        if first[ran[at]] == at or read.intersection(one.makes):
+        step = flow.steps[ran[at]]
+        if first[ran[at]] == at or read.intersection(step.makes):
             needed.append(ran[at])
-            read.difference_update(one.makes)
-            read.update(one.reads)
+            read.difference_update(step.makes)
+            read.update(step.reads)
     return needed[::-1]
 
 

@@ -36,7 +36,7 @@ class Costs(NamedTuple):
     """A model's profile, and what `moved_bytes` gives."""
 
     profile: ModelProfile
-    moved_bytes: NDArray[np.int64]
+    moved: NDArray[np.int64]
 
 
 def profile_model(
@@ -86,7 +86,7 @@ def moved_bytes(
     The array is of shape (N,), in the order of the layers of `profile_model`, whose arguments and
     errors these are; read-only.
     """
-    return _costs(model, input_shape, input_dtype, "graph").moved_bytes
+    return _costs(model, input_shape, input_dtype, "graph").moved
 
 
 def zoo_as_json(names: Iterable[str] = MODELS) -> bytes:

@@ -49,6 +49,7 @@ class Kept:
     def keep(self, content: bytes) -> None:
         """Write the file whole, and then its key, without which it is not used."""
         used = code.used(self.made_by, self.package)
+        assert self.made_by in used, f"{'.'.join(self.made_by)} is not defined"
         modules = sorted({module for module, _ in used})
         key = {
             "made by": ".".join(self.made_by),

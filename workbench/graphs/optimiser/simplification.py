@@ -54,7 +54,7 @@ def _kept(operator: Operator, number: Callable[[object, Operator], object]) -> V
 
 
 def views(graph: OperatorGraph) -> OperatorGraph:
-    """Without transposes, reshapes and slices: who reads a view is told which memory it shows."""
+    """Without transposes, reshapes and slices: readers know which memory a view shows."""
     empty = {
         at
         for at, operator in enumerate(graph.operators)
