@@ -2,6 +2,8 @@
 
 Run as ``.venv/bin/python scripts/trace_zoo.py`` after a change to the zoo, to the tracing or to
 what is counted; it takes minutes. With names, such as ``profiles``, it writes those files alone.
+Where only words have changed, nothing is traced, and the key alone is written again. Another
+version of PyTorch asks for all: delete the keys first.
 """
 
 import sys

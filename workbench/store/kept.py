@@ -12,10 +12,11 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from workbench import atomic
 from workbench.errors import UserError
@@ -77,7 +78,7 @@ class Kept:
             return None
         return archive.read(name)
 
-    def _is_by(self, key: dict[str, str]) -> bool:
+    def _is_by(self, key: Mapping[str, Any]) -> bool:
         """Whether a key is of the code as it is."""
         if key["sources"] == self._sources(key["modules"]):
             return True
