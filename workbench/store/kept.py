@@ -80,9 +80,9 @@ class Kept:
 
     def _is_by(self, key: Mapping[str, Any]) -> bool:
         """Whether a key is of the code as it is."""
-        if key["sources"] == self._sources(key["modules"]):
+        if self._sources(key["modules"]) == key["sources"]:
             return True
-        return key["code"] == code.digest(code.used(self.made_by, self.package))
+        return code.digest(code.used(self.made_by, self.package)) == str(key["code"])
 
     def _sources(self, modules: Iterable[str]) -> str:
         """SHA-256 of the modules' sources; of one that is gone, of its name."""
