@@ -14,10 +14,10 @@ import sys
 ROUNDS = 5
 SYSTEMS = ("dynacomm", "hiertrain", "edgegossip", "dlion")
 FIRST_CHART = """
-import pathlib, sys, time
-from workbench.profiles import stored
+import dataclasses, pathlib, sys, time
+from workbench.profiles import analytic
 if sys.argv[2] == "traced":
-    stored.PATH = pathlib.Path("no such file")
+    analytic.KEPT = dataclasses.replace(analytic.KEPT, path=pathlib.Path("no such file"))
 start_s = time.perf_counter(), time.process_time()
 import importlib
 explorer = importlib.import_module(f"workbench.{sys.argv[1]}.explorer")
@@ -30,14 +30,14 @@ def main() -> int:
     for system in SYSTEMS:
         took: dict[str, list[list[float]]] = {"stored": [], "traced": []}
         for round_number in range(ROUNDS + 1):
-            for way, of_way in took.items():
-                command = [sys.executable, "-c", FIRST_CHART, system, way]
-                told = subprocess.check_output(command, text=True)
+            for source, rounds in took.items():
+                command = [sys.executable, "-c", FIRST_CHART, system, source]
+                printed = subprocess.check_output(command, text=True)
                 if round_number:  # the first is for reading files that the disk still holds
-                    of_way.append([float(seconds) for seconds in told.split()])
+                    rounds.append([float(seconds) for seconds in printed.split()])
         for clock, name in enumerate(("wall", "CPU")):
             stored_s, traced_s = (
-                statistics.median(one[clock] for one in of_way) for of_way in took.values()
+                statistics.median(seconds[clock] for seconds in rounds) for rounds in took.values()
             )
             print(
                 f"{system:10} {name:4}: traced {traced_s:5.2f} s, stored {stored_s:5.2f} s: "

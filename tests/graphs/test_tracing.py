@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -93,19 +90,7 @@ def test_the_innermost_module_that_fails_is_named() -> None:
         follow(module, (4,))
 
 
-def test_graphs_are_imported_without_torch() -> None:
-    code = "import sys, workbench.graphs; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
-
-
 def test_a_model_by_name_has_the_same_weights_in_each_run() -> None:
     x = torch.ones(1, 1, 28, 28)
-    one, other = trace("lenet5"), trace("lenet5")
-    for first, second in zip(one.run(x), other.run(x), strict=True):
-        assert torch.equal(first, second)
-
-
-def test_a_graph_is_shown_in_a_line() -> None:
-    graph = trace("lenet5")
-    assert repr(graph) == f"OperatorGraph(lenet5: {len(graph.operators)} operators)"
+    (once,), (again,) = (trace("lenet5").run(x) for _ in range(2))
+    assert torch.equal(once, again)

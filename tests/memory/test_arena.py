@@ -37,7 +37,7 @@ def check(
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("planner", PLANNERS)
-def test_every_planner(planner: str, training: bool) -> None:
+def test_arenas_of_every_planner_give_the_same(planner: str, training: bool) -> None:
     module, x, y = of_zoo("resnet20_cifar")
     graph = trace(module, (3, 32, 32), 2, training)
     arena = Arena(plan_memory(graph, planner, time_limit_s=0.2))
@@ -46,7 +46,7 @@ def test_every_planner(planner: str, training: bool) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_every_order_of_what_is_awkward(order: str) -> None:
+def test_arenas_of_every_order_give_the_same(order: str) -> None:
     module, given = awkward()
     graph = trace(module, [(4,), (1,)], 3, training=True)
     plan = plan_memory(graph, order=order, time_limit_s=0.2)
@@ -78,7 +78,7 @@ def test_a_parameter_that_is_returned_is_not_updated_in_its_place() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_runs_again(name: str) -> None:
+def test_arenas_that_run_steps_again_give_the_same(name: str) -> None:
     x, y = torch.randn(4, 4), torch.tensor([0, 1, 2, 3])
     graph = trace(made(name), (4,), 4, training=True)
     whole = plan_memory(graph, time_limit_s=0.02).total_bytes
@@ -106,7 +106,7 @@ def test_training_in_half_of_the_memory(name: str) -> None:
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("name", usually(("lenet5", "resnet20_cifar"), SMALL))
-def test_optimised_graphs(name: str, training: bool) -> None:
+def test_arenas_of_optimised_graphs_give_the_same(name: str, training: bool) -> None:
     module, x, y = of_zoo(name)
     graph = optimise(trace(module, MODELS[name].input_shape, 2, training)).graph
     arena = Arena(plan_memory(graph, time_limit_s=0.2))

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 
 from tests.memory.flows import chain, training_chains
 from tests.oracles.recomputation import least_work, work
+from tests.refusals import refusals
 from workbench.graphs import trace
 from workbench.memory.budgets import CLOSE, POINTS, least_reachable, trade, within
 from workbench.memory.dataflow import Dataflow
@@ -36,7 +37,7 @@ def test_the_curve_of_a_network() -> None:
     assert trade(flow, again.to_list())["total_bytes"].equals(some["total_bytes"])
 
 
-def test_asked_budgets_keep_what_cannot_be() -> None:
+def test_budgets_without_a_plan_keep_their_reason() -> None:
     frame = trade(trace("lenet5", batch_size=8, training=True), (10**9, 1000))
     assert frame["budget_bytes"].to_list() == [10**9, 1000]
     assert frame["reason"][0] is None
@@ -72,13 +73,16 @@ def test_what_fits_a_smaller_budget_fits_a_larger_one(monkeypatch: pytest.Monkey
     assert trade(flow, (3_000_000, 3_500_000)).rows() == [(3_500_000, *row[1:]), row]
 
 
-def test_nothing_to_trade() -> None:
+def test_a_chain_that_overwrites_itself_has_one_budget() -> None:
     frame = trade(chain(4, 4, 4))
     assert frame.select("total_bytes", "extra_work").rows() == [(4, 0.0)]
 
 
-def test_bad_budgets() -> None:
-    with pytest.raises(ValueError, match="a budget is -1"):
-        trade(chain(4, 4), (-1,))
-    with pytest.raises(ValueError, match="give bytes"):
-        trade(chain(4, 4), {5, 6})
+test_refused = refusals(
+    trade,
+    {"graph": chain(4, 4)},
+    {
+        "budgets": {"a budget is -1": [(-1,)], "give bytes": [{5, 6}]},
+        "alignment": {"alignment is 0": [0]},
+    },
+)

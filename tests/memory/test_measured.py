@@ -47,7 +47,7 @@ def test_a_perceptron_holds_what_is_planned(training: bool) -> None:
         assert one.grad is None
 
 
-def test_within_a_budget() -> None:
+def test_an_arena_keeps_its_budget() -> None:
     module, x, y = of_zoo("resnet20_cifar", 8)
     graph = trace(module, (3, 32, 32), 8, training=True)
     whole = measure_memory(graph, (x, y), repeats=1)
@@ -66,7 +66,7 @@ def test_a_loss_of_ones_own_with_targets() -> None:
     assert measure_memory(graph, given, loss=loss, repeats=1).plan.total_bytes
 
 
-def test_bad_input() -> None:
+def test_other_inputs_and_no_repeats_are_refused() -> None:
     graph = trace("lenet5")
     with pytest.raises(ValueError, match="was traced for inputs"):
         measure_memory(graph, torch.zeros(2, 1, 28, 28))

@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.memory.flows import chain, flows
-from workbench.memory.budgets import trade
+from tests.refusals import refusals
 from workbench.memory.dataflow import Dataflow, Step
 from workbench.memory.lifetimes import lifetimes
 from workbench.memory.orders import ORDERS
@@ -23,7 +23,6 @@ from workbench.memory.planning import PLANNERS, plan_memory
 from workbench.memory.recomputation import BudgetError, cost, least_bytes, unrolled
 from workbench.memory.report import survey
 from workbench.memory.stored_dataflows import stored_dataflow
-from workbench.names import UnknownNameError
 from workbench.olpb import explorer, paper
 from workbench.olpb.paper.memory import planned
 
@@ -52,14 +51,10 @@ def test_ours_is_never_above_another(flow: Dataflow) -> None:
     assert ours <= min(plan_memory(flow, name, time_limit_s=QUICK).total_bytes for name in PLANNERS)
 
 
-def test_none_keeps_all() -> None:
-    assert plan_memory(_two(), "none").total_bytes == 8
-    assert plan_memory(_two(), "parent").total_bytes == 4
-    assert plan_memory(_two()).total_bytes == 4
-
-
-def _two() -> Dataflow:
-    return chain(4, 4)
+def test_only_the_planner_none_keeps_all() -> None:
+    assert plan_memory(chain(4, 4), "none").total_bytes == 8
+    assert plan_memory(chain(4, 4), "parent").total_bytes == 4
+    assert plan_memory(chain(4, 4)).total_bytes == 4
 
 
 @settings(deadline=None)
@@ -161,38 +156,23 @@ def test_within_a_budget(flow: Dataflow, share: float) -> None:
     assert len(plan.flow.kept) == len(flow.kept)
 
 
-def test_a_plan_is_shown_in_a_line() -> None:
-    shown = repr(plan_memory(_two()))
-    assert shown.startswith("MemoryPlan(workbench: ")
-    assert shown.endswith(" are alive at once)")
-    assert len(shown) < 100
+test_refused = refusals(
+    plan_memory,
+    {"graph": chain(4, 4)},
+    {
+        "planner": {"Did you mean 'pebble'": ["peble"]},
+        "order": {"order": ["fastest"], r"a step of the order is 0\.0": [[0.0, 1.0]]},
+        "alignment": {"alignment is": [0, -64]},
+        "time_limit_s": {"time_limit_s is 0": [0]},
+        "budget_bytes": {"a single step needs 4": [3]},
+    },
+)
 
 
-class TestBadInput:
-    def test_planners_and_orders_that_are_not_there(self) -> None:
-        with pytest.raises(UnknownNameError, match="Did you mean 'pebble'"):
-            plan_memory(_two(), "peble")
-        with pytest.raises(UnknownNameError, match="order"):
-            plan_memory(_two(), order="fastest")
+def test_anything_but_a_graph_is_refused() -> None:
+    with pytest.raises(TypeError, match="graph is 'lenet5'"):
+        plan_memory("lenet5")  # type: ignore[arg-type]
 
-    def test_what_is_no_graph_or_order(self) -> None:
-        with pytest.raises(TypeError, match="graph is 'lenet5'"):
-            plan_memory("lenet5")  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match=r"a step of the order is 0\.0"):
-            plan_memory(_two(), order=[0.0, 1.0])  # type: ignore[list-item]
-        assert plan_memory(_two(), order=iter((0, 1))).order == (0, 1)  # type: ignore[arg-type]
 
-    @pytest.mark.parametrize("alignment", [0, -64])
-    def test_alignments_that_are_none(self, alignment: int) -> None:
-        with pytest.raises(ValueError, match=f"alignment is {alignment}"):
-            plan_memory(_two(), alignment=alignment)
-        with pytest.raises(ValueError, match=f"alignment is {alignment}"):
-            trade(_two(), alignment=alignment)
-
-    def test_no_time(self) -> None:
-        with pytest.raises(ValueError, match="time_limit_s is 0"):
-            plan_memory(_two(), time_limit_s=0)
-
-    def test_a_budget_below_what_a_step_needs(self) -> None:
-        with pytest.raises(BudgetError, match="a single step needs 4"):
-            plan_memory(_two(), budget_bytes=3)
+def test_an_order_may_be_any_iterable() -> None:
+    assert plan_memory(chain(4, 4), order=iter((0, 1))).order == (0, 1)  # type: ignore[arg-type]

@@ -29,17 +29,17 @@ from workbench.memory.stored_dataflows import stored_dataflow
         ("2TB", 2 * 10**12),
     ],
 )
-def test_sizes(text: str, size_bytes: int) -> None:
+def test_sizes_are_read_as_users_write_them(text: str, size_bytes: int) -> None:
     assert parse_bytes(text) == size_bytes
 
 
 @pytest.mark.parametrize("text", ["", "MB", "64XB", "-3MB", "1e3", "0", "0.1", "64 M B", "nan"])
-def test_what_is_no_size(text: str) -> None:
+def test_texts_that_are_not_sizes_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a size; give bytes, as in 64MB, 64 MiB"):
         parse_bytes(text)
 
 
-def test_a_survey_of_the_zoo() -> None:
+def test_a_survey_has_the_plans_of_all_planners() -> None:
     found = survey("cifarnet", batch_size=16, training=True, time_limit_s=0.1)
     assert list(found.plans) == list(PLANNERS)
     flow = stored_dataflow("cifarnet", 16, training=True)
@@ -50,7 +50,7 @@ def test_a_survey_of_the_zoo() -> None:
     assert found.plans["workbench"].total_bytes <= found.plain_bytes
 
 
-def test_a_budget_and_its_price() -> None:
+def test_a_budget_is_kept_and_its_price_named() -> None:
     whole = survey("resnet20_cifar", batch_size=8, training=True, planner="workbench")
     budget = whole.needs.total * 3 // 5
     found = survey(
@@ -63,7 +63,7 @@ def test_a_budget_and_its_price() -> None:
         survey("resnet20_cifar", training=True, planner="workbench", budget_bytes=1000)
 
 
-def test_ones_own_module() -> None:
+def test_a_module_of_ones_own_is_surveyed() -> None:
     module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
     found = survey(module, (8,), batch_size=4, planner="pebble")
     assert found.flow.held_bytes("weight") == 4 * (8 * 8 + 8 + 8 * 2 + 2)

@@ -21,7 +21,7 @@ def times(**columns: list[object]) -> pl.DataFrame:
     return pl.DataFrame(defaults | columns, schema=SCHEMA)
 
 
-def test_sums_and_ratio() -> None:
+def test_times_sum_and_compare_with_the_iteration() -> None:
     measured = LayerTimes("m", 4, "cpu", times(update_s=[0.0, 0.25]), iteration_s=2.5)
     assert len(measured) == 2
     assert (measured.forward_s, measured.backward_s, measured.update_s) == (1.5, 1.5, 0.25)
@@ -67,7 +67,7 @@ def test_round_trip(iteration: tuple[float | None, float | None], tmp_path: Path
         LayerTimes.load(tmp_path / "profile.parquet")
 
 
-def test_from_flops() -> None:
+def test_derived_times_are_proportional_to_flops() -> None:
     profile = profile_model("vgg19")
     derived = LayerTimes.from_flops(profile, flops_per_s=2e12, batch_size=32)
     assert derived.layers == profile.layers

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -82,12 +80,10 @@ def test_laps_are_the_layers(kind: str, monkeypatch: pytest.MonkeyPatch) -> None
     with flops_for_seconds(monkeypatch):
         times = measure_layer_times(model, 2, shape, repeats=2)
     assert times.layers == profile.layers
-    assert times.table["forward_s"].to_list() == [
-        2 * flops for flops in profile.table["forward_flops"]
-    ]
-    assert times.table["backward_s"].to_list() == [
-        2 * flops for flops in profile.table["backward_flops"]
-    ]
+    for way in ("forward", "backward"):
+        assert times.table[f"{way}_s"].equals(
+            2.0 * profile.table[f"{way}_flops"], check_names=False
+        )
     assert times.layers_over_iteration == 1
     assert times.table["forward_iqr_s"].sum() == times.iteration_iqr_s == 0
 
@@ -103,7 +99,7 @@ def test_laps_are_the_modules_where_flow_depends_on_data(monkeypatch: pytest.Mon
     assert times.table["backward_s"].to_list() == [64, 128, 128]
 
 
-def test_wall_time() -> None:
+def test_seconds_of_layers_are_near_those_of_the_whole() -> None:
     """Seconds are of the size of the whole iteration, and longest where the FLOPs are.
 
     The bounds are wide because test machines are busy; VGG-19 and ResNet-50 are held to 15 % in
@@ -172,7 +168,6 @@ def test_user_module_is_not_touched() -> None:
     ("options", "message"),
     [
         ({"batch_size": 0}, "batch_size is 0"),
-        ({"batch_size": -8}, "batch_size is -8"),
         ({"batch_size": 1, "repeats": 0}, "repeats=0"),
         ({"batch_size": 1, "warmup": -1}, "warmup=-1"),
         ({"batch_size": 1, "device": "tpu"}, "'cpu' and 'cuda' can be measured"),
@@ -185,16 +180,12 @@ def test_refusals(options: dict[str, object], message: str) -> None:
         measure_layer_times("lenet5", **options)  # type: ignore[arg-type]
 
 
-def test_modules_that_cannot_be_run() -> None:
-    with pytest.raises(ValueError, match="input_shape is missing"):
-        measure_layer_times(nn.Linear(3, 3), 1)
-    with pytest.raises(ValueError, match="ReLU has no parameters"):
-        measure_layer_times(nn.ReLU(), 1, (3,))
+def test_a_module_without_weights_cannot_be_run() -> None:
     with pytest.raises(ValueError, match="on the meta device and holds no weights"):
         measure_layer_times(build("lenet5", device="meta"), 1, (1, 28, 28))
 
 
-def test_cuda_asked_for_and_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_absent_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ValueError, match="PyTorch finds no CUDA GPU on this machine"):
         measure_layer_times("lenet5", 1, device="cuda")
@@ -233,9 +224,3 @@ def test_cuda_clock_reads_events_after_the_gpu_is_done(monkeypatch: pytest.Monke
     laps.stop()
     assert log == ["record"] * 4
     assert laps.seconds(2) == pytest.approx([(15 + 35) / 1000, 25 / 1000])
-
-
-def test_profiles_are_imported_without_torch() -> None:
-    code = "import sys, workbench.profiles; print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from tests.refusals import refusals
-from workbench.profiles import LayerTimes, ModelProfile, profile_model, synthetic_profile
+from workbench.profiles import ModelProfile, profile_model, synthetic_profile
 from workbench.profiles.model_profile import SCHEMA
 
 
@@ -88,7 +88,4 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "file.parquet"
     table().write_parquet(path)
     with pytest.raises(ValueError, match="holds not a model profile but another program's table"):
-        ModelProfile.load(path)
-    LayerTimes.from_flops(profile_model("lenet5"), flops_per_s=1e9, batch_size=1).save(path)
-    with pytest.raises(ValueError, match="holds not a model profile but a table of layer times"):
         ModelProfile.load(path)

@@ -1,4 +1,4 @@
-"""Random chains repeat with their seed and are spread as they are told."""
+"""Random chains repeat with their seed and are spread as asked for."""
 
 from __future__ import annotations
 

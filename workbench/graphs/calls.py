@@ -26,7 +26,7 @@ from workbench.graphs.autograd_nodes import nodes_behind
 from workbench.graphs.graph import UntraceableError, View
 from workbench.graphs.layers import CONSTANT, Layers, find_layers
 from workbench.graphs.recorder import Recorder, tensors_in
-from workbench.graphs.recording import meta_copy, run
+from workbench.graphs.recording import held_tensors, meta_copy, run
 from workbench.graphs.tracing import Shapes, make_inputs
 
 # Two, since batch normalisation refuses one. Three and a large prime show what changes with the
@@ -119,9 +119,9 @@ class CallGraph:
         if number in known:
             return known[number]
         source = self.tensors[number].source
-        found = attrgetter(source)(module) if isinstance(source, str) else source
-        assert isinstance(found, Tensor)
-        return found
+        tensor = attrgetter(source)(module) if isinstance(source, str) else source
+        assert isinstance(tensor, Tensor)
+        return tensor
 
 
 def trace_calls(module: nn.Module, shapes: Shapes, dtype: str) -> CallGraph:
@@ -134,24 +134,22 @@ def trace_calls(module: nn.Module, shapes: Shapes, dtype: str) -> CallGraph:
     copied = meta_copy(name, module)
     for part, original in zip(copied.modules(), module.modules(), strict=True):
         part.training = original.training
-    held = dict(copied.named_parameters()) | dict(copied.named_buffers())
-    for prefix, part in copied.named_modules():
-        for key, attribute in vars(part).items():
-            if isinstance(attribute, Tensor):
-                held[f"{prefix}.{key}".lstrip(".")] = attribute
+    held = dict(copied.named_parameters()) | held_tensors(copied)
     two, three, many = (
         _recorded(name, copied, make_inputs(shapes, batch, dtype, "meta"), held)
         for batch in BATCHES
     )
-    if len({(len(one.calls), len(one.tensors)) for one in (two, three, many)}) > 1:
+    if len({(len(recorded.calls), len(recorded.tensors)) for recorded in (two, three, many)}) > 1:
         raise UntraceableError(
             f"{name} cannot be cut: it makes more or fewer calls, or tensors, as the number of "
             "samples changes"
         )
     alike = zip(two.calls, three.calls, many.calls, strict=True)
     calls = tuple(_joined(name, *same) for same in alike)
-    shapes_of = zip(two.tensors, (one.view.shape for one in three.tensors), strict=True)
-    tensors = (replace(one, has_samples=_grows(one.view.shape, shape)) for one, shape in shapes_of)
+    shapes_of = zip(two.tensors, (tensor.view.shape for tensor in three.tensors), strict=True)
+    tensors = (
+        replace(tensor, has_samples=_grows(tensor.view.shape, shape)) for tensor, shape in shapes_of
+    )
     return replace(two, calls=calls, tensors=tuple(tensors))
 
 
@@ -181,12 +179,14 @@ class _CallRecorder(TorchFunctionMode):
         if func is Tensor.__iter__:
             return iter(self.__torch_function__(Tensor.unbind, types, args))
         arguments = map_aggregate((args, kwargs or {}), self._ref)
-        read = [one for one in _leaves((args, kwargs or {})) if isinstance(one, Tensor)]
+        read = [leaf for leaf in _leaves((args, kwargs or {})) if isinstance(leaf, Tensor)]
         versions = [tensor._version for tensor in read]
         first, with_gradient = len(self._recorder.operators), torch.is_grad_enabled()
         result = func(*args, **(kwargs or {}))
         made = tensors_in(result)
-        written = [one for one, was in zip(read, versions, strict=True) if one._version != was]
+        written = [
+            tensor for tensor, was in zip(read, versions, strict=True) if tensor._version != was
+        ]
         if written or any(tensor not in self._numbers for tensor in made):
             for tensor in made:
                 self._add(tensor, None)
@@ -248,7 +248,9 @@ def _joined(name: str, two: Call, three: Call, many: Call) -> Call:
     def common(a: Any, b: Any, c: Any) -> Any:
         if type(a) is type(b) is type(c) and a == b == c:
             return a
-        if all(isinstance(one, int | float) and not isinstance(one, bool) for one in (a, b, c)):
+        if all(
+            isinstance(number, int | float) and not isinstance(number, bool) for number in (a, b, c)
+        ):
             slope = b - a
             if math.isclose(a + slope * (BATCHES[2] - BATCHES[0]), c, rel_tol=1e-12):
                 return PerSample(a - slope * BATCHES[0], slope)

@@ -28,6 +28,7 @@ from workbench.graphs.recording import (
     check_returned,
     copied_with,
     explained,
+    held_tensors,
     learning,
 )
 
@@ -49,9 +50,9 @@ def trace_inference(name: str, module: nn.Module, inputs: tuple[Tensor, ...]) ->
         unused: Tensor, held: dict[str, Tensor], given: tuple[Tensor, ...]
     ) -> tuple[Tensor, list[Tensor]]:
         with torch.no_grad():
-            found = tensors_in(_called(copied, held, given))
+            returned = tensors_in(_called(copied, held, given))
         recorder.in_backward = True
-        return unused, found
+        return unused, returned
 
     def run(*arguments: Any) -> list[Tensor]:
         # Below a gradient, though of nothing, functions are operators whose writes are seen.
@@ -61,9 +62,9 @@ def trace_inference(name: str, module: nn.Module, inputs: tuple[Tensor, ...]) ->
 
     recorder = Recorder(parameters, given, others=others)
     with explained(name, copied), torch.no_grad(), mode, recorder:
-        found = functionalize(run)(unused, {**parameters, **others}, given)
-    check_returned(name, found)
-    return recorder.graph(found)
+        outputs = functionalize(run)(unused, {**parameters, **others}, given)
+    check_returned(name, outputs)
+    return recorder.graph(outputs)
 
 
 def trace_training(
@@ -75,9 +76,7 @@ def trace_training(
 ) -> Recording:
     """Graph of a step of SGD on inputs of these forms: forward, loss, gradients, update.
 
-    Its outputs are the loss and the new parameters. By default a score for each of several classes
-    is learnt by cross entropy with the target, and anything else by its sum. A loss of the user's
-    own is called with what the module returns, and with the targets.
+    Its outputs are the loss and the new parameters.
     """
     check_has_parameters(name, module)
     mode = FakeTensorMode()
@@ -86,8 +85,8 @@ def trace_training(
         given = tuple(map(_faked, inputs))
         wanted = tuple(map(_faked, targets))
     parameters, others = dict(copied.named_parameters()), held_tensors(copied)
-    trained = {key: one for key, one in parameters.items() if one.requires_grad}
-    held = {key: one for key, one in parameters.items() if key not in trained} | others
+    trained = {key: parameter for key, parameter in parameters.items() if parameter.requires_grad}
+    held = {key: tensor for key, tensor in parameters.items() if key not in trained} | others
     recorder = Recorder(parameters, (*given, *wanted), others=others)
 
     def step(
@@ -97,19 +96,23 @@ def trace_training(
         wanted: tuple[Tensor, ...],
     ) -> list[Tensor]:
         def of(trained: dict[str, Tensor], held: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-            found = _called(copied, {**trained, **held}, given)
-            value = (loss or _default_loss)(found, *wanted)
+            returned = _called(copied, {**trained, **held}, given)
+            value = (loss or default_loss)(returned, *wanted)
             return value, value
 
         gradients, value = grad(of, has_aux=True)(trained, held)
         recorder.phase = "update"
-        return [value, *(_updated(one, gradients[key]) for key, one in trained.items())]
+        updated = [
+            torch.add(parameter, gradients[key], alpha=-LEARNING_RATE)
+            for key, parameter in trained.items()
+        ]
+        return [value, *updated]
 
     with explained(name, copied), learning(), mode, recorder:
-        found = functionalize(step)(trained, held, given, wanted)
+        outputs = functionalize(step)(trained, held, given, wanted)
     # The tracer tells whose gradients an operator computes by autograd's nodes, which are not those
     # of functional gradients: here operators of the backward pass have FLOPs of their own.
-    return replace(recorder.graph(found), backward_flops={}, targets=len(targets))
+    return replace(recorder.graph(outputs), backward_flops={}, targets=len(targets))
 
 
 def _called(module: nn.Module, held: dict[str, Tensor], given: tuple[Tensor, ...]) -> Any:
@@ -145,28 +148,15 @@ _DROPOUTS = frozenset(
 """Those whose mask has the form of the input."""
 
 
-def _updated(parameter: Tensor, gradient: Tensor) -> Tensor:
-    return torch.add(parameter, gradient, alpha=-LEARNING_RATE)
-
-
-def _default_loss(found: Any, target: Tensor) -> Tensor:
-    outputs = tensors_in(found)
+def default_loss(returned: Any, target: Tensor) -> Tensor:
+    """Cross entropy of a score for each of several classes with the target; else the sum."""
+    outputs = tensors_in(returned)
     if not outputs:
         raise UserError("it returns no tensor to learn from")
     (first, *_) = outputs
     if len(outputs) == 1 and first.dim() == 2 and first.shape[1] > 1:
         return functional.cross_entropy(first, target)
     return torch.stack([output.sum() for output in outputs]).sum()
-
-
-def held_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """Buffers and other tensors that a module and its parts hold, by name."""
-    found = dict(module.named_buffers())
-    for prefix, part in module.named_modules():
-        for key, attribute in vars(part).items():
-            if isinstance(attribute, Tensor):
-                found[f"{prefix}.{key}".lstrip(".")] = attribute
-    return found
 
 
 def _faked(tensor: Tensor) -> Tensor:

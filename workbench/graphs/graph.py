@@ -75,16 +75,16 @@ class Operator:
     """A tensor operation below autograd, on a batch."""
 
     name: str  # as PyTorch calls it: addmm
-    weighted: bool  # whether it multiplies with, or looks up in, a matrix
     reads: tuple[View, ...]
     makes: tuple[View, ...]  # without results that are views of what it reads
-    flops: int  # two per multiply-add
-    unfolded_bytes: int  # of a convolution's input, a patch per output pixel
-    module_layer: int  # where layers are modules: how many of these had been called
-    phase: Phase
+    results: tuple[View, ...]  # all, views of what it reads among them
     function: Any  # of PyTorch, and what it is called with: `Operand` in the place of tensors
     arguments: Any
-    results: tuple[View, ...]  # all, views of what it reads among them
+    phase: Phase = "forward"
+    flops: int = 0  # two per multiply-add
+    unfolded_bytes: int = 0  # of a convolution's input, a patch per output pixel
+    module_layer: int = 0  # where layers are modules: how many of these had been called
+    weighted: bool = False  # whether it multiplies with, or looks up in, a matrix
     may_overwrite: frozenset[int] = frozenset()  # of what it reads: those whose place it may take
     is_random: bool = False
 
@@ -94,7 +94,9 @@ def trained_statistics(operator: Operator) -> tuple[View, ...]:
     if operator.name != "native_batch_norm" or not operator.arguments[0][5]:
         return ()
     held = operator.arguments[0][3:5]
-    return tuple(operator.reads[one.read] for one in held if isinstance(one, Operand))
+    return tuple(
+        operator.reads[argument.read] for argument in held if isinstance(argument, Operand)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,13 +122,13 @@ class Recording:
         given = {view.value for view in self.inputs}
         given |= {at for at, value in enumerate(self.values) if value.origin != "operator"}
         storages = {self.values[at].storage for at in given}
-        return frozenset(at for at, one in enumerate(self.values) if one.storage in storages)
+        return frozenset(at for at, value in enumerate(self.values) if value.storage in storages)
 
     @cached_property
     def written(self) -> frozenset[int]:
         """Storages that operators write into: of their results, and of running statistics."""
         return frozenset(
             self.values[view.value].storage
-            for one in self.operators
-            for view in (*one.makes, *trained_statistics(one))
+            for operator in self.operators
+            for view in (*operator.makes, *trained_statistics(operator))
         )

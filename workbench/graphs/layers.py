@@ -44,7 +44,10 @@ class Layers:
     @property
     def trained(self) -> tuple[tuple[Parameter, ...], ...]:
         """Parameters of each layer that are not frozen: what is updated, and what travels."""
-        return tuple(tuple(one for one in layer if one.is_trained) for layer in self.parameters)
+        return tuple(
+            tuple(parameter for parameter in layer if parameter.is_trained)
+            for layer in self.parameters
+        )
 
 
 def find_layers(graph: Recording) -> Layers:
@@ -95,13 +98,13 @@ class _Rule:
         pending: tuple[int, ...] = ()
         self.layers.append(max(operator.module_layer, self.layers[-1] if self.layers else 1))
         if depth == CONSTANT:
-            pending = (*(one for value in read for one in self.pending[value]), index)
+            pending = (*(earlier for value in read for earlier in self.pending[value]), index)
             if not operator.makes:  # a view, such as a transposed weight
                 self.pending |= dict.fromkeys(read, pending)
         else:
             depth = self._depth(operator, depth, parameters)
             parameters = frozenset()
-            for earlier in (index, *(one for value in read for one in self.pending[value])):
+            for earlier in (index, *(before for value in read for before in self.pending[value])):
                 self.layers[earlier] = max(depth, 1)
             for value in read:
                 self.pending[value] = ()
@@ -113,13 +116,16 @@ class _Rule:
     def _depth(self, operator: Operator, depth: int, parameters: frozenset[int]) -> int:
         """Depth of an operator on activations of `depth`; new parameters find a home there."""
         new = sorted(parameters - self.homes.keys())
-        matrices = [one for one in new if self.graph.parameters[one].is_matrix]
+        matrices = [parameter for parameter in new if self.graph.parameters[parameter].is_matrix]
         starts = operator.weighted and bool(matrices)
         if self.graph.modules is not None:
             depth = max(depth, operator.module_layer)
         else:
             depth = max(
-                [depth + starts, *(self.homes[one] for one in parameters if one in self.homes)]
+                [
+                    depth + starts,
+                    *(self.homes[parameter] for parameter in parameters if parameter in self.homes),
+                ]
             )
         layer = max(depth, 1)
         self.homes.update(dict.fromkeys(new, layer))

@@ -43,17 +43,17 @@ class OperatorGraph(Recording):
         multiply-add; ``may_overwrite`` has nodes whose results it may take the place of, ``shows``
         the node whose memory a view shows.
         """
-        return self._numbered.nodes
+        return self._numbered[0]
 
     @cached_property
     def edges(self) -> pl.DataFrame:
         """Who reads whose result: ``source`` and ``target`` are nodes, each pair once."""
-        found = list(dict.fromkeys(self._numbered.edges))
-        return pl.DataFrame(found, {"source": pl.Int64, "target": pl.Int64}, orient="row")
+        pairs = list(dict.fromkeys(self._numbered[1]))
+        return pl.DataFrame(pairs, {"source": pl.Int64, "target": pl.Int64}, orient="row")
 
     @cached_property
-    def _numbered(self) -> _Numbered:
-        return _Numbered(self)
+    def _numbered(self) -> tuple[pl.DataFrame, list[tuple[int, int]]]:
+        return _numbered(self)
 
     def __repr__(self) -> str:
         """In a line: the operators' lists would fill pages."""
@@ -73,55 +73,39 @@ class OperatorGraph(Recording):
         return run(self, inputs, module)
 
 
-class _Numbered:
-    """Nodes of a graph in the order in which they are first read or run."""
+def _numbered(graph: Recording) -> tuple[pl.DataFrame, list[tuple[int, int]]]:
+    """Nodes in the order in which they are first read or run, and who reads whose result."""
+    rows: list[dict[str, Any]] = []
+    edges: list[tuple[int, int]] = []
+    prepared = {view.value for operator in graph.preparation for view in operator.makes}
+    makers: dict[int, int] = {}  # node that made a value
+    showing: dict[View, int] = {}  # node whose result is just this view
 
-    def __init__(self, graph: Recording) -> None:
-        self.graph = graph
-        self.rows: list[dict[str, Any]] = []
-        self.edges: list[tuple[int, int]] = []
-        self._prepared = {view.value for one in graph.preparation for view in one.makes}
-        self._makers: dict[int, int] = {}  # node that made a value
-        self._showing: dict[View, int] = {}  # node whose result is just this view
-        views = [view for operator in graph.operators for view in operator.reads]
-        for view in [*graph.inputs, *views]:
-            self._add_source(view)
-        for operator in graph.operators:
-            node = len(self.rows)
-            read = [self._source(view) for view in operator.reads]
-            self.edges += [(source, node) for source in read]
-            for view in operator.makes:
-                self._makers[view.value] = node
-            shows = None if operator.makes or not operator.results else read[:1]
-            first = operator.results[0] if operator.results else None
-            self._add(
-                first,
-                name=operator.name,
-                kind="operator",
-                phase=operator.phase,
-                bytes=sum(view.size_bytes for view in operator.makes),
-                flops=operator.flops,
-                may_overwrite=[read[at] for at in sorted(operator.may_overwrite)],
-                shows=shows[0] if shows else None,
-            )
-            self._showing |= dict.fromkeys(operator.results, node)
-
-    @property
-    def nodes(self) -> pl.DataFrame:
-        return pl.DataFrame(self.rows, schema=NODES)
-
-    def _source(self, view: View) -> int:
-        return self._showing.get(view, self._makers[view.value])
-
-    def _add_source(self, view: View) -> None:
-        value = self.graph.values[view.value]
-        kind = "constant" if view.value in self._prepared else value.origin
-        if kind == "operator" or view.value in self._makers:
-            return
-        self._makers[view.value] = len(self.rows)
-        about = {"name": value.name, "kind": kind, "bytes": value.storage_bytes, "flops": 0}
-        self._add(view, **about, may_overwrite=list[int]())
-
-    def _add(self, shown: View | None, **about: Any) -> None:
+    def add(shown: View | None, **about: Any) -> None:
         form = {"shape": list(shown.shape), "dtype": shown.dtype} if shown else {}
-        self.rows.append({"node": len(self.rows), **form, **about})
+        rows.append({"node": len(rows), **form, **about})
+
+    for view in (*graph.inputs, *(view for operator in graph.operators for view in operator.reads)):
+        value = graph.values[view.value]
+        kind = "constant" if view.value in prepared else value.origin
+        if kind != "operator" and view.value not in makers:
+            makers[view.value] = len(rows)
+            about = {"name": value.name, "kind": kind, "bytes": value.storage_bytes, "flops": 0}
+            add(view, **about, may_overwrite=[])
+    for operator in graph.operators:
+        node = len(rows)
+        read = [showing.get(view, makers[view.value]) for view in operator.reads]
+        edges += [(source, node) for source in read]
+        makers |= dict.fromkeys((view.value for view in operator.makes), node)
+        add(
+            operator.results[0] if operator.results else None,
+            name=operator.name,
+            kind="operator",
+            phase=operator.phase,
+            bytes=sum(view.size_bytes for view in operator.makes),
+            flops=operator.flops,
+            may_overwrite=[read[at] for at in sorted(operator.may_overwrite)],
+            shows=None if operator.makes or not operator.results else next(iter(read), None),
+        )
+        showing |= dict.fromkeys(operator.results, node)
+    return pl.DataFrame(rows, schema=NODES), edges

@@ -59,8 +59,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.modules: list[str] | None = [] if by_modules else None  # called so far
         self.in_backward = False
         self._parameters = tuple(
-            Parameter(name, _size_bytes(one), one.dim() > 1, one.requires_grad)
-            for name, one in parameters.items()
+            Parameter(name, _size_bytes(parameter), parameter.dim() > 1, parameter.requires_grad)
+            for name, parameter in parameters.items()
         )
         self._values: list[Value] = []
         # The weak reference keeps a storage's address from being used again, not its memory.
@@ -150,16 +150,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.operators.append(
             Operator(
                 packet.__name__,
-                packet in WEIGHTED,
                 reads,
                 tuple(makes.values()),
+                results,
+                func,
+                tree_map_only(Tensor, lambda _: Operand(next(numbers)), arguments),
+                phase,
                 flops,
                 _unfolded_bytes(arguments[0], out) if packet is _aten.convolution else 0,
                 len(self.modules or ()),
-                phase,
-                func,
-                tree_map_only(Tensor, lambda _: Operand(next(numbers)), arguments),
-                results,
+                packet in WEIGHTED,
                 _may_overwrite(func, reads, results),
                 torch.Tag.nondeterministic_seeded in func.tags,
             )
@@ -179,10 +179,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         storage = tensor.untyped_storage()
         held = self._held.get(storage._cdata)
         reference = held[0] if held else StorageWeakRef(storage)  # type: ignore[no-untyped-call]
-        number, index = (
-            self._values[held[1]].storage if held else len(self._held),
-            len(self._values),
-        )
+        number = self._values[held[1]].storage if held else len(self._held)
+        index = len(self._values)
         self._held[storage._cdata] = (reference, index)
         self._values.append(Value(origin, number, storage.nbytes(), parameters, name))
         return index
@@ -202,12 +200,12 @@ def _returned(func: Any, arguments: Any, out: Any) -> Any:
     """What an operator returns for real: on shapes alone, some return more."""
     if func._overloadpacket is _aten.mkldnn_rnn_layer:
         return out[:3]  # without the workspace for gradients
-    names = [one.name for one in func._schema.arguments]
+    names = [argument.name for argument in func._schema.arguments]
     if "output_mask" not in names:
         return out
     args, kwargs = arguments
     mask = (dict(zip(names, args, strict=False)) | kwargs)["output_mask"]
-    return [one for one, wanted in zip(out, mask, strict=True) if wanted]
+    return [result for result, wanted in zip(out, mask, strict=True) if wanted]
 
 
 def _may_overwrite(func: Any, reads: Sequence[View], results: Sequence[View]) -> frozenset[int]:
@@ -261,9 +259,9 @@ def _unfolded_bytes(args: Sequence[Any], out: Tensor) -> int:
 
 def _refuse_numbers(func: Any, tensors: list[Tensor]) -> None:
     asks = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
-    if func is _aten.index.Tensor and not any(_is_mask(one) for one in tensors[1:]):
+    if func is _aten.index.Tensor and not any(_is_mask(index) for index in tensors[1:]):
         return
-    without_numbers = any(one.is_meta or isinstance(one, FakeTensor) for one in tensors)
+    without_numbers = any(tensor.is_meta or isinstance(tensor, FakeTensor) for tensor in tensors)
     if without_numbers and any(tag in func.tags for tag in asks):
         raise RuntimeError(f"{func} asks a meta tensor for its numbers")
 

@@ -110,6 +110,16 @@ def check_has_parameters(name: str, module: nn.Module) -> None:
         raise UserError(f"{name} has lazy layers without a shape yet; run it once on an input")
 
 
+def held_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Buffers and other tensors that a module and its parts hold, by name."""
+    held = dict(module.named_buffers())
+    for prefix, part in module.named_modules():
+        for key, attribute in vars(part).items():
+            if isinstance(attribute, Tensor):
+                held[f"{prefix}.{key}".lstrip(".")] = attribute
+    return held
+
+
 def unfreeze(module: nn.Module) -> None:
     """Let every parameter learn that can."""
     for parameter in module.parameters():
@@ -176,7 +186,10 @@ def explained(name: str, module: nn.Module) -> Iterator[None]:
     except Exception as error:
         names = {part: part_name for part_name, part in module.named_modules()}
         frames = (frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__))
-        *_, part = module, *(one for one in frames if isinstance(one, nn.Module) and one in names)
+        *_, part = (
+            module,
+            *(part for part in frames if isinstance(part, nn.Module) and part in names),
+        )
         where = f"in {names[part]!r}" if names[part] else "in its forward"
         if names[part] and not list(part.children()):
             where = f"at layer {names[part]!r} ({part})"
@@ -208,6 +221,6 @@ def _line(error: Exception) -> str:
     lines = [
         f" ({Path(frame.f_code.co_filename).name}, line {line})"
         for frame, line in walk_tb(error.__traceback__)
-        if not any(Path(frame.f_code.co_filename).is_relative_to(one) for one in ours)
+        if not any(Path(frame.f_code.co_filename).is_relative_to(folder) for folder in ours)
     ]
     return lines[-1] if lines else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_map_only
 from workbench.errors import UserError
 from workbench.graphs.graph import Operand, Operator, Recording, View
 from workbench.graphs.recorder import tensors_in
+from workbench.graphs.recording import held_tensors
 
 
 def run(
@@ -51,7 +52,7 @@ def call(operator: Operator, read: Sequence[Tensor]) -> Any:
     if operator.name.startswith("as_strided"):
         pairs = zip(read, operator.reads, strict=True)
         read = [_in_memory_of_its_own(tensor, view) for tensor, view in pairs]
-    args, kwargs = tree_map_only(Operand, lambda one: read[one.read], operator.arguments)
+    args, kwargs = tree_map_only(Operand, lambda tensor: read[tensor.read], operator.arguments)
     return operator.function(*args, **kwargs)
 
 
@@ -105,7 +106,8 @@ def sources(
     check_inputs(graph, given)
     pairs = zip(graph.inputs, given, strict=True)
     yield from ((view.value, _laid_out(tensor, view)) for view, tensor in pairs)
-    held = _held(module or _traced(graph))
+    module = module or _traced(graph)
+    held = dict(module.named_parameters()) | held_tensors(module)
     known = dict(graph.written_down)
     for number, value in enumerate(graph.values):
         if value.name and value.origin != "input":
@@ -122,10 +124,10 @@ def sources(
 def check_inputs(graph: Recording, given: Sequence[Tensor]) -> None:
     """Refuse inputs that the graph was not traced for."""
     wanted = [(view.shape, view.dtype) for view in graph.inputs]
-    found = [(tuple(one.shape), str(one.dtype).removeprefix("torch.")) for one in given]
-    if wanted != found:
+    forms = [(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")) for tensor in given]
+    if wanted != forms:
         raise UserError(
-            f"{graph.name} was traced for inputs {_forms(wanted)}; it is given {_forms(found)}"
+            f"{graph.name} was traced for inputs {_forms(wanted)}; it is given {_forms(forms)}"
         )
 
 
@@ -137,9 +139,3 @@ def _traced(graph: Recording) -> nn.Module:
     if graph.module is None:
         raise UserError(f"{graph.name} has no weights to run with: give run(…) a module")
     return graph.module()
-
-
-def _held(module: nn.Module) -> Mapping[str, Tensor]:
-    from workbench.graphs.functional import held_tensors
-
-    return dict(module.named_parameters()) | held_tensors(module)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -47,9 +46,7 @@ def trace(
     Parameters
     ----------
     model, input_shape, input_dtype
-        As for `follow`.
-    batch_size
-        Samples.
+        As for `follow`, whose errors it raises.
     training
         False: inference, in evaluation mode. True: a step of SGD, with loss, gradients and the
         update of the parameters; it returns the loss and the new parameters.
@@ -58,15 +55,7 @@ def trace(
         one a sample, for a score of each of several classes; else the sum.
     target_shape, target_dtype
         Of what a loss of one's own compares with, as for inputs: ``()`` and ``"int64"`` for a class
-        of each sample. Targets come after the inputs where the graph is run. None by default.
-
-    Raises
-    ------
-    UntraceableError
-        The module asks for numbers; the message says where.
-    ValueError
-        An unknown model, an input that does not fit, a batch size that is no positive whole number,
-        training of a module without parameters, or targets without a loss that takes them.
+        of each sample. Targets come after the inputs where the graph is run.
     """
     shapes = input_shapes(model, input_shape)
     check_whole("batch_size", batch_size, 1)
@@ -86,12 +75,11 @@ def trace(
         if loss is None:
             wanted, kind = ((),), "int64"
         targets = make_inputs(wanted, batch_size, kind, "meta")
-        found = trace_training(name, module, inputs, targets, loss)
+        recording = trace_training(name, module, inputs, targets, loss)
     else:
-        found = trace_inference(name, module, inputs)
+        recording = trace_inference(name, module, inputs)
     with_weights = partial(_initialised, model) if isinstance(model, str) else lambda: module
-    recorded = {one.name: getattr(found, one.name) for one in fields(found)}
-    return OperatorGraph(**(recorded | {"name": name, "module": with_weights}))
+    return OperatorGraph(**{**vars(recording), "name": name, "module": with_weights})
 
 
 def follow(
@@ -123,13 +111,8 @@ def follow(
     unfrozen
         Whether to follow it as if no parameter were frozen.
 
-    Raises
-    ------
-    UntraceableError
-        The module asks for numbers.
-    ValueError
-        An unknown model, an input that does not fit (the message says at which layer), or a module
-        without parameters that are trained.
+    Raises `UntraceableError` if the module asks for numbers, and ValueError if an input does not
+    fit; the message says at which layer.
     """
     shapes = input_shapes(model, input_shape)
     check_by(by)
@@ -170,8 +153,8 @@ def input_shapes(
 
 def _shapes(name: str, given: Sequence[int] | Sequence[Sequence[int]]) -> Shapes:
     several = [tuple(part) for part in given if isinstance(part, Sequence)]
-    one = tuple(size for size in given if not isinstance(size, Sequence))
-    shapes = tuple(several) or (one,)
+    sizes = tuple(size for size in given if not isinstance(size, Sequence))
+    shapes = tuple(several) or (sizes,)
     for shape in shapes:
         if not all(isinstance(size, int) and size > 0 for size in shape):
             raise UserError(f"{name} {given} is not made of positive whole numbers")

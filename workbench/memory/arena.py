@@ -82,7 +82,9 @@ class Arena:
             results = [self._tensor(view) for view in operator.results]
             self._calls.append(partial(copying, partial(call, operator, reads), results))
             return
-        args, kwargs = tree_map_only(Operand, lambda one: reads[one.read], operator.arguments)
+        args, kwargs = tree_map_only(
+            Operand, lambda operand: reads[operand.read], operator.arguments
+        )
         if again and operator.name == "native_batch_norm":  # counts in its statistics once
             args = (*args[:6], 0.0, *args[7:])
         results = [self._tensor(view) for view in operator.results]

@@ -26,6 +26,9 @@ PATIENCE = 3
 _LESS = 0.97
 """Of a room, in the next try."""
 
+PROMISES = 3
+"""Budgets that are tried before a refusal names one."""
+
 POINTS = 12
 """Budgets of a curve, if none are given."""
 ROUNDS = 4
@@ -67,7 +70,7 @@ def trade(
         chosen = _budgets(flow, order, once.total_bytes)
     else:
         asked = listed("budgets", budgets, "give bytes, such as (64_000_000, 32_000_000)")
-        chosen = {check_whole("a budget", one, 0) for one in asked}
+        chosen = {check_whole("a budget", budget, 0) for budget in asked}
     rows: list[tuple[Any, ...]] = []
     best: MemoryPlan | None = None
     for budget in sorted(chosen):  # what fits a smaller budget fits a larger one
@@ -94,11 +97,11 @@ def least_reachable(flow: Dataflow, order: Sequence[int] | None = None) -> int:
     while reached - below > max(1, CLOSE * reached):
         middle = (reached + below) // 2
         try:
-            found = less(flow, order, middle)
+            smaller = less(flow, order, middle)
         except BudgetError:
             below = middle
         else:
-            bounds = [lifetimes(one, range(len(one.steps))).bound_bytes for one in found]
+            bounds = [lifetimes(again, range(len(again.steps))).bound_bytes for again in smaller]
             reached = min(*bounds, middle)
     return reached
 
@@ -127,13 +130,13 @@ def within(
         if is_over and (best or tried >= patience):
             break
         try:
-            found = less(flow, order, room)
+            smaller = less(flow, order, room)
         except BudgetError:
             if not tried:  # with less room there is even less to find
                 raise
-            found = []
+            smaller = []
         room = int(_LESS * room)
-        for again in found:
+        for again in smaller:
             plan = place(again)
             if plan.total_bytes > budget_bytes:
                 least = min(plan.total_bytes, least or plan.total_bytes)
@@ -144,6 +147,30 @@ def within(
         text = f"no plan within {budget_bytes:,} bytes was found; one of {least:,} was"
         raise BudgetError(text, least)
     return best
+
+
+def reachable(
+    plan_within: Callable[[int], object],
+    least_bytes: int,
+    most_bytes: int,
+    named: Callable[[int], int],
+) -> int | None:
+    """The budget to name in a refusal: from `least_bytes` on, one that a plan is found within.
+
+    What is found on the way to one budget need not be on the way to another. `named` rounds a
+    budget up to what the refusal says. None if nothing is found below `most_bytes`.
+    """
+    least = named(least_bytes)
+    for _ in range(PROMISES):
+        if least >= most_bytes:
+            break
+        try:
+            plan_within(least)
+        except BudgetError as error:
+            least = named(error.found_bytes or most_bytes)
+        else:
+            return least
+    return None
 
 
 def less(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> list[Dataflow]:
@@ -160,7 +187,7 @@ def less(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> list[Datafl
             refused.append(error)
     if not found:
         raise refused[0]
-    return sorted(found, key=lambda one: cost(one).sum())
+    return sorted(found, key=lambda flow: cost(flow).sum())
 
 
 def _packed(flow: Dataflow, order: Sequence[int] | None = None) -> MemoryPlan:
@@ -179,7 +206,7 @@ def _described(flow: Dataflow, plan: MemoryPlan) -> tuple[Any, ...]:
         plan.total_bytes,
         plan.bound_bytes,
         extra_work(flow, plan),
-        sum(one.flops for one in plan.flow.steps) - sum(one.flops for one in flow.steps),
+        sum(step.flops for step in plan.flow.steps) - sum(step.flops for step in flow.steps),
         len(plan.recomputed),
         None,
     )

@@ -12,8 +12,8 @@ Deviation: a run that saves nothing skips what its output does not need; what mu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 from workbench.memory.dataflow import Dataflow
 from workbench.memory.lifetimes import lifetimes
 from workbench.memory.recomputation import BudgetError, cost, unrolled
-from workbench.memory.stages import Chain, Stage, chain
+from workbench.memory.stages import Part, Stage, Stages, stages_of
 
 SLOTS = 1000
 """That a budget is divided into."""
 MOST_STAGES = 100
 """Of the dynamic programme, whose time grows with their cube."""
 
-Part = Literal["through", "forward", "again", "inner", "backward"]
 Run = tuple[Part, int]
 """Steps of a stage, by the name that they have there."""
 
@@ -36,33 +35,35 @@ Run = tuple[Part, int]
 def checkpointed(flow: Dataflow, order: Sequence[int], budget_bytes: int) -> Dataflow:
     """The dataflow with stages that run again, in order, within a budget; at least cost.
 
-    Raises `BudgetError`: no such way is within the budget, or the dataflow is not a chain.
+    Raises `BudgetError`: no such way is within the budget, or the dataflow has no such stages.
     """
-    found = chain(flow, order)
-    if not 1 < len(found.stages) <= MOST_STAGES:
-        raise BudgetError("the dataflow is not a chain of stages")
-    room = budget_bytes - found.pinned_bytes
-    solved = _Programme(found.stages, cost(flow), room) if room > 0 else None
-    if solved is None or not solved.is_solved:
+    staged = stages_of(flow, order)
+    programme = _programme(flow, staged, budget_bytes)
+    if programme is None or not programme.is_solved:
         raise BudgetError(f"no plan of stages within {budget_bytes:,} bytes was found")
-    return unrolled(flow, list(_steps(found, solved.runs())))
+    return unrolled(flow, list(_steps(staged, programme.runs())))
 
 
 def least_staged(flow: Dataflow, order: Sequence[int]) -> int | None:
     """Bytes alive at once in the smallest plan of stages, at once; None if it is not a chain."""
-    found = chain(flow, order)
-    room = lifetimes(flow, order).bound_bytes - found.pinned_bytes
-    if not 1 < len(found.stages) <= MOST_STAGES or room <= 0:
+    staged = stages_of(flow, order)
+    programme = _programme(flow, staged, lifetimes(flow, order).bound_bytes)
+    return None if programme is None else staged.pinned_bytes + programme.least_bytes
+
+
+def _programme(flow: Dataflow, staged: Stages, budget_bytes: int) -> _Programme | None:
+    room = budget_bytes - staged.pinned_bytes
+    if not 1 < len(staged.stages) <= MOST_STAGES or room <= 0:
         return None
-    return found.pinned_bytes + _Programme(found.stages, cost(flow), room).least_bytes
+    return _Programme(staged.stages, cost(flow), room)
 
 
-def _steps(found: Chain, runs: list[Run]) -> Iterator[int]:
+def _steps(staged: Stages, runs: list[Run]) -> Iterator[int]:
     """Steps of runs, without those that have run and must not run again."""
     ran = set[int]()
     for part, number in runs:
-        for step in getattr(found.stages[number], part):
-            if step not in ran or step not in found.once:
+        for step in staged.stages[number].steps[part]:
+            if step not in ran or step not in staged.once:
                 yield step
             ran.add(step)
 
@@ -84,19 +85,20 @@ class _Programme:
     def __init__(self, stages: Sequence[Stage], step_cost: NDArray[np.float64], room: int) -> None:
         unit = max(1, -(-room // SLOTS))
 
-        def slots(name: str) -> list[int]:
-            return [-(-getattr(one, name) // unit) for one in stages]
-
-        def costs(name: str) -> list[float]:
-            return [float(step_cost[list(getattr(one, name))].sum()) for one in stages]
+        def slots(sizes: Iterable[int]) -> list[int]:
+            return [-(-size // unit) for size in sizes]
 
         self._unit, self._most, self._count = unit, room // unit, len(stages)
-        self._output, self._saved = slots("output_bytes"), slots("saved_bytes")
-        self._gradient = slots("gradient_bytes")
-        self._through, self._passing = slots("through_peak"), slots("passing_peak")
-        parts = ("forward", "again", "inner", "backward")
-        self._peak = {name: slots(f"{name}_peak") for name in parts}
-        self._cost = {name: costs(name) for name in (*parts, "through")}
+        self._output = slots(stage.output_bytes for stage in stages)
+        self._saved = slots(stage.saved_bytes for stage in stages)
+        self._gradient = slots(stage.gradient_bytes for stage in stages)
+        self._peak = {
+            part: slots(stage.peaks[part] for stage in stages) for part in stages[0].peaks
+        }
+        self._cost = {
+            part: [float(step_cost[list(stage.steps[part])].sum()) for stage in stages]
+            for part in stages[0].steps
+        }
         self._best: dict[tuple[int, int, bool], _Best] = {}
         for span in range(self._count):
             for s in range(self._count - span):
@@ -125,14 +127,14 @@ class _Programme:
         through_cost, peak = 0.0, 0
         for k in range(s + 1, t + 1):  # the first stage behind the checkpoint
             through_cost += self._cost["through"][k - 1]
-            one = self._through if k - 1 == s else self._passing
-            peak = max(peak, one[k - 1])
+            peaks = self._peak["through" if k - 1 == s else "passing"]
+            peak = max(peak, peaks[k - 1])
             kept = self._output[k - 1]
             least = max(beside + peak, kept)
             if least > self._most:
                 break
             behind = self._best[k, t, has_output].cost[least - kept : self._most + 1 - kept]
-            before = [self._best[s, k - 1, one].cost[least:] for one in (False, True)]
+            before = [self._best[s, k - 1, kept].cost[least:] for kept in (False, True)]
             other = through_cost + behind + np.minimum(*before)
             better = other < cost[least:]
             cost[least:][better] = other[better]
@@ -169,9 +171,11 @@ class _Programme:
         length = int(self._best[s, t, has_output].length[slots])
         if length:
             k = s + length
-            yield from (("through", one) for one in range(s, k))
+            yield from (("through", stage) for stage in range(s, k))
             yield from self._runs(k, t, has_output, slots - self._output[k - 1])
-            without, with_output = (self._best[s, k - 1, one].cost[slots] for one in (False, True))
+            without, with_output = (
+                self._best[s, k - 1, kept].cost[slots] for kept in (False, True)
+            )
             yield from self._runs(s, k - 1, bool(with_output < without), slots)
             return
         yield (self._last_run(t, has_output) if s == t else "forward"), s

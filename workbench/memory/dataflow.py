@@ -1,7 +1,7 @@
 """What memory planning sees of a graph: steps, and the buffers that they read, make and overwrite.
 
-A buffer is the memory of one result. Views are no buffers of their own, and what is held outside of
-the plan (inputs, parameters, what is written into them) is none at all.
+A buffer is the memory of one result. Neither views are buffers, nor what is held outside of the
+plan: inputs, parameters, and what is written into them.
 """
 
 from __future__ import annotations
@@ -100,10 +100,10 @@ class Dataflow:
     @cached_property
     def maker(self) -> NDArray[np.int64]:
         """Step that makes each buffer."""
-        found = np.full(len(self.sizes), -1, np.int64)
+        maker = np.full(len(self.sizes), -1, np.int64)
         for number, step in enumerate(self.steps):
-            found[list(step.makes)] = number
-        return found
+            maker[list(step.makes)] = number
+        return maker
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
@@ -112,43 +112,44 @@ class Dataflow:
         Of forward, backward and update: ``activation``, ``gradient`` and ``weight``; ``output``,
         if the graph returns it; ``workspace``, if no step reads it.
         """
-        found = [_KINDS[self.steps[step].phase] for step in self.maker]
+        kinds = [_KINDS[self.steps[step].phase] for step in self.maker]
         for buffer, readers in enumerate(self.readers):
             if buffer in self.kept:
-                found[buffer] = "output"
+                kinds[buffer] = "output"
             elif not readers:
-                found[buffer] = "workspace"
-        return tuple(found)
+                kinds[buffer] = "workspace"
+        return tuple(kinds)
 
     def held_bytes(self, kind: str | None = None) -> int:
         """Bytes held outside of the plan, of one kind or of all."""
-        return sum(one.size_bytes for one in self.held if kind in (None, one.kind))
+        return sum(held.size_bytes for held in self.held if kind in (None, held.kind))
 
     @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:
         """Steps that read each buffer."""
-        found: list[list[int]] = [[] for _ in self.sizes]
-        for number, step in enumerate(self.steps):
-            for buffer in step.reads:
-                found[buffer].append(number)
-        return tuple(map(tuple, found))
+        return _inverted([step.reads for step in self.steps], len(self.sizes))
 
     @cached_property
     def before(self) -> tuple[tuple[int, ...], ...]:
         """Steps that have to run before each step."""
         return tuple(
-            tuple(sorted({int(self.maker[one]) for one in step.reads} | set(step.after)))
+            tuple(sorted({int(self.maker[buffer]) for buffer in step.reads} | set(step.after)))
             for step in self.steps
         )
 
     @cached_property
     def behind(self) -> tuple[tuple[int, ...], ...]:
         """Steps that wait for each step."""
-        found: list[list[int]] = [[] for _ in self.steps]
-        for number, earlier in enumerate(self.before):
-            for one in earlier:
-                found[one].append(number)
-        return tuple(map(tuple, found))
+        return _inverted(self.before, len(self.steps))
+
+
+def _inverted(lists: Sequence[Sequence[int]], count: int) -> tuple[tuple[int, ...], ...]:
+    """By number below `count`: which of the lists it is in."""
+    places: list[list[int]] = [[] for _ in range(count)]
+    for place, numbers in enumerate(lists):
+        for number in numbers:
+            places[number].append(place)
+    return tuple(map(tuple, places))
 
 
 _KINDS = {"forward": "activation", "backward": "gradient", "update": "weight"}
@@ -163,36 +164,40 @@ def dataflow(graph: OperatorGraph, alignment: int = ALIGNMENT) -> Dataflow:
     buffers = {
         view.value: at
         for at, view in enumerate(
-            view for one in graph.operators for view in one.makes if view.value not in outside
+            view
+            for operator in graph.operators
+            for view in operator.makes
+            if view.value not in outside
         )
     }
     steps: list[Step] = []
     reading: dict[int, list[int]] = {}  # steps that read a storage outside, or write into it
     writing: dict[int, list[int]] = {}
-    for number, one in enumerate(graph.operators):
-        if not one.makes:
+    for number, operator in enumerate(graph.operators):
+        if not operator.makes:
             continue
-        reads = tuple(dict.fromkeys(buffers[v.value] for v in one.reads if v.value in buffers))
-        read = _outside(graph, outside, (view.value for view in one.reads))
-        written = _outside(graph, outside, _written(one, updated))
+        reads = tuple(dict.fromkeys(buffers[v.value] for v in operator.reads if v.value in buffers))
+        read = _outside(graph, outside, (view.value for view in operator.reads))
+        written = _outside(graph, outside, _written(operator, updated))
         earlier = {at for storage in written for at in reading.get(storage, ())}
-        if one.name != "native_batch_norm_backward":  # statistics of its own batch are its inputs
+        # Statistics of its own batch are inputs of a normalisation's gradient.
+        if operator.name != "native_batch_norm_backward":
             earlier |= {at for storage in read for at in writing.get(storage, ())}
-        if one.is_random:  # draws from the generator that those before it have left
+        if operator.is_random:  # draws from the generator that those before it have left
             earlier |= {at for at, step in enumerate(steps) if step.is_random}
-        over = {one.reads[at].value for at in one.may_overwrite}
+        over = {operator.reads[at].value for at in operator.may_overwrite}
         steps.append(
             Step(
-                one.name,
-                one.phase,
+                operator.name,
+                operator.phase,
                 reads,
-                tuple(buffers[v.value] for v in one.makes if v.value in buffers),
+                tuple(buffers[v.value] for v in operator.makes if v.value in buffers),
                 tuple(sorted(buffers[value] for value in over if value in buffers)),
                 tuple(sorted(earlier)),
-                one.flops,
+                operator.flops,
                 number,
-                one.is_random,
-                scratch_bytes(one),
+                operator.is_random,
+                scratch_bytes(operator),
             )
         )
         for storage in read:
@@ -212,10 +217,10 @@ def flow_of(graph: OperatorGraph | Dataflow, alignment: int = ALIGNMENT) -> Data
     return dataflow(check_kind("graph", graph, OperatorGraph, "one that was traced"), unit)
 
 
-def _written(one: Operator, updated: Mapping[int, int]) -> Iterator[int]:
+def _written(operator: Operator, updated: Mapping[int, int]) -> Iterator[int]:
     """Values that an operator writes over, or makes."""
-    yield from (updated.get(view.value, view.value) for view in one.makes)
-    yield from (view.value for view in trained_statistics(one))
+    yield from (updated.get(view.value, view.value) for view in operator.makes)
+    yield from (view.value for view in trained_statistics(operator))
 
 
 def _outside(graph: OperatorGraph, outside: Container[int], values: Iterable[int]) -> set[int]:
@@ -234,14 +239,14 @@ def _held(
     """What operators read and do not make, in the order in which they first read it; the rest."""
     written = graph.written | {graph.values[value].storage for value in updated.values()}
     made_of_weights: dict[int, str] = {}  # before all runs, and of which
-    for one in graph.preparation:
+    for operator in graph.preparation:
         names = [
-            made_of_weights.get(view.value) or _weight(graph, view.value) for view in one.reads
+            made_of_weights.get(view.value) or _weight(graph, view.value) for view in operator.reads
         ]
-        for view in one.makes if any(names) else ():
+        for view in operator.makes if any(names) else ():
             made_of_weights[view.value] = next(filter(None, names))
     found: dict[int, Held] = {}
-    for value in (view.value for one in graph.operators for view in one.reads):
+    for value in (view.value for operator in graph.operators for view in operator.reads):
         about = graph.values[value]
         if value in buffers or value in updated or about.storage in found:
             continue
@@ -249,7 +254,9 @@ def _held(
         kind = "weight" if weight else "input" if about.origin == "input" else "constant"
         is_written = about.storage in written
         found[about.storage] = Held(weight or about.name, kind, about.storage_bytes, is_written)
-    for view in (view for one in graph.preparation for view in (*one.reads, *one.makes)):
+    for view in (
+        view for operator in graph.preparation for view in (*operator.reads, *operator.makes)
+    ):
         about = graph.values[view.value]
         if about.storage not in found:
             found[about.storage] = Held(about.name, "folded", about.storage_bytes)
@@ -272,12 +279,12 @@ def _updated(graph: OperatorGraph) -> Mapping[int, int]:
     """
     stays = {view.value for view in graph.outputs}
     return {
-        one.makes[0].value: one.reads[at].value
-        for one in graph.operators
-        if one.phase == "update" and len(one.makes) == 1
-        for at in one.may_overwrite
-        if graph.values[one.reads[at].value].origin == "parameter"
-        and one.reads[at].value not in stays
+        operator.makes[0].value: operator.reads[at].value
+        for operator in graph.operators
+        if operator.phase == "update" and len(operator.makes) == 1
+        for at in operator.may_overwrite
+        if graph.values[operator.reads[at].value].origin == "parameter"
+        and operator.reads[at].value not in stays
     }
 
 
@@ -287,6 +294,6 @@ def check_order(flow: Dataflow, order: Sequence[int]) -> None:
     if len(order) != len(flow.steps) or place.keys() != set(range(len(flow.steps))):
         raise UserError(f"the order has not each of the {len(flow.steps)} steps once")
     for step, earlier in enumerate(flow.before):
-        late = [one for one in earlier if place[one] > place[step]]
+        late = [before for before in earlier if place[before] > place[step]]
         if late:
             raise UserError(f"the order runs step {step} before step {late[0]}, which it needs")

@@ -41,7 +41,7 @@ def writing(
     is_torchs = isinstance(function, torch._ops.OpOverload)
     if is_torchs and function._schema.is_mutable:  # writes into what it reads
         return partial(function, *args, **kwargs)
-    dense = all(one.numel() == span.numel() for one, span in zip(results, spans, strict=True))
+    dense = all(result.numel() == span.numel() for result, span in zip(results, spans, strict=True))
     direct = _direct(function, args, kwargs, results) if is_torchs and dense else None
     return direct or partial(
         copying, partial(function, *args, **kwargs), results if dense else spans
@@ -51,7 +51,7 @@ def writing(
 def _direct(
     function: Any, args: Sequence[Any], kwargs: dict[str, Any], results: Sequence[Tensor]
 ) -> Run | None:
-    """A call of a form of PyTorch's function that writes where it is told to."""
+    """A call of a form of PyTorch's function that writes into given tensors."""
     packet = function._overloadpacket
     if packet is _aten.native_batch_norm and args[5] and not args[0].is_contiguous():
         return None  # PyTorch 2.13's form that writes adds up means onto what is there
@@ -61,10 +61,10 @@ def _direct(
         image, weight, bias, stride, padding, dilation, _, _, groups = args
         form = Form(stride, padding, dilation, groups)
         return partial(convolve_into, results[0], image, weight, bias, form)
-    found = _writing_form(function)
-    if found is None:
+    writing_form = _writing_form(function)
+    if writing_form is None:
         return None
-    writing_function, names = found
+    writing_function, names = writing_form
     return partial(writing_function, *args, **kwargs, **dict(zip(names, results, strict=True)))
 
 
@@ -82,7 +82,7 @@ def _span(tensor: Tensor, count: int) -> Tensor:
 
 
 def is_writing(function: Any) -> bool:
-    """Whether a function writes its results where it is told to."""
+    """Whether a function writes its results into given tensors."""
     is_torchs = isinstance(function, torch._ops.OpOverload)
     if not is_torchs or function._schema.is_mutable:
         return is_torchs
@@ -92,12 +92,16 @@ def is_writing(function: Any) -> bool:
 @cache
 def _writing_form(function: Any) -> tuple[Any, tuple[str, ...]] | None:
     """The overload of a function that writes into what it is given, and what that is called."""
-    wanted = [(one.name, str(one.type)) for one in function._schema.arguments]
+    wanted = [(argument.name, str(argument.type)) for argument in function._schema.arguments]
     packet = function._overloadpacket
     for name in packet.overloads():
         other = getattr(packet, name)
-        taken = [(one.name, str(one.type)) for one in other._schema.arguments if not one.is_out]
-        names = tuple(one.name for one in other._schema.arguments if one.is_out)
+        taken = [
+            (argument.name, str(argument.type))
+            for argument in other._schema.arguments
+            if not argument.is_out
+        ]
+        names = tuple(argument.name for argument in other._schema.arguments if argument.is_out)
         if names and taken == wanted and _has_kernel(other):
             return other, names
     return None

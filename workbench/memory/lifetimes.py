@@ -65,7 +65,7 @@ def lifetimes(flow: Dataflow, order: Sequence[int], *, overwriting: bool = True)
     place[list(order)] = np.arange(len(order))
     first = place[flow.maker]
     last = np.array(
-        [max((place[one] for one in readers), default=first[at]) + 1
+        [max((place[reader] for reader in readers), default=first[at]) + 1
          for at, readers in enumerate(flow.readers)],
         np.int64,
     )  # fmt: skip
@@ -73,15 +73,15 @@ def lifetimes(flow: Dataflow, order: Sequence[int], *, overwriting: bool = True)
     places = np.arange(len(flow.sizes))
     if overwriting:
         for at, step in enumerate(order):
-            one = flow.steps[step]
-            if len(one.makes) != 1:
+            current = flow.steps[step]
+            if len(current.makes) != 1:
                 continue
-            size = flow.sizes[one.makes[0]]
-            for buffer in one.overwrites:  # the first that is used here for the last time
+            size = flow.sizes[current.makes[0]]
+            for buffer in current.overwrites:  # the first that is used here for the last time
                 ends = last[buffer] == at + 1 and buffer not in flow.kept
                 if ends and flow.sizes[buffer] == size:
                     last[buffer] = at
-                    places[one.makes[0]] = places[buffer]
+                    places[current.makes[0]] = places[buffer]
                     break
     _, places = np.unique(places, return_inverse=True)
     return Lifetimes(flow, tuple(order), first, last, places)

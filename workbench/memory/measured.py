@@ -11,13 +11,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from workbench.checks import check_whole
 from workbench.errors import UserError
-from workbench.graphs.functional import LEARNING_RATE, Loss
+from workbench.graphs.functional import LEARNING_RATE, Loss, default_loss
 from workbench.graphs.operator_graph import OperatorGraph
-from workbench.graphs.recorder import tensors_in
 from workbench.graphs.running import check_inputs
 from workbench.memory.arena import Arena
 from workbench.memory.plan import MemoryPlan
@@ -37,7 +35,7 @@ class Measured:
     arena_bytes
         Of the arena's block: the plan's, and what aligns its beginning.
     beside_bytes
-        Most that operators without a form that writes where it is told allocate beside it.
+        Most that operators allocate beside it that cannot write into given tensors.
     plain_bytes
         Most that PyTorch's allocator holds while the module runs.
     build_s
@@ -73,21 +71,15 @@ def measure_memory(
 
     Parameters
     ----------
-    graph
-        Of `workbench.graphs.trace`, optimised or not. Its module is not changed.
+    graph, loss
+        Of `workbench.graphs.trace`, optimised or not, and the loss that it was traced with. Its
+        module is not changed.
     inputs
         As `Arena.run` takes them: for a step of training, classes come last.
     planner, budget_bytes
         As for `plan_memory`.
     repeats
         Runs that are timed, of each; one before them is not.
-    loss
-        That the graph was traced with.
-
-    Raises
-    ------
-    ValueError
-        Inputs that the graph was not traced for, no repeats, and what `plan_memory` refuses.
     """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     check_inputs(graph, given)
@@ -114,10 +106,10 @@ def allocated_bytes(run: Callable[[], object]) -> int:
         run()
     assert profiled.profiler is not None
     results = profiled.profiler.kineto_results
-    changes = [one for one in results.events() if one.name() == "[memory]"]
+    changes = [event for event in results.events() if event.name() == "[memory]"]
     held = most = 0
-    for one in sorted(changes, key=lambda one: one.start_ns()):
-        held += one.nbytes()
+    for change in sorted(changes, key=lambda change: change.start_ns()):
+        held += change.nbytes()
         most = max(most, held)
     return most
 
@@ -135,7 +127,7 @@ def _plain(
     if graph.module is None:
         raise UserError(f"{graph.name} has no weights to run with: trace a module")
     module = copy.deepcopy(graph.module())
-    if all(one.phase == "forward" for one in graph.operators):
+    if all(operator.phase == "forward" for operator in graph.operators):
         module.eval()
 
         def infer() -> object:
@@ -149,20 +141,11 @@ def _plain(
     samples, targets = given[:count], given[count:]
 
     def step() -> object:
-        found = module(*samples)
-        value = (loss or _loss)(found, *targets)
+        output = module(*samples)
+        value = (loss or default_loss)(output, *targets)
         value.backward()  # type: ignore[no-untyped-call]
         sgd.step()
         sgd.zero_grad(set_to_none=True)
         return value.detach()
 
     return step
-
-
-def _loss(found: object, target: Tensor) -> Tensor:
-    """The loss that a step of training is traced with by default."""
-    outputs = tensors_in(found)
-    first = outputs[0]
-    if len(outputs) == 1 and first.dim() == 2 and first.shape[1] > 1:
-        return functional.cross_entropy(first, target)
-    return torch.stack([output.sum() for output in outputs]).sum()

@@ -39,8 +39,8 @@ def depth_first(flow: Dataflow) -> Sequence[int]:
     """What each output needs, one after the other, and then it."""
     order: list[int] = []
     seen: set[int] = set()
-    outputs = sorted(int(flow.maker[one]) for one in flow.kept)
-    left = [one for one in range(len(flow.steps)) if not flow.behind[one]]
+    outputs = sorted(int(flow.maker[buffer]) for buffer in flow.kept)
+    left = [step for step in range(len(flow.steps)) if not flow.behind[step]]
     for root in dict.fromkeys([*outputs, *left]):
         waiting = [(root, False)]
         while waiting:
@@ -50,7 +50,7 @@ def depth_first(flow: Dataflow) -> Sequence[int]:
             elif step not in seen:
                 seen.add(step)
                 waiting.append((step, True))
-                waiting += [(one, False) for one in reversed(flow.before[step])]
+                waiting += [(before, False) for before in reversed(flow.before[step])]
     return order
 
 
@@ -65,11 +65,11 @@ def best_first(flow: Dataflow) -> Sequence[int]:
 
     def effect(step: int) -> tuple[int, int]:
         """Bytes more alive after a step, and while it runs."""
-        one = flow.steps[step]
-        made = sum(sizes[buffer] for buffer in one.makes)
-        ended = [buffer for buffer in one.reads if unread[buffer] == 1]
-        lost = sum(sizes[buffer] for buffer in one.makes if not unread[buffer])
-        slides = any(buffer in one.overwrites and sizes[buffer] == made for buffer in ended)
+        current = flow.steps[step]
+        made = sum(sizes[buffer] for buffer in current.makes)
+        ended = [buffer for buffer in current.reads if unread[buffer] == 1]
+        lost = sum(sizes[buffer] for buffer in current.makes if not unread[buffer])
+        slides = any(buffer in current.overwrites and sizes[buffer] == made for buffer in ended)
         after = made - lost - sum(sizes[buffer] for buffer in ended)
         return after, 0 if slides else made
 
@@ -121,10 +121,10 @@ def _exact(states: _States, most_states: int, until_s: float) -> Sequence[int] |
             return None
         if state.peak > best[state.done]:
             continue
-        for one in states.following(state):
-            if one.peak < best.get(one.done, one.peak + 1):
-                best[one.done] = one.peak
-                heapq.heappush(waiting, (one.peak, -one.ran, next(number), one))
+        for following in states.following(state):
+            if following.peak < best.get(following.done, following.peak + 1):
+                best[following.done] = following.peak
+                heapq.heappush(waiting, (following.peak, -following.ran, next(number), following))
     return None
 
 
@@ -136,12 +136,12 @@ def _beam(states: _States, until_s: float) -> Sequence[int]:
         for state in kept:
             if not state.ready:
                 return state.order()
-            for one in states.following(state):
-                other = found.get(one.done)
-                if other is None or one.peak < other.peak:
-                    found[one.done] = one
+            for following in states.following(state):
+                other = found.get(following.done)
+                if other is None or following.peak < other.peak:
+                    found[following.done] = following
         width = BEAM if time.perf_counter() < until_s else 1
-        kept = heapq.nsmallest(width, found.values(), key=lambda one: (one.peak, one.live))
+        kept = heapq.nsmallest(width, found.values(), key=lambda state: (state.peak, state.live))
 
 
 class _State(NamedTuple):
@@ -170,9 +170,9 @@ class _States:
     def __init__(self, flow: Dataflow) -> None:
         self._flow = flow
         self._sizes = flow.sizes.tolist()
-        self._readers = [sum(1 << one for one in readers) for readers in flow.readers]
-        self._before = [sum(1 << one for one in earlier) for earlier in flow.before]
-        self._made = [sum(self._sizes[one] for one in step.makes) for step in flow.steps]
+        self._readers = [sum(1 << reader for reader in readers) for readers in flow.readers]
+        self._before = [sum(1 << before for before in earlier) for earlier in flow.before]
+        self._made = [sum(self._sizes[buffer] for buffer in step.makes) for step in flow.steps]
         self._lost = [
             sum(self._sizes[b] for b in step.makes if not flow.readers[b] and b not in flow.kept)
             for step in flow.steps
@@ -187,13 +187,13 @@ class _States:
         Such a step can only help: until any other time at which it might run, as much or less is
         alive, and from then on the same.
         """
-        found = []
+        following = []
         for step in state.ready:
-            one = self._run(state, step)
-            if one.live <= state.live and one.peak <= state.peak:
-                return [one]
-            found.append(one)
-        return found
+            after = self._run(state, step)
+            if after.live <= state.live and after.peak <= state.peak:
+                return [after]
+            following.append(after)
+        return following
 
     def _run(self, state: _State, step: int) -> _State:
         flow, bit = self._flow, 1 << step
@@ -206,8 +206,8 @@ class _States:
                     taken = self._sizes[buffer]
         done = state.done | bit
         during = state.live + self._made[step] - taken
-        ready = [one for one in state.ready if one != step]
-        ready += [one for one in flow.behind[step] if self._before[one] & ~done == 0]
+        ready = [ready for ready in state.ready if ready != step]
+        ready += [behind for behind in flow.behind[step] if self._before[behind] & ~done == 0]
         live = state.live + self._made[step] - freed - self._lost[step]
         peak = max(state.peak, during)
         return _State(done, tuple(ready), live, peak, state.ran + 1, step, state)
@@ -216,7 +216,7 @@ class _States:
 def quick_order(flow: Dataflow) -> Sequence[int]:
     """The best of the orders that are found at once."""
     quick = [traced(flow), depth_first(flow), best_first(flow)]
-    return min(quick, key=lambda one: lifetimes(flow, one).bound_bytes)
+    return min(quick, key=lambda order: lifetimes(flow, order).bound_bytes)
 
 
 ORDERS: Mapping[str, Order] = {

@@ -31,16 +31,16 @@ def pebble(life: Lifetimes) -> NDArray[np.int64]:
         ending[last].append(buffer)
     for at, step in enumerate(life.order):
         made = flow.steps[step].makes
-        slid = {int(life.places[one]): one for one in ending[at]}
-        slides = {one: slid.pop(int(life.places[one]), None) for one in made}
+        slid = {int(life.places[buffer]): buffer for buffer in ending[at]}
+        slides = {buffer: slid.pop(int(life.places[buffer]), None) for buffer in made}
         for buffer in slid.values():
             insort(free, (sizes[block_of[buffer]], block_of[buffer]))
         for buffer, before in slides.items():
             if before is not None:
                 block = block_of[before]
             elif free:
-                found = bisect_left(free, (size_of[buffer], -1))
-                _, block = free.pop(min(found, len(free) - 1))
+                place = bisect_left(free, (size_of[buffer], -1))
+                _, block = free.pop(min(place, len(free) - 1))
             else:
                 block = len(sizes)
                 sizes.append(0)

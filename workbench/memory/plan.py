@@ -1,11 +1,4 @@
-"""A memory plan: which bytes of one block hold which buffer, and when; checked before it is given.
-
->>> from workbench import graphs
->>> from workbench.olpb import plan_memory
->>> plan = plan_memory(graphs.trace("lenet5"))
->>> plan.total_bytes == plan.bound_bytes
-True
-"""
+"""A memory plan: which bytes of one block hold which buffer, and when, with its certificate."""
 
 from __future__ import annotations
 
@@ -73,13 +66,13 @@ class MemoryPlan:
     @cached_property
     def recomputed(self) -> tuple[int, ...]:
         """Steps of the order that ran before: by place, ascending."""
-        seen, found = set[int](), list[int]()
+        seen, again = set[int](), list[int]()
         for at, step in enumerate(self.order):
             operator = self.flow.steps[step].operator
             if operator in seen:
-                found.append(at)
+                again.append(at)
             seen.add(operator)
-        return tuple(found)
+        return tuple(again)
 
     @cached_property
     def table(self) -> pl.DataFrame:
@@ -94,8 +87,8 @@ class MemoryPlan:
         makers = [flow.steps[step] for step in flow.maker]
         return pl.DataFrame(
             {
-                "node": [one.operator for one in makers],
-                "name": [one.name for one in makers],
+                "node": [maker.operator for maker in makers],
+                "name": [maker.name for maker in makers],
                 "kind": flow.kinds,
                 "offset": self.offsets,
                 "bytes": flow.sizes,
@@ -122,13 +115,13 @@ def certify(plan: MemoryPlan) -> None:
     place = np.empty(len(flow.steps), np.int64)
     place[list(plan.order)] = np.arange(len(plan.order))
     for step, earlier in enumerate(flow.before):
-        if any(place[one] >= place[step] for one in earlier):
+        if any(place[before] >= place[step] for before in earlier):
             raise PlanError(f"step {step} runs before what it needs")
     _check_again(plan, place)
     taken = _taken(plan, place)
     for buffer, readers in enumerate(flow.readers):
         first, last = life.first[buffer], life.last[buffer]
-        needed = max((int(place[one]) + 1 for one in readers), default=int(first) + 1)
+        needed = max((int(place[reader]) + 1 for reader in readers), default=int(first) + 1)
         needed = len(plan.order) if buffer in flow.kept else needed
         if first != place[flow.maker[buffer]] or last < needed - (buffer in taken):
             raise PlanError(f"buffer {buffer} is not alive from its making to its last use")
@@ -147,14 +140,14 @@ def _check_again(plan: MemoryPlan, place: NDArray[np.int64]) -> None:
         again = last[step.operator] > place[number]
         if again and (step.is_random or step.after):
             raise PlanError(f"step {number} runs again, which it must not")
-        if any(last[steps[one].operator] > place[number] for one in step.after):
+        if any(last[steps[before].operator] > place[number] for before in step.after):
             raise PlanError(f"step {number} runs before what must precede it runs again")
 
 
 def _taken(plan: MemoryPlan, place: NDArray[np.int64]) -> set[int]:
     """Operands whose place a result takes, as they may."""
     flow, life = plan.flow, plan.lifetimes
-    found = set[int]()
+    taken = set[int]()
     for number, step in enumerate(flow.steps):
         for buffer in step.reads:
             if life.last[buffer] != place[number]:
@@ -164,5 +157,5 @@ def _taken(plan: MemoryPlan, place: NDArray[np.int64]) -> set[int]:
             fits = flow.sizes[buffer] == flow.sizes[made]
             if buffer not in step.overwrites or buffer in flow.kept or not (same and fits):
                 raise PlanError(f"step {number} overwrites buffer {buffer}, which it may not")
-            found.add(buffer)
-    return found
+            taken.add(buffer)
+    return taken

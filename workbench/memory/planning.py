@@ -18,7 +18,7 @@ from workbench.memory.orders import MOST_STATES, ORDERS, STATES, quick_order, se
 from workbench.memory.packing import Effort, pack
 from workbench.memory.pebble import pebble
 from workbench.memory.plan import MemoryPlan, certified
-from workbench.memory.recomputation import check_possible
+from workbench.memory.recomputation import BudgetError, least_bytes
 from workbench.names import choose
 
 Place = Callable[[Lifetimes, Effort], NDArray[np.int64]]
@@ -88,17 +88,17 @@ def plan_memory(
     alignment
         Bytes that offsets are a multiple of.
 
-    Raises
-    ------
-    ValueError
-        Unknown planner or order, an order that does not fit the graph, or a budget that is too
-        small: the message names what is needed.
+    Raises ValueError: among others a `BudgetError`, which names what is needed.
     """
     chosen = choose("planner", planner, PLANNERS)
     effort = Effort(rounds, time_limit_s)
     flow = flow_of(graph, alignment)
     if budget_bytes is not None:
-        check_possible(flow, check_whole("budget_bytes", budget_bytes, 0))
+        check_whole("budget_bytes", budget_bytes, 0)
+        if budget_bytes < (least := least_bytes(flow)):
+            raise BudgetError(
+                f"no plan within {budget_bytes:,} bytes is possible; a single step needs {least:,}"
+            )
     # By the clock, a quarter for the order, a half for places, and what is left within a budget.
     ordered = _ordered(flow, chosen.order if order is None else order, _share(effort, 1 / 4))
     effort = _share(effort, 1 / 2)
@@ -137,5 +137,5 @@ def _ordered(flow: Dataflow, order: str | Sequence[int], effort: Effort) -> Sequ
         return ORDERS[order](flow)
     quick = quick_order(flow)
     states = STATES if effort.time_limit_s is None else MOST_STATES
-    found = searched(flow, states, effort.deadline_s())
-    return min([quick, found], key=lambda one: lifetimes(flow, one).bound_bytes)
+    slow = searched(flow, states, effort.deadline_s())
+    return min([quick, slow], key=lambda steps: lifetimes(flow, steps).bound_bytes)

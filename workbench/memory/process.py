@@ -71,12 +71,7 @@ class Needs:
 def needs(plan: MemoryPlan, optimizer: str = "sgd") -> Needs:
     """Return what a process needs that runs a plan.
 
-    Parameters
-    ----------
-    optimizer
-        A name in `OPTIMIZERS`. Other than in training it changes nothing.
-
-    Raises ValueError: an unknown optimizer.
+    The optimizer is a name in `OPTIMIZERS`; in inference it changes nothing.
     """
     return _needs(plan.flow, plan.total_bytes, optimizer)
 
@@ -88,8 +83,8 @@ def beside_bytes(flow: Dataflow, optimizer: str = "sgd") -> int:
 
 def _needs(flow: Dataflow, block: int, optimizer: str) -> Needs:
     state, scratch = choose("optimizer", optimizer, OPTIMIZERS)
-    trained = [one.size_bytes for one in flow.held if one.kind == "weight" and one.is_written]
-    copied = sum(one.size_bytes for one in flow.held if one.is_written)
+    trained = [held.size_bytes for held in flow.held if held.kind == "weight" and held.is_written]
+    copied = sum(held.size_bytes for held in flow.held if held.is_written)
     kernels = max((step.scratch_bytes for step in flow.steps), default=0)
     return Needs(
         block=block + ALIGNMENT,

@@ -66,15 +66,15 @@ def unrolled(flow: Dataflow, ran: Sequence[int]) -> Dataflow:
     runs: dict[int, list[int]] = {}
     for number, step in enumerate(ran):
         runs.setdefault(step, []).append(number)
-        one = flow.steps[step]
-        reads = tuple(latest[buffer] for buffer in one.reads)
-        over = tuple(latest[buffer] for buffer in one.overwrites)
-        for buffer in one.makes:
+        current = flow.steps[step]
+        reads = tuple(latest[buffer] for buffer in current.reads)
+        over = tuple(latest[buffer] for buffer in current.overwrites)
+        for buffer in current.makes:
             latest[buffer] = len(sizes)
             sizes.append(int(flow.sizes[buffer]))
-        makes = tuple(latest[buffer] for buffer in one.makes)
-        after = tuple(sorted(at for earlier in one.after for at in runs[earlier]))
-        steps.append(replace(one, reads=reads, makes=makes, overwrites=over, after=after))
+        makes = tuple(latest[buffer] for buffer in current.makes)
+        after = tuple(sorted(at for earlier in current.after for at in runs[earlier]))
+        steps.append(replace(current, reads=reads, makes=makes, overwrites=over, after=after))
     return replace(
         flow,
         steps=tuple(steps),
@@ -85,43 +85,35 @@ def unrolled(flow: Dataflow, ran: Sequence[int]) -> Dataflow:
 
 def _needed(flow: Dataflow, ran: Sequence[int]) -> list[int]:
     """Runs, without repeated ones that make nothing that is read before it is made again."""
-    first = {step: at for at, step in reversed([*enumerate(ran)])}
+    first = {number: at for at, number in reversed([*enumerate(ran)])}
     read = set(flow.kept)
-    found = list[int]()
+    needed = list[int]()
     for at in reversed(range(len(ran))):
-        one = flow.steps[ran[at]]
-        if first[ran[at]] == at or read.intersection(one.makes):
-            found.append(ran[at])
-            read.difference_update(one.makes)
-            read.update(one.reads)
-    return found[::-1]
+        step = flow.steps[ran[at]]
+        if first[ran[at]] == at or read.intersection(step.makes):
+            needed.append(ran[at])
+            read.difference_update(step.makes)
+            read.update(step.reads)
+    return needed[::-1]
 
 
 def least_bytes(flow: Dataflow) -> int:
     """Bytes below which no plan can be: the most that a step reads and makes, and outputs."""
     sizes = flow.sizes
-    found = [0]
+    needed = [0]
     for step in flow.steps:
         held = {*step.reads, *step.makes}
         bytes_ = int(sizes[list(held)].sum())
         if len(step.makes) == 1 and step.overwrites:
-            bytes_ -= int(max((sizes[one] for one in step.overwrites), default=0))
-        found.append(bytes_)
-    return max(*found, int(sizes[sorted(flow.kept)].sum()))
-
-
-def check_possible(flow: Dataflow, budget_bytes: int) -> None:
-    """Refuse a budget that no plan can meet, before any is searched for."""
-    if budget_bytes < (least := least_bytes(flow)):
-        raise BudgetError(
-            f"no plan within {budget_bytes:,} bytes is possible; a single step needs {least:,}"
-        )
+            bytes_ -= int(max((sizes[buffer] for buffer in step.overwrites), default=0))
+        needed.append(bytes_)
+    return max(*needed, int(sizes[sorted(flow.kept)].sum()))
 
 
 def cost(flow: Dataflow) -> NDArray[np.float64]:
     """What each step costs to run again, in FLOPs; what has none counts its bytes."""
-    moved = [flow.sizes[[*one.reads, *one.makes]].sum() for one in flow.steps]
-    flops = np.array([one.flops for one in flow.steps], float)
+    moved = [flow.sizes[[*step.reads, *step.makes]].sum() for step in flow.steps]
+    flops = np.array([step.flops for step in flow.steps], float)
     return np.asarray(flops + np.array(moved, float))
 
 
@@ -146,12 +138,12 @@ class _Run:
         self._live = 0
         place = np.empty(len(flow.steps), np.int64)
         place[list(order)] = np.arange(len(order))
-        self._uses = [sorted(int(place[one]) for one in readers) for readers in flow.readers]
+        self._uses = [sorted(int(place[reader]) for reader in readers) for readers in flow.readers]
         self._done = [False] * len(flow.steps)
         self._now = 0
         self._closed: set[int] = set()  # steps that must not run again
         self._once = flow.kept.union(
-            buffer for one in flow.steps if one.is_random or one.after for buffer in one.makes
+            buffer for step in flow.steps if step.is_random or step.after for buffer in step.makes
         )
 
     def finish(self) -> bool:
@@ -165,16 +157,16 @@ class _Run:
 
     def _run(self, step: int, pinned: frozenset[int], depth: int) -> bool:
         """Make what a step reads, room for what it makes, and run it."""
-        one = self.flow.steps[step]
+        current = self.flow.steps[step]
         too_many = len(self.ran) > MOST_RUNS * len(self.order)
         if too_many or depth > len(self.order) or step in self._closed:
             return False
-        pinned = pinned | {*one.reads}
-        for buffer in one.reads:
+        pinned = pinned | {*current.reads}
+        for buffer in current.reads:
             maker = int(self.flow.maker[buffer])
             if buffer not in self._resident and not self._run(maker, pinned, depth + 1):
                 return False
-        missing = [buffer for buffer in one.makes if buffer not in self._resident]
+        missing = [buffer for buffer in current.makes if buffer not in self._resident]
         needed = sum(self._sizes[buffer] for buffer in missing) - self._slides(step, depth)
         if not self._make_room(needed, pinned):
             return False
@@ -182,8 +174,8 @@ class _Run:
         if self._done[step]:
             self.again += self._cost[step]
         self._done[step] = True
-        self._closed.update(one.after)
-        if one.is_random or one.after:
+        self._closed.update(current.after)
+        if current.is_random or current.after:
             self._closed.add(step)
         self._resident |= {*missing}
         self._live += sum(self._sizes[buffer] for buffer in missing)
@@ -191,13 +183,13 @@ class _Run:
 
     def _slides(self, step: int, depth: int) -> int:
         """Bytes that the result takes over from an operand that is read for the last time."""
-        one = self.flow.steps[step]
-        if depth or len(one.makes) != 1:
+        current = self.flow.steps[step]
+        if depth or len(current.makes) != 1:
             return 0
-        size = self._sizes[one.makes[0]]
+        size = self._sizes[current.makes[0]]
         last = [
             buffer
-            for buffer in one.overwrites
+            for buffer in current.overwrites
             if self._sizes[buffer] == size
             and buffer not in self.flow.kept
             and self._next_use(buffer) is None
@@ -256,8 +248,8 @@ class _Run:
             if total > most * (1 + 1e-9):
                 break
             waiting += [
-                int(self.flow.maker[one])
-                for one in self.flow.steps[step].reads
-                if one not in self._resident
+                int(self.flow.maker[read])
+                for read in self.flow.steps[step].reads
+                if read not in self._resident
             ]
         return total

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench.errors import UserError
-from workbench.memory.budgets import least_reachable
+from workbench.memory.budgets import least_reachable, reachable
 from workbench.memory.checkpointing import least_staged
 from workbench.memory.dataflow import Dataflow, dataflow
 from workbench.memory.lifetimes import lifetimes
@@ -23,8 +23,6 @@ from workbench.names import choose
 if TYPE_CHECKING:
     import torch
 
-OURS = "workbench"
-
 _UNITS = {"": 1, "b": 1}
 _UNITS |= {f"{letter}b": 1000**n for n, letter in enumerate("kmgt", 1)}
 _UNITS |= {f"{letter}ib": 1024**n for n, letter in enumerate("kmgt", 1)}
@@ -35,8 +33,8 @@ def parse_bytes(text: str) -> int:
 
     Raises ValueError: anything else, or less than a byte.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)", text.strip().replace(",", "").lower())
-    if found is None or found[2] not in _UNITS or (size := float(found[1]) * _UNITS[found[2]]) < 1:
+    parts = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)", text.strip().replace(",", "").lower())
+    if parts is None or parts[2] not in _UNITS or (size := float(parts[1]) * _UNITS[parts[2]]) < 1:
         raise UserError(f"{text!r} is not a size; give bytes, as in 64MB, 64 MiB or 0.5GB")
     return round(size)
 
@@ -129,32 +127,24 @@ def _within(
     """A plan of the same order that leaves, of a budget, what lies beside its block."""
     flow, order = plan.flow, plan.order
 
-    def within(process_bytes: int) -> MemoryPlan:
-        room = process_bytes - beside
+    def within(room: int) -> MemoryPlan:
         return plan_memory(flow, plan.planner, room, order=order, time_limit_s=time_limit_s)
 
+    def named(room: int) -> int:
+        return _whole(room + beside) - beside
+
     try:
-        return within(budget_bytes)
+        return within(budget_bytes - beside)
     except BudgetError as error:
-        found = error.found_bytes
-    without = _whole(plan.total_bytes + beside)
-    text = f"no plan within {_mb(budget_bytes)} was found; "
-    least = _whole((found or least_staged(flow, order) or least_reachable(flow, order)) + beside)
-    for _ in range(_PROMISES):
-        if least >= without:
-            break
-        try:  # what is found on the way to one budget need not be on the way to another
-            within(least)
-        except BudgetError as error:
-            least = _whole((error.found_bytes or without) + beside)
-        else:
-            text += f"computing again reaches {_mb(least)}, and without it "
-            break
-    raise BudgetError(f"{text}{_mb(without)} are needed")
-
-
-_PROMISES = 3
-"""Budgets that are tried before one is named."""
+        least = error.found_bytes
+    least = least or least_staged(flow, order) or least_reachable(flow, order)
+    without = named(plan.total_bytes)
+    room = reachable(within, least, without, named)
+    again = ""
+    if room is not None:
+        again = f"computing again reaches {_mb(room + beside)}, and without it "
+    needed = f"{again}{_mb(without + beside)} are needed"
+    raise BudgetError(f"no plan within {_mb(budget_bytes)} was found; {needed}")
 
 
 def _whole(size_bytes: int) -> int:
@@ -162,7 +152,7 @@ def _whole(size_bytes: int) -> int:
     return size_bytes if size_bytes < 10_000 else math.ceil(size_bytes / 1000) * 1000
 
 
-def table(found: Survey, title: str) -> Any:
+def table(survey: Survey, title: str) -> Any:
     """A table of rich: a row for each planner; below, what lies beside, and the budget."""
     from rich import box
     from rich.table import Table
@@ -171,56 +161,56 @@ def table(found: Survey, title: str) -> Any:
     rows.add_column("planner")
     for name in ("order", "MB", "over the bound", "of plain execution"):
         rows.add_column(name, justify="right" if name != "order" else "left", no_wrap=True)
-    for name, plan in found.plans.items():
-        share = plan.total_bytes / found.plain_bytes if found.plain_bytes else 1.0
-        over = plan.total_bytes / found.bound_bytes if found.bound_bytes else 1.0
+    for name, plan in survey.plans.items():
+        share = plan.total_bytes / survey.plain_bytes if survey.plain_bytes else 1.0
+        over = plan.total_bytes / survey.bound_bytes if survey.bound_bytes else 1.0
         cells = (f"{plan.total_bytes / 1e6:,.3f}", f"{over:.3f}", f"{share:.1%}")
         rows.add_row(name, PLANNERS[name].order, *cells)
     lines = [
-        f"bound: {_mb(found.bound_bytes)}, the most alive at once in the last row's order",
-        f"plain execution: {_mb(found.plain_bytes)}, nothing overwritten",
+        f"bound: {_mb(survey.bound_bytes)}, the most alive at once in the last row's order",
+        f"plain execution: {_mb(survey.plain_bytes)}, nothing overwritten",
     ]
-    if found.budgeted is not None and found.budget_bytes is not None:
-        lines.append(price(found))
-    accounts = ", ".join(f"{name} {_mb(size_bytes)}" for name, size_bytes in _accounts(found))
+    if survey.budgeted is not None and survey.budget_bytes is not None:
+        lines.append(price(survey))
+    accounts = ", ".join(f"{name} {_mb(size_bytes)}" for name, size_bytes in _accounts(survey))
     rows.caption = "\n".join([*lines, f"the process: {accounts}", "1 MB = 10⁶ bytes"])
     return rows
 
 
-def _accounts(found: Survey) -> list[tuple[str, int]]:
+def _accounts(survey: Survey) -> list[tuple[str, int]]:
     """What a process needs its bytes for, in words."""
-    one = found.needs
-    trains = any(step.phase == "update" for step in found.flow.steps)
+    needs = survey.needs
+    trains = any(step.phase == "update" for step in survey.flow.steps)
     parameters = "parameters and their trained copy" if trains else "parameters"
     named = [
-        ("block", one.block),
-        ("kernels beside it, on one thread, at most", one.kernels),
-        (parameters, one.parameters),
-        (f"{found.optimizer}'s state", one.state),
-        ("inputs twice", one.inputs),
-        ("constants", one.other),
-        ("weights before folding", one.folded),
+        ("block", needs.block),
+        ("kernels beside it, on one thread, at most", needs.kernels),
+        (parameters, needs.parameters),
+        (f"{survey.optimizer}'s state", needs.state),
+        ("inputs twice", needs.inputs),
+        ("constants", needs.other),
+        ("weights before folding", needs.folded),
     ]
     return [(name, size_bytes) for name, size_bytes in named if size_bytes]
 
 
-def total(found: Survey) -> str:
+def total(survey: Survey) -> str:
     """What a process needs, in a line; rounded up, so that what is given this much fits."""
-    return f"needs {math.ceil(found.needs.total / 1000) / 1000:,.3f} MB"
+    return f"needs {math.ceil(survey.needs.total / 1000) / 1000:,.3f} MB"
 
 
-def price(found: Survey) -> str:
+def price(survey: Survey) -> str:
     """What the budget costs, in a line: seconds by this machine's roofline."""
     from workbench.memory.roofline import this_machine
 
-    plan = found.budgeted
+    plan = survey.budgeted
     assert plan is not None
-    assert found.budget_bytes is not None
-    budget = f"within {_mb(found.budget_bytes)}"
+    assert survey.budget_bytes is not None
+    budget = f"within {_mb(survey.budget_bytes)}"
     if not plan.recomputed:
         return f"{budget}: nothing computed again"
     roofline = this_machine()
-    more = roofline.seconds(plan.flow) / roofline.seconds(found.flow) - 1
+    more = roofline.seconds(plan.flow) / roofline.seconds(survey.flow) - 1
     longer = f"{more:.1%}" if more >= 0.001 else "less than 0.1%"
     again = len(plan.recomputed)
     operators = "1 operator runs" if again == 1 else f"{again:,} operators run"

@@ -28,8 +28,10 @@ class Roofline(NamedTuple):
 
     def step_s(self, flow: Dataflow) -> NDArray[np.float64]:
         """Seconds of each step: (steps,)."""
-        flops = np.array([one.flops for one in flow.steps], float)
-        moved = np.array([flow.sizes[[*one.reads, *one.makes]].sum() for one in flow.steps], float)
+        flops = np.array([step.flops for step in flow.steps], float)
+        moved = np.array(
+            [flow.sizes[[*step.reads, *step.makes]].sum() for step in flow.steps], float
+        )
         slower = np.maximum(flops / self.flops_per_s, moved / self.bytes_per_s)
         return np.asarray(slower + self.call_s)
 

@@ -48,10 +48,10 @@ def _of_images(operator: Operator) -> int:
     reads, made = operator.reads, sum(map(_bytes, operator.results))
     if function is convolve or packet is _aten.convolution:
         image, weight, result = reads[0], reads[1], operator.results[0]
-        found = _blocked(result) + max(_bytes(result), _blocked(image)) + _blocked_weight(weight)
+        size = _blocked(result) + max(_bytes(result), _blocked(image)) + _blocked_weight(weight)
         if packet is _aten.convolution and operator.arguments[0][6]:  # transposed
-            found += _blocked(result)
-        return max(found, made + _patches(image, weight, result))
+            size += _blocked(result)
+        return max(size, made + _patches(image, weight, result))
     if packet is _aten.convolution_backward:
         return _convolution_backward(operator)
     if packet is _aten.native_batch_norm_backward:
@@ -65,7 +65,7 @@ def _of_images(operator: Operator) -> int:
     elif packet is _aten.mkldnn_rnn_layer:
         copied = 2 * sum(map(_bytes, reads))
     elif packet in _DENSE:
-        copied = sum(_bytes(one) for one in reads if not _is_dense(one)) + _TILES
+        copied = sum(_bytes(read) for read in reads if not _is_dense(read)) + _TILES
     elif is_writing(function):
         return 0
     return made + copied
@@ -80,8 +80,8 @@ def _convolution_backward(operator: Operator) -> int:
     weights = _blocked_weight(weight) + _bytes(weight)
     if math.prod(output.shape[2:]) < _FEW_PIXELS:
         weights += 3 * _bytes(weight)
-    found = max(before, after) + weights + (2 * before if of_image else after)
-    return max(found, made + _patches(image, weight, output))
+    size = max(before, after) + weights + (2 * before if of_image else after)
+    return max(size, made + _patches(image, weight, output))
 
 
 def _patches(image: View, weight: View, result: View) -> int:

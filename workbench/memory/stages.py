@@ -7,10 +7,10 @@ and the gradient of what it gave. So skips that reach far leave fewer stages, do
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,46 +18,38 @@ from numpy.typing import NDArray
 from workbench.memory.dataflow import Dataflow
 from workbench.memory.lifetimes import lifetimes
 
+Part = Literal["forward", "through", "again", "inner", "backward"]
+
 
 @dataclass(frozen=True)
 class Stage:
-    """Steps of a stage, and the bytes of its runs without those of its input.
+    """What a stage runs, by parts, and bytes, without those of its input.
 
     Attributes
     ----------
-    forward, through, again, inner, backward
-        Steps: all of the forward pass; those that the output needs, with those that nothing does;
-        those that the backward pass needs, and those of them that it needs if it has the output;
-        and those of the backward pass, with the updates that follow.
-    output_bytes, saved_bytes
-        Of what it gives, and of what the backward pass needs with it.
-    gradient_bytes
-        Of the gradients that its backward pass begins with.
-    through_peak, forward_peak, again_peak, inner_peak, backward_peak
-        Most bytes of a run that leaves the output alone; of one that leaves also what the backward
-        pass needs; of `again`, of `inner` with the output, and of the backward pass.
-    passing_peak
-        As `through_peak`, with the input, which is let go of.
+    steps
+        ``forward``: all of the forward pass. ``through``: those that the output needs, with those
+        that nothing does. ``again``: those that the backward pass needs; ``inner``: those of them
+        that it needs if it has the output. ``backward``: of the backward pass, with the updates
+        that follow.
+    peaks
+        Most bytes while a part runs, to what it leaves: ``through`` the output, ``forward`` also
+        what the backward pass needs. ``passing`` is ``through``, with the input, which is let go
+        of.
+    output_bytes, saved_bytes, gradient_bytes
+        Of what it gives; of that and what the backward pass needs; and of the gradients that its
+        backward pass begins with.
     """
 
-    forward: tuple[int, ...]
-    through: tuple[int, ...]
-    again: tuple[int, ...]
-    inner: tuple[int, ...]
-    backward: tuple[int, ...]
+    steps: Mapping[Part, tuple[int, ...]]
+    peaks: Mapping[str, int]
     output_bytes: int
     saved_bytes: int
     gradient_bytes: int
-    through_peak: int
-    passing_peak: int
-    forward_peak: int
-    again_peak: int
-    inner_peak: int
-    backward_peak: int
 
 
 @dataclass(frozen=True)
-class Chain:
+class Stages:
     """Stages, and what is alive beside them all the time.
 
     Attributes
@@ -77,11 +69,11 @@ SMALL = 1 / 100
 """Share of the most bytes alive that the smallest buffers have together, which just stay."""
 
 
-def chain(flow: Dataflow, order: Sequence[int]) -> Chain:
+def stages_of(flow: Dataflow, order: Sequence[int]) -> Stages:
     """Stages of a dataflow whose passes each keep an order; none of one that does not train."""
     forward, backward = _passes(flow, order)
     if not backward or any(set(flow.before[at]) & {*backward} for at in forward):
-        return Chain((), frozenset(), 0)
+        return Stages((), frozenset(), 0)
     behind = frozenset(at for at in forward if flow.steps[at].is_random or flow.steps[at].after)
     once = behind.union(*(flow.steps[at].after for at in behind))
     made = np.array([buffer for step in forward for buffer in flow.steps[step].makes], np.int64)
@@ -98,17 +90,17 @@ def chain(flow: Dataflow, order: Sequence[int]) -> Chain:
         _Cut(len(forward), _NONE, 0),
     ]
     stages = []
-    for one, after in pairwise(cuts):
+    for before, after in pairwise(cuts):
         runs = _Runs(
             flow,
             sizes.tolist(),
-            forward[one.forward : after.forward],
-            backward[after.backward : one.backward],
-            ({one.buffer} - {_NONE}, {after.buffer} - {_NONE}),
-            (_across(flow, backward, after.backward), _across(flow, backward, one.backward)),
+            forward[before.forward : after.forward],
+            backward[after.backward : before.backward],
+            ({before.buffer} - {_NONE}, {after.buffer} - {_NONE}),
+            (_across(flow, backward, after.backward), _across(flow, backward, before.backward)),
         )
         stages.append(runs.stage(once))
-    return Chain(tuple(stages), once, int(flow.sizes[pinned].sum()))
+    return Stages(tuple(stages), once, int(flow.sizes[pinned].sum()))
 
 
 def _passes(flow: Dataflow, order: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -144,10 +136,10 @@ def _cuts(
     place = {step: at for at, step in enumerate(forward)}
     behind = {step: at for at, step in enumerate(backward)}
     own = [b for step in forward for b in flow.steps[step].makes if sizes[b]]
-    reads = [[behind[one] for one in flow.readers[b] if one in behind] for b in own]
+    reads = [[behind[reader] for reader in flow.readers[b] if reader in behind] for b in own]
     made = np.array([place[int(flow.maker[b])] for b in own])
-    first = np.array([min(one, default=len(backward)) for one in reads])
-    last = np.array([max(one, default=-1) for one in reads])
+    first = np.array([min(places, default=len(backward)) for places in reads])
+    last = np.array([max(places, default=-1) for places in reads])
     # A step that overwrites what forward steps read, as an update does its weight, stays behind the
     # last of their stages' runs.
     after = [
@@ -161,7 +153,9 @@ def _cuts(
     found: list[_Cut] = []
     earliest = 0
     passing = [
-        one for one in _passing(flow, forward, own) if first[own.index(one[1])] < len(backward)
+        passed
+        for passed in _passing(flow, forward, own)
+        if first[own.index(passed[1])] < len(backward)
     ]
     for at, buffer in reversed(passing):
         other = np.array(own) != buffer
@@ -179,7 +173,8 @@ def _passing(flow: Dataflow, forward: Sequence[int], own: Sequence[int]) -> list
     """Places in the forward pass that a single buffer passes, and it; each buffer once."""
     place = {step: at for at, step in enumerate(forward)}
     ends = {
-        b: max((place[one] for one in flow.readers[b] if one in place), default=-1) for b in own
+        b: max((place[reader] for reader in flow.readers[b] if reader in place), default=-1)
+        for b in own
     }
     ending: dict[int, list[int]] = {}
     for buffer, end in ends.items():
@@ -202,7 +197,7 @@ def _crossing(
     change = np.zeros(len(backward) + 2, np.int64)
     for at, step in enumerate(backward):
         for buffer in flow.steps[step].makes:
-            end = max((place[one] for one in flow.readers[buffer]), default=at)
+            end = max((place[reader] for reader in flow.readers[buffer]), default=at)
             end = len(backward) if buffer in flow.kept else end
             change[at + 1] += sizes[buffer]
             change[end + 1] -= sizes[buffer]
@@ -234,50 +229,43 @@ class _Runs(NamedTuple):
         saved = (made & read) - staying
         unread = set(self.forward).difference(self._needed(output | staying | saved, once))
         through = self._needed(output | staying, unread.union(once))
-        again = self._needed(saved, ())
-        inner = self._needed(saved - output, ())
-        input_bytes = self._bytes(given)
-        return Stage(
-            tuple(self.forward),
-            through,
-            again,
-            inner,
-            tuple(self.backward),
-            self._bytes(output),
-            self._bytes(saved | output),
-            self._bytes(entering),
-            self._peak(through, given, given | output) - input_bytes,
-            self._peak(through, given, output),
-            self._peak(self.forward, given, given | output | saved) - input_bytes,
-            self._peak(again, given, given | saved) - input_bytes,
-            self._peak(inner, given | output, given | output | saved) - input_bytes,
-            self._peak(self.backward, given | saved | entering, given | leaving) - input_bytes,
-        )
+        # Steps of each part, what is there before they run, and what stays.
+        parts: dict[Part, tuple[tuple[int, ...], set[int], set[int]]] = {
+            "forward": (tuple(self.forward), given, given | output | saved),
+            "through": (through, given, given | output),
+            "again": (self._needed(saved, ()), given, given | saved),
+            "inner": (self._needed(saved - output, ()), given | output, given | output | saved),
+            "backward": (tuple(self.backward), given | saved | entering, given | leaving),
+        }
+        peaks = {"passing": self._peak(through, given, output)}
+        peaks |= {part: self._peak(*run) - self._bytes(given) for part, run in parts.items()}
+        sizes = map(self._bytes, (output, saved | output, entering))
+        return Stage({part: run[0] for part, run in parts.items()}, peaks, *sizes)
 
     def _needed(self, buffers: set[int], once: Collection[int]) -> tuple[int, ...]:
         """Steps that buffers, or a step that runs once, need."""
-        wanted, found = set(buffers), list[int]()
+        wanted, needed = set(buffers), list[int]()
         for step in reversed(self.forward):
-            one = self.flow.steps[step]
-            if step in once or wanted.intersection(one.makes):
-                wanted.update(one.reads)
-                found.append(step)
-        return tuple(found[::-1])
+            current = self.flow.steps[step]
+            if step in once or wanted.intersection(current.makes):
+                wanted.update(current.reads)
+                needed.append(step)
+        return tuple(needed[::-1])
 
     def _bytes(self, buffers: Iterable[int]) -> int:
-        return sum(self.sizes[one] for one in buffers)
+        return sum(self.sizes[buffer] for buffer in buffers)
 
     def _peak(self, steps: Sequence[int], there: set[int], stays: set[int]) -> int:
         """Most bytes alive while steps run, from what is there to what stays."""
         last = {b: at for at, step in enumerate(steps) for b in self.flow.steps[step].reads}
         live = peak = self._bytes(there)
         for at, step in enumerate(steps):
-            one = self.flow.steps[step]
-            ended = [b for b in one.reads if last[b] == at and b not in stays]
-            ended += [b for b in one.makes if b not in last and b not in stays]
-            made = self._bytes(one.makes)
-            slides = len(one.makes) == 1 and any(
-                b in one.overwrites and self.sizes[b] == made for b in ended
+            current = self.flow.steps[step]
+            ended = [b for b in current.reads if last[b] == at and b not in stays]
+            ended += [b for b in current.makes if b not in last and b not in stays]
+            made = self._bytes(current.makes)
+            slides = len(current.makes) == 1 and any(
+                b in current.overwrites and self.sizes[b] == made for b in ended
             )
             peak = max(peak, live + (0 if slides else made))
             live += made - self._bytes(ended)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -15,13 +16,27 @@ from workbench.graphs import By, Layers, find_layers, follow, input_shapes
 from workbench.graphs.graph import Recording, View
 from workbench.graphs.layers import CONSTANT
 from workbench.graphs.tracing import BATCH
-from workbench.profiles import stored
+from workbench.paths import DATA
 from workbench.profiles.model_profile import SCHEMA, ModelProfile
-from workbench.profiles.stored import Costs
+from workbench.store.kept import Kept
 from workbench.zoo import MODELS
 
 if TYPE_CHECKING:
     import torch
+
+KEPT = Kept(
+    DATA / "profiles" / "zoo.json",
+    ("workbench.profiles.analytic", "zoo_as_json"),
+    "scripts/trace_zoo.py profiles",
+)
+"""What models of the zoo cost at their own input shapes, known without PyTorch."""
+
+
+class Costs(NamedTuple):
+    """A model's profile, and what `moved_bytes` gives."""
+
+    profile: ModelProfile
+    moved: NDArray[np.int64]
 
 
 def profile_model(
@@ -36,7 +51,7 @@ def profile_model(
 
     See `workbench.graphs.layers` for the rule that makes it a chain. The module is traced in
     training mode, forward and backward, and not touched. What the zoo's models cost at their own
-    input shapes is stored (`workbench.profiles.stored`).
+    input shapes is stored (`KEPT`).
 
     FLOPs are those of the operators that ``torch.utils.flop_counter`` counts (convolutions,
     matrix products, attention), two per multiply-add; elementwise work, pooling and look-ups
@@ -71,12 +86,37 @@ def moved_bytes(
     The array is of shape (N,), in the order of the layers of `profile_model`, whose arguments and
     errors these are; read-only.
     """
-    return _costs(model, input_shape, input_dtype, "graph").moved_bytes
+    return _costs(model, input_shape, input_dtype, "graph").moved
 
 
-def costs_of_zoo(names: Iterable[str] = MODELS) -> list[Costs]:
-    """Trace models of the zoo at their own input shapes."""
-    return [_traced(name, (MODELS[name].input_shape,), "float32", "graph") for name in names]
+def zoo_as_json(names: Iterable[str] = MODELS) -> bytes:
+    """Trace models of the zoo at their own input shapes: what is stored of them, a line each."""
+    lines = []
+    for name in names:
+        profile, moved = _traced(name, (MODELS[name].input_shape,), "float32", "graph")
+        costs = profile.table.to_dict(as_series=False) | {
+            "tensor_bytes": profile.tensor_bytes,
+            "moved_bytes": moved.tolist(),
+        }
+        lines.append(f"{json.dumps(name)}: {json.dumps(costs)}")
+    return ("{" + ",\n".join(lines) + "}\n").encode()
+
+
+def stored_costs(kept: Kept, name: str) -> Costs | None:
+    """What is stored of a model of the zoo; None if it has to be traced."""
+    costs = _as_stored(kept).get(name)
+    if costs is None:
+        return None
+    moved = np.array(costs["moved_bytes"], dtype=np.int64)
+    moved.setflags(write=False)
+    table = pl.DataFrame({column: costs[column] for column in SCHEMA}, schema=SCHEMA)
+    shape, tensors = MODELS[name].input_shape, costs["tensor_bytes"]
+    return Costs(ModelProfile(name, shape, table, tensors), moved)
+
+
+@cache
+def _as_stored(kept: Kept) -> dict[str, dict[str, Any]]:
+    return dict(json.loads(kept.content() or b"{}"))
 
 
 def _costs(
@@ -92,7 +132,8 @@ def _costs(
 
 @lru_cache(maxsize=64)
 def _of_zoo(name: str, shapes: tuple[tuple[int, ...], ...], input_dtype: str, by: By) -> Costs:
-    known = stored.look_up(name, shapes, input_dtype) if by == "graph" else None
+    is_stored = (shapes, input_dtype, by) == ((MODELS[name].input_shape,), "float32", "graph")
+    known = stored_costs(KEPT, name) if is_stored else None
     return known or _traced(name, shapes, input_dtype, by)
 
 
@@ -101,7 +142,9 @@ def _traced(
 ) -> Costs:
     graph = follow(model, shapes, input_dtype=input_dtype, by=by, backward=True)
     layers = find_layers(graph)
-    tensor_bytes = tuple(tuple(one.size_bytes for one in layer) for layer in layers.trained)
+    tensor_bytes = tuple(
+        tuple(parameter.size_bytes for parameter in layer) for layer in layers.trained
+    )
     backward_flops = _backward_flops(graph, layers)
     table = pl.DataFrame(
         {
@@ -121,7 +164,10 @@ def _traced(
     profile = ModelProfile(name, shape, table, tensor_bytes)
     if layers.trained != layers.parameters:
         graph = follow(model, shapes, input_dtype=input_dtype, by=by, backward=True, unfrozen=True)
-        frozen = ((one.size_bytes for one in of if not one.is_trained) for of in layers.parameters)
+        frozen = (
+            (parameter.size_bytes for parameter in of if not parameter.is_trained)
+            for of in layers.parameters
+        )
         profile = replace(
             profile,
             frozen_bytes=tuple(map(sum, frozen)),

@@ -76,7 +76,7 @@ def measure_layer_times(
                 f'{len(expected.names)}: this device fuses some of them. Measure it by="modules"'
             )
         named = dict(module.named_parameters())
-        groups = [[named[one.name] for one in layer] for layer in layers.trained]
+        groups = [[named[parameter.name] for parameter in layer] for layer in layers.trained]
         if by_graph:
             marking = stopwatch.by_operators(layers.of_operators)
         else:

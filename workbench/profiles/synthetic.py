@@ -32,7 +32,6 @@ def synthetic_profile(
         Expected value per layer, the last two per sample.
     spread
         Standard deviation of the logarithm; 0 makes all layers equal.
-
     """
     if layers < 1:
         raise UserError(f"a chain has at least 1 layer, not {layers}")

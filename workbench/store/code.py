@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import workbench
 
@@ -26,8 +28,12 @@ Definition = tuple[str, str]
 
 def code(function: Callable[..., object]) -> str:
     """Return a SHA-256 of a function's definition and of all of the package that it may use."""
-    found = used((function.__module__, function.__qualname__.partition(".")[0]))
-    return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()
+    return digest(used((function.__module__, function.__qualname__.partition(".")[0])))
+
+
+def digest(definitions: Mapping[Definition, str]) -> str:
+    """Return a SHA-256 of definitions with their digests."""
+    return hashlib.sha256(repr(sorted(definitions.items())).encode()).hexdigest()
 
 
 def used(start: Definition, package: Path = PACKAGE) -> dict[Definition, str]:
@@ -44,14 +50,14 @@ def used(start: Definition, package: Path = PACKAGE) -> dict[Definition, str]:
         parents = module.split(".")
         left += [(".".join(parents[:end]), STATEMENTS) for end in range(1, len(parents) + 1)]
         if name == WHOLE:
-            left += [(module, one) for one in file.parts]
+            left += [(module, part) for part in file.parts]
         elif name in file.parts:
             part = file.parts[name]
             found[here] = part.digest
             chains = (_imported(chain, file.imports) for chain in part.chains)
             left += [(module, chain[0]) for chain in part.chains if chain[0] in file.parts]
             left += [_definition(chain, known) for chain in chains if chain]
-            left += [(one, WHOLE) for one in known if one.startswith(part.late)]
+            left += [(other, WHOLE) for other in known if other.startswith(part.late)]
         elif name in file.imports:  # it is handed on
             left.append(_definition(file.imports[name], known))
     return found
@@ -59,11 +65,11 @@ def used(start: Definition, package: Path = PACKAGE) -> dict[Definition, str]:
 
 def modules(package: Path = PACKAGE) -> dict[str, Path]:
     """Return the files of a package's modules by their dotted names."""
-    found = {}
+    paths = {}
     for path in sorted(package.rglob("*.py")):
         parts = path.relative_to(package.parent).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return paths
 
 
 def imports(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
@@ -99,10 +105,11 @@ class _Part:
 
     def add(self, node: ast.AST) -> None:
         """Count one more definition of the name, or statement."""
-        self.digest = hashlib.sha256(f"{self.digest}{ast.dump(node)}".encode()).hexdigest()
-        inner = {id(one.value) for one in ast.walk(node) if isinstance(one, ast.Attribute)}
-        self.chains |= {_chain(one) for one in ast.walk(node) if id(one) not in inner} - {()}
-        self.late += tuple(_late(ast.walk(node)))
+        self.digest = hashlib.sha256(f"{self.digest}{_dump(node)}".encode()).hexdigest()
+        nodes = list(ast.walk(node))
+        inner = {id(child.value) for child in nodes if isinstance(child, ast.Attribute)}
+        self.chains |= {_chain(child) for child in nodes if id(child) not in inner} - {()}
+        self.late += tuple(_late(nodes))
 
 
 @dataclass(frozen=True)
@@ -124,14 +131,20 @@ def _parsed(path: Path, changed_ns: int) -> _File:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [one for one in node.body if not _is_text(one)]
+            node.body = [statement for statement in node.body if not _is_text(statement)]
     parts = {STATEMENTS: _Part()}
     for node in tree.body:
         if not isinstance(node, ast.Import | ast.ImportFrom):
             for name in _names(node) or [STATEMENTS]:
                 parts.setdefault(name, _Part()).add(node)
-    found = list(_imports(ast.walk(tree)))
-    return _File(parts, dict(found), tuple(target for _, target in found))
+    imported = list(_imports(ast.walk(tree)))
+    return _File(parts, dict(imported), tuple(target for _, target in imported))
+
+
+def _dump(node: ast.AST) -> str:
+    """A tree as text, the same in all versions of Python from 3.11 on."""
+    shown: dict[str, Any] = {"show_empty": True} if sys.version_info >= (3, 13) else {}
+    return ast.dump(node, **shown).replace(", type_params=[]", "")
 
 
 def _names(node: ast.stmt) -> list[str]:
@@ -141,8 +154,8 @@ def _names(node: ast.stmt) -> list[str]:
     targets = node.targets if isinstance(node, ast.Assign) else getattr(node, "target", None)
     if isinstance(targets, ast.Name):
         return [targets.id]
-    inner = [one for target in targets or [] for one in getattr(target, "elts", [target])]
-    names = [one.id for one in inner if isinstance(one, ast.Name)]
+    inner = [element for target in targets or [] for element in getattr(target, "elts", [target])]
+    names = [element.id for element in inner if isinstance(element, ast.Name)]
     return names if len(names) == len(inner) else []
 
 
@@ -159,13 +172,13 @@ def _chain(node: ast.AST) -> tuple[str, ...]:
 def _imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, tuple[str, ...]]]:
     for node in nodes:
         if isinstance(node, ast.Import):
-            for one in node.names:
-                target = tuple(one.name.split("."))
-                yield one.asname or target[0], target if one.asname else target[:1]
+            for alias in node.names:
+                target = tuple(alias.name.split("."))
+                yield alias.asname or target[0], target if alias.asname else target[:1]
                 yield "", target
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            for one in node.names:
-                yield one.asname or one.name, (*node.module.split("."), one.name)
+            for alias in node.names:
+                yield alias.asname or alias.name, (*node.module.split("."), alias.name)
 
 
 def _late(nodes: Iterable[ast.AST]) -> Iterator[str]:

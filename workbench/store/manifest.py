@@ -93,16 +93,9 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """Return the manifest in a folder.
+        """Return the manifest in a folder; FileNotFoundError if there is none.
 
-        Raises
-        ------
-        FileNotFoundError
-            There is none.
-        OtherVersionError
-            It is of another format.
-        ValueError
-            It is damaged.
+        Raises `OtherVersionError` if it is of another format, and ValueError if it is damaged.
         """
         try:
             content: Any = json.loads((folder / NAME).read_text(encoding="utf-8"))
@@ -126,11 +119,11 @@ def _is(value: object, hint: Any) -> bool:
     inner = get_args(hint)
     match get_origin(hint):
         case abc.Mapping:
-            return isinstance(value, dict) and all(_is(one, inner[1]) for one in value.values())
+            return isinstance(value, dict) and all(_is(part, inner[1]) for part in value.values())
         case abc.Sequence:
-            return isinstance(value, list) and all(_is(one, inner[0]) for one in value)
+            return isinstance(value, list) and all(_is(part, inner[0]) for part in value)
         case types.UnionType:
-            return any(_is(value, one) for one in inner)
+            return any(_is(value, part) for part in inner)
     return hint is Any or type(value) is hint or (hint is float and type(value) is int)
 
 

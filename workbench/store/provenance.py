@@ -29,11 +29,11 @@ def all_versions() -> dict[str, str]:
     """Return the versions of Python, of the workbench and of its dependencies."""
     from importlib import metadata
 
-    found = {"python": platform.python_version(), "workbench": workbench.__version__}
+    versions = {"python": platform.python_version(), "workbench": workbench.__version__}
     for name in sorted((*VERSIONS_THAT_MATTER, *_VERSIONS_NOTED)):
         with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            versions[name] = metadata.version(name)
+    return versions
 
 
 def revision(root: Path, *unread: str) -> tuple[str | None, bool | None]:
@@ -44,7 +44,12 @@ def revision(root: Path, *unread: str) -> tuple[str | None, bool | None]:
     try:
         head = _git(root, "rev-parse", "HEAD")
         changed = _git(
-            root, "status", "--porcelain", "--", ".", *(f":!{one}" for one in ("figures", *unread))
+            root,
+            "status",
+            "--porcelain",
+            "--",
+            ".",
+            *(f":!{folder}" for folder in ("figures", *unread)),
         )
     except (OSError, subprocess.CalledProcessError):
         return None, None
@@ -93,12 +98,12 @@ def inputs_of_rows(
     tables in ``data/`` that the system's experiments read, the versions of packages that compute,
     and the instruction set.
     """
-    found = all_versions() if versions is None else versions
-    python = ".".join(found.get("python", "").split(".")[:2])
+    known = all_versions() if versions is None else versions
+    python = ".".join(known.get("python", "").split(".")[:2])
     return {
         "code": digest([code(function), repr(settled)]),
         "data": digest({path.name: _content(path) for path in _read_by(system, root / "data")}),
-        **of_machine({**found, "python": python}, DECIDE_ROWS),
+        **of_machine({**known, "python": python}, DECIDE_ROWS),
     }
 
 
@@ -133,7 +138,5 @@ def _content(table: Path) -> object:
     """What rows may rest on: no comments, nor by which code or from what numbers were found."""
     text = table.read_text(encoding="utf-8")
     if table.suffix == ".toml":
-        return {name: one for name, one in tomllib.loads(text).items() if name not in _OF_A_FIT}
-    if table.suffix == ".json":
-        return {name: one for name, one in json.loads(text).items() if name != "traced by"}
-    return text
+        return {name: value for name, value in tomllib.loads(text).items() if name not in _OF_A_FIT}
+    return json.loads(text) if table.suffix == ".json" else text

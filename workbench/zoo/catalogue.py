@@ -15,12 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Model:
-    """One architecture of the zoo.
+    """An architecture of the zoo.
 
     Attributes
     ----------
-    name
-        Its name in `MODELS`.
     factory
         Makes the module, randomly initialised; ``factory(classes=10)`` for other data.
     input_shape
@@ -93,18 +91,8 @@ MODELS: dict[str, Model] = {
 def build(name: str, device: str | torch.device | None = None) -> torch.nn.Module:
     """Build a model of the zoo, randomly initialised.
 
-    Parameters
-    ----------
-    name
-        One of `MODELS`.
-    device
-        Where its weights live; ``"meta"`` gives the architecture without any memory. PyTorch's
-        default device when None.
-
-    Raises
-    ------
-    workbench.names.UnknownNameError
-        No model of that name; the message lists all and the nearest.
+    Its weights live on `device`, or PyTorch's default device; ``"meta"`` gives the architecture
+    without any memory.
     """
     model = choose("model", name, MODELS)
     import torch

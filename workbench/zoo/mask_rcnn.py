@@ -82,19 +82,21 @@ class Pyramid(nn.Module):
             stage += [Bottleneck(channels, width, 1) for _ in range(blocks - 1)]
             stages.append(nn.Sequential(*stage))
         self.stages = nn.ModuleList(stages)
-        self.inner = nn.ModuleList(nn.Conv2d(one, WIDTH, 1) for one in (256, 512, 1024, 2048))
+        self.inner = nn.ModuleList(
+            nn.Conv2d(channels, WIDTH, 1) for channels in (256, 512, 1024, 2048)
+        )
         self.outer = nn.ModuleList(nn.Conv2d(WIDTH, WIDTH, 3, padding=1) for _ in range(4))
 
     def forward(self, image: Tensor) -> list[Tensor]:
         """Features of each level, the finest first."""
-        x, found = self.stem(image), []
+        x, maps = self.stem(image), []
         for stage, inner in zip(self.stages, self.inner, strict=True):
             x = stage(x)
-            found.append(inner(x))
+            maps.append(inner(x))
         for level in (2, 1, 0):
-            larger = F.interpolate(found[level + 1], size=found[level].shape[-2:], mode="nearest")
-            found[level] = found[level] + larger
-        levels = [outer(one) for outer, one in zip(self.outer, found, strict=True)]
+            larger = F.interpolate(maps[level + 1], size=maps[level].shape[-2:], mode="nearest")
+            maps[level] = maps[level] + larger
+        levels = [outer(larger_map) for outer, larger_map in zip(self.outer, maps, strict=True)]
         return [*levels, F.max_pool2d(levels[-1], 1, stride=2)]
 
 
@@ -132,7 +134,7 @@ class MaskRCNN(nn.Module):
         self.score, self.change = nn.Linear(1024, classes), nn.Linear(1024, 4 * classes)
         convolutions = [nn.Conv2d(WIDTH, WIDTH, 3, padding=1) for _ in range(4)]
         self.mask = nn.Sequential(
-            *(part for one in convolutions for part in (one, nn.ReLU())),
+            *(part for convolution in convolutions for part in (convolution, nn.ReLU())),
             nn.ConvTranspose2d(WIDTH, WIDTH, 2, stride=2),
             nn.ReLU(),
             nn.Conv2d(WIDTH, classes, 1),
@@ -187,10 +189,10 @@ def _align(levels: Sequence[Tensor], boxes: Tensor, size: int) -> Tensor:
     grid = torch.stack([x, y], -1).reshape(images, regions * size, size, 2)
     area = (boxes[..., 2:] - boxes[..., :2]).clamp(min=1.0).prod(-1)
     fitting = (4 + (area.sqrt() / 224).log2()).floor().clamp(2, 5) - 2
-    found = torch.zeros((), dtype=boxes.dtype, device=boxes.device)
+    pooled = torch.zeros((), dtype=boxes.dtype, device=boxes.device)
     for number, level in enumerate(levels):
         sampled = F.grid_sample(level, grid, align_corners=False)
         sampled = sampled.reshape(images, WIDTH, regions, size, size)
         here = (fitting == number).to(boxes.dtype)
-        found = found + sampled * here[:, None, :, None, None]
-    return found.transpose(1, 2).flatten(0, 1)
+        pooled = pooled + sampled * here[:, None, :, None, None]
+    return pooled.transpose(1, 2).flatten(0, 1)

@@ -24,7 +24,7 @@ def same(one: OperatorGraph, other: OperatorGraph, given: tuple[Tensor, ...]) ->
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("name", SMALL)
-def test_the_zoo(name: str, training: bool) -> None:
+def test_optimised_models_of_the_zoo_give_the_same(name: str, training: bool) -> None:
     module, x, y = of_zoo(name)
     graph = trace(module, MODELS[name].input_shape, 2, training)
     found = optimise(graph)
@@ -77,7 +77,7 @@ def removed(pattern: str) -> int:
         ("addition and ReLU into convolution", 0),
     ],
 )
-def test_what_each_removes(pattern: str, operators: int) -> None:
+def test_each_pattern_removes_its_operators(pattern: str, operators: int) -> None:
     assert removed(pattern) >= operators > -1
 
 
@@ -106,11 +106,11 @@ def test_what_is_added_to_its_own_convolution_is_not_overwritten() -> None:
     assert graph.operators[1].may_overwrite == frozenset()
 
 
-def test_unknown_patterns() -> None:
+def test_unknown_patterns_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="pattern"):
         optimise(trace("lenet5"), ["faster"])
 
 
-def test_what_is_no_graph_is_refused() -> None:
+def test_anything_but_a_graph_is_refused() -> None:
     with pytest.raises(TypeError, match="graph is 'lenet5'; give one that was traced"):
         optimise("lenet5")  # type: ignore[arg-type]

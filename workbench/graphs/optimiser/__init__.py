@@ -55,9 +55,9 @@ def optimise(graph: OperatorGraph, patterns: Iterable[str] = tuple(PATTERNS)) ->
     while changed:
         turn, changed = turn + 1, False
         for name, pattern in chosen.items():
-            found = pattern(graph)
-            if found is not graph:
-                graph, changed = found, True
+            smaller = pattern(graph)
+            if smaller is not graph:
+                graph, changed = smaller, True
                 rows.append((turn, name, len(graph.nodes), len(graph.edges)))
     return Optimised(
         graph, pl.DataFrame(rows, ["round", "pattern", "nodes", "edges"], orient="row")

@@ -29,9 +29,9 @@ def convolve(
 ) -> Tensor:
     """Return a convolution, plus `added` if given, clipped at zero if asked."""
     if not fits(image, weight):
-        found = torch.nn.functional.conv2d(image, weight, bias, *form)
-        found = found if added is None else found + added
-        return found.relu_() if relu else found
+        result = torch.nn.functional.conv2d(image, weight, bias, *form)
+        result = result if added is None else result + added
+        return result.relu_() if relu else result
     pointwise, last = torch.ops.mkldnn._convolution_pointwise, "relu" if relu else None
     way = (form.padding, form.stride, form.dilation, form.groups)
     if added is None:

@@ -6,19 +6,13 @@ follow from constants and are folded. An addition and ReLU are done while the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from workbench.graphs.graph import Operand, Operator, Value, View
 from workbench.graphs.operator_graph import OperatorGraph
-from workbench.graphs.optimiser.convolutions import (
-    Form,
-    Norm,
-    convolve,
-    folded_bias,
-    folded_weight,
-)
+from workbench.graphs.optimiser.convolutions import Form, Norm, convolve, folded_bias, folded_weight
 from workbench.graphs.optimiser.rewriting import makers, reads, without
 
 
@@ -27,41 +21,38 @@ def normalisation(graph: OperatorGraph) -> OperatorGraph:
     made, read, constant = makers(graph), reads(graph), graph.outside
     operators, values = list(graph.operators), list(graph.values)
     preparation, removed = list(graph.preparation), set[int]()
-    for at, one in enumerate(operators):
-        before = made.get(one.reads[0].value) if one.name == "native_batch_norm" else None
-        if before is None or not _fits(operators[before], one, constant):
+    for at, operator in enumerate(operators):
+        before = made.get(operator.reads[0].value) if operator.name == "native_batch_norm" else None
+        if before is None or not _fits(operators[before], operator, constant):
             continue
-        if read[one.reads[0].value] != 1 or before in removed:
+        if read[operator.reads[0].value] != 1 or before in removed:
             continue
-        weight, bias = _weights(operators[before], one, values)
+        weight, bias = _weights(operators[before], operator, values)
         preparation += [weight, bias]
-        operators[at] = _folded(operators[before], one, weight.makes[0], bias.makes[0])
+        operators[at] = _folded(operators[before], operator, weight.makes[0], bias.makes[0])
         removed.add(before)
     if not removed:
         return graph
-    found = replace(
-        graph,
-        operators=tuple(operators),
-        values=tuple(values),
-        preparation=tuple(preparation),
-    )
-    return without(found, removed)
+    changed = replace(graph, values=tuple(values), preparation=tuple(preparation))
+    return without(replace(changed, operators=tuple(operators)), removed)
 
 
-def _fits(convolution: Operator, one: Operator, constant: Container[int]) -> bool:
+def _fits(convolution: Operator, norm: Operator, constant: Container[int]) -> bool:
     """Whether one is in inference, directly after a convolution with constant weights."""
-    args, _ = one.arguments
+    args, _ = norm.arguments
     if convolution.name != "convolution" or convolution.arguments[0][6] or args[5]:
         return False
-    held = [*convolution.reads[1:], *one.reads[1:]]
-    return convolution.makes[0] == one.reads[0] and all(view.value in constant for view in held)
+    held = [*convolution.reads[1:], *norm.reads[1:]]
+    return convolution.makes[0] == norm.reads[0] and all(view.value in constant for view in held)
 
 
-def _weights(before: Operator, one: Operator, values: list[Value]) -> tuple[Operator, Operator]:
+def _weights(
+    before: Operator, norm_operator: Operator, values: list[Value]
+) -> tuple[Operator, Operator]:
     """Operators that make the folded weight and bias."""
     weight, bias = (_view(before, number) for number in (1, 2))
-    norm = [_view(one, number) for number in (1, 2, 3, 4)]
-    eps, mean = one.arguments[0][7], norm[2]
+    norm = [_view(norm_operator, number) for number in (1, 2, 3, 4)]
+    eps, mean = norm_operator.arguments[0][7], norm[2]
     assert weight is not None
     assert mean is not None
     return (
@@ -70,9 +61,9 @@ def _weights(before: Operator, one: Operator, values: list[Value]) -> tuple[Oper
     )
 
 
-def _view(one: Operator, argument: int) -> View | None:
-    found = one.arguments[0][argument]
-    return one.reads[found.read] if isinstance(found, Operand) else None
+def _view(operator: Operator, argument: int) -> View | None:
+    given = operator.arguments[0][argument]
+    return operator.reads[given.read] if isinstance(given, Operand) else None
 
 
 def _making(
@@ -84,37 +75,25 @@ def _making(
     values: list[Value],
 ) -> Operator:
     """An operator on a convolution's weight or bias, and what is known of the normalisation."""
-    taken = [view for view in read if view is not None]
+    taken = tuple(view for view in read if view is not None)
     numbers = iter(range(len(taken)))
-    numbered = [None if view is None else Operand(next(numbers)) for view in read]
-    first, scale, shift, mean, variance = numbered
-    norm = Norm(scale, shift, mean, variance, eps)  # type: ignore[arg-type]
+    operands: Iterator[Any] = (view and Operand(next(numbers)) for view in read)
+    first, scale, shift, mean, variance = operands
+    arguments: Any = ((first, Norm(scale, shift, mean, variance, eps)), {})
     storage = 1 + max(value.storage for value in values)
     result = replace(like, value=len(values))
     values.append(Value("operator", storage, like.size_bytes))
-    return Operator(
-        function.__name__,
-        False,
-        tuple(taken),
-        (result,),
-        0,
-        0,
-        0,
-        "forward",
-        function,
-        ((first, norm), {}),
-        (result,),
-    )
+    return Operator(function.__name__, taken, (result,), (result,), function, arguments)
 
 
-def _folded(before: Operator, one: Operator, weight: View, bias: View) -> Operator:
+def _folded(before: Operator, norm: Operator, weight: View, bias: View) -> Operator:
     args, kwargs = before.arguments
     return replace(
         before,
         reads=(before.reads[0], weight, bias),
         arguments=((Operand(0), Operand(1), Operand(2), *args[3:]), kwargs),
-        makes=one.makes[:1],
-        results=one.results[:1],
+        makes=norm.makes[:1],
+        results=norm.results[:1],
     )
 
 
@@ -122,14 +101,14 @@ def writing(graph: OperatorGraph) -> OperatorGraph:
     """With convolutions that add and clip in the place of convolutions and what follows them."""
     made, read = makers(graph), reads(graph)
     operators, removed = list(graph.operators), set[int]()
-    for at, one in enumerate(operators):
-        if one.phase != "forward" or one.name not in ("add", "relu"):
+    for at, operator in enumerate(operators):
+        if operator.phase != "forward" or operator.name not in ("add", "relu"):
             continue
-        for operand in one.reads:
+        for operand in operator.reads:
             before = made.get(operand.value)
             if before is None or before in removed or read[operand.value] != 1:
                 continue
-            fused = _fused(operators[before], one, operand)
+            fused = _fused(operators[before], operator, operand)
             if fused is not None:
                 operators[at] = fused
                 removed.add(before)
@@ -137,24 +116,24 @@ def writing(graph: OperatorGraph) -> OperatorGraph:
     return without(replace(graph, operators=tuple(operators)), removed) if removed else graph
 
 
-def _fused(before: Operator, one: Operator, operand: View) -> Operator | None:
+def _fused(before: Operator, after: Operator, operand: View) -> Operator | None:
     """A convolution that does what comes after it, if it can; `operand` is its result."""
     if before.makes[:1] != (operand,) or operand.dtype != "float32" or len(operand.shape) != 4:
         return None
     known = _known(before)
     if known is None or known["relu"]:
         return None
-    if one.name == "relu":
-        return _convolution(before, one, known | {"relu": True}, before.reads)
-    others = [view for view in one.reads if view != operand]
-    plain = len(one.arguments[0]) == 2 and not one.arguments[1] and len(one.reads) == 2
+    if after.name == "relu":
+        return _convolution(before, after, known | {"relu": True}, before.reads)
+    others = [view for view in after.reads if view != operand]
+    plain = len(after.arguments[0]) == 2 and not after.arguments[1] and len(after.reads) == 2
     if known["added"] is not None or len(others) != 1 or not plain:
         return None
     (other,) = others
     if replace(other, value=operand.value) != operand:
         return None
     known |= {"added": Operand(len(before.reads))}
-    return _convolution(before, one, known, (*before.reads, other))
+    return _convolution(before, after, known, (*before.reads, other))
 
 
 def _known(before: Operator) -> dict[str, object] | None:
@@ -165,12 +144,12 @@ def _known(before: Operator) -> dict[str, object] | None:
     if before.name != "convolution" or args[6]:
         return None
     image, weight, bias, stride, padding, dilation, _, _, groups = args
-    found = {"image": image, "weight": weight, "bias": bias, "added": None, "relu": False}
-    return found | {"form": Form(stride, padding, dilation, groups)}
+    known = {"image": image, "weight": weight, "bias": bias, "added": None, "relu": False}
+    return known | {"form": Form(stride, padding, dilation, groups)}
 
 
 def _convolution(
-    before: Operator, one: Operator, known: dict[str, object], read: tuple[View, ...]
+    before: Operator, after: Operator, known: dict[str, object], read: tuple[View, ...]
 ) -> Operator:
     added = known["added"]
     words = ["convolution", *(["add"] if added else []), *(["relu"] if known["relu"] else [])]
@@ -178,8 +157,8 @@ def _convolution(
         before,
         name="+".join(words),
         reads=read,
-        makes=one.makes,
-        results=one.results,
+        makes=after.makes,
+        results=after.results,
         function=convolve,
         arguments=((), known),
         may_overwrite=_place(read, added.read) if isinstance(added, Operand) else frozenset(),

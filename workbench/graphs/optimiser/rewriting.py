@@ -18,14 +18,16 @@ Pattern = Callable[[OperatorGraph], OperatorGraph]
 
 def makers(graph: OperatorGraph) -> dict[int, int]:
     """Number of the operator that makes each value."""
-    return {view.value: at for at, one in enumerate(graph.operators) for view in one.makes}
+    return {
+        view.value: at for at, operator in enumerate(graph.operators) for view in operator.makes
+    }
 
 
 def reads(graph: OperatorGraph) -> Counter[int]:
     """How often each value is read, or returned."""
-    found = Counter(view.value for one in graph.operators for view in one.reads)
-    found.update(view.value for view in graph.outputs)
-    return found
+    counts = Counter(view.value for operator in graph.operators for view in operator.reads)
+    counts.update(view.value for view in graph.outputs)
+    return counts
 
 
 def is_pure(operator: Operator) -> bool:
@@ -38,7 +40,7 @@ def is_pure(operator: Operator) -> bool:
 
 def without(graph: OperatorGraph, removed: Container[int]) -> OperatorGraph:
     """The graph without some operators, by number."""
-    left = tuple(one for at, one in enumerate(graph.operators) if at not in removed)
+    left = tuple(operator for at, operator in enumerate(graph.operators) if at not in removed)
     return graph if len(left) == len(graph.operators) else replace(graph, operators=left)
 
 

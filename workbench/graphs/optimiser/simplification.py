@@ -18,44 +18,48 @@ def neutral(graph: OperatorGraph) -> OperatorGraph:
     """Without operators that return an operand: adding zero, multiplying by one, and copies."""
     made = makers(graph)
 
-    def number(argument: object, one: Operator) -> object:
+    def number(argument: object, operator: Operator) -> object:
         """A number, or that of which a tensor is full."""
         if not isinstance(argument, Operand):
             return argument
-        maker = made.get(one.reads[argument.read].value)
+        maker = made.get(operator.reads[argument.read].value)
         return None if maker is None else _FULL.get(graph.operators[maker].name)
 
     other: dict[int, int] = {}
     removed = set[int]()
-    for at, one in enumerate(graph.operators):
-        kept = _kept(one, number)
-        if kept is not None and len(one.makes) == 1:
-            (result,) = one.makes
+    for at, operator in enumerate(graph.operators):
+        kept = _kept(operator, number)
+        if kept is not None and len(operator.makes) == 1:
+            (result,) = operator.makes
             if replace(kept, value=result.value) == result:
                 other[result.value] = kept.value
                 removed.add(at)
     return without(instead_of(graph, other), removed) if removed else graph
 
 
-def _kept(one: Operator, number: Callable[[object, Operator], object]) -> View | None:
+def _kept(operator: Operator, number: Callable[[object, Operator], object]) -> View | None:
     """The operand that an operator returns, if it does."""
-    args, kwargs = one.arguments
-    if one.name == "clone" and not kwargs:
-        return one.reads[0]
-    if one.name not in _NEUTRAL or len(args) != 2 or kwargs.get("rounding_mode"):
+    args, kwargs = operator.arguments
+    if operator.name == "clone" and not kwargs:
+        return operator.reads[0]
+    if operator.name not in _NEUTRAL or len(args) != 2 or kwargs.get("rounding_mode"):
         return None
-    pairs = [args, args[::-1]] if one.name in _COMMUTES else [args]
+    pairs = [args, args[::-1]] if operator.name in _COMMUTES else [args]
     if kwargs.get("alpha", 1) != 1:
         pairs = [args]
     for operand, other in pairs:
-        if isinstance(operand, Operand) and number(other, one) == _NEUTRAL[one.name]:
-            return one.reads[operand.read]
+        if isinstance(operand, Operand) and number(other, operator) == _NEUTRAL[operator.name]:
+            return operator.reads[operand.read]
     return None
 
 
 def views(graph: OperatorGraph) -> OperatorGraph:
-    """Without transposes, reshapes and slices: who reads a view is told which memory it shows."""
-    empty = {at for at, one in enumerate(graph.operators) if not one.makes and is_pure(one)}
+    """Without transposes, reshapes and slices: readers know which memory a view shows."""
+    empty = {
+        at
+        for at, operator in enumerate(graph.operators)
+        if not operator.makes and is_pure(operator)
+    }
     return without(graph, empty)
 
 
@@ -64,13 +68,15 @@ def common(graph: OperatorGraph) -> OperatorGraph:
     seen: dict[object, Operator] = {}
     other: dict[int, int] = {}
     removed = set[int]()
-    for at, one in enumerate(graph.operators):
-        if not one.makes or not is_pure(one):
+    for at, operator in enumerate(graph.operators):
+        if not operator.makes or not is_pure(operator):
             continue
-        read = (replace(view, value=other.get(view.value, view.value)) for view in one.reads)
-        first = seen.setdefault((one.function, repr(one.arguments), tuple(read)), one)
-        if first is not one:
-            pairs = zip(one.makes, first.makes, strict=True)
+        read = (replace(view, value=other.get(view.value, view.value)) for view in operator.reads)
+        first = seen.setdefault(
+            (operator.function, repr(operator.arguments), tuple(read)), operator
+        )
+        if first is not operator:
+            pairs = zip(operator.makes, first.makes, strict=True)
             other |= {view.value: earlier.value for view, earlier in pairs}
             removed.add(at)
     return without(instead_of(graph, other), removed) if removed else graph
@@ -81,11 +87,11 @@ def dead(graph: OperatorGraph) -> OperatorGraph:
     needed = {view.value for view in graph.outputs}
     removed = set[int]()
     for at in reversed(range(len(graph.operators))):
-        one = graph.operators[at]
-        if is_pure(one) and not any(view.value in needed for view in one.makes):
+        operator = graph.operators[at]
+        if is_pure(operator) and not any(view.value in needed for view in operator.makes):
             removed.add(at)
         else:
-            needed |= {view.value for view in one.reads}
+            needed |= {view.value for view in operator.reads}
     return without(graph, removed)
 
 
@@ -96,14 +102,18 @@ def folding(graph: OperatorGraph) -> OperatorGraph:
     """
     changing = {view.value for view in graph.inputs} | _written(graph)
     constant = graph.outside - changing
-    constant |= {view.value for one in graph.preparation for view in one.makes}
+    constant |= {view.value for operator in graph.preparation for view in operator.makes}
     left, moved = [], list(graph.preparation)
-    for one in graph.operators:
-        if one.makes and is_pure(one) and all(view.value in constant for view in one.reads):
-            constant |= {view.value for view in one.makes}
-            moved.append(one)
+    for operator in graph.operators:
+        if (
+            operator.makes
+            and is_pure(operator)
+            and all(view.value in constant for view in operator.reads)
+        ):
+            constant |= {view.value for view in operator.makes}
+            moved.append(operator)
         else:
-            left.append(one)
+            left.append(operator)
     if len(left) == len(graph.operators):
         return graph
     return replace(graph, operators=tuple(left), preparation=tuple(moved))
@@ -111,11 +121,13 @@ def folding(graph: OperatorGraph) -> OperatorGraph:
 
 def _written(graph: OperatorGraph) -> set[int]:
     """Values from outside that the graph changes: parameters by an update, and buffers."""
-    made = {graph.values[view.value].storage for one in graph.operators for view in one.makes}
+    made = {
+        graph.values[view.value].storage for operator in graph.operators for view in operator.makes
+    }
     updated = {
         view.value
-        for one in graph.operators
-        if one.phase == "update" or not is_pure(one)
-        for view in one.reads
+        for operator in graph.operators
+        if operator.phase == "update" or not is_pure(operator)
+        for view in operator.reads
     }
     return updated | {at for at, value in enumerate(graph.values) if value.storage in made}

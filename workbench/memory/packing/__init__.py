@@ -56,25 +56,14 @@ def pack(
         `upper` (first step no longer alive) and `size` (bytes).
     planner
         Name in `PACKERS`.
-    rounds
-        Of a planner that searches; it ends earlier if it meets the bound. `ROUNDS` by default, so
-        that the same offsets are found on every machine.
-    time_limit_s
-        Seconds that a planner may search for, instead of rounds or at most: what it finds then
-        depends on the machine.
-    seed
-        Of the random numbers of the search.
+    rounds, time_limit_s, seed
+        Of a planner that searches: see `Effort`. It ends earlier if it meets the bound.
     alignment
         Every offset is a multiple of this many bytes.
 
     Returns
     -------
         Offsets in bytes, in the order of the buffers. A buffer without bytes or lifetime is at 0.
-
-    Raises
-    ------
-    ValueError
-        Unknown planner, limit or alignment that is not positive, or buffers that `read` refuses.
     """
     packer = choose("planner", planner, PACKERS)
     effort = Effort(rounds, time_limit_s, seed)

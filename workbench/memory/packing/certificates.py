@@ -61,10 +61,10 @@ def check(buffers: Table | Buffers, offsets: ArrayLike) -> None:
 
 
 def _offsets(buffers: Buffers, offsets: ArrayLike) -> Ints:
-    found = np.asarray(offsets)
-    if found.shape != (len(buffers),) or (found.dtype.kind not in "iu" and found.size):
+    given = np.asarray(offsets)
+    if given.shape != (len(buffers),) or (given.dtype.kind not in "iu" and given.size):
         raise UserError(
-            f"the offsets are {found.dtype} of shape {found.shape}; give a whole number for each "
+            f"the offsets are {given.dtype} of shape {given.shape}; give a whole number for each "
             f"of {len(buffers)} buffers"
         )
-    return found.astype(np.int64)
+    return given.astype(np.int64)

@@ -2,8 +2,7 @@
 
 Groups as the paper counts them, at each level that a slider reaches; and by arithmetic the FLOPs of
 every product of Jacobians that a scan on a slider's nodes makes, with the entries of what it gives.
-`scripts/trace_zoo.py` writes the file. It bears a fingerprint of the code it was computed by: where
-that has changed, or beyond the sliders, all is computed again.
+Beyond the sliders all is computed.
 """
 
 from __future__ import annotations
@@ -13,13 +12,11 @@ import io
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench import archives, fingerprints
 from workbench.olpb.algorithms import levels
 from workbench.olpb.algorithms.schedules import ALGORITHMS
 from workbench.olpb.costs import arithmetic, backward
@@ -28,26 +25,22 @@ from workbench.olpb.costs.backward import Group, Part
 from workbench.olpb.costs.patterns import Pattern
 from workbench.olpb.costs.timing import Work
 from workbench.paths import DATA
+from workbench.store.kept import Kept
 
 if TYPE_CHECKING:
     import torch
 
-PATH = DATA / "graphs" / "backward.zip"
 LEVELS, NODES = 8, 64
 """Most levels in a group, and most nodes of a scan, that are stored."""
 
 Integers = NDArray[np.int64]
 Arrays = Mapping[str, NDArray[Any]]
 
-_PACKAGE = Path(__file__).parents[2]
-_COMPUTING = (
-    "zoo/*.py",
-    "graphs/*.py",
-    *(f"olpb/algorithms/{name}.py" for name in ("levels", "schedules")),
-    *(f"olpb/costs/{name}.py" for name in ("arithmetic", "backward", "library", "patterns")),
-    "olpb/costs/stored_passes.py",
+KEPT = Kept(
+    DATA / "graphs" / "backward.zip",
+    ("workbench.olpb.costs.stored_passes", "costs"),
+    "scripts/trace_zoo.py passes",
 )
-_SCRIPT = "scripts/trace_zoo.py"
 
 
 def stored_groups(
@@ -60,13 +53,13 @@ def stored_groups(
     number_flops: float = 0.0,
 ) -> tuple[Group, ...]:
     """As `workbench.olpb.costs.backward.subtasks`, but groups that are stored have no names."""
-    found = None
+    stored = None
     if isinstance(model, str):
-        found = _look_up(PATH, _name("groups", model, unit, level))
-    if found is None:
+        stored = _look_up(KEPT, _name("groups", model, unit, level))
+    if stored is None:
         parts = backward.parts(model, unit, level)
     else:
-        columns = [found[name].tolist() for name in _GROUPS]
+        columns = [stored[name].tolist() for name in _GROUPS]
         parts = tuple(Part(*row) for row in zip(*columns, strict=True))
     return backward.priced(
         parts, batch_size, operator_flops=operator_flops, number_flops=number_flops
@@ -79,30 +72,30 @@ def stored_work(model: str, unit: str, level: int, nodes: int, scan: str) -> Wor
     As `workbench.olpb.costs.arithmetic.as_arithmetic_costs` has it, for an exclusive scan on so
     many nodes; see `network_elements` for units and levels.
     """
-    elements = _elements(PATH, model, unit, level) if nodes <= NODES else None
+    elements = _elements(KEPT, model, unit, level) if nodes <= NODES else None
     if elements is None:
         elements = arithmetic.network_elements(model, 1, unit, level)
     return as_arithmetic_costs(backward.plan(len(elements), nodes, scan), elements)
 
 
 @functools.lru_cache(maxsize=16)
-def _elements(path: Path, model: str, unit: str, level: int) -> Elements | None:
-    found = _look_up(path, _name("jacobians", model, unit, level))
-    return None if found is None else _StoredElements(found)
+def _elements(kept: Kept, model: str, unit: str, level: int) -> Elements | None:
+    stored = _look_up(kept, _name("jacobians", model, unit, level))
+    return None if stored is None else _StoredElements(stored)
 
 
 class _StoredElements(Elements):
     """Elements whose products were computed before: of scans on up to `NODES` nodes."""
 
-    def __init__(self, found: Arrays) -> None:
-        self._rows = found["rows"].tolist()
-        self.gradient_numbers = int(found["gradient_numbers"][0])
-        self.parameter_flops = tuple(found["parameter_flops"].tolist())
-        products = _unpacked(found["product"], 2, len(self._rows) + 1)
-        self._entries = dict(zip(products, map(int, found["entries"]), strict=True))
+    def __init__(self, stored: Arrays) -> None:
+        self._rows = stored["rows"].tolist()
+        self.gradient_numbers = int(stored["gradient_numbers"][0])
+        self.parameter_flops = tuple(stored["parameter_flops"].tolist())
+        products = _unpacked(stored["product"], 2, len(self._rows) + 1)
+        self._entries = dict(zip(products, map(int, stored["entries"]), strict=True))
         self.patterns = tuple(self.product(at, at) for at in range(1, len(self._rows) + 1))
-        moves = _unpacked(found["move"], 3, len(self._rows) + 1)
-        self._flops = dict(zip(moves, map(int, found["flops"]), strict=True))
+        moves = _unpacked(stored["move"], 3, len(self._rows) + 1)
+        self._flops = dict(zip(moves, map(int, stored["flops"]), strict=True))
 
     def product(self, first: int, last: int) -> Pattern:
         """Pattern of combined elements, of which only how many entries it has is known."""
@@ -119,30 +112,18 @@ class _Counted(Pattern):
         return self.entries
 
 
-def fingerprint() -> str:
-    """Return a hash of the code that decides what a backward pass of the zoo costs.
-
-    Beside it PyTorch decides, whose version pyproject.toml fixes.
-    """
-    return fingerprints.fingerprint(_PACKAGE, _COMPUTING)
-
-
-def costs(model: str) -> Iterator[tuple[str, Arrays]]:
+def costs(model: str) -> Iterator[tuple[str, bytes]]:
     """Compute what is to be stored of a model, by name; up to a minute for the largest."""
     from workbench.graphs import trace
 
     for unit, level in _units("matrix_layer"):
-        yield _name("groups", model, unit, level), _group_arrays(model, unit, level)
+        arrays = _group_arrays(model, unit, level)
+        yield _name("groups", model, unit, level), _as_bytes(arrays)
     graph = trace(model)
     flow = levels.flow(graph)
     for unit, level in _units("layer"):
-        elements = Elements(graph, flow, unit, level)
-        yield _name("jacobians", model, unit, level), _element_arrays(elements)
-
-
-def store(found: Iterable[tuple[str, Arrays]], path: Path = PATH) -> None:
-    """Write down costs of models, the same bytes for the same costs."""
-    archives.write(path, fingerprint(), ((name, _as_bytes(arrays)) for name, arrays in found))
+        arrays = _element_arrays(Elements(graph, flow, unit, level))
+        yield _name("jacobians", model, unit, level), _as_bytes(arrays)
 
 
 def _as_bytes(arrays: Arrays) -> bytes:
@@ -207,15 +188,10 @@ def _name(counting: str, model: str, unit: str, level: int) -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def _look_up(path: Path, name: str) -> Arrays | None:
+def _look_up(kept: Kept, name: str) -> Arrays | None:
     """What is stored under a name; None if it has to be computed."""
-    if name not in _names(path):
+    content = kept.member(name)
+    if content is None:
         return None
-    with np.load(io.BytesIO(archives.read(path, name, _SCRIPT))) as arrays:
+    with np.load(io.BytesIO(content)) as arrays:
         return dict(arrays)
-
-
-@functools.cache
-def _names(path: Path) -> frozenset[str]:
-    """Names of what a file holds, if the code that it was computed by is the code as it is."""
-    return archives.names(path, fingerprint(), _SCRIPT)
