@@ -3,7 +3,7 @@
 Run by every ``make`` command with the system's Python, standard library only. The environment
 is whole when its stamp bears the fingerprint of the lock, pyproject.toml, this folder and the
 Python behind it. A marker stands in the environment for as long as an installation is under way,
-so one that was interrupted is seen, thrown away and made anew.
+so one that was interrupted is seen, thrown away and made again.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def set_up(
     if is_whole(root):
         return
     if is_broken(venv):
-        say("the last installation did not finish, or its Python is gone: starting .venv anew")
+        say("the last installation did not finish, or its Python is gone: starting .venv again")
         shutil.rmtree(venv)
     fresh = not venv.exists()
     venv.mkdir(exist_ok=True)
@@ -196,7 +196,7 @@ def main() -> int:
             print(f"set-up: {' '.join(map(str, error.cmd))} failed", file=sys.stderr)
             return 1
         except KeyboardInterrupt:
-            print("set-up: interrupted; the next make starts the installation anew")
+            print("set-up: interrupted; the next make starts the installation again")
             return 130
     return 0
 

@@ -284,7 +284,7 @@ class Explorer:
 
 
 def explorer(draw: Draw, controls: Controls, picture: Drawing | None = None) -> Explorer:
-    """Bind `draw` to controls: moving one draws the chart anew.
+    """Bind `draw` to controls: moving one draws the chart again.
 
     The chart follows while a slider moves. It cannot fall behind: JupyterLab holds a control's
     further messages back while the kernel answers one, and then sends only the latest value.

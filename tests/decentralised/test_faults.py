@@ -31,7 +31,7 @@ def test_epochwise(seed: int) -> None:
     assert found.run.ended == "done"
     last = found.epochs.group_by("node").last()
     assert last["epoch"].to_list() == [EPOCHS] * 6  # all that crash come back
-    # Who begins anew does so with the first model of all, which is near zero.
+    # Who begins again does so with the first model of all, which is near zero.
     low, high = first.min(0).clip(max=-0.5) - 1e-5, first.max(0).clip(min=0.5) + 1e-5
     assert ((low <= models(found)) & (models(found) <= high)).all()
 

@@ -58,7 +58,7 @@ def calibration_toml(
     """
     lines = [
         *(f"# {line}" for line in about.splitlines()),
-        f"# `python -m workbench.{system}.paper.calibration` fits them anew.",
+        f"# `python -m workbench.{system}.paper.calibration` fits them again.",
         "",
         f'explanation = "{explanation}"  # the one in use',
         f'method = "{method}"',

@@ -72,7 +72,7 @@ def reproduce(
     console
         Where progress is shown; standard output by default.
     heartbeat_s
-        At most so many seconds pass between two lines where no live display is possible.
+        Most seconds between two lines where no live display is possible.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """A module's calls by layer: what each layer runs, and what crosses the cut behind it.
 
-What is computed from no sample (from parameters alone, say) is in no layer: it is computed anew
+What is computed from no sample (from parameters alone, say) is in no layer: it is computed again
 wherever it is needed. Only where it writes into the module's own tensors (a counter of batches) it
 is computed once, in the layer of the call on samples that follows.
 """

@@ -49,8 +49,8 @@ class Setup:
     ------
     ValueError
         Numbers out of range; an unknown model, or one of which every parameter is frozen; a dataset
-        that is none, or whose images the model does not take; a model with fewer outputs than there
-        are classes; an `sgd` that is none.
+        that is not one, or whose images the model does not take; a model with fewer outputs than there
+        are classes; an `sgd` that is not an `Sgd`.
     """
 
     model: Model

@@ -29,7 +29,7 @@ class WholeBatches(Setup, ABC):
     epochs
         Passes over the samples; those that fill no batch are left out, others each time.
     iterations
-        Stop after so many instead; what is begun of an epoch then counts as one.
+        Stop after this many instead; what is begun of an epoch then counts as one.
     """
 
     iterations: int | None = field(default=None, kw_only=True)

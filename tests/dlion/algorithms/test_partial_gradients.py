@@ -152,7 +152,7 @@ class TestTopK:
         assert dense(TopK(0.01)(one, links(1))[1], 4).tolist() == [0, 5, 0, 100]
 
     def test_momentum_by_hand(self) -> None:
-        """Velocity 1, 1.5 and 1.75 of the smaller; what is sent begins anew (masking)."""
+        """Velocity 1, 1.5 and 1.75 of the smaller; what is sent begins again (masking)."""
         hook = TopK(0.5, momentum=0.5)
         sent = [dense(hook(gradient([1.0, 9.0]), links(1))[1], 2).tolist() for _ in range(2)]
         assert sent == [[0, 9], [0, 9]]
