@@ -6,7 +6,7 @@ import numpy as np
 
 from workbench.clusters import Cluster, Link, Node
 from workbench.runtime import Context, Crash, draw_faults, simulate
-from workbench.runtime.kernel import Purpose, stream
+from workbench.runtime.faults import Purpose, stream
 from workbench.training import repeatable
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -15,8 +16,7 @@ from workbench.errors import UserError
 from workbench.runtime.faults import Crash, Restart
 from workbench.runtime.kernel import FIRST, Kernel
 from workbench.runtime.messages import Mailbox
-from workbench.runtime.pipe import Pipe
-from workbench.runtime.state import Cores, Endpoint, State
+from workbench.runtime.pipe import Endpoint, Pipe, State
 
 if TYPE_CHECKING:
     from workbench.runtime.context import Context, Program
@@ -104,6 +104,26 @@ class SimulatedTask(Generic[T]):
         finally:
             self.waiting -= 1
         return self.result()
+
+
+class Cores:
+    """How many cores of a node are `free`, and the queue of those who wait for one.
+
+    A node has new ones after a restart, so that what is left of before frees none of these.
+    """
+
+    __slots__ = ("free", "turns")
+
+    def __init__(self, count: int) -> None:
+        self.free = count
+        self.turns: deque[simpy.Event] = deque()
+
+    def release(self) -> None:
+        """Pass a core to the first in the queue, or keep it free."""
+        if self.turns:
+            self.turns.popleft().succeed()
+        else:
+            self.free += 1
 
 
 class Host(Endpoint):

@@ -1,7 +1,7 @@
-"""What makes a run repeatable: a clock, a total order of events, and streams of random numbers.
+"""The clock of a simulation: SimPy's, with a total order of events.
 
-SimPy is the kernel. Events are processed in the order of (time, priority, sequence), so that the
-same programs always meet the same events.
+Events are processed in the order of (time, priority, sequence), so that the same programs always
+meet the same events.
 """
 
 from __future__ import annotations
@@ -9,17 +9,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import IntEnum
 from heapq import heapify, heappush
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import simpy
 from simpy.events import EventPriority
 
 from workbench.errors import UserError
-
-if TYPE_CHECKING:
-    import numpy as np
 
 FIRST = EventPriority(0)
 """Faults, before all else in their instant."""
@@ -139,24 +135,3 @@ class Kernel(simpy.Environment):
 def refuse_endless(what: str) -> NoReturn:
     """Raise an OverflowError: something would end later than a float holds."""
     raise OverflowError(f"{what} would end after more seconds than a number holds")
-
-
-class Purpose(IntEnum):
-    """First part of a stream's key; `workbench.training.repeatable` and data sets have 0 to 15."""
-
-    PROGRAM = 16
-    LOSSES = 17
-    CRASHES = 18
-    SLOW_DOWNS = 19
-    OUTAGES = 20
-
-
-def stream(seed: int, purpose: Purpose, *which: int) -> np.random.Generator:
-    """Return the generator of a purpose, and of a node, link or restart.
-
-    The numbers are a spawn key: put into the seed itself, zeros would be lost, since NumPy fills a
-    seed up with zeros, so that [7], [7, 0] and [7, 0, 0] are one.
-    """
-    import numpy as np
-
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose, *which)))

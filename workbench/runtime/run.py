@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from workbench.runtime.host import Host
     from workbench.runtime.messages import Message
-    from workbench.runtime.state import State
+    from workbench.runtime.pipe import State
     from workbench.runtime.trace import Trace
 
 Ended = Literal["done", "stopped", "interrupted", "failed", "deadlock"]

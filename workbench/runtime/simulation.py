@@ -27,7 +27,7 @@ from workbench.runtime.faults import (
     fault_rows,
 )
 from workbench.runtime.host import Host
-from workbench.runtime.pipe import Pipe
+from workbench.runtime.pipe import Pipe, State
 from workbench.runtime.progress import Progress, check_progress, shown
 from workbench.runtime.run import (
     DeadlockError,
@@ -40,7 +40,6 @@ from workbench.runtime.run import (
     failure_report,
 )
 from workbench.runtime.simulated import SimulatedContext
-from workbench.runtime.state import State
 from workbench.runtime.threads import Threads, thread_count
 from workbench.runtime.trace import Trace
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from workbench.checks import check_truth, check_whole
 from workbench.clusters import Cluster
@@ -22,7 +22,7 @@ from workbench.runtime import (
     simulate,
 )
 from workbench.runtime.faults import check_faults
-from workbench.runtime.progress import Line, Progress, check_progress
+from workbench.runtime.progress import Progress, check_progress, showing
 from workbench.training.repeatable import fixed_threads
 from workbench.training.setup import Setup
 from workbench.training.trained import DivergedError, Epochs, Trained, TrainingError
@@ -203,24 +203,12 @@ def run(programs: Programs[T], options: RunOptions | None = None) -> T:
             raise programs.failed(failed) from error
 
 
-@contextmanager
 def _shown(
     progress: Progress | bool, programs: Programs[Any]
-) -> Iterator[Progress | Literal[False]]:
+) -> AbstractContextManager[Progress | bool]:
     if progress is not True:
-        yield progress
-        return
-    line, last = Line(), ""
-
-    def show(now_s: float, events: int) -> None:
-        nonlocal last
-        del events
-        line(last := programs.standing().at(now_s))
-
-    try:
-        yield show
-    finally:
-        line.close(last)
+        return nullcontext(progress)
+    return showing(lambda now_s, _: programs.standing().at(now_s))
 
 
 def check_losing_nothing(faults: Iterable[Fault], otherwise: str = DELAYING) -> None:
