@@ -10,9 +10,8 @@ from workbench.datasets.dataset import check_dataset
 from workbench.errors import UserError
 from workbench.names import choose
 from workbench.profiles import profile_model
-from workbench.training.losses import check_outputs
+from workbench.training.evaluation import as_tensor, check_outputs, number_type
 from workbench.training.repeatable import FIRST_WEIGHTS, seeded
-from workbench.training.tensors import as_tensor, number_type
 from workbench.zoo import MODELS
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from workbench.training.losses import Loss, check_outputs, cross_entropy
-from workbench.training.tensors import as_tensor
+from workbench.training.evaluation import Loss, as_tensor, check_outputs, cross_entropy
 from workbench.training.trained import DivergedError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import polars as pl
 
 from workbench.runtime import Run, SimulationError
-from workbench.training.buffers import set_buffers
 from workbench.training.evaluation import Evaluation, evaluate
+from workbench.training.flat_model import set_buffers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

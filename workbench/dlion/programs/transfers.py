@@ -21,7 +21,7 @@ class Weights(NamedTuple):
 
     iteration: int
     parameters: Tensor
-    buffers: Mapping[str, Tensor]  # weigh nothing on the links, as in `workbench.training.buffers`
+    buffers: Mapping[str, Tensor]  # weigh nothing on the links, as in `workbench.training`
 
 
 class Transfers:
