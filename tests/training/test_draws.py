@@ -69,7 +69,7 @@ class Child(nn.Linear):
 
 
 class Late(nn.Module):
-    """Draws in its third step of training, when whoever looked at the first one sees nothing."""
+    """Draws in its third step of training, which a look at the first does not show."""
 
     def __init__(self) -> None:
         super().__init__()
