@@ -82,16 +82,10 @@ class Kernel(simpy.Environment):
             f"{what} belongs to {which}; a program uses the context that it is called with"
         )
 
-    def call(
-        self, callback: Callback, priority: EventPriority, delay_s: float = 0.0
-    ) -> simpy.Event:
-        """Call back after a delay, before or after what else happens in that instant."""
-        return self.call_at(callback, self._now + delay_s, priority)
-
     def call_at(
-        self, callback: Callback, at_s: float, priority: EventPriority = NORMAL
+        self, at_s: float, callback: Callback, priority: EventPriority = NORMAL
     ) -> simpy.Event:
-        """Call back at a time that is not over."""
+        """Call back at a time that is not over, before or after what else happens then."""
         event = simpy.Event(self)
         event.callbacks.append(callback)
         event._ok, event._value = True, None
@@ -99,7 +93,7 @@ class Kernel(simpy.Environment):
         return event
 
     def cancel(self, event: simpy.Event) -> None:
-        """Drop an event of `call` or `call_at`.
+        """Drop an event of `call_at`.
 
         Cancelled events leave the queue once they are more than half of it: its length stays
         proportional to what may still happen, at a constant cost per event.
@@ -115,10 +109,6 @@ class Kernel(simpy.Environment):
             heapify(queue)
             self._purged += before - len(queue)
             self._cancelled = 0
-
-    def coming(self) -> Iterator[simpy.Event]:
-        """Events to come that call anything back, in no order."""
-        return (event for *_, event in self.queue if event.callbacks)
 
     def advance(self, to_s: float) -> None:
         """Let time pass until the next event at most."""

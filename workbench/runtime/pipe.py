@@ -142,7 +142,7 @@ class Pipe:
 
         for at_s, act in ((fault.from_s, fall), (fault.to_s, rise)):
             if at_s < math.inf:
-                self.state.fault_events[self.env.call(act, FIRST, at_s)] = None
+                self.state.fault_events[self.env.call_at(at_s, act, FIRST)] = None
 
     def _start(self, message: Message) -> None:
         self.current = message

@@ -68,7 +68,7 @@ class Sharing:
             self._touched[interface] = None
         if not self._called:
             self._called = True
-            self.env.call(self._settle, LAST)
+            self.env.call_at(self.env.now, self._settle, LAST)
 
     def _settle(self, _: simpy.Event) -> None:
         touched, placed = self._touched, self._placed
@@ -124,7 +124,7 @@ class Sharing:
             at_s = interface.capacity.next_change_s(now_s)
             if at_s < math.inf:
                 change = partial(self._interface_changes, interface)
-                interface.change = self.env.call_at(change, at_s)
+                interface.change = self.env.call_at(at_s, change)
 
     def _unshare(self, interface: Interface) -> None:
         """Take an interface out of its share, with its flows, which need places."""
@@ -156,7 +156,7 @@ class Sharing:
         if isinstance(cap, Schedule) and flow.change is None:
             at_s = cap.next_change_s(now_s)
             if at_s < math.inf:
-                flow.change = self.env.call_at(partial(self._flow_changes, flow), at_s)
+                flow.change = self.env.call_at(at_s, partial(self._flow_changes, flow))
         if not through:
             self._run_alone(flow, flow.bps)
             if flow.bps > flow.limit_bps:
@@ -219,7 +219,7 @@ class Sharing:
             return
         self._displace(flow)
         if rate_bps:
-            flow.timer = self.env.call_at(partial(self._ends, flow), flow.end_s)
+            flow.timer = self.env.call_at(flow.end_s, partial(self._ends, flow))
 
     # What comes
 
@@ -232,7 +232,7 @@ class Sharing:
         share.due_s = due_s
         if due_s < math.inf:
             ends = partial(self._share_ends, share, due_s)
-            share.timer = self.env.call_at(ends, max(due_s, self.env.now))
+            share.timer = self.env.call_at(max(due_s, self.env.now), ends)
 
     def _ends(self, flow: Flow, _: simpy.Event | None = None) -> None:
         self.leave(flow)

@@ -197,9 +197,10 @@ class SimulatedContext:
             wanted = wait.wanted(self._host.state.cluster.names)
             wait.event.fail(TimeoutError(f"no message{wanted} within {timeout_s} s"))
 
-        if not self._env.now + timeout_s < math.inf:
+        until_s = self._env.now + timeout_s
+        if not until_s < math.inf:
             refuse_endless(f"a wait of {self.name}")
-        wait.timer = self._env.call(expire, EXPIRY, timeout_s)
+        wait.timer = self._env.call_at(until_s, expire, EXPIRY)
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
@@ -214,9 +215,7 @@ class SimulatedContext:
         """Run a coroutine beside the program."""
         _check_awaitable("spawn", work)
         self._check_run()
-        task = SimulatedTask[T](self._host.cancel_task)
-        task.process = self._host.run(task.run(work), work)
-        return task
+        return SimulatedTask(self._host, work)
 
     async def first(self, *works: Awaitable[T]) -> tuple[int, T]:
         """Wait for the first of several."""
@@ -237,7 +236,7 @@ class SimulatedContext:
                 ended.succeed()
                 for task in own:
                     if task is not tasks[place]:
-                        self._host.end_task(task)
+                        task.end()
 
         try:
             for place, task in enumerate(tasks):
@@ -251,7 +250,7 @@ class SimulatedContext:
             for task in tasks:
                 task.waiting -= 1
             for task in own:
-                self._host.end_task(task)
+                task.end()
 
     def watch(self) -> list[Transfer]:
         """Collect this node's transfers."""
