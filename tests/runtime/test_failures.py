@@ -183,12 +183,13 @@ def test_an_error_that_is_no_exception_reaches_who_awaits_the_task() -> None:
     assert simulate(Cluster([Node("a")]), [program]).results == {0: "k"}
 
 
-def test_what_ends_python_while_progress_is_told_ends_it() -> None:
-    def leave(now_s: float, events: int) -> None:
-        raise SystemExit(3)
+@pytest.mark.parametrize("error", [SystemExit(3), KeyError("display")])
+def test_an_error_of_what_shows_progress_is_no_programs(error: BaseException) -> None:
+    def show(now_s: float, events: int) -> None:
+        raise error
 
-    with pytest.raises(SystemExit):
-        simulate(pair(MBPS), [sends(1e6), idle], progress=leave)
+    with pytest.raises(type(error)):
+        simulate(pair(MBPS), [sends(1e6), idle], progress=show)
 
 
 def test_a_program_that_is_not_async_is_told() -> None:
@@ -196,14 +197,6 @@ def test_a_program_that_is_not_async_is_told() -> None:
         return 3
 
     assert "a program must be an `async def`" in str(failure(program))  # type: ignore[arg-type]
-
-
-def test_an_error_of_what_shows_progress_is_no_programs() -> None:
-    def show(now_s: float, events: int) -> None:
-        raise KeyError("display")
-
-    with pytest.raises(KeyError, match="display"):
-        simulate(pair(MBPS), [idle, idle], progress=show)
 
 
 @pytest.mark.parametrize(

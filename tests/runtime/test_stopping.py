@@ -102,6 +102,8 @@ class TestDeadlockBeforeATime:
         assert (run.ended, run.end_s, run.results) == ("stopped", 1, {0: None})
         last = simulation.run(until_s=1.5)
         assert (last.ended, last.results, last.links[0].lost) == ("done", {0: None}, 1)
+        with pytest.raises(ValueError, match=r"until_s is 0\.5, but .* s are over already"):
+            simulation.run(until_s=0.5)
 
     def test_all_done_is_no_deadlock(self) -> None:
         assert simulate(pair(MBPS), [sends(1e6), receives(1)], until_s=5).ended == "done"

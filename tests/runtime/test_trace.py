@@ -28,14 +28,6 @@ def test_parquet_in_and_out(trace: Trace, tmp_path: Path) -> None:
     assert Trace.load(tmp_path / "trace.parquet").frame.equals(trace.frame)
 
 
-def test_cores_compute_one_step_at_a_time(trace: Trace) -> None:
-    for index in range(busy.PEERS):
-        steps = trace.frame.filter(node=f"node{index}", lane="compute")
-        for at_s in steps["start_s"]:
-            running = steps.filter(pl.col("start_s") <= at_s, pl.col("end_s") > at_s)
-            assert len(running) <= 1 + index % 2
-
-
 def test_draws_as_a_gantt_chart(trace: Trace) -> None:
     assert "node3 · to node0" in json.dumps(trace.gantt().to_dict(), ensure_ascii=False)
     given: dict[str, Any] = {
