@@ -43,7 +43,7 @@ class CoupledShare:
 
     def interfaces(self) -> list[Interface]:
         """Return those that are shared still."""
-        return [one for one in self._places if one.share is self]
+        return [interface for interface in self._places if interface.share is self]
 
     def add(self, interface: Interface) -> None:
         """Take an interface in, or note its capacity."""
@@ -70,8 +70,10 @@ class CoupledShare:
     def settle(self, now_s: float) -> float:
         """Set the rates after a change; return when the next transfer ends, infinity if never."""
         places, flows = self._places, self.flows
-        crossed = [[places[one] for one in f.interfaces if one.share is self] for f in flows]
-        rates_bps = max_min_rates([f.bps for f in flows], crossed, [one.bps for one in places])
+        crossed = [[places[i] for i in f.interfaces if i.share is self] for f in flows]
+        rates_bps = max_min_rates(
+            [f.bps for f in flows], crossed, [interface.bps for interface in places]
+        )
         for flow, rate_bps in zip(flows, rates_bps, strict=True):
             flow.run_at(rate_bps, now_s)
         return min([flow.end_s for flow in flows], default=math.inf)
@@ -119,7 +121,9 @@ class LargeCoupledShare(CoupledShare):
         """Note that a transfer's cap, its limit, or the interfaces that it shares have changed."""
         place = flow.place
         self._state[: _LIMIT + 1, place] = flow.bps, flow.limit_bps
-        through = [self._places[one] + 1 for one in flow.interfaces if one.share is self]
+        through = [
+            self._places[interface] + 1 for interface in flow.interfaces if interface.share is self
+        ]
         self._crossed[:, place] = through if len(through) == 2 else (through[0], 0)
 
     def leave(self, flow: Flow, now_s: float) -> None:
@@ -189,7 +193,9 @@ def max_min_rates(
             members[interface].append(transfer)
     counts = [len(transfers) for transfers in members]
     rising = sorted(range(len(caps_bps)), key=caps_bps.__getitem__, reverse=True)
-    shares = [(left_bps[one] / count, one) for one, count in enumerate(counts) if count]
+    shares = [
+        (left_bps[interface] / count, interface) for interface, count in enumerate(counts) if count
+    ]
     heapify(shares)
 
     def settle(transfer: int, bps: float) -> None:
@@ -227,31 +233,31 @@ def max_min_rates_of_many(caps_bps: Vector, crossed: Places, capacities_bps: Vec
     those that their transfers cross, and the caps of these; and a transfer stays at its cap if no
     share is below that.
 
-    `crossed` are the two interfaces of each transfer, in rows; one of infinite capacity where it
-    crosses a single one.
+    `crossed` are the two interfaces of each transfer, in rows; an interface of infinite capacity
+    where it crosses a single one.
     """
     rates_bps = np.empty(len(caps_bps))
     left_bps, interfaces = capacities_bps.copy(), len(capacities_bps)
     rising = np.arange(len(caps_bps))
-    one, two = crossed
+    first, second = crossed
     while True:
-        counts = np.bincount(one, minlength=interfaces)
-        counts += np.bincount(two, minlength=interfaces)
+        counts = np.bincount(first, minlength=interfaces)
+        counts += np.bincount(second, minlength=interfaces)
         shares = left_bps / np.maximum(counts, 1)
-        of_one, of_two = shares.take(one), shares.take(two)
-        bps = np.minimum(caps_bps, np.minimum(of_one, of_two))
+        of_first, of_second = shares.take(first), shares.take(second)
+        bps = np.minimum(caps_bps, np.minimum(of_first, of_second))
         rates_bps[rising] = bps
         open_ = np.zeros(interfaces, bool)
-        for ends, most_bps in ((one, of_one), (two, of_two)):
+        for ends, most_bps in ((first, of_first), (second, of_second)):
             open_[ends.take((bps < most_bps).nonzero()[0])] = True
-        goes_on = open_.take(one) & open_.take(two) & (bps < caps_bps)
+        goes_on = open_.take(first) & open_.take(second) & (bps < caps_bps)
         later = goes_on.nonzero()[0]
         if not len(later):
             return rates_bps
         stays = (~goes_on).nonzero()[0]
         bps = bps.take(stays)
-        for ends in (one, two):
+        for ends in (first, second):
             left_bps -= np.bincount(ends.take(stays), bps, interfaces)
         np.maximum(left_bps, 0.0, out=left_bps)
-        one, two, rising = one.take(later), two.take(later), rising.take(later)
-        caps_bps = caps_bps.take(later)
+        first, second = first.take(later), second.take(later)
+        rising, caps_bps = rising.take(later), caps_bps.take(later)

@@ -257,4 +257,4 @@ def fault_rows(faults: Iterable[Fault], cluster: Cluster, end_s: float) -> list[
             what = "down" if isinstance(fault, LinkDown) else "lossy"
             label = f"link to {cluster.names[cluster.index(fault.target)]} {what}"
             rows.append(row(fault.source, label, fault.from_s, fault.to_s))
-    return [one for one in rows if one[3] <= one[4]]
+    return [entry for entry in rows if entry[3] <= entry[4]]

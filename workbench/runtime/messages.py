@@ -247,8 +247,8 @@ class Mailbox:
             self._want(wait)
         elif len(waits) > _FEW:
             self._wanted = {}
-            for one in waits:
-                self._want(one)
+            for other in waits:
+                self._want(other)
 
     def _want(self, wait: Wait) -> None:
         assert self._wanted is not None

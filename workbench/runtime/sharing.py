@@ -177,11 +177,13 @@ class Sharing:
         if len(through) == 1:
             fair = through[0].share = FairShare(through[0], self.env.now)
             return fair
-        coupled = [one.share for one in through if isinstance(one.share, CoupledShare)]
+        coupled = [
+            interface.share for interface in through if isinstance(interface.share, CoupledShare)
+        ]
         if coupled:
             whole = max(coupled, key=lambda share: len(share.flows))
         else:
-            many = sum(len(one.flows) for one in through) > MANY
+            many = sum(len(interface.flows) for interface in through) > MANY
             whole = LargeCoupledShare() if many else CoupledShare()
         for interface in through:
             if interface.share is None:
@@ -194,7 +196,7 @@ class Sharing:
         """Move the interfaces and flows of a share."""
         interfaces = share.interfaces()
         flows = dict.fromkeys(
-            flow for one in interfaces for flow in one.flows if flow.share is share
+            flow for interface in interfaces for flow in interface.flows if flow.share is share
         )
         for interface in interfaces:
             whole.add(interface)

@@ -223,9 +223,9 @@ class SimulatedContext:
             await self._refuse_elsewhere()
         if not works:
             raise UserError("first is given nothing to wait for; give tasks or coroutines")
-        for one in works:
-            _check_awaitable("first", one)
-        tasks = [one if isinstance(one, SimulatedTask) else self.spawn(one) for one in works]
+        for work in works:
+            _check_awaitable("first", work)
+        tasks = [work if isinstance(work, SimulatedTask) else self.spawn(work) for work in works]
         own = [task for task, work in zip(tasks, works, strict=True) if task is not work]
         places = [place for place, task in enumerate(tasks) if task.done()]
         ended = simpy.Event(self._env)
@@ -281,7 +281,7 @@ def _check_awaitable(by: str, work: Any) -> None:
     hint = f", called, as in context.{by}(work(context))" if callable(work) else ""
     if isinstance(work, list | tuple):
         hint = ", or several one by one" if by == "first" else ""
-        for one in work:
-            if inspect.iscoroutine(one):
-                one.close()  # Python would warn that nobody awaited it
+        for item in work:
+            if inspect.iscoroutine(item):
+                item.close()  # Python would warn that nobody awaited it
     raise TypeError(f"{by} is given {work!r}; give a coroutine{hint}")

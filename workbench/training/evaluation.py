@@ -86,7 +86,7 @@ def check_pairs(x: NDArray[Any] | Tensor, y: NDArray[Any] | Tensor) -> int:
 
 def number_type(module: torch.nn.Module) -> torch.dtype:
     """Type in which a module is given samples: that of its trained parameters."""
-    return next(one.dtype for one in module.parameters() if one.requires_grad)
+    return next(weight.dtype for weight in module.parameters() if weight.requires_grad)
 
 
 def dtype_of(module: torch.nn.Module) -> str:

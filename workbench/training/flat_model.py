@@ -99,7 +99,9 @@ def model_layout(
     Raises ValueError: as `profile_model` does; also for trained parameters of different types,
     which cannot share one.
     """
-    named = {name: one for name, one in module.named_parameters() if one.requires_grad}
+    named = {
+        name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad
+    }
     kinds = {parameter.dtype for parameter in named.values()}
     if len(kinds) > 1:
         raise UserError(
@@ -109,7 +111,8 @@ def model_layout(
         )
     layers = find_layers(follow(module, input_shape, input_dtype=input_dtype, by=by))
     tensors = tuple(
-        tuple((one.name, tuple(named[one.name].shape)) for one in layer) for layer in layers.trained
+        tuple((tensor.name, tuple(named[tensor.name].shape)) for tensor in layer)
+        for layer in layers.trained
     )
     (kind,) = kinds
     return Layout(layers.names, tensors, kind.itemsize)
@@ -182,7 +185,7 @@ class FlatModel:
         Raises ValueError: a parameter was replaced, has other memory than its slice, or is no
         longer frozen.
         """
-        if any(one.requires_grad for one in self.frozen):
+        if any(parameter.requires_grad for parameter in self.frozen):
             raise UserError(
                 f"{type(self.module).__name__} has parameters that were frozen when it was "
                 "flattened and are not now, so that they would never be updated; flatten it again"
@@ -229,7 +232,7 @@ def _attach(module: torch.nn.Module, layout: Layout) -> FlatModel:
             parameter.data = flat[where].view(parameter.shape)
             parameter.grad = gradients[where].view(parameter.shape)
     known = set(trained.values())
-    frozen = tuple(one for name, one in named.items() if name not in trained)
+    frozen = tuple(parameter for name, parameter in named.items() if name not in trained)
     views = tuple(
         ParameterView(part._parameters, key, parameter, parameter.data_ptr(), parameter.grad)
         for part in module.modules()
@@ -250,7 +253,7 @@ def set_buffers(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> 
     Raises ValueError: names or shapes differ.
     """
     own = dict(module.named_buffers())
-    shapes = [{name: tuple(b.shape) for name, b in one.items()} for one in (own, values)]
+    shapes = [{name: tuple(b.shape) for name, b in buffers.items()} for buffers in (own, values)]
     if shapes[0] != shapes[1]:
         wrong = sorted(name for name, _ in set(shapes[0].items()) ^ set(shapes[1].items()))
         raise UserError(f"buffers of another module: {', '.join(wrong)} are not in both alike")
@@ -265,10 +268,10 @@ def average_buffers(sets: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, tor
     """
     import torch
 
-    if not sets or any(one.keys() != sets[0].keys() for one in sets):
+    if not sets or any(buffers.keys() != sets[0].keys() for buffers in sets):
         raise UserError("buffers of at least one replica, all of the same module, are averaged")
     averaged: dict[str, torch.Tensor] = {}
     for name, first in sets[0].items():
-        stacked = torch.stack([one[name] for one in sets])
+        stacked = torch.stack([buffers[name] for buffers in sets])
         averaged[name] = stacked.mean(0) if first.is_floating_point() else stacked.amax(0)
     return averaged

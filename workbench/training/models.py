@@ -114,15 +114,15 @@ def _check_outputs(model: Model, dataset: Dataset, seed: int, in_own_type: bool)
     sample = as_tensor(dataset.x_train[:1], next(module.parameters()).device)
     try:
         with torch.no_grad(), seeded(seed):
-            found = module(sample.to(number_type(module)) if in_own_type else sample)
+            outputs = module(sample.to(number_type(module)) if in_own_type else sample)
     except Exception as error:
         raise UserError(
             f"the model does not take samples of shape {dataset.input_shape}, as "
             f"{dataset.name} has: {error}"
         ) from error
-    outputs = check_outputs(found, torch.zeros(len(sample), dtype=torch.int64)).shape[1]
-    if outputs < (classes := len(dataset.classes)):
+    count = check_outputs(outputs, torch.zeros(len(sample), dtype=torch.int64)).shape[1]
+    if count < (classes := len(dataset.classes)):
         raise UserError(
-            f"the model has {outputs} outputs, {dataset.name} has {classes} classes; "
+            f"the model has {count} outputs, {dataset.name} has {classes} classes; "
             "each class needs an output"
         )

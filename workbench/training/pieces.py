@@ -70,7 +70,7 @@ class LayeredCalls:
         for layer in range(1, len(self) + 1):
             read = {number for call in self._needed(layer, layer) for number in call.reads}
             sources = (self.graph.tensors[number].source for number in read)
-            used.append(frozenset(one for one in sources if isinstance(one, str)))
+            used.append(frozenset(source for source in sources if isinstance(source, str)))
         return tuple(used)
 
     def check(self) -> None:
@@ -108,7 +108,7 @@ class LayeredCalls:
     @cached_property
     def _layers(self) -> list[int]:
         """Layer of each call; `CONSTANT` where it is in none."""
-        held = {one.storage for one in self.graph.tensors if isinstance(one.source, str)}
+        held = {tensor.storage for tensor in self.graph.tensors if isinstance(tensor.source, str)}
         layers, following = [], len(self)
         for call in reversed(self.graph.calls):
             layer = max(self.graph.layers.of_values[value] for value in call.values)
@@ -131,8 +131,10 @@ class LayeredCalls:
             for number, value in zip(call.writes, values, strict=True):
                 if self.graph.layers.of_values[value] != CONSTANT:
                     storages.setdefault(self._storage(number), layer)
-        written = (one.storage for one in self.graph.tensors)
-        return {n: storages[one] for n, one in enumerate(written) if one in storages} | touched
+        written = (tensor.storage for tensor in self.graph.tensors)
+        return {
+            n: storages[storage] for n, storage in enumerate(written) if storage in storages
+        } | touched
 
     @cached_property
     def _makers(self) -> dict[int, list[Call]]:
@@ -189,7 +191,7 @@ class LayeredCalls:
             alike[storage, view.offset, view.shape, view.strides].append(number)
             if not tensors[number].has_samples:
                 why = "does not have the samples in its first dimension, so they cannot be split"
-            elif storage in written and sum(one == storage for one, *_ in alike) > 1:
+            elif storage in written and sum(other == storage for other, *_ in alike) > 1:
                 why = "is one of several views that cross, and a later layer writes into them"
             else:
                 continue
@@ -258,7 +260,7 @@ class Pieces:
     def parameters(self) -> tuple[frozenset[str], ...]:
         """Names of the trained parameters that each layer uses; several use a tied one."""
         named = self.module.named_parameters()
-        return self._used({name for name, one in named if one.requires_grad})
+        return self._used({name for name, parameter in named if parameter.requires_grad})
 
     @property
     def buffers(self) -> tuple[frozenset[str], ...]:

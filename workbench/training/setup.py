@@ -59,8 +59,8 @@ class Setup:
     Raises
     ------
     ValueError
-        Numbers out of range; an unknown model, or one of which every parameter is frozen; a dataset
-        that is none, or whose images the model does not take; a model with fewer outputs than there
+        Numbers out of range; an unknown model, or one of which every parameter is frozen; anything but a
+        dataset, or whose images the model does not take; a model with fewer outputs than there
         are classes; an `sgd` that is none.
     """
 
@@ -112,7 +112,7 @@ class WholeBatches(Setup, ABC):
     epochs
         Passes over the samples; those that fill no batch are left out, others each time.
     iterations
-        Stop after so many instead; what is begun of an epoch then counts as one.
+        Stop after this many instead; an epoch that is begun then counts as one.
     """
 
     iterations: int | None = field(default=None, kw_only=True)
@@ -144,7 +144,7 @@ class WholeBatches(Setup, ABC):
         """Indices of each iteration's samples."""
         size = self.samples_per_batch
         drawn = (batches(self.dataset, size, self.seed, epoch) for epoch in range(self._epochs))
-        whole = (one for one in chain.from_iterable(drawn) if len(one) == size)
+        whole = (batch for batch in chain.from_iterable(drawn) if len(batch) == size)
         return list(islice(whole, self.epoch_ends[-1]))
 
     def begin(self) -> tuple[FlatModel, Batches]:
@@ -191,7 +191,7 @@ def _is_known(part: torch.nn.Module) -> bool:
     return (
         not hooked
         and type(part).__module__.startswith(_KNOWN)
-        and all(f"{one.__module__}.".startswith("torch.") for one in functions)
+        and all(f"{function.__module__}.".startswith("torch.") for function in functions)
     )
 
 

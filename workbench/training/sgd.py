@@ -65,7 +65,7 @@ class Sgd:
         import torch
 
         if not parameters.shape == gradients.shape == velocity.shape:
-            shapes = [tuple(one.shape) for one in (parameters, gradients, velocity)]
+            shapes = [tuple(vector.shape) for vector in (parameters, gradients, velocity)]
             raise UserError(f"parameters, gradients and velocity have the shapes {shapes}")
         with torch.no_grad():
             towards = gradients

@@ -141,10 +141,10 @@ class OneModel(Programs[T]):
     def standing(self) -> Standing:
         """Epochs, and iterations with the loss of the latest."""
         losses, epochs, ends = self.losses, self.epochs, self.epoch_ends
-        told = [f"loss {losses[-1]:.3f} in iteration {len(losses)}"] if losses else []
+        latest = [f"loss {losses[-1]:.3f} in iteration {len(losses)}"] if losses else []
         if epochs.last_loss is not None:
-            told.append(f"{epochs.last_loss:.3f} over all samples after epoch {len(epochs)}")
-        return Standing(len(epochs), len(ends), 100 * len(losses) // ends[-1], tuple(told))
+            latest.append(f"{epochs.last_loss:.3f} over all samples after epoch {len(epochs)}")
+        return Standing(len(epochs), len(ends), 100 * len(losses) // ends[-1], tuple(latest))
 
 
 class Trainable(Protocol[T]):

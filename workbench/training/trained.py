@@ -82,7 +82,7 @@ class TrainingError(SimulationError):
         self.trained = trained
 
     def __reduce__(self) -> tuple[type[TrainingError], tuple[str, Trained[Any]]]:
-        """For other processes, where exceptions are made anew from their arguments."""
+        """For other processes, where exceptions are made again from their arguments."""
         return type(self), (str(self), self.trained)
 
 
