@@ -71,9 +71,7 @@ class CoupledShare:
         """Set the rates after a change; return when the next transfer ends, infinity if never."""
         places, flows = self._places, self.flows
         crossed = [[places[i] for i in f.interfaces if i.share is self] for f in flows]
-        rates_bps = max_min_rates(
-            [f.bps for f in flows], crossed, [interface.bps for interface in places]
-        )
+        rates_bps = max_min_rates([f.bps for f in flows], crossed, [i.bps for i in places])
         for flow, rate_bps in zip(flows, rates_bps, strict=True):
             flow.run_at(rate_bps, now_s)
         return min([flow.end_s for flow in flows], default=math.inf)
@@ -121,9 +119,7 @@ class LargeCoupledShare(CoupledShare):
         """Note that a transfer's cap, its limit, or the interfaces that it shares have changed."""
         place = flow.place
         self._state[: _LIMIT + 1, place] = flow.bps, flow.limit_bps
-        through = [
-            self._places[interface] + 1 for interface in flow.interfaces if interface.share is self
-        ]
+        through = [self._places[i] + 1 for i in flow.interfaces if i.share is self]
         self._crossed[:, place] = through if len(through) == 2 else (through[0], 0)
 
     def leave(self, flow: Flow, now_s: float) -> None:
@@ -193,9 +189,7 @@ def max_min_rates(
             members[interface].append(transfer)
     counts = [len(transfers) for transfers in members]
     rising = sorted(range(len(caps_bps)), key=caps_bps.__getitem__, reverse=True)
-    shares = [
-        (left_bps[interface] / count, interface) for interface, count in enumerate(counts) if count
-    ]
+    shares = [(left_bps[i] / count, i) for i, count in enumerate(counts) if count]
     heapify(shares)
 
     def settle(transfer: int, bps: float) -> None:

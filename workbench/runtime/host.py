@@ -224,9 +224,7 @@ class Host(Endpoint):
         target = process.target
         if target is not None and target.callbacks is not None:
             # The event may have failed already, with nobody left to hear of it.
-            target.callbacks = [
-                callback for callback in target.callbacks if callback != process._resume
-            ]
+            target.callbacks = [call for call in target.callbacks if call != process._resume]
             if not isinstance(target, Process):
                 target.defused = True
         ended = inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED

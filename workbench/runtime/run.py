@@ -139,9 +139,8 @@ def _states(host: Host, names: Sequence[str]) -> list[str]:
 
 
 def _listed(messages: list[Message], names: Sequence[str]) -> str:
-    shown = [
-        f"{message.topic!r} from {names[message.sender]}" for message in messages[:_MOST_UNREAD]
-    ]
+    first = messages[:_MOST_UNREAD]
+    shown = [f"{message.topic!r} from {names[message.sender]}" for message in first]
     if len(messages) > _MOST_UNREAD:
         shown.append(f"{len(messages) - _MOST_UNREAD} more")
     return ", ".join(shown) or "none"

@@ -177,9 +177,8 @@ class Sharing:
         if len(through) == 1:
             fair = through[0].share = FairShare(through[0], self.env.now)
             return fair
-        coupled = [
-            interface.share for interface in through if isinstance(interface.share, CoupledShare)
-        ]
+        shared = (interface.share for interface in through)
+        coupled = [share for share in shared if isinstance(share, CoupledShare)]
         if coupled:
             whole = max(coupled, key=lambda share: len(share.flows))
         else:
