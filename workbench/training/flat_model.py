@@ -99,9 +99,7 @@ def model_layout(
     Raises ValueError: as `profile_model` does; also for trained parameters of different types,
     which cannot share one.
     """
-    named = {
-        name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad
-    }
+    named = {name: p for name, p in module.named_parameters() if p.requires_grad}
     kinds = {parameter.dtype for parameter in named.values()}
     if len(kinds) > 1:
         raise UserError(

@@ -132,9 +132,7 @@ class LayeredCalls:
                 if self.graph.layers.of_values[value] != CONSTANT:
                     storages.setdefault(self._storage(number), layer)
         written = (tensor.storage for tensor in self.graph.tensors)
-        return {
-            n: storages[storage] for n, storage in enumerate(written) if storage in storages
-        } | touched
+        return {n: storages[at] for n, at in enumerate(written) if at in storages} | touched
 
     @cached_property
     def _makers(self) -> dict[int, list[Call]]:

@@ -59,9 +59,9 @@ class Setup:
     Raises
     ------
     ValueError
-        Numbers out of range; an unknown model, or one of which every parameter is frozen; anything but a
-        dataset, or whose images the model does not take; a model with fewer outputs than there
-        are classes; an `sgd` that is none.
+        Numbers out of range; an unknown model, or a model of which every parameter is frozen, that
+        does not take the data set's images, or that has fewer outputs than there are classes;
+        anything but a data set or an `Sgd`.
     """
 
     model: Model
