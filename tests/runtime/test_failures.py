@@ -199,43 +199,32 @@ def test_a_program_that_is_not_async_is_told() -> None:
     assert "a program must be an `async def`" in str(failure(program))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "loop",
-    [
-        lambda context: context.sleep(0),
-        lambda context: context.compute(int, cost_s=0),
-        lambda context: context.spawn(context.sleep(0)),
-    ],
-    ids=["sleep", "compute", "spawn"],
-)
+LOOPS: dict[str, tuple[float, Any]] = {
+    "sleep": (2.0, lambda context: context.sleep(0)),
+    "compute": (2.0, lambda context: context.compute(int, cost_s=0)),
+    "spawn": (2.0, lambda context: context.spawn(context.sleep(0))),
+    "1e-300 s": (0.0, lambda context: context.sleep(1e-300)),
+    "1e-17 s": (0.0, lambda context: context.sleep(1e-17)),
+}
+
+
+@pytest.mark.parametrize(("from_s", "loop"), LOOPS.values(), ids=LOOPS)
 @pytest.mark.parametrize("until_s", [None, 5])
 def test_a_loop_in_which_no_time_passes_is_refused(
-    loop: Any, until_s: float | None, monkeypatch: pytest.MonkeyPatch
+    from_s: float, loop: Any, until_s: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(simulation, "MOST_AT_ONCE", 100_000)
 
     async def program(context: Context) -> None:
-        await context.sleep(2)
+        await context.sleep(from_s)
         while True:
             await loop(context)
 
-    with pytest.raises(ProgramError, match=r"two \(node 1\) failed at 2 s.*no time passes") as told:
+    message = r"two \(node 1\) failed at .* no time passes, or less than a picosecond"
+    with pytest.raises(ProgramError, match=message) as caught:
         simulate(pair(MBPS), [sends(1e6), program], until_s=until_s)
-    assert told.value.run.links[0].messages == 1
-
-
-@pytest.mark.parametrize("seconds", [1e-300, 1e-17])
-def test_sleeps_that_hardly_move_the_clock_are_refused(
-    seconds: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(simulation, "MOST_AT_ONCE", 100_000)
-
-    async def program(context: Context) -> None:
-        while True:
-            await context.sleep(seconds)
-
-    with pytest.raises(ProgramError, match=r"two \(node 1\) failed at .*less than a picosecond"):
-        simulate(pair(MBPS), [sends(1e6), program])
+    assert caught.value.run.end_s == pytest.approx(from_s, abs=1e-9)
+    assert caught.value.run.links[0].messages == (from_s > 1)
 
 
 def test_sleep_too_short_for_the_clock_is_no_loop() -> None:
