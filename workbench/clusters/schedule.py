@@ -38,8 +38,8 @@ class Schedule:
     Raises
     ------
     ValueError
-        No values, as many starts as values not, unordered or not finite starts, a first start
-        that is not 0, a value that is not a number, negative or not finite, or 0 for ever.
+        No values, not as many starts as values, starts that are not in order, not finite or do not
+        begin at 0, a value that is not a number, negative or not finite, or 0 for ever.
     """
 
     starts_s: tuple[float, ...]
@@ -137,10 +137,7 @@ class Schedule:
         if not 0 < check_number("scale", scale) < math.inf:
             raise UserError(f"scale is {scale}; it must be above 0 and finite")
         pairs = [(start_s, value * scale) for start_s, value in _read_pairs(Path(path))]
-        try:
-            return cls.of(pairs)
-        except ValueError as error:
-            raise UserError(f"{path}: {error}") from None
+        return capacity(str(path), pairs)
 
     @classmethod
     def sampled(
