@@ -185,8 +185,6 @@ def star(
 
     `workers` and `servers` are the nodes, or how many: then ``worker0, ...`` and ``server0, ...``.
     `up` is every link from a worker to a server, `down` back, as `up` by default.
-
-    Raises ValueError: no workers, no servers, or anything but nodes and links.
     """
     ends, hubs = _members("worker", workers), _members("server", servers)
     if not (ends and hubs):
@@ -208,10 +206,7 @@ def full_mesh(nodes: int | Sequence[Node], link: Link) -> Cluster:
 
 
 def graph(nodes: int | Sequence[Node], pairs: Iterable[tuple[Name, Name]], link: Link) -> Cluster:
-    """Nodes of which these pairs are linked, both ways, each by a link like `link`.
-
-    Raises ValueError: anything but pairs, nodes that do not exist, or anything but nodes and links.
-    """
+    """Nodes of which these pairs are linked, both ways, each by a link like `link`."""
     _check_link("link", link)
     links: dict[tuple[Name, Name], Link] = {}
     for first, second in _checked_pairs(pairs):

@@ -179,12 +179,6 @@ def draw_faults(
         Mean seconds that one lasts.
     slow_factor
         How many times slower.
-
-    Raises
-    ------
-    ValueError
-        A time or factor that is not above 0, or times so short that more than a million faults
-        would be drawn.
     """
     number = check_whole("seed", seed, 0)
     check_cluster(cluster)

@@ -113,11 +113,6 @@ def gradient_step(
     seed
         Of what the module draws at random (dropout); give each step another. With None it draws
         from PyTorch's global generator.
-
-    Raises
-    ------
-    ValueError
-        No model, an empty batch, labels or outputs that do not fit, a module that was moved.
     """
     import torch
 
@@ -172,8 +167,6 @@ def evaluate(
 
     `model` returns N x classes for the samples `x`; labels `y` are int64. `batch_size` changes
     nothing but the rounding.
-
-    Raises ValueError: no module, no samples, not as many labels, labels or outputs that do not fit.
     """
     import torch
 

@@ -66,10 +66,7 @@ class Layout:
         return len(self.layers)
 
     def layers_slice(self, first: int, last: int) -> slice:
-        """Slice of the layers `first` to `last`, both included, the first layer being 1.
-
-        Raises ValueError: no such layers.
-        """
+        """Slice of the layers `first` to `last`, both included, the first layer being 1."""
         if not 1 <= first <= last <= len(self):
             raise UserError(f"layers {first} to {last} are not within 1 to {len(self)}")
         return slice(self.starts[first - 1], self.starts[last])
@@ -95,9 +92,6 @@ def model_layout(
     """Return the layout of a module, by tracing it on meta tensors; it is not changed.
 
     Arguments are those of `workbench.profiles.profile_model`, whose layers these are.
-
-    Raises ValueError: as `profile_model` does; also for trained parameters of different types,
-    which cannot share one.
     """
     named = {name: p for name, p in module.named_parameters() if p.requires_grad}
     kinds = {parameter.dtype for parameter in named.values()}
@@ -178,11 +172,7 @@ class FlatModel:
             self.parameters[where].copy_(named[name].detach().reshape(-1))
 
     def check_attached(self) -> None:
-        """Refuse a module whose parameters are no longer views; put lost gradients back.
-
-        Raises ValueError: a parameter was replaced, has other memory than its slice, or is no
-        longer frozen.
-        """
+        """Refuse a module whose parameters are no longer views; put lost gradients back."""
         if any(parameter.requires_grad for parameter in self.frozen):
             raise UserError(
                 f"{type(self.module).__name__} has parameters that were frozen when it was "
@@ -246,10 +236,7 @@ def get_buffers(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def set_buffers(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> None:
-    """Write buffers into a module that has the same ones.
-
-    Raises ValueError: names or shapes differ.
-    """
+    """Write buffers into a module that has the same ones."""
     own = dict(module.named_buffers())
     shapes = [{name: tuple(b.shape) for name, b in buffers.items()} for buffers in (own, values)]
     if shapes[0] != shapes[1]:
@@ -260,10 +247,7 @@ def set_buffers(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> 
 
 
 def average_buffers(sets: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """Average the buffers of several replicas, in their order; of whole numbers take the largest.
-
-    Raises ValueError: no replica, or ones of different modules.
-    """
+    """Average the buffers of several replicas, in their order; of integers take the largest."""
     import torch
 
     if not sets or any(buffers.keys() != sets[0].keys() for buffers in sets):

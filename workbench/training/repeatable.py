@@ -59,8 +59,6 @@ def fixed_threads(count: int = 1) -> Iterator[None]:
 
     Sums are split among threads, and another split rounds otherwise: weights are the same bit
     for bit only between runs with the same number. One is also the fastest for small models.
-
-    Raises ValueError: less than one thread.
     """
     import torch
 

@@ -31,11 +31,6 @@ class Sgd:
         At least 0: added times the parameter to its gradient, for every element.
     nesterov
         Look ahead along the direction; needs momentum.
-
-    Raises
-    ------
-    ValueError
-        A number out of range, or no number.
     """
 
     learning_rate: float

@@ -212,10 +212,7 @@ def _shown(
 
 
 def check_losing_nothing(faults: Iterable[Fault], otherwise: str = DELAYING) -> None:
-    """Refuse a fault that loses what others would wait for without end; `otherwise` is the advice.
-
-    Raises ValueError: one does.
-    """
+    """Refuse a fault that loses what others wait for without end; `otherwise` is the advice."""
     for fault in faults:
         if isinstance(fault, LOSING):
             raise UserError(
