@@ -131,18 +131,18 @@ class TestErrorsThatAreNoException:
             await context.sleep(2)
             raise error
 
-        told = failure(program)
-        assert f"program of bad (node 1) failed at 2 s: {type(error).__name__}" in str(told)
-        assert told.__cause__ is error
-        assert holds_results(told.run)
+        caught = failure(program)
+        assert f"program of bad (node 1) failed at 2 s: {type(error).__name__}" in str(caught)
+        assert caught.__cause__ is error
+        assert holds_results(caught.run)
 
     def test_of_its_work(self, error: BaseException) -> None:
         def work() -> None:
             raise error
 
-        told = failure(failing(lambda context: context.compute(work, cost_s=1)))
-        assert told.__cause__ is error
-        assert holds_results(told.run)
+        caught = failure(failing(lambda context: context.compute(work, cost_s=1)))
+        assert caught.__cause__ is error
+        assert holds_results(caught.run)
 
     def test_while_it_is_cut_off(self, error: BaseException) -> None:
         async def stubborn(context: Context) -> None:
@@ -157,8 +157,8 @@ class TestErrorsThatAreNoException:
             await context.sleep(1)
             return "done"
 
-        told = rf"a \(node 0\), cut off at 1 s, raised {type(error).__name__}"
-        with pytest.warns(CutOffWarning, match=told):
+        warning = rf"a \(node 0\), cut off at 1 s, raised {type(error).__name__}"
+        with pytest.warns(CutOffWarning, match=warning):
             run = simulate(Cluster([Node("a")]), [program])
         assert run.results == {0: "done"}
 

@@ -64,16 +64,16 @@ class TestCrash:
         assert run.trace.frame.rows()[-1] == ("one", "fault", "down", 2.5, 2.5, 0)
 
     def test_a_restarted_program_begins_from_its_start(self) -> None:
-        lives = []
+        restarts = []
 
         async def program(context: Context) -> list[float]:
-            lives.append(context.restarts)
+            restarts.append(context.restarts)
             return await steps(context)
 
         faults = [Restart(0, 4), Crash(0, 2.5)]
         run = simulate(pair(MBPS), [program, idle], faults=faults, trace=True)
         assert run.results[0] == [5, 6, 7, 8, 9]
-        assert lives == [0, 1]
+        assert restarts == [0, 1]
         assert run.trace is not None
         down = run.trace.frame.filter(lane="fault")
         assert down.rows() == [("one", "fault", "down", 2.5, 4, 0)]
@@ -140,10 +140,10 @@ class TestCrash:
         assert (run.results, begun) == ({1: []}, [])
 
     def test_a_message_that_was_not_read_is_lost(self) -> None:
-        lives: list[list[Any]] = []
+        watched: list[list[Any]] = []
 
         async def program(context: Context) -> list[str]:
-            lives.append(context.watch())
+            watched.append(context.watch())
             await context.sleep(3)
             heard = []
             with contextlib.suppress(TimeoutError):
@@ -158,8 +158,11 @@ class TestCrash:
 
         run = simulate(pair(MBPS), [tell, program], faults=[Crash(1, 2), Restart(1, 4)])
         assert run.results[1] == ["1"]
-        # each life saw what its links did while it lasted
-        assert [[transfer.topic for transfer in life] for life in lives] == [["0"], ["1"]]
+        # each start of the program saw what its links did while it ran
+        assert [[sent.topic for sent in transfers] for transfers in watched] == [
+            ["0"],
+            ["1"],
+        ]
 
     def test_what_a_program_awaits_when_cut_off_ends_there(self) -> None:
         said = []

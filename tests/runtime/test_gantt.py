@@ -134,10 +134,10 @@ def test_labels_with_quotes_do_not_break_out() -> None:
     assert texts == ['a"b', "c"]
 
 
-@pytest.mark.parametrize(("size_bytes", "told"), [(0, False), (7, True)])
-def test_bytes_are_told_where_there_are_any(size_bytes: int, told: bool) -> None:
+@pytest.mark.parametrize(("size_bytes", "shown"), [(0, False), (7, True)])
+def test_bytes_are_shown_where_there_are_any(size_bytes: int, shown: bool) -> None:
     trace = Trace.of([Span("node", "lane", "span", 0.0, 1.0, size_bytes)])
-    assert ('"bytes"' in json.dumps(trace.gantt().to_dict()["layer"][0]["encoding"])) == told
+    assert ('"bytes"' in json.dumps(trace.gantt().to_dict()["layer"][0]["encoding"])) == shown
 
 
 def test_values_keep_their_colours_from_chart_to_chart() -> None:

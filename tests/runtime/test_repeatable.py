@@ -59,7 +59,7 @@ def test_the_same_seed_gives_the_same_bits_in_every_process() -> None:
     here = busy.fingerprint(busy.run())
     assert busy.fingerprint(busy.run()) == here
     for hash_seed in ("1", "4242"):
-        told = subprocess.run(
+        other = subprocess.run(
             [sys.executable, "-m", "tests.runtime.busy"],
             cwd=ROOT,
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
@@ -67,7 +67,7 @@ def test_the_same_seed_gives_the_same_bits_in_every_process() -> None:
             text=True,
             check=True,
         )
-        assert told.stdout.strip() == here
+        assert other.stdout.strip() == here
 
 
 def test_and_within_a_notebooks_event_loop() -> None:

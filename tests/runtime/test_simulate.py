@@ -314,18 +314,18 @@ class TestRuns:
             for _ in range(100):
                 await context.sleep(1)
 
-        told: list[int] = []
+        counts: list[int] = []
         monkeypatch.setattr(simulation, "time", Clock())
         run = simulate(
-            Cluster([Node("a")]), [program], progress=lambda now_s, events: told.append(events)
+            Cluster([Node("a")]), [program], progress=lambda now_s, events: counts.append(events)
         )
-        assert told == [*range(1, 102, 4), run.events]
+        assert counts == [*range(1, 102, 4), run.events]
 
     def test_shows_progress(self) -> None:
-        told = io.StringIO()
-        with progress.shown(9.5, Console(file=told, force_terminal=True)) as show:
+        output = io.StringIO()
+        with progress.shown(9.5, Console(file=output, force_terminal=True)) as show:
             run = simulate(pair(MBPS), [sends(1e6), idle], progress=show)
-        assert f"1.000 of 9.5 virtual seconds, {run.events} events" in told.getvalue()
+        assert f"1.000 of 9.5 virtual seconds, {run.events} events" in output.getvalue()
         assert simulate(pair(MBPS), [sends(1e6), idle], progress=True).end_s == 1
 
     def test_events_count_what_the_kernel_processed(self) -> None:

@@ -179,9 +179,9 @@ REPEATED = (
 )  # fmt: skip
 
 
-def digest(name: str, **given: Any) -> str:
+def digest(name: str, **options: Any) -> str:
     """Hash of every bit that a training ends with; other processes import this."""
-    found = finished(name, **given)
+    found = finished(name, **options)
     made = hashlib.sha256(repr((found.run.end_s, found.run.events)).encode())
     for one in models(found):
         made.update(one.numpy().tobytes())
@@ -387,9 +387,9 @@ class TestEarlyEnds:
         )
 
     def test_several_lines_stay_apart(self) -> None:
-        told = failed(None, "deadlock:\na waits").splitlines()
-        assert told[:2] == ["deadlock:", "a waits"]
-        assert told[2].startswith("(0 of 6 epochs were done")
+        lines = failed(None, "deadlock:\na waits").splitlines()
+        assert lines[:2] == ["deadlock:", "a waits"]
+        assert lines[2].startswith("(0 of 6 epochs were done")
 
 
 RUN = SYSTEMS["dynacomm"].train(replace(SYSTEMS["dynacomm"].setup, epochs=1)).run

@@ -92,7 +92,7 @@ def servers(module: nn.Module, **options: Any) -> dynacomm.Setup:
 
 
 def tiers(module: nn.Module, sgd: Sgd = SGD) -> hiertrain.Setup:
-    given = problem_of(
+    problem = problem_of(
         profile_model(module, SHAPE),
         flops_per_s={"device": 1e8, "edge": 1e9, "cloud": 1e10},
         device_edge_bps=8e6,
@@ -101,7 +101,7 @@ def tiers(module: nn.Module, sgd: Sgd = SGD) -> hiertrain.Setup:
         backward_over_forward=2.0,
         overhead_s=0.01,
     )
-    return hiertrain.Setup(module, DATA, given, epochs=2, sgd=sgd)
+    return hiertrain.Setup(module, DATA, problem, epochs=2, sgd=sgd)
 
 
 def placed(module: nn.Module, *names: str) -> Trained[Any]:
