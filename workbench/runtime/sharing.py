@@ -33,9 +33,8 @@ class Sharing:
     def __init__(self, env: Kernel) -> None:
         self.env = env
         self._numbers = 0
-        self._touched: dict[Interface, None] = {}
-        self._placed: dict[Flow, None] = {}  # to be given a place, or another one
-        self._called = False
+        self._touched: dict[Interface, None] = {}  # in this instant; settled at its end
+        self._placed: dict[Flow, None] = {}  # that need a place, or another
 
     def join(self, flow: Flow) -> None:
         """Let a flow begin."""
@@ -64,15 +63,13 @@ class Sharing:
             of.change = None
 
     def _touch(self, interfaces: Iterable[Interface]) -> None:
-        for interface in interfaces:
-            self._touched[interface] = None
-        if not self._called:
-            self._called = True
+        if not self._touched:
             self.env.call_at(self.env.now, self._settle, LAST)
+        self._touched |= dict.fromkeys(interfaces)
 
     def _settle(self, _: simpy.Event) -> None:
         touched, placed = self._touched, self._placed
-        self._touched, self._placed, self._called = {}, {}, False
+        self._touched, self._placed = {}, {}
         now_s = self.env.now
         shares: dict[Share, None] = {}  # whose rates may change
         for share in [interface.share for interface in touched]:

@@ -101,10 +101,7 @@ def check_model(model: object, dataset: object, seed: int, *, in_own_type: bool 
         named = choose("model", model, MODELS)
         check_dataset(dataset, named.name, named.input_shape)
         return
-    _check_outputs(_check_kind(model), check_dataset(dataset), seed, in_own_type)
-
-
-def _check_outputs(model: Model, dataset: Dataset, seed: int, in_own_type: bool) -> None:
+    model, dataset = _check_kind(model), check_dataset(dataset)
     import torch
 
     from workbench.graphs.recording import check_has_parameters

@@ -178,9 +178,12 @@ def run(programs: Programs[T], options: RunOptions | None = None) -> T:
         crashed for good; its `trained` has the epochs that were done.
     """
     options = RunOptions() if options is None else options
+    shows: AbstractContextManager[Progress | bool] = nullcontext(options.progress)
+    if options.progress is True:
+        shows = showing(lambda now_s, _: programs.standing().at(now_s))
     with fixed_threads():
         try:
-            with _shown(options.progress, programs) as shown:
+            with shows as shown:
                 ended = simulate(
                     programs.cluster,
                     programs.programs,
@@ -201,14 +204,6 @@ def run(programs: Programs[T], options: RunOptions | None = None) -> T:
             failed = SimulationError(str(error), replace(ended, ended="failed"))
             failed.__cause__ = error
             raise programs.failed(failed) from error
-
-
-def _shown(
-    progress: Progress | bool, programs: Programs[Any]
-) -> AbstractContextManager[Progress | bool]:
-    if progress is not True:
-        return nullcontext(progress)
-    return showing(lambda now_s, _: programs.standing().at(now_s))
 
 
 def check_losing_nothing(faults: Iterable[Fault], otherwise: str = DELAYING) -> None:

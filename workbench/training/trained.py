@@ -91,7 +91,6 @@ class DivergedError(ArithmeticError):
 
     def __init__(self, loss: float, where: str) -> None:
         super().__init__(f"the loss is {loss} {where}")
-        self.loss, self.where = loss, where
 
 
 class Epochs:
