@@ -65,7 +65,8 @@ class Sharing:
     def _touch(self, interfaces: Iterable[Interface]) -> None:
         if not self._touched:
             self.env.call_at(self.env.now, self._settle, LAST)
-        self._touched |= dict.fromkeys(interfaces)
+        for interface in interfaces:
+            self._touched[interface] = None
 
     def _settle(self, _: simpy.Event) -> None:
         touched, placed = self._touched, self._placed
